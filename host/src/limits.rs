@@ -1,0 +1,83 @@
+//! Every limit of the product, in one table.
+//!
+//! Nothing elsewhere sizes an allocation, a loop or an answer by a number of its own.
+//! To add a limit: a constant here, with its unit last in the name and its section of the specification,
+//! and a test that goes one past it.
+
+/// Largest JSON body of a request, in bytes (decisions §1).
+pub const REQUEST_BODY_BYTES_MAX: usize = 4 << 20;
+/// Largest upload of a component, in bytes (decisions §1).
+pub const COMPONENT_BYTES_MAX: usize = 32 << 20;
+/// Largest body of a request that carries a component in base64, in bytes.
+pub const FORMULA_BODY_BYTES_MAX: usize = COMPONENT_BYTES_MAX / 3 * 4 + REQUEST_BODY_BYTES_MAX;
+/// Longest chain of nested arrays and objects in any JSON taken from outside.
+pub const JSON_DEPTH_MAX: usize = 64;
+
+/// Entries on a page when the caller names no size (decisions §1).
+pub const PAGE_SIZE_DEFAULT: usize = 20;
+/// Most entries on a page (decisions §1).
+pub const PAGE_SIZE_MAX: usize = 100;
+
+/// Characters of an application's, reactor's or formula's name (interface §8).
+pub const NAME_CHARS_MAX: usize = 200;
+/// Characters of a description.
+pub const DESCRIPTION_CHARS_MAX: usize = 4_000;
+/// Rules of one application.
+pub const RULES_MAX: usize = 100;
+/// Characters of a trace id taken from a request.
+pub const TRACE_ID_CHARS_MAX: usize = 128;
+
+/// Characters of a token id, fewest (decisions §3).
+pub const TOKEN_ID_CHARS_MIN: usize = 3;
+/// Characters of a token id, most (decisions §3).
+pub const TOKEN_ID_CHARS_MAX: usize = 400;
+/// Bytes of a token's `data` as JSON (decisions §3).
+pub const TOKEN_DATA_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a token's `mask` as JSON.
+pub const TOKEN_MASK_BYTES_MAX: usize = 64 << 10;
+/// Containers of one token (decisions §3).
+pub const CONTAINERS_MAX: usize = 20;
+/// Characters of one container.
+pub const CONTAINER_CHARS_MAX: usize = 400;
+/// Search index expressions of one token (decisions §3).
+pub const SEARCH_INDEXES_MAX: usize = 20;
+/// Metadata entries of one token (decisions §3).
+pub const METADATA_KEYS_MAX: usize = 50;
+/// Characters of a metadata key (decisions §3).
+pub const METADATA_KEY_CHARS_MAX: usize = 64;
+/// Characters of a metadata value (decisions §3).
+pub const METADATA_VALUE_CHARS_MAX: usize = 1_000;
+/// Tries to find a free alias before an id of our own is taken (decisions §3).
+pub const ALIAS_TRIES_MAX: usize = 10;
+
+/// Bytes of an expression's source (decisions §4).
+pub const EXPRESSION_BYTES_MAX: usize = 4 << 10;
+/// Bytes an expression may evaluate to (decisions §4).
+pub const EXPRESSION_OUTPUT_BYTES_MAX: usize = 64 << 10;
+
+/// Tokens read or made by one `react`, `tokenize` or `detokenize` (interface §8).
+pub const TOKENS_PER_CALL_MAX: usize = 100;
+
+/// Configuration entries or request parameters of a formula.
+pub const FORMULA_PARAMETERS_MAX: usize = 200;
+/// Memory of one invocation when the formula names none, in MiB (decisions §6).
+pub const FORMULA_MEMORY_MB_DEFAULT: u32 = 64;
+/// Memory of one invocation, most, in MiB (decisions §6).
+pub const FORMULA_MEMORY_MB_MAX: u32 = 512;
+/// Hosts in a formula's `allowed_hosts`.
+pub const ALLOWED_HOSTS_MAX: usize = 100;
+/// Bytes of an `icon`.
+pub const ICON_BYTES_MAX: usize = 64 << 10;
+/// Time of a synchronous invocation, in milliseconds (decisions §7).
+pub const REACT_TIMEOUT_MS: u64 = 10_000;
+/// Bytes of log lines and standard output kept with an invocation (decisions §7).
+pub const INVOCATION_LOG_BYTES_MAX: usize = 64 << 10;
+/// Bytes a formula may answer with: `raw` and `tokenize` together.
+pub const RESPONSE_BYTES_MAX: usize = 4 << 20;
+/// Headers of a formula's own response.
+pub const CUSTOM_HEADERS_MAX: usize = 50;
+/// How long an invocation's record is kept, in milliseconds (decisions §7).
+pub const INVOCATION_KEPT_MS: u64 = 7 * 24 * 60 * 60 * 1000;
+
+/// Longest wait between two sweeps of what has expired, in milliseconds (interface §2.2: within the hour).
+pub const SWEEP_INTERVAL_MS: u64 = 5 * 60 * 1000;

@@ -1,0 +1,72 @@
+//! Sensitive values.
+//!
+//! The one type that holds a token's `data` in clear. It has no `Serialize` and no `Display`, its `Debug` shows
+//! nothing, and it wipes its text when dropped. Whoever needs the value calls [`Plaintext::expose`]; searching for
+//! that name finds every reader.
+
+use std::fmt;
+
+use serde_json::Value;
+use zeroize::Zeroize;
+
+/// A token's `data` in clear.
+#[derive(Clone, PartialEq)]
+pub struct Plaintext(Value);
+
+impl Plaintext {
+    /// Takes a value under guard.
+    pub fn new(value: Value) -> Self {
+        Self(value)
+    }
+
+    /// The value itself.
+    pub fn expose(&self) -> &Value {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Plaintext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Plaintext(..)")
+    }
+}
+
+impl Drop for Plaintext {
+    fn drop(&mut self) {
+        wipe(&mut self.0);
+    }
+}
+
+/// Overwrites every text in `value`, member names included.
+pub fn wipe(value: &mut Value) {
+    match value {
+        Value::String(text) => text.zeroize(),
+        Value::Array(items) => items.iter_mut().for_each(wipe),
+        Value::Object(members) => {
+            for (mut name, mut member) in std::mem::take(members) {
+                name.zeroize();
+                wipe(&mut member);
+            }
+        }
+        Value::Number(_) | Value::Bool(_) | Value::Null => *value = Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Plaintext, wipe};
+    use serde_json::json;
+
+    #[test]
+    fn debug_shows_nothing() {
+        let plaintext = Plaintext::new(json!({"number": "4242424242424242"}));
+        assert_eq!(format!("{plaintext:?}"), "Plaintext(..)");
+    }
+
+    #[test]
+    fn wiping_leaves_no_text() {
+        let mut value = json!({"a": ["secret", {"b": "secret"}], "c": 42});
+        wipe(&mut value);
+        assert_eq!(value, json!({}));
+    }
+}
