@@ -44,7 +44,7 @@ pub struct Options {
     /// The address to listen on [default: 127.0.0.1:8080].
     #[arg(long, env = "TOKAMAK_LISTEN", value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
-    /// A file with the root key, 32 bytes in base64, unless TOKAMAK_ROOT_KEY holds it.
+    /// A file with the root key, 32 bytes in base64, unless the variable `TOKAMAK_ROOT_KEY` holds it.
     #[arg(long, env = "TOKAMAK_ROOT_KEY_FILE", value_name = "FILE")]
     pub root_key_file: Option<PathBuf>,
     /// Memory of the store's cache, in MiB [default: 256].

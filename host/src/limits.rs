@@ -91,3 +91,7 @@ pub const FUEL_PER_MS_DEFAULT: u64 = 10_000_000;
 pub const REACTOR_SLOTS_DEFAULT: u32 = 256;
 /// Memory of the store's cache, in MiB, unless the operator says otherwise.
 pub const CACHE_MB_DEFAULT: u64 = 256;
+/// Calls of its host that one invocation may make.
+pub const HOST_CALLS_MAX: u64 = 1_000_000;
+/// Calls of `svc` that one invocation may make.
+pub const SVC_CALLS_MAX: u64 = 1_000;

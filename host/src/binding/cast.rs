@@ -73,9 +73,7 @@ fn text(value: &Value) -> Result<Value, Uncastable> {
 /// JSON's own grammar: no spaces, plus signs, leading zeros, hexadecimals, infinities.
 fn number(text: &str) -> Result<Value, Uncastable> {
     let number: Number = text.parse().map_err(|_| Uncastable::Number)?;
-    let is_whole = text
-        .bytes()
-        .all(|byte| byte.is_ascii_digit() || byte == b'-');
+    let is_whole = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
     // Minus zero is a floating point number to the parser, and loses nothing.
     if is_whole && number.is_f64() && text != "-0" {
         return Err(Uncastable::Precision);

@@ -53,11 +53,7 @@ pub fn bind(
     if parameters.is_empty() {
         return Ok(Value::Object(members));
     }
-    let mut binder = Binder {
-        undeclared,
-        path: vec!["args"],
-        faults: Faults::new(),
-    };
+    let mut binder = Binder { undeclared, path: vec!["args"], faults: Faults::new() };
     let bound = binder.object(members, &Shape::of(parameters));
     bound_or_faults(Value::Object(bound), binder.faults)
 }
@@ -73,10 +69,8 @@ pub fn configure(values: &Value, entries: &[Parameter]) -> Result<Map<String, Va
     };
     let (mut configured, mut faults) = (Map::new(), Faults::new());
     let path = |name: &str| format!("configuration.{name}");
-    let declared: HashMap<_, _> = entries
-        .iter()
-        .map(|entry| (entry.name.as_str(), entry))
-        .collect();
+    let declared: HashMap<_, _> =
+        entries.iter().map(|entry| (entry.name.as_str(), entry)).collect();
     for entry in entries.iter().filter(|entry| !entry.optional) {
         if values.get(&entry.name).is_none_or(Value::is_null) {
             faults.add(path(&entry.name), REQUIRED);

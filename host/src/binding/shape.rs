@@ -28,8 +28,7 @@ impl<'a> Shape<'a> {
 
     /// What a value here is cast to. What only leads on to others is an object.
     pub(super) fn value_type(&self) -> ParameterType {
-        self.parameter
-            .map_or(ParameterType::Object, |parameter| parameter.kind)
+        self.parameter.map_or(ParameterType::Object, |parameter| parameter.kind)
     }
 
     pub(super) fn is_required(&self) -> bool {

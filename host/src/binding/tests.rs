@@ -7,12 +7,7 @@ use crate::model::parameter::ParameterType::{Array, Boolean, Number, Object, Str
 use crate::model::parameter::{Kinds, Parameter, ParameterType, validate};
 
 fn parameter(name: &str, kind: ParameterType, optional: bool) -> Parameter {
-    Parameter {
-        name: name.to_owned(),
-        description: None,
-        kind,
-        optional,
-    }
+    Parameter { name: name.to_owned(), description: None, kind, optional }
 }
 
 fn required(name: &str, kind: ParameterType) -> Parameter {
@@ -33,13 +28,8 @@ const NO_OBJECT: &str = "cannot be cast to object: must be an object or the JSON
 
 /// The faults of `args`, one `path: messages` each.
 fn faults(args: Value, parameters: &[Parameter]) -> Vec<String> {
-    let faults = bind(Some(args), parameters, Forward)
-        .unwrap_err()
-        .into_map();
-    faults
-        .iter()
-        .map(|(path, messages)| format!("{path}: {}", messages.join(", ")))
-        .collect()
+    let faults = bind(Some(args), parameters, Forward).unwrap_err().into_map();
+    faults.iter().map(|(path, messages)| format!("{path}: {}", messages.join(", "))).collect()
 }
 
 #[test]
@@ -57,11 +47,7 @@ fn without_declarations_any_object_passes() {
 fn args_are_an_object() {
     for args in [json!([]), json!("{}"), json!(1), json!(true)] {
         for parameters in [vec![], vec![required("a", Text)]] {
-            assert_eq!(
-                faults(args.clone(), &parameters),
-                ["args: must be an object"],
-                "{args}"
-            );
+            assert_eq!(faults(args.clone(), &parameters), ["args: must be an object"], "{args}");
         }
     }
 }
@@ -69,17 +55,10 @@ fn args_are_an_object() {
 #[test]
 fn args_are_required_once_something_is_declared() {
     let missing = "args: is required, because the formula declares request parameters";
-    let parameters = [
-        required("b.c", Text),
-        optional("a", Text),
-        required("d", Text),
-    ];
+    let parameters = [required("b.c", Text), optional("a", Text), required("d", Text)];
     let expected = [missing, "args.b.c: is required", "args.d: is required"];
     assert_eq!(faults(Value::Null, &parameters), expected);
-    assert_eq!(
-        bind(None, &parameters, Drop),
-        bind(Some(Value::Null), &parameters, Drop)
-    );
+    assert_eq!(bind(None, &parameters, Drop), bind(Some(Value::Null), &parameters, Drop));
     assert_eq!(faults(Value::Null, &[optional("a", Text)]), [missing]);
     assert_eq!(bound(json!({}), &[optional("a", Text)], Forward), json!({}));
 }
@@ -102,19 +81,10 @@ fn required_parameters_must_be_there() {
     );
     for (args, expected) in [
         (json!({}), vec![amount, city, name]),
-        (
-            json!({"amount": null, "user": null}),
-            vec![amount, city, name],
-        ),
+        (json!({"amount": null, "user": null}), vec![amount, city, name]),
         (json!({"amount": 1, "user": {}}), vec![city, name]),
-        (
-            json!({"amount": 1, "user": {"address": {}, "name": null}}),
-            vec![city, name],
-        ),
-        (
-            json!({"amount": 1, "user": {"address": {"city": "Ulm"}}}),
-            vec![name],
-        ),
+        (json!({"amount": 1, "user": {"address": {}, "name": null}}), vec![city, name]),
+        (json!({"amount": 1, "user": {"address": {"city": "Ulm"}}}), vec![name]),
         // Names are case-sensitive; a dotted name is a way into objects, not a member.
         (
             json!({"Amount": 1, "user.address.city": "Ulm", "user.name": "Jane"}),
@@ -128,10 +98,7 @@ fn required_parameters_must_be_there() {
 #[test]
 fn what_is_required_within_an_optional_object_is_required() {
     let parameters = [optional("user", Object), required("user.name", Text)];
-    assert_eq!(
-        faults(json!({}), &parameters),
-        ["args.user.name: is required"]
-    );
+    assert_eq!(faults(json!({}), &parameters), ["args.user.name: is required"]);
     let parameters = [required("user", Object), required("user.name", Text)];
     let both = ["args.user: is required", "args.user.name: is required"];
     assert_eq!(faults(json!({}), &parameters), both);
@@ -140,16 +107,8 @@ fn what_is_required_within_an_optional_object_is_required() {
 
 #[test]
 fn null_is_as_good_as_absent() {
-    let parameters = [
-        optional("a", Number),
-        optional("b.c", Text),
-        optional("d", Object),
-    ];
-    for args in [
-        json!({"a": null, "b": null, "d": null}),
-        json!({"d": null}),
-        json!({}),
-    ] {
+    let parameters = [optional("a", Number), optional("b.c", Text), optional("d", Object)];
+    for args in [json!({"a": null, "b": null, "d": null}), json!({"d": null}), json!({})] {
         assert_eq!(bound(args, &parameters, Forward), json!({}));
     }
     let args = json!({"a": 1, "b": {"c": null, "x": null}, "d": {"y": null}, "e": null});
@@ -183,11 +142,7 @@ fn values_are_cast_where_they_lie() {
     });
     let result = bound(args, &parameters, Forward);
     assert_eq!(result, expected);
-    assert_eq!(
-        result.to_string(),
-        expected.to_string(),
-        "the order of members is kept"
-    );
+    assert_eq!(result.to_string(), expected.to_string(), "the order of members is kept");
 }
 
 #[test]
@@ -218,10 +173,7 @@ fn every_fault_is_listed_without_a_value() {
         ]
     );
     let cast = format!("args.user: {NO_OBJECT}");
-    assert_eq!(
-        faults(json!({"user": 1}), &[optional("user.age", Number)]),
-        [cast]
-    );
+    assert_eq!(faults(json!({"user": 1}), &[optional("user.age", Number)]), [cast]);
     // A fault of an optional parameter is a fault.
     assert!(bind(Some(json!({"a": "x"})), &[optional("a", Number)], Drop).is_err());
 }
@@ -251,10 +203,7 @@ fn undeclared_arguments() {
     });
     assert_eq!(bound(args, &parameters, Drop), expected);
     // Undeclared members are not validated, whatever they are.
-    assert_eq!(
-        bound(json!({"a": "x", "b": [null]}), &parameters, Drop),
-        json!({"a": "x"})
-    );
+    assert_eq!(bound(json!({"a": "x", "b": [null]}), &parameters, Drop), json!({"a": "x"}));
 }
 
 #[test]
@@ -278,20 +227,10 @@ fn configuration() {
 
 #[test]
 fn faults_of_a_configuration() {
-    let entries = [
-        required("KEY", Text),
-        required("retries", Number),
-        optional("live", Boolean),
-    ];
+    let entries = [required("KEY", Text), required("retries", Number), optional("live", Boolean)];
     let undeclared = "is not declared by the formula";
     for (values, expected) in [
-        (
-            json!({}),
-            vec![
-                "configuration.KEY: is required",
-                "configuration.retries: is required",
-            ],
-        ),
+        (json!({}), vec!["configuration.KEY: is required", "configuration.retries: is required"]),
         (
             json!({"KEY": null, "retries": "secret", "live": 1}),
             vec![
@@ -331,11 +270,8 @@ fn any_parameters() -> impl Strategy<Value = Vec<Parameter>> {
             (Just(names), details)
         })
         .prop_map(|(names, details)| {
-            let leads_on = |name: &str| {
-                names
-                    .iter()
-                    .any(|other| other.starts_with(&format!("{name}.")))
-            };
+            let leads_on =
+                |name: &str| names.iter().any(|other| other.starts_with(&format!("{name}.")));
             let with_details = names.iter().zip(details);
             with_details
                 .map(|(name, (kind, optional))| {
@@ -377,9 +313,7 @@ fn any_args() -> impl Strategy<Value = Value> {
 fn typed_args(parameters: &[Parameter]) -> Value {
     let mut args = json!({"undeclared": [null, {"x": "y"}]});
     for Parameter { name, kind, .. } in parameters {
-        let place = name
-            .split('.')
-            .fold(&mut args, |place, segment| &mut place[segment]);
+        let place = name.split('.').fold(&mut args, |place, segment| &mut place[segment]);
         if place.is_null() {
             *place = match kind {
                 Text => json!("42"),
@@ -397,9 +331,7 @@ fn typed_args(parameters: &[Parameter]) -> Value {
 fn is_part(part: &Value, whole: &Value) -> bool {
     match (part, whole) {
         (Value::Object(part), Value::Object(whole)) => part.iter().all(|(name, member)| {
-            whole
-                .get(name)
-                .is_some_and(|of_whole| is_part(member, of_whole))
+            whole.get(name).is_some_and(|of_whole| is_part(member, of_whole))
         }),
         _ => part == whole,
     }

@@ -60,8 +60,14 @@ impl fmt::Debug for ApiKey {
 }
 
 /// A keyed hash of an API key.
-#[derive(Debug, Clone, Copy, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, Eq, serde::Serialize, serde::Deserialize)]
 pub struct KeyHash(pub [u8; 32]);
+
+impl std::hash::Hash for KeyHash {
+    fn hash<H: std::hash::Hasher>(&self, hasher: &mut H) {
+        self.0.hash(hasher);
+    }
+}
 
 impl PartialEq for KeyHash {
     fn eq(&self, other: &Self) -> bool {

@@ -77,10 +77,8 @@ fn json(status: StatusCode, body: &impl Serialize) -> Response {
     match serde_json::to_vec(body) {
         // Tokens and keys are in these bodies: nothing on the way may keep them.
         Ok(body) => {
-            let headers = [
-                (header::CONTENT_TYPE, "application/json"),
-                (header::CACHE_CONTROL, "no-store"),
-            ];
+            let headers =
+                [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
             (status, headers, body).into_response()
         }
         Err(error) => {

@@ -9,7 +9,7 @@ use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
 
 use super::State;
-use super::problem::{Problem, Rejection};
+use super::problem::Rejection;
 use crate::crypto::api_key::ApiKey;
 use crate::model::permission::Grant;
 use crate::vault::{Authenticated, Error, Permit};
@@ -60,9 +60,4 @@ impl<I: FromStr + Send> FromRequestParts<State> for Id<I> {
         let id = params.iter().find(|(name, _)| *name == "id").map(|(_, id)| id);
         id.and_then(|id| id.parse().ok()).map(Self).ok_or_else(missing)
     }
-}
-
-/// A 400 for a request that is wrong as such.
-pub fn bad_request(detail: impl Into<String>) -> Rejection {
-    Problem::new(http::StatusCode::BAD_REQUEST, detail).into()
 }

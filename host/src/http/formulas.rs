@@ -13,9 +13,7 @@ use super::problem::Rejection;
 use super::query::Query;
 use crate::model::faults::Faults;
 use crate::model::id::FormulaId;
-use crate::model::permission::marker::{
-    ReactorCreate, ReactorDelete, ReactorRead, ReactorUpdate,
-};
+use crate::model::permission::marker::{ReactorCreate, ReactorDelete, ReactorRead, ReactorUpdate};
 use crate::vault::{Error, FormulaView, WriteFormula};
 
 /// Create a formula.

@@ -46,11 +46,6 @@ impl Problem {
         }
     }
 
-    /// A 400 with one faulty member.
-    pub fn member(path: &str, message: impl Into<String>) -> Self {
-        Error::invalid(path, message).into()
-    }
-
     /// Writes the problem out for a client that accepts `accept`.
     pub fn write(mut self, trace_id: &str, accept: Option<&HeaderValue>) -> Response {
         self.trace_id = Some(trace_id.to_owned());

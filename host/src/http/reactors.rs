@@ -15,9 +15,7 @@ use crate::model::id::ReactorId;
 use crate::model::permission::marker::{
     ReactorCreate, ReactorDelete, ReactorRead, ReactorUpdate, TokenUse,
 };
-use crate::vault::{
-    Error, InvocationView, ReactRequest, ReactResponse, ReactorView, WriteReactor,
-};
+use crate::vault::{Error, InvocationView, ReactRequest, ReactResponse, ReactorView, WriteReactor};
 
 /// Create a reactor.
 #[utoipa::path(post, path = "/reactors", tag = "reactors", request_body = WriteReactor,

@@ -3,7 +3,6 @@
 use std::io;
 use std::time::Duration;
 
-use axum::ServiceExt as _;
 use axum::extract::Request;
 use axum::serve::ListenerExt as _;
 use tokio::net::TcpListener;
@@ -24,11 +23,11 @@ pub async fn serve(
     let vault = state.vault.clone();
     let stopping = state.stopping.clone();
     let sweeping = tokio::spawn(sweep_forever(vault.clone()));
-    let (begun, begin) = oneshot::channel();
+    let (announce, announced) = oneshot::channel();
     let stop = async move {
         stop.await;
         stopping.begin();
-        let _ = begun.send(());
+        let _ = announce.send(());
     };
     let listener = listener.tap_io(|stream| {
         // Answers are small and whole: waiting to fill a packet only delays them.
@@ -36,11 +35,11 @@ pub async fn serve(
             tracing::debug!(%error, "a connection keeps its delay");
         }
     });
-    let service = ServiceExt::<Request>::into_make_service(router(state));
+    let service = axum::ServiceExt::<Request>::into_make_service(router(state));
     let serving = axum::serve(listener, service).with_graceful_shutdown(stop);
     let bound = async {
         // A sender that is gone means that serving ended by itself.
-        let _ = begin.await;
+        let _ = announced.await;
         tokio::time::sleep(Duration::from_millis(DRAIN_MS_MAX)).await;
     };
     let served = tokio::select! {

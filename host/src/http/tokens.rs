@@ -8,7 +8,7 @@ use super::State;
 use super::body::{Body, JsonBody};
 use super::envelope::{Created, Reply, segment};
 use super::extract::{Id, Permitted};
-use super::openapi::{Refusals, ReadRefusals};
+use super::openapi::{ReadRefusals, Refusals};
 use super::problem::Rejection;
 use crate::model::permission::marker::{TokenCreate, TokenDelete, TokenRead};
 use crate::vault::{CreateToken, TokenView};

@@ -17,14 +17,9 @@ use crate::limits::TRACE_ID_CHARS_MAX;
 /// The header that carries a trace id in and out.
 pub const TRACE_ID: HeaderName = HeaderName::from_static("svc-trace-id");
 
-/// A request's trace id, among its extensions.
-#[derive(Debug, Clone)]
-pub struct TraceId(pub Arc<str>);
-
 /// Runs the request inside a span that names its trace id, and gives every response that id.
-pub async fn layer(Shared(state): Shared<State>, mut request: Request, next: Next) -> Response {
+pub async fn layer(Shared(state): Shared<State>, request: Request, next: Next) -> Response {
     let trace_id = given(&request).unwrap_or_else(|| state.vault.draw_trace_id().into());
-    request.extensions_mut().insert(TraceId(Arc::clone(&trace_id)));
     let accept = request.headers().get(header::ACCEPT).cloned();
     let method = request.method().clone();
     // The pattern, not the path: a path holds ids, and ids are the caller's words.
@@ -52,11 +47,7 @@ fn given(request: &Request) -> Option<Arc<str>> {
     (fits && text.chars().all(|c| c.is_ascii_graphic())).then(|| text.into())
 }
 
-fn write_problem(
-    mut response: Response,
-    trace_id: &str,
-    accept: Option<&HeaderValue>,
-) -> Response {
+fn write_problem(mut response: Response, trace_id: &str, accept: Option<&HeaderValue>) -> Response {
     let problem = match response.extensions_mut().remove::<Problem>() {
         Some(problem) => problem,
         // axum's own refusals, such as 405, come with an empty body and no content type.

@@ -29,6 +29,7 @@ impl Audit {
     }
 
     /// The fields after a change.
+    #[must_use]
     pub fn modified(&self, by: Option<Uuid>, at: Timestamp) -> Self {
         Self { modified_by: by, modified_at: Some(at), ..self.clone() }
     }

@@ -48,7 +48,9 @@ impl Faults {
     /// Whether something is wrong at this path or below it.
     pub fn concern(&self, path: &str) -> bool {
         self.0.keys().any(|found| {
-            found.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+            found
+                .strip_prefix(path)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         })
     }
 

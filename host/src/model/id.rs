@@ -25,6 +25,12 @@ macro_rules! uuid_ids {
             }
         }
 
+        impl From<$name> for String {
+            fn from(id: $name) -> Self {
+                id.to_string()
+            }
+        }
+
         impl FromStr for $name {
             type Err = InvalidUuid;
 
@@ -73,6 +79,8 @@ pub enum InvalidTokenId {
     OuterSpace,
 }
 
+const FORBIDDEN: &str = "#/\\+?[]|&=%{}^\"";
+
 impl TokenId {
     /// The id as text.
     pub fn as_str(&self) -> &str {
@@ -87,7 +95,7 @@ impl FromStr for TokenId {
         if !(TOKEN_ID_CHARS_MIN..=TOKEN_ID_CHARS_MAX).contains(&text.chars().count()) {
             return Err(InvalidTokenId::Length);
         }
-        if text.chars().any(|c| c.is_control() || r##"#/\+?[]|&=%{}^""##.contains(c)) {
+        if text.chars().any(|c| c.is_control() || FORBIDDEN.contains(c)) {
             return Err(InvalidTokenId::Character);
         }
         if text.trim() != text {
@@ -119,7 +127,7 @@ mod tests {
         for valid in ["abc", "4242-XXXX", "Jane Doe, 1980!", "a:b;c@d~e<f>", &long] {
             assert!(valid.parse::<TokenId>().is_ok(), "{valid}");
         }
-        for forbidden in r##"#/\+?[]|&=%{}^""##.chars().chain(['\n', '\u{7f}']) {
+        for forbidden in "#/\\+?[]|&=%{}^\"".chars().chain(['\n', '\u{7f}']) {
             let id = format!("ab{forbidden}cd");
             assert_eq!(id.parse::<TokenId>(), Err(InvalidTokenId::Character), "{id:?}");
         }

@@ -113,17 +113,9 @@ pub fn parse_list(json: &Value, list: Kinds) -> Result<Vec<Parameter>, Faults> {
             Err(entry_faults) => faults.extend_under(&format!("[{index}]"), entry_faults),
         }
     }
-    let indexed: Vec<_> = entries
-        .iter()
-        .map(|(index, parameter)| (*index, parameter))
-        .collect();
+    let indexed: Vec<_> = entries.iter().map(|(index, parameter)| (*index, parameter)).collect();
     check(&indexed, list, &mut faults);
-    faults.into_result(
-        entries
-            .into_iter()
-            .map(|(_, parameter)| parameter)
-            .collect(),
-    )
+    faults.into_result(entries.into_iter().map(|(_, parameter)| parameter).collect())
 }
 
 /// Checks a list of declarations that came in another way; paths as in [`parse_list`].
@@ -132,19 +124,12 @@ pub fn validate(parameters: &[Parameter], list: Kinds) -> Result<(), Faults> {
         return Err(too_many());
     }
     let mut faults = Faults::new();
-    check(
-        &parameters.iter().enumerate().collect::<Vec<_>>(),
-        list,
-        &mut faults,
-    );
+    check(&parameters.iter().enumerate().collect::<Vec<_>>(), list, &mut faults);
     faults.into_result(())
 }
 
 fn too_many() -> Faults {
-    Faults::one(
-        "",
-        format!("must have at most {FORMULA_PARAMETERS_MAX} entries"),
-    )
+    Faults::one("", format!("must have at most {FORMULA_PARAMETERS_MAX} entries"))
 }
 
 fn parse_entry(json: &Value, list: Kinds) -> Result<Parameter, Faults> {
@@ -175,12 +160,7 @@ fn parse_entry(json: &Value, list: Kinds) -> Result<Parameter, Faults> {
         _ => Err(list.types_fault()),
     };
     match faults.check("type", kind) {
-        Some(kind) => faults.into_result(Parameter {
-            name,
-            description,
-            kind,
-            optional,
-        }),
+        Some(kind) => faults.into_result(Parameter { name, description, kind, optional }),
         None => Err(faults),
     }
 }
@@ -195,16 +175,7 @@ fn missing<T: Default>(faults: &mut Faults, member: &str, message: &str) -> T {
 fn check(entries: &[(usize, &Parameter)], list: Kinds, faults: &mut Faults) {
     let mut names = HashSet::new();
     let mut prefixes = HashSet::new();
-    for &(
-        index,
-        Parameter {
-            name,
-            description,
-            kind,
-            ..
-        },
-    ) in entries
-    {
+    for &(index, Parameter { name, description, kind, .. }) in entries {
         if let Err(message) = check_name(name, list) {
             faults.add(format!("[{index}].name"), message);
         } else if names.insert(name.as_str()) {
@@ -213,10 +184,7 @@ fn check(entries: &[(usize, &Parameter)], list: Kinds, faults: &mut Faults) {
         } else {
             faults.add(format!("[{index}].name"), "is declared more than once");
         }
-        if description
-            .as_ref()
-            .is_some_and(|text| text.chars().count() > DESCRIPTION_CHARS_MAX)
-        {
+        if description.as_ref().is_some_and(|text| text.chars().count() > DESCRIPTION_CHARS_MAX) {
             let message = format!("must have at most {DESCRIPTION_CHARS_MAX} characters");
             faults.add(format!("[{index}].description"), message);
         }

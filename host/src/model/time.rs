@@ -56,10 +56,7 @@ impl fmt::Display for Timestamp {
         let ms = shown_ms % DAY_MS;
         let (hour, minute) = (ms / 3_600_000, ms / 60_000 % 60);
         let (second, ms) = (ms / 1_000 % 60, ms % 1_000);
-        write!(
-            f,
-            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}+00:00"
-        )
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}+00:00")
     }
 }
 
@@ -75,11 +72,7 @@ const fn civil(days: u64) -> (u64, u64, u64) {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     let year = era * 400 + year_of_era;
     (if month <= 2 { year + 1 } else { year }, month, day)
 }
@@ -109,9 +102,7 @@ pub fn parse_rfc3339(text: &str) -> Result<Timestamp, InvalidTime> {
 
 /// Reads a date such as `2030-08-26` and nothing longer: its midnight, UTC.
 pub fn parse_date(text: &str) -> Result<Timestamp, InvalidTime> {
-    whole(text, Rest::iso_date)
-        .ok_or(InvalidTime::Form)?
-        .timestamp()
+    whole(text, Rest::iso_date).ok_or(InvalidTime::Form)?.timestamp()
 }
 
 /// Reads `expires_at` (decisions §3): all that [`parse_rfc3339`] reads, `M/D/YYYY` for midnight UTC
@@ -221,12 +212,7 @@ impl Rest<'_> {
         let month = self.number(2, 2)?;
         self.any(b"-")?;
         let day = self.number(2, 2)?;
-        Some(Written {
-            year,
-            month,
-            day,
-            ..Written::default()
-        })
+        Some(Written { year, month, day, ..Written::default() })
     }
 
     /// `2030-08-26`, `2030-08-26T19:23`, `2030-08-26T19:23:57.123+02:00`.
@@ -257,12 +243,7 @@ impl Rest<'_> {
         self.any(b"/")?;
         let day = self.number(1, 2)?;
         self.any(b"/")?;
-        let mut written = Written {
-            year: self.number(4, 4)?,
-            month,
-            day,
-            ..Written::default()
-        };
+        let mut written = Written { year: self.number(4, 4)?, month, day, ..Written::default() };
         if self.is_empty() {
             return Some(written);
         }

@@ -2,6 +2,7 @@
 
 use super::digits::{account_number, routing_number, us_account_number};
 use super::{Data, Member, Row};
+use crate::model::log::EntityType;
 
 pub(super) static ROWS: [Row; 3] = [
     Row {
@@ -25,28 +26,22 @@ pub(super) static ROWS: [Row; 3] = [
         container: "/bank/high/",
         fingerprint: "{{ data.account_number }}|{{ data.routing_number }}",
         search_indexes: &[],
-        log_entity_type: "bank",
+        log_entity_type: EntityType::Bank,
     },
     Row {
         name: "us_bank_account_number",
-        data: Data::One {
-            rule: us_account_number,
-            mask: "{{ data | reveal_last: 4 }}",
-        },
+        data: Data::One { rule: us_account_number, mask: "{{ data | reveal_last: 4 }}" },
         container: "/bank/high/",
         fingerprint: "{{ data }}",
         search_indexes: &[],
-        log_entity_type: "token",
+        log_entity_type: EntityType::Token,
     },
     Row {
         name: "us_bank_routing_number",
-        data: Data::One {
-            rule: routing_number,
-            mask: "{{ data | reveal_last: 4 }}",
-        },
+        data: Data::One { rule: routing_number, mask: "{{ data | reveal_last: 4 }}" },
         container: "/bank/low/",
         fingerprint: "{{ data }}",
         search_indexes: &[],
-        log_entity_type: "token",
+        log_entity_type: EntityType::Token,
     },
 ];

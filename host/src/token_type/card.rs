@@ -2,6 +2,7 @@
 
 use super::digits::{card_number, month, verification_code, year};
 use super::{Data, Member, Row};
+use crate::model::log::EntityType;
 
 pub(super) static ROWS: [Row; 2] = [
     Row {
@@ -39,17 +40,14 @@ pub(super) static ROWS: [Row; 2] = [
         container: "/pci/high/",
         fingerprint: "{{ data.number }}",
         search_indexes: &[],
-        log_entity_type: "card",
+        log_entity_type: EntityType::Card,
     },
     Row {
         name: "card_number",
-        data: Data::One {
-            rule: card_number,
-            mask: "{{ data | reveal_last: 4 }}",
-        },
+        data: Data::One { rule: card_number, mask: "{{ data | reveal_last: 4 }}" },
         container: "/pci/high/",
         fingerprint: "{{ data }}",
         search_indexes: &[],
-        log_entity_type: "token",
+        log_entity_type: EntityType::Token,
     },
 ];

@@ -37,11 +37,7 @@ pub fn luhn_valid(number: &str) -> bool {
     let counted = |(index, byte): (usize, u8)| {
         let digit = u32::from(byte - b'0');
         // Every second digit from the right counts twice, and two digits of a product are added up.
-        if index % 2 == 0 {
-            digit
-        } else {
-            digit * 2 - if digit > 4 { 9 } else { 0 }
-        }
+        if index % 2 == 0 { digit } else { digit * 2 - if digit > 4 { 9 } else { 0 } }
     };
     let digits = || number.bytes().rev().enumerate().map(counted);
     // The remainder at every step: a text of any length is answered.
@@ -51,23 +47,14 @@ pub fn luhn_valid(number: &str) -> bool {
 /// Whether `number` is nine digits that satisfy the checksum of ABA routing numbers.
 pub fn aba_valid(number: &str) -> bool {
     const WEIGHTS: [u32; 9] = [3, 7, 1, 3, 7, 1, 3, 7, 1];
-    let digits = number
-        .bytes()
-        .map(|byte| u32::from(byte.wrapping_sub(b'0')));
-    let sum: u32 = digits
-        .zip(WEIGHTS)
-        .map(|(digit, weight)| digit * weight)
-        .sum();
+    let digits = number.bytes().map(|byte| u32::from(byte.wrapping_sub(b'0')));
+    let sum: u32 = digits.zip(WEIGHTS).map(|(digit, weight)| digit * weight).sum();
     is_digits(number) && number.len() == WEIGHTS.len() && sum.is_multiple_of(10)
 }
 
 pub(super) fn card_number(value: &Value) -> Result<(), InvalidData> {
     let number = digits(value, 12, 19)?;
-    if luhn_valid(number) {
-        Ok(())
-    } else {
-        Err(InvalidData::Luhn)
-    }
+    if luhn_valid(number) { Ok(()) } else { Err(InvalidData::Luhn) }
 }
 
 pub(super) fn verification_code(value: &Value) -> Result<(), InvalidData> {
@@ -84,11 +71,7 @@ pub(super) fn year(value: &Value) -> Result<(), InvalidData> {
 
 pub(super) fn routing_number(value: &Value) -> Result<(), InvalidData> {
     let number = digits(value, 9, 9)?;
-    if aba_valid(number) {
-        Ok(())
-    } else {
-        Err(InvalidData::Routing)
-    }
+    if aba_valid(number) { Ok(()) } else { Err(InvalidData::Routing) }
 }
 
 pub(super) fn account_number(value: &Value) -> Result<(), InvalidData> {
@@ -102,29 +85,16 @@ pub(super) fn us_account_number(value: &Value) -> Result<(), InvalidData> {
 /// Nine digits with `-` anywhere, as in `123-45-6789`.
 pub(super) fn nine_digits(value: &Value) -> Result<(), InvalidData> {
     let text = value.as_str().ok_or(InvalidData::NotText)?;
-    if !text
-        .bytes()
-        .all(|byte| byte.is_ascii_digit() || byte == b'-')
-    {
+    if !text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') {
         return Err(InvalidData::NotDashedDigits);
     }
     let count = text.bytes().filter(u8::is_ascii_digit).count();
-    if count == 9 {
-        Ok(())
-    } else {
-        Err(InvalidData::ExactLength(9))
-    }
+    if count == 9 { Ok(()) } else { Err(InvalidData::ExactLength(9)) }
 }
 
 fn integer(value: &Value, first: u64, last: u64) -> Result<(), InvalidData> {
-    let within = value
-        .as_u64()
-        .is_some_and(|number| (first..=last).contains(&number));
-    if within {
-        Ok(())
-    } else {
-        Err(InvalidData::Range { first, last })
-    }
+    let within = value.as_u64().is_some_and(|number| (first..=last).contains(&number));
+    if within { Ok(()) } else { Err(InvalidData::Range { first, last }) }
 }
 
 fn digits(value: &Value, fewest: usize, most: usize) -> Result<&str, InvalidData> {

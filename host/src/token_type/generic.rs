@@ -1,6 +1,7 @@
 //! Tokens of anything.
 
 use super::{Data, Row};
+use crate::model::log::EntityType;
 
 pub(super) static ROWS: [Row; 1] = [Row {
     name: "token",
@@ -8,5 +9,5 @@ pub(super) static ROWS: [Row; 1] = [Row {
     container: "/general/high/",
     fingerprint: "{{ data | stringify }}",
     search_indexes: &[],
-    log_entity_type: "token",
+    log_entity_type: EntityType::Token,
 }];

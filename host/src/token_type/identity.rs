@@ -3,23 +3,17 @@
 
 use super::digits::nine_digits;
 use super::{Data, Row};
+use crate::model::log::EntityType;
 
 pub(super) static ROWS: [Row; 2] = [row("social_security_number"), row("employer_id_number")];
 
 const fn row(name: &'static str) -> Row {
     Row {
         name,
-        data: Data::One {
-            rule: nine_digits,
-            mask: "{{ data | reveal_last: 4 }}",
-        },
+        data: Data::One { rule: nine_digits, mask: "{{ data | reveal_last: 4 }}" },
         container: "/pii/high/",
         fingerprint: "{{ data | remove: '-' }}",
-        search_indexes: &[
-            "{{ data }}",
-            "{{ data | remove: '-' }}",
-            "{{ data | last4 }}",
-        ],
-        log_entity_type: "token",
+        search_indexes: &["{{ data }}", "{{ data | remove: '-' }}", "{{ data | last4 }}"],
+        log_entity_type: EntityType::Token,
     }
 }

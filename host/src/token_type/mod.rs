@@ -13,6 +13,7 @@ mod identity;
 #[cfg(test)]
 mod tests;
 
+use crate::model::log::EntityType;
 use std::fmt;
 use std::str::FromStr;
 
@@ -36,7 +37,7 @@ struct Row {
     container: &'static str,
     fingerprint: &'static str,
     search_indexes: &'static [&'static str],
-    log_entity_type: &'static str,
+    log_entity_type: EntityType,
 }
 
 /// What `data` has to be, and its default mask.
@@ -74,10 +75,7 @@ pub struct TokenType(&'static Row);
 pub struct UnknownTokenType;
 
 fn names() -> String {
-    TokenType::all()
-        .map(TokenType::as_str)
-        .collect::<Vec<_>>()
-        .join(", ")
+    TokenType::all().map(TokenType::as_str).collect::<Vec<_>>().join(", ")
 }
 
 impl TokenType {
@@ -119,10 +117,7 @@ impl TokenType {
     /// Where a token goes that names no containers.
     pub fn default_container(self) -> Container {
         // A test parses every row. Were one wrong: the fewest rules reach the root.
-        self.0
-            .container
-            .parse()
-            .unwrap_or_else(|_| Container::root())
+        self.0.container.parse().unwrap_or_else(|_| Container::root())
     }
 
     /// The mask of a token that names none: expressions over `data`, in the shape of `data`.
@@ -135,9 +130,7 @@ impl TokenType {
             Data::Object(members) => {
                 let present = members.iter().filter(|member| member.is_in(data));
                 let masks = present.filter_map(|member| {
-                    member
-                        .mask
-                        .map(|mask| (member.name.to_owned(), Value::from(mask)))
+                    member.mask.map(|mask| (member.name.to_owned(), Value::from(mask)))
                 });
                 let masks: Map<_, _> = masks.collect();
                 (!masks.is_empty()).then_some(Value::Object(masks))
@@ -161,14 +154,11 @@ impl TokenType {
             Data::Object(members) => members,
             Data::Anything | Data::One { .. } => &[],
         };
-        members
-            .iter()
-            .filter(|member| member.transient)
-            .map(|member| member.name)
+        members.iter().filter(|member| member.transient).map(|member| member.name)
     }
 
     /// The `entity_type` of a token's log entries (decisions §10).
-    pub fn log_entity_type(self) -> &'static str {
+    pub fn log_entity_type(self) -> EntityType {
         self.0.log_entity_type
     }
 }
@@ -192,9 +182,7 @@ impl FromStr for TokenType {
     type Err = UnknownTokenType;
 
     fn from_str(name: &str) -> Result<Self, UnknownTokenType> {
-        Self::all()
-            .find(|known| known.as_str() == name)
-            .ok_or(UnknownTokenType)
+        Self::all().find(|known| known.as_str() == name).ok_or(UnknownTokenType)
     }
 }
 

@@ -13,8 +13,7 @@ fn faults(name: &str, data: &Value) -> Vec<String> {
         Ok(()) => Vec::new(),
         Err(faults) => {
             let all = faults.into_map().into_iter();
-            all.map(|(path, messages)| format!("{path}: {}", messages.join(", ")))
-                .collect()
+            all.map(|(path, messages)| format!("{path}: {}", messages.join(", "))).collect()
         }
     }
 }
@@ -35,17 +34,11 @@ const NAMES: [&str; 8] = [
 
 #[test]
 fn names() {
-    assert_eq!(
-        TokenType::all().map(TokenType::as_str).collect::<Vec<_>>(),
-        NAMES
-    );
+    assert_eq!(TokenType::all().map(TokenType::as_str).collect::<Vec<_>>(), NAMES);
     for name in NAMES {
         assert_eq!(of(name).to_string(), name);
         assert_eq!(serde_json::to_value(of(name)).unwrap(), name);
-        assert_eq!(
-            serde_json::from_value::<TokenType>(json!(name)).unwrap(),
-            of(name)
-        );
+        assert_eq!(serde_json::from_value::<TokenType>(json!(name)).unwrap(), of(name));
     }
     assert_eq!(TokenType::generic(), of("token"));
     assert_ne!(of("card"), of("card_number"));
@@ -85,64 +78,28 @@ fn defaults() {
         ("card", "/pci/high/", Some(&card), "{{ data.number }}"),
         ("card_number", "/pci/high/", Some(&last_four), "{{ data }}"),
         ("bank", "/bank/high/", Some(&bank), accounts),
-        (
-            "us_bank_account_number",
-            "/bank/high/",
-            Some(&last_four),
-            "{{ data }}",
-        ),
-        (
-            "us_bank_routing_number",
-            "/bank/low/",
-            Some(&last_four),
-            "{{ data }}",
-        ),
-        (
-            "social_security_number",
-            "/pii/high/",
-            Some(&last_four),
-            undashed,
-        ),
-        (
-            "employer_id_number",
-            "/pii/high/",
-            Some(&last_four),
-            undashed,
-        ),
+        ("us_bank_account_number", "/bank/high/", Some(&last_four), "{{ data }}"),
+        ("us_bank_routing_number", "/bank/low/", Some(&last_four), "{{ data }}"),
+        ("social_security_number", "/pii/high/", Some(&last_four), undashed),
+        ("employer_id_number", "/pii/high/", Some(&last_four), undashed),
     ] {
         assert_eq!(of(name).default_container().as_str(), container, "{name}");
         assert_eq!(of(name).default_mask(&data).as_ref(), mask, "{name}");
-        assert_eq!(
-            of(name).default_fingerprint_expression(),
-            fingerprint,
-            "{name}"
-        );
+        assert_eq!(of(name).default_fingerprint_expression(), fingerprint, "{name}");
     }
 }
 
 #[test]
 fn default_indexes_transients_and_log_entities() {
-    let identity = [
-        "{{ data }}",
-        "{{ data | remove: '-' }}",
-        "{{ data | last4 }}",
-    ];
+    let identity = ["{{ data }}", "{{ data | remove: '-' }}", "{{ data | last4 }}"];
     for name in NAMES {
         let identified = name == "social_security_number" || name == "employer_id_number";
         let indexes: &[_] = if identified { &identity } else { &[] };
         assert_eq!(of(name).default_search_indexes(), indexes, "{name}");
-        let entity = if name == "card" || name == "bank" {
-            name
-        } else {
-            "token"
-        };
-        assert_eq!(of(name).log_entity_type(), entity, "{name}");
+        let entity = if name == "card" || name == "bank" { name } else { "token" };
+        assert_eq!(of(name).log_entity_type().as_str(), entity, "{name}");
         let transient: &[_] = if name == "card" { &["cvc"] } else { &[] };
-        assert_eq!(
-            of(name).transient_members().collect::<Vec<_>>(),
-            transient,
-            "{name}"
-        );
+        assert_eq!(of(name).transient_members().collect::<Vec<_>>(), transient, "{name}");
     }
 }
 
@@ -151,10 +108,7 @@ fn every_row_is_sound() {
     let mut seen = std::collections::HashSet::new();
     for row in FAMILIES.iter().copied().flatten() {
         assert!(seen.insert(row.name), "{} is there twice", row.name);
-        let container = row
-            .container
-            .parse::<crate::model::container::Container>()
-            .unwrap();
+        let container = row.container.parse::<crate::model::container::Container>().unwrap();
         assert_eq!(container.as_str(), row.container);
         assert!(row.fingerprint.starts_with("{{ data"), "{}", row.name);
     }
@@ -184,28 +138,13 @@ fn data_that_is_valid() {
         ("token", json!(null)),
         ("token", json!({"a": [1, true, "x"]})),
         ("card", json!({"number": NUMBER})),
-        (
-            "card",
-            json!({"number": "378282246310005", "cvc": "1234", "expiration_month": 12}),
-        ),
-        (
-            "card",
-            json!({"number": NUMBER, "expiration_month": 1, "expiration_year": 1000}),
-        ),
-        (
-            "card",
-            json!({"number": NUMBER, "expiration_year": 9999, "cvc": null}),
-        ),
-        (
-            "card",
-            json!({"number": NUMBER, "cvc": "000", "holder": {"name": "Jane"}}),
-        ),
+        ("card", json!({"number": "378282246310005", "cvc": "1234", "expiration_month": 12})),
+        ("card", json!({"number": NUMBER, "expiration_month": 1, "expiration_year": 1000})),
+        ("card", json!({"number": NUMBER, "expiration_year": 9999, "cvc": null})),
+        ("card", json!({"number": NUMBER, "cvc": "000", "holder": {"name": "Jane"}})),
         ("card_number", json!("501800000009")),
         ("card_number", json!("6304000000000000000")),
-        (
-            "bank",
-            json!({"routing_number": "021000021", "account_number": "1"}),
-        ),
+        ("bank", json!({"routing_number": "021000021", "account_number": "1"})),
         (
             "bank",
             json!({"routing_number": "011401533", "account_number": "12345678901234567", "x": 1}),
@@ -236,27 +175,15 @@ fn numbers_that_are_not() {
         ("card_number", json!(""), card),
         ("card_number", json!("42424242426"), card),
         ("card_number", json!("00000000000000000000"), card),
-        (
-            "card_number",
-            json!("4242424242424241"),
-            ": fails the Luhn check",
-        ),
+        ("card_number", json!("4242424242424241"), ": fails the Luhn check"),
         ("us_bank_account_number", json!("12"), account),
-        (
-            "us_bank_account_number",
-            json!("123456789012345678"),
-            account,
-        ),
+        ("us_bank_account_number", json!("123456789012345678"), account),
         ("us_bank_account_number", json!("12a"), only),
         ("us_bank_account_number", json!(1234), text),
         ("us_bank_routing_number", json!("02100002"), routing),
         ("us_bank_routing_number", json!("0210000210"), routing),
         ("us_bank_routing_number", json!("02100002-"), only),
-        (
-            "us_bank_routing_number",
-            json!("021000022"),
-            ": fails the checksum of routing numbers",
-        ),
+        ("us_bank_routing_number", json!("021000022"), ": fails the checksum of routing numbers"),
         ("us_bank_routing_number", json!(true), text),
         ("social_security_number", json!("123-45-678"), routing),
         ("social_security_number", json!("123-45-67890"), routing),
@@ -277,11 +204,7 @@ fn every_member_is_told_its_fault() {
     let code = "cvc: must have 3 to 4 digits";
     for (name, data, expected) in [
         ("card", json!([]), vec![": must be an object"]),
-        (
-            "card",
-            json!("4242424242424242"),
-            vec![": must be an object"],
-        ),
+        ("card", json!("4242424242424242"), vec![": must be an object"]),
         ("card", json!({}), vec!["number: is required"]),
         ("card", json!({"number": null}), vec!["number: is required"]),
         (
@@ -292,33 +215,16 @@ fn every_member_is_told_its_fault() {
         (
             "card",
             json!({"number": "1", "expiration_month": "12", "expiration_year": 10_000, "cvc": 123}),
-            vec![
-                "cvc: must be a string",
-                month,
-                year,
-                "number: must have 12 to 19 digits",
-            ],
+            vec!["cvc: must be a string", month, year, "number: must have 12 to 19 digits"],
         ),
         (
             "card",
             json!({"number": NUMBER, "expiration_month": 0, "expiration_year": 2.5, "cvc": "12345"}),
             vec![code, month, year],
         ),
-        (
-            "card",
-            json!({"number": NUMBER, "expiration_month": -1}),
-            vec![month],
-        ),
-        (
-            "card",
-            json!({"number": NUMBER, "cvc": "12x"}),
-            vec!["cvc: must contain digits only"],
-        ),
-        (
-            "bank",
-            json!({}),
-            vec!["account_number: is required", "routing_number: is required"],
-        ),
+        ("card", json!({"number": NUMBER, "expiration_month": -1}), vec![month]),
+        ("card", json!({"number": NUMBER, "cvc": "12x"}), vec!["cvc: must contain digits only"]),
+        ("bank", json!({}), vec!["account_number: is required", "routing_number: is required"]),
         (
             "bank",
             json!({"routing_number": "123456789", "account_number": ""}),
@@ -330,10 +236,7 @@ fn every_member_is_told_its_fault() {
         (
             "bank",
             json!({"routing_number": "12345678", "account_number": "123456789012345678"}),
-            vec![
-                "account_number: must have 1 to 17 digits",
-                "routing_number: must have 9 digits",
-            ],
+            vec!["account_number: must have 1 to 17 digits", "routing_number: must have 9 digits"],
         ),
         ("bank", json!(null), vec![": must be an object"]),
     ] {
@@ -343,25 +246,11 @@ fn every_member_is_told_its_fault() {
 
 #[test]
 fn checksums_by_example() {
-    for number in [
-        "4242424242424242",
-        "79927398713",
-        "0",
-        "18",
-        "6011000990139424",
-    ] {
+    for number in ["4242424242424242", "79927398713", "0", "18", "6011000990139424"] {
         assert!(luhn_valid(number), "{number}");
     }
-    for number in [
-        "",
-        "4242424242424241",
-        "79927398710",
-        "1",
-        "4242 4242 4242 4242",
-        "٠",
-        "-",
-        "é",
-    ] {
+    for number in ["", "4242424242424241", "79927398710", "1", "4242 4242 4242 4242", "٠", "-", "é"]
+    {
         assert!(!luhn_valid(number), "{number}");
     }
     for number in ["021000021", "011401533", "091000019", "322271627"] {
@@ -390,11 +279,7 @@ fn luhn_digit(payload: &[u8]) -> u8 {
     let mut total: u32 = 0;
     let mut double = true;
     for digit in payload.iter().rev() {
-        total += u32::from(if double {
-            DOUBLED[usize::from(*digit)]
-        } else {
-            *digit
-        });
+        total += u32::from(if double { DOUBLED[usize::from(*digit)] } else { *digit });
         double = !double;
     }
     u8::try_from((10 - total % 10) % 10).unwrap()
@@ -403,21 +288,14 @@ fn luhn_digit(payload: &[u8]) -> u8 {
 /// The digit that completes a routing number.
 fn aba_digit(d: &[u8]) -> u8 {
     let sum = |indexes: [usize; 3]| {
-        indexes
-            .iter()
-            .filter_map(|i| d.get(*i))
-            .map(|d| u32::from(*d))
-            .sum::<u32>()
+        indexes.iter().filter_map(|i| d.get(*i)).map(|d| u32::from(*d)).sum::<u32>()
     };
     let total = 3 * sum([0, 3, 6]) + 7 * sum([1, 4, 7]) + sum([2, 5, 8]);
     u8::try_from(total.next_multiple_of(10) - total).unwrap()
 }
 
 fn text(digits: &[u8]) -> String {
-    digits
-        .iter()
-        .map(|digit| char::from(b'0' + digit))
-        .collect()
+    digits.iter().map(|digit| char::from(b'0' + digit)).collect()
 }
 
 /// Any JSON, with the members and the kinds of text that the rules look at.

@@ -55,13 +55,13 @@ impl Event {
     /// Something was done.
     pub fn done(
         entity_type: EntityType,
-        entity_id: impl ToString,
+        entity_id: impl Into<String>,
         operation: Operation,
         message: impl Into<String>,
     ) -> Self {
         Self {
             entity_type,
-            entity_id: entity_id.to_string(),
+            entity_id: entity_id.into(),
             operation,
             message: message.into(),
             actor: None,

@@ -131,7 +131,6 @@ fn open_record(
     root: &RootKey,
     record: &Record,
 ) -> Result<zeroize::Zeroizing<Vec<u8>>, seal::SealError> {
-    let place =
-        Place { kind: record.kind.0, tenant: record.tenant.0.as_bytes(), id: &record.id };
+    let place = Place { kind: record.kind.0, tenant: record.tenant.0.as_bytes(), id: &record.id };
     seal::open(root.as_key(), place, &record.body)
 }

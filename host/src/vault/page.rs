@@ -58,13 +58,12 @@ impl PageRequest {
         }
         let start = match start {
             None => PageStart::Number(page_number),
-            Some(cursor) => match decode(cursor) {
-                Some((number, position)) => PageStart::After(position, number),
-                None => {
-                    faults.add("start", "is no cursor of this service");
-                    PageStart::Number(1)
-                }
-            },
+            Some(cursor) => {
+                let known = faults.check("start", decode(cursor).ok_or("is no cursor of this service"));
+                known.map_or(PageStart::Number(1), |(number, position)| {
+                    PageStart::After(position, number)
+                })
+            }
         };
         Self { start, size: usize::try_from(size).unwrap_or(PAGE_SIZE_MAX) }
     }

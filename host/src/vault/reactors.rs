@@ -22,9 +22,7 @@ use crate::model::id::{ApplicationId, FormulaId, ReactorId, TenantId};
 use crate::model::log::{EntityType, Operation};
 use crate::model::member::{FromJson, Member};
 use crate::model::permission::ApplicationType;
-use crate::model::permission::marker::{
-    ReactorCreate, ReactorDelete, ReactorRead, ReactorUpdate,
-};
+use crate::model::permission::marker::{ReactorCreate, ReactorDelete, ReactorRead, ReactorUpdate};
 use crate::store::{Expect, Kind};
 
 /// A reactor, as it is kept: its configuration is sealed with the rest of it.
@@ -90,19 +88,22 @@ impl ReactorView {
 
 /// Body of `POST /reactors`, and of `PUT /reactors/{id}`, which does not read `formula`.
 #[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(default)]
 pub struct WriteReactor {
     /// A name for people.
-    #[schema(value_type = String, max_length = 200)]
+    #[schema(value_type = String, max_length = 200, required = true)]
+    #[serde(default)]
     name: Member<String>,
     /// Values for the formula's `configuration`.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Object, required = true)]
+    #[serde(default)]
     configuration: Member<Map<String, Value>>,
     /// The formula to configure.
-    #[schema(value_type = Reference)]
+    #[schema(value_type = Reference, required = true)]
+    #[serde(default)]
     formula: Member<Map<String, Value>>,
     /// A public or private application whose rights the reactor's `svc` has.
     #[schema(value_type = Option<Reference>)]
+    #[serde(default)]
     application: Member<Map<String, Value>>,
 }
 
@@ -255,18 +256,20 @@ impl Vault {
         };
         let application = match application_id {
             None => None,
-            Some(id) => match self.get::<KeptApplication>(before.tenant_id, &id.to_string()).await {
-                Ok(stored) => Some(stored),
-                Err(Error::NotFound(_)) => {
-                    faults.add("application.id", "is no application");
-                    None
+            Some(id) => {
+                match self.get::<KeptApplication>(before.tenant_id, &id.to_string()).await {
+                    Ok(stored) => Some(stored),
+                    Err(Error::NotFound(_)) => {
+                        faults.add("application.id", "is no application");
+                        None
+                    }
+                    Err(error) => return Err(error),
                 }
-                Err(error) => return Err(error),
-            },
+            }
         };
-        let management = application.as_ref().is_some_and(|stored| {
-            stored.entity.application.kind == ApplicationType::Management
-        });
+        let management = application
+            .as_ref()
+            .is_some_and(|stored| stored.entity.application.kind == ApplicationType::Management);
         if management {
             faults.add("application.id", "must be a public or private application");
         }

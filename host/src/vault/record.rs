@@ -126,8 +126,7 @@ pub fn to_record<E: Entity>(
 
 /// Opens a record. One that does not open is a fault of ours, and says so in the operator's log.
 pub fn from_record<E: Entity>(record: &Record, keys: &TenantKeys) -> Result<Stored<E>, Error> {
-    let place =
-        Place { kind: record.kind.0, tenant: record.tenant.0.as_bytes(), id: &record.id };
+    let place = Place { kind: record.kind.0, tenant: record.tenant.0.as_bytes(), id: &record.id };
     let text = seal::open_enveloped(|version| keys.opening_key(version), place, &record.body)
         .map_err(|cause| Error::internal(format_args!("a {} {cause}", E::NOUN)))?;
     Ok(Stored { entity: E::from_text(&text)?, version: record.version })

@@ -80,7 +80,10 @@ impl GuestVault for Svc {
 
 fn read_json(text: &str) -> Result<Value, Error> {
     if text.len() > REQUEST_BODY_BYTES_MAX {
-        return Err(Error::invalid("", format!("must have at most {REQUEST_BODY_BYTES_MAX} bytes")));
+        return Err(Error::invalid(
+            "",
+            format!("must have at most {REQUEST_BODY_BYTES_MAX} bytes"),
+        ));
     }
     let place = |error: serde_json::Error| {
         let (line, column) = (error.line(), error.column());

@@ -11,6 +11,7 @@ use super::{Change, Error, Vault, audit::Actor, audit::Event};
 use crate::expression::{Arguments, TokenParts};
 use crate::limits::TOKENS_PER_CALL_MAX;
 use crate::model::faults::Faults;
+use crate::model::id::TokenId;
 use crate::model::log::Operation;
 use crate::model::member;
 use crate::model::permission::marker::{TokenCreate, TokenRead};
@@ -112,7 +113,7 @@ impl Vault {
         tenant: crate::model::id::TenantId,
         arguments: &Arguments,
     ) -> Result<Vec<Token>, Error> {
-        let ids: Vec<&str> = arguments.token_ids().iter().map(|id| id.as_str()).collect();
+        let ids: Vec<&str> = arguments.token_ids().iter().map(TokenId::as_str).collect();
         if ids.is_empty() {
             return Ok(Vec::new());
         }

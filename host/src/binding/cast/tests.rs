@@ -29,11 +29,7 @@ fn casts() {
         (json!("True"), Boolean, json!(true)),
         (json!("FALSE"), Boolean, json!(false)),
         (json!("{}"), Object, json!({})),
-        (
-            json!(" {\"a\": [1, \"x\"]} "),
-            Object,
-            json!({"a": [1, "x"]}),
-        ),
+        (json!(" {\"a\": [1, \"x\"]} "), Object, json!({"a": [1, "x"]})),
         (json!("[]"), Array, json!([])),
         (json!("[{\"a\": null}, 1]"), Array, json!([{"a": null}, 1])),
     ] {
@@ -58,22 +54,10 @@ fn text_that_is_no_number() {
         "1_000", "1,000", "NaN", "nan", "Infinity", "-inf", "--1", "-", "٤٢", "42\n", "1e999",
         "true", "null", "\"42\"", "[1]",
     ] {
-        assert_eq!(
-            cast(json!(text), Number),
-            Err(Uncastable::Number),
-            "{text:?}"
-        );
+        assert_eq!(cast(json!(text), Number), Err(Uncastable::Number), "{text:?}");
     }
-    for text in [
-        "18446744073709551616",
-        "-9223372036854775809",
-        &"9".repeat(40),
-    ] {
-        assert_eq!(
-            cast(json!(text), Number),
-            Err(Uncastable::Precision),
-            "{text}"
-        );
+    for text in ["18446744073709551616", "-9223372036854775809", &"9".repeat(40)] {
+        assert_eq!(cast(json!(text), Number), Err(Uncastable::Precision), "{text}");
     }
 }
 
@@ -113,10 +97,7 @@ fn what_cannot_be_cast() {
 fn json_text_has_a_depth() {
     let nested = |levels: usize| json!("[".repeat(levels) + &"]".repeat(levels));
     assert!(cast(nested(JSON_DEPTH_MAX), Array).is_ok());
-    assert_eq!(
-        cast(nested(JSON_DEPTH_MAX + 1), Array),
-        Err(Uncastable::Depth)
-    );
+    assert_eq!(cast(nested(JSON_DEPTH_MAX + 1), Array), Err(Uncastable::Depth));
     // Beyond what the parser itself follows.
     assert_eq!(cast(nested(100_000), Array), Err(Uncastable::Array));
     let objects = "{\"a\":".repeat(JSON_DEPTH_MAX) + "[]" + &"}".repeat(JSON_DEPTH_MAX);

@@ -7,10 +7,7 @@ use crate::limits::{DESCRIPTION_CHARS_MAX, FORMULA_PARAMETERS_MAX};
 /// The faults of a list, one `path: messages` each.
 fn faults(list: &Value, kind: Kinds) -> Vec<String> {
     let faults = parse_list(list, kind).unwrap_err().into_map();
-    faults
-        .iter()
-        .map(|(path, messages)| format!("{path}: {}", messages.join(", ")))
-        .collect()
+    faults.iter().map(|(path, messages)| format!("{path}: {}", messages.join(", "))).collect()
 }
 
 #[test]
@@ -26,10 +23,7 @@ fn a_list_is_read_and_written() {
     assert_eq!(parameters[1].description.as_deref(), Some("As printed"));
     assert!(parameters[1].optional && !parameters[0].optional);
     assert_eq!(serde_json::to_value(&parameters).unwrap(), list);
-    assert_eq!(
-        serde_json::from_value::<Vec<Parameter>>(list).unwrap(),
-        parameters
-    );
+    assert_eq!(serde_json::from_value::<Vec<Parameter>>(list).unwrap(), parameters);
     assert!(validate(&parameters, Kinds::Request).is_ok());
 }
 
@@ -94,23 +88,10 @@ fn names() {
         (&"é".repeat(201), length),
         (&"a.".repeat(1_000_000), length),
     ] {
-        assert_eq!(
-            faults(&json!([{"name": name, "type": "string"}]), request),
-            [fault]
-        );
+        assert_eq!(faults(&json!([{"name": name, "type": "string"}]), request), [fault]);
     }
-    for name in [
-        "a",
-        "a.b",
-        "user.address.city",
-        "A b-c",
-        "é",
-        &"é".repeat(200),
-    ] {
-        assert!(
-            parse_list(&json!([{"name": name, "type": "string"}]), request).is_ok(),
-            "{name}"
-        );
+    for name in ["a", "a.b", "user.address.city", "A b-c", "é", &"é".repeat(200)] {
+        assert!(parse_list(&json!([{"name": name, "type": "string"}]), request).is_ok(), "{name}");
     }
     // Configuration is flat: a dot is a character like any other.
     let flat = json!([{"name": ".a.", "type": "string"}, {"name": ".a..b", "type": "string"}]);
@@ -157,10 +138,7 @@ fn sizes() {
     };
     let parameters = parse_list(&list(FORMULA_PARAMETERS_MAX), Kinds::Request).unwrap();
     let fault = ": must have at most 200 entries";
-    assert_eq!(
-        faults(&list(FORMULA_PARAMETERS_MAX + 1), Kinds::Request),
-        [fault]
-    );
+    assert_eq!(faults(&list(FORMULA_PARAMETERS_MAX + 1), Kinds::Request), [fault]);
     let too_many = [parameters.as_slice(), &parameters[..1]].concat();
     assert!(validate(&too_many, Kinds::Request).is_err());
 
@@ -168,10 +146,7 @@ fn sizes() {
         |chars: usize| json!([{"name": "a", "type": "string", "description": "é".repeat(chars)}]);
     assert!(parse_list(&described(DESCRIPTION_CHARS_MAX), Kinds::Request).is_ok());
     let fault = "[0].description: must have at most 4000 characters";
-    assert_eq!(
-        faults(&described(DESCRIPTION_CHARS_MAX + 1), Kinds::Request),
-        [fault]
-    );
+    assert_eq!(faults(&described(DESCRIPTION_CHARS_MAX + 1), Kinds::Request), [fault]);
 }
 
 #[test]

@@ -4,8 +4,8 @@ mod request;
 
 use zeroize::Zeroizing;
 
-pub use request::{Code, WriteFormula};
 use request::Definition;
+pub use request::{Code, WriteFormula};
 
 use super::audit::Event;
 use super::index::{Index, number, term, term_of};
@@ -19,9 +19,7 @@ use crate::model::audit::Audit;
 use crate::model::formula::{Formula, FormulaStatus, FormulaType, Language};
 use crate::model::id::{FormulaId, TenantId};
 use crate::model::log::{EntityType, Operation};
-use crate::model::permission::marker::{
-    ReactorCreate, ReactorDelete, ReactorRead, ReactorUpdate,
-};
+use crate::model::permission::marker::{ReactorCreate, ReactorDelete, ReactorRead, ReactorUpdate};
 use crate::store::{Expect, Filter, Kind};
 
 /// A formula, as a response shows it.
@@ -57,13 +55,6 @@ pub struct Component {
     formula_id: FormulaId,
     created_ms: u64,
     bytes: Vec<u8>,
-}
-
-impl Component {
-    /// The component's bytes.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
 }
 
 impl Entity for Component {
@@ -220,11 +211,7 @@ impl Vault {
     }
 
     /// A formula that the tenant may use: its own or an official one.
-    pub(super) async fn formula(
-        &self,
-        tenant: TenantId,
-        id: FormulaId,
-    ) -> Result<Formula, Error> {
+    pub(super) async fn formula(&self, tenant: TenantId, id: FormulaId) -> Result<Formula, Error> {
         if let Some(official) = official::find(id) {
             return Ok(official.formula.clone());
         }
@@ -327,7 +314,6 @@ pub fn matches_name(pattern: &str, name: &str) -> bool {
     }
     left.ends_with(last)
 }
-
 
 #[cfg(test)]
 mod tests {

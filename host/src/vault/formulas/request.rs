@@ -19,37 +19,46 @@ use crate::vault::applications::check_name;
 
 /// Body of `POST /reactor-formulas`, and of `PUT /reactor-formulas/{id}`, where the code may be absent.
 #[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(default)]
 pub struct WriteFormula {
     /// A name for people.
-    #[schema(value_type = String, max_length = 200)]
+    #[schema(value_type = String, max_length = 200, required = true)]
+    #[serde(default)]
     name: Member<String>,
     /// What it does.
     #[schema(value_type = Option<String>)]
+    #[serde(default)]
     description: Member<String>,
     /// A picture, as a `data:` or `https:` address.
     #[schema(value_type = Option<String>)]
+    #[serde(default)]
     icon: Member<String>,
     /// A WebAssembly component of the world `tokamak:formula/formula`, in base64.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, required = true)]
+    #[serde(default)]
     component: Member<String>,
     /// JavaScript; not taken by this version.
     #[schema(ignore)]
+    #[serde(default)]
     code: Member<String>,
     /// What a reactor must configure.
     #[schema(value_type = Option<Vec<Parameter>>)]
+    #[serde(default)]
     configuration: Member<Value>,
     /// What an invocation must pass.
     #[schema(value_type = Option<Vec<Parameter>>)]
+    #[serde(default)]
     request_parameters: Member<Value>,
     /// What becomes of other arguments.
     #[schema(value_type = Option<Undeclared>)]
+    #[serde(default)]
     undeclared_arguments: Member<String>,
     /// Where it may connect to: names, `*.suffix`, `host:port`, or `*`.
     #[schema(value_type = Option<Vec<String>>)]
+    #[serde(default)]
     allowed_hosts: Member<Vec<String>>,
     /// Its bounds.
     #[schema(value_type = Option<FormulaLimits>)]
+    #[serde(default)]
     limits: Member<Map<String, Value>>,
 }
 
@@ -246,8 +255,14 @@ mod tests {
             "icon": "javascript:alert(1)", "undeclared_arguments": "keep",
             "limits": {"memory_mb": 513}, "allowed_hosts": ["a b"], "component": "%"
         });
-        let expected =
-            ["allowed_hosts[0]", "component", "icon", "limits.memory_mb", "name", "undeclared_arguments"];
+        let expected = [
+            "allowed_hosts[0]",
+            "component",
+            "icon",
+            "limits.memory_mb",
+            "name",
+            "undeclared_arguments",
+        ];
         assert_eq!(faults(body), expected);
         assert_eq!(faults(json!({"name": "a"})), ["component"]);
         assert_eq!(faults(json!({"name": "a", "code": "x"})), ["code"]);

@@ -9,14 +9,16 @@ use crate::model::member::Member;
 
 /// Body of `POST /reactors/{id}/react`.
 #[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(default)]
 pub struct ReactRequest {
     /// Arguments, in which `{{ <token id> }}` stands for a token's data.
     #[schema(value_type = Option<Object>, example = json!({"card": "{{ my-card }}"}))]
+    #[serde(default)]
     args: Member<Map<String, Value>>,
     #[schema(ignore)]
+    #[serde(default)]
     callback_url: Member<Value>,
     #[schema(ignore)]
+    #[serde(default)]
     timeout_ms: Member<Value>,
 }
 

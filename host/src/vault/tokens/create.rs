@@ -24,10 +24,10 @@ use crate::vault::record::kind;
 use crate::vault::{Change, Error, Vault};
 
 /// A token that is about to be stored.
-pub struct Draft {
+struct Draft {
     token: Token,
-    /// How to draw another id when this one is taken; `None` when the caller chose it.
-    id_rule: Option<Option<IdRule>>,
+    /// How it gets its id, and another one when that is taken.
+    id_rule: IdRule,
     tries: usize,
 }
 
@@ -56,24 +56,13 @@ impl Vault {
         drafts: &mut Drafts,
     ) -> Result<(), Error> {
         let now = self.now();
-        let mut new = body.check(now, self.0.entropy.as_ref())?;
+        let new = body.check(now, self.0.entropy.as_ref())?;
         if permit.first_uncovered(&new.containers).is_some() {
             return Err(self.deny(permit, (new.kind.log_entity_type(), "")).await);
         }
         let keys = self.keys(permit.tenant()).await?;
-        let id_rule = new.id.take();
-        let mut draft = Draft {
-            token: self.assemble(new, permit, &keys, now),
-            id_rule: None,
-            tries: 0,
-        };
-        match id_rule {
-            Some(IdRule::Literal(id)) => draft.token.about.id = id,
-            drawn => {
-                draft.id_rule = Some(drawn);
-                self.draw_token_id(&mut draft)?;
-            }
-        }
+        let mut draft = assemble(new, permit, &keys, now);
+        self.draw_token_id(&mut draft)?;
         drafts.0.push(draft);
         Ok(())
     }
@@ -119,36 +108,15 @@ impl Vault {
         drafts.0.iter().map(shown).collect()
     }
 
-    fn assemble(
-        &self,
-        new: NewToken,
-        permit: &Permit<TokenCreate>,
-        keys: &TenantKeys,
-        now: Timestamp,
-    ) -> Token {
-        let fingerprint = fingerprint(keys, new.kind.as_str(), &new.fingerprinted);
-        let about = About {
-            id: String::new(),
-            tenant_id: permit.tenant(),
-            type_name: new.kind.as_str().to_owned(),
-            mask: new.mask,
-            fingerprint,
-            containers: new.containers,
-            metadata: new.metadata,
-            search_indexes: new.search_indexes,
-            fingerprint_expression: new.fingerprint_expression,
-            deduplicate_token: new.deduplicate,
-            expires_at: new.expires_at,
-            audit: Audit::created(Some(permit.actor_id()), now),
-        };
-        Token { about, data: new.data, indexed: new.indexed }
-    }
-
     /// Gives the draft an id: evaluated while tries are left, then one of our own.
     fn draw_token_id(&self, draft: &mut Draft) -> Result<(), Error> {
         let template = match &draft.id_rule {
-            Some(Some(IdRule::Expression(template))) if draft.tries < ALIAS_TRIES_MAX => template,
-            _ => {
+            IdRule::Expression(template) if draft.tries < ALIAS_TRIES_MAX => template,
+            IdRule::Literal(id) => {
+                draft.token.about.id.clone_from(id);
+                return Ok(());
+            }
+            IdRule::Drawn | IdRule::Expression(_) => {
                 draft.token.about.id = self.draw_id().to_string();
                 return Ok(());
             }
@@ -172,10 +140,37 @@ impl Vault {
         // Two drafts of one call may have evaluated to one id: the later one gives way.
         let draft = drafts.0.iter_mut().rev().find(|draft| draft.token.about.id == taken);
         match draft {
-            Some(draft) if draft.id_rule.is_some() => self.draw_token_id(draft),
+            Some(draft) if !matches!(draft.id_rule, IdRule::Literal(_)) => {
+                self.draw_token_id(draft)
+            }
             _ => Err(Error::Conflict("A token with this id exists already.")),
         }
     }
+}
+
+/// A draft without an id.
+fn assemble(
+    new: NewToken,
+    permit: &Permit<TokenCreate>,
+    keys: &TenantKeys,
+    now: Timestamp,
+) -> Draft {
+    let about = About {
+        id: String::new(),
+        tenant_id: permit.tenant(),
+        type_name: new.kind.as_str().to_owned(),
+        mask: new.mask,
+        fingerprint: fingerprint(keys, new.kind.as_str(), &new.fingerprinted),
+        containers: new.containers,
+        metadata: new.metadata,
+        search_indexes: new.search_indexes,
+        fingerprint_expression: new.fingerprint_expression,
+        deduplicate_token: new.deduplicate,
+        expires_at: new.expires_at,
+        audit: Audit::created(Some(permit.actor_id()), now),
+    };
+    let token = Token { about, data: new.data, indexed: new.indexed };
+    Draft { token, id_rule: new.id, tries: 0 }
 }
 
 /// The fingerprint of a token's contents: a keyed hash over the tenant (whose key it is), type and value.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-pub use create::{Draft, Drafts};
+pub use create::Drafts;
 pub use request::CreateToken;
 pub use view::TokenView;
 

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::expression::{ExpressionError, Mask, Scope, Template};
 use crate::crypto::entropy::Entropy;
+use crate::expression::{ExpressionError, Mask, Scope, Template};
 use crate::limits::{
     CONTAINERS_MAX, METADATA_KEY_CHARS_MAX, METADATA_KEYS_MAX, METADATA_VALUE_CHARS_MAX,
     SEARCH_INDEXES_MAX, TOKEN_DATA_BYTES_MAX, TOKEN_MASK_BYTES_MAX,
@@ -23,44 +23,53 @@ use zeroize::Zeroizing;
 
 /// Body of `POST /tokens` (interface §4.1).
 #[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(default)]
 pub struct CreateToken {
     /// The id, or an expression over `data` that gives one; drawn when absent.
     #[schema(value_type = Option<String>)]
+    #[serde(default)]
     id: Member<String>,
     /// The token type.
-    #[schema(value_type = String, example = "card")]
+    #[schema(value_type = String, example = "card", required = true)]
+    #[serde(default)]
     r#type: Member<Text<TokenType>>,
     /// The sensitive value.
-    #[schema(value_type = Value, example = json!({"number": "4242424242424242"}))]
+    #[schema(value_type = Value, example = json!({"number": "4242424242424242"}), required = true)]
+    #[serde(default)]
     data: Member<Value>,
     /// What callers with the transform `mask` see: text or any JSON with expressions over `data`. `null` means no
     /// mask; absent, the type's default.
     #[schema(value_type = Option<Value>, example = "{{ data | reveal_last: 4 }}")]
+    #[serde(default)]
     mask: Member<Value>,
     /// Where the token lies; the type's default when absent.
     #[schema(value_type = Option<Vec<String>>, example = json!(["/pci/high/"]))]
+    #[serde(default)]
     containers: Member<Vec<Text<Container>>>,
     /// Non-sensitive notes.
     #[schema(value_type = Option<std::collections::HashMap<String, String>>)]
+    #[serde(default)]
     metadata: Member<Map<String, Value>>,
     /// Expressions over `data`, each to a value the token can be found by.
     #[schema(value_type = Option<Vec<String>>)]
+    #[serde(default)]
     search_indexes: Member<Vec<String>>,
     /// Expression over `data` and `metadata` to the value that is fingerprinted.
     #[schema(value_type = Option<String>)]
+    #[serde(default)]
     fingerprint_expression: Member<String>,
     /// Whether the token is to be deduplicated.
     #[schema(value_type = Option<bool>)]
+    #[serde(default)]
     deduplicate_token: Member<bool>,
     /// When the token ends.
     #[schema(value_type = Option<String>, example = "2030-08-26T19:23:57+00:00")]
+    #[serde(default)]
     expires_at: Member<String>,
 }
 
 /// A token to be made: everything about it is valid and evaluated, but for what the vault adds.
 pub struct NewToken {
-    pub(super) id: Option<IdRule>,
+    pub(super) id: IdRule,
     pub(super) kind: TokenType,
     pub(super) data: Plaintext,
     pub(super) mask: Option<Value>,
@@ -76,6 +85,8 @@ pub struct NewToken {
 
 /// How a token gets its id.
 pub enum IdRule {
+    /// The vault draws it.
+    Drawn,
     /// The caller chose it.
     Literal(String),
     /// It is evaluated, perhaps to another value each time.
@@ -100,7 +111,7 @@ impl CreateToken {
     ) -> Result<NewToken, Faults> {
         let mut faults = Faults::new();
         let id = self.id.optional("id", &mut faults);
-        let id = id.and_then(|text| read_id(text, &mut faults));
+        let id = id.and_then(|text| read_id(text, &mut faults)).unwrap_or(IdRule::Drawn);
         let kind = self.r#type.required_text("type", &mut faults);
         let data = self.data.required("data", &mut faults);
         let containers = self.containers.optional("containers", &mut faults);
@@ -130,22 +141,22 @@ impl CreateToken {
         let source = source.unwrap_or_else(|| kind.default_fingerprint_expression());
         let fingerprinted = evaluate_fingerprint(source, &scope, &mut faults);
         let defaults = || kind.default_search_indexes().iter().map(ToString::to_string).collect();
-        let evaluated = indexes.clone().unwrap_or_else(defaults);
-        let indexed = evaluate_indexes(&evaluated, &scope, &mut faults);
+        let sources = indexes.unwrap_or_else(defaults);
+        let indexed = evaluate_indexes(&sources, &scope, &mut faults);
         let containers = containers.unwrap_or_else(|| vec![kind.default_container()]);
         let new = NewToken {
             id,
             kind,
             mask,
             containers,
-            search_indexes: indexes.or_else(|| Some(evaluated).filter(|list| !list.is_empty())),
+            search_indexes: Some(sources).filter(|sources| !sources.is_empty()),
             indexed,
             fingerprint_expression,
             fingerprinted: fingerprinted.unwrap_or_default(),
             deduplicate,
             expires_at,
-            metadata: metadata.clone(),
-            data: Plaintext::new(data.clone()),
+            metadata,
+            data: Plaintext::new(data),
         };
         faults.into_result(new)
     }

@@ -1,0 +1,114 @@
+//! Filters on card numbers and card objects.
+
+use serde_json::Value;
+
+use super::reveal::{masked, pick};
+use super::{Arguments, Refusal, single};
+
+const LAST4: usize = 4;
+
+/// The number of a card object, or the value itself.
+fn number(value: &Value) -> Result<String, Refusal> {
+    let number = match value {
+        Value::Object(members) => single(members.get("number").ok_or("takes a card")?)?,
+        value => single(value)?,
+    };
+    let digits = number.chars().filter(char::is_ascii_digit).count();
+    if digits == number.len() && (12..=19).contains(&digits) {
+        Ok(number)
+    } else {
+        Err("takes a card number of 12 to 19 digits")
+    }
+}
+
+/// Digits of the issuer: 8 for numbers of 16 or more, else 6.
+fn bin_length(number: &str) -> usize {
+    if number.len() >= 16 { 8 } else { 6 }
+}
+
+/// The ends that `bin` and `last4` keep.
+fn ends(number: &str, arguments: &Arguments<'_>) -> Result<(usize, usize), Refusal> {
+    let first = if arguments.flag(0)? { bin_length(number) } else { 0 };
+    let last = if arguments.flag(1)? { LAST4 } else { 0 };
+    Ok((first, last))
+}
+
+/// Masks a card number, but for BIN and last four where they are asked for.
+pub(crate) fn card_mask(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
+    let number = number(value)?;
+    let (first, last) = ends(&number, arguments)?;
+    let (mask, keep) = (arguments.char(2, 'X')?, arguments.text(3, ""));
+    if keep.contains(|c: char| c.is_ascii_digit()) {
+        return Err("keeps no digits");
+    }
+    Ok(masked(&number, first, last, mask, &keep).into())
+}
+
+/// The BIN, with the separator after every four digits.
+pub(crate) fn card_bin(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
+    let number = number(value)?;
+    let (bin, _) = number.split_at(bin_length(&number));
+    let separator = arguments.text(0, "");
+    let (first, second) = bin.split_at(4);
+    Ok(format!("{first}{separator}{second}").into())
+}
+
+/// The expiry of a card object in one of the known formats.
+pub(crate) fn card_exp(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
+    let part = |name| value.get(name).and_then(Value::as_u64);
+    let (Some(month), Some(year)) = (part("expiration_month"), part("expiration_year")) else {
+        return Err("takes a card with its expiry");
+    };
+    let short = year % 100;
+    let text = match arguments.text(0, "").as_str() {
+        "MM" => format!("{month:02}"),
+        "MMYY" => format!("{month:02}{short:02}"),
+        "MM/YY" => format!("{month:02}/{short:02}"),
+        "MM/YYYY" => format!("{month:02}/{year:04}"),
+        "MM-YYYY" => format!("{month:02}-{year:04}"),
+        "MM_YYYY" => format!("{month:02}_{year:04}"),
+        "YYYY" => format!("{year:04}"),
+        "YYYY-MM" => format!("{year:04}-{month:02}"),
+        "YYYY/MM" => format!("{year:04}/{month:02}"),
+        _ => return Err("takes a format such as MM/YY or YYYY-MM"),
+    };
+    Ok(text.into())
+}
+
+/// A pseudonym of the same shape that is nobody's card number, since it fails the Luhn check.
+pub(crate) fn alias_card(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
+    let number = number(value)?;
+    let (first, last) = ends(&number, arguments)?;
+    let length = number.len();
+    arguments.draw(|random| {
+        let mut alias: Vec<u8> = number
+            .bytes()
+            .enumerate()
+            .map(|(index, digit)| {
+                let kept = index < first || length - index <= last;
+                if kept { digit } else { pick(b"0123456789", random) as u8 }
+            })
+            .collect();
+        if luhn_valid(&alias) {
+            // Another digit in a place that is not kept: one step up always breaks the check.
+            let place = first;
+            alias[place] = b'0' + (alias[place] - b'0' + 1) % 10;
+        }
+        String::from_utf8_lossy(&alias).into_owned().into()
+    })
+}
+
+/// Whether digits pass the Luhn check.
+fn luhn_valid(digits: &[u8]) -> bool {
+    let sum: u32 = digits
+        .iter()
+        .rev()
+        .enumerate()
+        .map(|(index, digit)| {
+            let digit = u32::from(digit - b'0');
+            let doubled = if index % 2 == 1 { digit * 2 } else { digit };
+            doubled / 10 + doubled % 10
+        })
+        .sum();
+    sum % 10 == 0
+}

@@ -1,0 +1,287 @@
+//! The filters: Liquid's standard ones, and the table of ours.
+//!
+//! A filter of ours is a function from a JSON value and arguments to a JSON value. Its arguments may be given by
+//! position or by name.
+
+mod card;
+mod encode;
+mod reveal;
+mod shape;
+
+use std::fmt;
+
+use liquid_core::parser::{FilterArguments, ParameterReflection};
+use liquid_core::{Expression, Filter, FilterReflection, Language, ParseFilter, Runtime, ValueView};
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+use serde_json::Value;
+
+use super::ExpressionError;
+use super::value::{from_liquid, to_liquid, to_text};
+use crate::crypto::entropy::Entropy;
+
+/// Items of an array that a filter takes.
+const ITEMS_MAX: usize = 10_000;
+/// Bytes that a filter of ours may make on the way to an output.
+pub(super) const MADE_BYTES_MAX: usize = 2 << 20;
+
+/// Why a filter refuses, in fixed words.
+pub(super) type Refusal = &'static str;
+
+/// What a filter of ours does.
+pub(super) type Run = fn(&Value, &Arguments<'_>) -> Result<Value, Refusal>;
+
+/// A filter of ours.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Row {
+    name: &'static str,
+    parameters: &'static [&'static str],
+    run: Run,
+}
+
+const fn row(name: &'static str, parameters: &'static [&'static str], run: Run) -> Row {
+    Row { name, parameters, run }
+}
+
+/// Every filter of ours, with its parameters in their order (decisions §4).
+pub(super) const TABLE: &[Row] = &[
+    row("last4", &[], reveal::last4),
+    row("reveal_last", &["n", "char"], reveal::reveal_last),
+    row("reveal", &["first", "last", "char", "keep"], reveal::reveal),
+    row("card_mask", &["bin", "last4", "char", "keep"], card::card_mask),
+    row("card_bin", &["separator"], card::card_bin),
+    row("card_exp", &["format"], card::card_exp),
+    row("alias_card", &["bin", "last4"], card::alias_card),
+    row("alias_preserve_format", &["first", "last"], reveal::alias_preserve_format),
+    row("alias_preserve_length", &["first", "last"], reveal::alias_preserve_length),
+    row("json", &["path"], shape::json),
+    row("stringify", &[], shape::stringify),
+    row("json_stringify", &[], shape::json_stringify),
+    row("pad_left", &["n", "char"], shape::pad_left),
+    row("pad_right", &["n", "char"], shape::pad_right),
+    row("to_string", &[], shape::to_string),
+    row("to_number", &[], shape::to_number),
+    row("to_boolean", &[], shape::to_boolean),
+    // Liquid's own can multiply their input without bound, and `replace` has a default here.
+    row("replace", &["from", "to"], shape::replace),
+    row("join", &["separator"], shape::join),
+    row("hmac", &["algorithm", "key"], encode::hmac),
+    row("to_base64", &[], encode::to_base64),
+    row("to_base16", &[], encode::to_base16),
+];
+
+/// Registers the standard filters and ours.
+pub(super) fn register(language: &mut Language) {
+    macro_rules! standard {
+        ($($name:ident)+) => {
+            $({
+                let filter: Box<dyn ParseFilter> = liquid_lib::stdlib::$name.into();
+                let name = filter.reflection().name().to_owned();
+                language.filters.register(name, Box::new(Guarded(filter)));
+            })+
+        };
+    }
+    standard! {
+        Abs Append AtLeast AtMost Capitalize Ceil Compact Concat Date Default DividedBy Downcase Escape EscapeOnce
+        First Floor Last Lstrip Map Minus Modulo NewlineToBr Plus Prepend Remove RemoveFirst ReplaceFirst Reverse
+        Round Rstrip Size Slice Sort SortNatural Split Strip StripHtml StripNewlines Times Truncate TruncateWords Uniq
+        Upcase UrlDecode UrlEncode Where
+    }
+    for row in TABLE {
+        language.filters.register(row.name.to_owned(), Box::new(*row));
+    }
+}
+
+/// Randomness for one evaluation.
+#[derive(Default)]
+pub(super) struct Randomness(Option<StdRng>);
+
+impl Randomness {
+    /// Seeds it.
+    pub(super) fn seed(&mut self, entropy: &dyn Entropy) {
+        let mut seed = [0; 32];
+        entropy.fill(&mut seed);
+        self.0 = Some(StdRng::from_seed(seed));
+    }
+}
+
+/// What one of our filters said when it refused.
+#[derive(Default)]
+pub(super) struct Failed(pub(super) Option<ExpressionError>);
+
+/// Arguments of a call, and its randomness.
+pub(super) struct Arguments<'r> {
+    values: Vec<Option<Value>>,
+    runtime: &'r dyn Runtime,
+}
+
+impl Arguments<'_> {
+    /// An argument, if it is given.
+    fn given(&self, index: usize) -> Option<&Value> {
+        self.values.get(index).and_then(Option::as_ref)
+    }
+
+    /// An argument as text, or its default.
+    pub(super) fn text(&self, index: usize, default: &str) -> String {
+        self.given(index).map_or_else(|| default.to_owned(), to_text)
+    }
+
+    /// An argument as a count, or its default.
+    pub(super) fn count(&self, index: usize, default: usize) -> Result<usize, Refusal> {
+        let Some(value) = self.given(index) else { return Ok(default) };
+        let number = match value {
+            Value::Number(number) => number.as_u64(),
+            Value::String(text) => text.parse().ok(),
+            _ => None,
+        };
+        let count = number.and_then(|number| usize::try_from(number).ok());
+        count.ok_or("takes a whole number that is not negative")
+    }
+
+    /// An argument as a flag, or false.
+    pub(super) fn flag(&self, index: usize) -> Result<bool, Refusal> {
+        match self.given(index) {
+            None => Ok(false),
+            Some(Value::Bool(flag)) => Ok(*flag),
+            Some(Value::String(text)) if text == "true" => Ok(true),
+            Some(Value::String(text)) if text == "false" => Ok(false),
+            Some(_) => Err("takes true or false"),
+        }
+    }
+
+    /// An argument as one character, or its default.
+    pub(super) fn char(&self, index: usize, default: char) -> Result<char, Refusal> {
+        let text = self.text(index, "");
+        let mut chars = text.chars();
+        match (chars.next(), chars.next()) {
+            (None, _) if self.given(index).is_none() => Ok(default),
+            (Some(c), None) => Ok(c),
+            _ => Err("takes one character"),
+        }
+    }
+
+    /// Draws with this evaluation's randomness.
+    pub(super) fn draw<T>(&self, draw: impl FnOnce(&mut StdRng) -> T) -> Result<T, Refusal> {
+        let mut randomness = self.runtime.registers().get_mut::<Randomness>();
+        randomness.0.as_mut().map(draw).ok_or("has no randomness here")
+    }
+}
+
+/// The text of a single value.
+pub(super) fn single(value: &Value) -> Result<String, Refusal> {
+    match value {
+        Value::Array(_) | Value::Object(_) | Value::Null => Err("takes a single value"),
+        value => Ok(to_text(value)),
+    }
+}
+
+impl FilterReflection for Row {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn description(&self) -> &'static str {
+        ""
+    }
+
+    fn positional_parameters(&self) -> &'static [ParameterReflection] {
+        &[]
+    }
+
+    fn keyword_parameters(&self) -> &'static [ParameterReflection] {
+        &[]
+    }
+}
+
+impl ParseFilter for Row {
+    fn parse(&self, arguments: FilterArguments<'_>) -> liquid_core::Result<Box<dyn Filter>> {
+        let mut expressions: Vec<Option<Expression>> = arguments.positional.map(Some).collect();
+        if expressions.len() > self.parameters.len() {
+            return Err(liquid_core::Error::with_msg("too many arguments"));
+        }
+        expressions.resize_with(self.parameters.len(), || None);
+        for (name, expression) in arguments.keyword {
+            let index = self.parameters.iter().position(|parameter| *parameter == name);
+            let free = index.and_then(|index| expressions.get_mut(index)).filter(|slot| slot.is_none());
+            match free {
+                Some(slot) => *slot = Some(expression),
+                None => return Err(liquid_core::Error::with_msg("unknown argument")),
+            }
+        }
+        Ok(Box::new(Applied { row: *self, expressions }))
+    }
+
+    fn reflection(&self) -> &dyn FilterReflection {
+        self
+    }
+}
+
+/// One of our filters in an expression.
+#[derive(Debug)]
+struct Applied {
+    row: Row,
+    expressions: Vec<Option<Expression>>,
+}
+
+impl fmt::Display for Applied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.row.name)
+    }
+}
+
+impl Filter for Applied {
+    fn evaluate(
+        &self,
+        input: &dyn ValueView,
+        runtime: &dyn Runtime,
+    ) -> liquid_core::Result<liquid_core::Value> {
+        let mut values = Vec::with_capacity(self.expressions.len());
+        for expression in &self.expressions {
+            let value = expression.as_ref().map(|expression| expression.evaluate(runtime));
+            values.push(value.transpose()?.map(|value| from_liquid(value.as_view())));
+        }
+        let arguments = Arguments { values, runtime };
+        (self.row.run)(&from_liquid(input), &arguments).map(|value| to_liquid(&value)).map_err(|reason| {
+            let failure = ExpressionError::Filter { filter: self.row.name, reason };
+            runtime.registers().get_mut::<Failed>().0 = Some(failure);
+            liquid_core::Error::with_msg("a filter refused")
+        })
+    }
+}
+
+/// A standard filter that takes no endless array.
+#[derive(Clone)]
+struct Guarded(Box<dyn ParseFilter>);
+
+impl ParseFilter for Guarded {
+    fn parse(&self, arguments: FilterArguments<'_>) -> liquid_core::Result<Box<dyn Filter>> {
+        self.0.parse(arguments).map(|filter| Box::new(GuardedFilter(filter)) as Box<dyn Filter>)
+    }
+
+    fn reflection(&self) -> &dyn FilterReflection {
+        self.0.reflection()
+    }
+}
+
+#[derive(Debug)]
+struct GuardedFilter(Box<dyn Filter>);
+
+impl fmt::Display for GuardedFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Filter for GuardedFilter {
+    fn evaluate(
+        &self,
+        input: &dyn ValueView,
+        runtime: &dyn Runtime,
+    ) -> liquid_core::Result<liquid_core::Value> {
+        let items = input.as_array().map_or(0, |items| items.size());
+        if items > ITEMS_MAX as i64 {
+            return Err(liquid_core::Error::with_msg("too many items"));
+        }
+        self.0.evaluate(input, runtime)
+    }
+}

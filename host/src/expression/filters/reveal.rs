@@ -1,0 +1,98 @@
+//! Filters that show a part of a value, or a pseudonym of it.
+
+use rand::RngExt as _;
+use rand::rngs::StdRng;
+use serde_json::Value;
+
+use super::{Arguments, Refusal, single};
+
+const LAST4: usize = 4;
+const ALPHANUMERIC: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// The last four characters; the whole value when it is shorter.
+pub(crate) fn last4(value: &Value, _: &Arguments<'_>) -> Result<Value, Refusal> {
+    let text = single(value)?;
+    let skipped = text.chars().count().saturating_sub(LAST4);
+    Ok(text.chars().skip(skipped).collect::<String>().into())
+}
+
+/// Masks every character but `-` and the last n; all but `-` when n covers everything.
+pub(crate) fn reveal_last(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
+    let text = single(value)?;
+    let mask = arguments.char(1, 'X')?;
+    let length = text.chars().count();
+    let shown = arguments.count(0, LAST4)?;
+    let shown = if shown >= length { 0 } else { shown };
+    let masked = text.chars().enumerate().map(|(index, c)| {
+        if c == '-' || index >= length - shown { c } else { mask }
+    });
+    Ok(masked.collect::<String>().into())
+}
+
+/// Masks all but the first and last characters and those to keep; everything when that would show everything.
+pub(crate) fn reveal(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
+    let text = single(value)?;
+    let (first, last) = (arguments.count(0, 0)?, arguments.count(1, 0)?);
+    let (mask, keep) = (arguments.char(2, 'X')?, arguments.text(3, ""));
+    Ok(masked(&text, first, last, mask, &keep).into())
+}
+
+/// `text` with all but its ends and the characters of `keep` masked.
+pub(super) fn masked(text: &str, first: usize, last: usize, mask: char, keep: &str) -> String {
+    let length = text.chars().count();
+    let shown = |index: usize, c: char| {
+        index < first || length - index <= last || keep.contains(c)
+    };
+    if text.chars().enumerate().all(|(index, c)| shown(index, c)) {
+        return text.chars().map(|_| mask).collect();
+    }
+    let chars = text.chars().enumerate();
+    chars.map(|(index, c)| if shown(index, c) { c } else { mask }).collect()
+}
+
+/// A pseudonym that keeps the class of every character.
+pub(crate) fn alias_preserve_format(
+    value: &Value,
+    arguments: &Arguments<'_>,
+) -> Result<Value, Refusal> {
+    alias(value, arguments, |c, random| match c {
+        '0'..='9' => pick(b"0123456789", random),
+        'a'..='z' => pick(b"abcdefghijklmnopqrstuvwxyz", random),
+        'A'..='Z' => pick(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", random),
+        // Any other letter or sign would tell what it was.
+        c if c.is_alphanumeric() => pick(ALPHANUMERIC, random),
+        c => c,
+    })
+}
+
+/// A pseudonym that keeps the length.
+pub(crate) fn alias_preserve_length(
+    value: &Value,
+    arguments: &Arguments<'_>,
+) -> Result<Value, Refusal> {
+    alias(value, arguments, |_, random| pick(ALPHANUMERIC, random))
+}
+
+fn alias(
+    value: &Value,
+    arguments: &Arguments<'_>,
+    other: impl Fn(char, &mut StdRng) -> char,
+) -> Result<Value, Refusal> {
+    let text = single(value)?;
+    let (first, last) = (arguments.count(0, 0)?, arguments.count(1, 0)?);
+    let length = text.chars().count();
+    if first.saturating_add(last) >= length {
+        return Err("would keep the whole value");
+    }
+    arguments.draw(|random| {
+        let drawn = text.chars().enumerate().map(|(index, c)| {
+            if index < first || length - index <= last { c } else { other(c, random) }
+        });
+        drawn.collect::<String>().into()
+    })
+}
+
+/// A character of an alphabet.
+pub(super) fn pick(alphabet: &[u8], random: &mut StdRng) -> char {
+    char::from(alphabet[random.random_range(0..alphabet.len())])
+}

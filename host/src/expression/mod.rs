@@ -1,0 +1,68 @@
+//! Expressions (decisions §4): masks, fingerprints, index values, id aliases, references in arguments.
+//!
+//! The one place that knows liquid. An expression is `{{ … }}`: a value and filters on it. Pure: randomness is handed in.
+//!
+//! What is evaluated may be hostile, and so may the data: a template's length, nesting, number of filters and output are
+//! bounded, filters that could multiply are our own, and no error text quotes data.
+//!
+//! To add a filter: a row in [`filters::TABLE`] and a function in the file of its family.
+
+mod filters;
+mod mask;
+mod reference;
+mod template;
+mod value;
+
+
+use thiserror::Error;
+
+pub use mask::Mask;
+pub use reference::{Arguments, TokenParts};
+pub use template::{Scope, Template};
+
+use crate::limits::{EXPRESSION_BYTES_MAX, EXPRESSION_OUTPUT_BYTES_MAX};
+
+/// Why an expression cannot be used. No text holds data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum ExpressionError {
+    /// The template is longer than templates may be.
+    #[error("must have at most {EXPRESSION_BYTES_MAX} bytes")]
+    TooLong,
+    /// `{{` without `}}`, or a tag.
+    #[error("has an opening {{{{ without its }}}}")]
+    Unclosed,
+    /// A tag.
+    #[error("must not contain tags ({{% … %}})")]
+    Tag,
+    /// Too many filters, or brackets in brackets in brackets.
+    #[error("is too complex")]
+    TooComplex,
+    /// Not the syntax of an expression, or a filter that does not exist.
+    #[error("is no expression, or names an unknown filter")]
+    Syntax,
+    /// It names what the data does not have, or a filter of Liquid refused its input.
+    #[error("cannot be evaluated on this data")]
+    Unevaluable,
+    /// One of our filters refused.
+    #[error("cannot be evaluated: {filter} {reason}")]
+    Filter {
+        /// Which.
+        filter: &'static str,
+        /// Why.
+        reason: &'static str,
+    },
+    /// It evaluates to more than an expression may.
+    #[error("evaluates to more than {EXPRESSION_OUTPUT_BYTES_MAX} bytes")]
+    TooLarge,
+    /// An index or id expression evaluates to an array or object.
+    #[error("must evaluate to a single value")]
+    NotSingle,
+    /// An index or id expression evaluates to nothing.
+    #[error("must evaluate to a value that is not empty")]
+    Empty,
+}
+
+/// Whether a text holds an expression.
+pub fn is_expression(text: &str) -> bool {
+    text.contains("{{") || text.contains("{%")
+}

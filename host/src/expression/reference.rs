@@ -1,0 +1,210 @@
+//! References to tokens in arguments (interface §4.5, decisions §4).
+//!
+//! `{{ <token id> }}` stands for the token's data, with filters if any follow; `{{ token: <id> | … }}` for the whole
+//! token. An id may hold spaces and punctuation, so its end is the first `|` or the closing braces; what follows is an
+//! expression on `data`. A string that is one reference becomes the value with its type; otherwise it stays text.
+
+use serde_json::{Map, Value};
+
+use super::mask::below;
+use super::template::{Scope, Stretch, Template, stretches};
+use super::value::to_text;
+use super::{ExpressionError, is_expression};
+use crate::crypto::entropy::Entropy;
+use crate::limits::TOKENS_PER_CALL_MAX;
+use crate::model::faults::Faults;
+use crate::model::id::TokenId;
+
+/// Bytes that filled arguments may have together.
+const FILLED_BYTES_MAX: usize = 16 << 20;
+
+/// What a reference can show of a token.
+pub struct TokenParts {
+    /// The token's id.
+    pub id: String,
+    /// Its data.
+    pub data: Value,
+    /// The whole token.
+    pub whole: Value,
+}
+
+/// A JSON value with references in it.
+#[derive(Debug)]
+pub struct Arguments {
+    root: Node,
+    /// Distinct, in the order of their first use.
+    ids: Vec<TokenId>,
+    uses: Vec<(TokenId, String)>,
+}
+
+#[derive(Debug)]
+enum Node {
+    Literal(Value),
+    Text(String, Vec<Piece>),
+    Array(Vec<Node>),
+    Object(Vec<(String, Node)>),
+}
+
+#[derive(Debug)]
+enum Piece {
+    Text(String),
+    Reference { id: TokenId, whole: bool, filters: Option<Template> },
+}
+
+impl Arguments {
+    /// Finds the references in a value; faults are at paths within it.
+    pub fn parse(value: &Value) -> Result<Self, Faults> {
+        let mut arguments = Self { root: Node::Literal(Value::Null), ids: vec![], uses: vec![] };
+        let mut faults = Faults::new();
+        arguments.root = arguments.node(value, "", &mut faults);
+        if arguments.ids.len() > TOKENS_PER_CALL_MAX {
+            faults.add("", format!("refers to more than {TOKENS_PER_CALL_MAX} tokens"));
+        }
+        faults.into_result(arguments)
+    }
+
+    /// The tokens referred to, each once, in the order of their first use.
+    pub fn token_ids(&self) -> &[TokenId] {
+        &self.ids
+    }
+
+    /// Where a token is referred to.
+    pub fn paths_of(&self, id: &TokenId) -> Vec<String> {
+        let uses = self.uses.iter().filter(|(used, _)| used == id);
+        uses.map(|(_, path)| path.clone()).collect()
+    }
+
+    /// The value with every reference replaced.
+    pub fn fill<'p>(
+        &self,
+        parts: &dyn Fn(&TokenId) -> Option<&'p TokenParts>,
+        entropy: &dyn Entropy,
+    ) -> Result<Value, Faults> {
+        let mut filling = Filling { parts, entropy, left: FILLED_BYTES_MAX, faults: Faults::new() };
+        let value = filling.fill(&self.root);
+        filling.faults.into_result(value)
+    }
+
+    fn node(&mut self, value: &Value, path: &str, faults: &mut Faults) -> Node {
+        match value {
+            Value::String(text) if is_expression(text) => {
+                let pieces = self.pieces(text, path);
+                let pieces = faults.check(path, pieces).unwrap_or_default();
+                Node::Text(path.to_owned(), pieces)
+            }
+            Value::Array(items) => {
+                let mut nodes = Vec::with_capacity(items.len());
+                for (index, item) in items.iter().enumerate() {
+                    nodes.push(self.node(item, &format!("{path}[{index}]"), faults));
+                }
+                Node::Array(nodes)
+            }
+            Value::Object(members) => {
+                let mut nodes = Vec::with_capacity(members.len());
+                for (name, member) in members {
+                    nodes.push((name.clone(), self.node(member, &below(path, name), faults)));
+                }
+                Node::Object(nodes)
+            }
+            literal => Node::Literal(literal.clone()),
+        }
+    }
+
+    fn pieces(&mut self, text: &str, path: &str) -> Result<Vec<Piece>, ReferenceError> {
+        let mut pieces = Vec::new();
+        for stretch in stretches(text)? {
+            match stretch {
+                Stretch::Text(text) => pieces.push(Piece::Text(text.to_owned())),
+                Stretch::Expression(source) => {
+                    let piece = reference(source)?;
+                    if let Piece::Reference { id, .. } = &piece {
+                        if !self.ids.contains(id) {
+                            self.ids.push(id.clone());
+                        }
+                        self.uses.push((id.clone(), path.to_owned()));
+                    }
+                    pieces.push(piece);
+                }
+            }
+        }
+        Ok(pieces)
+    }
+}
+
+/// Why a reference cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum ReferenceError {
+    #[error("refers to no token: its id {0}")]
+    Id(#[from] crate::model::id::InvalidTokenId),
+    #[error(transparent)]
+    Expression(#[from] ExpressionError),
+}
+
+fn reference(source: &str) -> Result<Piece, ReferenceError> {
+    let (head, filters) = match source.split_once('|') {
+        Some((head, filters)) => (head.trim(), Some(filters)),
+        None => (source, None),
+    };
+    let whole = head.strip_prefix("token:").map(str::trim);
+    let id = whole.unwrap_or(head).parse()?;
+    let expression = |filters| Template::parse(&format!("{{{{ data | {filters} }}}}"));
+    let filters = filters.map(expression).transpose()?;
+    Ok(Piece::Reference { id, whole: whole.is_some(), filters })
+}
+
+/// Filling under way.
+struct Filling<'f, 'p> {
+    parts: &'f dyn Fn(&TokenId) -> Option<&'p TokenParts>,
+    entropy: &'f dyn Entropy,
+    left: usize,
+    faults: Faults,
+}
+
+impl Filling<'_, '_> {
+    fn fill(&mut self, node: &Node) -> Value {
+        match node {
+            Node::Literal(value) => value.clone(),
+            Node::Text(path, pieces) => {
+                let filled = self.text(pieces);
+                self.faults.check(path, filled).unwrap_or(Value::Null)
+            }
+            Node::Array(items) => Value::Array(items.iter().map(|item| self.fill(item)).collect()),
+            Node::Object(members) => {
+                let mut filled = Map::with_capacity(members.len());
+                for (name, member) in members {
+                    filled.insert(name.clone(), self.fill(member));
+                }
+                Value::Object(filled)
+            }
+        }
+    }
+
+    fn text(&mut self, pieces: &[Piece]) -> Result<Value, ExpressionError> {
+        if let [piece @ Piece::Reference { .. }] = pieces {
+            return self.piece(piece);
+        }
+        let mut text = String::new();
+        for piece in pieces {
+            text.push_str(&to_text(&self.piece(piece)?));
+        }
+        Ok(Value::String(text))
+    }
+
+    fn piece(&mut self, piece: &Piece) -> Result<Value, ExpressionError> {
+        let (id, whole, filters) = match piece {
+            Piece::Text(text) => return Ok(Value::String(text.clone())),
+            Piece::Reference { id, whole, filters } => (id, *whole, filters),
+        };
+        // The vault has looked every id up before.
+        let parts = (self.parts)(id).ok_or(ExpressionError::Unevaluable)?;
+        let data = if whole { &parts.whole } else { &parts.data };
+        let value = match filters {
+            None => data.clone(),
+            Some(template) => {
+                template.evaluate(&Scope { data, metadata: None, entropy: self.entropy })?
+            }
+        };
+        self.left = self.left.checked_sub(to_text(&value).len()).ok_or(ExpressionError::TooLarge)?;
+        Ok(value)
+    }
+}

@@ -1,0 +1,173 @@
+//! What goes into a run and what comes out of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use serde_json::Value;
+
+use super::log::LogLine;
+
+/// One call of a formula.
+pub struct Call {
+    /// The arguments, as JSON.
+    pub args: String,
+    /// The reactor's configuration, as JSON.
+    pub configuration: String,
+    /// The vault, as the formula may use it.
+    pub vault: Option<Arc<dyn GuestVault>>,
+    /// Which call it is.
+    pub invocation: GuestInvocation,
+    /// What it may use.
+    pub budget: Budget,
+}
+
+/// Which call it is, for the formula to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuestInvocation {
+    /// The invocation's id.
+    pub id: String,
+    /// The reactor's id.
+    pub reactor_id: String,
+    /// 1 for the first try.
+    pub attempt: u32,
+    /// When it ends, in milliseconds since the Unix epoch.
+    pub deadline_ms: u64,
+}
+
+/// What a call may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Memory, all of the formula's memories together.
+    pub memory_bytes: u64,
+    /// Time on the wall, waiting included.
+    pub timeout: Duration,
+    /// Computing: about one unit for each WebAssembly instruction.
+    pub fuel: u64,
+}
+
+/// The vault behind `svc`. Bodies and answers are JSON, as over HTTP.
+pub trait GuestVault: Send + Sync + 'static {
+    /// `POST /tokens`
+    fn create_token(&self, token: String) -> BoxFuture<'_, Result<String, GuestProblem>>;
+    /// `GET /tokens/{id}`
+    fn get_token(&self, id: String) -> BoxFuture<'_, Result<String, GuestProblem>>;
+    /// `DELETE /tokens/{id}`
+    fn delete_token(&self, id: String) -> BoxFuture<'_, Result<(), GuestProblem>>;
+    /// `POST /tokenize`
+    fn tokenize(&self, value: String) -> BoxFuture<'_, Result<String, GuestProblem>>;
+    /// `POST /detokenize`
+    fn detokenize(&self, value: String) -> BoxFuture<'_, Result<String, GuestProblem>>;
+}
+
+/// A refusal of the vault, for the formula to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuestProblem {
+    /// The status it would have over HTTP.
+    pub status: u16,
+    /// Its title.
+    pub title: String,
+    /// What is wrong.
+    pub detail: String,
+    /// Member paths with their messages.
+    pub errors: Vec<(String, Vec<String>)>,
+}
+
+/// What came of a call.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The answer, or why there is none.
+    pub result: Result<GuestResponse, Failure>,
+    /// What it used.
+    pub usage: Usage,
+    /// What it logged and printed.
+    pub log: Vec<LogLine>,
+    /// Whether it logged or printed more than is kept.
+    pub log_truncated: bool,
+}
+
+/// What a call used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Fuel, at least: after a trap the exact figure is lost.
+    pub fuel: u64,
+    /// The most memory held.
+    pub memory_peak_bytes: u64,
+    /// Time on the wall.
+    pub elapsed: Duration,
+}
+
+/// A formula's answer.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct GuestResponse {
+    /// For the caller as it is.
+    pub raw: Option<Value>,
+    /// To be tokenized.
+    pub tokenize: Option<Value>,
+}
+
+/// The kinds of failure a formula can report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The caller is not who it says.
+    Authentication,
+    /// The caller may not.
+    Authorization,
+    /// The request is wrong.
+    BadRequest,
+    /// The payment method is refused.
+    InvalidPaymentMethod,
+    /// Too many requests.
+    RateLimit,
+    /// Anything else.
+    Runtime,
+    /// Something the formula needs is not there.
+    ServiceUnavailable,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Failure {
+    /// The formula reported a failure.
+    Reported {
+        /// Which.
+        kind: FaultKind,
+        /// In its words.
+        detail: String,
+        /// Member paths with their messages, in its words.
+        errors: Vec<(String, Vec<String>)>,
+    },
+    /// The formula shaped the answer itself.
+    Custom {
+        /// 400 to 599.
+        status: u16,
+        /// Names and values, checked.
+        headers: Vec<(String, String)>,
+        /// The body.
+        body: Value,
+    },
+    /// It trapped.
+    Trapped {
+        /// Why, in fixed words.
+        cause: &'static str,
+    },
+    /// It wanted more memory than it may have.
+    OutOfMemory,
+    /// It used up its fuel.
+    OutOfFuel,
+    /// Its time was up.
+    Deadline,
+    /// It ended the process instead of answering.
+    Exited,
+    /// Its answer cannot be used.
+    BadResponse {
+        /// Why, in fixed words.
+        cause: &'static str,
+    },
+    /// Its answer is too large.
+    TooLarge,
+    /// No slot was free.
+    Saturated,
+    /// A fault of ours; the cause is for the operator.
+    HostFault(String),
+}

@@ -1,0 +1,181 @@
+//! Components as they arrive: checked, compiled, ready to run.
+
+use thiserror::Error;
+use wasmtime::component::Component;
+use wasmtime::component::types::ComponentItem;
+
+use super::state::{FormulaPre, State};
+use super::{Runtime, engine, load};
+use crate::limits::COMPONENT_BYTES_MAX;
+
+/// The package of the world that formulas are of, and the major version that is served.
+const PACKAGE: &str = "tokamak:formula/";
+const VERSION: &str = "@1.";
+const EXPORT: &str = "tokamak:formula/reactor";
+
+/// Interfaces of the world that a formula may import.
+const WORLD: &[&str] = &["types", "vault", "logging"];
+
+/// WASI interfaces that the host provides. No files, no sockets, nothing of the machine's environment.
+const WASI: &[&str] = &[
+    "wasi:cli/environment",
+    "wasi:cli/exit",
+    "wasi:cli/stdin",
+    "wasi:cli/stdout",
+    "wasi:cli/stderr",
+    "wasi:cli/terminal-input",
+    "wasi:cli/terminal-output",
+    "wasi:cli/terminal-stdin",
+    "wasi:cli/terminal-stdout",
+    "wasi:cli/terminal-stderr",
+    "wasi:io/error",
+    "wasi:io/poll",
+    "wasi:io/streams",
+    "wasi:clocks/wall-clock",
+    "wasi:clocks/monotonic-clock",
+    "wasi:random/random",
+    "wasi:random/insecure",
+    "wasi:random/insecure-seed",
+];
+
+/// Why bytes are no formula.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ComponentError {
+    /// Not WebAssembly at all.
+    #[error("The formula is no WebAssembly component.")]
+    NotWebAssembly,
+    /// WebAssembly, but a core module.
+    #[error("The formula is a core module, not a component: build it for wasm32-wasip2.")]
+    CoreModule,
+    /// More bytes than a component may have.
+    #[error("The component must have at most {COMPONENT_BYTES_MAX} bytes.")]
+    TooLarge,
+    /// It does not validate or compile.
+    #[error("The component does not compile: {0}.")]
+    Invalid(String),
+    /// It imports what the host does not offer.
+    #[error("The component imports {0}, which the host does not provide.")]
+    Import(String),
+    /// It does not export what a formula exports.
+    #[error("The component does not export tokamak:formula/reactor of version 1.")]
+    MissingExport,
+    /// An import or export has another shape than the world's.
+    #[error("The component is of another world than tokamak:formula/formula of version 1: {0}.")]
+    WrongWorld(String),
+    /// It is made of more parts than a slot has room for.
+    #[error("The component needs more instances, memories or tables than the host provides.")]
+    TooManyParts,
+}
+
+/// A formula, compiled. Cloning shares it.
+#[derive(Clone)]
+pub struct Program(pub(super) FormulaPre<State>);
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Program(..)")
+    }
+}
+
+impl Runtime {
+    /// Checks and compiles a component. Takes a core for as long as it takes, one component at a time: call it where
+    /// blocking is allowed.
+    pub fn compile(&self, component: &[u8]) -> Result<Program, ComponentError> {
+        check_bytes(component)?;
+        let compiled = {
+            let _one_at_a_time = self.0.compiling.lock();
+            let engine = engine::compiling().map_err(|error| invalid(&error))?;
+            load::compile(&engine, component).map_err(|error| invalid(&error))?
+        };
+        let loaded = compiled.load(&self.0.engine).map_err(|error| invalid(&error))?;
+        self.check_world(&loaded)?;
+        let wrong = |error: wasmtime::Error| ComponentError::WrongWorld(brief(&error));
+        let linked = self.0.linker.instantiate_pre(&loaded).map_err(wrong)?;
+        // The image of its memory is made now, not by the first invocation.
+        loaded.initialize_copy_on_write_image().map_err(|error| invalid(&error))?;
+        FormulaPre::new(linked).map(Program).map_err(wrong)
+    }
+
+    fn check_world(&self, component: &Component) -> Result<(), ComponentError> {
+        let engine = &self.0.engine;
+        let shape = component.component_type();
+        for (name, item) in shape.imports(engine) {
+            // Types that a world passes on are imports without anything to provide.
+            let provided = matches!(item.ty, ComponentItem::Type(_)) || provided(name);
+            if !provided {
+                return Err(ComponentError::Import(name.to_owned()));
+            }
+        }
+        let of_the_world =
+            |name: &str| name.strip_prefix(EXPORT).is_some_and(|rest| rest.starts_with(VERSION));
+        if !shape.exports(engine).any(|(name, _)| of_the_world(name)) {
+            return Err(ComponentError::MissingExport);
+        }
+        match component.resources_required() {
+            Some(needs) if needs.num_memories > 2 || needs.num_tables > 8 => {
+                Err(ComponentError::TooManyParts)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn check_bytes(component: &[u8]) -> Result<(), ComponentError> {
+    if component.len() > COMPONENT_BYTES_MAX {
+        return Err(ComponentError::TooLarge);
+    }
+    match component.get(..8) {
+        Some([0, b'a', b's', b'm', _, _, 1, 0]) => Ok(()),
+        Some([0, b'a', b's', b'm', ..]) => Err(ComponentError::CoreModule),
+        _ => Err(ComponentError::NotWebAssembly),
+    }
+}
+
+fn provided(import: &str) -> bool {
+    let (name, version) = import.split_once('@').unwrap_or((import, ""));
+    match name.strip_prefix(PACKAGE) {
+        Some(interface) => WORLD.contains(&interface) && version.starts_with("1."),
+        None => WASI.contains(&name) && version.starts_with("0.2."),
+    }
+}
+
+fn invalid(error: &wasmtime::Error) -> ComponentError {
+    ComponentError::Invalid(brief(error))
+}
+
+/// The outermost and innermost cause, on one line: they speak of the component's structure only.
+fn brief(error: &wasmtime::Error) -> String {
+    let outer = error.to_string();
+    let inner = error.root_cause().to_string();
+    let text = if inner == outer { outer } else { format!("{outer}: {inner}") };
+    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().take(400).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::provided;
+
+    #[test]
+    fn what_is_provided() {
+        for import in [
+            "tokamak:formula/vault@1.0.0",
+            "tokamak:formula/logging@1.3.2",
+            "wasi:io/streams@0.2.6",
+            "wasi:clocks/monotonic-clock@0.2.0",
+        ] {
+            assert!(provided(import), "{import}");
+        }
+        for import in [
+            "tokamak:formula/vault@2.0.0",
+            "tokamak:formula/http@1.0.0",
+            "wasi:filesystem/types@0.2.0",
+            "wasi:sockets/tcp@0.2.0",
+            "wasi:http/outgoing-handler@0.2.0",
+            "wasi:io/streams@0.3.0",
+            "env",
+        ] {
+            assert!(!provided(import), "{import}");
+        }
+    }
+}

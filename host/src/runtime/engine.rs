@@ -1,0 +1,79 @@
+//! Engines: one that serves, and short-lived ones that compile.
+
+use std::fs;
+
+use wasmtime::{
+    Config, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, Result,
+    WasmBacktraceDetails,
+};
+
+use crate::limits::FORMULA_MEMORY_MB_MAX;
+
+/// Bytes of a slot's memory that are wiped in place instead of being given back: it covers what most formulas touch.
+const KEPT_MEMORY_BYTES: usize = 2 << 20;
+/// Bytes of a slot's stack that are wiped in place.
+const KEPT_STACK_BYTES: usize = 32 << 10;
+/// Elements of a table, at most.
+pub const TABLE_ELEMENTS_MAX: usize = 20_000;
+/// Core instances of one invocation, on average: a Rust formula has three.
+const CORE_INSTANCES_EACH: u32 = 4;
+/// Memory maps that a slot may come to use.
+const MAPS_EACH: u32 = 16;
+
+/// The engine that runs formulas, and how many at a time.
+pub fn serving(slots: u32) -> Result<(Engine, u32)> {
+    let slots = slots.clamp(1, maps_max() / MAPS_EACH);
+    let mut config = common();
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(slots)));
+    match Engine::new(&config) {
+        Ok(engine) => Ok((engine, slots)),
+        // Small machines have no room to reserve: slower, but it runs.
+        Err(error) => {
+            tracing::warn!(%error, "no pool of sandboxes; each is made anew");
+            Ok((Engine::new(&common())?, slots))
+        }
+    }
+}
+
+/// An engine for one compilation: what the compiler holds is freed with it.
+pub fn compiling() -> Result<Engine> {
+    Engine::new(&common())
+}
+
+/// What both must agree on, or compiled code does not load.
+fn common() -> Config {
+    let mut config = Config::new();
+    config
+        .consume_fuel(true)
+        // Synchronous guests: calls into the sandbox are cheaper, and dropping one cancels it.
+        .concurrency_support(false)
+        // What one formula left on a stack is not the next one's to read.
+        .async_stack_zeroing(true)
+        .cranelift_opt_level(OptLevel::Speed)
+        // The default reads an environment variable.
+        .wasm_backtrace_details(WasmBacktraceDetails::Disable)
+        .native_unwind_info(false);
+    config
+}
+
+fn pool(slots: u32) -> PoolingAllocationConfig {
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(slots)
+        .total_core_instances(slots * CORE_INSTANCES_EACH)
+        .total_memories(slots * 2)
+        .total_tables(slots * CORE_INSTANCES_EACH)
+        .total_stacks(slots)
+        .max_memory_size((FORMULA_MEMORY_MB_MAX as usize) << 20)
+        .table_elements(TABLE_ELEMENTS_MAX)
+        .linear_memory_keep_resident(KEPT_MEMORY_BYTES)
+        .table_keep_resident(TABLE_ELEMENTS_MAX * size_of::<usize>())
+        .async_stack_keep_resident(KEPT_STACK_BYTES);
+    pool
+}
+
+/// How many memory maps the kernel grants a process.
+fn maps_max() -> u32 {
+    const USUAL: u32 = 65_530;
+    let setting = fs::read_to_string("/proc/sys/vm/max_map_count").ok();
+    setting.and_then(|text| text.trim().parse().ok()).unwrap_or(USUAL)
+}

@@ -1,0 +1,233 @@
+//! What a running formula's store holds, and what it calls in the host.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use wasmtime::component::{HasSelf, Linker, Resource, ResourceTable};
+use wasmtime::{Engine, ResourceLimiter, Result};
+use wasmtime_wasi::cli::{WasiCli, WasiCliView as _};
+use wasmtime_wasi::random::WasiRandom;
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+
+use super::call::{GuestProblem, GuestVault};
+use super::engine::TABLE_ELEMENTS_MAX;
+use super::log::{Log, LogLevel, Printed};
+use crate::limits::{HOST_CALLS_MAX, SVC_CALLS_MAX};
+
+/// What the world's definition becomes.
+mod generated {
+    wasmtime::component::bindgen!({
+        path: "../wit",
+        world: "formula",
+        imports: {
+            "tokamak:formula/logging": trappable,
+            default: async | trappable,
+        },
+        exports: { default: async },
+        with: { "tokamak:formula/vault.svc": super::BoundVault },
+    });
+}
+
+pub use generated::exports::tokamak::formula::reactor::{Invocation, Request, Response};
+pub use generated::tokamak::formula::types::{CustomResponse, Error as GuestError, Fault};
+pub use generated::{Formula, FormulaPre};
+
+use generated::tokamak::formula::vault::Problem;
+use generated::tokamak::formula::{logging, types, vault};
+
+/// Bytes of random numbers in one call.
+const RANDOM_BYTES_MAX: u64 = 64 << 10;
+/// Things of the host that a formula may hold at a time.
+const HELD_MAX: usize = 1_024;
+
+/// The vault that a formula was given.
+pub struct BoundVault(Arc<dyn GuestVault>);
+
+/// The formula called its host too often.
+#[derive(Debug, thiserror::Error)]
+#[error("too many calls of the host")]
+pub struct TooManyCalls;
+
+/// What a store holds beside the formula.
+pub struct State {
+    wasi: WasiCtx,
+    table: ResourceTable,
+    log: Arc<Mutex<Log>>,
+    host_calls: u64,
+    svc_calls: u64,
+    /// Memory it holds and may hold.
+    pub memory: Memory,
+}
+
+impl State {
+    /// The state of a new run.
+    pub fn new(memory_bytes_max: u64) -> Self {
+        let log = Arc::new(Mutex::new(Log::default()));
+        let printed = |level| Printed { log: Arc::clone(&log), level };
+        let mut wasi = WasiCtx::builder();
+        wasi.stdout(printed(LogLevel::Stdout))
+            .stderr(printed(LogLevel::Stderr))
+            .max_random_size(RANDOM_BYTES_MAX);
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(HELD_MAX);
+        Self {
+            wasi: wasi.build(),
+            table,
+            log,
+            host_calls: 0,
+            svc_calls: 0,
+            memory: Memory { bytes_max: memory_bytes_max, ..Memory::default() },
+        }
+    }
+
+    /// The log, to be read when the run is over.
+    pub fn log(&self) -> Arc<Mutex<Log>> {
+        Arc::clone(&self.log)
+    }
+
+    /// Hands the formula a vault.
+    pub fn bind(&mut self, vault: Arc<dyn GuestVault>) -> Result<Resource<BoundVault>> {
+        Ok(self.table.push(BoundVault(vault))?)
+    }
+
+    fn count_call(&mut self) -> Result<()> {
+        self.host_calls += 1;
+        if self.host_calls > HOST_CALLS_MAX { Err(TooManyCalls.into()) } else { Ok(()) }
+    }
+
+    /// The vault behind a handle; refused when it was asked too often.
+    fn vault(
+        &mut self,
+        this: &Resource<BoundVault>,
+    ) -> Result<std::result::Result<Arc<dyn GuestVault>, Problem>> {
+        self.count_call()?;
+        self.svc_calls += 1;
+        if self.svc_calls > SVC_CALLS_MAX {
+            return Ok(Err(Problem {
+                status: 429,
+                title: "Too Many Requests".to_owned(),
+                detail: format!("One invocation may call the vault {SVC_CALLS_MAX} times."),
+                errors: Vec::new(),
+            }));
+        }
+        Ok(Ok(Arc::clone(&self.table.get(this)?.0)))
+    }
+}
+
+/// Everything that formulas can import, put in place once.
+pub fn linker(engine: &Engine) -> Result<Linker<State>> {
+    use wasmtime_wasi::p2::bindings::{cli, random};
+    let mut linker = Linker::<State>::new(engine);
+    let l = &mut linker;
+    // Clocks, random numbers, standard streams and what they need; no files, no sockets.
+    wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(l)?;
+    random::insecure::add_to_linker::<State, WasiRandom>(l, |t| t.ctx().ctx.random())?;
+    random::insecure_seed::add_to_linker::<State, WasiRandom>(l, |t| t.ctx().ctx.random())?;
+    cli::exit::add_to_linker::<State, WasiCli>(l, State::cli)?;
+    cli::environment::add_to_linker::<State, WasiCli>(l, State::cli)?;
+    cli::terminal_input::add_to_linker::<State, WasiCli>(l, State::cli)?;
+    cli::terminal_output::add_to_linker::<State, WasiCli>(l, State::cli)?;
+    cli::terminal_stdin::add_to_linker::<State, WasiCli>(l, State::cli)?;
+    cli::terminal_stdout::add_to_linker::<State, WasiCli>(l, State::cli)?;
+    cli::terminal_stderr::add_to_linker::<State, WasiCli>(l, State::cli)?;
+    Formula::add_to_linker::<_, HasSelf<_>>(l, |state| state)?;
+    Ok(linker)
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+/// Memory of one run: all of its memories together.
+#[derive(Debug, Default)]
+pub struct Memory {
+    bytes: u64,
+    bytes_max: u64,
+    /// The most it held.
+    pub peak_bytes: u64,
+    /// Whether it was refused more: what it does then is for want of memory.
+    pub refused: bool,
+}
+
+impl ResourceLimiter for Memory {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> Result<bool> {
+        let bytes = self.bytes + (desired as u64).saturating_sub(current as u64);
+        if bytes > self.bytes_max {
+            self.refused = true;
+            return Ok(false);
+        }
+        self.bytes = bytes;
+        self.peak_bytes = self.peak_bytes.max(bytes);
+        Ok(true)
+    }
+
+    fn table_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> Result<bool> {
+        self.refused |= desired > TABLE_ELEMENTS_MAX;
+        Ok(desired <= TABLE_ELEMENTS_MAX)
+    }
+}
+
+impl types::Host for State {}
+
+impl logging::Host for State {
+    fn write(&mut self, level: logging::Level, message: String) -> Result<()> {
+        self.count_call()?;
+        let level = match level {
+            logging::Level::Trace => LogLevel::Trace,
+            logging::Level::Debug => LogLevel::Debug,
+            logging::Level::Info => LogLevel::Info,
+            logging::Level::Warn => LogLevel::Warn,
+            logging::Level::Error => LogLevel::Error,
+        };
+        self.log.lock().add(level, &message);
+        Ok(())
+    }
+}
+
+impl vault::Host for State {}
+
+/// A call of the vault: counted, passed on, its refusal told to the formula.
+macro_rules! passed_on {
+    ($($method:ident($argument:ident) -> $answer:ty;)+) => {
+        impl vault::HostSvc for State {
+            $(async fn $method(
+                &mut self,
+                this: Resource<BoundVault>,
+                $argument: String,
+            ) -> Result<std::result::Result<$answer, Problem>> {
+                let vault = match self.vault(&this)? {
+                    Ok(vault) => vault,
+                    Err(problem) => return Ok(Err(problem)),
+                };
+                Ok(vault.$method($argument).await.map_err(Problem::from))
+            })+
+
+            async fn drop(&mut self, this: Resource<BoundVault>) -> Result<()> {
+                self.table.delete(this)?;
+                Ok(())
+            }
+        }
+    };
+}
+
+passed_on! {
+    create_token(token) -> String;
+    get_token(id) -> String;
+    delete_token(id) -> ();
+    tokenize(value) -> String;
+    detokenize(value) -> String;
+}
+
+impl From<GuestProblem> for Problem {
+    fn from(problem: GuestProblem) -> Self {
+        let GuestProblem { status, title, detail, errors } = problem;
+        Self { status, title, detail, errors }
+    }
+}

@@ -1,0 +1,86 @@
+//! What is stored, and how a batch expects to find it.
+
+use crate::model::id::TenantId;
+
+/// A kind of record, by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Kind(pub u8);
+
+/// An opaque index value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Term(pub [u8; 16]);
+
+/// An opaque value that one record of a kind has, over all tenants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Unique(pub [u8; 32]);
+
+/// A field of numbers, which can be searched by range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Field(pub u8);
+
+/// A record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Its kind.
+    pub kind: Kind,
+    /// The owning tenant.
+    pub tenant: TenantId,
+    /// Its id within kind and tenant.
+    pub id: String,
+    /// How often it was written; the store counts.
+    pub version: u64,
+    /// When it was made, in milliseconds since the Unix epoch; it does not change.
+    pub order_ms: u64,
+    /// The sealed body.
+    pub body: Vec<u8>,
+    /// What it is found by.
+    pub terms: Vec<Term>,
+    /// What it is found by, in ranges.
+    pub numbers: Vec<(Field, u64)>,
+    /// Values that no other record of the kind may have.
+    pub uniques: Vec<Unique>,
+}
+
+/// How a write expects to find the record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    /// Not there.
+    Absent,
+    /// At this version.
+    Version(u64),
+    /// Not there, and nobody could have made it: its id was drawn at random.
+    New,
+    /// However it is.
+    Any,
+}
+
+/// A record to be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Put {
+    /// The record; its version is the store's to set.
+    pub record: Record,
+    /// How it expects to find it.
+    pub expect: Expect,
+}
+
+/// A record to be removed. One that is not there is a conflict, unless anything is expected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removal {
+    /// Its kind.
+    pub kind: Kind,
+    /// The owning tenant.
+    pub tenant: TenantId,
+    /// Its id.
+    pub id: String,
+    /// How it expects to find it.
+    pub expect: Expect,
+}
+
+/// Changes that belong together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// What is stored; each record at most once.
+    pub puts: Vec<Put>,
+    /// What is removed.
+    pub removals: Vec<Removal>,
+}

@@ -1,0 +1,296 @@
+//! The index in memory: which records match, how many, and which stand on a page.
+//!
+//! Each kind of each tenant is a [`Partition`]. Its records have *slots*, numbers that ascend with the order of pages,
+//! so that a set of records is a bitmap, a total is its length, and a page anywhere is a few selections from it. A
+//! record that arrives late (its time is before the newest one's, by a race or by a clock set back) is put where it
+//! belongs, and the slots after it are given out anew: the cost is that of the records after it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
+
+use roaring::RoaringBitmap;
+
+use super::rows::IndexRow;
+use crate::model::id::TenantId;
+use crate::store::{Field, Filter, Kind, Position, Start, Term};
+
+/// Removed records keep their slots until this many of them are as many as the rest.
+const HOLES_MIN: u64 = 1_024;
+
+/// All partitions.
+#[derive(Default)]
+pub struct Index(HashMap<(Kind, TenantId), Partition>);
+
+/// The records of one page: their ids, and what is needed to go on.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Found {
+    /// How many records match.
+    pub total: u64,
+    /// The places of those on the page.
+    pub page: Vec<Position>,
+    /// Whether more follow.
+    pub more: bool,
+}
+
+impl Index {
+    /// Adds a record, or replaces what an older version of it was found by.
+    pub fn put(&mut self, row: IndexRow) {
+        self.0.entry((row.kind, row.tenant)).or_default().put(row);
+    }
+
+    /// Removes a record.
+    pub fn remove(&mut self, kind: Kind, tenant: TenantId, position: &Position) {
+        if let Some(partition) = self.0.get_mut(&(kind, tenant)) {
+            partition.remove(position);
+        }
+    }
+
+    /// The page of what matches. `ids` gives the places of records by id.
+    pub fn page(
+        &self,
+        (kind, tenant): (Kind, TenantId),
+        filter: &Filter,
+        start: &Start,
+        size: usize,
+        ids: &HashMap<String, u64>,
+    ) -> Found {
+        match self.0.get(&(kind, tenant)) {
+            Some(partition) => partition.page(filter, start, size, ids),
+            None => Found { total: 0, page: Vec::new(), more: false },
+        }
+    }
+}
+
+/// One record's place and what it is found by.
+struct Entry {
+    position: Position,
+    terms: Box<[u32]>,
+    numbers: Box<[(Field, u64)]>,
+}
+
+/// Slots that have a term. Most terms (ids of entities in the log) are rare.
+enum Postings {
+    One(u32),
+    Many(RoaringBitmap),
+}
+
+/// The records of one kind and tenant.
+#[derive(Default)]
+struct Partition {
+    /// By slot, ascending in the order of places; removed ones stay as holes.
+    entries: Vec<Entry>,
+    live: RoaringBitmap,
+    /// Numbers that stand for terms in the entries.
+    term_numbers: HashMap<Term, u32>,
+    postings: HashMap<u32, Postings>,
+    numbers: HashMap<Field, BTreeSet<(u64, u32)>>,
+    next_term_number: u32,
+}
+
+impl Partition {
+    fn put(&mut self, row: IndexRow) {
+        let IndexRow { order_ms, id, terms, numbers, .. } = row;
+        let position = Position { order_ms, id };
+        let terms = terms.into_iter().map(|term| self.term_number(term)).collect();
+        let entry = Entry { position, terms, numbers: numbers.into() };
+        let slot = self.entries.partition_point(|other| other.position < entry.position);
+        match self.entries.get(slot) {
+            Some(other) if other.position == entry.position => {
+                self.unlink(slot);
+                self.entries[slot] = entry;
+                self.link(slot);
+            }
+            _ => {
+                // Whatever lies behind moves by one slot; at the end, where most arrive, that is nothing.
+                let behind: Vec<usize> = (slot..self.entries.len())
+                    .filter(|behind| self.live.contains(as_slot(*behind)))
+                    .collect();
+                for moved in &behind {
+                    self.unlink(*moved);
+                }
+                self.entries.insert(slot, entry);
+                for moved in &behind {
+                    self.link(moved + 1);
+                }
+                self.link(slot);
+            }
+        }
+    }
+
+    fn remove(&mut self, position: &Position) {
+        let Some(slot) = self.slot(position) else { return };
+        self.unlink(slot);
+        let holes = self.entries.len() as u64 - self.live.len();
+        if holes >= HOLES_MIN && holes > self.live.len() {
+            self.compact();
+        }
+    }
+
+    /// Gives out all slots anew, without holes.
+    fn compact(&mut self) {
+        let live = std::mem::take(&mut self.live);
+        self.postings.clear();
+        self.numbers.clear();
+        let mut slot = 0;
+        self.entries.retain(|_| {
+            let kept = live.contains(slot);
+            slot += 1;
+            kept
+        });
+        for slot in 0..self.entries.len() {
+            self.link(slot);
+        }
+        let used = &self.postings;
+        self.term_numbers.retain(|_, number| used.contains_key(number));
+    }
+
+    fn slot(&self, position: &Position) -> Option<usize> {
+        let slot = self.entries.binary_search_by(|entry| entry.position.cmp(position)).ok()?;
+        self.live.contains(as_slot(slot)).then_some(slot)
+    }
+
+    fn term_number(&mut self, term: Term) -> u32 {
+        *self.term_numbers.entry(term).or_insert_with(|| {
+            self.next_term_number += 1;
+            self.next_term_number
+        })
+    }
+
+    fn link(&mut self, slot: usize) {
+        let (number, entry) = (as_slot(slot), &self.entries[slot]);
+        self.live.insert(number);
+        for term in &entry.terms {
+            match self.postings.get_mut(term) {
+                None => {
+                    self.postings.insert(*term, Postings::One(number));
+                }
+                Some(Postings::Many(slots)) => {
+                    slots.insert(number);
+                }
+                Some(one) => {
+                    if let Postings::One(first) = *one {
+                        *one = Postings::Many([first, number].into_iter().collect());
+                    }
+                }
+            }
+        }
+        for (field, value) in &entry.numbers {
+            self.numbers.entry(*field).or_default().insert((*value, number));
+        }
+    }
+
+    fn unlink(&mut self, slot: usize) {
+        let (number, entry) = (as_slot(slot), &self.entries[slot]);
+        self.live.remove(number);
+        for term in &entry.terms {
+            let empty = match self.postings.get_mut(term) {
+                Some(Postings::Many(slots)) => {
+                    slots.remove(number);
+                    slots.is_empty()
+                }
+                Some(Postings::One(only)) => *only == number,
+                None => false,
+            };
+            if empty {
+                self.postings.remove(term);
+            }
+        }
+        for (field, value) in &entry.numbers {
+            if let Some(values) = self.numbers.get_mut(field) {
+                values.remove(&(*value, number));
+            }
+        }
+    }
+
+    fn page(
+        &self,
+        filter: &Filter,
+        start: &Start,
+        size: usize,
+        ids: &HashMap<String, u64>,
+    ) -> Found {
+        let matching = self.matching(filter, ids);
+        let total = matching.len();
+        // How many of those that match stand on this page or a later one.
+        let left = match start {
+            Start::Offset(offset) => total.saturating_sub(*offset),
+            Start::After(position) => {
+                let before = self.entries.partition_point(|entry| entry.position < *position);
+                before.checked_sub(1).map_or(0, |last| matching.rank(as_slot(last)))
+            }
+        };
+        let selected = (0..left).rev().take(size).filter_map(|rank| {
+            let slot = matching.select(u32::try_from(rank).ok()?)?;
+            Some(self.entries[slot as usize].position.clone())
+        });
+        let page: Vec<Position> = selected.collect();
+        Found { total, more: left > page.len() as u64, page }
+    }
+
+    fn matching(&self, filter: &Filter, ids: &HashMap<String, u64>) -> RoaringBitmap {
+        match filter {
+            Filter::All => self.live.clone(),
+            Filter::Nothing => RoaringBitmap::new(),
+            Filter::Term(term) => {
+                let postings = self.term_numbers.get(term).and_then(|term| self.postings.get(term));
+                match postings {
+                    None => RoaringBitmap::new(),
+                    Some(Postings::One(slot)) => std::iter::once(*slot).collect(),
+                    Some(Postings::Many(slots)) => slots.clone(),
+                }
+            }
+            Filter::Ids(wanted) => {
+                let place = |id: &String| {
+                    let position = Position { order_ms: *ids.get(id)?, id: id.clone() };
+                    self.slot(&position).map(as_slot)
+                };
+                wanted.iter().filter_map(place).collect()
+            }
+            Filter::Range { field, from, to } => self.in_range(*field, *from, *to),
+            Filter::And(parts) => {
+                let mut parts = parts.iter().map(|part| self.matching(part, ids));
+                let Some(mut all) = parts.next() else { return self.live.clone() };
+                for part in parts {
+                    if all.is_empty() {
+                        break;
+                    }
+                    all &= part;
+                }
+                all
+            }
+            Filter::Or(parts) => {
+                let mut any = RoaringBitmap::new();
+                for part in parts {
+                    any |= self.matching(part, ids);
+                }
+                any
+            }
+            Filter::Not(part) => &self.live - self.matching(part, ids),
+        }
+    }
+
+    fn in_range(&self, field: Field, from: Bound<u64>, to: Bound<u64>) -> RoaringBitmap {
+        let Some(values) = self.numbers.get(&field) else { return RoaringBitmap::new() };
+        let from = match from {
+            Bound::Included(from) => from,
+            Bound::Unbounded => 0,
+            Bound::Excluded(u64::MAX) => return RoaringBitmap::new(),
+            Bound::Excluded(from) => from + 1,
+        };
+        let to = match to {
+            Bound::Included(to) => to,
+            Bound::Unbounded => u64::MAX,
+            Bound::Excluded(0) => return RoaringBitmap::new(),
+            Bound::Excluded(to) => to - 1,
+        };
+        if from > to {
+            return RoaringBitmap::new();
+        }
+        values.range((from, 0)..=(to, u32::MAX)).map(|(_, slot)| *slot).collect()
+    }
+}
+
+/// A slot as the bitmaps hold it. A partition of more than four billion records does not fit into memory anyway.
+fn as_slot(slot: usize) -> u32 {
+    u32::try_from(slot).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,284 @@
+//! The store on sled 0.34: one tree, one writer thread with group commit and a real sync, an index in memory.
+//!
+//! Reads go straight to sled, which answers from its cache or its mapped log; they block the calling task for
+//! microseconds, or for one read of the disk.
+
+mod index;
+mod rows;
+mod writer;
+
+use std::collections::HashMap;
+use std::fs::{self, File, TryLockError};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use futures::FutureExt as _;
+use parking_lot::{Mutex, RwLock};
+use sled::Tree;
+use tokio::sync::{mpsc, oneshot};
+
+use self::index::{Found, Index};
+use self::rows::{
+    Address, FORMAT, FORMAT_KEY, Head, INDEX_PREFIX, IndexRow, read_unique, unique_key,
+};
+use self::writer::{Waiting, Writer};
+use super::{Batch, Filter, Kind, Position, Record, Slice, Start, Store, StoreError, StoreFuture, Unique};
+use crate::model::id::TenantId;
+
+/// Batches that may wait for the writer; more wait for room.
+const QUEUE_BATCHES: usize = 1_024;
+
+/// A store in a folder.
+pub struct SledStore {
+    tree: Tree,
+    index: Arc<RwLock<Index>>,
+    failed: Arc<AtomicBool>,
+    queue: Mutex<Option<mpsc::Sender<Waiting>>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    // Released last: the folder is another process's to open once everything above is gone.
+    _database: sled::Db,
+    _lock: File,
+}
+
+impl SledStore {
+    /// Opens the store in this folder, or makes it. `cache_bytes` bounds sled's cache, not the index.
+    pub fn open(folder: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
+        let fresh = !folder.exists();
+        fs::create_dir_all(folder).map_err(unavailable)?;
+        let lock = lock(folder)?;
+        let database = sled::Config::new()
+            .path(folder)
+            .cache_capacity(cache_bytes)
+            // The writer flushes and syncs; a thread that does so now and then would only be in its way.
+            .flush_every_ms(None)
+            .open()
+            .map_err(unavailable)?;
+        let tree: Tree = (*database).clone();
+        let log = File::options().read(true).write(true).open(folder.join("db"));
+        let log = log.map_err(unavailable)?;
+        check_format(&tree)?;
+        tree.flush().map_err(unavailable)?;
+        log.sync_data().map_err(unavailable)?;
+        if fresh {
+            sync_folders(folder)?;
+        }
+        let index = Arc::new(RwLock::new(read_index(&tree)?));
+        let failed = Arc::new(AtomicBool::new(false));
+        let (queue, waiting) = mpsc::channel(QUEUE_BATCHES);
+        let writer = Writer {
+            tree: tree.clone(),
+            log,
+            index: Arc::clone(&index),
+            failed: Arc::clone(&failed),
+        };
+        let thread = std::thread::Builder::new().name("store writer".to_owned());
+        let thread = thread.spawn(move || writer.run(waiting)).map_err(unavailable)?;
+        Ok(Self {
+            tree,
+            index,
+            failed,
+            queue: Mutex::new(Some(queue)),
+            writer: Mutex::new(Some(thread)),
+            _database: database,
+            _lock: lock,
+        })
+    }
+
+    fn head(&self, address: &Address) -> Result<Option<(Head, Vec<u8>)>, StoreError> {
+        let Some(value) = self.tree.get(address.head_key()).map_err(unavailable)? else {
+            return Ok(None);
+        };
+        let (head, body) = Head::read(&value)?;
+        Ok(Some((head, body.to_vec())))
+    }
+
+    fn read(&self, kind: Kind, tenant: TenantId, id: &str) -> Result<Option<Record>, StoreError> {
+        let address = Address { kind, tenant, id: id.to_owned() };
+        let Some((head, mut body)) = self.head(&address)? else { return Ok(None) };
+        for number in 0..head.pieces {
+            match self.tree.get(address.piece_key(number)).map_err(unavailable)? {
+                Some(piece) => body.extend_from_slice(&piece),
+                // Replaced between the two reads: the record as it is now is the answer.
+                None => return self.read_again(&address, head.version),
+            }
+        }
+        if head.pieces > 0 && self.head(&address)?.is_none_or(|(now, _)| now.version != head.version)
+        {
+            return self.read_again(&address, head.version);
+        }
+        let Head { version, order_ms, terms, numbers, uniques, .. } = head;
+        let id = address.id;
+        Ok(Some(Record { kind, tenant, id, version, order_ms, body, terms, numbers, uniques }))
+    }
+
+    fn read_again(&self, address: &Address, seen: u64) -> Result<Option<Record>, StoreError> {
+        match self.head(address)? {
+            Some((head, _)) if head.version == seen => {
+                Err(StoreError::Damaged("a piece of a record is missing".to_owned()))
+            }
+            _ => self.read(address.kind, address.tenant, &address.id),
+        }
+    }
+
+    fn find_page(
+        &self,
+        (kind, tenant): (Kind, TenantId),
+        filter: &Filter,
+        start: &Start,
+        size: usize,
+    ) -> Result<Slice, StoreError> {
+        let mut wanted = Vec::new();
+        named_ids(filter, &mut wanted);
+        let mut ids = HashMap::with_capacity(wanted.len());
+        for id in wanted {
+            let address = Address { kind, tenant, id: id.to_owned() };
+            if let Some((head, _)) = self.head(&address)? {
+                ids.insert(address.id, head.order_ms);
+            }
+        }
+        let Found { total, page, more } =
+            self.index.read().page((kind, tenant), filter, start, size, &ids);
+        let next = page.last().filter(|_| more).cloned();
+        let mut records = Vec::with_capacity(page.len());
+        for Position { id, .. } in &page {
+            // One that was removed since the index was asked is left out.
+            records.extend(self.read(kind, tenant, id)?);
+        }
+        Ok(Slice { total, records, next })
+    }
+}
+
+impl Store for SledStore {
+    fn find<'a>(
+        &'a self,
+        kind: Kind,
+        tenant: TenantId,
+        ids: &'a [&'a str],
+    ) -> StoreFuture<'a, Vec<Option<Record>>> {
+        async move { ids.iter().map(|id| self.read(kind, tenant, id)).collect() }.boxed()
+    }
+
+    fn find_unique(&self, kind: Kind, unique: Unique) -> StoreFuture<'_, Option<Record>> {
+        async move {
+            let owner = self.tree.get(unique_key(kind, unique)).map_err(unavailable)?;
+            let Some(owner) = owner else { return Ok(None) };
+            let (tenant, id) = read_unique(&owner)?;
+            let record = self.read(kind, tenant, &id)?;
+            Ok(record.filter(|record| record.uniques.contains(&unique)))
+        }
+        .boxed()
+    }
+
+    fn page<'a>(
+        &'a self,
+        kind: Kind,
+        tenant: TenantId,
+        filter: &'a Filter,
+        start: Start,
+        size: usize,
+    ) -> StoreFuture<'a, Slice> {
+        async move { self.find_page((kind, tenant), filter, &start, size) }.boxed()
+    }
+
+    fn commit(&self, batch: Batch) -> StoreFuture<'_, ()> {
+        let queue = self.queue.lock().clone();
+        async move {
+            let closed = || StoreError::Unavailable("the store is closed".to_owned());
+            let (done, outcome) = oneshot::channel();
+            let queue = queue.ok_or_else(closed)?;
+            queue.send(Waiting { batch, done }).await.map_err(|_| closed())?;
+            drop(queue);
+            outcome.await.map_err(|_| closed())?
+        }
+        .boxed()
+    }
+
+    fn health(&self) -> Result<(), StoreError> {
+        if self.failed.load(Ordering::Acquire) {
+            return Err(StoreError::Unavailable("an earlier write failed".to_owned()));
+        }
+        match self.queue.lock().as_ref() {
+            Some(_) => Ok(()),
+            None => Err(StoreError::Unavailable("the store is closed".to_owned())),
+        }
+    }
+
+    fn close(&self) {
+        drop(self.queue.lock().take());
+        if let Some(writer) = self.writer.lock().take()
+            && writer.join().is_err()
+        {
+            self.failed.store(true, Ordering::Release);
+            tracing::error!("the store's writer ended by a panic");
+        }
+    }
+}
+
+impl Drop for SledStore {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Ids that a filter names, anywhere in it.
+fn named_ids<'f>(filter: &'f Filter, found: &mut Vec<&'f str>) {
+    match filter {
+        Filter::Ids(ids) => found.extend(ids.iter().map(String::as_str)),
+        Filter::And(parts) | Filter::Or(parts) => {
+            for part in parts {
+                named_ids(part, found);
+            }
+        }
+        Filter::Not(part) => named_ids(part, found),
+        Filter::All | Filter::Nothing | Filter::Term(_) | Filter::Range { .. } => {}
+    }
+}
+
+/// A cause of sled or the file system, for the operator.
+fn unavailable(cause: impl std::fmt::Display) -> StoreError {
+    StoreError::Unavailable(cause.to_string())
+}
+
+/// Sled locks its own file too, but says so only in terms of a file descriptor.
+fn lock(folder: &Path) -> Result<File, StoreError> {
+    let path = folder.join("lock");
+    let lock = File::options().create(true).truncate(false).write(true).open(path);
+    let lock = lock.map_err(unavailable)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => {
+            Err(unavailable(format_args!("another process uses {}", folder.display())))
+        }
+        Err(TryLockError::Error(cause)) => Err(unavailable(cause)),
+    }
+}
+
+fn check_format(tree: &Tree) -> Result<(), StoreError> {
+    match tree.get(FORMAT_KEY).map_err(unavailable)? {
+        Some(format) if format == FORMAT => Ok(()),
+        Some(_) => {
+            Err(StoreError::Damaged("it was written by another version of this software".to_owned()))
+        }
+        None => tree.insert(FORMAT_KEY, FORMAT).map(drop).map_err(unavailable),
+    }
+}
+
+/// A file's name is durable once its folder is synced.
+fn sync_folders(folder: &Path) -> Result<(), StoreError> {
+    for folder in [Some(folder), folder.parent()].into_iter().flatten() {
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(unavailable)?;
+    }
+    Ok(())
+}
+
+fn read_index(tree: &Tree) -> Result<Index, StoreError> {
+    let mut index = Index::default();
+    for row in tree.scan_prefix(INDEX_PREFIX) {
+        let (key, value) = row.map_err(unavailable)?;
+        index.put(IndexRow::read(&key, &value)?);
+    }
+    Ok(index)
+}

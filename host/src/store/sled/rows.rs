@@ -1,0 +1,255 @@
+//! The rows of the tree: keys and encodings.
+//!
+//! | Prefix | Key | Value |
+//! |---|---|---|
+//! | `m` | name | the format's version |
+//! | `r` | kind, tenant, id | head of the record, and its body if that is short |
+//! | `c` | kind, tenant, id, 0, number | a piece of a long body |
+//! | `i` | kind, tenant, `order_ms`, id | terms and numbers, apart from bodies so that opening reads no body |
+//! | `u` | kind, unique value | tenant and id of the record that has it |
+//!
+//! Numbers are big-endian, so that keys sort by them.
+
+use crate::model::id::TenantId;
+use crate::store::{Field, Kind, Record, StoreError, Term, Unique};
+
+/// Longer values leave sled's log for files that nobody syncs: they are cut into pieces of this length.
+pub const PIECE_BYTES: usize = 32 << 10;
+/// The key of the format's version.
+pub const FORMAT_KEY: &[u8] = b"mformat";
+/// The format that this version reads and writes.
+pub const FORMAT: &[u8] = b"1";
+/// The prefix of index rows.
+pub const INDEX_PREFIX: &[u8] = b"i";
+
+/// Where a record lies.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Address {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its tenant.
+    pub tenant: TenantId,
+    /// Its id.
+    pub id: String,
+}
+
+impl Address {
+    /// The key of the record's head.
+    pub fn head_key(&self) -> Vec<u8> {
+        let mut key = Vec::with_capacity(18 + self.id.len());
+        key.push(b'r');
+        self.write(&mut key);
+        key.extend_from_slice(self.id.as_bytes());
+        key
+    }
+
+    /// The key of a piece of the body.
+    pub fn piece_key(&self, number: u32) -> Vec<u8> {
+        let mut key = Vec::with_capacity(23 + self.id.len());
+        key.push(b'c');
+        self.write(&mut key);
+        key.extend_from_slice(self.id.as_bytes());
+        key.push(0);
+        key.extend_from_slice(&number.to_be_bytes());
+        key
+    }
+
+    /// The key of the index row.
+    pub fn index_key(&self, order_ms: u64) -> Vec<u8> {
+        let mut key = Vec::with_capacity(26 + self.id.len());
+        key.extend_from_slice(INDEX_PREFIX);
+        self.write(&mut key);
+        key.extend_from_slice(&order_ms.to_be_bytes());
+        key.extend_from_slice(self.id.as_bytes());
+        key
+    }
+
+    fn write(&self, key: &mut Vec<u8>) {
+        key.push(self.kind.0);
+        key.extend_from_slice(self.tenant.0.as_bytes());
+    }
+}
+
+/// The key of a unique value.
+pub fn unique_key(kind: Kind, unique: Unique) -> Vec<u8> {
+    let mut key = Vec::with_capacity(34);
+    key.extend_from_slice(&[b'u', kind.0]);
+    key.extend_from_slice(&unique.0);
+    key
+}
+
+/// The value under a unique key.
+pub fn unique_value(tenant: TenantId, id: &str) -> Vec<u8> {
+    let mut value = tenant.0.as_bytes().to_vec();
+    value.extend_from_slice(id.as_bytes());
+    value
+}
+
+/// Reads what [`unique_value`] wrote.
+pub fn read_unique(value: &[u8]) -> Result<(TenantId, String), StoreError> {
+    let mut reader = Reader(value);
+    Ok((reader.tenant()?, reader.rest_as_text()?))
+}
+
+/// Everything of a record but its body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// How often it was written.
+    pub version: u64,
+    /// When it was made.
+    pub order_ms: u64,
+    /// Pieces of its body; none when the body follows the head.
+    pub pieces: u32,
+    /// What it is found by.
+    pub terms: Vec<Term>,
+    /// What it is found by, in ranges.
+    pub numbers: Vec<(Field, u64)>,
+    /// Its unique values.
+    pub uniques: Vec<Unique>,
+}
+
+impl Head {
+    /// The head of a record that is stored as this version.
+    pub fn of(record: &Record, version: u64) -> Self {
+        let pieces = if record.body.len() <= PIECE_BYTES {
+            0
+        } else {
+            u32::try_from(record.body.len().div_ceil(PIECE_BYTES)).unwrap_or(u32::MAX)
+        };
+        Self {
+            version,
+            order_ms: record.order_ms,
+            pieces,
+            terms: record.terms.clone(),
+            numbers: record.numbers.clone(),
+            uniques: record.uniques.clone(),
+        }
+    }
+
+    /// The head as a value, the body after it if it is short.
+    pub fn to_value(&self, body: &[u8]) -> Vec<u8> {
+        let inline = if self.pieces == 0 { body } else { &[] };
+        let mut value = Vec::with_capacity(26 + self.terms.len() * 16 + inline.len());
+        value.extend_from_slice(&self.version.to_be_bytes());
+        value.extend_from_slice(&self.order_ms.to_be_bytes());
+        value.extend_from_slice(&self.pieces.to_be_bytes());
+        write_found_by(&mut value, &self.terms, &self.numbers);
+        write_count(&mut value, self.uniques.len());
+        for unique in &self.uniques {
+            value.extend_from_slice(&unique.0);
+        }
+        value.extend_from_slice(inline);
+        value
+    }
+
+    /// Reads a head, and the body that follows it.
+    pub fn read(value: &[u8]) -> Result<(Self, &[u8]), StoreError> {
+        let mut reader = Reader(value);
+        let (version, order_ms, pieces) = (reader.u64()?, reader.u64()?, reader.u32()?);
+        let (terms, numbers) = reader.found_by()?;
+        let uniques = reader.list(|reader| reader.array().map(Unique))?;
+        let head = Self { version, order_ms, pieces, terms, numbers, uniques };
+        Ok((head, reader.0))
+    }
+}
+
+/// The value of an index row.
+pub fn index_value(terms: &[Term], numbers: &[(Field, u64)]) -> Vec<u8> {
+    let mut value = Vec::with_capacity(4 + terms.len() * 16 + numbers.len() * 9);
+    write_found_by(&mut value, terms, numbers);
+    value
+}
+
+/// An index row, read.
+pub struct IndexRow {
+    /// The record's kind.
+    pub kind: Kind,
+    /// The record's tenant.
+    pub tenant: TenantId,
+    /// When the record was made.
+    pub order_ms: u64,
+    /// The record's id.
+    pub id: String,
+    /// What it is found by.
+    pub terms: Vec<Term>,
+    /// What it is found by, in ranges.
+    pub numbers: Vec<(Field, u64)>,
+}
+
+impl IndexRow {
+    /// Reads a row.
+    pub fn read(key: &[u8], value: &[u8]) -> Result<Self, StoreError> {
+        let mut reader = Reader(&key[INDEX_PREFIX.len()..]);
+        let [kind] = reader.array()?;
+        let tenant = reader.tenant()?;
+        let order_ms = reader.u64()?;
+        let id = reader.rest_as_text()?;
+        let (terms, numbers) = Reader(value).found_by()?;
+        Ok(Self { kind: Kind(kind), tenant, order_ms, id, terms, numbers })
+    }
+}
+
+fn write_found_by(value: &mut Vec<u8>, terms: &[Term], numbers: &[(Field, u64)]) {
+    write_count(value, terms.len());
+    for term in terms {
+        value.extend_from_slice(&term.0);
+    }
+    write_count(value, numbers.len());
+    for (field, number) in numbers {
+        value.push(field.0);
+        value.extend_from_slice(&number.to_be_bytes());
+    }
+}
+
+fn write_count(value: &mut Vec<u8>, count: usize) {
+    // The vault's limits keep every list far below this.
+    value.extend_from_slice(&u16::try_from(count).unwrap_or(u16::MAX).to_be_bytes());
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], StoreError> {
+        let (taken, rest) = self.0.split_first_chunk::<N>().ok_or_else(cut_short)?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    fn u64(&mut self) -> Result<u64, StoreError> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32, StoreError> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    fn tenant(&mut self) -> Result<TenantId, StoreError> {
+        self.array().map(|bytes| TenantId(uuid::Uuid::from_bytes(bytes)))
+    }
+
+    fn rest_as_text(&self) -> Result<String, StoreError> {
+        String::from_utf8(self.0.to_vec()).map_err(|_| cut_short())
+    }
+
+    fn list<T>(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let count = u16::from_be_bytes(self.array()?);
+        (0..count).map(|_| item(self)).collect()
+    }
+
+    #[expect(clippy::type_complexity, reason = "the two lists that an index row is")]
+    fn found_by(&mut self) -> Result<(Vec<Term>, Vec<(Field, u64)>), StoreError> {
+        let terms = self.list(|reader| reader.array().map(Term))?;
+        let numbers = self.list(|reader| {
+            let [field] = reader.array()?;
+            Ok((Field(field), reader.u64()?))
+        })?;
+        Ok((terms, numbers))
+    }
+}
+
+fn cut_short() -> StoreError {
+    StoreError::Damaged("a row is cut short".to_owned())
+}

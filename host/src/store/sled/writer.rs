@@ -1,0 +1,289 @@
+//! The one thread that writes: batches in groups, each group synced once before any of it is acknowledged.
+//!
+//! sled's own `flush` ends in `sync_file_range` on Linux, which does not survive a power cut; the writer therefore holds
+//! a second handle on sled's log and syncs that. After any failure to write nothing is acknowledged any more: what a
+//! failed sync lost cannot be known, and trying again would not find it.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::RwLock;
+use sled::{Batch as Rows, Tree};
+use tokio::sync::{mpsc, oneshot};
+
+use super::index::Index;
+use super::rows::{
+    Address, Head, IndexRow, PIECE_BYTES, index_value, read_unique, unique_key, unique_value,
+};
+use crate::model::id::TenantId;
+use crate::store::{Batch, Expect, Kind, Position, Put, Record, Removal, StoreError, Unique};
+
+/// Batches that one sync acknowledges, at most.
+const GROUP_BATCHES_MAX: usize = 512;
+/// Bytes of bodies in a group, about, at most.
+const GROUP_BYTES_MAX: usize = 8 << 20;
+
+/// A batch on its way, and where its outcome goes.
+pub struct Waiting {
+    /// What is to be committed.
+    pub batch: Batch,
+    /// Told once it is durable, or refused.
+    pub done: oneshot::Sender<Result<(), StoreError>>,
+}
+
+/// The writing end of the store.
+pub struct Writer {
+    /// sled's tree.
+    pub tree: Tree,
+    /// The second handle on sled's log.
+    pub log: File,
+    /// What readers search in; changed once a group is durable.
+    pub index: Arc<RwLock<Index>>,
+    /// Raised by the first failure.
+    pub failed: Arc<AtomicBool>,
+}
+
+/// What a group has changed so far, over what is stored.
+#[derive(Default)]
+struct Group {
+    rows: Rows,
+    heads: HashMap<Address, Option<Head>>,
+    uniques: HashMap<(Kind, Unique), Option<(TenantId, String)>>,
+    changes: Vec<IndexChange>,
+}
+
+enum IndexChange {
+    Put(IndexRow),
+    Remove(Kind, TenantId, Position),
+}
+
+impl Writer {
+    /// Writes until every sender is gone.
+    pub fn run(self, mut queue: mpsc::Receiver<Waiting>) {
+        while let Some(first) = queue.blocking_recv() {
+            let mut waiting = vec![first];
+            let mut bytes = batch_bytes(&waiting[0].batch);
+            while waiting.len() < GROUP_BATCHES_MAX && bytes < GROUP_BYTES_MAX {
+                let Ok(next) = queue.try_recv() else { break };
+                bytes += batch_bytes(&next.batch);
+                waiting.push(next);
+            }
+            self.commit(waiting);
+        }
+    }
+
+    /// Commits a group; a batch that is refused does not harm the others.
+    fn commit(&self, waiting: Vec<Waiting>) {
+        if self.failed.load(Ordering::Acquire) {
+            let refused = StoreError::Unavailable("an earlier write failed".to_owned());
+            return answer(waiting.into_iter().map(|one| (one, Err(refused.clone()))));
+        }
+        let mut group = Group::default();
+        let mut outcomes = Vec::with_capacity(waiting.len());
+        for one in waiting {
+            let outcome = self.check(&one.batch, &group);
+            let outcome = outcome.map(|found| group.add(&one.batch, found));
+            outcomes.push((one, outcome));
+        }
+        if let Err(error) = self.make_durable(group) {
+            self.failed.store(true, Ordering::Release);
+            return answer(outcomes.into_iter().map(|(one, _)| (one, Err(error.clone()))));
+        }
+        answer(outcomes.into_iter());
+    }
+
+    fn make_durable(&self, group: Group) -> Result<(), StoreError> {
+        if group.changes.is_empty() {
+            return Ok(());
+        }
+        let unavailable = |cause: &dyn std::fmt::Display| StoreError::Unavailable(cause.to_string());
+        self.tree.apply_batch(group.rows).map_err(|cause| unavailable(&cause))?;
+        self.tree.flush().map_err(|cause| unavailable(&cause))?;
+        self.log.sync_data().map_err(|cause| unavailable(&cause))?;
+        let mut index = self.index.write();
+        for change in group.changes {
+            match change {
+                IndexChange::Put(row) => index.put(row),
+                IndexChange::Remove(kind, tenant, position) => {
+                    index.remove(kind, tenant, &position);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a batch finds everything as it expects; gives the heads of what it replaces or removes.
+    fn check(&self, batch: &Batch, group: &Group) -> Result<Vec<Option<Head>>, StoreError> {
+        let mut found = Vec::with_capacity(batch.puts.len() + batch.removals.len());
+        for Removal { kind, tenant, id, expect } in &batch.removals {
+            let address = Address { kind: *kind, tenant: *tenant, id: id.clone() };
+            found.push(self.expected(&address, *expect, group)?);
+        }
+        for Put { record, expect } in &batch.puts {
+            let address = address(record);
+            let head = self.expected(&address, *expect, group)?;
+            for unique in &record.uniques {
+                self.free(record, *unique, batch, group)?;
+            }
+            found.push(head);
+        }
+        Ok(found)
+    }
+
+    fn expected(
+        &self,
+        address: &Address,
+        expect: Expect,
+        group: &Group,
+    ) -> Result<Option<Head>, StoreError> {
+        let head = match (expect, group.heads.get(address)) {
+            (_, Some(head)) => head.clone(),
+            (Expect::New, None) => None,
+            (_, None) => self.head(address)?,
+        };
+        let (kind, id) = (address.kind, address.id.clone());
+        match (expect, &head) {
+            (Expect::Absent | Expect::New, Some(_)) => Err(StoreError::Exists { kind, id }),
+            (Expect::Version(version), Some(found)) if found.version == version => Ok(head),
+            (Expect::Version(_), _) => Err(StoreError::Conflict { kind, id }),
+            (Expect::Absent | Expect::New | Expect::Any, _) => Ok(head),
+        }
+    }
+
+    fn head(&self, address: &Address) -> Result<Option<Head>, StoreError> {
+        let value = self.tree.get(address.head_key()).map_err(super::unavailable)?;
+        value.map(|value| Head::read(&value).map(|(head, _)| head)).transpose()
+    }
+
+    /// Whether no other record has this value, or the batch takes it away from that one.
+    fn free(
+        &self,
+        record: &Record,
+        unique: Unique,
+        batch: &Batch,
+        group: &Group,
+    ) -> Result<(), StoreError> {
+        let kind = record.kind;
+        let by = if let Some(by) = group.uniques.get(&(kind, unique)) {
+            by.clone()
+        } else {
+            let value = self.tree.get(unique_key(kind, unique)).map_err(super::unavailable)?;
+            value.map(|value| read_unique(&value)).transpose()?
+        };
+        let taken_by = |put: &Put| put.record.uniques.contains(&unique) && !same(&put.record, record);
+        let twice = batch.puts.iter().find(|put| put.record.kind == kind && taken_by(put));
+        if let Some(put) = twice {
+            let by = (put.record.tenant, put.record.id.clone());
+            return Err(StoreError::Taken { kind, unique, by });
+        }
+        match by {
+            Some(by) if by != (record.tenant, record.id.clone()) && !leaves(batch, kind, &by) => {
+                Err(StoreError::Taken { kind, unique, by })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether the batch removes or rewrites this record.
+fn leaves(batch: &Batch, kind: Kind, (tenant, id): &(TenantId, String)) -> bool {
+    let removed =
+        |gone: &Removal| gone.kind == kind && gone.tenant == *tenant && gone.id == *id;
+    let rewritten = |put: &Put| {
+        put.record.kind == kind && put.record.tenant == *tenant && put.record.id == *id
+    };
+    batch.removals.iter().any(removed) || batch.puts.iter().any(rewritten)
+}
+
+fn same(one: &Record, other: &Record) -> bool {
+    (one.kind, one.tenant, &one.id) == (other.kind, other.tenant, &other.id)
+}
+
+fn address(record: &Record) -> Address {
+    Address { kind: record.kind, tenant: record.tenant, id: record.id.clone() }
+}
+
+fn batch_bytes(batch: &Batch) -> usize {
+    batch.puts.iter().map(|put| put.record.body.len()).sum()
+}
+
+fn answer(outcomes: impl Iterator<Item = (Waiting, Result<(), StoreError>)>) {
+    for (one, outcome) in outcomes {
+        // Nobody waits any more when a request was cut off; the write stands.
+        let _ = one.done.send(outcome);
+    }
+}
+
+impl Group {
+    /// Adds a batch that was checked, with the heads of what it replaces or removes.
+    fn add(&mut self, batch: &Batch, found: Vec<Option<Head>>) {
+        let mut found = found.into_iter();
+        for Removal { kind, tenant, id, .. } in &batch.removals {
+            let address = Address { kind: *kind, tenant: *tenant, id: id.clone() };
+            if let Some(head) = found.next().flatten() {
+                self.clear(&address, &head);
+                self.rows.remove(address.head_key());
+                let position = Position { order_ms: head.order_ms, id: id.clone() };
+                self.changes.push(IndexChange::Remove(*kind, *tenant, position));
+                self.heads.insert(address, None);
+            }
+        }
+        for Put { record, .. } in &batch.puts {
+            self.put(record, found.next().flatten());
+        }
+    }
+
+    fn put(&mut self, record: &Record, before: Option<Head>) {
+        let address = address(record);
+        let version = before.as_ref().map_or(1, |before| before.version + 1);
+        let mut head = Head::of(record, version);
+        if let Some(before) = before {
+            self.clear(&address, &before);
+            // A record keeps its place.
+            head.order_ms = before.order_ms;
+        }
+        if head.pieces > 0 {
+            for (number, piece) in (0..).zip(record.body.chunks(PIECE_BYTES)) {
+                self.rows.insert(address.piece_key(number), piece);
+            }
+        }
+        self.rows.insert(address.head_key(), head.to_value(&record.body));
+        let index_row = index_value(&head.terms, &head.numbers);
+        self.rows.insert(address.index_key(head.order_ms), index_row);
+        for unique in &record.uniques {
+            let owner = unique_value(record.tenant, &record.id);
+            self.rows.insert(unique_key(record.kind, *unique), owner);
+            let by = (record.tenant, record.id.clone());
+            self.uniques.insert((record.kind, *unique), Some(by));
+        }
+        self.changes.push(IndexChange::Put(IndexRow {
+            kind: record.kind,
+            tenant: record.tenant,
+            order_ms: head.order_ms,
+            id: record.id.clone(),
+            terms: head.terms.clone(),
+            numbers: head.numbers.clone(),
+        }));
+        self.heads.insert(address, Some(head));
+    }
+
+    /// Removes what a version left beside its head: pieces, index row, unique values that are still its own.
+    fn clear(&mut self, address: &Address, head: &Head) {
+        for number in 0..head.pieces {
+            self.rows.remove(address.piece_key(number));
+        }
+        self.rows.remove(address.index_key(head.order_ms));
+        for unique in &head.uniques {
+            let owner = self.uniques.get(&(address.kind, *unique));
+            let given_away = owner.is_some_and(|by| {
+                by.as_ref().is_some_and(|by| *by != (address.tenant, address.id.clone()))
+            });
+            if !given_away {
+                self.rows.remove(unique_key(address.kind, *unique));
+                self.uniques.insert((address.kind, *unique), None);
+            }
+        }
+    }
+}

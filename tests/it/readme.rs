@@ -1,0 +1,52 @@
+//! The README's walk-through, run as it stands there against the real binary.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::binary::{Process, command};
+
+/// A block to run, and what its answer must hold.
+struct Step {
+    script: String,
+    answer: String,
+}
+
+fn steps(readme: &str) -> Vec<Step> {
+    let blocks = readme.split("<!-- run -->\n```sh\n").skip(1);
+    blocks
+        .map(|rest| {
+            let (script, rest) = rest.split_once("```\n").unwrap();
+            let answer = rest.split_once("<!-- answer: ").unwrap().1.split_once(" -->").unwrap().0;
+            Step { script: script.to_owned(), answer: answer.to_owned() }
+        })
+        .collect()
+}
+
+#[test]
+fn the_walk_through_works_as_written() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let steps = steps(&fs::read_to_string(root.join("README.md")).unwrap());
+    assert!(steps.len() >= 6, "the walk-through has {} steps", steps.len());
+    let folder = tempfile::tempdir().unwrap();
+    let mut dev = command();
+    dev.args(["dev", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path().join("data"));
+    let mut process = Process::start(dev);
+    process.read_until("start again");
+    let key = |name: &str| {
+        let line = process.printed.iter().find(|line| line.starts_with(name)).unwrap();
+        line.rsplit(' ').next().unwrap().to_owned()
+    };
+    for Step { script, answer } in steps {
+        let output = Command::new("sh")
+            .args(["-eu", "-c", &script])
+            .current_dir(folder.path())
+            .env("BASE", format!("http://{}", process.address))
+            .env("MANAGEMENT", key("management key"))
+            .env("PRIVATE", key("private key"))
+            .output()
+            .unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(printed.contains(&answer), "no {answer} in {printed}\nafter {script}");
+    }
+}
