@@ -3,3 +3,4 @@
 pub mod clock;
 pub mod limits;
 pub mod model;
+pub mod official;

@@ -4,10 +4,13 @@
 //! they must never hold sensitive data. A new kind is a variant of [`ErrorKind`], a constructor, and a row in
 //! `bridge`.
 
+mod faults;
+
 use std::fmt;
 
 use serde::Serialize;
 
+pub use self::faults::Faults;
 use crate::Problem;
 
 /// A failure, answered to the caller of the reactor with a status of its own.

@@ -86,10 +86,10 @@ mod svc;
 pub mod testing;
 mod token;
 
-pub use error::{Error, ErrorKind};
+pub use error::{Error, ErrorKind, Faults};
 pub use request::{Invocation, Request};
 pub use response::Response;
-pub use serde_json::{Value, json};
+pub use serde_json::{Map, Value, json};
 pub use svc::{Problem, Svc, Vault};
 pub use token::{NewToken, Token};
 pub use tokamak_sdk_macros::formula;

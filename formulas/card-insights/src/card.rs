@@ -2,10 +2,12 @@
 //!
 //! Reads and checks; every fault is named by its member and never shows a value.
 
-use tokamak_sdk::{Error, Value};
+use std::ops::RangeInclusive;
+
+use tokamak_sdk::{Error, Faults, Map, Value};
 
 /// Fewest and most digits of a card number (ISO/IEC 7812, as far as it is in use).
-const DIGITS: std::ops::RangeInclusive<usize> = 12..=19;
+const DIGITS: RangeInclusive<usize> = 12..=19;
 
 /// A card number of 12 to 19 digits and, perhaps, when it expires.
 pub(crate) struct Card {
@@ -18,62 +20,49 @@ pub(crate) struct Card {
 impl Card {
     /// Reads `args.card`; tells all that is wrong at once.
     pub(crate) fn read(card: &Value) -> Result<Self, Error> {
-        let mut faults: Vec<(&str, &str)> = Vec::new();
+        let mut faults = Faults::default();
         let (number, expiry) = match card {
-            Value::String(number) => (digits(number, "args.card", &mut faults), None),
-            Value::Object(members) => {
-                let number = match members.get("number") {
-                    Some(Value::String(number)) => digits(number, "args.card.number", &mut faults),
-                    Some(_) => fault(&mut faults, "args.card.number", "must be a string"),
-                    None => fault(&mut faults, "args.card.number", "is required"),
-                };
-                let month = whole(members.get("expiration_month"), &(1..=12)).unwrap_or_else(|()| {
-                    fault(&mut faults, "args.card.expiration_month", "must be a month, 1 to 12")
-                });
-                let year = whole(members.get("expiration_year"), &(1000..=9999)).unwrap_or_else(|()| {
-                    fault(&mut faults, "args.card.expiration_year", "must be a year of four digits")
-                });
-                (number, year.zip(month))
+            Value::String(number) => {
+                (faults.expect(digits(number), "args.card", "must have 12 to 19 digits"), None)
             }
-            _ => (fault(&mut faults, "args.card", "must be a card or a card number"), None),
+            Value::Object(members) => (read_number(members, &mut faults), read_expiry(members, &mut faults)),
+            _ => (faults.expect(None, "args.card", "must be a card or a card number"), None),
         };
         match number {
             Some(number) if faults.is_empty() => Ok(Self { number, expiry }),
-            _ => Err(faults.into_iter().fold(
-                Error::bad_request("the card cannot be read"),
-                |error, (member, message)| error.at(member, message),
-            )),
+            _ => Err(faults.into_error("the card cannot be read")),
         }
     }
 }
 
-/// Notes a fault; there is no value then.
-fn fault<'a, T>(
-    faults: &mut Vec<(&'a str, &'a str)>,
-    member: &'a str,
-    message: &'a str,
-) -> Option<T> {
-    faults.push((member, message));
-    None
+fn read_number(card: &Map<String, Value>, faults: &mut Faults) -> Option<String> {
+    let (number, expected) = match card.get("number") {
+        Some(Value::String(number)) => (digits(number), "must have 12 to 19 digits"),
+        Some(_) => (None, "must be a string"),
+        None => (None, "is required"),
+    };
+    faults.expect(number, "args.card.number", expected)
 }
 
-fn digits<'a>(
-    number: &str,
-    member: &'a str,
-    faults: &mut Vec<(&'a str, &'a str)>,
-) -> Option<String> {
+fn read_expiry(card: &Map<String, Value>, faults: &mut Faults) -> Option<(u32, u32)> {
+    let month = whole(card.get("expiration_month"), &(1..=12));
+    let year = whole(card.get("expiration_year"), &(1000..=9999));
+    let month = faults.expect(month, "args.card.expiration_month", "must be a month, 1 to 12");
+    let year = faults.expect(year, "args.card.expiration_year", "must be a year of four digits");
+    Some((year??, month??))
+}
+
+fn digits(number: &str) -> Option<String> {
     let digits: String = number.chars().filter(|c| !matches!(c, ' ' | '-')).collect();
-    if digits.bytes().all(|byte| byte.is_ascii_digit()) && DIGITS.contains(&digits.len()) {
-        Some(digits)
-    } else {
-        fault(faults, member, "must have 12 to 19 digits")
-    }
+    let right = digits.bytes().all(|byte| byte.is_ascii_digit()) && DIGITS.contains(&digits.len());
+    right.then_some(digits)
 }
 
-/// A whole number within `range`, as a number or as text; none when absent or null.
-fn whole(value: Option<&Value>, range: &std::ops::RangeInclusive<u32>) -> Result<Option<u32>, ()> {
+/// A whole number within `range`, as a number or as text; the inner none when it is absent or null.
+#[expect(clippy::option_option, reason = "absent is right, and not the same as wrong")]
+fn whole(value: Option<&Value>, range: &RangeInclusive<u32>) -> Option<Option<u32>> {
     let number = match value {
-        None | Some(Value::Null) => return Ok(None),
+        None | Some(Value::Null) => return Some(None),
         Some(Value::String(text)) => text.trim().parse().ok(),
         // A cast to `number` may have made 12 into 12.0.
         Some(Value::Number(number)) => number
@@ -82,5 +71,5 @@ fn whole(value: Option<&Value>, range: &std::ops::RangeInclusive<u32>) -> Result
             .or_else(|| range.clone().find(|n| number.as_f64() == Some(f64::from(*n)))),
         Some(_) => None,
     };
-    number.filter(|number| range.contains(number)).map(Some).ok_or(())
+    number.filter(|number| range.contains(number)).map(Some)
 }

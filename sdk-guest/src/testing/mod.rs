@@ -8,7 +8,7 @@
 //! use tokamak_sdk::{Error, NewToken, Request, Response, Value, json};
 //!
 //! fn react(request: Request<Value>) -> Result<Response, Error> {
-//!     let token = request.svc()?.create(&NewToken::new("token", request.args))?;
+//!     let token = request.svc()?.create(&NewToken::new("token", request.args.clone()))?;
 //!     Ok(Response::raw(json!({ "kept_as": token.id })))
 //! }
 //!
