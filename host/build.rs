@@ -2,17 +2,33 @@
 //!
 //! Every folder of `formulas/` is one: a crate whose package is named as the folder, with its manifest
 //! `formula.json` beside. They are built as components and written as a table, `$OUT_DIR/official.rs`, which
-//! `official` includes. To add a formula, add a folder.
+//! `vault::official` includes. To add a formula, add a folder.
 
 #![expect(clippy::print_stdout, reason = "this is how a build script speaks to cargo")]
 
 #[path = "build/guests.rs"]
 mod guests;
 
-use std::fmt::Write;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs};
+
+/// The generated file up to its first row.
+const TABLE_START: &str = "\
+/// A formula as it lies in the binary.
+pub struct ShippedFormula {
+    /// The name of its folder.
+    pub folder: &'static str,
+    /// Its `formula.json`.
+    pub manifest: &'static str,
+    /// Its component.
+    pub component: &'static [u8],
+}
+
+/// All formulas in the binary, by folder.
+pub static SHIPPED_FORMULAS: &[ShippedFormula] = &[
+";
 
 fn main() -> ExitCode {
     match embed() {
@@ -44,7 +60,7 @@ fn embed() -> Result<(), String> {
     let target_dir = guests::shared_target_dir(&out_dir);
     let built = guests::Project { root, packages: &names, target_dir: &target_dir }.build()?;
 
-    let mut table = String::from("&[\n");
+    let mut table = String::from(TABLE_START);
     for name in &names {
         // Copies, so that the binary does not depend on a folder that others build in.
         let component = out_dir.join(guests::component_file(name));
@@ -53,12 +69,12 @@ fn embed() -> Result<(), String> {
         copy(&root.join("formulas").join(name).join("formula.json"), &manifest)?;
         writeln!(
             table,
-            "    OfficialFormula {{\n        name: {name:?},\n        manifest: include_str!({manifest:?}),\n        \
-             component: include_bytes!({component:?}),\n    }},"
+            "    ShippedFormula {{ folder: {name:?}, manifest: include_str!({manifest:?}), \
+             component: include_bytes!({component:?}) }},"
         )
         .map_err(|error| error.to_string())?;
     }
-    table.push_str("]\n");
+    table.push_str("];\n");
     write(&out_dir.join("official.rs"), &table)
 }
 

@@ -3,4 +3,3 @@
 pub mod clock;
 pub mod limits;
 pub mod model;
-pub mod official;
