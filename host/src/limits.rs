@@ -81,3 +81,13 @@ pub const INVOCATION_KEPT_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 
 /// Longest wait between two sweeps of what has expired, in milliseconds (interface §2.2: within the hour).
 pub const SWEEP_INTERVAL_MS: u64 = 5 * 60 * 1000;
+/// How long requests may take to finish once the server stops, in milliseconds.
+pub const DRAIN_MS_MAX: u64 = 30 * 1000;
+
+/// Fuel of an invocation for each millisecond of its time: about half of what one core here burns, so that a formula
+/// that computes all the time ends before its deadline.
+pub const FUEL_PER_MS_DEFAULT: u64 = 10_000_000;
+/// Invocations that run at the same time, unless the operator says otherwise.
+pub const REACTOR_SLOTS_DEFAULT: u32 = 256;
+/// Memory of the store's cache, in MiB, unless the operator says otherwise.
+pub const CACHE_MB_DEFAULT: u64 = 256;

@@ -1,1 +1,7 @@
-fn main(){}
+//! The `tokamak` binary.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    tokamak::cli::run()
+}

@@ -45,6 +45,13 @@ impl Faults {
         self.0.is_empty()
     }
 
+    /// Whether something is wrong at this path or below it.
+    pub fn concern(&self, path: &str) -> bool {
+        self.0.keys().any(|found| {
+            found.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        })
+    }
+
     /// `value` when nothing is wrong.
     pub fn into_result<T>(self, value: T) -> Result<T, Self> {
         if self.is_empty() { Ok(value) } else { Err(self) }
@@ -78,6 +85,13 @@ impl fmt::Display for Faults {
 #[cfg(test)]
 mod tests {
     use super::Faults;
+
+    #[test]
+    fn a_fault_concerns_the_paths_above_it() {
+        let faults = Faults::one("rules[0].container", "must end with /");
+        assert!(faults.concern("rules") && faults.concern("rules[0]"));
+        assert!(!faults.concern("rule") && !faults.concern("rules[0].containers"));
+    }
 
     #[test]
     fn paths_join_as_a_reader_would_write_them() {

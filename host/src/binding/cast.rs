@@ -1,0 +1,117 @@
+//! Casting a value to a declared type (interface §4.5 rule 8).
+//!
+//! | From, to | string | number | boolean | object, array |
+//! |---|---|---|---|---|
+//! | string | itself | a JSON number | `true`, `false` in any case | JSON text of one |
+//! | number | as in JSON | itself | - | - |
+//! | boolean | `true`, `false` | - | itself | - |
+//!
+//! Everything else is a fault, `null` included. No cast changes what was meant: whole numbers that
+//! 64 bits cannot hold are a fault, because they would come out rounded.
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Number, Value};
+use thiserror::Error;
+
+use crate::limits::JSON_DEPTH_MAX;
+use crate::model::parameter::ParameterType;
+use crate::model::plaintext::wipe;
+
+/// Why a value cannot be cast, and to what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub(super) enum Uncastable {
+    #[error("cannot be cast to string: must be a string, a number or a boolean")]
+    String,
+    #[error("cannot be cast to number: must be a number or the text of one")]
+    Number,
+    #[error("cannot be cast to number: a whole number must fit in 64 bits")]
+    Precision,
+    #[error("cannot be cast to boolean: must be true or false")]
+    Boolean,
+    #[error("cannot be cast to object: must be an object or the JSON text of one")]
+    Object,
+    #[error("cannot be cast to array: must be an array or the JSON text of one")]
+    Array,
+    #[error("must not be nested more than {JSON_DEPTH_MAX} levels deep")]
+    Depth,
+}
+
+/// Casts `value`. A value that already has the type comes back as it is; one that is not returned
+/// is wiped.
+pub(super) fn cast(mut value: Value, to: ParameterType) -> Result<Value, Uncastable> {
+    let is_typed = match to {
+        ParameterType::String => value.is_string(),
+        ParameterType::Number => value.is_number(),
+        ParameterType::Boolean => value.is_boolean(),
+        ParameterType::Object => value.is_object(),
+        ParameterType::Array => value.is_array(),
+    };
+    if is_typed {
+        return Ok(value);
+    }
+    let result = match to {
+        ParameterType::String => text(&value),
+        ParameterType::Number => value.as_str().ok_or(Uncastable::Number).and_then(number),
+        ParameterType::Boolean => value.as_str().ok_or(Uncastable::Boolean).and_then(boolean),
+        ParameterType::Object => json(&value, Value::is_object, Uncastable::Object),
+        ParameterType::Array => json(&value, Value::is_array, Uncastable::Array),
+    };
+    wipe(&mut value);
+    result
+}
+
+fn text(value: &Value) -> Result<Value, Uncastable> {
+    match value {
+        Value::Number(number) => Ok(Value::String(number.to_string())),
+        Value::Bool(boolean) => Ok(Value::String(boolean.to_string())),
+        _ => Err(Uncastable::String),
+    }
+}
+
+/// JSON's own grammar: no spaces, plus signs, leading zeros, hexadecimals, infinities.
+fn number(text: &str) -> Result<Value, Uncastable> {
+    let number: Number = text.parse().map_err(|_| Uncastable::Number)?;
+    let is_whole = text
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'-');
+    // Minus zero is a floating point number to the parser, and loses nothing.
+    if is_whole && number.is_f64() && text != "-0" {
+        return Err(Uncastable::Precision);
+    }
+    Ok(Value::Number(number))
+}
+
+fn boolean(text: &str) -> Result<Value, Uncastable> {
+    [("true", true), ("false", false)]
+        .into_iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(text))
+        .map(|(_, boolean)| Value::Bool(boolean))
+        .ok_or(Uncastable::Boolean)
+}
+
+fn json(value: &Value, wanted: fn(&Value) -> bool, or: Uncastable) -> Result<Value, Uncastable> {
+    let text = value.as_str().ok_or(or)?;
+    let mut parsed: Value = serde_json::from_str(text).map_err(|_| or)?;
+    let verdict = if !wanted(&parsed) {
+        Err(or)
+    } else if !is_within(&parsed, JSON_DEPTH_MAX) {
+        Err(Uncastable::Depth)
+    } else {
+        return Ok(parsed);
+    };
+    wipe(&mut parsed);
+    verdict
+}
+
+/// Whether arrays and objects are nested at most `levels` deep. The parser's own limit bounds the
+/// recursion.
+fn is_within(value: &Value, levels: usize) -> bool {
+    match value {
+        Value::Array(_) | Value::Object(_) if levels == 0 => false,
+        Value::Array(items) => items.iter().all(|item| is_within(item, levels - 1)),
+        Value::Object(members) => members.values().all(|member| is_within(member, levels - 1)),
+        _ => true,
+    }
+}

@@ -1,0 +1,162 @@
+//! `tokamak dev`: everything on one machine, to try it out (decisions §9).
+//!
+//! Data, root key and API keys are kept in one folder, readable by its owner only. A second start finds them there.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Failure, logging, say, serve};
+use crate::config::Options;
+use crate::crypto::api_key::ApiKey;
+use crate::crypto::entropy::SystemEntropy;
+use crate::crypto::keys::RootKey;
+use crate::model::faults::Faults;
+use crate::model::member;
+use crate::model::permission::ApplicationType;
+use crate::model::permission::marker::{ReactorCreate, ReactorRead};
+use crate::vault::{PageRequest, Vault};
+
+const DEMO_REACTOR: &str = "demo: card insights";
+const DEMO_FORMULA: &str = "Card Insights";
+
+/// Options of `dev`.
+#[derive(Debug, Args)]
+pub struct DevOptions {
+    /// The folder that holds data and keys.
+    #[arg(long, default_value = ".tokamak", value_name = "FOLDER")]
+    data_dir: PathBuf,
+    /// The address to listen on.
+    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
+    listen: SocketAddr,
+    /// Which log lines are written.
+    #[arg(long, default_value = "warn", value_name = "FILTER")]
+    log: String,
+}
+
+/// The keys of a development vault, kept in clear beside its data.
+#[derive(Serialize, Deserialize)]
+struct DevKeys {
+    management_key: String,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    private_key: Option<String>,
+}
+
+/// Runs a development server.
+pub fn run(options: &DevOptions) -> Result<(), Failure> {
+    let folder = &options.data_dir;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let settings = Options {
+        data_dir: Some(folder.clone()),
+        listen: Some(options.listen),
+        log: Some(options.log.clone()),
+        ..Options::default()
+    };
+    let settings = settings.settle()?;
+    logging::start(&settings.log, settings.log_format)?;
+    let root_key = keep_root_key(&folder.join("root-key"))?;
+    serve::runtime()?.block_on(async {
+        let vault = serve::open(&settings, root_key).await?;
+        let keys = keep_keys(&vault, &folder.join("keys.json")).await?;
+        let reactor_id = keep_reactor(&vault, &keys.management_key).await?;
+        serve::serve(&settings, vault, |address| welcome(address, &keys, &reactor_id)).await
+    })
+}
+
+/// Reads the root key, or draws one and writes it for its owner alone.
+fn keep_root_key(path: &Path) -> Result<RootKey, Failure> {
+    if path.exists() {
+        return Ok(RootKey::parse(&fs::read_to_string(path)?)?);
+    }
+    let key = RootKey::draw(&SystemEntropy::new()?);
+    write_private(path, key.to_base64().as_bytes())?;
+    Ok(key)
+}
+
+/// Reads the API keys, or makes tenant and applications. The management key is written before it is made, so that no
+/// crash leaves a vault that nobody can enter.
+async fn keep_keys(vault: &Vault, path: &Path) -> Result<DevKeys, Failure> {
+    let mut keys = if path.exists() {
+        serde_json::from_str(&fs::read_to_string(path)?)?
+    } else {
+        let tag = ApplicationType::Management.key_tag();
+        let key = ApiKey::draw(tag, &SystemEntropy::new()?);
+        DevKeys { management_key: key.expose().to_owned(), private_key: None }
+    };
+    write_private(path, &serde_json::to_vec_pretty(&keys)?)?;
+    let management_key = ApiKey::given(keys.management_key.clone());
+    vault.bootstrap(Some(management_key.clone())).await?;
+    if keys.private_key.is_none() {
+        let tenant = vault.authenticate(Some(management_key)).await?.caller().tenant();
+        let kind = ApplicationType::Private;
+        let key = vault.issue_application(tenant, kind, "Development").await?;
+        keys.private_key = Some(key.expose().to_owned());
+        write_private(path, &serde_json::to_vec_pretty(&keys)?)?;
+    }
+    Ok(keys)
+}
+
+/// Finds the reactor that the commands to paste run, or makes it.
+async fn keep_reactor(vault: &Vault, management_key: &str) -> Result<String, Failure> {
+    let who = vault.authenticate(Some(ApiKey::given(management_key.to_owned()))).await?;
+    let (page, read) = (PageRequest::first(), vault.permit::<ReactorRead>(&who, None).await?);
+    let found = vault.list_reactors(&read, Vec::new(), Some(DEMO_REACTOR), &page).await?;
+    if let Some(reactor) = found.data.first() {
+        return Ok(reactor.id().to_string());
+    }
+    let formulas = vault.list_formulas(&read, Vec::new(), Some(DEMO_FORMULA), &page).await?;
+    let formula = formulas.data.first().ok_or("the formula for the demonstration is missing")?;
+    let body = json!({
+        "name": DEMO_REACTOR,
+        "configuration": {},
+        "formula": {"id": formula.id},
+    });
+    let body = member::read(body).map_err(|faults: Faults| faults.to_string())?;
+    let create = vault.permit::<ReactorCreate>(&who, None).await?;
+    Ok(vault.create_reactor(&create, body).await?.id().to_string())
+}
+
+/// Writes a file that only its owner may read, whole or not at all.
+fn write_private(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let beside = path.with_extension("new");
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&beside, path)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+    Ok(())
+}
+
+fn welcome(address: SocketAddr, keys: &DevKeys, reactor_id: &str) {
+    let (management, private) =
+        (&keys.management_key, keys.private_key.as_deref().unwrap_or_default());
+    let card = r#"{"id":"my-card","type":"card","data":{"number":"4242424242424242","expiration_month":12,"expiration_year":2030,"cvc":"123"}}"#;
+    let react = r#"{"args":{"card":"{{ my-card }}"}}"#;
+    let json = "-H 'Content-Type: application/json'";
+    say(format_args!(
+        "\
+Tokamak listens on http://{address}
+
+management key  {management}
+private key     {private}
+
+Store a card:
+  curl -sS http://{address}/tokens -H 'SVC-API-KEY: {private}' {json} -d '{card}'
+
+Run a formula on it:
+  curl -sS http://{address}/reactors/{reactor_id}/react -H 'SVC-API-KEY: {private}' {json} -d '{react}'
+
+See who did what:
+  curl -sS http://{address}/logs -H 'SVC-API-KEY: {management}'
+
+Stop with Ctrl-C; start again and everything is still there."
+    ));
+}

@@ -1,0 +1,229 @@
+//! Options: from flags, the environment (`TOKAMAK_<NAME>`) and a TOML file, in this order of precedence
+//! (decisions §9).
+//!
+//! The one place that reads the environment. To add an option: a field in [`Options`] with a default in
+//! [`Options::settle`]; flag, variable and member of the file follow from its name.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use serde::Deserialize;
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+use crate::limits::{CACHE_MB_DEFAULT, FUEL_PER_MS_DEFAULT, REACTOR_SLOTS_DEFAULT};
+
+const PREFIX: &str = "TOKAMAK_";
+/// Secrets come from the environment only: a flag would show in the list of processes.
+const ROOT_KEY: &str = "TOKAMAK_ROOT_KEY";
+const BOOTSTRAP_KEY: &str = "TOKAMAK_BOOTSTRAP_KEY";
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Options as they are given; what is absent takes the file's value, then the default.
+#[derive(Debug, Clone, Default, Args, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Options {
+    /// A TOML file with these options, by their long names.
+    #[arg(long, env = "TOKAMAK_CONFIG", value_name = "FILE")]
+    #[serde(skip)]
+    pub config: Option<PathBuf>,
+    /// The folder that holds everything kept.
+    #[arg(long, env = "TOKAMAK_DATA_DIR", value_name = "FOLDER")]
+    pub data_dir: Option<PathBuf>,
+    /// The address to listen on [default: 127.0.0.1:8080].
+    #[arg(long, env = "TOKAMAK_LISTEN", value_name = "ADDRESS")]
+    pub listen: Option<SocketAddr>,
+    /// A file with the root key, 32 bytes in base64, unless TOKAMAK_ROOT_KEY holds it.
+    #[arg(long, env = "TOKAMAK_ROOT_KEY_FILE", value_name = "FILE")]
+    pub root_key_file: Option<PathBuf>,
+    /// Memory of the store's cache, in MiB [default: 256].
+    #[arg(long, env = "TOKAMAK_CACHE_MB", value_name = "MIB")]
+    pub cache_mb: Option<u64>,
+    /// Invocations that run at the same time [default: 256].
+    #[arg(long, env = "TOKAMAK_REACTOR_SLOTS", value_name = "COUNT")]
+    pub reactor_slots: Option<u32>,
+    /// WebAssembly instructions, about, that an invocation may run for each millisecond of its time [default: 10000000].
+    #[arg(long, env = "TOKAMAK_REACTOR_FUEL_PER_MS", value_name = "FUEL")]
+    pub reactor_fuel_per_ms: Option<u64>,
+    /// How log lines are written [default: text].
+    #[arg(long, env = "TOKAMAK_LOG_FORMAT", value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+    /// Which log lines are written, such as `info` or `tokamak=debug` [default: info].
+    #[arg(long, env = "TOKAMAK_LOG", value_name = "FILTER")]
+    pub log: Option<String>,
+}
+
+/// Options with nothing left open.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The folder that holds everything kept.
+    pub data_dir: PathBuf,
+    /// The address to listen on.
+    pub listen: SocketAddr,
+    /// A file with the root key.
+    pub root_key_file: Option<PathBuf>,
+    /// Memory of the store's cache, in MiB.
+    pub cache_mb: u64,
+    /// Invocations that run at the same time.
+    pub reactor_slots: u32,
+    /// Fuel of an invocation for each millisecond of its time.
+    pub reactor_fuel_per_ms: u64,
+    /// How log lines are written.
+    pub log_format: LogFormat,
+    /// Which log lines are written.
+    pub log: String,
+}
+
+/// Why options cannot be used.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file holds something else than options.
+    #[error("{}: {message}", path.display())]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// What and where.
+        message: String,
+    },
+    /// A variable of the environment is no option.
+    #[error("{0} in the environment is no option")]
+    UnknownVariable(String),
+    /// An option without a default is absent.
+    #[error("--{0} is required")]
+    Missing(&'static str),
+    /// There is no root key.
+    #[error("there is no root key: set TOKAMAK_ROOT_KEY (32 bytes in base64) or --root-key-file")]
+    NoRootKey,
+}
+
+impl Options {
+    /// Reads the file, if one is named, and fills in the defaults.
+    pub fn settle(self) -> Result<Settings, ConfigError> {
+        refuse_unknown_variables()?;
+        let file = self.config.as_deref().map_or_else(|| Ok(Self::default()), read_file)?;
+        let default_listen = SocketAddr::from(([127, 0, 0, 1], 8080));
+        Ok(Settings {
+            data_dir: self.data_dir.or(file.data_dir).ok_or(ConfigError::Missing("data-dir"))?,
+            listen: self.listen.or(file.listen).unwrap_or(default_listen),
+            root_key_file: self.root_key_file.or(file.root_key_file),
+            cache_mb: self.cache_mb.or(file.cache_mb).unwrap_or(CACHE_MB_DEFAULT),
+            reactor_slots: self
+                .reactor_slots
+                .or(file.reactor_slots)
+                .unwrap_or(REACTOR_SLOTS_DEFAULT),
+            reactor_fuel_per_ms: self
+                .reactor_fuel_per_ms
+                .or(file.reactor_fuel_per_ms)
+                .unwrap_or(FUEL_PER_MS_DEFAULT),
+            log_format: self.log_format.or(file.log_format).unwrap_or_default(),
+            log: self.log.or(file.log).unwrap_or_else(|| "info".to_owned()),
+        })
+    }
+}
+
+impl Settings {
+    /// The root key's text: from the environment, else from its file.
+    pub fn root_key_text(&self) -> Result<Zeroizing<String>, ConfigError> {
+        if let Some(text) = secret(ROOT_KEY) {
+            return Ok(text);
+        }
+        let path = self.root_key_file.as_deref().ok_or(ConfigError::NoRootKey)?;
+        read_text(path).map(Zeroizing::new)
+    }
+}
+
+/// The key that the first management application is to have.
+pub fn bootstrap_key() -> Option<Zeroizing<String>> {
+    secret(BOOTSTRAP_KEY)
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
+fn secret(name: &str) -> Option<Zeroizing<String>> {
+    std::env::var(name).ok().filter(|text| !text.is_empty()).map(Zeroizing::new)
+}
+
+/// A misspelt variable would be an option silently not taken.
+#[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
+fn refuse_unknown_variables() -> Result<(), ConfigError> {
+    let command = Options::augment_args(clap::Command::new("options"));
+    let mut known: Vec<String> = command
+        .get_arguments()
+        .filter_map(|option| option.get_env())
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect();
+    known.extend([ROOT_KEY.to_owned(), BOOTSTRAP_KEY.to_owned()]);
+    let names = std::env::vars().map(|(name, _)| name);
+    match names.into_iter().find(|name| name.starts_with(PREFIX) && !known.contains(name)) {
+        Some(name) => Err(ConfigError::UnknownVariable(name)),
+        None => Ok(()),
+    }
+}
+
+fn read_file(path: &Path) -> Result<Options, ConfigError> {
+    let text = read_text(path)?;
+    let invalid = |error: toml::de::Error| ConfigError::Invalid {
+        path: path.to_owned(),
+        message: error.to_string(),
+    };
+    toml::from_str(&text).map_err(invalid)
+}
+
+fn read_text(path: &Path) -> Result<String, ConfigError> {
+    let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
+    std::fs::read_to_string(path).map_err(unreadable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ConfigError, LogFormat, Options};
+    use std::io::Write as _;
+
+    fn file(text: &str) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file
+    }
+
+    fn settle(text: &str, flags: Options) -> Result<super::Settings, ConfigError> {
+        let file = file(text);
+        Options { config: Some(file.path().to_owned()), ..flags }.settle()
+    }
+
+    #[test]
+    fn flags_go_before_the_file_and_the_file_before_defaults() {
+        let flags = Options { cache_mb: Some(7), ..Options::default() };
+        let text = "data-dir = \"kept\"\ncache-mb = 9\nlog-format = \"json\"\n";
+        let settings = settle(text, flags).unwrap();
+        assert_eq!(settings.cache_mb, 7);
+        assert_eq!(settings.data_dir.to_str(), Some("kept"));
+        assert_eq!(settings.log_format, LogFormat::Json);
+        assert_eq!(settings.listen.to_string(), "127.0.0.1:8080");
+    }
+
+    #[test]
+    fn an_unknown_option_in_the_file_is_named() {
+        let error = settle("data-dir = \"a\"\nlissten = \"b\"\n", Options::default()).unwrap_err();
+        assert!(error.to_string().contains("lissten"), "{error}");
+        let error = settle("", Options::default()).unwrap_err();
+        assert_eq!(error.to_string(), "--data-dir is required");
+    }
+}

@@ -1,0 +1,230 @@
+//! The root key and the keys below it.
+//!
+//! [`SystemKeys`] belong to the whole vault, [`TenantKeys`] to one tenant. Both are kept in the store as text sealed
+//! by the root key; see `vault::keyring` for where.
+//!
+//! Index and fingerprint keys are apart from the sealing keys and stay when those rotate: changing them would mean
+//! reading every token to index it anew.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+use super::entropy::Entropy;
+use super::seal::{KEY_BYTES, Key, draw_key};
+
+/// The operator's key.
+#[derive(Clone)]
+pub struct RootKey(Key);
+
+/// The text is no root key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the root key must be 32 bytes in base64")]
+pub struct InvalidRootKey;
+
+impl RootKey {
+    /// Draws a key.
+    pub fn draw(entropy: &dyn Entropy) -> Self {
+        Self(draw_key(entropy))
+    }
+
+    /// Reads the key from base64.
+    pub fn parse(text: &str) -> Result<Self, InvalidRootKey> {
+        let bytes = Zeroizing::new(STANDARD.decode(text.trim()).map_err(|_| InvalidRootKey)?);
+        let mut key = Key::default();
+        if bytes.len() != KEY_BYTES {
+            return Err(InvalidRootKey);
+        }
+        key.copy_from_slice(&bytes);
+        Ok(Self(key))
+    }
+
+    /// The key in base64, for the file beside a development store.
+    pub fn to_base64(&self) -> Zeroizing<String> {
+        Zeroizing::new(STANDARD.encode(self.0.as_slice()))
+    }
+
+    /// The key for [`super::seal`].
+    pub fn as_key(&self) -> &Key {
+        &self.0
+    }
+}
+
+impl fmt::Debug for RootKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RootKey(..)")
+    }
+}
+
+/// Keys of the whole vault.
+#[derive(Clone)]
+pub struct SystemKeys {
+    /// Hashes API keys.
+    pub pepper: Key,
+}
+
+/// Keys of one tenant.
+#[derive(Clone)]
+pub struct TenantKeys {
+    /// The key that seals, with its version.
+    pub sealing: (u32, Key),
+    /// Keys that sealed before and still open, by version.
+    pub older: BTreeMap<u32, Key>,
+    /// Makes index terms.
+    pub index: Key,
+    /// Makes fingerprints.
+    pub fingerprint: Key,
+}
+
+/// The stored text is not of this layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the stored keys have an unknown layout")]
+pub struct InvalidKeys;
+
+const SYSTEM_TAG: u8 = 1;
+const TENANT_TAG: u8 = 2;
+
+impl SystemKeys {
+    /// Draws the keys.
+    pub fn draw(entropy: &dyn Entropy) -> Self {
+        Self { pepper: draw_key(entropy) }
+    }
+
+    /// The keys as bytes, to be sealed.
+    pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
+        let mut bytes = Zeroizing::new(Vec::with_capacity(1 + KEY_BYTES));
+        bytes.push(SYSTEM_TAG);
+        bytes.extend_from_slice(self.pepper.as_slice());
+        bytes
+    }
+
+    /// Reads what [`Self::to_bytes`] wrote.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, InvalidKeys> {
+        let mut reader = Reader::new(bytes, SYSTEM_TAG)?;
+        let keys = Self { pepper: reader.key()? };
+        reader.finish(keys)
+    }
+}
+
+impl TenantKeys {
+    /// Draws the keys.
+    pub fn draw(entropy: &dyn Entropy) -> Self {
+        Self {
+            sealing: (1, draw_key(entropy)),
+            older: BTreeMap::new(),
+            index: draw_key(entropy),
+            fingerprint: draw_key(entropy),
+        }
+    }
+
+    /// The keys as bytes, to be sealed.
+    pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
+        let capacity = 1 + 2 * KEY_BYTES + (1 + self.older.len()) * (4 + KEY_BYTES);
+        let mut bytes = Zeroizing::new(Vec::with_capacity(capacity));
+        bytes.push(TENANT_TAG);
+        bytes.extend_from_slice(self.index.as_slice());
+        bytes.extend_from_slice(self.fingerprint.as_slice());
+        let (version, key) = &self.sealing;
+        for (version, key) in std::iter::once((version, key)).chain(&self.older) {
+            bytes.extend_from_slice(&version.to_be_bytes());
+            bytes.extend_from_slice(key.as_slice());
+        }
+        bytes
+    }
+
+    /// Reads what [`Self::to_bytes`] wrote.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, InvalidKeys> {
+        let mut reader = Reader::new(bytes, TENANT_TAG)?;
+        let (index, fingerprint) = (reader.key()?, reader.key()?);
+        let sealing = (reader.number()?, reader.key()?);
+        let mut older = BTreeMap::new();
+        while !reader.0.is_empty() {
+            older.insert(reader.number()?, reader.key()?);
+        }
+        Ok(Self { sealing, older, index, fingerprint })
+    }
+
+    /// The key that seals, with its version.
+    pub fn sealing_key(&self) -> (u32, &Key) {
+        (self.sealing.0, &self.sealing.1)
+    }
+
+    /// The key of a version.
+    pub fn opening_key(&self, version: u32) -> Option<&Key> {
+        if version == self.sealing.0 { Some(&self.sealing.1) } else { self.older.get(&version) }
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn new(bytes: &'a [u8], tag: u8) -> Result<Self, InvalidKeys> {
+        match bytes.split_first() {
+            Some((found, rest)) if *found == tag => Ok(Self(rest)),
+            _ => Err(InvalidKeys),
+        }
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8], InvalidKeys> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(InvalidKeys)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn number(&mut self) -> Result<u32, InvalidKeys> {
+        let bytes = self.take(4)?.try_into().map_err(|_| InvalidKeys)?;
+        Ok(u32::from_be_bytes(bytes))
+    }
+
+    fn key(&mut self) -> Result<Key, InvalidKeys> {
+        let mut key = Key::default();
+        key.copy_from_slice(self.take(KEY_BYTES)?);
+        Ok(key)
+    }
+
+    fn finish<T>(&self, value: T) -> Result<T, InvalidKeys> {
+        if self.0.is_empty() { Ok(value) } else { Err(InvalidKeys) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RootKey, SystemKeys, TenantKeys};
+    use crate::crypto::entropy::SeededEntropy;
+
+    #[test]
+    fn keys_survive_being_written() {
+        let entropy = SeededEntropy::new(6);
+        let system = SystemKeys::draw(&entropy);
+        let read = SystemKeys::from_bytes(&system.to_bytes()).unwrap();
+        assert_eq!(read.pepper, system.pepper);
+
+        let tenant = TenantKeys::draw(&entropy);
+        let read = TenantKeys::from_bytes(&tenant.to_bytes()).unwrap();
+        assert_eq!(read.sealing_key(), tenant.sealing_key());
+        assert_eq!(read.opening_key(1), tenant.opening_key(1));
+        assert_eq!(read.opening_key(2), None);
+        assert_eq!((&read.index, &read.fingerprint), (&tenant.index, &tenant.fingerprint));
+        assert!(TenantKeys::from_bytes(&system.to_bytes()).is_err());
+        assert!(SystemKeys::from_bytes(&[]).is_err());
+        let bytes = tenant.to_bytes();
+        for length in 0..bytes.len() {
+            assert!(TenantKeys::from_bytes(&bytes[..length]).is_err(), "cut at {length}");
+        }
+    }
+
+    #[test]
+    fn a_root_key_is_exactly_32_bytes_of_base64() {
+        let root = RootKey::draw(&SeededEntropy::new(7));
+        let read = RootKey::parse(&format!(" {}\n", *root.to_base64())).unwrap();
+        assert_eq!(read.as_key(), root.as_key());
+        for wrong in ["", "c2hvcnQ=", "not base64!", &"QUFB".repeat(20)] {
+            assert!(RootKey::parse(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(format!("{root:?}"), "RootKey(..)");
+    }
+}

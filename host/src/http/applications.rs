@@ -1,0 +1,105 @@
+//! `/applications` (interface §4.4) and `/permissions` (decisions §2).
+
+use axum::extract::State as Shared;
+use http::StatusCode;
+
+use super::State;
+use super::body::Body;
+use super::envelope::{Created, Paginated, Reply};
+use super::extract::{Id, Known, Permitted};
+use super::openapi::{ListParameters, ReadRefusals, Refusals};
+use super::problem::Rejection;
+use super::query::Query;
+use crate::model::application::Application;
+use crate::model::faults::Faults;
+use crate::model::id::ApplicationId;
+use crate::model::permission::marker::{
+    ApplicationCreate, ApplicationDelete, ApplicationRead, ApplicationUpdate,
+};
+use crate::vault::{ApplicationWithKey, Error, WriteApplication};
+
+/// Create an application.
+#[utoipa::path(post, path = "/applications", tag = "applications", request_body = WriteApplication,
+    responses((status = 201, description = "The application with its key", body = ApplicationWithKey), Refusals))]
+pub async fn create(
+    Permitted(permit): Permitted<ApplicationCreate>,
+    Shared(state): Shared<State>,
+    Body(body): Body<WriteApplication>,
+) -> Result<Created<ApplicationWithKey>, Rejection> {
+    let body = state.vault.create_application(&permit, body).await?;
+    Ok(Created { location: format!("/applications/{}", body.application.id), body })
+}
+
+/// List applications.
+#[utoipa::path(get, path = "/applications", tag = "applications",
+    params(ListParameters, ("id" = Option<Vec<String>>, Query, description = "Only these; repeatable")),
+    responses((status = 200, description = "A page of applications", body = Paginated<Application>), Refusals))]
+pub async fn list(
+    Permitted(permit): Permitted<ApplicationRead>,
+    Shared(state): Shared<State>,
+    query: Query,
+) -> Result<Reply<Paginated<Application>>, Rejection> {
+    let mut faults = Faults::new();
+    let page = query.page(&mut faults);
+    let ids = query.every("id", &mut faults);
+    let (page, ids) = faults.into_result((page, ids)).map_err(Error::from)?;
+    Ok(Reply(state.vault.list_applications(&permit, ids, &page).await?.into()))
+}
+
+/// Show an application.
+#[utoipa::path(get, path = "/applications/{id}", tag = "applications", params(("id" = ApplicationId, Path)),
+    responses((status = 200, description = "The application", body = Application), ReadRefusals))]
+pub async fn find(
+    Permitted(permit): Permitted<ApplicationRead>,
+    Shared(state): Shared<State>,
+    Id(id): Id<ApplicationId>,
+) -> Result<Reply<Application>, Rejection> {
+    Ok(Reply(state.vault.find_application(&permit, id).await?))
+}
+
+/// Show the application that the key belongs to.
+#[utoipa::path(get, path = "/applications/key", tag = "applications",
+    responses((status = 200, description = "The application", body = Application), Refusals))]
+pub async fn find_by_key(
+    Known(who): Known,
+    Shared(state): Shared<State>,
+) -> Result<Reply<Application>, Rejection> {
+    Ok(Reply(state.vault.find_own_application(&who).await?))
+}
+
+/// Replace an application's name, permissions and rules.
+#[utoipa::path(put, path = "/applications/{id}", tag = "applications", params(("id" = ApplicationId, Path)),
+    request_body = WriteApplication,
+    responses((status = 200, description = "The application", body = Application), ReadRefusals))]
+pub async fn update(
+    Permitted(permit): Permitted<ApplicationUpdate>,
+    Shared(state): Shared<State>,
+    Id(id): Id<ApplicationId>,
+    Body(body): Body<WriteApplication>,
+) -> Result<Reply<Application>, Rejection> {
+    Ok(Reply(state.vault.update_application(&permit, id, body).await?))
+}
+
+/// Replace an application's key.
+#[utoipa::path(post, path = "/applications/{id}/regenerate", tag = "applications",
+    params(("id" = ApplicationId, Path)),
+    responses((status = 200, description = "The application with its new key", body = ApplicationWithKey), ReadRefusals))]
+pub async fn regenerate(
+    Permitted(permit): Permitted<ApplicationUpdate>,
+    Shared(state): Shared<State>,
+    Id(id): Id<ApplicationId>,
+) -> Result<Reply<ApplicationWithKey>, Rejection> {
+    Ok(Reply(state.vault.regenerate_key(&permit, id).await?))
+}
+
+/// Delete an application.
+#[utoipa::path(delete, path = "/applications/{id}", tag = "applications", params(("id" = ApplicationId, Path)),
+    responses((status = 204, description = "The application is gone"), ReadRefusals))]
+pub async fn delete(
+    Permitted(permit): Permitted<ApplicationDelete>,
+    Shared(state): Shared<State>,
+    Id(id): Id<ApplicationId>,
+) -> Result<StatusCode, Rejection> {
+    state.vault.delete_application(&permit, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,103 @@
+//! Bodies of requests: content type, size, JSON.
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Request};
+use http::{HeaderMap, StatusCode, header};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::State;
+use super::problem::{Problem, Rejection};
+use crate::limits::{COMPONENT_BYTES_MAX, FORMULA_BODY_BYTES_MAX, REQUEST_BODY_BYTES_MAX};
+use crate::model::member;
+use crate::vault::Error;
+
+/// A JSON object read into a request struct.
+pub struct Body<T>(pub T);
+
+/// As [`Body`], for bodies that carry a component.
+pub struct LargeBody<T>(pub T);
+
+/// Any JSON value.
+pub struct JsonBody(pub Value);
+
+/// A WebAssembly component as it is.
+pub struct ComponentBody(pub Vec<u8>);
+
+impl<T: DeserializeOwned> FromRequest<State> for Body<T> {
+    type Rejection = Rejection;
+
+    async fn from_request(request: Request, _: &State) -> Result<Self, Rejection> {
+        let value = read_json(request, REQUEST_BODY_BYTES_MAX).await?;
+        Ok(Self(member::read(value).map_err(Error::from)?))
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<State> for LargeBody<T> {
+    type Rejection = Rejection;
+
+    async fn from_request(request: Request, _: &State) -> Result<Self, Rejection> {
+        let value = read_json(request, FORMULA_BODY_BYTES_MAX).await?;
+        Ok(Self(member::read(value).map_err(Error::from)?))
+    }
+}
+
+impl FromRequest<State> for JsonBody {
+    type Rejection = Rejection;
+
+    async fn from_request(request: Request, _: &State) -> Result<Self, Rejection> {
+        Ok(Self(read_json(request, REQUEST_BODY_BYTES_MAX).await?))
+    }
+}
+
+impl FromRequest<State> for ComponentBody {
+    type Rejection = Rejection;
+
+    async fn from_request(request: Request, _: &State) -> Result<Self, Rejection> {
+        expect_type(request.headers(), "application/wasm")?;
+        Ok(Self(read(request, COMPONENT_BYTES_MAX).await?.to_vec()))
+    }
+}
+
+async fn read_json(request: Request, bytes_max: usize) -> Result<Value, Rejection> {
+    expect_type(request.headers(), "application/json")?;
+    let bytes = read(request, bytes_max).await?;
+    // serde_json's own texts name what it expected and where, and quote nothing of the body.
+    let malformed = |error: serde_json::Error| {
+        let detail = format!("The body is no JSON: {error}.");
+        Problem::new(StatusCode::BAD_REQUEST, detail)
+    };
+    Ok(serde_json::from_slice(&bytes).map_err(malformed)?)
+}
+
+fn expect_type(headers: &HeaderMap, expected: &str) -> Result<(), Rejection> {
+    let given = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let essence = given.and_then(|value| value.split(';').next()).map(str::trim);
+    if essence.is_some_and(|essence| essence.eq_ignore_ascii_case(expected)) {
+        return Ok(());
+    }
+    let detail = format!("The body's content type must be {expected}.");
+    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail).into())
+}
+
+async fn read(request: Request, bytes_max: usize) -> Result<Bytes, Rejection> {
+    let too_large = || {
+        let detail = format!("The body must have at most {bytes_max} bytes.");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
+    };
+    let announced = request.headers().get(header::CONTENT_LENGTH);
+    let announced = announced.and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    if announced.is_some_and(|bytes| bytes > bytes_max) {
+        return Err(too_large().into());
+    }
+    let limited = Limited::new(request.into_body(), bytes_max);
+    match limited.collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_large().into()),
+        Err(_) => {
+            let detail = "The body ended before it was complete.";
+            Err(Problem::new(StatusCode::BAD_REQUEST, detail).into())
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! `/reactor-formulas` (decisions §6).
+
+use axum::extract::State as Shared;
+use axum::response::{IntoResponse as _, Response};
+use http::{StatusCode, header};
+
+use super::State;
+use super::body::{ComponentBody, LargeBody};
+use super::envelope::{Created, Paginated, Reply};
+use super::extract::{Id, Permitted};
+use super::openapi::{FormulaRefusals, ListParameters, ReadRefusals, Refusals};
+use super::problem::Rejection;
+use super::query::Query;
+use crate::model::faults::Faults;
+use crate::model::id::FormulaId;
+use crate::model::permission::marker::{
+    ReactorCreate, ReactorDelete, ReactorRead, ReactorUpdate,
+};
+use crate::vault::{Error, FormulaView, WriteFormula};
+
+/// Create a formula.
+#[utoipa::path(post, path = "/reactor-formulas", tag = "formulas", request_body = WriteFormula,
+    responses((status = 201, description = "The formula", body = FormulaView), FormulaRefusals))]
+pub async fn create(
+    Permitted(permit): Permitted<ReactorCreate>,
+    Shared(state): Shared<State>,
+    LargeBody(body): LargeBody<WriteFormula>,
+) -> Result<Created<FormulaView>, Rejection> {
+    let body = state.vault.create_formula(&permit, body).await?;
+    Ok(Created { location: format!("/reactor-formulas/{}", body.id), body })
+}
+
+/// List formulas.
+#[utoipa::path(get, path = "/reactor-formulas", tag = "formulas",
+    params(ListParameters,
+        ("id" = Option<Vec<String>>, Query, description = "Only these; repeatable"),
+        ("name" = Option<String>, Query, description = "Only this name; `*` stands for any characters")),
+    responses((status = 200, description = "A page of formulas", body = Paginated<FormulaView>), Refusals))]
+pub async fn list(
+    Permitted(permit): Permitted<ReactorRead>,
+    Shared(state): Shared<State>,
+    query: Query,
+) -> Result<Reply<Paginated<FormulaView>>, Rejection> {
+    let mut faults = Faults::new();
+    let page = query.page(&mut faults);
+    let ids = query.every("id", &mut faults);
+    let (page, ids) = faults.into_result((page, ids)).map_err(Error::from)?;
+    let name = query.first("name");
+    Ok(Reply(state.vault.list_formulas(&permit, ids, name, &page).await?.into()))
+}
+
+/// Show a formula.
+#[utoipa::path(get, path = "/reactor-formulas/{id}", tag = "formulas", params(("id" = FormulaId, Path)),
+    responses((status = 200, description = "The formula", body = FormulaView), ReadRefusals))]
+pub async fn find(
+    Permitted(permit): Permitted<ReactorRead>,
+    Shared(state): Shared<State>,
+    Id(id): Id<FormulaId>,
+) -> Result<Reply<FormulaView>, Rejection> {
+    Ok(Reply(state.vault.find_formula(&permit, id).await?))
+}
+
+/// Replace a formula's description, and its code if the body has any.
+#[utoipa::path(put, path = "/reactor-formulas/{id}", tag = "formulas", params(("id" = FormulaId, Path)),
+    request_body = WriteFormula,
+    responses((status = 200, description = "The formula", body = FormulaView), FormulaRefusals))]
+pub async fn update(
+    Permitted(permit): Permitted<ReactorUpdate>,
+    Shared(state): Shared<State>,
+    Id(id): Id<FormulaId>,
+    LargeBody(body): LargeBody<WriteFormula>,
+) -> Result<Reply<FormulaView>, Rejection> {
+    Ok(Reply(state.vault.update_formula(&permit, id, body).await?))
+}
+
+/// Delete a formula that no reactor uses.
+#[utoipa::path(delete, path = "/reactor-formulas/{id}", tag = "formulas", params(("id" = FormulaId, Path)),
+    responses((status = 204, description = "The formula is gone"), ReadRefusals))]
+pub async fn delete(
+    Permitted(permit): Permitted<ReactorDelete>,
+    Shared(state): Shared<State>,
+    Id(id): Id<FormulaId>,
+) -> Result<StatusCode, Rejection> {
+    state.vault.delete_formula(&permit, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Download a formula's component.
+#[utoipa::path(get, path = "/reactor-formulas/{id}/component", tag = "formulas",
+    params(("id" = FormulaId, Path)),
+    responses((status = 200, description = "The component", content_type = "application/wasm", body = Vec<u8>), ReadRefusals))]
+pub async fn component(
+    Permitted(permit): Permitted<ReactorRead>,
+    Shared(state): Shared<State>,
+    Id(id): Id<FormulaId>,
+) -> Result<Response, Rejection> {
+    let bytes = state.vault.find_component(&permit, id).await?;
+    Ok(([(header::CONTENT_TYPE, "application/wasm")], bytes).into_response())
+}
+
+/// Replace a formula's component.
+#[utoipa::path(put, path = "/reactor-formulas/{id}/component", tag = "formulas",
+    params(("id" = FormulaId, Path)),
+    request_body(content = Vec<u8>, content_type = "application/wasm"),
+    responses((status = 200, description = "The formula", body = FormulaView), FormulaRefusals))]
+pub async fn update_component(
+    Permitted(permit): Permitted<ReactorUpdate>,
+    Shared(state): Shared<State>,
+    Id(id): Id<FormulaId>,
+    ComponentBody(bytes): ComponentBody,
+) -> Result<Reply<FormulaView>, Rejection> {
+    Ok(Reply(state.vault.update_component(&permit, id, bytes).await?))
+}

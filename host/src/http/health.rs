@@ -1,0 +1,44 @@
+//! Whether the server lives, and whether it is ready (decisions §9). Neither needs a key.
+
+use axum::extract::State as Shared;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::State;
+use super::envelope::Reply;
+use super::problem::Problem;
+
+/// An answer to a probe.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Health {
+    /// `ok`.
+    status: &'static str,
+}
+
+/// The process answers.
+#[utoipa::path(get, path = "/healthz", tag = "operation", security(()),
+    responses((status = 200, description = "The process answers", body = Health)))]
+pub async fn healthz() -> Reply<Health> {
+    Reply(Health { status: "ok" })
+}
+
+/// The server takes requests: it is not stopping, and its store takes writes.
+#[utoipa::path(get, path = "/readyz", tag = "operation", security(()),
+    responses(
+        (status = 200, description = "The server takes requests", body = Health),
+        (status = 503, description = "Stopping, or the storage is unavailable", body = Problem)))]
+pub async fn readyz(Shared(state): Shared<State>) -> Response {
+    if state.stopping.begun() {
+        return unavailable("The server is stopping.");
+    }
+    match state.vault.health() {
+        Ok(()) => Reply(Health { status: "ok" }).into_response(),
+        Err(_) => unavailable("The storage is unavailable."),
+    }
+}
+
+fn unavailable(detail: &str) -> Response {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).into_response()
+}

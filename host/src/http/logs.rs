@@ -1,0 +1,53 @@
+//! `/logs` (interface §4.3).
+
+use axum::extract::State as Shared;
+
+use super::State;
+use super::envelope::{Paginated, Reply};
+use super::extract::Permitted;
+use super::openapi::{ListParameters, Refusals};
+use super::problem::Rejection;
+use super::query::Query;
+use crate::model::faults::Faults;
+use crate::model::permission::marker::LogRead;
+use crate::model::time::{Timestamp, parse_rfc3339};
+use crate::vault::{EntityTypeView, Error, LogEntry, LogFilter};
+
+/// List log entries.
+#[utoipa::path(get, path = "/logs", tag = "logs",
+    params(ListParameters,
+        ("entity_type" = Option<String>, Query, description = "About this type of entity; `token` finds cards and bank accounts too"),
+        ("entity_id" = Option<String>, Query, description = "About the entity of this id"),
+        ("start_date" = Option<String>, Query, description = "From this time on, ISO 8601"),
+        ("end_date" = Option<String>, Query, description = "Before this time, ISO 8601")),
+    responses((status = 200, description = "A page of entries", body = Paginated<LogEntry>), Refusals))]
+pub async fn list(
+    Permitted(permit): Permitted<LogRead>,
+    Shared(state): Shared<State>,
+    query: Query,
+) -> Result<Reply<Paginated<LogEntry>>, Rejection> {
+    let mut faults = Faults::new();
+    let page = query.page(&mut faults);
+    let filter = LogFilter {
+        entity_type: query.parsed("entity_type", &mut faults),
+        entity_id: query.first("entity_id").map(str::to_owned),
+        start: date(&query, "start_date", &mut faults),
+        end: date(&query, "end_date", &mut faults),
+    };
+    let (page, filter) = faults.into_result((page, filter)).map_err(Error::from)?;
+    Ok(Reply(state.vault.list_logs(&permit, filter, &page).await?.into()))
+}
+
+/// List the types of entity that entries are about.
+#[utoipa::path(get, path = "/logs/entity-types", tag = "logs",
+    responses((status = 200, description = "All types", body = Vec<EntityTypeView>), Refusals))]
+pub async fn entity_types(
+    Permitted(permit): Permitted<LogRead>,
+    Shared(state): Shared<State>,
+) -> Reply<Vec<EntityTypeView>> {
+    Reply(state.vault.list_entity_types(&permit))
+}
+
+fn date(query: &Query, name: &str, faults: &mut Faults) -> Option<Timestamp> {
+    query.first(name).and_then(|text| faults.check(name, parse_rfc3339(text)))
+}

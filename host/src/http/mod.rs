@@ -1,0 +1,58 @@
+//! The REST interface: axum, status codes, JSON envelopes.
+//!
+//! A handler is a few lines: extractors, one call of the vault, one reply. Everything the specification says about a
+//! request as such (keys, bodies, queries, problems, trace ids) is an extractor or a layer here; everything it says
+//! about tokens and reactors is in the vault.
+//!
+//! To add an operation: a handler with its `#[utoipa::path]` in the file of its entity, and a line in
+//! [`routes`]. The description, the walk over all routes in the tests and the authentication follow from that.
+
+mod applications;
+mod body;
+mod envelope;
+mod extract;
+mod formulas;
+mod health;
+mod logs;
+mod openapi;
+mod problem;
+mod query;
+mod reactors;
+mod routes;
+mod server;
+mod tokens;
+mod trace;
+
+pub use openapi::description;
+pub use routes::router;
+pub use server::serve;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::vault::Vault;
+
+/// What handlers work on.
+#[derive(Clone)]
+pub struct State {
+    /// The vault.
+    pub vault: Vault,
+    /// Whether the server has begun to stop.
+    pub stopping: Stopping,
+}
+
+/// A flag raised once, when the server begins to stop.
+#[derive(Debug, Clone, Default)]
+pub struct Stopping(Arc<AtomicBool>);
+
+impl Stopping {
+    /// Raises it.
+    pub fn begin(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether it is raised.
+    pub fn begun(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,155 @@
+//! Problem details (RFC 9457, decisions §1): the one form of every error.
+//!
+//! A handler's error becomes a response that carries its [`Problem`] beside an empty body; the layer in
+//! [`super::trace`], which knows the request's trace id and what its client accepts, writes it out.
+
+use std::collections::BTreeMap;
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::vault::{Described, Error, RunError};
+
+const PROBLEM_JSON: &str = "application/problem+json";
+
+/// An error, as the client reads it.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct Problem {
+    /// The same for all errors of a kind.
+    #[schema(example = "Bad Request")]
+    pub title: String,
+    /// The status code.
+    #[schema(example = 400)]
+    pub status: u16,
+    /// What is wrong here.
+    pub detail: String,
+    /// Every faulty member, by its path.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub errors: BTreeMap<String, Vec<String>>,
+    /// The request's trace id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
+}
+
+impl Problem {
+    /// A problem with a fixed sentence.
+    pub fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self {
+            title: status.canonical_reason().unwrap_or("Error").to_owned(),
+            status: status.as_u16(),
+            detail: detail.into(),
+            errors: BTreeMap::new(),
+            trace_id: None,
+        }
+    }
+
+    /// A 400 with one faulty member.
+    pub fn member(path: &str, message: impl Into<String>) -> Self {
+        Error::invalid(path, message).into()
+    }
+
+    /// Writes the problem out for a client that accepts `accept`.
+    pub fn write(mut self, trace_id: &str, accept: Option<&HeaderValue>) -> Response {
+        self.trace_id = Some(trace_id.to_owned());
+        // Many generated clients decode `application/json` alone: they get that unless they ask.
+        let asked = accept.and_then(|accept| accept.to_str().ok());
+        let named = asked.is_some_and(|accept| accept.contains(PROBLEM_JSON));
+        let content_type = if named { PROBLEM_JSON } else { "application/json" };
+        let status = status_code(self.status);
+        let body = serde_json::to_vec(&self).unwrap_or_default();
+        (status, [(header::CONTENT_TYPE, content_type)], body).into_response()
+    }
+}
+
+fn status_code(status: u16) -> StatusCode {
+    StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let Described { status, title, detail, errors } = error.describe();
+        Self { title: title.to_owned(), status, detail, errors, trace_id: None }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = status_code(self.status).into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// A handler's error: a problem, or what a formula shaped itself.
+#[derive(Debug)]
+pub struct Rejection(Box<Response>);
+
+impl From<Problem> for Rejection {
+    fn from(problem: Problem) -> Self {
+        Self(Box::new(problem.into_response()))
+    }
+}
+
+impl From<Error> for Rejection {
+    fn from(error: Error) -> Self {
+        let (custom, retry) = match &error {
+            Error::Run(run) => match run.as_ref() {
+                RunError::Custom { status, headers, body } => {
+                    (Some(custom_response(*status, headers, body)), false)
+                }
+                RunError::Saturated => (None, true),
+                _ => (None, false),
+            },
+            _ => (None, false),
+        };
+        let mut response = custom.unwrap_or_else(|| Problem::from(error).into_response());
+        if retry {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        Self(Box::new(response))
+    }
+}
+
+impl IntoResponse for Rejection {
+    fn into_response(self) -> Response {
+        *self.0
+    }
+}
+
+/// The answer that a formula shaped; its headers were checked where the formula's answer was read.
+fn custom_response(status: u16, headers: &[(String, String)], body: &Value) -> Response {
+    let mut map = HeaderMap::with_capacity(headers.len() + 1);
+    map.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    for (name, value) in headers {
+        let parsed = (HeaderName::try_from(name.as_str()), HeaderValue::try_from(value.as_str()));
+        if let (Ok(name), Ok(value)) = parsed {
+            map.insert(name, value);
+        }
+    }
+    (status_code(status), map, serde_json::to_vec(body).unwrap_or_default()).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Problem;
+    use http::{HeaderValue, StatusCode};
+
+    #[test]
+    fn the_content_type_follows_accept() {
+        for (accept, expected) in [
+            (None, "application/json"),
+            (Some("*/*"), "application/json"),
+            (Some("application/json"), "application/json"),
+            (Some("application/problem+json, application/json"), "application/problem+json"),
+        ] {
+            let accept = accept.map(HeaderValue::from_static);
+            let problem = Problem::new(StatusCode::NOT_FOUND, "There is no such token.");
+            let response = problem.write("trace", accept.as_ref());
+            assert_eq!(response.status(), 404);
+            assert_eq!(response.headers()["content-type"], expected);
+        }
+    }
+}

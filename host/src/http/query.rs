@@ -1,0 +1,102 @@
+//! Query parameters: repeated ones too, which axum's own extractor cannot read.
+//!
+//! `id=a&id=b` and `id[]=a&id[]=b` mean the same (decisions §1).
+
+use std::str::FromStr;
+
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+use percent_encoding::percent_decode_str;
+
+use super::State;
+use super::problem::Rejection;
+use crate::model::faults::Faults;
+use crate::vault::{Error, PageRequest};
+
+/// The parameters of a query, in their order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Query(Vec<(String, String)>);
+
+impl FromRequestParts<State> for Query {
+    type Rejection = Rejection;
+
+    async fn from_request_parts(parts: &mut Parts, _: &State) -> Result<Self, Rejection> {
+        Ok(Self::parse(parts.uri.query().unwrap_or_default()).map_err(Error::from)?)
+    }
+}
+
+impl Query {
+    fn parse(text: &str) -> Result<Self, Faults> {
+        let mut faults = Faults::new();
+        let mut parameters = Vec::new();
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            match (decode(name), decode(value)) {
+                (Some(name), Some(value)) => {
+                    let name = name.strip_suffix("[]").map(str::to_owned).unwrap_or(name);
+                    parameters.push((name, value));
+                }
+                _ => faults.add("", "a query parameter is no UTF-8"),
+            }
+        }
+        faults.into_result(Self(parameters))
+    }
+
+    /// The first value of a parameter.
+    pub fn first(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Every value of a parameter, parsed.
+    pub fn every<T>(&self, name: &str, faults: &mut Faults) -> Vec<T>
+    where
+        T: FromStr<Err: std::fmt::Display>,
+    {
+        let values = self.0.iter().filter(|(found, _)| found == name);
+        values.filter_map(|(_, value)| faults.check(name, value.parse())).collect()
+    }
+
+    /// The first value of a parameter, parsed.
+    pub fn parsed<T>(&self, name: &str, faults: &mut Faults) -> Option<T>
+    where
+        T: FromStr<Err: std::fmt::Display>,
+    {
+        self.first(name).and_then(|value| faults.check(name, value.parse()))
+    }
+
+    /// Which page is asked for.
+    pub fn page(&self, faults: &mut Faults) -> PageRequest {
+        PageRequest::parse(self.first("page"), self.first("size"), self.first("start"), faults)
+    }
+}
+
+/// Undoes form encoding: `+` is a space, `%XX` a byte.
+fn decode(text: &str) -> Option<String> {
+    let spaced = text.replace('+', " ");
+    percent_decode_str(&spaced).decode_utf8().ok().map(std::borrow::Cow::into_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Query;
+    use crate::model::faults::Faults;
+
+    #[test]
+    fn repeated_parameters_in_both_spellings() {
+        let query = Query::parse("id=a&id[]=b&id%5B%5D=c%20d&size=5&x").unwrap();
+        let mut faults = Faults::new();
+        assert_eq!(query.every::<String>("id", &mut faults), ["a", "b", "c d"]);
+        assert_eq!(query.first("size"), Some("5"));
+        assert_eq!(query.first("x"), Some(""));
+        assert_eq!(query.first("absent"), None);
+        assert!(Query::parse("a=%ff").is_err());
+    }
+
+    #[test]
+    fn what_does_not_parse_is_named() {
+        let query = Query::parse("id=1&id=x").unwrap();
+        let mut faults = Faults::new();
+        assert_eq!(query.every::<u8>("id", &mut faults), [1]);
+        assert!(faults.concern("id"));
+    }
+}

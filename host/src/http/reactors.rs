@@ -1,0 +1,116 @@
+//! `/reactors` (interface §4.5).
+
+use axum::extract::State as Shared;
+use http::StatusCode;
+
+use super::State;
+use super::body::Body;
+use super::envelope::{Created, Paginated, Reply};
+use super::extract::{Id, Permitted};
+use super::openapi::{ListParameters, ReactRefusals, ReadRefusals, Refusals};
+use super::problem::Rejection;
+use super::query::Query;
+use crate::model::faults::Faults;
+use crate::model::id::ReactorId;
+use crate::model::permission::marker::{
+    ReactorCreate, ReactorDelete, ReactorRead, ReactorUpdate, TokenUse,
+};
+use crate::vault::{
+    Error, InvocationView, ReactRequest, ReactResponse, ReactorView, WriteReactor,
+};
+
+/// Create a reactor.
+#[utoipa::path(post, path = "/reactors", tag = "reactors", request_body = WriteReactor,
+    responses((status = 201, description = "The reactor", body = ReactorView), Refusals))]
+pub async fn create(
+    Permitted(permit): Permitted<ReactorCreate>,
+    Shared(state): Shared<State>,
+    Body(body): Body<WriteReactor>,
+) -> Result<Created<ReactorView>, Rejection> {
+    let body = state.vault.create_reactor(&permit, body).await?;
+    Ok(Created { location: format!("/reactors/{}", body.id()), body })
+}
+
+/// List reactors.
+#[utoipa::path(get, path = "/reactors", tag = "reactors",
+    params(ListParameters,
+        ("id" = Option<Vec<String>>, Query, description = "Only these; repeatable"),
+        ("name" = Option<String>, Query, description = "Only this name; `*` stands for any characters")),
+    responses((status = 200, description = "A page of reactors", body = Paginated<ReactorView>), Refusals))]
+pub async fn list(
+    Permitted(permit): Permitted<ReactorRead>,
+    Shared(state): Shared<State>,
+    query: Query,
+) -> Result<Reply<Paginated<ReactorView>>, Rejection> {
+    let mut faults = Faults::new();
+    let page = query.page(&mut faults);
+    let ids = query.every("id", &mut faults);
+    let (page, ids) = faults.into_result((page, ids)).map_err(Error::from)?;
+    let name = query.first("name");
+    Ok(Reply(state.vault.list_reactors(&permit, ids, name, &page).await?.into()))
+}
+
+/// Show a reactor.
+#[utoipa::path(get, path = "/reactors/{id}", tag = "reactors", params(("id" = ReactorId, Path)),
+    responses((status = 200, description = "The reactor", body = ReactorView), ReadRefusals))]
+pub async fn find(
+    Permitted(permit): Permitted<ReactorRead>,
+    Shared(state): Shared<State>,
+    Id(id): Id<ReactorId>,
+) -> Result<Reply<ReactorView>, Rejection> {
+    Ok(Reply(state.vault.find_reactor(&permit, id).await?))
+}
+
+/// Replace a reactor's name, configuration and application.
+#[utoipa::path(put, path = "/reactors/{id}", tag = "reactors", params(("id" = ReactorId, Path)),
+    request_body = WriteReactor,
+    responses((status = 200, description = "The reactor", body = ReactorView), ReadRefusals))]
+pub async fn update(
+    Permitted(permit): Permitted<ReactorUpdate>,
+    Shared(state): Shared<State>,
+    Id(id): Id<ReactorId>,
+    Body(body): Body<WriteReactor>,
+) -> Result<Reply<ReactorView>, Rejection> {
+    Ok(Reply(state.vault.update_reactor(&permit, id, body).await?))
+}
+
+/// Delete a reactor.
+#[utoipa::path(delete, path = "/reactors/{id}", tag = "reactors", params(("id" = ReactorId, Path)),
+    responses((status = 204, description = "The reactor is gone"), ReadRefusals))]
+pub async fn delete(
+    Permitted(permit): Permitted<ReactorDelete>,
+    Shared(state): Shared<State>,
+    Id(id): Id<ReactorId>,
+) -> Result<StatusCode, Rejection> {
+    state.vault.delete_reactor(&permit, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Run a reactor and wait for its answer.
+#[utoipa::path(post, path = "/reactors/{id}/react", tag = "reactors", params(("id" = ReactorId, Path)),
+    request_body = ReactRequest,
+    responses((status = 200, description = "What the formula answered", body = ReactResponse), ReactRefusals))]
+pub async fn react(
+    Permitted(permit): Permitted<TokenUse>,
+    Shared(state): Shared<State>,
+    Id(id): Id<ReactorId>,
+    Body(body): Body<ReactRequest>,
+) -> Result<Reply<ReactResponse>, Rejection> {
+    Ok(Reply(state.vault.react(&permit, id, body).await?))
+}
+
+/// List a reactor's invocations: how each went and what it logged, never what went in or came out.
+#[utoipa::path(get, path = "/reactors/{id}/invocations", tag = "reactors",
+    params(("id" = ReactorId, Path), ListParameters),
+    responses((status = 200, description = "A page of invocations", body = Paginated<InvocationView>), ReadRefusals))]
+pub async fn invocations(
+    Permitted(permit): Permitted<ReactorRead>,
+    Shared(state): Shared<State>,
+    Id(id): Id<ReactorId>,
+    query: Query,
+) -> Result<Reply<Paginated<InvocationView>>, Rejection> {
+    let mut faults = Faults::new();
+    let page = query.page(&mut faults);
+    let page = faults.into_result(page).map_err(Error::from)?;
+    Ok(Reply(state.vault.list_invocations(&permit, id, &page).await?.into()))
+}

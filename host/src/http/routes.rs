@@ -1,0 +1,66 @@
+//! The table of routes.
+//!
+//! A row is a handler; its method and path stand in its `#[utoipa::path]`, so that the description cannot differ from
+//! what is served.
+
+use std::sync::OnceLock;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use http::StatusCode;
+use tower::Layer as _;
+use tower_http::normalize_path::{NormalizePath, NormalizePathLayer};
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::problem::Problem;
+use super::{State, applications, formulas, health, logs, openapi, reactors, tokens, trace};
+
+/// Every route, with the description of them all.
+pub(super) fn described() -> (Router<State>, OpenApi) {
+    OpenApiRouter::with_openapi(openapi::base())
+        .routes(routes!(tokens::create))
+        .routes(routes!(tokens::find, tokens::delete))
+        .routes(routes!(tokens::tokenize))
+        .routes(routes!(tokens::detokenize))
+        .routes(routes!(applications::create, applications::list))
+        .routes(routes!(applications::find_by_key))
+        .routes(routes!(applications::find, applications::update, applications::delete))
+        .routes(routes!(applications::regenerate))
+        .routes(routes!(formulas::create, formulas::list))
+        .routes(routes!(formulas::find, formulas::update, formulas::delete))
+        .routes(routes!(formulas::component, formulas::update_component))
+        .routes(routes!(reactors::create, reactors::list))
+        .routes(routes!(reactors::find, reactors::update, reactors::delete))
+        .routes(routes!(reactors::react))
+        .routes(routes!(reactors::invocations))
+        .routes(routes!(logs::list))
+        .routes(routes!(logs::entity_types))
+        .routes(routes!(health::healthz))
+        .routes(routes!(health::readyz))
+        .split_for_parts()
+}
+
+/// The whole interface as a service. A trailing slash on a path is ignored (decisions §1).
+pub fn router(state: State) -> NormalizePath<Router> {
+    let (router, _) = described();
+    let router = router
+        .route("/openapi.json", get(describe))
+        .fallback(unknown_path)
+        .layer(from_fn_with_state(state.clone(), trace::layer))
+        .with_state(state);
+    NormalizePathLayer::trim_trailing_slash().layer(router)
+}
+
+async fn describe() -> Response {
+    static WRITTEN: OnceLock<String> = OnceLock::new();
+    openapi::answer(WRITTEN.get_or_init(|| openapi::description().to_json().unwrap_or_default()))
+}
+
+async fn unknown_path(_: Request) -> Response {
+    Problem::new(StatusCode::NOT_FOUND, "There is no such path.").into_response()
+}

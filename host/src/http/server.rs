@@ -1,0 +1,69 @@
+//! Serving: connections in, drained at the end.
+
+use std::io;
+use std::time::Duration;
+
+use axum::ServiceExt as _;
+use axum::extract::Request;
+use axum::serve::ListenerExt as _;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use super::State;
+use super::routes::router;
+use crate::limits::{DRAIN_MS_MAX, SWEEP_INTERVAL_MS};
+use crate::vault::Vault;
+
+/// Serves until `stop` resolves; then takes no more connections, lets requests finish within a bound, and closes the
+/// vault.
+pub async fn serve(
+    listener: TcpListener,
+    state: State,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let vault = state.vault.clone();
+    let stopping = state.stopping.clone();
+    let sweeping = tokio::spawn(sweep_forever(vault.clone()));
+    let (begun, begin) = oneshot::channel();
+    let stop = async move {
+        stop.await;
+        stopping.begin();
+        let _ = begun.send(());
+    };
+    let listener = listener.tap_io(|stream| {
+        // Answers are small and whole: waiting to fill a packet only delays them.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "a connection keeps its delay");
+        }
+    });
+    let service = ServiceExt::<Request>::into_make_service(router(state));
+    let serving = axum::serve(listener, service).with_graceful_shutdown(stop);
+    let bound = async {
+        // A sender that is gone means that serving ended by itself.
+        let _ = begin.await;
+        tokio::time::sleep(Duration::from_millis(DRAIN_MS_MAX)).await;
+    };
+    let served = tokio::select! {
+        served = serving => served,
+        () = bound => {
+            tracing::warn!("requests still running were cut off");
+            Ok(())
+        }
+    };
+    sweeping.abort();
+    vault.close();
+    served
+}
+
+async fn sweep_forever(vault: Vault) {
+    let mut ticks = tokio::time::interval(Duration::from_millis(SWEEP_INTERVAL_MS));
+    loop {
+        ticks.tick().await;
+        match vault.sweep().await {
+            Ok(swept) if swept.0 > 0 => tracing::info!(removed = swept.0, "swept"),
+            Ok(_) => {}
+            // The next tick tries again; the cause stands in the log already.
+            Err(error) => tracing::warn!(%error, "the sweep failed"),
+        }
+    }
+}

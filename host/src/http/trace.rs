@@ -1,0 +1,87 @@
+//! The outermost layer: trace ids, problems written out, one log line per request, panics caught.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use axum::extract::{MatchedPath, Request, State as Shared};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use futures::FutureExt as _;
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use tracing::Instrument as _;
+
+use super::State;
+use super::problem::Problem;
+use crate::limits::TRACE_ID_CHARS_MAX;
+
+/// The header that carries a trace id in and out.
+pub const TRACE_ID: HeaderName = HeaderName::from_static("svc-trace-id");
+
+/// A request's trace id, among its extensions.
+#[derive(Debug, Clone)]
+pub struct TraceId(pub Arc<str>);
+
+/// Runs the request inside a span that names its trace id, and gives every response that id.
+pub async fn layer(Shared(state): Shared<State>, mut request: Request, next: Next) -> Response {
+    let trace_id = given(&request).unwrap_or_else(|| state.vault.draw_trace_id().into());
+    request.extensions_mut().insert(TraceId(Arc::clone(&trace_id)));
+    let accept = request.headers().get(header::ACCEPT).cloned();
+    let method = request.method().clone();
+    // The pattern, not the path: a path holds ids, and ids are the caller's words.
+    let matched = request.extensions().get::<MatchedPath>();
+    let route = matched.map_or("-", MatchedPath::as_str).to_owned();
+    let span = tracing::info_span!("request", %trace_id, %method, route);
+    let run = AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span.clone());
+    let response = run.await.unwrap_or_else(|_| {
+        // The panic itself is printed by the hook, without the request.
+        let detail = "The server failed to handle the request.";
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail).into_response()
+    });
+    let mut response = write_problem(response, &trace_id, accept.as_ref());
+    if let Ok(value) = HeaderValue::from_str(&trace_id) {
+        response.headers_mut().insert(TRACE_ID, value);
+    }
+    let status = response.status().as_u16();
+    span.in_scope(|| tracing::info!(status, "answered"));
+    response
+}
+
+fn given(request: &Request) -> Option<Arc<str>> {
+    let text = request.headers().get(TRACE_ID)?.to_str().ok()?;
+    let fits = !text.is_empty() && text.len() <= TRACE_ID_CHARS_MAX;
+    (fits && text.chars().all(|c| c.is_ascii_graphic())).then(|| text.into())
+}
+
+fn write_problem(
+    mut response: Response,
+    trace_id: &str,
+    accept: Option<&HeaderValue>,
+) -> Response {
+    let problem = match response.extensions_mut().remove::<Problem>() {
+        Some(problem) => problem,
+        // axum's own refusals, such as 405, come with an empty body and no content type.
+        None if is_bare_refusal(&response) => {
+            Problem::new(response.status(), bare_detail(response.status()))
+        }
+        None => return response,
+    };
+    let written = problem.write(trace_id, accept);
+    let (mut parts, _) = response.into_parts();
+    let (own, body) = written.into_parts();
+    parts.headers.remove(header::CONTENT_LENGTH);
+    parts.headers.extend(own.headers);
+    Response::from_parts(parts, body)
+}
+
+fn is_bare_refusal(response: &Response) -> bool {
+    let refused = response.status().is_client_error() || response.status().is_server_error();
+    refused && !response.headers().contains_key(header::CONTENT_TYPE)
+}
+
+fn bare_detail(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::METHOD_NOT_ALLOWED => "This path does not take this method.",
+        StatusCode::PAYLOAD_TOO_LARGE => "The body is too large.",
+        _ => "The request was refused.",
+    }
+}

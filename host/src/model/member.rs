@@ -1,0 +1,198 @@
+//! Members of a request body, read so that every fault is found at once.
+//!
+//! `serde` stops at the first wrong type and quotes the value; here a member that does not fit becomes a
+//! [`Member::Faulty`], with fixed text, and the reading goes on. Request structs derive `Deserialize` with every
+//! field a `#[serde(default)] Member<T>`.
+//!
+//! To take a new type from requests: implement [`FromJson`] for it.
+
+use std::str::FromStr;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
+use super::faults::Faults;
+
+/// A member of a body: absent, `null`, a value, or faulty.
+#[derive(Debug, Clone, Default)]
+pub enum Member<T> {
+    /// The body has no such member.
+    #[default]
+    Absent,
+    /// The member is `null`.
+    Null,
+    /// The member fits.
+    Given(T),
+    /// The member does not fit.
+    Faulty(Faults),
+}
+
+/// What can be read from JSON with faults in fixed words.
+pub trait FromJson: Sized {
+    /// Reads the value; faults are at paths relative to it.
+    fn from_json(value: Value) -> Result<Self, Faults>;
+}
+
+impl<'de, T: FromJson> Deserialize<'de> for Member<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        Ok(match value {
+            Value::Null => Self::Null,
+            value => T::from_json(value).map_or_else(Self::Faulty, Self::Given),
+        })
+    }
+}
+
+impl<T> Member<T> {
+    /// The value; a fault when there is none.
+    pub fn required(self, path: &str, faults: &mut Faults) -> Option<T> {
+        if matches!(self, Self::Absent | Self::Null) {
+            faults.add(path, "is required");
+        }
+        self.optional(path, faults)
+    }
+
+    /// The value, if any; `null` counts as absent.
+    pub fn optional(self, path: &str, faults: &mut Faults) -> Option<T> {
+        match self {
+            Self::Absent | Self::Null => None,
+            Self::Given(value) => Some(value),
+            Self::Faulty(inner) => {
+                faults.extend_under(path, inner);
+                None
+            }
+        }
+    }
+}
+
+impl<T: FromStr<Err: std::fmt::Display>> Member<Text<T>> {
+    /// The parsed text of a required member.
+    pub fn required_text(self, path: &str, faults: &mut Faults) -> Option<T> {
+        self.required(path, faults).map(|Text(value)| value)
+    }
+}
+
+/// A string with a rule of its own.
+#[derive(Debug, Clone)]
+pub struct Text<T>(pub T);
+
+impl<T: FromStr<Err: std::fmt::Display>> FromJson for Text<T> {
+    fn from_json(value: Value) -> Result<Self, Faults> {
+        let text = String::from_json(value)?;
+        text.parse().map(Self).map_err(|error: T::Err| Faults::one("", error.to_string()))
+    }
+}
+
+impl FromJson for Value {
+    fn from_json(value: Value) -> Result<Self, Faults> {
+        Ok(value)
+    }
+}
+
+impl FromJson for String {
+    fn from_json(value: Value) -> Result<Self, Faults> {
+        match value {
+            Value::String(text) => Ok(text),
+            _ => Err(Faults::one("", "must be a string")),
+        }
+    }
+}
+
+impl FromJson for bool {
+    fn from_json(value: Value) -> Result<Self, Faults> {
+        value.as_bool().ok_or_else(|| Faults::one("", "must be true or false"))
+    }
+}
+
+impl FromJson for u32 {
+    fn from_json(value: Value) -> Result<Self, Faults> {
+        let number = value.as_u64().and_then(|number| Self::try_from(number).ok());
+        number.ok_or_else(|| Faults::one("", "must be a whole number that is not negative"))
+    }
+}
+
+impl FromJson for Map<String, Value> {
+    fn from_json(value: Value) -> Result<Self, Faults> {
+        match value {
+            Value::Object(members) => Ok(members),
+            _ => Err(Faults::one("", "must be an object")),
+        }
+    }
+}
+
+impl<T: FromJson> FromJson for Vec<T> {
+    fn from_json(value: Value) -> Result<Self, Faults> {
+        let Value::Array(values) = value else {
+            return Err(Faults::one("", "must be an array"));
+        };
+        let mut faults = Faults::new();
+        let mut items = Self::with_capacity(values.len());
+        for (index, value) in values.into_iter().enumerate() {
+            match T::from_json(value) {
+                Ok(item) => items.push(item),
+                Err(inner) => faults.extend_under(&format!("[{index}]"), inner),
+            }
+        }
+        faults.into_result(items)
+    }
+}
+
+/// Reads a request struct, all of whose fields are [`Member`]s, from a body.
+pub fn read<T: DeserializeOwned>(body: Value) -> Result<T, Faults> {
+    if !body.is_object() {
+        return Err(Faults::one("", "the body must be a JSON object"));
+    }
+    // A struct of `Member`s takes any object: nothing is left that could fail.
+    T::deserialize(body).map_err(|_| Faults::one("", "the body cannot be read"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Member, Text, read};
+    use crate::model::container::Container;
+    use crate::model::faults::Faults;
+    use serde::Deserialize;
+    use serde_json::json;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(default)]
+    struct Form {
+        name: Member<String>,
+        count: Member<u32>,
+        containers: Member<Vec<Text<Container>>>,
+    }
+
+    impl Default for Form {
+        fn default() -> Self {
+            Self { name: Member::Absent, count: Member::Absent, containers: Member::Absent }
+        }
+    }
+
+    #[test]
+    fn every_fault_is_found_and_none_quotes_the_value() {
+        let body = json!({"name": 4242, "count": -1, "containers": ["/a/", "secret", 3], "x": 1});
+        let form: Form = read(body).unwrap();
+        let mut faults = Faults::new();
+        assert_eq!(form.name.required("name", &mut faults), None);
+        assert_eq!(form.count.optional("count", &mut faults), None);
+        assert!(form.containers.optional("containers", &mut faults).is_none());
+        let map = faults.into_map();
+        assert_eq!(
+            map.keys().collect::<Vec<_>>(),
+            ["containers[1]", "containers[2]", "count", "name"]
+        );
+        assert!(!format!("{map:?}").contains("secret"));
+    }
+
+    #[test]
+    fn absent_and_null() {
+        let form: Form = read(json!({"name": null})).unwrap();
+        let mut faults = Faults::new();
+        assert_eq!(form.count.optional("count", &mut faults), None);
+        assert!(faults.is_empty());
+        assert_eq!(form.name.required("name", &mut faults), None);
+        assert_eq!(faults.into_map()["name"], ["is required"]);
+        assert!(read::<Form>(json!([1])).is_err());
+    }
+}

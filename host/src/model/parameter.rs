@@ -1,0 +1,249 @@
+//! What a formula declares: request parameters and configuration entries (decisions §6).
+//!
+//! Declarations only; binding values to them is `binding`'s affair. To add a type of value: a
+//! variant of [`ParameterType`], its name in [`ParameterType::as_str`], and the lists that may hold
+//! it in [`Kinds::types`].
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::faults::Faults;
+use crate::limits::{DESCRIPTION_CHARS_MAX, FORMULA_PARAMETERS_MAX, NAME_CHARS_MAX};
+
+/// One declared request parameter or configuration entry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Parameter {
+    /// Case-sensitive. In a request parameter, dots lead into nested objects: `user.address.city`.
+    pub name: String,
+    /// For people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What a value is cast to.
+    #[serde(rename = "type")]
+    pub kind: ParameterType,
+    /// Whether a value may be missing.
+    #[serde(default)]
+    pub optional: bool,
+}
+
+/// The type of a declared value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ParameterType {
+    /// Text.
+    String,
+    /// A JSON number.
+    Number,
+    /// `true` or `false`.
+    Boolean,
+    /// An object; in a request only.
+    Object,
+    /// An array; in a request only.
+    Array,
+}
+
+impl ParameterType {
+    /// The name in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+            Self::Object => "object",
+            Self::Array => "array",
+        }
+    }
+}
+
+impl fmt::Display for ParameterType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The two lists of declarations a formula has, by the kinds of values they may declare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kinds {
+    /// `configuration`: flat, of scalars; a dot in a name means nothing.
+    Configuration,
+    /// `request_parameters`: names lead into nested objects.
+    Request,
+}
+
+impl Kinds {
+    /// The types its entries may have.
+    pub const fn types(self) -> &'static [ParameterType] {
+        use ParameterType::{Array, Boolean, Number, Object, String};
+        match self {
+            Self::Configuration => &[String, Number, Boolean],
+            Self::Request => &[String, Number, Boolean, Object, Array],
+        }
+    }
+
+    fn types_fault(self) -> String {
+        let names: Vec<_> = self.types().iter().map(|known| known.as_str()).collect();
+        format!("must be one of {}", names.join(", "))
+    }
+}
+
+/// Reads a list of declarations from a request body and checks it, with every fault at once.
+///
+/// `null` is an empty list. Paths are relative to the list: `[0].name`; the list itself is the
+/// empty path.
+pub fn parse_list(json: &Value, list: Kinds) -> Result<Vec<Parameter>, Faults> {
+    let items = match json {
+        Value::Null => &[][..],
+        Value::Array(items) => items,
+        _ => return Err(Faults::one("", "must be an array")),
+    };
+    if items.len() > FORMULA_PARAMETERS_MAX {
+        return Err(too_many());
+    }
+    let (mut entries, mut faults) = (Vec::with_capacity(items.len()), Faults::new());
+    for (index, item) in items.iter().enumerate() {
+        match parse_entry(item, list) {
+            Ok(parameter) => entries.push((index, parameter)),
+            Err(entry_faults) => faults.extend_under(&format!("[{index}]"), entry_faults),
+        }
+    }
+    let indexed: Vec<_> = entries
+        .iter()
+        .map(|(index, parameter)| (*index, parameter))
+        .collect();
+    check(&indexed, list, &mut faults);
+    faults.into_result(
+        entries
+            .into_iter()
+            .map(|(_, parameter)| parameter)
+            .collect(),
+    )
+}
+
+/// Checks a list of declarations that came in another way; paths as in [`parse_list`].
+pub fn validate(parameters: &[Parameter], list: Kinds) -> Result<(), Faults> {
+    if parameters.len() > FORMULA_PARAMETERS_MAX {
+        return Err(too_many());
+    }
+    let mut faults = Faults::new();
+    check(
+        &parameters.iter().enumerate().collect::<Vec<_>>(),
+        list,
+        &mut faults,
+    );
+    faults.into_result(())
+}
+
+fn too_many() -> Faults {
+    Faults::one(
+        "",
+        format!("must have at most {FORMULA_PARAMETERS_MAX} entries"),
+    )
+}
+
+fn parse_entry(json: &Value, list: Kinds) -> Result<Parameter, Faults> {
+    let Value::Object(members) = json else {
+        return Err(Faults::one("", "must be an object"));
+    };
+    let mut faults = Faults::new();
+    let member = |name| members.get(name).unwrap_or(&Value::Null);
+    let name = match member("name") {
+        Value::String(name) => name.clone(),
+        Value::Null => missing(&mut faults, "name", "is required"),
+        _ => missing(&mut faults, "name", "must be a string"),
+    };
+    let description = match member("description") {
+        Value::String(description) => Some(description.clone()),
+        Value::Null => None,
+        _ => missing(&mut faults, "description", "must be a string"),
+    };
+    let optional = match member("optional") {
+        Value::Bool(optional) => *optional,
+        Value::Null => false,
+        _ => missing(&mut faults, "optional", "must be a boolean"),
+    };
+    let known = |name: &String| list.types().iter().find(|known| known.as_str() == name);
+    let kind = match member("type") {
+        Value::Null => Err("is required".to_owned()),
+        Value::String(name) => known(name).copied().ok_or_else(|| list.types_fault()),
+        _ => Err(list.types_fault()),
+    };
+    match faults.check("type", kind) {
+        Some(kind) => faults.into_result(Parameter {
+            name,
+            description,
+            kind,
+            optional,
+        }),
+        None => Err(faults),
+    }
+}
+
+/// Notes a fault and gives something to go on with, so that the other members are looked at too.
+fn missing<T: Default>(faults: &mut Faults, member: &str, message: &str) -> T {
+    faults.add(member, message);
+    T::default()
+}
+
+/// The rules that hold for any list, however it came.
+fn check(entries: &[(usize, &Parameter)], list: Kinds, faults: &mut Faults) {
+    let mut names = HashSet::new();
+    let mut prefixes = HashSet::new();
+    for &(
+        index,
+        Parameter {
+            name,
+            description,
+            kind,
+            ..
+        },
+    ) in entries
+    {
+        if let Err(message) = check_name(name, list) {
+            faults.add(format!("[{index}].name"), message);
+        } else if names.insert(name.as_str()) {
+            // Only of names of bounded length: a long name has very many prefixes.
+            prefixes.extend(name.match_indices('.').map(|(dot, _)| &name[..dot]));
+        } else {
+            faults.add(format!("[{index}].name"), "is declared more than once");
+        }
+        if description
+            .as_ref()
+            .is_some_and(|text| text.chars().count() > DESCRIPTION_CHARS_MAX)
+        {
+            let message = format!("must have at most {DESCRIPTION_CHARS_MAX} characters");
+            faults.add(format!("[{index}].description"), message);
+        }
+        if !list.types().contains(kind) {
+            faults.add(format!("[{index}].type"), list.types_fault());
+        }
+    }
+    if list == Kinds::Request {
+        for &(index, Parameter { name, kind, .. }) in entries {
+            if *kind != ParameterType::Object && prefixes.contains(name.as_str()) {
+                let message = "must be object, because other parameters lie within it";
+                faults.add(format!("[{index}].type"), message);
+            }
+        }
+    }
+}
+
+fn check_name(name: &str, list: Kinds) -> Result<(), String> {
+    if name.is_empty() {
+        return Err("must not be empty".to_owned());
+    }
+    // Bytes first: no need to count the characters of a name of megabytes.
+    if name.len() > 4 * NAME_CHARS_MAX || name.chars().count() > NAME_CHARS_MAX {
+        return Err(format!("must have at most {NAME_CHARS_MAX} characters"));
+    }
+    if list == Kinds::Request && name.split('.').any(str::is_empty) {
+        return Err("must have a name before, between and after its dots".to_owned());
+    }
+    Ok(())
+}

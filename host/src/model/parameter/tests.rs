@@ -1,0 +1,199 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Kinds, Parameter, ParameterType, parse_list, validate};
+use crate::limits::{DESCRIPTION_CHARS_MAX, FORMULA_PARAMETERS_MAX};
+
+/// The faults of a list, one `path: messages` each.
+fn faults(list: &Value, kind: Kinds) -> Vec<String> {
+    let faults = parse_list(list, kind).unwrap_err().into_map();
+    faults
+        .iter()
+        .map(|(path, messages)| format!("{path}: {}", messages.join(", ")))
+        .collect()
+}
+
+#[test]
+fn a_list_is_read_and_written() {
+    let list = json!([
+        {"name": "user", "type": "object", "optional": false},
+        {"name": "user.name", "description": "As printed", "type": "string", "optional": true},
+        {"name": "items", "type": "array", "optional": false},
+        {"name": "count", "type": "number", "optional": false},
+        {"name": "dry run", "type": "boolean", "optional": false},
+    ]);
+    let parameters = parse_list(&list, Kinds::Request).unwrap();
+    assert_eq!(parameters[1].description.as_deref(), Some("As printed"));
+    assert!(parameters[1].optional && !parameters[0].optional);
+    assert_eq!(serde_json::to_value(&parameters).unwrap(), list);
+    assert_eq!(
+        serde_json::from_value::<Vec<Parameter>>(list).unwrap(),
+        parameters
+    );
+    assert!(validate(&parameters, Kinds::Request).is_ok());
+}
+
+#[test]
+fn what_may_be_left_out() {
+    let list =
+        json!([{"name": "a", "type": "number", "optional": null, "description": null, "x": 1}]);
+    let expected = Parameter {
+        name: "a".to_owned(),
+        description: None,
+        kind: ParameterType::Number,
+        optional: false,
+    };
+    assert_eq!(parse_list(&list, Kinds::Configuration).unwrap(), [expected]);
+    assert_eq!(parse_list(&Value::Null, Kinds::Request).unwrap(), []);
+    assert_eq!(parse_list(&json!([]), Kinds::Configuration).unwrap(), []);
+    let short: Parameter = serde_json::from_value(json!({"name": "a", "type": "array"})).unwrap();
+    assert!(!short.optional && short.description.is_none());
+}
+
+#[test]
+fn every_fault_is_listed() {
+    let list = json!([
+        {"type": "text"},
+        {"name": 1, "type": 2, "optional": "yes", "description": 3},
+        "a",
+        {"name": "a", "type": "string"},
+        {"name": "a", "type": "number"},
+        {"name": "b"},
+    ]);
+    let types = "must be one of string, number, boolean, object, array";
+    assert_eq!(
+        faults(&list, Kinds::Request),
+        [
+            "[0].name: is required".to_owned(),
+            format!("[0].type: {types}"),
+            "[1].description: must be a string".to_owned(),
+            "[1].name: must be a string".to_owned(),
+            "[1].optional: must be a boolean".to_owned(),
+            format!("[1].type: {types}"),
+            "[2]: must be an object".to_owned(),
+            "[4].name: is declared more than once".to_owned(),
+            "[5].type: is required".to_owned(),
+        ]
+    );
+    for not_a_list in [json!({}), json!("a"), json!(1), json!(true)] {
+        assert_eq!(faults(&not_a_list, Kinds::Request), [": must be an array"]);
+    }
+}
+
+#[test]
+fn names() {
+    let segments = "[0].name: must have a name before, between and after its dots";
+    let length = "[0].name: must have at most 200 characters";
+    let request = Kinds::Request;
+    for (name, fault) in [
+        ("", "[0].name: must not be empty"),
+        (".", segments),
+        (".a", segments),
+        ("a.", segments),
+        ("a..b", segments),
+        (&"é".repeat(201), length),
+        (&"a.".repeat(1_000_000), length),
+    ] {
+        assert_eq!(
+            faults(&json!([{"name": name, "type": "string"}]), request),
+            [fault]
+        );
+    }
+    for name in [
+        "a",
+        "a.b",
+        "user.address.city",
+        "A b-c",
+        "é",
+        &"é".repeat(200),
+    ] {
+        assert!(
+            parse_list(&json!([{"name": name, "type": "string"}]), request).is_ok(),
+            "{name}"
+        );
+    }
+    // Configuration is flat: a dot is a character like any other.
+    let flat = json!([{"name": ".a.", "type": "string"}, {"name": ".a..b", "type": "string"}]);
+    assert!(parse_list(&flat, Kinds::Configuration).is_ok());
+}
+
+#[test]
+fn a_parameter_that_others_lie_within_is_an_object() {
+    let nested = |kind: &str| {
+        json!([
+            {"name": "user.address.city", "type": "string"},
+            {"name": "user.address", "type": kind},
+            {"name": "user.address2", "type": "string"},
+            {"name": "users", "type": "string"},
+        ])
+    };
+    assert!(parse_list(&nested("object"), Kinds::Request).is_ok());
+    for kind in ["string", "number", "boolean", "array"] {
+        let fault = "[1].type: must be object, because other parameters lie within it";
+        assert_eq!(faults(&nested(kind), Kinds::Request), [fault]);
+    }
+    let flat = json!([{"name": "a", "type": "string"}, {"name": "a.b", "type": "string"}]);
+    assert!(parse_list(&flat, Kinds::Configuration).is_ok());
+}
+
+#[test]
+fn configuration_holds_scalars_only() {
+    for kind in ["object", "array"] {
+        let list = json!([{"name": "a", "type": kind}]);
+        let fault = "[0].type: must be one of string, number, boolean";
+        assert_eq!(faults(&list, Kinds::Configuration), [fault]);
+        // The same when it came in as Rust values.
+        let parameters = parse_list(&list, Kinds::Request).unwrap();
+        assert!(validate(&parameters, Kinds::Configuration).is_err());
+    }
+}
+
+#[test]
+fn sizes() {
+    let list = |count: usize| {
+        let entries =
+            (0..count).map(|index| json!({"name": format!("p{index}"), "type": "string"}));
+        Value::Array(entries.collect())
+    };
+    let parameters = parse_list(&list(FORMULA_PARAMETERS_MAX), Kinds::Request).unwrap();
+    let fault = ": must have at most 200 entries";
+    assert_eq!(
+        faults(&list(FORMULA_PARAMETERS_MAX + 1), Kinds::Request),
+        [fault]
+    );
+    let too_many = [parameters.as_slice(), &parameters[..1]].concat();
+    assert!(validate(&too_many, Kinds::Request).is_err());
+
+    let described =
+        |chars: usize| json!([{"name": "a", "type": "string", "description": "é".repeat(chars)}]);
+    assert!(parse_list(&described(DESCRIPTION_CHARS_MAX), Kinds::Request).is_ok());
+    let fault = "[0].description: must have at most 4000 characters";
+    assert_eq!(
+        faults(&described(DESCRIPTION_CHARS_MAX + 1), Kinds::Request),
+        [fault]
+    );
+}
+
+#[test]
+fn names_of_types_are_their_json() {
+    for kind in Kinds::Request.types() {
+        assert_eq!(serde_json::to_value(kind).unwrap(), kind.to_string());
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_read_is_valid(
+        names in prop::collection::vec("[ab.]{0,4}", 0..6),
+        object: bool,
+    ) {
+        let kind = if object { "object" } else { "string" };
+        let entries = names.iter().map(|name| json!({"name": name, "type": kind}));
+        for list in [Kinds::Request, Kinds::Configuration] {
+            match parse_list(&Value::Array(entries.clone().collect()), list) {
+                Ok(parameters) => prop_assert!(validate(&parameters, list).is_ok()),
+                Err(faults) => prop_assert!(!faults.is_empty()),
+            }
+        }
+    }
+}

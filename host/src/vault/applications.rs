@@ -1,0 +1,419 @@
+//! Applications: who may do what (interface §2.3, §4.4; decisions §2).
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+use zeroize::Zeroizing;
+
+use super::audit::Event;
+use super::authentication::Authenticated;
+use super::index::{Index, number, term};
+use super::page::{Page, PageRequest};
+use super::permit::Permit;
+use super::reactors::KeptReactor;
+use super::record::{Entity, Stored, from_json_text, json_text, kind};
+use super::{Error, Vault};
+use crate::crypto::api_key::{ApiKey, KeyHash};
+use crate::limits::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, RULES_MAX};
+use crate::model::application::Application;
+use crate::model::audit::Audit;
+use crate::model::container::Container;
+use crate::model::faults::Faults;
+use crate::model::id::ApplicationId;
+use crate::model::log::{EntityType, Operation};
+use crate::model::member::{FromJson, Member, Text};
+use crate::model::permission::marker::{
+    ApplicationCreate, ApplicationDelete, ApplicationRead, ApplicationUpdate,
+};
+use crate::model::permission::{ApplicationType, Permission};
+use crate::model::rule::{Rule, Transform};
+use crate::model::time::parse_rfc3339;
+use crate::store::{Expect, Filter, Kind, Unique};
+
+/// An application with the hash of its key, as it is kept.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct KeptApplication {
+    /// The application.
+    pub application: Application,
+    /// What is kept of its key.
+    pub key_hash: KeyHash,
+}
+
+impl Entity for KeptApplication {
+    const KIND: Kind = kind::APPLICATION;
+    const NOUN: &'static str = "application";
+
+    fn id(&self) -> String {
+        self.application.id.to_string()
+    }
+
+    fn created_ms(&self) -> u64 {
+        self.application.audit.created_at.0
+    }
+
+    fn expires_ms(&self) -> Option<u64> {
+        self.application.expires_at.map(|end| end.0)
+    }
+
+    fn index(&self, index: &mut Index<'_>) {
+        index.unique(Unique(self.key_hash.0));
+        index.number(number::CREATED_AT, self.created_ms());
+    }
+
+    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
+        json_text(self)
+    }
+
+    fn from_text(text: &[u8]) -> Result<Self, Error> {
+        from_json_text(text)
+    }
+}
+
+/// An application and its key: shown when it is made and when its key is replaced, and never again.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ApplicationWithKey {
+    /// The application.
+    #[serde(flatten)]
+    pub application: Application,
+    /// The key, for the header `SVC-API-KEY`.
+    #[schema(value_type = String)]
+    #[serde(serialize_with = "expose")]
+    pub key: ApiKey,
+}
+
+fn expose<S: serde::Serializer>(key: &ApiKey, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(key.expose())
+}
+
+/// Body of `POST /applications`, and of `PUT /applications/{id}`, which reads neither `type` nor `expires_at`.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct WriteApplication {
+    /// A name for people.
+    #[schema(value_type = String, max_length = 200, example = "checkout backend")]
+    name: Member<String>,
+    /// Which permissions it may hold.
+    #[schema(value_type = Option<ApplicationType>)]
+    r#type: Member<Text<ApplicationType>>,
+    /// Rights on every container, last in priority.
+    #[schema(value_type = Option<Vec<String>>, example = json!(["token:create", "token:use"]))]
+    permissions: Member<Vec<String>>,
+    /// Access rules.
+    #[schema(value_type = Option<Vec<Rule>>)]
+    rules: Member<Vec<Value>>,
+    /// When it ends, RFC 3339.
+    #[schema(value_type = Option<String>)]
+    expires_at: Member<String>,
+}
+
+/// Name, permissions and rules of an application.
+struct Definition {
+    name: String,
+    permissions: Vec<Permission>,
+    rules: Vec<Rule>,
+}
+
+impl Vault {
+    /// Makes an application and its key.
+    pub async fn create_application(
+        &self,
+        permit: &Permit<ApplicationCreate>,
+        mut body: WriteApplication,
+    ) -> Result<ApplicationWithKey, Error> {
+        let now = self.now();
+        let mut faults = Faults::new();
+        let kind = std::mem::take(&mut body.r#type).required("type", &mut faults);
+        let expires_at = std::mem::take(&mut body.expires_at).optional("expires_at", &mut faults);
+        let expires_at = expires_at.and_then(|text| {
+            let end = faults.check("expires_at", parse_rfc3339(&text))?;
+            if end <= now {
+                faults.add("expires_at", "is in the past");
+            }
+            Some(end)
+        });
+        let kind = kind.map(|Text(kind)| kind);
+        let definition = body.define(kind, &mut faults);
+        let (Some(kind), Some(definition)) = (kind, definition) else {
+            return Err(faults.into());
+        };
+        let definition = faults.into_result(definition)?;
+        let application = Application {
+            id: ApplicationId(self.draw_id()),
+            tenant_id: permit.tenant(),
+            name: definition.name,
+            kind,
+            permissions: definition.permissions,
+            rules: definition.rules,
+            audit: Audit::created(Some(permit.actor_id()), now),
+            expires_at,
+        };
+        let key = ApiKey::draw(kind.key_tag(), self.0.entropy.as_ref());
+        let kept = KeptApplication {
+            key_hash: key.hash(self.0.keyring.pepper()),
+            application: application.clone(),
+        };
+        let mut change = self.change(permit.tenant()).await?;
+        change.put(&kept, Expect::Absent)?;
+        let event = event(application.id, Operation::Create, "Application created");
+        change.commit(permit.actor(), vec![event]).await?;
+        Ok(ApplicationWithKey { application, key })
+    }
+
+    /// Lists applications, of these ids if any are given.
+    pub async fn list_applications(
+        &self,
+        permit: &Permit<ApplicationRead>,
+        ids: Vec<ApplicationId>,
+        request: &PageRequest,
+    ) -> Result<Page<Application>, Error> {
+        let filter = super::page::only_ids(&ids);
+        let page = self.page::<KeptApplication>(permit.tenant(), filter, request).await?;
+        let page = page.map(|kept| kept.application);
+        let read = |application: &Application| {
+            event(application.id, Operation::Read, "Application listed")
+        };
+        let events = page.data.iter().map(read).collect();
+        self.log(permit.tenant(), permit.actor(), events).await?;
+        Ok(page)
+    }
+
+    /// Shows an application.
+    pub async fn find_application(
+        &self,
+        permit: &Permit<ApplicationRead>,
+        id: ApplicationId,
+    ) -> Result<Application, Error> {
+        let kept = self.get::<KeptApplication>(permit.tenant(), &id.to_string()).await?;
+        let event = event(id, Operation::Read, "Application read");
+        self.log(permit.tenant(), permit.actor(), vec![event]).await?;
+        Ok(kept.entity.application)
+    }
+
+    /// Shows the caller to itself, which needs no permission.
+    pub async fn find_own_application(&self, who: &Authenticated) -> Result<Application, Error> {
+        let application = who.caller().application.clone();
+        let event = event(application.id, Operation::Read, "Application read by its key");
+        self.log(application.tenant_id, who.caller().actor(), vec![event]).await?;
+        Ok(application)
+    }
+
+    /// Replaces name, permissions and rules.
+    pub async fn update_application(
+        &self,
+        permit: &Permit<ApplicationUpdate>,
+        id: ApplicationId,
+        body: WriteApplication,
+    ) -> Result<Application, Error> {
+        // The kind decides which permissions fit; without the application only the rest can be checked.
+        let stored = self.get::<KeptApplication>(permit.tenant(), &id.to_string()).await;
+        let kind = stored.as_ref().ok().map(|stored| stored.entity.application.kind);
+        let mut faults = Faults::new();
+        let Some(definition) = body.define(kind, &mut faults) else { return Err(faults.into()) };
+        let Definition { name, permissions, rules } = faults.into_result(definition)?;
+        let stored = stored?;
+        let itself = permit.actor_id() == id.0;
+        if itself && !permissions.contains(&Permission::ApplicationUpdate) {
+            let message = "an application cannot remove its own application:update";
+            return Err(Error::invalid("permissions", message));
+        }
+        let before = stored.entity.application;
+        let audit = before.audit.modified(Some(permit.actor_id()), self.now());
+        let application = Application { name, permissions, rules, audit, ..before };
+        let kept = KeptApplication { application: application.clone(), ..stored.entity };
+        let event = event(id, Operation::Update, "Application updated");
+        self.replace_application(permit, &kept, stored.version, event).await?;
+        Ok(application)
+    }
+
+    /// Gives the application a new key; the old one is void at once.
+    pub async fn regenerate_key(
+        &self,
+        permit: &Permit<ApplicationUpdate>,
+        id: ApplicationId,
+    ) -> Result<ApplicationWithKey, Error> {
+        let stored = self.get::<KeptApplication>(permit.tenant(), &id.to_string()).await?;
+        let Stored { entity: KeptApplication { application, .. }, version } = stored;
+        let key = ApiKey::draw(application.kind.key_tag(), self.0.entropy.as_ref());
+        let audit = application.audit.modified(Some(permit.actor_id()), self.now());
+        let application = Application { audit, ..application };
+        let kept = KeptApplication {
+            key_hash: key.hash(self.0.keyring.pepper()),
+            application: application.clone(),
+        };
+        let event = event(id, Operation::Update, "Application key regenerated");
+        self.replace_application(permit, &kept, version, event).await?;
+        Ok(ApplicationWithKey { application, key })
+    }
+
+    /// Deletes an application, its key with it.
+    pub async fn delete_application(
+        &self,
+        permit: &Permit<ApplicationDelete>,
+        id: ApplicationId,
+    ) -> Result<(), Error> {
+        let stored = self.get::<KeptApplication>(permit.tenant(), &id.to_string()).await?;
+        if permit.actor_id() == id.0 {
+            return Err(Error::Conflict("An application cannot delete itself."));
+        }
+        let keys = self.keys(permit.tenant()).await?;
+        let users = super::index::term_of(&keys, term::APPLICATION, &[&id.to_string()]);
+        if self.any::<KeptReactor>(permit.tenant(), &Filter::Term(users)).await? {
+            return Err(Error::Conflict("A reactor acts as this application."));
+        }
+        let mut change = self.change(permit.tenant()).await?;
+        change.remove(&stored);
+        let event = event(id, Operation::Delete, "Application deleted");
+        change.commit(permit.actor(), vec![event]).await?;
+        self.0.callers.forget_all();
+        Ok(())
+    }
+
+    async fn replace_application(
+        &self,
+        permit: &Permit<ApplicationUpdate>,
+        kept: &KeptApplication,
+        version: u64,
+        event: Event,
+    ) -> Result<(), Error> {
+        let mut change = self.change(permit.tenant()).await?;
+        change.put(kept, Expect::Version(version))?;
+        change.commit(permit.actor(), vec![event]).await?;
+        self.0.callers.forget_all();
+        Ok(())
+    }
+}
+
+fn event(id: ApplicationId, operation: Operation, message: &str) -> Event {
+    Event::done(EntityType::Application, id, operation, message)
+}
+
+impl WriteApplication {
+    /// Checks name, permissions and rules, for an application of this kind if it is known.
+    fn define(self, kind: Option<ApplicationType>, faults: &mut Faults) -> Option<Definition> {
+        let name = self.name.required("name", faults);
+        if let Some(name) = &name {
+            check_name(name, faults);
+        }
+        let names = self.permissions.optional("permissions", faults).unwrap_or_default();
+        let permissions = read_permissions("permissions", &names, kind, faults);
+        let rules = self.rules.optional("rules", faults).unwrap_or_default();
+        let no_rights = names.is_empty() && rules.is_empty();
+        if no_rights && !faults.concern("permissions") && !faults.concern("rules") {
+            faults.add("permissions", "is empty, and so is rules: at least one must not be");
+        }
+        let rules = read_rules(rules, kind, faults);
+        Some(Definition { name: name?, permissions, rules })
+    }
+}
+
+/// Faults of a name of an application, reactor or formula.
+pub fn check_name(name: &str, faults: &mut Faults) {
+    if name.trim().is_empty() {
+        faults.add("name", "must not be empty");
+    }
+    if name.chars().count() > NAME_CHARS_MAX {
+        faults.add("name", format!("must have at most {NAME_CHARS_MAX} characters"));
+    }
+}
+
+fn read_permissions(
+    path: &str,
+    names: &[String],
+    kind: Option<ApplicationType>,
+    faults: &mut Faults,
+) -> Vec<Permission> {
+    let mut permissions = Vec::with_capacity(names.len().min(Permission::ALL.len()));
+    for (index, name) in names.iter().enumerate() {
+        let path = format!("{path}[{index}]");
+        match name.parse::<Permission>() {
+            Err(error) => faults.add(path, format!("{} {error}", quoted(name))),
+            Ok(permission) if kind.is_some_and(|kind| !permission.holders().contains(&kind)) => {
+                let kind = kind.map_or("", ApplicationType::as_str);
+                faults.add(path, format!("{permission} cannot be held by {kind} applications"));
+            }
+            Ok(permission) if permissions.contains(&permission) => {}
+            Ok(permission) => permissions.push(permission),
+        }
+    }
+    permissions
+}
+
+/// A name from a request, cut to a length that fits a message.
+fn quoted(name: &str) -> String {
+    let shown: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
+    format!("\"{shown}\"")
+}
+
+fn read_rules(
+    values: Vec<Value>,
+    kind: Option<ApplicationType>,
+    faults: &mut Faults,
+) -> Vec<Rule> {
+    if values.len() > RULES_MAX {
+        faults.add("rules", format!("must be at most {RULES_MAX}"));
+        return Vec::new();
+    }
+    if kind == Some(ApplicationType::Management) && !values.is_empty() {
+        faults.add("rules", "cannot be held by management applications");
+    }
+    let mut rules: Vec<Rule> = Vec::with_capacity(values.len());
+    for (index, value) in values.into_iter().enumerate() {
+        let mut inner = Faults::new();
+        let rule = read_rule(value, kind, &mut inner);
+        if let Some(rule) = rule {
+            if rules.iter().any(|other| other.priority == rule.priority) {
+                inner.add("priority", "is another rule's priority too");
+            }
+            rules.push(rule);
+        }
+        faults.extend_under(&format!("rules[{index}]"), inner);
+    }
+    rules
+}
+
+/// An access rule as it stands in a request.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct WriteRule {
+    description: Member<String>,
+    priority: Member<u32>,
+    container: Member<Text<Container>>,
+    conditions: Member<Value>,
+    transform: Member<Text<Transform>>,
+    permissions: Member<Vec<String>>,
+}
+
+fn read_rule(value: Value, kind: Option<ApplicationType>, faults: &mut Faults) -> Option<Rule> {
+    let value = faults.check("", Map::from_json(value))?;
+    let body: WriteRule = faults.check("", crate::model::member::read(Value::Object(value)))?;
+    let description = body.description.optional("description", faults);
+    if description.as_ref().is_some_and(|text| text.chars().count() > DESCRIPTION_CHARS_MAX) {
+        faults.add("description", "is too long");
+    }
+    let priority = body.priority.required("priority", faults);
+    if priority == Some(0) {
+        faults.add("priority", "must be at least 1");
+    }
+    if matches!(body.conditions, Member::Given(_) | Member::Faulty(_)) {
+        faults.add("conditions", "are for sessions only; give a container");
+    }
+    let container = body.container.required_text("container", faults);
+    let transform = body.transform.required_text("transform", faults);
+    let names = body.permissions.required("permissions", faults)?;
+    if names.is_empty() {
+        faults.add("permissions", "must not be empty");
+    }
+    let permissions = read_permissions("permissions", &names, kind, faults);
+    for (index, permission) in permissions.iter().enumerate() {
+        if !permission.as_str().starts_with("token:") {
+            faults.add(format!("permissions[{index}]"), "cannot be granted by a rule");
+        }
+    }
+    Some(Rule {
+        description,
+        priority: priority?,
+        container: container?,
+        transform: transform?,
+        permissions,
+    })
+}

@@ -1,0 +1,143 @@
+//! Log entries (interface §2.4, decisions §10).
+//!
+//! An entry names an entity and an operation, and never holds data, masks, keys or arguments. It goes into the very
+//! commit it tells of: no log, no answer.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+use zeroize::Zeroizing;
+
+use super::Error;
+use super::index::{Index, number, term};
+use super::record::{Entity, from_json_text, json_text, kind};
+use crate::model::id::TenantId;
+use crate::model::log::{ActorType, EntityType, Operation};
+use crate::model::permission::Permission;
+use crate::model::time::Timestamp;
+use crate::store::Kind;
+
+/// Who acts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Actor {
+    /// The application's id, if it is one.
+    pub id: Option<Uuid>,
+    /// What it is.
+    pub kind: ActorType,
+}
+
+impl Actor {
+    /// A person at the command line.
+    pub const OPERATOR: Self = Self { id: None, kind: ActorType::User };
+}
+
+/// What happened, before it is known when and by whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// What it is about.
+    pub entity_type: EntityType,
+    /// Which one; empty when none is named.
+    pub entity_id: String,
+    /// What was done.
+    pub operation: Operation,
+    /// A sentence.
+    pub message: String,
+    /// Who acted, when it is not who commits: a reactor's application beside the caller of the reactor.
+    pub actor: Option<Actor>,
+}
+
+impl Event {
+    /// The event as somebody else's.
+    pub fn by(self, actor: Actor) -> Self {
+        Self { actor: Some(actor), ..self }
+    }
+
+    /// Something was done.
+    pub fn done(
+        entity_type: EntityType,
+        entity_id: impl ToString,
+        operation: Operation,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            entity_type,
+            entity_id: entity_id.to_string(),
+            operation,
+            message: message.into(),
+            actor: None,
+        }
+    }
+
+    /// Something was attempted without the permission.
+    pub fn denied(permission: Permission, entity: Option<(EntityType, &str)>) -> Self {
+        let (entity_type, operation) = permission.attempt();
+        let (entity_type, entity_id) = entity.unwrap_or((entity_type, ""));
+        Self {
+            entity_type,
+            entity_id: entity_id.to_owned(),
+            operation,
+            message: format!("Denied: {permission}"),
+            actor: None,
+        }
+    }
+}
+
+/// An entry of the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LogEntry {
+    /// The tenant.
+    pub tenant_id: TenantId,
+    /// Who acted.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub actor_id: Option<Uuid>,
+    /// What kind of actor that is.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub actor_type: Option<ActorType>,
+    /// What it is about.
+    pub entity_type: EntityType,
+    /// Which one.
+    pub entity_id: String,
+    /// What was done or attempted.
+    pub operation: Operation,
+    /// A sentence.
+    pub message: String,
+    /// When.
+    pub created_at: Timestamp,
+}
+
+/// An entry with the id of its record, which the log does not show.
+pub struct KeptEntry {
+    /// The record's id.
+    pub id: Uuid,
+    /// The entry.
+    pub entry: LogEntry,
+}
+
+impl Entity for KeptEntry {
+    const KIND: Kind = kind::LOG;
+    const NOUN: &'static str = "log entry";
+
+    fn id(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn created_ms(&self) -> u64 {
+        self.entry.created_at.0
+    }
+
+    fn index(&self, index: &mut Index<'_>) {
+        let entity_type = self.entry.entity_type.as_str();
+        index.term(term::ENTITY_TYPE, &[entity_type]);
+        index.term(term::ENTITY_ID, &[&self.entry.entity_id]);
+        index.number(number::CREATED_AT, self.entry.created_at.0);
+    }
+
+    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
+        json_text(&(self.id, &self.entry))
+    }
+
+    fn from_text(text: &[u8]) -> Result<Self, Error> {
+        let (id, entry) = from_json_text(text)?;
+        Ok(Self { id, entry })
+    }
+}

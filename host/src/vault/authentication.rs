@@ -1,0 +1,127 @@
+//! Who calls (interface §5).
+//!
+//! A key is looked up by its keyed hash. Callers are remembered for as long as no application of the vault changes, so
+//! that a request costs one hash and no look-up.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+
+use super::applications::KeptApplication;
+use super::audit::Actor;
+use super::record::{Entity, from_record};
+use super::{Error, Vault};
+use crate::crypto::api_key::{ApiKey, KeyHash};
+use crate::model::application::Application;
+use crate::model::id::TenantId;
+use crate::model::log::ActorType;
+use crate::model::rule::Rights;
+use crate::store::Unique;
+
+/// Callers remembered at most; past that the memory starts anew.
+const REMEMBERED_MAX: usize = 10_000;
+/// Characters of the longest text that could be a key.
+const KEY_CHARS_MAX: usize = 128;
+
+/// An application that acts, with what it may do.
+#[derive(Debug)]
+pub struct Caller {
+    /// The application.
+    pub application: Application,
+    /// Its permissions and rules, in deciding order.
+    pub rights: Rights,
+}
+
+impl Caller {
+    /// An application as a caller.
+    pub fn new(application: Application) -> Self {
+        Self { rights: application.rights(), application }
+    }
+
+    /// The tenant everything the caller does happens in.
+    pub fn tenant(&self) -> TenantId {
+        self.application.tenant_id
+    }
+
+    /// How the log names the caller.
+    pub fn actor(&self) -> Actor {
+        Actor { id: Some(self.application.id.0), kind: ActorType::Application }
+    }
+}
+
+/// Evidence that a caller proved who it is. Only [`Vault::authenticate`] and a reactor's own application make one.
+#[derive(Debug, Clone)]
+pub struct Authenticated(pub(super) Arc<Caller>);
+
+impl Authenticated {
+    /// Who it is.
+    pub fn caller(&self) -> &Caller {
+        &self.0
+    }
+}
+
+/// Callers seen lately.
+#[derive(Default)]
+pub struct Callers {
+    /// Moves on with every change of any application.
+    generation: AtomicU64,
+    remembered: RwLock<HashMap<KeyHash, (u64, Arc<Caller>)>>,
+}
+
+impl Callers {
+    /// Every application is looked up anew from here on.
+    pub fn forget_all(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn recall(&self, hash: KeyHash) -> Option<Arc<Caller>> {
+        let generation = self.generation.load(Ordering::Acquire);
+        let remembered = self.remembered.read();
+        let (at, caller) = remembered.get(&hash)?;
+        (*at == generation).then(|| Arc::clone(caller))
+    }
+
+    fn remember(&self, hash: KeyHash, generation: u64, caller: Arc<Caller>) {
+        let mut remembered = self.remembered.write();
+        if remembered.len() >= REMEMBERED_MAX {
+            remembered.clear();
+        }
+        remembered.insert(hash, (generation, caller));
+    }
+}
+
+impl Vault {
+    /// Finds out who holds a key. Missing, unknown, revoked and expired keys are told apart to nobody.
+    pub async fn authenticate(&self, key: Option<ApiKey>) -> Result<Authenticated, Error> {
+        let key = key.ok_or(Error::Unauthenticated)?;
+        if key.expose().len() > KEY_CHARS_MAX {
+            return Err(Error::Unauthenticated);
+        }
+        let hash = key.hash(self.0.keyring.pepper());
+        let caller = match self.0.callers.recall(hash) {
+            Some(caller) => caller,
+            None => self.look_up(hash).await?.ok_or(Error::Unauthenticated)?,
+        };
+        if caller.application.expired(self.now()) {
+            return Err(Error::Unauthenticated);
+        }
+        Ok(Authenticated(caller))
+    }
+
+    async fn look_up(&self, hash: KeyHash) -> Result<Option<Arc<Caller>>, Error> {
+        // Read before the application is: a change in between makes what is remembered stale at once.
+        let generation = self.0.callers.generation.load(Ordering::Acquire);
+        let found = self.0.store.find_unique(KeptApplication::KIND, Unique(hash.0)).await?;
+        let Some(record) = found else { return Ok(None) };
+        let keys = self.keys(record.tenant).await?;
+        let kept = from_record::<KeptApplication>(&record, &keys)?.entity;
+        if kept.key_hash != hash {
+            return Ok(None);
+        }
+        let caller = Arc::new(Caller::new(kept.application));
+        self.0.callers.remember(hash, generation, Arc::clone(&caller));
+        Ok(Some(caller))
+    }
+}

@@ -1,0 +1,131 @@
+//! What can go wrong in the vault, independent of any transport.
+//!
+//! Texts are fixed or made of names the caller wrote; causes of faults of ours are logged where they arise and do
+//! not travel.
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+
+use crate::model::faults::Faults;
+use crate::model::permission::Permission;
+use crate::runtime::ComponentError;
+use crate::store::StoreError;
+
+use super::react::RunError;
+
+/// A refusal or a failure.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// 400: the request is wrong in these places.
+    #[error("{0}")]
+    Invalid(Faults),
+    /// 401: no valid key.
+    #[error("The API key is missing, unknown, revoked or expired.")]
+    Unauthenticated,
+    /// 403: known, but not allowed.
+    #[error("{detail}")]
+    Forbidden {
+        /// What is missing.
+        permission: Permission,
+        /// A sentence for the caller.
+        detail: String,
+    },
+    /// 404: no such thing in this tenant.
+    #[error("There is no such {0}.")]
+    NotFound(&'static str),
+    /// 409: the request contradicts what is there.
+    #[error("{0}")]
+    Conflict(&'static str),
+    /// 422: the formula cannot run.
+    #[error(transparent)]
+    NotRunnable(#[from] ComponentError),
+    /// The formula failed, or reported a failure.
+    #[error(transparent)]
+    Run(#[from] Box<RunError>),
+    /// 503: the store takes no writes.
+    #[error("The storage is unavailable.")]
+    Unavailable,
+    /// 500: a fault of ours; the cause is in the operator's log.
+    #[error("The server failed to handle the request.")]
+    Internal,
+}
+
+impl Error {
+    /// One fault at one member.
+    pub fn invalid(path: &str, message: impl Into<String>) -> Self {
+        Self::Invalid(Faults::one(path, message))
+    }
+
+    /// A fault of ours, its cause told to the operator only.
+    pub fn internal(cause: impl std::fmt::Display) -> Self {
+        tracing::error!(%cause, "internal error");
+        Self::Internal
+    }
+}
+
+impl From<Faults> for Error {
+    fn from(faults: Faults) -> Self {
+        Self::Invalid(faults)
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Exists { .. } | StoreError::Taken { .. } => {
+                Self::Conflict("An entity with this id exists already.")
+            }
+            StoreError::Conflict { .. } => {
+                Self::Conflict("The entity was changed by another request at the same time.")
+            }
+            cause => {
+                tracing::error!(%cause, "the store failed");
+                Self::Unavailable
+            }
+        }
+    }
+}
+
+/// An error in the terms of RFC 9457, before it is answered over some transport.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Described {
+    /// The status.
+    pub status: u16,
+    /// The title, the same for all errors of a kind.
+    pub title: &'static str,
+    /// What is wrong here.
+    pub detail: String,
+    /// Member paths with their messages.
+    pub errors: BTreeMap<String, Vec<String>>,
+}
+
+impl Error {
+    /// Status, title, detail and members: the one place that gives each error its status (decisions §1).
+    pub fn describe(&self) -> Described {
+        let (status, title) = match self {
+            Self::Invalid(_) => (400, "Bad Request"),
+            Self::Unauthenticated => (401, "Unauthorized"),
+            Self::Forbidden { .. } => (403, "Forbidden"),
+            Self::NotFound(_) => (404, "Not Found"),
+            Self::Conflict(_) => (409, "Conflict"),
+            Self::NotRunnable(_) => (422, "Unprocessable Content"),
+            Self::Run(run) => run.status_and_title(),
+            Self::Unavailable => (503, "Service Unavailable"),
+            Self::Internal => (500, "Internal Server Error"),
+        };
+        let errors = match self {
+            Self::Invalid(faults) => faults.clone().into_map(),
+            Self::Run(run) => match run.as_ref() {
+                RunError::Reported { errors, .. } => errors.clone(),
+                _ => BTreeMap::new(),
+            },
+            _ => BTreeMap::new(),
+        };
+        let detail = match self {
+            Self::Invalid(_) => "The request is invalid; see errors.".to_owned(),
+            error => error.to_string(),
+        };
+        Described { status, title, detail, errors }
+    }
+}

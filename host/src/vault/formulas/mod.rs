@@ -1,0 +1,352 @@
+//! Reactor formulas (decisions §6): what a tenant brings, and what ships with the product.
+
+mod request;
+
+use zeroize::Zeroizing;
+
+pub use request::{Code, WriteFormula};
+use request::Definition;
+
+use super::audit::Event;
+use super::index::{Index, number, term, term_of};
+use super::page::{Page, PageRequest};
+use super::permit::Permit;
+use super::reactors::KeptReactor;
+use super::record::{Entity, Stored, from_json_text, json_text, kind};
+use super::{Error, Vault, official};
+use crate::crypto::hash::sha256_hex;
+use crate::model::audit::Audit;
+use crate::model::formula::{Formula, FormulaStatus, FormulaType, Language};
+use crate::model::id::{FormulaId, TenantId};
+use crate::model::log::{EntityType, Operation};
+use crate::model::permission::marker::{
+    ReactorCreate, ReactorDelete, ReactorRead, ReactorUpdate,
+};
+use crate::store::{Expect, Filter, Kind};
+
+/// A formula, as a response shows it.
+pub type FormulaView = Formula;
+
+impl Entity for Formula {
+    const KIND: Kind = kind::FORMULA;
+    const NOUN: &'static str = "formula";
+
+    fn id(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn created_ms(&self) -> u64 {
+        self.audit.created_at.0
+    }
+
+    fn index(&self, index: &mut Index<'_>) {
+        index.number(number::CREATED_AT, self.created_ms());
+    }
+
+    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
+        json_text(self)
+    }
+
+    fn from_text(text: &[u8]) -> Result<Self, Error> {
+        from_json_text(text)
+    }
+}
+
+/// A formula's component, apart from the formula so that listing reads no code.
+pub struct Component {
+    formula_id: FormulaId,
+    created_ms: u64,
+    bytes: Vec<u8>,
+}
+
+impl Component {
+    /// The component's bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Entity for Component {
+    const KIND: Kind = kind::COMPONENT;
+    const NOUN: &'static str = "component";
+
+    fn id(&self) -> String {
+        self.formula_id.to_string()
+    }
+
+    fn created_ms(&self) -> u64 {
+        self.created_ms
+    }
+
+    fn index(&self, _: &mut Index<'_>) {}
+
+    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
+        let mut text = Zeroizing::new(Vec::with_capacity(24 + self.bytes.len()));
+        text.extend_from_slice(self.formula_id.0.as_bytes());
+        text.extend_from_slice(&self.created_ms.to_be_bytes());
+        text.extend_from_slice(&self.bytes);
+        Ok(text)
+    }
+
+    fn from_text(text: &[u8]) -> Result<Self, Error> {
+        let cut = || Error::internal("a stored component is cut short");
+        let (id, rest) = text.split_first_chunk::<16>().ok_or_else(cut)?;
+        let (created_ms, bytes) = rest.split_first_chunk::<8>().ok_or_else(cut)?;
+        Ok(Self {
+            formula_id: FormulaId(uuid::Uuid::from_bytes(*id)),
+            created_ms: u64::from_be_bytes(*created_ms),
+            bytes: bytes.to_vec(),
+        })
+    }
+}
+
+impl Vault {
+    /// Makes a formula of a component, which is checked and compiled first.
+    pub async fn create_formula(
+        &self,
+        permit: &Permit<ReactorCreate>,
+        body: WriteFormula,
+    ) -> Result<FormulaView, Error> {
+        let (definition, code) = body.check_with_code()?;
+        let Code(bytes) = code;
+        let digest = self.verify(&bytes).await?;
+        let now = self.now();
+        let id = FormulaId(self.draw_id());
+        let audit = Audit::created(Some(permit.actor_id()), now);
+        let formula = assemble(definition, id, permit.tenant(), digest, audit);
+        let component = Component { formula_id: id, created_ms: now.0, bytes };
+        let mut change = self.change(permit.tenant()).await?;
+        change.put(&formula, Expect::Absent)?.put(&component, Expect::Absent)?;
+        let event = event(id, Operation::Create, "Formula created");
+        change.commit(permit.actor(), vec![event]).await?;
+        Ok(formula)
+    }
+
+    /// Lists formulas, official ones last; `name` may hold `*` for any characters.
+    pub async fn list_formulas(
+        &self,
+        permit: &Permit<ReactorRead>,
+        ids: Vec<FormulaId>,
+        name: Option<&str>,
+        request: &PageRequest,
+    ) -> Result<Page<FormulaView>, Error> {
+        let mut own = self.all::<Formula>(permit.tenant()).await?;
+        own.extend(official::formulas());
+        own.retain(|formula| ids.is_empty() || ids.contains(&formula.id));
+        own.retain(|formula| name.is_none_or(|name| matches_name(name, &formula.name)));
+        let page = request.cut(own, Entity::created_ms, Entity::id);
+        let read = |formula: &Formula| event(formula.id, Operation::Read, "Formula listed");
+        let events = page.data.iter().map(read).collect();
+        self.log(permit.tenant(), permit.actor(), events).await?;
+        Ok(page)
+    }
+
+    /// Shows a formula.
+    pub async fn find_formula(
+        &self,
+        permit: &Permit<ReactorRead>,
+        id: FormulaId,
+    ) -> Result<FormulaView, Error> {
+        let formula = self.formula(permit.tenant(), id).await?;
+        let event = event(id, Operation::Read, "Formula read");
+        self.log(permit.tenant(), permit.actor(), vec![event]).await?;
+        Ok(formula)
+    }
+
+    /// Gives a formula's component.
+    pub async fn find_component(
+        &self,
+        permit: &Permit<ReactorRead>,
+        id: FormulaId,
+    ) -> Result<Vec<u8>, Error> {
+        let bytes = self.component(permit.tenant(), id).await?;
+        let event = event(id, Operation::Read, "Component read");
+        self.log(permit.tenant(), permit.actor(), vec![event]).await?;
+        Ok(bytes)
+    }
+
+    /// Replaces a formula's description, parameters and limits, and its code if the body has any.
+    pub async fn update_formula(
+        &self,
+        permit: &Permit<ReactorUpdate>,
+        id: FormulaId,
+        body: WriteFormula,
+    ) -> Result<FormulaView, Error> {
+        let (definition, code) = body.check()?;
+        let stored = self.own_formula(permit.tenant(), id).await?;
+        let digest = match &code {
+            Some(Code(bytes)) => self.verify(bytes).await?,
+            None => stored.entity.component_digest.clone(),
+        };
+        let audit = stored.entity.audit.modified(Some(permit.actor_id()), self.now());
+        let formula = assemble(definition, id, permit.tenant(), digest, audit);
+        self.replace_formula(permit, &formula, stored.version, code).await?;
+        Ok(formula)
+    }
+
+    /// Replaces a formula's component.
+    pub async fn update_component(
+        &self,
+        permit: &Permit<ReactorUpdate>,
+        id: FormulaId,
+        bytes: Vec<u8>,
+    ) -> Result<FormulaView, Error> {
+        let stored = self.own_formula(permit.tenant(), id).await?;
+        let component_digest = self.verify(&bytes).await?;
+        let audit = stored.entity.audit.modified(Some(permit.actor_id()), self.now());
+        let formula = Formula { component_digest, audit, ..stored.entity };
+        self.replace_formula(permit, &formula, stored.version, Some(Code(bytes))).await?;
+        Ok(formula)
+    }
+
+    /// Deletes a formula that no reactor uses.
+    pub async fn delete_formula(
+        &self,
+        permit: &Permit<ReactorDelete>,
+        id: FormulaId,
+    ) -> Result<(), Error> {
+        let tenant = permit.tenant();
+        let stored = self.own_formula(tenant, id).await?;
+        let keys = self.keys(tenant).await?;
+        let users = Filter::Term(term_of(&keys, term::FORMULA, &[&id.to_string()]));
+        if self.any::<KeptReactor>(tenant, &users).await? {
+            return Err(Error::Conflict("A reactor uses this formula."));
+        }
+        let component = self.get::<Component>(tenant, &id.to_string()).await?;
+        let mut change = self.change(tenant).await?;
+        change.remove(&stored).remove(&component);
+        let event = event(id, Operation::Delete, "Formula deleted");
+        change.commit(permit.actor(), vec![event]).await
+    }
+
+    /// A formula that the tenant may use: its own or an official one.
+    pub(super) async fn formula(
+        &self,
+        tenant: TenantId,
+        id: FormulaId,
+    ) -> Result<Formula, Error> {
+        if let Some(official) = official::find(id) {
+            return Ok(official.formula.clone());
+        }
+        Ok(self.get::<Formula>(tenant, &id.to_string()).await?.entity)
+    }
+
+    /// The component of a formula that the tenant may use.
+    pub(super) async fn component(
+        &self,
+        tenant: TenantId,
+        id: FormulaId,
+    ) -> Result<Vec<u8>, Error> {
+        if let Some(official) = official::find(id) {
+            return Ok(official.component.to_vec());
+        }
+        // The formula is what may be missing, to whoever asks.
+        let component = self.get::<Component>(tenant, &id.to_string()).await;
+        Ok(component.map_err(|_| Error::NotFound(Formula::NOUN))?.entity.bytes)
+    }
+
+    /// A formula of the tenant's own, to be changed. Official ones are everybody's and change with the product only.
+    pub(super) async fn own_formula(
+        &self,
+        tenant: TenantId,
+        id: FormulaId,
+    ) -> Result<Stored<Formula>, Error> {
+        if official::find(id).is_some() {
+            return Err(Error::Conflict("Official formulas are read-only."));
+        }
+        self.get::<Formula>(tenant, &id.to_string()).await
+    }
+
+    /// Checks and compiles a component; gives its digest.
+    async fn verify(&self, bytes: &[u8]) -> Result<String, Error> {
+        let digest = sha256_hex(bytes);
+        self.program(&digest, || std::future::ready(Ok(bytes.to_vec()))).await?;
+        Ok(digest)
+    }
+
+    async fn replace_formula(
+        &self,
+        permit: &Permit<ReactorUpdate>,
+        formula: &Formula,
+        version: u64,
+        code: Option<Code>,
+    ) -> Result<(), Error> {
+        let mut change = self.change(permit.tenant()).await?;
+        change.put(formula, Expect::Version(version))?;
+        if let Some(Code(bytes)) = code {
+            let created_ms = formula.audit.created_at.0;
+            change.put(&Component { formula_id: formula.id, created_ms, bytes }, Expect::Any)?;
+        }
+        let event = event(formula.id, Operation::Update, "Formula updated");
+        change.commit(permit.actor(), vec![event]).await
+    }
+}
+
+fn event(id: FormulaId, operation: Operation, message: &str) -> Event {
+    Event::done(EntityType::ReactorFormula, id, operation, message)
+}
+
+fn assemble(
+    definition: Definition,
+    id: FormulaId,
+    tenant: TenantId,
+    component_digest: String,
+    audit: Audit,
+) -> Formula {
+    Formula {
+        id,
+        tenant_id: Some(tenant),
+        status: FormulaStatus::Verified,
+        kind: FormulaType::Private,
+        name: definition.name,
+        description: definition.description,
+        icon: definition.icon,
+        language: Language::Wasm,
+        configuration: definition.configuration,
+        request_parameters: definition.request_parameters,
+        undeclared_arguments: definition.undeclared_arguments,
+        allowed_hosts: definition.allowed_hosts,
+        limits: definition.limits,
+        component_digest,
+        audit,
+    }
+}
+
+/// Whether a name matches a pattern in which `*` stands for any characters, ignoring case.
+pub fn matches_name(pattern: &str, name: &str) -> bool {
+    let (pattern, name) = (pattern.to_lowercase(), name.to_lowercase());
+    let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(mut left) = name.strip_prefix(first) else { return false };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        match left.find(part) {
+            Some(at) => left = &left[at + part.len()..],
+            None => return false,
+        }
+    }
+    left.ends_with(last)
+}
+
+
+#[cfg(test)]
+mod tests {
+    use super::matches_name;
+
+    #[test]
+    fn name_patterns() {
+        for (pattern, name, expected) in [
+            ("card insights", "Card Insights", true),
+            ("card", "card insights", false),
+            ("card*", "card insights", true),
+            ("*insights", "card insights", true),
+            ("c*d*s", "card insights", true),
+            ("*", "", true),
+            ("a*a", "a", false),
+            ("*ab*ab", "xab", false),
+            ("*ab*", "xabx", true),
+        ] {
+            assert_eq!(matches_name(pattern, name), expected, "{pattern} on {name}");
+        }
+    }
+}

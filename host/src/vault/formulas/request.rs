@@ -1,0 +1,256 @@
+//! The body of `POST` and `PUT /reactor-formulas`, checked.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::limits::{
+    ALLOWED_HOSTS_MAX, COMPONENT_BYTES_MAX, DESCRIPTION_CHARS_MAX, FORMULA_MEMORY_MB_DEFAULT,
+    FORMULA_MEMORY_MB_MAX, ICON_BYTES_MAX,
+};
+use crate::model::faults::Faults;
+use crate::model::formula::{FormulaLimits, Undeclared};
+use crate::model::member::{FromJson, Member};
+use crate::model::parameter::{self, Parameter};
+use crate::vault::Error;
+use crate::vault::applications::check_name;
+
+/// Body of `POST /reactor-formulas`, and of `PUT /reactor-formulas/{id}`, where the code may be absent.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct WriteFormula {
+    /// A name for people.
+    #[schema(value_type = String, max_length = 200)]
+    name: Member<String>,
+    /// What it does.
+    #[schema(value_type = Option<String>)]
+    description: Member<String>,
+    /// A picture, as a `data:` or `https:` address.
+    #[schema(value_type = Option<String>)]
+    icon: Member<String>,
+    /// A WebAssembly component of the world `tokamak:formula/formula`, in base64.
+    #[schema(value_type = String)]
+    component: Member<String>,
+    /// JavaScript; not taken by this version.
+    #[schema(ignore)]
+    code: Member<String>,
+    /// What a reactor must configure.
+    #[schema(value_type = Option<Vec<Parameter>>)]
+    configuration: Member<Value>,
+    /// What an invocation must pass.
+    #[schema(value_type = Option<Vec<Parameter>>)]
+    request_parameters: Member<Value>,
+    /// What becomes of other arguments.
+    #[schema(value_type = Option<Undeclared>)]
+    undeclared_arguments: Member<String>,
+    /// Where it may connect to: names, `*.suffix`, `host:port`, or `*`.
+    #[schema(value_type = Option<Vec<String>>)]
+    allowed_hosts: Member<Vec<String>>,
+    /// Its bounds.
+    #[schema(value_type = Option<FormulaLimits>)]
+    limits: Member<Map<String, Value>>,
+}
+
+/// A component, its length checked.
+pub struct Code(pub Vec<u8>);
+
+/// A formula's description, valid.
+pub(super) struct Definition {
+    pub(super) name: String,
+    pub(super) description: Option<String>,
+    pub(super) icon: Option<String>,
+    pub(super) configuration: Vec<Parameter>,
+    pub(super) request_parameters: Vec<Parameter>,
+    pub(super) undeclared_arguments: Undeclared,
+    pub(super) allowed_hosts: Vec<String>,
+    pub(super) limits: FormulaLimits,
+}
+
+impl WriteFormula {
+    /// Checks a body that must have code.
+    pub(super) fn check_with_code(self) -> Result<(Definition, Code), Error> {
+        let absent = |member: &Member<String>| matches!(member, Member::Absent | Member::Null);
+        if absent(&self.component) && absent(&self.code) {
+            let mut faults = Faults::one("component", "is required");
+            if let Err(Error::Invalid(inner)) = self.check() {
+                faults.extend_under("", inner);
+            }
+            return Err(faults.into());
+        }
+        match self.check()? {
+            (definition, Some(code)) => Ok((definition, code)),
+            (_, None) => Err(Error::invalid("component", "is required")),
+        }
+    }
+
+    /// Checks a body that may have code.
+    pub(super) fn check(self) -> Result<(Definition, Option<Code>), Error> {
+        let mut faults = Faults::new();
+        let name = self.name.required("name", &mut faults);
+        if let Some(name) = &name {
+            check_name(name, &mut faults);
+        }
+        let description = self.description.optional("description", &mut faults);
+        if description.as_ref().is_some_and(|text| text.chars().count() > DESCRIPTION_CHARS_MAX) {
+            let message = format!("must have at most {DESCRIPTION_CHARS_MAX} characters");
+            faults.add("description", message);
+        }
+        let icon = self.icon.optional("icon", &mut faults);
+        check_icon(icon.as_deref(), &mut faults);
+        if !matches!(self.code, Member::Absent | Member::Null) {
+            faults.add("code", "is not taken by this version; give a component");
+        }
+        let component = self.component.optional("component", &mut faults);
+        let code = component.and_then(|text| read_component(&text, &mut faults));
+        let mut parameters = |path: &str, member: Member<Value>, kinds| {
+            let value = member.optional(path, &mut faults).unwrap_or_else(|| Value::Array(vec![]));
+            match parameter::parse_list(&value, kinds) {
+                Ok(parameters) => parameters,
+                Err(inner) => {
+                    faults.extend_under(path, inner);
+                    Vec::new()
+                }
+            }
+        };
+        let configuration =
+            parameters("configuration", self.configuration, parameter::Kinds::Configuration);
+        let request_parameters =
+            parameters("request_parameters", self.request_parameters, parameter::Kinds::Request);
+        let undeclared = self.undeclared_arguments.optional("undeclared_arguments", &mut faults);
+        let undeclared_arguments = read_undeclared(undeclared.as_deref(), &mut faults);
+        let hosts = self.allowed_hosts.optional("allowed_hosts", &mut faults).unwrap_or_default();
+        check_hosts(&hosts, &mut faults);
+        let limits = self.limits.optional("limits", &mut faults).unwrap_or_default();
+        let definition = Definition {
+            name: name.unwrap_or_default(),
+            description,
+            icon,
+            configuration,
+            request_parameters,
+            undeclared_arguments,
+            allowed_hosts: hosts,
+            limits: read_limits(limits, &mut faults),
+        };
+        Ok(faults.into_result((definition, code))?)
+    }
+}
+
+fn check_icon(icon: Option<&str>, faults: &mut Faults) {
+    let Some(icon) = icon else { return };
+    if icon.len() > ICON_BYTES_MAX {
+        faults.add("icon", format!("must have at most {ICON_BYTES_MAX} bytes"));
+    }
+    // Whoever shows it puts it into a page: only what can do no harm there.
+    if !icon.starts_with("https://") && !icon.starts_with("data:image/") {
+        faults.add("icon", "must be an https: or data:image/ address");
+    }
+}
+
+fn read_component(text: &str, faults: &mut Faults) -> Option<Code> {
+    if text.len() / 4 * 3 > COMPONENT_BYTES_MAX + 3 {
+        faults.add("component", format!("must have at most {COMPONENT_BYTES_MAX} bytes"));
+        return None;
+    }
+    let bytes = faults.check("component", STANDARD.decode(text).map_err(|_| "must be base64"))?;
+    Some(Code(bytes))
+}
+
+fn read_undeclared(text: Option<&str>, faults: &mut Faults) -> Undeclared {
+    match text {
+        None | Some("forward") => Undeclared::Forward,
+        Some("drop") => Undeclared::Drop,
+        Some(_) => {
+            faults.add("undeclared_arguments", "must be forward or drop");
+            Undeclared::Forward
+        }
+    }
+}
+
+fn read_limits(mut members: Map<String, Value>, faults: &mut Faults) -> FormulaLimits {
+    let default = FormulaLimits { memory_mb: FORMULA_MEMORY_MB_DEFAULT };
+    let Some(value) = members.remove("memory_mb").filter(|value| !value.is_null()) else {
+        return default;
+    };
+    match u32::from_json(value) {
+        Ok(memory_mb) if (1..=FORMULA_MEMORY_MB_MAX).contains(&memory_mb) => {
+            FormulaLimits { memory_mb }
+        }
+        _ => {
+            let message = format!("must be a whole number from 1 to {FORMULA_MEMORY_MB_MAX}");
+            faults.add("limits.memory_mb", message);
+            default
+        }
+    }
+}
+
+fn check_hosts(hosts: &[String], faults: &mut Faults) {
+    if hosts.len() > ALLOWED_HOSTS_MAX {
+        faults.add("allowed_hosts", format!("must be at most {ALLOWED_HOSTS_MAX}"));
+        return;
+    }
+    for (index, host) in hosts.iter().enumerate() {
+        if !valid_host(host) {
+            let message = "must be a name, *.suffix, host:port, or *";
+            faults.add(format!("allowed_hosts[{index}]"), message);
+        }
+    }
+}
+
+fn valid_host(host: &str) -> bool {
+    if host == "*" {
+        return true;
+    }
+    let (name, port) = host.split_once(':').map_or((host, None), |(n, p)| (n, Some(p)));
+    let name = name.strip_prefix("*.").unwrap_or(name);
+    let label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    };
+    port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
+        && name.len() <= 253
+        && name.split('.').all(label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{WriteFormula, valid_host};
+    use crate::model::member;
+    use crate::vault::Error;
+    use serde_json::{Value, json};
+
+    fn faults(body: Value) -> Vec<String> {
+        match member::read::<WriteFormula>(body).unwrap().check_with_code() {
+            Err(Error::Invalid(faults)) => faults.into_map().into_keys().collect(),
+            Err(error) => panic!("{error}"),
+            Ok(_) => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn hosts() {
+        for valid in ["*", "api.example.com", "*.example.com", "example.com:8443", "127.0.0.1"] {
+            assert!(valid_host(valid), "{valid}");
+        }
+        for wrong in ["", "https://a.com", "a..b", "*.*", "a.com:0", "a.com:x", "-a.com", "a b"] {
+            assert!(!valid_host(wrong), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn every_fault_is_named() {
+        let body = json!({
+            "icon": "javascript:alert(1)", "undeclared_arguments": "keep",
+            "limits": {"memory_mb": 513}, "allowed_hosts": ["a b"], "component": "%"
+        });
+        let expected =
+            ["allowed_hosts[0]", "component", "icon", "limits.memory_mb", "name", "undeclared_arguments"];
+        assert_eq!(faults(body), expected);
+        assert_eq!(faults(json!({"name": "a"})), ["component"]);
+        assert_eq!(faults(json!({"name": "a", "code": "x"})), ["code"]);
+        assert!(faults(json!({"name": "a", "component": "AGFzbQ=="})).is_empty());
+    }
+}

@@ -1,0 +1,99 @@
+//! Terms and numbers by which records are found.
+//!
+//! Every term is a keyed hash over tenant key, field and value: the store and whoever steals it see neither. Numbers
+//! (times) are kept as they are, since ranges need their order.
+//!
+//! To index a new field: a row in [`term`] or [`number`], used both where the entity is indexed and where it is
+//! searched.
+
+use crate::crypto::hash;
+use crate::crypto::keys::TenantKeys;
+use crate::store::{Field, Term, Unique};
+
+/// Fields of terms. The text goes into the hash: it must not change.
+pub mod term {
+    /// A token's type.
+    pub const TYPE: &str = "type";
+    /// A token's fingerprint.
+    pub const FINGERPRINT: &str = "fingerprint";
+    /// A container of a token, itself.
+    pub const CONTAINER: &str = "container";
+    /// A container of a token, or one above it.
+    pub const CONTAINER_WITHIN: &str = "container within";
+    /// A metadata value; its key follows.
+    pub const METADATA: &str = "metadata";
+    /// A value of a search index.
+    pub const DATA: &str = "data";
+    /// Who made it.
+    pub const CREATED_BY: &str = "created_by";
+    /// Who changed it last.
+    pub const MODIFIED_BY: &str = "modified_by";
+    /// The formula of a reactor.
+    pub const FORMULA: &str = "formula";
+    /// The application of a reactor.
+    pub const APPLICATION: &str = "application";
+    /// The reactor of an invocation.
+    pub const REACTOR: &str = "reactor";
+    /// The type of entity that a log entry is about.
+    pub const ENTITY_TYPE: &str = "entity_type";
+    /// The id of the entity that a log entry is about.
+    pub const ENTITY_ID: &str = "entity_id";
+}
+
+/// Fields of numbers.
+pub mod number {
+    use crate::store::Field;
+
+    /// When it was made.
+    pub const CREATED_AT: Field = Field(1);
+    /// When it was last changed.
+    pub const MODIFIED_AT: Field = Field(2);
+    /// When it ends.
+    pub const EXPIRES_AT: Field = Field(3);
+}
+
+/// Collects what one record is found by.
+pub struct Index<'k> {
+    keys: &'k TenantKeys,
+    terms: Vec<Term>,
+    numbers: Vec<(Field, u64)>,
+    uniques: Vec<Unique>,
+}
+
+impl<'k> Index<'k> {
+    /// Nothing yet.
+    pub fn new(keys: &'k TenantKeys) -> Self {
+        Self { keys, terms: Vec::new(), numbers: Vec::new(), uniques: Vec::new() }
+    }
+
+    /// Adds a term: a field of [`term`], and the value in one or more parts.
+    pub fn term(&mut self, field: &str, value: &[&str]) {
+        let term = term_of(self.keys, field, value);
+        if !self.terms.contains(&term) {
+            self.terms.push(term);
+        }
+    }
+
+    /// Adds a number.
+    pub fn number(&mut self, field: Field, value: u64) {
+        self.numbers.push((field, value));
+    }
+
+    /// Adds a value that no other record of the kind may have.
+    pub fn unique(&mut self, unique: Unique) {
+        self.uniques.push(unique);
+    }
+
+    /// What was collected.
+    pub fn into_parts(self) -> (Vec<Term>, Vec<(Field, u64)>, Vec<Unique>) {
+        (self.terms, self.numbers, self.uniques)
+    }
+}
+
+/// The term for a field's value.
+pub fn term_of(keys: &TenantKeys, field: &str, value: &[&str]) -> Term {
+    let mut parts = Vec::with_capacity(1 + value.len());
+    parts.push(field.as_bytes());
+    parts.extend(value.iter().map(|part| part.as_bytes()));
+    Term(hash::term(&keys.index, &parts))
+}

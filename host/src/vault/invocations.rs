@@ -1,0 +1,124 @@
+//! What is kept of an invocation: how it went, never what went in or came out.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use zeroize::Zeroizing;
+
+use super::audit::Event;
+use super::index::{Index, number, term, term_of};
+use super::page::{Page, PageRequest};
+use super::permit::Permit;
+use super::record::{Entity, from_json_text, json_text, kind};
+use super::{Error, Vault};
+use crate::limits::INVOCATION_KEPT_MS;
+use crate::model::formula::Reactor;
+use crate::model::id::{InvocationId, ReactorId};
+use crate::model::log::{EntityType, Operation};
+use crate::model::permission::marker::ReactorRead;
+use crate::model::time::Timestamp;
+use crate::runtime::LogLine;
+use crate::store::{Filter, Kind};
+
+/// How an invocation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum InvocationStatus {
+    /// The formula answered.
+    Completed,
+    /// It failed.
+    Failed,
+}
+
+/// A line that a formula logged or printed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LineView {
+    /// `trace` to `error`, `stdout` or `stderr`.
+    pub level: String,
+    /// The text.
+    pub message: String,
+}
+
+/// One invocation of a reactor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Invocation {
+    /// Identifies the invocation.
+    pub id: InvocationId,
+    /// The reactor.
+    pub reactor_id: ReactorId,
+    /// How it ended.
+    pub status: InvocationStatus,
+    /// The title of the problem it ended with.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<String>,
+    /// Time from start to end, in microseconds.
+    pub elapsed_us: u64,
+    /// Fuel used, at least: about one unit for each WebAssembly instruction.
+    pub fuel: u64,
+    /// Most memory held, in bytes.
+    pub memory_peak_bytes: u64,
+    /// What the formula logged and printed, at most 64 KiB.
+    pub log: Vec<LineView>,
+    /// Whether it logged or printed more than that.
+    pub log_truncated: bool,
+    /// When it began.
+    pub created_at: Timestamp,
+}
+
+/// An invocation, as a response shows it.
+pub type InvocationView = Invocation;
+
+impl From<LogLine> for LineView {
+    fn from(line: LogLine) -> Self {
+        Self { level: line.level.as_str().to_owned(), message: line.message }
+    }
+}
+
+impl Entity for Invocation {
+    const KIND: Kind = kind::INVOCATION;
+    const NOUN: &'static str = "invocation";
+
+    fn id(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn created_ms(&self) -> u64 {
+        self.created_at.0
+    }
+
+    fn expires_ms(&self) -> Option<u64> {
+        Some(self.created_at.0 + INVOCATION_KEPT_MS)
+    }
+
+    fn index(&self, index: &mut Index<'_>) {
+        index.term(term::REACTOR, &[&self.reactor_id.to_string()]);
+        index.number(number::CREATED_AT, self.created_at.0);
+    }
+
+    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
+        json_text(self)
+    }
+
+    fn from_text(text: &[u8]) -> Result<Self, Error> {
+        from_json_text(text)
+    }
+}
+
+impl Vault {
+    /// Lists a reactor's invocations of the last days, newest first.
+    pub async fn list_invocations(
+        &self,
+        permit: &Permit<ReactorRead>,
+        id: ReactorId,
+        request: &PageRequest,
+    ) -> Result<Page<InvocationView>, Error> {
+        let tenant = permit.tenant();
+        self.get::<Reactor>(tenant, &id.to_string()).await?;
+        let keys = self.keys(tenant).await?;
+        let of_reactor = Filter::Term(term_of(&keys, term::REACTOR, &[&id.to_string()]));
+        let page = self.page::<Invocation>(tenant, of_reactor, request).await?;
+        let message = "Invocations listed";
+        let event = Event::done(EntityType::Reactor, id, Operation::Read, message);
+        self.log(tenant, permit.actor(), vec![event]).await?;
+        Ok(page)
+    }
+}

@@ -1,0 +1,284 @@
+//! The vault: what the product does, whoever asks and by whatever way.
+//!
+//! One file per group of operations. Every operation takes a [`Permit`] as evidence that its caller may; the tenant
+//! comes from it and from nowhere else. Operations return views, which alone serialise. Nothing here knows HTTP, the
+//! store's engine or the sandbox's.
+//!
+//! This file holds what all operations share: reading entities, committing them with their log entries, and time.
+//! To add an operation: a method in the file of its entity that takes a permit, a row in `http::routes`.
+
+mod applications;
+mod audit;
+mod authentication;
+mod error;
+mod formulas;
+mod index;
+mod invocations;
+mod keyring;
+mod logs;
+mod official;
+mod page;
+mod permit;
+mod programs;
+mod react;
+mod reactors;
+mod record;
+mod svc;
+mod sweep;
+mod tenants;
+mod tokenize;
+mod tokens;
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+pub use applications::{ApplicationWithKey, WriteApplication};
+pub use audit::{Actor, LogEntry};
+pub use authentication::{Authenticated, Caller};
+pub use error::{Described, Error};
+pub use formulas::{FormulaView, WriteFormula};
+pub use invocations::InvocationView;
+pub use keyring::OpenError;
+pub use logs::{EntityTypeView, LogFilter};
+pub use page::{Page, PageRequest, PageStart};
+pub use permit::Permit;
+pub use react::{ReactRequest, ReactResponse, RunError};
+pub use reactors::{ReactorView, WriteReactor};
+pub use sweep::Swept;
+pub use tenants::{NewTenant, Tenant};
+pub use tokens::{CreateToken, TokenView};
+
+use audit::{Event, KeptEntry};
+use authentication::Callers;
+use keyring::Keyring;
+use programs::Programs;
+use record::{Entity, Stored, from_record, to_record};
+
+use crate::clock::Clock;
+use crate::crypto::entropy::Entropy;
+use crate::crypto::keys::RootKey;
+use crate::model::id::TenantId;
+use crate::model::time::Timestamp;
+use crate::runtime::Runtime;
+use crate::store::{Batch, Expect, Filter, Put, Removal, Store};
+
+/// What the vault stands on.
+pub struct Foundation {
+    /// Where records are kept.
+    pub store: Arc<dyn Store>,
+    /// Where formulas run.
+    pub runtime: Runtime,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Where randomness comes from.
+    pub entropy: Arc<dyn Entropy>,
+    /// The operator's key.
+    pub root_key: RootKey,
+    /// Fuel an invocation gets for each millisecond of its time.
+    pub fuel_per_ms: u64,
+    /// Time of a synchronous invocation, in milliseconds.
+    pub react_timeout_ms: u64,
+}
+
+/// The vault. Cloning shares it.
+#[derive(Clone)]
+pub struct Vault(Arc<Inner>);
+
+struct Inner {
+    store: Arc<dyn Store>,
+    runtime: Runtime,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    keyring: Keyring,
+    callers: Callers,
+    programs: Programs,
+    ids: record::IdSource,
+    fuel_per_ms: u64,
+    react_timeout_ms: u64,
+}
+
+impl Vault {
+    /// Opens the vault on its store. A root key that is not the store's is an error.
+    pub async fn open(foundation: Foundation) -> Result<Self, OpenError> {
+        let Foundation { store, runtime, clock, entropy, root_key, .. } = foundation;
+        let keyring = Keyring::open(store.as_ref(), root_key, entropy.as_ref()).await?;
+        Ok(Self(Arc::new(Inner {
+            store,
+            runtime,
+            clock,
+            entropy,
+            keyring,
+            callers: Callers::default(),
+            programs: Programs::default(),
+            ids: record::IdSource::default(),
+            fuel_per_ms: foundation.fuel_per_ms,
+            react_timeout_ms: foundation.react_timeout_ms,
+        })))
+    }
+
+    /// Whether the store takes writes.
+    pub fn health(&self) -> Result<(), Error> {
+        Ok(self.0.store.health()?)
+    }
+
+    /// Lets the store finish what it has begun, and closes it.
+    pub fn close(&self) {
+        self.0.store.close();
+    }
+
+    /// A fresh id for a request that brings none.
+    pub fn draw_trace_id(&self) -> String {
+        self.draw_id().simple().to_string()
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.clock.now_ms())
+    }
+
+    /// A fresh id that sorts by time.
+    fn draw_id(&self) -> Uuid {
+        self.0.ids.draw(self.now(), self.0.entropy.as_ref())
+    }
+
+    /// Entities by id, `None` for each that is not there or has ended.
+    async fn find<E: Entity>(
+        &self,
+        tenant: TenantId,
+        ids: &[&str],
+    ) -> Result<Vec<Option<Stored<E>>>, Error> {
+        let records = self.0.store.find(E::KIND, tenant, ids).await?;
+        let keys = self.keys(tenant).await?;
+        let now_ms = self.now().0;
+        let open = |record: Option<crate::store::Record>| match record {
+            None => Ok(None),
+            Some(record) => from_record::<E>(&record, &keys)
+                .map(|stored| Some(stored).filter(|stored| !ended(&stored.entity, now_ms))),
+        };
+        records.into_iter().map(open).collect()
+    }
+
+    /// The entity of this id.
+    async fn get<E: Entity>(&self, tenant: TenantId, id: &str) -> Result<Stored<E>, Error> {
+        let found = self.find(tenant, &[id]).await?.pop().flatten();
+        found.ok_or(Error::NotFound(E::NOUN))
+    }
+
+    /// Entities that match the filter, newest first.
+    async fn page<E: Entity>(
+        &self,
+        tenant: TenantId,
+        filter: Filter,
+        request: &PageRequest,
+    ) -> Result<Page<E>, Error> {
+        let filter = Filter::And(vec![filter, self.not_ended()]);
+        let slice = request.fetch(self.0.store.as_ref(), E::KIND, tenant, &filter).await?;
+        let keys = self.keys(tenant).await?;
+        request.page(slice, |record| Ok(from_record::<E>(record, &keys)?.entity))
+    }
+
+    /// Every entity of a kind, for kinds of which a tenant has few.
+    async fn all<E: Entity>(&self, tenant: TenantId) -> Result<Vec<E>, Error> {
+        let mut request = PageRequest::first();
+        let mut all = Vec::new();
+        loop {
+            let page = self.page::<E>(tenant, Filter::All, &request).await?;
+            all.extend(page.data);
+            match page.next.and_then(|cursor| PageRequest::following(&cursor)) {
+                Some(next) => request = next,
+                None => return Ok(all),
+            }
+        }
+    }
+
+    /// What has not ended by itself.
+    fn not_ended(&self) -> Filter {
+        let ended = std::ops::Bound::Included(self.now().0);
+        Filter::Not(Box::new(Filter::Range {
+            field: index::number::EXPIRES_AT,
+            from: std::ops::Bound::Unbounded,
+            to: ended,
+        }))
+    }
+
+    /// Whether anything matches the filter.
+    async fn any<E: Entity>(&self, tenant: TenantId, filter: &Filter) -> Result<bool, Error> {
+        let start = crate::store::Start::Offset(0);
+        let slice = self.0.store.page(E::KIND, tenant, filter, start, 1).await?;
+        Ok(slice.total > 0)
+    }
+
+    /// Starts a change in a tenant.
+    async fn change(&self, tenant: TenantId) -> Result<Change, Error> {
+        let keys = self.keys(tenant).await?;
+        Ok(Change { vault: self.clone(), tenant, keys, batch: Batch::default() })
+    }
+
+    /// Commits log entries alone: something was read, or refused.
+    async fn log(&self, tenant: TenantId, actor: Actor, events: Vec<Event>) -> Result<(), Error> {
+        self.change(tenant).await?.commit(actor, events).await
+    }
+}
+
+fn ended<E: Entity>(entity: &E, now_ms: u64) -> bool {
+    entity.expires_ms().is_some_and(|end_ms| end_ms <= now_ms)
+}
+
+/// A change being put together: all of it is stored, with its log entries, or none.
+struct Change {
+    vault: Vault,
+    tenant: TenantId,
+    keys: Arc<crate::crypto::keys::TenantKeys>,
+    batch: Batch,
+}
+
+impl Change {
+    /// Stores an entity that must find what `expect` says.
+    fn put<E: Entity>(&mut self, entity: &E, expect: Expect) -> Result<&mut Self, Error> {
+        let entropy = self.vault.0.entropy.as_ref();
+        let record = to_record(entity, self.tenant, &self.keys, entropy)?;
+        self.batch.puts.push(Put { record, expect });
+        Ok(self)
+    }
+
+    /// Removes an entity, if it is still at the version it was read at.
+    fn remove<E: Entity>(&mut self, stored: &Stored<E>) -> &mut Self {
+        self.batch.removals.push(Removal {
+            kind: E::KIND,
+            tenant: self.tenant,
+            id: stored.entity.id(),
+            expect: Expect::Version(stored.version),
+        });
+        self
+    }
+
+    /// Commits all of it with its log entries.
+    async fn commit(self, actor: Actor, events: Vec<Event>) -> Result<(), Error> {
+        Ok(self.try_commit(actor, events).await??)
+    }
+
+    /// As [`Self::commit`], with the store's own refusal apart from other failures, for callers that try again.
+    async fn try_commit(
+        mut self,
+        actor: Actor,
+        events: Vec<Event>,
+    ) -> Result<Result<(), crate::store::StoreError>, Error> {
+        let created_at = self.vault.now();
+        for event in events {
+            let Event { entity_type, entity_id, operation, message, actor: other } = event;
+            let actor = other.unwrap_or(actor);
+            let entry = LogEntry {
+                tenant_id: self.tenant,
+                actor_id: actor.id,
+                actor_type: Some(actor.kind),
+                entity_type,
+                entity_id,
+                operation,
+                message,
+                created_at,
+            };
+            self.put(&KeptEntry { id: self.vault.draw_id(), entry }, Expect::New)?;
+        }
+        Ok(self.vault.0.store.commit(self.batch).await)
+    }
+}

@@ -1,0 +1,101 @@
+//! Permits: evidence that a caller may do something.
+//!
+//! Every operation of the vault asks for one, and [`Vault::permit`] alone makes them, so that forgetting a check does
+//! not compile:
+//!
+//! ```compile_fail
+//! # use tokamak::vault::{Permit, Vault};
+//! # use tokamak::model::permission::marker::{TokenCreate, TokenRead};
+//! async fn a_permit_for_creating_does_not_read(vault: &Vault, permit: &Permit<TokenCreate>) {
+//!     let id = "some-token".parse().unwrap();
+//!     let _ = vault.find_token(permit, &id).await; // expects a `Permit<TokenRead>`
+//! }
+//! ```
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::audit::{Actor, Event};
+use super::authentication::{Authenticated, Caller};
+use super::{Error, Vault};
+use crate::model::container::Container;
+use crate::model::id::TenantId;
+use crate::model::log::EntityType;
+use crate::model::permission::Grant;
+use crate::model::rule::Transform;
+
+/// Evidence that a caller holds the permission `P`.
+pub struct Permit<P> {
+    caller: Arc<Caller>,
+    permission: PhantomData<P>,
+}
+
+impl<P: Grant> Permit<P> {
+    /// The tenant the operation happens in.
+    pub fn tenant(&self) -> TenantId {
+        self.caller.tenant()
+    }
+
+    /// Who acts.
+    pub(super) fn actor(&self) -> Actor {
+        self.caller.actor()
+    }
+
+    /// The acting application's id, for audit fields.
+    pub(super) fn actor_id(&self) -> Uuid {
+        self.caller.application.id.0
+    }
+
+    /// The caller as itself.
+    pub(super) fn authenticated(&self) -> Authenticated {
+        Authenticated(Arc::clone(&self.caller))
+    }
+
+    /// How the caller sees a token in these containers; `None` when no rule matches.
+    pub(super) fn decide(&self, containers: &[Container]) -> Option<Transform> {
+        self.caller.rights.decide(P::PERMISSION, containers)
+    }
+
+    /// The first of these containers that no rule covers.
+    pub(super) fn first_uncovered<'c>(&self, containers: &'c [Container]) -> Option<&'c Container> {
+        self.caller.rights.first_uncovered(P::PERMISSION, containers)
+    }
+}
+
+impl Vault {
+    /// Gives the caller a permit, or logs the attempt and refuses.
+    ///
+    /// `entity_id` is what the request names, for the log.
+    pub async fn permit<P: Grant>(
+        &self,
+        who: &Authenticated,
+        entity_id: Option<&str>,
+    ) -> Result<Permit<P>, Error> {
+        if who.0.rights.hold(P::PERMISSION) {
+            return Ok(Permit { caller: Arc::clone(&who.0), permission: PhantomData });
+        }
+        let (entity_type, _) = P::PERMISSION.attempt();
+        let event = Event::denied(P::PERMISSION, entity_id.map(|id| (entity_type, id)));
+        self.log(who.0.tenant(), who.0.actor(), vec![event]).await?;
+        let detail = format!("The application does not hold {}.", P::PERMISSION);
+        Err(Error::Forbidden { permission: P::PERMISSION, detail })
+    }
+
+    /// Logs that no rule of the caller matches, and gives the refusal.
+    pub(super) async fn deny<P: Grant>(
+        &self,
+        permit: &Permit<P>,
+        entity: (EntityType, &str),
+    ) -> Error {
+        let event = Event::denied(P::PERMISSION, Some(entity));
+        match self.log(permit.tenant(), permit.actor(), vec![event]).await {
+            Ok(()) => {
+                let detail = format!("No rule of the application grants {} here.", P::PERMISSION);
+                Error::Forbidden { permission: P::PERMISSION, detail }
+            }
+            Err(error) => error,
+        }
+    }
+}

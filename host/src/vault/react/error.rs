@@ -1,0 +1,101 @@
+//! How a run can fail, and what each failure is answered with (decisions §7).
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::model::id::InvocationId;
+use crate::runtime::{Failure, FaultKind};
+
+/// A run that failed.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The formula reported a failure.
+    #[error("{detail}")]
+    Reported {
+        /// Which.
+        kind: FaultKind,
+        /// In the formula's words.
+        detail: String,
+        /// Member paths, in the formula's words.
+        errors: BTreeMap<String, Vec<String>>,
+    },
+    /// The formula shaped its answer itself.
+    #[error("the formula answered {status}")]
+    Custom {
+        /// 400 to 599.
+        status: u16,
+        /// Names and values.
+        headers: Vec<(String, String)>,
+        /// The body.
+        body: Value,
+    },
+    /// The formula broke, or used more than it may.
+    #[error("{0}")]
+    Runtime(String),
+    /// The formula ran past its time.
+    #[error("{0}")]
+    Timeout(&'static str),
+    /// Too many formulas run already.
+    #[error("Too many reactors are running; try again.")]
+    Saturated,
+    /// A fault of ours.
+    #[error("The server failed to run the formula.")]
+    Host,
+}
+
+impl RunError {
+    /// Words for what went wrong inside the sandbox. They name the cause and never hold data.
+    pub(super) fn from_failure(failure: Failure, invocation: InvocationId) -> Self {
+        match failure {
+            Failure::Reported { kind, detail, errors } => {
+                let mut map: BTreeMap<String, Vec<String>> = BTreeMap::new();
+                for (path, messages) in errors {
+                    map.entry(path).or_default().extend(messages);
+                }
+                Self::Reported { kind, detail, errors: map }
+            }
+            Failure::Custom { status, headers, body } => Self::Custom { status, headers, body },
+            Failure::Trapped { cause } => Self::Runtime(format!("The formula trapped: {cause}.")),
+            Failure::OutOfMemory => Self::Runtime("The formula ran out of memory.".to_owned()),
+            Failure::Exited => Self::Runtime("The formula exited instead of answering.".to_owned()),
+            Failure::BadResponse { cause } => {
+                Self::Runtime(format!("The formula's answer cannot be used: {cause}."))
+            }
+            Failure::TooLarge => Self::Runtime("The formula's answer is too large.".to_owned()),
+            Failure::OutOfFuel => Self::Timeout("The formula used up its computing time."),
+            Failure::Deadline => Self::Timeout("The formula ran past its deadline."),
+            Failure::Saturated => Self::Saturated,
+            Failure::HostFault(cause) => {
+                tracing::error!(%invocation, %cause, "the sandbox failed");
+                Self::Host
+            }
+        }
+    }
+
+    /// The status and title of its problem.
+    pub fn status_and_title(&self) -> (u16, &'static str) {
+        match self {
+            Self::Reported { kind, .. } => match kind {
+                FaultKind::Authentication => (401, "Unauthorized"),
+                FaultKind::Authorization => (403, "Forbidden"),
+                FaultKind::BadRequest => (400, "Bad Request"),
+                FaultKind::InvalidPaymentMethod => (402, "Invalid Payment Method"),
+                FaultKind::RateLimit => (429, "Too Many Requests"),
+                FaultKind::Runtime => (500, "Reactor Runtime Error"),
+                FaultKind::ServiceUnavailable => (503, "Service Unavailable"),
+            },
+            Self::Custom { status, .. } => (*status, "Custom Response"),
+            Self::Runtime(_) => (500, "Reactor Runtime Error"),
+            Self::Timeout(_) => (504, "Reactor Timeout"),
+            Self::Saturated => (429, "Too Many Requests"),
+            Self::Host => (500, "Internal Server Error"),
+        }
+    }
+
+    /// The title of its problem.
+    pub fn title(&self) -> &'static str {
+        self.status_and_title().1
+    }
+}

@@ -1,0 +1,228 @@
+//! Whole JSON values to tokens and back (decisions §3).
+//!
+//! `tokenize` replaces each object that has `type` and `data` by the token it becomes, and every other primitive by the
+//! id of a `token`; `null` stays. `detokenize` replaces references by data. Shapes are kept.
+
+use serde_json::Value;
+
+use super::permit::Permit;
+use super::tokens::{CreateToken, Drafts, Token, TokenView};
+use super::{Change, Error, Vault, audit::Actor, audit::Event};
+use crate::expression::{Arguments, TokenParts};
+use crate::limits::TOKENS_PER_CALL_MAX;
+use crate::model::faults::Faults;
+use crate::model::log::Operation;
+use crate::model::member;
+use crate::model::permission::marker::{TokenCreate, TokenRead};
+use crate::model::rule::Transform;
+
+/// What becomes of a place in the value once its token is made.
+enum Place {
+    /// The token's id stands there.
+    Id,
+    /// The token itself stands there.
+    Token,
+}
+
+impl Vault {
+    /// Makes tokens of everything in a value; all or none.
+    pub async fn tokenize(
+        &self,
+        permit: &Permit<TokenCreate>,
+        value: Value,
+    ) -> Result<Value, Error> {
+        let with_nothing_else = |_: &mut Change| Ok(Vec::new());
+        let prepared = self.prepare_tokens(permit, value).await?;
+        self.tokenize_with(permit, prepared, permit.actor(), with_nothing_else).await
+    }
+
+    /// Checks everything in a value, so that storing it is all that is left.
+    pub(super) async fn prepare_tokens(
+        &self,
+        permit: &Permit<TokenCreate>,
+        mut value: Value,
+    ) -> Result<Prepared, Error> {
+        let mut found = Found::default();
+        found.collect(&mut value, "");
+        if found.bodies.len() > TOKENS_PER_CALL_MAX {
+            let message = format!("holds more than {TOKENS_PER_CALL_MAX} values");
+            return Err(Error::invalid("", message));
+        }
+        let mut drafts = Drafts::default();
+        let mut places = Vec::with_capacity(found.bodies.len());
+        let mut faults = found.faults;
+        for (path, place, body) in found.bodies {
+            match self.draft(permit, body, &mut drafts).await {
+                Ok(()) => places.push(place),
+                Err(Error::Invalid(inner)) => faults.extend_under(&path, inner),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(faults.into_result(Prepared { shape: value, places, drafts })?)
+    }
+
+    /// Stores what was prepared, together with what `more` adds.
+    pub(super) async fn tokenize_with(
+        &self,
+        permit: &Permit<TokenCreate>,
+        prepared: Prepared,
+        actor: Actor,
+        more: impl Fn(&mut Change) -> Result<Vec<Event>, Error>,
+    ) -> Result<Value, Error> {
+        let Prepared { mut shape, places, drafts } = prepared;
+        let made = self.store_drafts_with(permit, drafts, actor, more).await?;
+        let mut replacements = Vec::with_capacity(made.len());
+        for (place, view) in places.into_iter().zip(made) {
+            replacements.push(place.fill(view)?);
+        }
+        // Places were collected depth first and are filled in the same order.
+        fill(&mut shape, &mut replacements.into_iter());
+        Ok(shape)
+    }
+
+    /// Replaces every reference in a value by the data of its token, which the caller must see in plaintext.
+    pub async fn detokenize(
+        &self,
+        permit: &Permit<TokenRead>,
+        value: &Value,
+    ) -> Result<Value, Error> {
+        let arguments = Arguments::parse(value)?;
+        let tokens = self.referenced(permit.tenant(), &arguments).await?;
+        let mut events = Vec::with_capacity(tokens.len());
+        for token in &tokens {
+            if permit.decide(&token.about.containers) != Some(Transform::Reveal) {
+                let entity = (token.token_type()?.log_entity_type(), token.about.id.as_str());
+                return Err(self.deny(permit, entity).await);
+            }
+            events.push(token.event(Operation::Read, "Token detokenized")?);
+        }
+        let parts = tokens
+            .iter()
+            .map(|token| self.parts(token, Transform::Reveal))
+            .collect::<Result<Vec<_>, Error>>()?;
+        let filled = fill_arguments(&arguments, &parts, self.0.entropy.as_ref())?;
+        self.log(permit.tenant(), permit.actor(), events).await?;
+        Ok(filled)
+    }
+
+    /// The tokens that arguments refer to, in the order of their ids there; each missing one is a fault at the member
+    /// that names it.
+    pub(super) async fn referenced(
+        &self,
+        tenant: crate::model::id::TenantId,
+        arguments: &Arguments,
+    ) -> Result<Vec<Token>, Error> {
+        let ids: Vec<&str> = arguments.token_ids().iter().map(|id| id.as_str()).collect();
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let found = self.find::<Token>(tenant, &ids).await?;
+        let mut faults = Faults::new();
+        let mut tokens = Vec::with_capacity(found.len());
+        for (id, stored) in arguments.token_ids().iter().zip(found) {
+            match stored {
+                Some(stored) => tokens.push(stored.entity),
+                None => {
+                    for path in arguments.paths_of(id) {
+                        faults.add(path, "refers to a token that does not exist");
+                    }
+                }
+            }
+        }
+        Ok(faults.into_result(tokens)?)
+    }
+
+    /// What a reference can show of a token.
+    pub(super) fn parts(&self, token: &Token, transform: Transform) -> Result<TokenParts, Error> {
+        let whole = serde_json::to_value(self.show(token, transform)?).map_err(Error::internal)?;
+        let data = self.shown_data(token, transform)?.unwrap_or(Value::Null);
+        Ok(TokenParts { id: token.about.id.clone(), data, whole })
+    }
+}
+
+/// Puts tokens in the place of their references.
+pub fn fill_arguments(
+    arguments: &Arguments,
+    parts: &[TokenParts],
+    entropy: &dyn crate::crypto::entropy::Entropy,
+) -> Result<Value, Faults> {
+    arguments.fill(&|id| parts.iter().find(|parts| parts.id == id.as_str()), entropy)
+}
+
+/// Tokens ready to be stored, and the value they came from.
+pub struct Prepared {
+    shape: Value,
+    places: Vec<Place>,
+    drafts: Drafts,
+}
+
+impl Place {
+    fn fill(&self, view: TokenView) -> Result<Value, Error> {
+        match self {
+            Self::Id => Ok(Value::String(view.id().to_owned())),
+            Self::Token => serde_json::to_value(view).map_err(Error::internal),
+        }
+    }
+}
+
+/// Bodies of tokens found in a value, with their paths.
+#[derive(Default)]
+struct Found {
+    bodies: Vec<(String, Place, CreateToken)>,
+    faults: Faults,
+}
+
+impl Found {
+    /// Takes every body out of `value` and leaves a placeholder.
+    fn collect(&mut self, value: &mut Value, path: &str) {
+        match value {
+            Value::Null => {}
+            Value::Array(items) => {
+                for (index, item) in items.iter_mut().enumerate() {
+                    self.collect(item, &format!("{path}[{index}]"));
+                }
+            }
+            Value::Object(members) if is_token(members) => {
+                let body = std::mem::replace(value, placeholder());
+                match member::read(body) {
+                    Ok(body) => self.bodies.push((path.to_owned(), Place::Token, body)),
+                    Err(inner) => self.faults.extend_under(path, inner),
+                }
+            }
+            Value::Object(members) => {
+                for (name, inner) in members {
+                    let separator = if path.is_empty() { "" } else { "." };
+                    self.collect(inner, &format!("{path}{separator}{name}"));
+                }
+            }
+            Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                let data = std::mem::replace(value, placeholder());
+                self.bodies.push((path.to_owned(), Place::Id, CreateToken::plain(data)));
+            }
+        }
+    }
+}
+
+fn is_token(members: &serde_json::Map<String, Value>) -> bool {
+    members.contains_key("type") && members.contains_key("data")
+}
+
+/// Stands where a token will: after collecting, no other `true` is left in the value.
+fn placeholder() -> Value {
+    Value::Bool(true)
+}
+
+fn fill(shape: &mut Value, replacements: &mut impl Iterator<Item = Value>) {
+    match shape {
+        Value::Bool(true) => {
+            if let Some(replacement) = replacements.next() {
+                *shape = replacement;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| fill(item, replacements)),
+        Value::Object(members) => {
+            members.values_mut().for_each(|inner| fill(inner, replacements));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,203 @@
+//! Tokens (interface §2.2, §4.1; decisions §3).
+//!
+//! A token's `data` is a [`Plaintext`] from the moment it is read out of the request until a [`TokenView`] shows it to
+//! somebody whose rule says so.
+
+mod create;
+mod request;
+mod view;
+
+use std::collections::BTreeMap;
+use std::str::FromStr as _;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use zeroize::Zeroizing;
+
+pub use create::{Draft, Drafts};
+pub use request::CreateToken;
+pub use view::TokenView;
+
+use super::audit::Event;
+use super::index::{Index, number, term};
+use super::permit::Permit;
+use super::record::{Entity, Stored, from_json_text, json_text, kind};
+use super::{Error, Vault};
+use crate::model::audit::Audit;
+use crate::model::container::Container;
+use crate::model::id::{TenantId, TokenId};
+use crate::model::log::Operation;
+use crate::model::permission::Grant;
+use crate::model::permission::marker::{TokenDelete, TokenRead};
+use crate::model::plaintext::Plaintext;
+use crate::model::rule::Transform;
+use crate::model::time::Timestamp;
+use crate::store::Kind;
+use crate::token_type::TokenType;
+
+/// A token as it is kept.
+#[derive(Debug, Clone)]
+pub struct Token {
+    /// Everything but `data`.
+    pub about: About,
+    /// The sensitive value.
+    pub data: Plaintext,
+    /// What `search_indexes` evaluated to; kept in the index only, as keyed hashes.
+    pub indexed: Vec<Zeroizing<String>>,
+}
+
+/// Everything of a token but its `data`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct About {
+    /// Its id.
+    pub id: String,
+    /// Its tenant.
+    pub tenant_id: TenantId,
+    /// Its type's name.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// The mask: a text or any JSON with expressions in it; absent when the token has none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub mask: Option<Value>,
+    /// Equal for equal contents.
+    pub fingerprint: String,
+    /// Where it lies.
+    pub containers: Vec<Container>,
+    /// Non-sensitive notes.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub metadata: Option<BTreeMap<String, String>>,
+    /// The index expressions it was made with.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub search_indexes: Option<Vec<String>>,
+    /// The fingerprint expression it was made with.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub fingerprint_expression: Option<String>,
+    /// Whether it was to be deduplicated.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub deduplicate_token: Option<bool>,
+    /// When it ends.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub expires_at: Option<Timestamp>,
+    /// Who made and changed it.
+    #[serde(flatten)]
+    pub audit: Audit,
+}
+
+impl Token {
+    /// Its type. The name in the store is one this build wrote, so that an unknown one is damage.
+    pub fn token_type(&self) -> Result<TokenType, Error> {
+        TokenType::from_str(&self.about.type_name).map_err(Error::internal)
+    }
+
+    /// What happened to it, as the log says it.
+    pub fn event(&self, operation: Operation, message: &str) -> Result<Event, Error> {
+        let entity_type = self.token_type()?.log_entity_type();
+        Ok(Event::done(entity_type, &self.about.id, operation, message))
+    }
+}
+
+/// A token as text: `data` stands beside the rest, borrowed, since plaintext does not serialise by itself.
+#[derive(Serialize)]
+struct Written<'a> {
+    about: &'a About,
+    data: &'a Value,
+}
+
+#[derive(Deserialize)]
+struct Read {
+    about: About,
+    data: Value,
+}
+
+impl Entity for Token {
+    const KIND: Kind = kind::TOKEN;
+    const NOUN: &'static str = "token";
+
+    fn id(&self) -> String {
+        self.about.id.clone()
+    }
+
+    fn created_ms(&self) -> u64 {
+        self.about.audit.created_at.0
+    }
+
+    fn expires_ms(&self) -> Option<u64> {
+        self.about.expires_at.map(|end| end.0)
+    }
+
+    fn index(&self, index: &mut Index<'_>) {
+        let about = &self.about;
+        index.term(term::TYPE, &[&about.type_name]);
+        index.term(term::FINGERPRINT, &[&about.fingerprint]);
+        for container in &about.containers {
+            index.term(term::CONTAINER, &[container.as_str()]);
+            for above in container.lineage() {
+                index.term(term::CONTAINER_WITHIN, &[above]);
+            }
+        }
+        for (key, value) in about.metadata.iter().flatten() {
+            index.term(term::METADATA, &[key, &value.to_lowercase()]);
+        }
+        for value in &self.indexed {
+            index.term(term::DATA, &[&Zeroizing::new(value.to_lowercase())]);
+        }
+        if let Some(by) = about.audit.created_by {
+            index.term(term::CREATED_BY, &[&by.to_string()]);
+        }
+        if let Some(by) = about.audit.modified_by {
+            index.term(term::MODIFIED_BY, &[&by.to_string()]);
+        }
+        index.number(number::CREATED_AT, about.audit.created_at.0);
+        if let Some(at) = about.audit.modified_at {
+            index.number(number::MODIFIED_AT, at.0);
+        }
+    }
+
+    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
+        json_text(&Written { about: &self.about, data: self.data.expose() })
+    }
+
+    fn from_text(text: &[u8]) -> Result<Self, Error> {
+        let Read { about, data } = from_json_text(text)?;
+        Ok(Self { about, data: Plaintext::new(data), indexed: Vec::new() })
+    }
+}
+
+impl Vault {
+    /// Shows a token as the caller's deciding rule has it.
+    pub async fn find_token(
+        &self,
+        permit: &Permit<TokenRead>,
+        id: &str,
+    ) -> Result<TokenView, Error> {
+        let (stored, transform) = self.find_permitted(permit, id).await?;
+        let event = stored.entity.event(Operation::Read, "Token read")?;
+        self.log(permit.tenant(), permit.actor(), vec![event]).await?;
+        self.show(&stored.entity, transform)
+    }
+
+    /// Deletes a token: its data, and all it can be found by.
+    pub async fn delete_token(&self, permit: &Permit<TokenDelete>, id: &str) -> Result<(), Error> {
+        let (stored, _) = self.find_permitted(permit, id).await?;
+        let event = stored.entity.event(Operation::Delete, "Token deleted")?;
+        let mut change = self.change(permit.tenant()).await?;
+        change.remove(&stored);
+        change.commit(permit.actor(), vec![event]).await
+    }
+
+    /// Finds a token and the transform of the rule that decides; logs and refuses when no rule does.
+    async fn find_permitted<P: Grant>(
+        &self,
+        permit: &Permit<P>,
+        id: &str,
+    ) -> Result<(Stored<Token>, Transform), Error> {
+        // A text that cannot be an id is the id of no token.
+        TokenId::from_str(id).map_err(|_| Error::NotFound(Token::NOUN))?;
+        let stored = self.get::<Token>(permit.tenant(), id).await?;
+        let Some(transform) = permit.decide(&stored.entity.about.containers) else {
+            let entity_type = stored.entity.token_type()?.log_entity_type();
+            return Err(self.deny(permit, (entity_type, id)).await);
+        };
+        Ok((stored, transform))
+    }
+}

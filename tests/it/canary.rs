@@ -1,0 +1,105 @@
+//! No submitted value in the clear: not in log lines, not in errors, not in any file of the data folder.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::json;
+
+use crate::support::Client;
+use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
+
+/// Values to look for: data, a mask's, a configuration's, a formula's argument, an index term.
+const CANARIES: &[&str] =
+    &["4000056655665556", "canary-configured", "canary-argument", "canary-data", "123-45-6788"];
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { open.push(path) } else { found.push(path) }
+        }
+    }
+    found
+}
+
+fn assert_free(what: &str, bytes: &[u8], values: &[&str]) {
+    for value in values {
+        let found = bytes.windows(value.len()).any(|window| window == value.as_bytes());
+        assert!(!found, "{value} is in {what}");
+    }
+}
+
+async fn use_everything(client: &Client, management: &Client) {
+    let card = json!({"number": CANARIES[0], "cvc": "999"});
+    let card = client.token("card", card).await;
+    let ssn = client.token("social_security_number", json!(CANARIES[4])).await;
+    let mut answers = Vec::new();
+    for body in [
+        json!({"type": "token", "data": "canary-data", "mask": "{{ data | to_number }}"}),
+        json!({"type": "card", "data": {"number": "canary-data"}}),
+        json!({"type": "token", "data": "canary-data", "search_indexes": ["{{ data | to_boolean }}"]}),
+        json!({"type": "token", "data": "canary-data", "fingerprint_expression": "{{ data | json: '$' }}",
+            "id": "{{ data | to_number }}"}),
+        json!("canary-data"),
+    ] {
+        answers.push(client.post("/tokens", body).await);
+    }
+    let malformed = client.request(reqwest::Method::POST, "/tokens");
+    let malformed = malformed.header("content-type", "application/json");
+    answers.push(client.send(malformed.body("{\"data\": \"canary-data\" x")).await);
+    let formulas = management.get("/reactor-formulas?name=card*").await.expect(200);
+    let formula = formulas["data"][0]["id"].clone();
+    let body = json!({"name": "r", "configuration": {"canary-configured": 1}, "formula": {"id": formula}});
+    management.post("/reactors", body).await.expect(400);
+    let body = json!({"name": "r", "configuration": {}, "formula": {"id": formula}});
+    let reactor = management.post("/reactors", body).await.expect(201)["id"].clone();
+    let path = format!("/reactors/{}/react", reactor.as_str().unwrap());
+    for args in [
+        json!({"card": format!("{{{{ {card} }}}}"), "more": "canary-argument"}),
+        json!({"card": format!("{{{{ {ssn} }}}}"), "more": "canary-argument"}),
+        json!({"card": "canary-argument {{ nothing-here }}"}),
+        json!({"card": format!("{{{{ {card} | to_number }}}}")}),
+    ] {
+        answers.push(client.post(&path, json!({"args": args})).await);
+    }
+    for answer in &answers {
+        assert!(answer.status.as_u16() < 500, "{}", answer.text());
+        assert_free("an answer", &answer.bytes, CANARIES);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_value_is_left_in_the_clear() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let data = folder.path().join("data");
+    let mut serve = command();
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--log", "trace", "--log-format", "json"]);
+    serve.arg("--data-dir").arg(&data).stderr(Stdio::from(fs::File::create(&log).unwrap()));
+    serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
+    let process = Process::start(serve);
+    let management = process.management();
+    let rule = json!([{"priority": 1, "container": "/", "transform": "reveal",
+        "permissions": ["token:create", "token:read", "token:use"]}]);
+    let body = json!({"name": "p", "type": "private", "rules": rule});
+    let made = management.post("/applications", body).await.expect(201);
+    let key = made["key"].as_str().unwrap().to_owned();
+    use_everything(&Client::new(process.address, Some(&key)), &management).await;
+    assert_eq!(process.terminate(), Some(0));
+
+    let values: Vec<&str> =
+        CANARIES.iter().copied().chain([key.as_str(), MANAGEMENT_KEY, ROOT_KEY]).collect();
+    let mut log_text = Vec::new();
+    fs::File::open(&log).unwrap().read_to_end(&mut log_text).unwrap();
+    assert!(log_text.len() > 1_000, "the log was on");
+    assert_free("the log", &log_text, &values);
+    let files = files(&data);
+    assert!(!files.is_empty());
+    for file in files {
+        assert_free(&file.display().to_string(), &fs::read(&file).unwrap(), &values);
+    }
+}

@@ -1,0 +1,141 @@
+//! `tokamak serve` and `tokamak tenant` as their operator meets them (decisions §9).
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::support::Client;
+use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
+
+fn run(mut command: Command) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (status.code().unwrap(), text(stdout), text(stderr))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sigterm_drains_and_exits_0() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = Process::serve(folder.path());
+    let client = process.management();
+    client.get("/healthz").await.expect(200);
+    client.get("/readyz").await.expect(200);
+    client.get("/applications").await.expect(200);
+    assert_eq!(process.terminate(), Some(0));
+}
+
+#[test]
+fn a_wrong_root_key_is_a_clear_error() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(Process::serve(folder.path()).terminate(), Some(0));
+    let mut serve = command();
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path());
+    serve.env("TOKAMAK_ROOT_KEY", "QkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkI=");
+    let (code, _, stderr) = run(serve);
+    assert_eq!(code, 1);
+    assert!(stderr.contains("the root key does not open this store"), "{stderr}");
+    // The right one still opens it.
+    assert_eq!(Process::serve(folder.path()).terminate(), Some(0));
+}
+
+#[test]
+fn options_that_cannot_be_used_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let serve = || {
+        let mut serve = command();
+        serve.arg("serve");
+        serve
+    };
+    let (code, _, stderr) = run(serve());
+    assert!(code != 0 && stderr.contains("--data-dir is required"), "{stderr}");
+
+    let mut no_key = serve();
+    no_key.arg("--data-dir").arg(folder.path());
+    let (code, _, stderr) = run(no_key);
+    assert!(code != 0 && stderr.contains("there is no root key"), "{stderr}");
+
+    let mut short_key = serve();
+    short_key.arg("--data-dir").arg(folder.path()).env("TOKAMAK_ROOT_KEY", "c2hvcnQ=");
+    let (code, _, stderr) = run(short_key);
+    assert!(code != 0 && stderr.contains("32 bytes in base64"), "{stderr}");
+
+    let mut unknown = serve();
+    unknown.arg("--lissten").arg("x");
+    let (code, _, stderr) = run(unknown);
+    assert!(code == 2 && stderr.contains("--lissten"), "{stderr}");
+
+    let mut misspelt = serve();
+    misspelt.arg("--data-dir").arg(folder.path()).env("TOKAMAK_LISSTEN", "x");
+    let (code, _, stderr) = run(misspelt);
+    assert!(code == 1 && stderr.contains("TOKAMAK_LISSTEN"), "{stderr}");
+}
+
+#[test]
+fn a_second_process_on_one_folder_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Process::serve(folder.path());
+    let mut second = command();
+    second.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path());
+    second.env("TOKAMAK_ROOT_KEY", ROOT_KEY);
+    let (code, _, stderr) = run(second);
+    assert!(code == 1 && stderr.contains("another process"), "{stderr}");
+    assert_eq!(first.terminate(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_bootstrap_key_is_printed_once_when_none_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let serve = || {
+        let mut serve = command();
+        serve.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path());
+        serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY);
+        serve
+    };
+    let first = Process::start(serve());
+    let line = first.printed.iter().find(|line| line.contains("shown once")).unwrap();
+    let key = line.rsplit(' ').next().unwrap();
+    Client::new(first.address, Some(key)).get("/applications").await.expect(200);
+    assert_eq!(first.terminate(), Some(0));
+    let second = Process::start(serve());
+    assert!(!second.printed.iter().any(|line| line.contains("key")), "{:?}", second.printed);
+    assert_eq!(second.terminate(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn options_come_from_a_file_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokamak.toml");
+    let data = folder.path().join("data");
+    let text = format!("data-dir = {data:?}\nlisten = \"127.0.0.1:0\"\nlog-format = \"json\"\n");
+    std::fs::write(&file, text).unwrap();
+    let mut serve = command();
+    serve.args(["serve", "--config"]).arg(&file);
+    serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
+    let process = Process::start(serve);
+    process.management().get("/applications").await.expect(200);
+    assert_eq!(process.terminate(), Some(0));
+    assert!(data.join("store").is_dir());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tenants_are_made_and_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(Process::serve(folder.path()).terminate(), Some(0));
+    let tenant = |arguments: &[&str]| {
+        let mut tenant = command();
+        tenant.arg("tenant").args(arguments).arg("--json").arg("--data-dir").arg(folder.path());
+        tenant.env("TOKAMAK_ROOT_KEY", ROOT_KEY);
+        let (code, stdout, stderr) = run(tenant);
+        assert_eq!(code, 0, "{stderr}");
+        serde_json::from_str::<Value>(&stdout).unwrap()
+    };
+    let made = tenant(&["create", "Second"]);
+    let listed = tenant(&["list"]);
+    assert_eq!(listed.as_array().unwrap().len(), 2);
+    assert_eq!(listed[0]["id"], made["id"]);
+    assert_eq!(listed[0]["name"], "Second");
+    let process = Process::serve(folder.path());
+    let key = made["management_key"].as_str().unwrap();
+    let own = Client::new(process.address, Some(key)).get("/applications/key").await.expect(200);
+    assert_eq!(own["tenant_id"], made["id"]);
+}

@@ -1,0 +1,61 @@
+//! `tokamak dev`: one command, and everything is there; a second start keeps it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::binary::{Process, command};
+
+fn dev(folder: &Path) -> Process {
+    let mut dev = command();
+    dev.args(["dev", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder);
+    let mut process = Process::start(dev);
+    // The address comes first; the rest is printed in one piece after it.
+    process.read_until("start again");
+    process
+}
+
+fn value<'a>(process: &'a Process, name: &str) -> &'a str {
+    let line = process.printed.iter().find(|line| line.starts_with(name)).unwrap();
+    line.rsplit(' ').next().unwrap()
+}
+
+/// Runs a printed command as it would be pasted.
+fn paste(line: &str) -> serde_json::Value {
+    let output = Command::new("sh").arg("-c").arg(line).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn the_printed_commands_work_and_a_second_start_keeps_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("dev");
+    let first = dev(&folder);
+    let keys = (value(&first, "management key").to_owned(), value(&first, "private key").to_owned());
+    assert!(keys.0.starts_with("key_mgt_") && keys.1.starts_with("key_prv_"));
+    let commands: Vec<_> =
+        first.printed.iter().map(|line| line.trim()).filter(|line| line.starts_with("curl")).collect();
+    assert_eq!(commands.len(), 3);
+    let token = paste(commands[0]);
+    assert_eq!(token["id"], "my-card");
+    assert_eq!(token["data"]["number"], "XXXXXXXXXXXX4242");
+    let insights = paste(commands[1]);
+    assert_eq!(insights["raw"]["last4"], "4242", "{insights}");
+    assert!(paste(commands[2])["pagination"]["total_items"].as_u64().unwrap() > 3);
+    assert_eq!(first.terminate(), Some(0));
+
+    for (name, mode) in [("", 0o700), ("root-key", 0o600), ("keys.json", 0o600)] {
+        let metadata = fs::metadata(folder.join(name)).unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o777, mode, "{name}");
+    }
+    let second = dev(&folder);
+    assert_eq!(value(&second, "management key"), keys.0);
+    assert_eq!(value(&second, "private key"), keys.1);
+    let again: Vec<_> =
+        second.printed.iter().map(|line| line.trim()).filter(|line| line.starts_with("curl")).collect();
+    let react = |line: &str| line.split("/reactors/").nth(1).unwrap()[..36].to_owned();
+    assert_eq!(react(again[1]), react(commands[1]), "the reactor is the same");
+    assert_eq!(paste(again[1])["raw"]["last4"], "4242", "the card is still there");
+}

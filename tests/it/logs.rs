@@ -1,0 +1,115 @@
+//! The audit log (interface §2.4, §4.3; decisions §10).
+
+use serde_json::{Value, json};
+
+use crate::support::TestServer;
+
+async fn logged(server: &TestServer, query: &str) -> Vec<Value> {
+    let page = server.management.get(&format!("/logs?size=100&{query}")).await.expect(200);
+    page["data"].as_array().unwrap().clone()
+}
+
+fn brief(entries: &[Value]) -> Vec<String> {
+    let text = |entry: &Value, name: &str| entry[name].as_str().unwrap_or("-").to_owned();
+    let line = |entry: &Value| {
+        format!(
+            "{} {} {}: {}",
+            text(entry, "actor_type"),
+            text(entry, "operation"),
+            text(entry, "entity_type"),
+            text(entry, "message")
+        )
+    };
+    entries.iter().rev().map(line).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_operation_writes_its_entry() {
+    let server = TestServer::start().await;
+    let reactor = crate::support::guests::echo_reactor(&server).await;
+    let card = json!({"number": "4242424242424242"});
+    let id = server.private.token("card", card).await;
+    server.private.get(&format!("/tokens/{id}")).await.expect(200);
+    let body = json!({"args": {"card": format!("{{{{ {id} }}}}")}});
+    server.private.post(&format!("/reactors/{reactor}/react"), body).await.expect(200);
+    server.private.post("/tokenize", json!({"a": "b"})).await.expect(200);
+    server.revealing().await.post("/detokenize", json!(format!("{{{{ {id} }}}}"))).await.expect(200);
+    server.private.delete(&format!("/tokens/{id}")).await.expect(204);
+    server.private.get("/logs").await.expect(403);
+    let made = server.management.get(&format!("/reactors/{reactor}")).await.expect(200);
+    let formula = made["formula"]["id"].as_str().unwrap();
+    server.management.get(&format!("/reactor-formulas/{formula}/component")).await;
+    server.management.get("/applications").await.expect(200);
+    server.management.delete(&format!("/reactors/{reactor}")).await.expect(204);
+    server.management.delete(&format!("/reactor-formulas/{formula}")).await.expect(204);
+    insta::assert_snapshot!(brief(&logged(&server, "").await).join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn filters() {
+    let server = TestServer::start().await;
+    let card = server.private.token("card", json!({"number": "4242424242424242"})).await;
+    server.clock.advance_ms(1_000);
+    let bank = json!({"routing_number": "021000021", "account_number": "1"});
+    server.private.token("bank", bank).await;
+    server.clock.advance_ms(1_000);
+    server.private.token("token", json!(1)).await;
+
+    assert_eq!(logged(&server, "entity_type=card").await.len(), 1);
+    assert_eq!(logged(&server, "entity_type=bank").await.len(), 1);
+    assert_eq!(logged(&server, "entity_type=token").await.len(), 3, "cards and banks are tokens");
+    assert_eq!(logged(&server, &format!("entity_type=card&entity_id={card}")).await.len(), 1);
+    assert_eq!(logged(&server, &format!("entity_type=bank&entity_id={card}")).await.len(), 0);
+    // From the start, inclusive, up to the end, exclusive.
+    let range = "start_date=2026-01-01T00:00:01Z&end_date=2026-01-01T00:00:02Z";
+    let found = logged(&server, range).await;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0]["entity_type"], "bank");
+    assert_eq!(logged(&server, "start_date=2026-01-02").await.len(), 0);
+    let answer = server.management.get("/logs?entity_type=x&start_date=y&end_date=z&page=0").await;
+    assert_eq!(answer.faults(), ["end_date", "entity_type", "page", "start_date"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_names_actor_and_time_and_never_data() {
+    let server = TestServer::start().await;
+    let own = server.private.get("/applications/key").await.expect(200);
+    let id = server.private.token("card_number", json!("4242424242424242")).await;
+    let entries = logged(&server, &format!("entity_id={id}")).await;
+    let expected = json!({
+        "tenant_id": own["tenant_id"], "actor_id": own["id"], "actor_type": "application",
+        "entity_type": "token", "entity_id": id, "operation": "create",
+        "message": "Token created", "created_at": "2026-01-01T00:00:00.000+00:00",
+    });
+    assert_eq!(entries, [expected]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn denied_attempts_are_entries_too() {
+    let server = TestServer::start().await;
+    let id = server.private.token("card", json!({"number": "4242424242424242"})).await;
+    let rule = json!([{"priority": 1, "container": "/bank/", "transform": "reveal",
+        "permissions": ["token:read"]}]);
+    let client = server.application("private", &[], rule).await;
+    client.get(&format!("/tokens/{id}")).await.expect(403);
+    client.delete(&format!("/tokens/{id}")).await.expect(403);
+    let entries = logged(&server, &format!("entity_id={id}")).await;
+    let expected = [
+        "application create card: Token created",
+        "application read card: Denied: token:read",
+        "application delete token: Denied: token:delete",
+    ];
+    assert_eq!(brief(&entries), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_entity_types() {
+    let server = TestServer::start().await;
+    let types = server.management.get("/logs/entity-types").await.expect(200);
+    let values: Vec<_> =
+        types.as_array().unwrap().iter().map(|entry| entry["value"].as_str().unwrap()).collect();
+    let expected = ["token", "card", "bank", "application", "tenant", "session", "proxy",
+        "reactor", "reactor_formula", "webhook"];
+    assert_eq!(values, expected);
+    assert_eq!(types[8]["display_name"], "Reactor Formula");
+}

@@ -1,0 +1,123 @@
+//! Problem details, trace ids and the liberal door (decisions §1).
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::support::TestServer;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_problem_names_every_faulty_member_at_once() {
+    let server = TestServer::start().await;
+    let body = json!({
+        "type": "nothing", "containers": ["pci"], "metadata": {"a": 1}, "expires_at": "1/1/2001",
+    });
+    let answer = server.private.post("/tokens", body).await;
+    let expected = ["containers[0]", "data", "expires_at", "metadata.a", "type"];
+    assert_eq!(answer.faults(), expected);
+    let problem = answer.json();
+    assert_eq!(problem["title"], "Bad Request");
+    assert_eq!(problem["status"], 400);
+    assert_eq!(problem["trace_id"], answer.headers["svc-trace-id"].to_str().unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_content_type_is_the_one_the_client_names() {
+    let server = TestServer::start().await;
+    for (accept, expected) in [
+        ("application/json", "application/json"),
+        ("application/problem+json", "application/problem+json"),
+    ] {
+        let request = server.private.request(Method::GET, "/tokens/none").header("accept", accept);
+        let answer = server.private.send(request).await;
+        answer.expect(404);
+        assert_eq!(answer.headers["content-type"], expected);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_malformed_body_is_named_by_line_and_column() {
+    let server = TestServer::start().await;
+    let text = "{\n  \"type\": \"token\",\n  \"data\" \"4242424242424242\"\n}";
+    let request = server.private.request(Method::POST, "/tokens");
+    let request = request.header("content-type", "application/json").body(text);
+    let answer = server.private.send(request).await;
+    let detail = answer.expect(400)["detail"].as_str().unwrap().to_owned();
+    assert!(detail.contains("line 3 column 10"), "{detail}");
+    assert!(!answer.text().contains("4242"));
+    // Nesting without end is no way in either.
+    let deep = format!("{{\"data\": {}", "[".repeat(100_000));
+    let request = server.private.request(Method::POST, "/tokens");
+    let request = request.header("content-type", "application/json").body(deep);
+    server.private.send(request).await.expect(400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_have_their_content_type_and_size() {
+    let server = TestServer::start().await;
+    for content_type in [None, Some("text/plain"), Some("application/merge-patch+json")] {
+        let mut request = server.private.request(Method::POST, "/tokens").body("{}");
+        if let Some(content_type) = content_type {
+            request = request.header("content-type", content_type);
+        }
+        assert_eq!(server.private.send(request).await.expect(415)["status"], 415);
+    }
+    let request = server.private.request(Method::POST, "/tokens");
+    let request = request.header("content-type", "application/json; charset=utf-8");
+    let answer = server.private.send(request.body(r#"{"type":"token","data":1}"#)).await;
+    answer.expect(201);
+    let large = json!({"type": "token", "data": "x".repeat(5 << 20)});
+    server.private.post("/tokens", large).await.expect(413);
+    // Streamed without an announced length, it is cut off all the same.
+    let chunks = (0..90).map(|_| Ok::<_, std::io::Error>(vec![b' '; 64 << 10]));
+    let stream = reqwest::Body::wrap_stream(futures::stream::iter(chunks));
+    let request = server.private.request(Method::POST, "/tokens");
+    let request = request.header("content-type", "application/json").body(stream);
+    server.private.send(request).await.expect(413);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_post_without_a_body_may_carry_any_content_type() {
+    let server = TestServer::start().await;
+    let made = server.management.post("/applications", json!({
+        "name": "a", "type": "private", "permissions": ["token:use"]})).await.expect(201);
+    let path = format!("/applications/{}/regenerate", made["id"].as_str().unwrap());
+    for content_type in ["text/plain", "application/json", "application/x-www-form-urlencoded"] {
+        let request = server.management.request(Method::POST, &path);
+        let request = request.header("content-type", content_type);
+        server.management.send(request).await.expect(200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn trace_ids_are_echoed_or_made() {
+    let server = TestServer::start().await;
+    let request = server.private.request(Method::GET, "/healthz").header("SVC-TRACE-ID", "mine-1");
+    let answer = server.private.send(request).await;
+    assert_eq!(answer.headers["svc-trace-id"], "mine-1");
+    let made = server.private.get("/healthz").await.headers["svc-trace-id"].clone();
+    assert_eq!(made.len(), 32);
+    let long = "x".repeat(200);
+    let request = server.private.request(Method::GET, "/healthz").header("SVC-TRACE-ID", &long);
+    assert_ne!(server.private.send(request).await.headers["svc-trace-id"], long.as_str());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unknown_paths_and_methods_are_problems() {
+    let server = TestServer::start().await;
+    assert_eq!(server.stranger().get("/nothing").await.expect(404)["title"], "Not Found");
+    let answer = server.private.delete("/logs").await;
+    assert_eq!(answer.expect(405)["status"], 405);
+    assert!(answer.headers.contains_key("allow"));
+    // A trailing slash is ignored.
+    server.stranger().get("/healthz/").await.expect(200);
+    server.management.get("/applications/").await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_keys_are_no_key() {
+    let server = TestServer::start().await;
+    let key = server.private.key.clone().unwrap();
+    let request = server.private.request(Method::GET, "/applications/key");
+    let request = request.header("SVC-API-KEY", key);
+    server.private.send(request).await.expect(401);
+}

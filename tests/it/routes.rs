@@ -1,0 +1,132 @@
+//! A walk over every route of the description: without a key, with a powerless key, with another tenant's key.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Client, TestServer};
+
+/// Routes that answer without a key.
+const OPEN: &[&str] = &["/healthz", "/readyz"];
+/// Routes that answer whoever has any key.
+const ANYONES: &[&str] = &["/applications/key"];
+/// An id that nothing has.
+const NOTHING: &str = "00000000-0000-7000-8000-000000000000";
+
+async fn routes(server: &TestServer) -> Vec<(Method, String)> {
+    let description = server.stranger().get("/openapi.json").await.expect(200);
+    let mut routes = Vec::new();
+    for (path, operations) in description["paths"].as_object().unwrap() {
+        for method in operations.as_object().unwrap().keys() {
+            let method = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+            routes.push((method, path.clone()));
+        }
+    }
+    assert!(routes.len() >= 28, "{}", routes.len());
+    routes
+}
+
+/// Sends something harmless: a body that is wrong wherever one is looked at.
+async fn send(client: &Client, method: &Method, path: &str) -> Answer {
+    let request = client.request(method.clone(), path);
+    let request = match *method {
+        Method::POST | Method::PUT => request.json(&json!({})),
+        _ => request,
+    };
+    client.send(request).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_key_nothing_answers() {
+    let server = TestServer::start().await;
+    let strangers = [
+        server.stranger(),
+        server.client(""),
+        server.client("key_mgt_00000000000000000000000000000000"),
+        server.client(&"x".repeat(2_000)),
+    ];
+    for (method, path) in routes(&server).await {
+        let open = OPEN.contains(&path.as_str());
+        let path = path.replace("{id}", NOTHING);
+        for stranger in &strangers {
+            let answer = send(stranger, &method, &path).await;
+            let expected = if open { 200 } else { 401 };
+            let body = answer.expect(expected);
+            if !open {
+                assert_eq!(body["title"], "Unauthorized", "{method} {path}");
+                assert!(body.get("errors").is_none());
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_a_powerless_key_nothing_but_itself_answers() {
+    let server = TestServer::start().await;
+    // It may create tokens in one container, and nothing else.
+    let rule = json!([{"description": "", "priority": 1, "container": "/nowhere/",
+        "transform": "redact", "permissions": ["token:create"]}]);
+    let powerless = server.application("public", &[], rule).await;
+    for (method, path) in routes(&server).await {
+        let open = OPEN.contains(&path.as_str()) || ANYONES.contains(&path.as_str());
+        let may_create = ["/tokens", "/tokenize"].contains(&path.as_str());
+        let path = path.replace("{id}", NOTHING);
+        let answer = send(&powerless, &method, &path).await;
+        let status = answer.status.as_u16();
+        if open {
+            assert_eq!(status, 200, "{method} {path}");
+        } else if may_create {
+            // The body is looked at, and wrong; an empty one makes no token.
+            assert!(status == 400 || (status == 200 && answer.json() == json!({})), "{path}");
+        } else {
+            assert_eq!(answer.expect(403)["title"], "Forbidden", "{method} {path}");
+        }
+    }
+    // Each refusal is in the log.
+    let logs = server.management.get("/logs?size=100").await.expect(200);
+    let denied = logs["data"].as_array().unwrap().iter().filter(|entry| {
+        entry["message"].as_str().unwrap().starts_with("Denied: ")
+    });
+    assert!(denied.count() >= 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_tenants_ids_look_like_ids_that_never_were() {
+    let server = TestServer::start().await;
+    let token = server.private.token("token", json!("secret")).await;
+    let formulas = server.management.get("/reactor-formulas").await.expect(200);
+    let official = formulas["data"][0]["id"].clone();
+    let made = server.management.post("/applications", json!({
+        "name": "a", "type": "private", "permissions": ["token:use"]})).await.expect(201);
+    let other = server.other_tenant().await;
+    let private = other.post("/applications", json!({"name": "p", "type": "private",
+        "permissions": ["token:create", "token:read", "token:use", "token:delete"]})).await;
+    let private = server.client(private.expect(201)["key"].as_str().unwrap());
+    assert!(official.is_string());
+
+    let application = made["id"].as_str().unwrap();
+    let foreign = [
+        (&private, Method::GET, format!("/tokens/{token}")),
+        (&private, Method::DELETE, format!("/tokens/{token}")),
+        (&other, Method::GET, format!("/applications/{application}")),
+        (&other, Method::DELETE, format!("/applications/{application}")),
+        (&other, Method::POST, format!("/applications/{application}/regenerate")),
+    ];
+    for (client, method, path) in foreign {
+        let there = without_trace(send(client, &method, &path).await.expect(404));
+        let id = path.split('/').nth(2).unwrap();
+        let nowhere = path.replace(id, NOTHING);
+        let never = without_trace(send(client, &method, &nowhere).await.expect(404));
+        assert_eq!(there, never, "{method} {path}");
+    }
+    // Nothing of the first tenant is in the other one's lists, and all of it is still there.
+    for path in ["/applications", "/reactors", "/logs?size=100"] {
+        let text = other.get(path).await.text();
+        assert!(!text.contains(application) && !text.contains(&token), "{path}");
+    }
+    server.private.get(&format!("/tokens/{token}")).await.expect(200);
+}
+
+fn without_trace(mut body: Value) -> Value {
+    body.as_object_mut().unwrap().remove("trace_id").unwrap();
+    body
+}

@@ -1,0 +1,101 @@
+//! The real binary, for what only a process can show: starts, stops, crashes.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use super::Client;
+
+/// 32 bytes in base64.
+pub const ROOT_KEY: &str = "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";
+/// The key that the first management application gets.
+pub const MANAGEMENT_KEY: &str = "key_mgt_0123456789abcdefghijABCDEFGHIJ01";
+
+/// A command of the binary with nothing of the environment that could be an option.
+pub fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tokamak"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TOKAMAK_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// A server process.
+pub struct Process {
+    child: Child,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// What it printed before it listened, and what was read since.
+    pub printed: Vec<String>,
+    lines: Receiver<String>,
+}
+
+impl Process {
+    /// `tokamak serve` on a folder.
+    pub fn serve(folder: &Path) -> Self {
+        let mut serve = command();
+        serve.args(["serve", "--listen", "127.0.0.1:0", "--cache-mb", "32", "--log", "warn"]);
+        serve.arg("--data-dir").arg(folder);
+        serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
+        Self::start(serve)
+    }
+
+    /// Starts a server and waits until it says where it listens.
+    pub fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let (printing, lines) = channel();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        // Read on a thread of its own to the end, so that the server never waits for its reader.
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                let _ = printing.send(line);
+            }
+        });
+        let address = ([0, 0, 0, 0], 0).into();
+        let mut process = Self { child, address, printed: Vec::new(), lines };
+        let line = process.read_until("http://");
+        let address = line.split("http://").nth(1).and_then(|rest| rest.trim().parse().ok());
+        process.address = address.unwrap_or_else(|| panic!("no address in {line}"));
+        process
+    }
+
+    /// Reads on until a line holds this text; gives the line.
+    pub fn read_until(&mut self, text: &str) -> String {
+        loop {
+            let line = self.lines.recv_timeout(Duration::from_secs(60));
+            let line = line.unwrap_or_else(|_| panic!("no {text:?} in {:?}", self.printed));
+            self.printed.push(line.clone());
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
+    /// A client of the first management application.
+    pub fn management(&self) -> Client {
+        Client::new(self.address, Some(MANAGEMENT_KEY))
+    }
+
+    /// `kill -9`.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// SIGTERM; gives the exit code.
+    pub fn terminate(mut self) -> Option<i32> {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").arg(&id).status().unwrap().success());
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,192 @@
+//! A server inside the test's process: port 0, an empty store, a clock that stands still.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use serde_json::json;
+use tempfile::TempDir;
+use tokamak::clock::ManualClock;
+use tokamak::crypto::entropy::SeededEntropy;
+use tokamak::crypto::keys::RootKey;
+use tokamak::http::{State, Stopping};
+use tokamak::model::permission::{ApplicationType, Permission};
+use tokamak::runtime::{Runtime, RuntimeConfig};
+use tokamak::store::sled::SledStore;
+use tokamak::vault::{Foundation, Vault};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::Client;
+
+/// 2026-01-01T00:00:00Z, in milliseconds since the Unix epoch.
+pub const START_MS: u64 = 1_767_225_600_000;
+const CACHE_BYTES: u64 = 16 << 20;
+
+/// How a test's server differs from the usual one.
+pub struct Setup {
+    /// Fuel of an invocation for each millisecond of its time.
+    pub fuel_per_ms: u64,
+    /// Time of a synchronous invocation, in milliseconds.
+    pub react_timeout_ms: u64,
+    /// Where the store lies, if it is to outlive the server.
+    pub folder: Option<PathBuf>,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self { fuel_per_ms: 10_000_000, react_timeout_ms: 10_000, folder: None }
+    }
+}
+
+/// A running server with one tenant, one management application and one private application that may do everything.
+pub struct TestServer {
+    address: SocketAddr,
+    folder: PathBuf,
+    /// The server's clock.
+    pub clock: ManualClock,
+    /// The vault behind it, for what only the operator can do.
+    pub vault: Vault,
+    /// Holds every management permission.
+    pub management: Client,
+    /// Holds every private permission; reads masked.
+    pub private: Client,
+    stop: Option<oneshot::Sender<()>>,
+    served: Option<JoinHandle<std::io::Result<()>>>,
+    _temporary: Option<TempDir>,
+}
+
+impl TestServer {
+    /// Starts a server.
+    pub async fn start() -> Self {
+        Self::start_with(Setup::default()).await
+    }
+
+    /// Starts a server that differs from the usual one.
+    pub async fn start_with(setup: Setup) -> Self {
+        let temporary = setup.folder.is_none().then(|| tempfile::tempdir().unwrap());
+        let folder = match (&setup.folder, &temporary) {
+            (Some(folder), _) => folder.clone(),
+            (None, Some(temporary)) => temporary.path().to_owned(),
+            (None, None) => unreachable!("there is a folder or a temporary one"),
+        };
+        let clock = ManualClock::new(START_MS);
+        let store = SledStore::open(&folder.join("store"), CACHE_BYTES).unwrap();
+        let foundation = Foundation {
+            store: Arc::new(store),
+            runtime: shared_runtime(),
+            clock: Arc::new(clock.clone()),
+            entropy: Arc::new(SeededEntropy::new(rand_seed())),
+            root_key: RootKey::parse("QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=").unwrap(),
+            fuel_per_ms: setup.fuel_per_ms,
+            react_timeout_ms: setup.react_timeout_ms,
+        };
+        let vault = Vault::open(foundation).await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let state = State { vault: vault.clone(), stopping: Stopping::default() };
+        let served = tokio::spawn(tokamak::http::serve(listener, state, async {
+            let _ = stopped.await;
+        }));
+        let (management, private) = first_clients(&vault, address).await;
+        Self {
+            address,
+            folder,
+            clock,
+            vault,
+            management,
+            private,
+            stop: Some(stop),
+            served: Some(served),
+            _temporary: temporary,
+        }
+    }
+
+    /// A client with this key.
+    pub fn client(&self, key: &str) -> Client {
+        Client::new(self.address, Some(key))
+    }
+
+    /// A client without a key.
+    pub fn stranger(&self) -> Client {
+        Client::new(self.address, None)
+    }
+
+    /// Where the store lies.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The server's address.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A client of a new application with these `permissions` and `rules`.
+    pub async fn application(
+        &self,
+        kind: &str,
+        permissions: &[&str],
+        rules: serde_json::Value,
+    ) -> Client {
+        let body = json!({
+            "name": "test", "type": kind, "permissions": permissions, "rules": rules,
+        });
+        let answer = self.management.post("/applications", body).await;
+        self.client(answer.expect(201)["key"].as_str().unwrap())
+    }
+
+    /// A private client that sees every token in plaintext.
+    pub async fn revealing(&self) -> Client {
+        let rule = json!([{
+            "description": "everything", "priority": 1, "container": "/", "transform": "reveal",
+            "permissions": ["token:create", "token:read", "token:update", "token:delete",
+                "token:search", "token:use"],
+        }]);
+        self.application("private", &[], rule).await
+    }
+
+    /// The management client of another tenant.
+    pub async fn other_tenant(&self) -> Client {
+        let made = self.vault.create_tenant("other", None).await.unwrap();
+        self.client(made.management_key.expose())
+    }
+
+    /// Stops the server and waits until its store is closed.
+    pub async fn stop(mut self) {
+        drop(self.stop.take());
+        if let Some(served) = self.served.take() {
+            served.await.unwrap().unwrap();
+        }
+    }
+}
+
+/// One sandbox for all tests of the process: each reserves much address space.
+pub fn shared_runtime() -> Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| Runtime::new(RuntimeConfig { slots: 64 }).unwrap()).clone()
+}
+
+async fn first_clients(vault: &Vault, address: SocketAddr) -> (Client, Client) {
+    let Some(made) = vault.bootstrap(None).await.unwrap() else {
+        // The folder held a tenant already: the test brings its own keys.
+        return (Client::new(address, None), Client::new(address, None));
+    };
+    let management = Client::new(address, Some(made.management_key.expose()));
+    let private = ApplicationType::Private;
+    let held = Permission::ALL.iter().filter(|held| held.holders().contains(&private));
+    let permissions: Vec<_> = held.map(|held| held.as_str()).collect();
+    let body = json!({"name": "private", "type": "private", "permissions": permissions});
+    let answer = management.post("/applications", body).await;
+    let key = answer.expect(201)["key"].as_str().unwrap().to_owned();
+    (management, Client::new(address, Some(&key)))
+}
+
+/// Servers of one process draw different ids and keys.
+fn rand_seed() -> u64 {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}

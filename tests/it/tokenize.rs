@@ -1,0 +1,74 @@
+//! `/tokenize` and `/detokenize` (decisions §3).
+
+use serde_json::json;
+
+use crate::support::TestServer;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_shape_is_kept() {
+    let server = TestServer::start().await;
+    let client = server.revealing().await;
+    let value = json!({
+        "order": {"number": 17, "paid": false, "note": null},
+        "card": {"type": "card", "data": {"number": "4242424242424242"}, "metadata": {"a": "b"}},
+        "names": ["Jane", "John"],
+    });
+    let tokens = client.post("/tokenize", value).await.expect(200);
+    assert_eq!(tokens["order"]["note"], json!(null));
+    assert_eq!(tokens["card"]["type"], "card");
+    assert_eq!(tokens["card"]["metadata"]["a"], "b");
+    let id = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    for token in [&tokens["order"]["number"], &tokens["order"]["paid"], &tokens["names"][1]] {
+        let read = client.get(&format!("/tokens/{}", id(token))).await.expect(200);
+        assert_eq!(read["type"], "token");
+    }
+    let references = json!({
+        "number": format!("{{{{ {} }}}}", id(&tokens["order"]["number"])),
+        "text": format!("{{{{ {} }}}} & {{{{{}|upcase}}}}", id(&tokens["names"][0]), id(&tokens["names"][1])),
+        "brand": format!("{{{{ token: {} | json: '$.type' }}}}", id(&tokens["card"]["id"])),
+        "card": [format!("{{{{ {} }}}}", id(&tokens["card"]["id"]))],
+        "plain": {"a": 1},
+    });
+    let values = client.post("/detokenize", references).await.expect(200);
+    let expected = json!({"number": 17, "text": "Jane & JOHN", "brand": "card",
+        "card": [{"number": "4242424242424242"}], "plain": {"a": 1}});
+    assert_eq!(values, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_or_none() {
+    let server = TestServer::start().await;
+    let value = json!({
+        "good": {"id": "good-one", "type": "token", "data": 1},
+        "bad": [{"type": "card", "data": {"number": "1"}}, {"type": "x", "data": 1}],
+    });
+    let answer = server.private.post("/tokenize", value).await;
+    assert_eq!(answer.faults(), ["bad[0].data.number", "bad[1].type"]);
+    server.private.get("/tokens/good-one").await.expect(404);
+
+    let value = json!([{"id": "one-of-two", "type": "token", "data": 1},
+        {"id": "taken", "type": "token", "data": 1}]);
+    server.private.post("/tokens", json!({"id": "taken", "type": "token", "data": 0})).await;
+    server.private.post("/tokenize", value).await.expect(409);
+    server.private.get("/tokens/one-of-two").await.expect(404);
+
+    let many = json!((0..101).collect::<Vec<_>>());
+    server.private.post("/tokenize", many).await.expect(400);
+    let hundred = json!((0..100).collect::<Vec<_>>());
+    let made = server.private.post("/tokenize", hundred).await.expect(200);
+    assert_eq!(made.as_array().unwrap().len(), 100);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn detokenizing_needs_reveal_on_every_token() {
+    let server = TestServer::start().await;
+    let id = server.private.token("token", json!("a")).await;
+    let reference = json!({"x": format!("{{{{ {id} }}}}")});
+    server.private.post("/detokenize", reference.clone()).await.expect(403);
+    let client = server.revealing().await;
+    assert_eq!(client.post("/detokenize", reference).await.expect(200), json!({"x": "a"}));
+    let missing = json!({"x": ["{{ never-was }}"], "y": "{{ unclosed"});
+    assert_eq!(client.post("/detokenize", missing).await.faults(), ["y"]);
+    let missing = json!({"x": ["{{ never-was }}"]});
+    assert_eq!(client.post("/detokenize", missing).await.faults(), ["x[0]"]);
+}

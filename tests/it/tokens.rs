@@ -1,0 +1,179 @@
+//! Tokens: create, get, delete (interface §2.2, §4.1; decisions §3).
+
+use serde_json::{Value, json};
+
+use crate::support::{SAMPLES, TestServer};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_type_with_its_defaults() {
+    let server = TestServer::start().await;
+    let mut table = Vec::new();
+    for (kind, data) in SAMPLES {
+        let data: Value = serde_json::from_str(data).unwrap();
+        let body = json!({"type": kind, "data": data});
+        let answer = server.private.post("/tokens", body).await;
+        let made = answer.expect(201);
+        let id = made["id"].as_str().unwrap();
+        assert_eq!(answer.headers["location"], format!("/tokens/{id}"));
+        assert_eq!(server.private.get(&format!("/tokens/{id}")).await.expect(200), made);
+        let revealed = server.revealing().await.get(&format!("/tokens/{id}")).await.expect(200);
+        assert_eq!(revealed["data"], data, "{kind}");
+        table.push(json!({"type": kind, "masked": made.get("data"), "mask": made.get("mask"),
+            "containers": made["containers"], "search_indexes": made.get("search_indexes")}));
+    }
+    insta::assert_json_snapshot!(table);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_given_is_kept() {
+    let server = TestServer::start().await;
+    let body = json!({
+        "id": "order 17: card", "type": "card",
+        "data": {"number": "4242424242424242", "expiration_month": 1, "expiration_year": 2031,
+            "cvc": "1234", "holder": "J. Doe"},
+        "mask": {"ends": "{{ data.number | last4 }}", "year": "{{ data.expiration_year }}"},
+        "containers": ["/PCI/Low/", "/pci/low/", "/orders/"],
+        "metadata": {"order": "17"}, "search_indexes": ["{{ data.number | last4 }}"],
+        "fingerprint_expression": "{{ data.number }}{{ metadata.order }}",
+        "deduplicate_token": false, "expires_at": "8/26/2030 7:23:57 PM +00:00",
+    });
+    let made = server.private.post("/tokens", body).await.expect(201);
+    assert_eq!(made["id"], "order 17: card");
+    assert_eq!(made["data"], json!({"ends": "4242", "year": 2031}));
+    assert_eq!(made["containers"], json!(["/pci/low/", "/orders/"]));
+    assert_eq!(made["metadata"], json!({"order": "17"}));
+    assert_eq!(made["search_indexes"], json!(["{{ data.number | last4 }}"]));
+    assert_eq!(made["fingerprint_expression"], "{{ data.number }}{{ metadata.order }}");
+    assert_eq!(made["expires_at"], "2030-08-26T19:23:57.000+00:00");
+    assert_eq!(made["created_at"], "2026-01-01T00:00:00.000+00:00");
+    assert!(made["created_by"].is_string());
+    let read = server.private.get("/tokens/order%2017%3A%20card").await.expect(200);
+    assert_eq!(read, made);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_fault_is_named_and_no_value_quoted() {
+    let server = TestServer::start().await;
+    let token = |change: Value| {
+        let mut body = json!({"type": "token", "data": "sensitive"});
+        body.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        body
+    };
+    let card = |data: Value| json!({"type": "card", "data": data});
+    let many: Vec<String> = (0..21).map(|index| format!("/c{index}/")).collect();
+    for (body, expected) in [
+        (json!({}), vec!["data", "type"]),
+        (json!({"type": "token"}), vec!["data"]),
+        (json!({"type": 5, "data": 1}), vec!["type"]),
+        (token(json!({"id": "ab"})), vec!["id"]),
+        (token(json!({"id": "a/b/c"})), vec!["id"]),
+        (token(json!({"id": "{{ data | nothing }}"})), vec!["id"]),
+        (token(json!({"mask": "{{ data | nothing }}"})), vec!["mask"]),
+        (token(json!({"mask": {"a": ["{{ data | to_number }}"]}})), vec!["mask.a[0]"]),
+        (token(json!({"mask": "{% if data %}{% endif %}"})), vec!["mask"]),
+        (token(json!({"containers": []})), vec!["containers"]),
+        (token(json!({"containers": many})), vec!["containers"]),
+        (token(json!({"containers": ["/a/", "b"]})), vec!["containers[1]"]),
+        (token(json!({"containers": "/a/"})), vec!["containers"]),
+        (token(json!({"metadata": {"a": 1, "b": "x".repeat(1001)}})), vec!["metadata.a", "metadata.b"]),
+        (token(json!({"metadata": {"k".repeat(65): "v"}})), vec!["metadata"]),
+        (token(json!({"search_indexes": ["{{ data }}", "{{ data.x }}"]})), vec!["search_indexes[1]"]),
+        (token(json!({"search_indexes": ["{{ data | remove: 'sensitive' }}"]})), vec!["search_indexes[0]"]),
+        (token(json!({"search_indexes": vec!["{{ data }}"; 21]})), vec!["search_indexes"]),
+        (token(json!({"fingerprint_expression": "{{ data | nothing }}"})), vec!["fingerprint_expression"]),
+        (token(json!({"deduplicate_token": "yes"})), vec!["deduplicate_token"]),
+        (token(json!({"expires_at": "1/1/2020"})), vec!["expires_at"]),
+        (token(json!({"expires_at": "whenever"})), vec!["expires_at"]),
+        (card(json!("4242424242424242")), vec!["data"]),
+        (card(json!({})), vec!["data.number"]),
+        (card(json!({"number": "4242424242424241"})), vec!["data.number"]),
+        (card(json!({"number": "4242424242424242", "expiration_month": 13, "expiration_year": 99,
+            "cvc": "12"})), vec!["data.cvc", "data.expiration_month", "data.expiration_year"]),
+        (json!({"type": "bank", "data": {"routing_number": "021000022",
+            "account_number": "123456789012345678"}}), vec!["data.account_number", "data.routing_number"]),
+        (json!({"type": "social_security_number", "data": "12345678"}), vec!["data"]),
+    ] {
+        let answer = server.private.post("/tokens", body.clone()).await;
+        assert_eq!(answer.faults(), expected, "{body}");
+        assert!(!answer.text().contains("sensitive"), "{}", answer.text());
+        assert!(!answer.text().contains("424242"), "{}", answer.text());
+    }
+    let body = json!({"type": "credit", "data": 1});
+    let text = server.private.post("/tokens", body).await.text();
+    for (kind, _) in SAMPLES {
+        assert!(text.contains(kind), "an unknown type lists {kind}: {text}");
+    }
+    let large = json!({"type": "token", "data": "x".repeat((1 << 20) + 1)});
+    assert_eq!(server.private.post("/tokens", large).await.faults(), ["data"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fingerprints_tell_equal_contents_of_one_type_in_one_tenant() {
+    let server = TestServer::start().await;
+    let print = async |client: &crate::support::Client, kind: &str, data: Value| {
+        let body = json!({"type": kind, "data": data});
+        client.post("/tokens", body).await.expect(201)["fingerprint"].clone()
+    };
+    let private = &server.private;
+    let one = print(private, "token", json!({"a": 1, "b": [true]})).await;
+    assert_eq!(print(private, "token", json!({"b": [true], "a": 1})).await, one);
+    assert_ne!(print(private, "token", json!({"a": 2, "b": [true]})).await, one);
+    let ssn = print(private, "social_security_number", json!("123-45-6789")).await;
+    assert_eq!(print(private, "social_security_number", json!("123456789")).await, ssn);
+    assert_ne!(print(private, "employer_id_number", json!("123456789")).await, ssn);
+    let card = json!({"number": "4242424242424242", "cvc": "123"});
+    let card = print(private, "card", card).await;
+    assert_eq!(print(private, "card", json!({"number": "4242424242424242"})).await, card);
+    let other = server.other_tenant().await;
+    let body = json!({"name": "p", "type": "private", "permissions": ["token:create"]});
+    let key = other.post("/applications", body).await.expect(201)["key"].clone();
+    let other = server.client(key.as_str().unwrap());
+    assert_ne!(print(&other, "card", json!({"number": "4242424242424242"})).await, card);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ids_may_be_chosen_evaluated_or_drawn() {
+    let server = TestServer::start().await;
+    let chosen = json!({"id": "my-token", "type": "token", "data": 1});
+    server.private.post("/tokens", chosen.clone()).await.expect(201);
+    assert_eq!(server.private.post("/tokens", chosen).await.expect(409)["title"], "Conflict");
+    let alias = json!({"id": "{{ data.number | alias_card: 4, 4 }}", "type": "card",
+        "data": {"number": "4242424242424242"}});
+    let made = server.private.post("/tokens", alias).await.expect(201);
+    let id = made["id"].as_str().unwrap();
+    assert!(id.len() == 16 && id.starts_with("4242") && id.ends_with("4242"), "{id}");
+    // An expression that never gives another value ends in an id of our own.
+    let fixed = json!({"id": "fixed-{{ data }}", "type": "token", "data": 7});
+    let first = server.private.post("/tokens", fixed.clone()).await.expect(201);
+    assert_eq!(first["id"], "fixed-7");
+    let second = server.private.post("/tokens", fixed).await.expect(201);
+    assert!(uuid::Uuid::parse_str(second["id"].as_str().unwrap()).is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_token_is_gone_and_leaves_its_reference_in_the_log() {
+    let server = TestServer::start().await;
+    let id = server.private.token("card_number", json!("4242424242424242")).await;
+    let path = format!("/tokens/{id}");
+    assert_eq!(server.private.delete(&path).await.expect(204), Value::Null);
+    server.private.get(&path).await.expect(404);
+    server.private.delete(&path).await.expect(404);
+    let logs = server.management.get(&format!("/logs?entity_id={id}")).await.expect(200);
+    let operations: Vec<_> =
+        logs["data"].as_array().unwrap().iter().map(|entry| entry["operation"].clone()).collect();
+    assert_eq!(operations, ["delete", "create"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expired_token_fails_at_once_and_is_swept() {
+    let server = TestServer::start().await;
+    let body = json!({"type": "token", "data": 1, "expires_at": "2026-01-01T00:10:00Z"});
+    let made = server.private.post("/tokens", body).await.expect(201);
+    let path = format!("/tokens/{}", made["id"].as_str().unwrap());
+    server.private.get(&path).await.expect(200);
+    server.clock.advance_ms(600_000);
+    server.private.get(&path).await.expect(404);
+    assert_eq!(server.vault.sweep().await.unwrap().0, 1);
+    let body = json!({"id": made["id"], "type": "token", "data": 2});
+    server.private.post("/tokens", body).await.expect(201);
+}
