@@ -29,20 +29,20 @@ const INHERITED: &[&str] = &[
 ];
 
 /// A cargo workspace with packages that are guests.
-pub struct Project<'a> {
+pub(crate) struct Project<'a> {
     /// The folder of the workspace's manifest and lock file.
-    pub root: &'a Path,
+    pub(crate) root: &'a Path,
     /// The packages to build.
-    pub packages: &'a [String],
+    pub(crate) packages: &'a [String],
     /// Where to build: a folder of its own, or cargo waits for the lock of the build that is running.
-    pub target_dir: &'a Path,
+    pub(crate) target_dir: &'a Path,
 }
 
 impl Project<'_> {
     /// Builds the packages and returns the folder of the components, named as the packages are with `_`
     /// for `-`. What is fresh already costs a moment. The error is a text for whoever runs the build.
     #[expect(clippy::disallowed_methods, reason = "cargo tells build scripts and tests by these")]
-    pub fn build(&self) -> Result<PathBuf, String> {
+    pub(crate) fn build(&self) -> Result<PathBuf, String> {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
         ensure_target(&rustc)?;
@@ -66,14 +66,14 @@ impl Project<'_> {
 }
 
 /// The file that cargo makes of a package's library.
-pub fn component_file(package: &str) -> String {
+pub(crate) fn component_file(package: &str) -> String {
     format!("{}.wasm", package.replace('-', "_"))
 }
 
 /// The folder that all builds of one target folder share for their guests, whatever their profile.
 ///
 /// `inside` is any folder within the target folder, such as `OUT_DIR`.
-pub fn shared_target_dir(inside: &Path) -> PathBuf {
+pub(crate) fn shared_target_dir(inside: &Path) -> PathBuf {
     let marked = inside.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
     // Cargo marks the folder when it makes it, so one that was there before has no mark.
     let below_profile = || inside.ancestors().find(|folder| folder.ends_with("build"))?.ancestors().nth(2);
