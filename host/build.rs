@@ -49,9 +49,15 @@ fn embed() -> Result<(), String> {
     let root = manifest_dir.parent().ok_or("the host has no folder above it")?;
 
     // A folder stands for everything in it; nothing else that the components are made of can change.
-    for source in
-        ["formulas", "sdk-guest", "wit", "Cargo.toml", "Cargo.lock", ".cargo/config.toml", "host/build"]
-    {
+    for source in [
+        "formulas",
+        "sdk-guest",
+        "wit",
+        "Cargo.toml",
+        "Cargo.lock",
+        ".cargo/config.toml",
+        "host/build",
+    ] {
         println!("cargo::rerun-if-changed={}", root.join(source).display());
     }
     println!("cargo::rerun-if-changed=build.rs");

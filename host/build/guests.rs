@@ -76,7 +76,8 @@ pub(crate) fn component_file(package: &str) -> String {
 pub(crate) fn shared_target_dir(inside: &Path) -> PathBuf {
     let marked = inside.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
     // Cargo marks the folder when it makes it, so one that was there before has no mark.
-    let below_profile = || inside.ancestors().find(|folder| folder.ends_with("build"))?.ancestors().nth(2);
+    let below_profile =
+        || inside.ancestors().find(|folder| folder.ends_with("build"))?.ancestors().nth(2);
     marked.or_else(below_profile).unwrap_or(inside).join("guests")
 }
 
@@ -114,7 +115,8 @@ fn has_target(rustc: &OsStr) -> bool {
 /// Whether a variable of the environment is passed on.
 fn inherited(name: &OsString) -> bool {
     let name = name.to_string_lossy();
-    let of_the_build = ["CARGO", "RUST", "CLIPPY_", "__CARGO"].iter().any(|start| name.starts_with(start));
+    let of_the_build =
+        ["CARGO", "RUST", "CLIPPY_", "__CARGO"].iter().any(|start| name.starts_with(start));
     !of_the_build || INHERITED.iter().any(|start| name.starts_with(start))
 }
 

@@ -35,8 +35,10 @@ fn message(text: &str) -> (String, String) {
         .then(|| text.rsplit_once(", expected "))
         .flatten()
         .map(|(_, rest)| rest.rsplit_once(" at line ").map_or(rest, |(expected, _)| expected));
-    let message = expected
-        .map_or_else(|| "is not valid".to_owned(), |expected| format!("must be {}", plain(expected)));
+    let message = expected.map_or_else(
+        || "is not valid".to_owned(),
+        |expected| format!("must be {}", plain(expected)),
+    );
     (String::new(), message)
 }
 

@@ -203,7 +203,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Report::Fault { kind, detail, .. } => write!(f, "{}: {detail}", kind.status()),
-            Report::Custom(custom) => write!(f, "{}: a response of the formula's own", custom.status),
+            Report::Custom(custom) => {
+                write!(f, "{}: a response of the formula's own", custom.status)
+            }
         }
     }
 }

@@ -91,16 +91,16 @@ pub use request::{Invocation, Request};
 pub use response::Response;
 pub use serde_json::{Map, Value, json};
 pub use svc::{Problem, Svc, Vault};
-pub use token::{NewToken, Token};
 pub use tokamak_sdk_macros::formula;
+pub use token::{NewToken, Token};
 
 /// What the expansion of [`formula`] refers to. Not for use by hand.
 #[doc(hidden)]
 pub mod expansion {
     #[cfg(target_arch = "wasm32")]
-    pub use crate::bindings::exports::tokamak::formula::reactor;
-    #[cfg(target_arch = "wasm32")]
     pub use crate::bindings::export;
+    #[cfg(target_arch = "wasm32")]
+    pub use crate::bindings::exports::tokamak::formula::reactor;
     #[cfg(target_arch = "wasm32")]
     pub use crate::bridge::react;
     pub use crate::request::Argument;

@@ -25,7 +25,9 @@ impl Card {
             Value::String(number) => {
                 (faults.expect(digits(number), "args.card", "must have 12 to 19 digits"), None)
             }
-            Value::Object(members) => (read_number(members, &mut faults), read_expiry(members, &mut faults)),
+            Value::Object(members) => {
+                (read_number(members, &mut faults), read_expiry(members, &mut faults))
+            }
             _ => (faults.expect(None, "args.card", "must be a card or a card number"), None),
         };
         match number {

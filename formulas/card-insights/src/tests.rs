@@ -44,9 +44,7 @@ fn a_bare_number_will_do() {
 
 #[test]
 fn a_card_expires_with_the_end_of_its_month() {
-    let card = |month, year| {
-        json!({ "number": "4242424242424242", "expiration_month": month, "expiration_year": year })
-    };
+    let card = |month, year| json!({ "number": "4242424242424242", "expiration_month": month, "expiration_year": year });
     let expiry = |card| call(&card).raw()["expiry"].clone();
     assert_eq!(expiry(card(json!(11), json!(2026))), "valid");
     assert_eq!(expiry(card(json!(10), json!(2026))), "expired");

@@ -25,11 +25,9 @@ impl Date {
 /// Reads `YYYY-MM-DD`.
 pub(crate) fn read_date(text: &str) -> Option<Date> {
     let date = match text.as_bytes() {
-        [year @ .., b'-', m1, m2, b'-', d1, d2] if year.len() == 4 => Date {
-            year: number(year)?,
-            month: number(&[*m1, *m2])?,
-            day: number(&[*d1, *d2])?,
-        },
+        [year @ .., b'-', m1, m2, b'-', d1, d2] if year.len() == 4 => {
+            Date { year: number(year)?, month: number(&[*m1, *m2])?, day: number(&[*d1, *d2])? }
+        }
         _ => return None,
     };
     let exists = (2000..=2099).contains(&date.year)

@@ -112,7 +112,10 @@ mod tests {
     #[test]
     fn fields_fill_their_width_exactly() {
         let record = Record::of_type('1').text("ABC", 5).text("ABCDEF", 3).right("12", 4);
-        assert_eq!(record.number(42, 5).blank(2).right("123456", 4).into_line(), "1ABC  ABC  1200042  1234");
+        assert_eq!(
+            record.number(42, 5).blank(2).right("123456", 4).into_line(),
+            "1ABC  ABC  1200042  1234"
+        );
     }
 
     #[test]
@@ -120,7 +123,9 @@ mod tests {
         for right in ["011000015", "021000021", "091000019", "322271627"] {
             assert!(is_routing_number(right), "{right}");
         }
-        for wrong in ["021000022", "02100002", "0210000210", "02100002x", "120000021", "", "ä1000021"] {
+        for wrong in
+            ["021000022", "02100002", "0210000210", "02100002x", "120000021", "", "ä1000021"]
+        {
             assert!(!is_routing_number(wrong), "{wrong}");
         }
     }

@@ -40,7 +40,10 @@ fn check<'a>(
         mistake(attribute.span(), "`#[formula]` takes no arguments");
     }
     if let Some(token) = &signature.asyncness {
-        mistake(token.span(), "a formula is not `async`: calls of the vault return when they are done");
+        mistake(
+            token.span(),
+            "a formula is not `async`: calls of the vault return when they are done",
+        );
     }
     if let Some(token) = &signature.unsafety {
         mistake(token.span(), "a formula is not `unsafe`");
@@ -49,7 +52,10 @@ fn check<'a>(
         mistake(abi.span(), "a formula has no ABI of its own: remove `extern`");
     }
     if !signature.generics.params.is_empty() {
-        mistake(signature.generics.span(), "a formula is not generic: name the types of its request");
+        mistake(
+            signature.generics.span(),
+            "a formula is not generic: name the types of its request",
+        );
     }
     let argument = match signature.inputs.first() {
         Some(FnArg::Typed(argument)) => Some(&*argument.ty),
@@ -58,12 +64,18 @@ fn check<'a>(
             None
         }
         None => {
-            mistake(signature.ident.span(), "a formula takes one argument: `request: Request<Args>`");
+            mistake(
+                signature.ident.span(),
+                "a formula takes one argument: `request: Request<Args>`",
+            );
             None
         }
     };
     if let Some(extra) = signature.inputs.iter().nth(1) {
-        mistake(extra.span(), "a formula takes one argument: arguments of a call are members of `Args`");
+        mistake(
+            extra.span(),
+            "a formula takes one argument: arguments of a call are members of `Args`",
+        );
     }
     let answer = match &signature.output {
         ReturnType::Type(_, answer) => Some(&**answer),

@@ -20,7 +20,16 @@ pub fn endless_memory() -> ! {
     }
 }
 
-/// Takes the stack.
+/// Takes the stack of WebAssembly, without a frame in memory.
+pub fn flat_recursion() -> Result<Response, Error> {
+    #[inline(never)]
+    fn deeper(depth: u64) -> u64 {
+        if depth == u64::MAX { 0 } else { deeper(depth + 1).rotate_left(3) ^ depth }
+    }
+    Ok(Response::raw(deeper(0)))
+}
+
+/// Takes the stack in memory.
 pub fn endless_recursion() -> Result<Response, Error> {
     fn deeper(depth: u64) -> u64 {
         let frame = black_box([depth; 16]);

@@ -1,4 +1,5 @@
 //! A formula that does as it is told: `args.behaviour` names what, the other arguments say how much.
+//! Told nothing, it answers with the whole request.
 //!
 //! To add a behaviour: a variant of [`Behaviour`] with its arguments, and what it does in `react`.
 //! The hostile ones never return; they stand in [`hostile`].
@@ -20,10 +21,7 @@ use tokamak_sdk::{
 #[serde(tag = "behaviour", rename_all = "snake_case")]
 enum Behaviour {
     /// Answers with the whole request: `args`, `configuration`, `invocation`, and whether there is `svc`.
-    Echo {
-        #[serde(default)]
-        value: Value,
-    },
+    Echo,
     /// Answers with `raw`, `tokenize` or both.
     Respond { raw: Option<Value>, tokenize: Option<Value> },
     /// Fails with an error of `kind` (names of the contract, in snake case).
@@ -81,8 +79,11 @@ enum Behaviour {
     Loop,
     /// Takes memory until there is none.
     Memory,
-    /// Calls itself until the stack ends.
-    Recursion,
+    /// Calls itself until a stack ends: the one in memory, or WebAssembly's own when `flat`.
+    Recursion {
+        #[serde(default)]
+        flat: bool,
+    },
     /// Panics with `message`.
     Panic { message: String },
     /// Aborts: a trap without a panic.
@@ -122,10 +123,15 @@ fn once() -> usize {
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
 #[formula]
-fn react(request: Request<Behaviour>) -> Result<Response, Error> {
-    match request.args {
-        Behaviour::Echo { value } => Ok(Response::raw(json!({
-            "value": value,
+fn react(request: Request<Value>) -> Result<Response, Error> {
+    let behaviour = match request.args.get("behaviour") {
+        None => Behaviour::Echo,
+        Some(_) => Behaviour::deserialize(&request.args)
+            .map_err(|error| Error::bad_request(error.to_string()))?,
+    };
+    match behaviour {
+        Behaviour::Echo => Ok(Response::raw(json!({
+            "args": request.args,
             "configuration": request.configuration,
             "svc": request.svc.is_some(),
             "invocation": {
@@ -184,7 +190,8 @@ fn react(request: Request<Behaviour>) -> Result<Response, Error> {
         }
         Behaviour::Loop => hostile::endless_loop(),
         Behaviour::Memory => hostile::endless_memory(),
-        Behaviour::Recursion => hostile::endless_recursion(),
+        Behaviour::Recursion { flat: true } => hostile::flat_recursion(),
+        Behaviour::Recursion { flat: false } => hostile::endless_recursion(),
         Behaviour::Panic { message } => panic!("{message}"),
         Behaviour::Abort => std::process::abort(),
         Behaviour::LogForever => hostile::log_for_ever(),
