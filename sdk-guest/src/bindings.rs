@@ -3,7 +3,7 @@
 //! Nothing here is written by hand and nothing else in this crate is generated; `bridge` alone uses it.
 //! To follow a new version of the contract, change the world's name.
 
-#![expect(clippy::all, clippy::pedantic, reason = "generated code")]
+#![expect(clippy::pedantic, reason = "generated code")]
 
 wit_bindgen::generate!({
     path: "../wit",

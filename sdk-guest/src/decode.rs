@@ -19,13 +19,14 @@ pub(crate) fn member<T: DeserializeOwned>(text: &str, root: &str) -> Result<T, E
     })
 }
 
-/// The field that is missing, when one is, and what may be told about the rest.
+/// The field that the fault is about, when the text names one, and what may be told of it.
 fn message(text: &str) -> (String, String) {
-    if let Some(field) = quoted(text, "missing field `") {
-        return (field.to_owned(), "is required".to_owned());
-    }
-    if quoted(text, "duplicate field `").is_some() {
-        return (String::new(), "has a member twice".to_owned());
+    for (start, message) in
+        [("missing field `", "is required"), ("duplicate field `", "occurs twice")]
+    {
+        if let Some(field) = quoted(text, start) {
+            return (field.to_owned(), message.to_owned());
+        }
     }
     // "invalid type: string \"4242…\", expected a map at line 1 column 9": the last part is the type's own.
     let worded = ["invalid type: ", "invalid value: ", "invalid length ", "unknown variant `"];

@@ -95,6 +95,24 @@ pub use tokamak_sdk_macros::formula;
 pub use token::{NewToken, Token};
 
 /// What the expansion of [`formula`] refers to. Not for use by hand.
+///
+/// Wrong types are errors at the author's types:
+///
+/// ```compile_fail,E0277
+/// # use tokamak_sdk::{formula, Error, Response};
+/// #[formula]
+/// fn react(request: String) -> Result<Response, Error> {
+///     Ok(Response::raw(request))
+/// }
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use tokamak_sdk::{formula, Request, Value};
+/// #[formula]
+/// fn react(request: Request<Value>) -> Value {
+///     request.args
+/// }
+/// ```
 #[doc(hidden)]
 pub mod expansion {
     #[cfg(target_arch = "wasm32")]

@@ -23,7 +23,7 @@ pub enum Brand {
     /// JCB
     #[serde(rename = "JCB")]
     Jcb,
-    /// UnionPay
+    /// China UnionPay
     UnionPay,
     /// Maestro
     Maestro,

@@ -32,7 +32,9 @@ impl Record {
 
     /// A number with zeros before it.
     pub(crate) fn number(mut self, number: u64, width: usize) -> Self {
-        self.0.push_str(&format!("{number:0width$}"));
+        let digits = number.to_string();
+        self.0.extend(std::iter::repeat_n('0', width.saturating_sub(digits.len())));
+        self.0.push_str(&digits);
         self
     }
 

@@ -150,6 +150,11 @@ impl Outcome {
         self.part(|outbound| outbound.tokenize.as_ref())
     }
 
+    /// Whether the formula did not fail.
+    pub fn is_ok(&self) -> bool {
+        self.result.is_ok()
+    }
+
     /// The error that the formula returned.
     ///
     /// # Panics

@@ -30,8 +30,8 @@ impl FakeVault {
 
     /// Stores a token under `id`.
     #[must_use]
-    pub fn with(self, id: &str, token_type: &str, data: Value) -> Self {
-        let token = json!({ "id": id, "type": token_type, "data": data });
+    pub fn with(self, id: &str, token_type: &str, data: impl Into<Value>) -> Self {
+        let token = json!({ "id": id, "type": token_type, "data": data.into() });
         self.0.borrow_mut().tokens.insert(id.to_owned(), token);
         self
     }
