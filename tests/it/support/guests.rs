@@ -18,7 +18,7 @@ use super::TestServer;
 mod build;
 
 /// The packages of `tests/guests`.
-const PACKAGES: &[&str] = &["bare", "files", "probe", "sockets"];
+const PACKAGES: &[&str] = &["bare", "files", "probe", "sockets", "tables"];
 
 /// A component without an import or export: not a formula.
 pub const EMPTY_COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
