@@ -1,1 +1,180 @@
-//! t
+//! The attribute that turns a function into a Tokamak formula.
+//!
+//! Use it through `tokamak-sdk`, which re-exports it. The expansion names that crate and no other, so that
+//! an author depends on it alone. It checks what only the syntax shows; types are left to the compiler,
+//! with the author's own types as the place of the error.
+
+use proc_macro::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Error, FnArg, ItemFn, ReturnType, Type, parse_macro_input};
+
+/// Makes a function the formula of its crate.
+///
+/// The function takes one `Request<Args>` or `Request<Args, Configuration>`, returns
+/// `Result<Response, Error>`, and is neither `async` nor generic. A crate has one formula.
+///
+/// In a component it becomes the export `react`; natively it stays a plain function, to be tested.
+#[proc_macro_attribute]
+pub fn formula(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let attribute = proc_macro2::TokenStream::from(attribute);
+    let function = parse_macro_input!(item as ItemFn);
+    let wiring = check(&attribute, &function)
+        .map_or_else(Error::into_compile_error, |(argument, answer)| {
+            wire(&function, argument, answer)
+        });
+    // The function stays even when it is wrong, so that nothing else fails for want of it.
+    quote! {
+        #[allow(clippy::needless_pass_by_value, reason = "a formula owns its request")]
+        #function
+        #wiring
+    }
+    .into()
+}
+
+/// The type of the argument and of the answer, or every mistake at once.
+fn check<'a>(
+    attribute: &proc_macro2::TokenStream,
+    function: &'a ItemFn,
+) -> Result<(&'a Type, &'a Type), Error> {
+    let signature = &function.sig;
+    let mut mistakes: Vec<Error> = Vec::new();
+    let mut mistake = |span, text: &str| mistakes.push(Error::new(span, text));
+
+    if !attribute.is_empty() {
+        mistake(attribute.span(), "`#[formula]` takes no arguments");
+    }
+    if let Some(token) = &signature.asyncness {
+        mistake(
+            token.span(),
+            "a formula is not `async`: calls of the vault return when they are done",
+        );
+    }
+    if let Some(token) = &signature.unsafety {
+        mistake(token.span(), "a formula is not `unsafe`");
+    }
+    if let Some(abi) = &signature.abi {
+        mistake(abi.span(), "a formula has no ABI of its own: remove `extern`");
+    }
+    if !signature.generics.params.is_empty() {
+        mistake(
+            signature.generics.span(),
+            "a formula is not generic: name the types of its request",
+        );
+    }
+    let argument = match signature.inputs.first() {
+        Some(FnArg::Typed(argument)) => Some(&*argument.ty),
+        Some(FnArg::Receiver(receiver)) => {
+            mistake(receiver.span(), "a formula is a free function: it has no `self`");
+            None
+        }
+        None => {
+            mistake(
+                signature.ident.span(),
+                "a formula takes one argument: `request: Request<Args>`",
+            );
+            None
+        }
+    };
+    if let Some(extra) = signature.inputs.iter().nth(1) {
+        mistake(
+            extra.span(),
+            "a formula takes one argument: arguments of a call are members of `Args`",
+        );
+    }
+    let answer = match &signature.output {
+        ReturnType::Type(_, answer) => Some(&**answer),
+        ReturnType::Default => {
+            mistake(signature.ident.span(), "a formula returns `Result<Response, Error>`");
+            None
+        }
+    };
+
+    match (argument, answer, mistakes.into_iter().reduce(combined)) {
+        (Some(argument), Some(answer), None) => Ok((argument, answer)),
+        (_, _, Some(mistake)) => Err(mistake),
+        (_, _, None) => Err(Error::new(signature.ident.span(), "this is not a formula")),
+    }
+}
+
+fn combined(mut all: Error, next: Error) -> Error {
+    all.combine(next);
+    all
+}
+
+/// The code beside the function: the checks of its types, and the export.
+fn wire(function: &ItemFn, argument: &Type, answer: &Type) -> proc_macro2::TokenStream {
+    let name = &function.sig.ident;
+    let takes = quote_spanned!(argument.span()=> ::tokamak_sdk::expansion::takes::<#argument>());
+    let returns = quote_spanned!(answer.span()=> ::tokamak_sdk::expansion::returns::<#answer>());
+    quote! {
+        const _: () = {
+            #takes;
+            #returns;
+            let _: fn(#argument) -> #answer = #name;
+        };
+
+        #[cfg(target_arch = "wasm32")]
+        const _: () = {
+            struct Formula;
+
+            impl ::tokamak_sdk::expansion::reactor::Guest for Formula {
+                fn react(
+                    request: ::tokamak_sdk::expansion::reactor::Request,
+                ) -> ::core::result::Result<
+                    ::tokamak_sdk::expansion::reactor::Response,
+                    ::tokamak_sdk::expansion::reactor::Error,
+                > {
+                    ::tokamak_sdk::expansion::react(request, #name)
+                }
+            }
+
+            ::tokamak_sdk::expansion::export!(Formula with_types_in ::tokamak_sdk::bindings);
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+
+    fn mistakes(attribute: &str, function: &str) -> Vec<String> {
+        let attribute = attribute.parse().unwrap();
+        let function = syn::parse_str(function).unwrap();
+        match check(&attribute, &function) {
+            Ok(_) => Vec::new(),
+            Err(error) => error.into_iter().map(|error| error.to_string()).collect(),
+        }
+    }
+
+    #[test]
+    fn a_formula_is_right_whatever_its_name() {
+        let function = "pub fn pay(request: Request<Args, Own>) -> Result<Response, Error> {}";
+        assert!(mistakes("", function).is_empty());
+    }
+
+    #[test]
+    fn each_mistake_is_told() {
+        let table = [
+            ("", "async fn f(r: Request<A>) -> R {}", "`async`"),
+            ("", "unsafe fn f(r: Request<A>) -> R {}", "`unsafe`"),
+            ("", "extern \"C\" fn f(r: Request<A>) -> R {}", "ABI"),
+            ("", "fn f<A>(r: Request<A>) -> R {}", "generic"),
+            ("", "fn f() -> R {}", "one argument"),
+            ("", "fn f(self) -> R {}", "`self`"),
+            ("", "fn f(r: Request<A>, b: B) -> R {}", "one argument"),
+            ("", "fn f(r: Request<A>) {}", "returns"),
+            ("name = 1", "fn f(r: Request<A>) -> R {}", "no arguments"),
+        ];
+        for (attribute, function, part) in table {
+            let told = mistakes(attribute, function);
+            assert_eq!(told.len(), 1, "{function}: {told:?}");
+            assert!(told[0].contains(part), "{function}: {told:?}");
+        }
+    }
+
+    #[test]
+    fn all_mistakes_are_told_at_once() {
+        assert_eq!(mistakes("x", "async fn f<A>() {}").len(), 5);
+    }
+}

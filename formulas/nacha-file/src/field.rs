@@ -1,0 +1,149 @@
+//! The fields of a record, and the checks of what goes into them.
+//!
+//! A record is a line of 94 characters. Text is cut to its field, numbers are not: who writes one has
+//! checked that it fits.
+
+/// Characters of a record.
+pub(crate) const RECORD_CHARS: usize = 94;
+
+/// A record while it is written, field by field from the left.
+pub(crate) struct Record(String);
+
+impl Record {
+    /// A record of this type.
+    pub(crate) fn of_type(code: char) -> Self {
+        let mut line = String::with_capacity(RECORD_CHARS);
+        line.push(code);
+        Self(line)
+    }
+
+    /// Text at the left of its field, blanks after it.
+    pub(crate) fn text(mut self, text: &str, width: usize) -> Self {
+        self.0.extend(text.chars().chain(std::iter::repeat(' ')).take(width));
+        self
+    }
+
+    /// Text at the right of its field, blanks before it.
+    pub(crate) fn right(mut self, text: &str, width: usize) -> Self {
+        let blanks = width.saturating_sub(text.chars().count());
+        self.0.extend(std::iter::repeat_n(' ', blanks).chain(text.chars()).take(width));
+        self
+    }
+
+    /// A number with zeros before it.
+    pub(crate) fn number(mut self, number: u64, width: usize) -> Self {
+        let digits = number.to_string();
+        self.0.extend(std::iter::repeat_n('0', width.saturating_sub(digits.len())));
+        self.0.push_str(&digits);
+        self
+    }
+
+    /// A field that is left empty.
+    pub(crate) fn blank(self, width: usize) -> Self {
+        self.text("", width)
+    }
+
+    /// The line, without its end.
+    pub(crate) fn into_line(self) -> String {
+        self.0
+    }
+}
+
+/// Whether these are digits, this many.
+pub(crate) fn is_digits(text: &str, count: std::ops::RangeInclusive<usize>) -> bool {
+    count.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether these are the nine digits of a routing number with its checksum: weights 3, 7, 1, and a
+/// sum that ten divides.
+pub(crate) fn is_routing_number(text: &str) -> bool {
+    let weighted = text.bytes().zip([3, 7, 1].into_iter().cycle());
+    is_digits(text, 9..=9)
+        && weighted
+            .map(|(digit, weight)| u32::from(digit - b'0') * weight)
+            .sum::<u32>()
+            .is_multiple_of(10)
+}
+
+/// Text as the format takes it: capitals without accents, printable ASCII, blanks for anything else, no
+/// blanks around it. None when nothing is left.
+pub(crate) fn plain(text: &str) -> Option<String> {
+    let mut plain = String::new();
+    for character in text.chars() {
+        match character.to_ascii_uppercase() {
+            ascii @ ' '..='~' => plain.push(ascii),
+            other => plain.push_str(without_accent(other)),
+        }
+    }
+    let plain = plain.trim();
+    (!plain.is_empty()).then(|| plain.to_owned())
+}
+
+/// The letters of Latin-1 and a few beyond; the rest is a blank.
+fn without_accent(letter: char) -> &'static str {
+    match letter {
+        'À'..='Å' | 'à'..='å' | 'Ā' | 'ā' | 'Ă' | 'ă' | 'Ą' | 'ą' => "A",
+        'Æ' | 'æ' => "AE",
+        'Ç' | 'ç' | 'Ć' | 'ć' | 'Č' | 'č' => "C",
+        'Ð' | 'ð' | 'Ď' | 'ď' | 'Đ' | 'đ' => "D",
+        'È'..='Ë' | 'è'..='ë' | 'Ē' | 'ē' | 'Ę' | 'ę' | 'Ě' | 'ě' => "E",
+        'Ğ' | 'ğ' => "G",
+        'Ì'..='Ï' | 'ì'..='ï' | 'Ī' | 'ī' | 'İ' | 'ı' => "I",
+        'Ł' | 'ł' => "L",
+        'Ñ' | 'ñ' | 'Ń' | 'ń' | 'Ň' | 'ň' => "N",
+        'Ò'..='Ö' | 'Ø' | 'ò'..='ö' | 'ø' | 'Ő' | 'ő' => "O",
+        'Œ' | 'œ' => "OE",
+        'Ř' | 'ř' => "R",
+        'ß' => "SS",
+        'Ś' | 'ś' | 'Ş' | 'ş' | 'Š' | 'š' => "S",
+        'Ť' | 'ť' => "T",
+        'Þ' | 'þ' => "TH",
+        'Ù'..='Ü' | 'ù'..='ü' | 'Ū' | 'ū' | 'Ů' | 'ů' | 'Ű' | 'ű' => "U",
+        'Ý' | 'ý' | 'ÿ' => "Y",
+        'Ź' | 'ź' | 'Ż' | 'ż' | 'Ž' | 'ž' => "Z",
+        '\u{2018}' | '\u{2019}' => "'",
+        '\u{2010}'..='\u{2015}' => "-",
+        _ => " ",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Record, is_routing_number, plain};
+
+    #[test]
+    fn fields_fill_their_width_exactly() {
+        let record = Record::of_type('1').text("ABC", 5).text("ABCDEF", 3).right("12", 4);
+        assert_eq!(
+            record.number(42, 5).blank(2).right("123456", 4).into_line(),
+            "1ABC  ABC  1200042  1234"
+        );
+    }
+
+    #[test]
+    fn routing_numbers_have_nine_digits_and_their_checksum() {
+        for right in ["011000015", "021000021", "091000019", "322271627"] {
+            assert!(is_routing_number(right), "{right}");
+        }
+        for wrong in
+            ["021000022", "02100002", "0210000210", "02100002x", "120000021", "", "ä1000021"]
+        {
+            assert!(!is_routing_number(wrong), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn names_become_capitals_without_accents() {
+        for (name, written) in [
+            ("Ada Lovelace", Some("ADA LOVELACE")),
+            ("  Zoë Łącka-Größe ", Some("ZOE LACKA-GROSSE")),
+            ("O\u{2019}Neill & Sons", Some("O'NEILL & SONS")),
+            ("A\nB\tC", Some("A B C")),
+            ("李 X", Some("X")),
+            ("李", None),
+            ("", None),
+        ] {
+            assert_eq!(plain(name).as_deref(), written, "{name}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! JSON into the author's types, with errors that name the member and never show its value.
+//!
+//! The messages of serde quote what they found; what a member holds may be a card number. Only the parts
+//! that come from the author's types (names of fields, what was expected) are kept.
+
+use serde::de::DeserializeOwned;
+
+use crate::Error;
+
+/// Reads `text`, the member `root` of the request.
+pub(crate) fn member<T: DeserializeOwned>(text: &str, root: &str) -> Result<T, Error> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let inner = error.path().to_string();
+        let path = if inner == "." { String::new() } else { inner };
+        let (field, message) = message(&error.into_inner().to_string());
+        Error::bad_request("the request does not fit the formula")
+            .at(join(&[root, &path, &field]), message)
+    })
+}
+
+/// The field that the fault is about, when the text names one, and what may be told of it.
+fn message(text: &str) -> (String, String) {
+    for (start, message) in
+        [("missing field `", "is required"), ("duplicate field `", "occurs twice")]
+    {
+        if let Some(field) = quoted(text, start) {
+            return (field.to_owned(), message.to_owned());
+        }
+    }
+    // "invalid type: string \"4242…\", expected a map at line 1 column 9": the last part is the type's own.
+    let worded = ["invalid type: ", "invalid value: ", "invalid length ", "unknown variant `"];
+    let expected = worded
+        .iter()
+        .any(|start| text.starts_with(start))
+        .then(|| text.rsplit_once(", expected "))
+        .flatten()
+        .map(|(_, rest)| rest.rsplit_once(" at line ").map_or(rest, |(expected, _)| expected));
+    let message = expected.map_or_else(
+        || "is not valid".to_owned(),
+        |expected| format!("must be {}", plain(expected)),
+    );
+    (String::new(), message)
+}
+
+/// The names of Rust's types, for people who call an HTTP interface.
+fn plain(expected: &str) -> String {
+    let name = match expected {
+        "u8" | "u16" | "u32" | "u64" | "u128" | "usize" => "a whole number, 0 or more",
+        "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a map" => "an object",
+        "a sequence" => "an array",
+        other if other.starts_with("struct ") => "an object",
+        other => other,
+    };
+    name.to_owned()
+}
+
+fn quoted<'a>(text: &'a str, start: &str) -> Option<&'a str> {
+    text.strip_prefix(start)?.split('`').next()
+}
+
+fn join(parts: &[&str]) -> String {
+    let mut path = String::new();
+    for part in parts.iter().filter(|part| !part.is_empty()) {
+        if !path.is_empty() && !part.starts_with('[') {
+            path.push('.');
+        }
+        path.push_str(part);
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests;

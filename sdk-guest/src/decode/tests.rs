@@ -1,0 +1,102 @@
+//! Texts of serde, and what is left of them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::member;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "read to see what cannot be read")]
+struct Sample {
+    count: u32,
+    card: Card,
+    #[serde(default)]
+    items: Vec<Card>,
+    #[serde(default)]
+    color: Color,
+    #[serde(default)]
+    own: Option<Own>,
+}
+
+#[derive(Debug, Deserialize)]
+#[expect(dead_code, reason = "read to see what cannot be read")]
+struct Card {
+    number: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Color {
+    #[default]
+    Red,
+    Green,
+}
+
+/// A type whose author quotes the value, as types of other crates do.
+#[derive(Debug)]
+struct Own;
+
+impl<'de> Deserialize<'de> for Own {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Err(serde::de::Error::custom(format!("cannot read {text}, expected something else")))
+    }
+}
+
+fn sample(members: &[(&str, Value)]) -> String {
+    let mut sample = json!({ "count": 1, "card": { "number": "1" } });
+    for (name, value) in members {
+        sample[name] = value.clone();
+    }
+    sample.to_string()
+}
+
+#[test]
+fn what_fits_is_read() {
+    let text = sample(&[("color", json!("green")), ("items", json!([{ "number": "2" }]))]);
+    assert_eq!(member::<Sample>(&text, "args").unwrap().items.len(), 1);
+    let map: BTreeMap<String, u32> = member(r#"{"a":1}"#, "configuration").unwrap();
+    assert_eq!(map["a"], 1);
+}
+
+#[test]
+fn faults_name_the_member_and_not_its_value() {
+    let secret = "4242-secret, expected a secret at line 9";
+    let table = [
+        (json!({}).to_string(), "args.count", "is required"),
+        (sample(&[("card", json!({}))]), "args.card.number", "is required"),
+        (sample(&[("count", json!(secret))]), "args.count", "must be a whole number, 0 or more"),
+        (sample(&[("count", json!(-4242))]), "args.count", "must be a whole number, 0 or more"),
+        (sample(&[("count", json!(42.5))]), "args.count", "must be a whole number, 0 or more"),
+        (sample(&[("card", json!(secret))]), "args.card", "must be an object"),
+        (sample(&[("card", json!({ "number": 4242 }))]), "args.card.number", "must be a string"),
+        (sample(&[("items", json!(secret))]), "args.items", "must be an array"),
+        (
+            sample(&[("items", json!([{ "number": "1" }, {}]))]),
+            "args.items[1].number",
+            "is required",
+        ),
+        (sample(&[("items", json!([4242]))]), "args.items[0]", "must be an object"),
+        (sample(&[("color", json!(secret))]), "args.color", "must be `red` or `green`"),
+        (sample(&[("own", json!(secret))]), "args.own", "is not valid"),
+        (sample(&[("4242-secret", json!(1))]), "args.4242-secret", "is not valid"),
+        (r#"{"count":1,"count":4242}"#.to_owned(), "args.count", "occurs twice"),
+        (r#"{"count":4242"#.to_owned(), "args.?", "is not valid"),
+        (json!([4242]).to_string(), "args", ""),
+        (json!(secret).to_string(), "args", "must be an object"),
+        (json!(null).to_string(), "args", "must be an object"),
+    ];
+    for (text, path, message) in table {
+        let error = member::<Sample>(&text, "args").unwrap_err();
+        assert_eq!(error.status(), 400);
+        let messages = error.messages(path);
+        if !message.is_empty() {
+            assert_eq!(messages, [message], "{path} of {error:?}");
+        }
+        let told = format!("{error:?} {error}").replace(path, "");
+        assert!(!told.contains("4242") && !told.contains("secret"), "{told}");
+    }
+}

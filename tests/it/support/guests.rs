@@ -1,0 +1,71 @@
+//! The formulas under `tests/guests`, built once, and reactors of them.
+//!
+//! `probe` does what `args.behaviour` says (see its source) and answers with the whole request when told
+//! nothing. To add a formula: a package there, and its name in [`PACKAGES`].
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::TestServer;
+
+#[path = "../../../host/build/guests.rs"]
+mod build;
+
+/// The packages of `tests/guests`.
+const PACKAGES: &[&str] = &["bare", "files", "probe", "sockets", "tables"];
+
+/// A component without an import or export: not a formula.
+pub const EMPTY_COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
+/// A core module: not a component.
+pub const CORE_MODULE: &[u8] = b"\0asm\x01\0\0\0";
+
+static COMPONENTS: LazyLock<BTreeMap<&str, Vec<u8>>> = LazyLock::new(|| {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("tests/guests");
+    let target_dir = build::shared_target_dir(Path::new(env!("CARGO_TARGET_TMPDIR")));
+    let packages: Vec<String> = PACKAGES.iter().map(|name| (*name).to_owned()).collect();
+    let project = build::Project { root: &root, packages: &packages, target_dir: &target_dir };
+    let folder = project.build().unwrap_or_else(|error| panic!("{error}"));
+    let read = |name: &&'static str| {
+        (*name, fs::read(folder.join(build::component_file(name))).unwrap())
+    };
+    PACKAGES.iter().map(read).collect()
+});
+
+/// The component of a package.
+pub fn component(package: &str) -> &'static [u8] {
+    &COMPONENTS[package]
+}
+
+/// Makes a formula of a package; `members` are added to the request. Gives its id.
+pub async fn formula(server: &TestServer, package: &str, members: Value) -> String {
+    let body = json!({ "name": package, "component": STANDARD.encode(component(package)) });
+    let answer = server.management.post("/reactor-formulas", with(body, members)).await;
+    answer.expect(201)["id"].as_str().unwrap().to_owned()
+}
+
+/// Makes a reactor of a formula; `members` are added to the request. Gives its id.
+pub async fn reactor(server: &TestServer, formula: &str, members: Value) -> String {
+    let body = json!({ "name": "test", "formula": { "id": formula }, "configuration": {} });
+    let answer = server.management.post("/reactors", with(body, members)).await;
+    answer.expect(201)["id"].as_str().unwrap().to_owned()
+}
+
+/// Makes a reactor of `probe`. Gives its id.
+pub async fn echo_reactor(server: &TestServer) -> String {
+    let formula = formula(server, "probe", json!({})).await;
+    reactor(server, &formula, json!({})).await
+}
+
+fn with(mut body: Value, members: Value) -> Value {
+    let Value::Object(members) = members else { panic!("members of an object") };
+    for (name, value) in members {
+        body[name] = value;
+    }
+    body
+}
