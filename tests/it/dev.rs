@@ -21,6 +21,12 @@ fn value<'a>(process: &'a Process, name: &str) -> &'a str {
     line.rsplit(' ').next().unwrap()
 }
 
+/// The printed commands.
+fn curls(process: &Process) -> Vec<String> {
+    let lines = process.printed.iter().map(|line| line.trim());
+    lines.filter(|line| line.starts_with("curl")).map(str::to_owned).collect()
+}
+
 /// Runs a printed command as it would be pasted.
 fn paste(line: &str) -> serde_json::Value {
     let output = Command::new("sh").arg("-c").arg(line).output().unwrap();
@@ -35,15 +41,14 @@ fn the_printed_commands_work_and_a_second_start_keeps_all() {
     let first = dev(&folder);
     let keys = (value(&first, "management key").to_owned(), value(&first, "private key").to_owned());
     assert!(keys.0.starts_with("key_mgt_") && keys.1.starts_with("key_prv_"));
-    let commands: Vec<_> =
-        first.printed.iter().map(|line| line.trim()).filter(|line| line.starts_with("curl")).collect();
+    let commands = curls(&first);
     assert_eq!(commands.len(), 3);
-    let token = paste(commands[0]);
+    let token = paste(&commands[0]);
     assert_eq!(token["id"], "my-card");
     assert_eq!(token["data"]["number"], "XXXXXXXXXXXX4242");
-    let insights = paste(commands[1]);
+    let insights = paste(&commands[1]);
     assert_eq!(insights["raw"]["last4"], "4242", "{insights}");
-    assert!(paste(commands[2])["pagination"]["total_items"].as_u64().unwrap() > 3);
+    assert!(paste(&commands[2])["pagination"]["total_items"].as_u64().unwrap() > 3);
     assert_eq!(first.terminate(), Some(0));
 
     for (name, mode) in [("", 0o700), ("root-key", 0o600), ("keys.json", 0o600)] {
@@ -53,9 +58,8 @@ fn the_printed_commands_work_and_a_second_start_keeps_all() {
     let second = dev(&folder);
     assert_eq!(value(&second, "management key"), keys.0);
     assert_eq!(value(&second, "private key"), keys.1);
-    let again: Vec<_> =
-        second.printed.iter().map(|line| line.trim()).filter(|line| line.starts_with("curl")).collect();
+    let again = curls(&second);
     let react = |line: &str| line.split("/reactors/").nth(1).unwrap()[..36].to_owned();
-    assert_eq!(react(again[1]), react(commands[1]), "the reactor is the same");
-    assert_eq!(paste(again[1])["raw"]["last4"], "4242", "the card is still there");
+    assert_eq!(react(&again[1]), react(&commands[1]), "the reactor is the same");
+    assert_eq!(paste(&again[1])["raw"]["last4"], "4242", "the card is still there");
 }

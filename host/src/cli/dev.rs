@@ -24,7 +24,7 @@ use crate::model::permission::marker::{ReactorCreate, ReactorRead};
 use crate::vault::{PageRequest, Vault};
 
 const DEMO_REACTOR: &str = "demo: card insights";
-const DEMO_FORMULA: &str = "Card Insights";
+const DEMO_FORMULA: &str = "card-insights";
 
 /// Options of `dev`.
 #[derive(Debug, Args)]
