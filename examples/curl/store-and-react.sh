@@ -11,7 +11,7 @@ call() {
 
 # The id is evaluated from the number: a pseudonym of the same shape.
 TOKEN=$(call "$BASE/tokens" --data '{
-    "id": "{{ data.number | alias_card: 4, 4 }}",
+    "id": "{{ data.number | alias_card: true, true }}",
     "type": "card",
     "data": {"number": "4242424242424242", "expiration_month": 12, "expiration_year": 2030}
 }' | sed 's/^{"id":"\([^"]*\)".*/\1/')

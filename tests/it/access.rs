@@ -20,13 +20,24 @@ fn applications() -> Vec<(&'static str, Vec<&'static str>, Value)> {
         ("permissions alone", all.to_vec(), json!([])),
         ("reveal on root", vec![], json!([rule(1, "/", "reveal", &all)])),
         ("reveal on /pci/", vec![], json!([rule(1, "/pci/", "reveal", &all)])),
-        ("redact /pci/high/, then reveal root", vec![],
-            json!([rule(5, "/", "reveal", &all), rule(1, "/pci/high/", "redact", &all)])),
-        ("mask /bank/ and permissions", vec!["token:read"],
-            json!([rule(1, "/bank/", "redact", &["token:read"])])),
-        ("create on /pci/ and read on /bank/", vec![],
-            json!([rule(1, "/pci/", "mask", &["token:create"]),
-                rule(2, "/bank/", "reveal", &["token:read"])])),
+        (
+            "redact /pci/high/, then reveal root",
+            vec![],
+            json!([rule(5, "/", "reveal", &all), rule(1, "/pci/high/", "redact", &all)]),
+        ),
+        (
+            "mask /bank/ and permissions",
+            vec!["token:read"],
+            json!([rule(1, "/bank/", "redact", &["token:read"])]),
+        ),
+        (
+            "create on /pci/ and read on /bank/",
+            vec![],
+            json!([
+                rule(1, "/pci/", "mask", &["token:create"]),
+                rule(2, "/bank/", "reveal", &["token:read"])
+            ]),
+        ),
         ("use alone", vec!["token:use"], json!([])),
     ]
 }

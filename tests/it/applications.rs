@@ -70,19 +70,37 @@ async fn every_fault_of_a_new_application_is_named() {
         (json!({"name": long, "type": "private", "permissions": ["token:use"]}), vec!["name"]),
         (json!({"name": "n", "type": "other", "permissions": ["token:use"]}), vec!["type"]),
         (json!({"name": "n", "type": "private"}), vec!["permissions"]),
-        (json!({"name": "n", "type": "private", "permissions": [], "rules": []}), vec!["permissions"]),
-        (json!({"name": "n", "type": "private", "permissions": ["token:use", "a", "log:read"]}),
-            vec!["permissions[1]", "permissions[2]"]),
-        (json!({"name": "n", "type": "public", "permissions": ["token:read"]}), vec!["permissions[0]"]),
-        (json!({"name": "n", "type": "management", "permissions": ["token:create"]}),
-            vec!["permissions[0]"]),
-        (json!({"name": "n", "type": "private", "permissions": ["token:use"], "expires_at": "soon"}),
-            vec!["expires_at"]),
-        (json!({"name": "n", "type": "private", "permissions": ["token:use"],
-            "expires_at": "2025-12-31T23:59:59Z"}), vec!["expires_at"]),
-        (json!({"name": "n", "type": "management", "permissions": ["log:read"],
+        (
+            json!({"name": "n", "type": "private", "permissions": [], "rules": []}),
+            vec!["permissions"],
+        ),
+        (
+            json!({"name": "n", "type": "private", "permissions": ["token:use", "a", "log:read"]}),
+            vec!["permissions[1]", "permissions[2]"],
+        ),
+        (
+            json!({"name": "n", "type": "public", "permissions": ["token:read"]}),
+            vec!["permissions[0]"],
+        ),
+        (
+            json!({"name": "n", "type": "management", "permissions": ["token:create"]}),
+            vec!["permissions[0]"],
+        ),
+        (
+            json!({"name": "n", "type": "private", "permissions": ["token:use"], "expires_at": "soon"}),
+            vec!["expires_at"],
+        ),
+        (
+            json!({"name": "n", "type": "private", "permissions": ["token:use"],
+            "expires_at": "2025-12-31T23:59:59Z"}),
+            vec!["expires_at"],
+        ),
+        (
+            json!({"name": "n", "type": "management", "permissions": ["log:read"],
             "rules": [{"priority": 1, "container": "/", "transform": "mask",
-                "permissions": ["token:read"]}]}), vec!["rules", "rules[0].permissions[0]"]),
+                "permissions": ["token:read"]}]}),
+            vec!["rules", "rules[0].permissions[0]"],
+        ),
         (rule(json!({"priority": 0})), vec!["rules[0].priority"]),
         (rule(json!({"priority": null})), vec!["rules[0].priority"]),
         (rule(json!({"container": "a"})), vec!["rules[0].container"]),
@@ -105,8 +123,10 @@ async fn every_fault_of_a_new_application_is_named() {
 #[tokio::test(flavor = "multi_thread")]
 async fn priorities_are_unique() {
     let server = TestServer::start().await;
-    let rule = |priority: u32| json!({"priority": priority, "container": "/", "transform": "mask",
-        "permissions": ["token:read"]});
+    let rule = |priority: u32| {
+        json!({"priority": priority, "container": "/", "transform": "mask",
+        "permissions": ["token:read"]})
+    };
     let body = json!({"name": "n", "type": "private", "rules": [rule(2), rule(1), rule(2)]});
     let answer = server.management.post("/applications", body).await;
     assert_eq!(answer.faults(), ["rules[2].priority"]);

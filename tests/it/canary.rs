@@ -53,7 +53,8 @@ async fn use_everything(client: &Client, management: &Client) {
     answers.push(client.send(malformed.body("{\"data\": \"canary-data\" x")).await);
     let formulas = management.get("/reactor-formulas?name=card*").await.expect(200);
     let formula = formulas["data"][0]["id"].clone();
-    let body = json!({"name": "r", "configuration": {"canary-configured": 1}, "formula": {"id": formula}});
+    let body =
+        json!({"name": "r", "configuration": {"canary-configured": 1}, "formula": {"id": formula}});
     management.post("/reactors", body).await.expect(400);
     let body = json!({"name": "r", "configuration": {}, "formula": {"id": formula}});
     let reactor = management.post("/reactors", body).await.expect(201)["id"].clone();

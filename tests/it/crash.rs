@@ -31,7 +31,8 @@ async fn write(client: Client, stop: Arc<AtomicBool>) -> Vec<String> {
 }
 
 async fn private_key(process: &Process) -> String {
-    let body = json!({"name": "load", "type": "private", "permissions": ["token:create", "token:read"]});
+    let body =
+        json!({"name": "load", "type": "private", "permissions": ["token:create", "token:read"]});
     let made = process.management().post("/applications", body).await.expect(201);
     made["key"].as_str().unwrap().to_owned()
 }

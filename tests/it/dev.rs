@@ -39,7 +39,8 @@ fn the_printed_commands_work_and_a_second_start_keeps_all() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("dev");
     let first = dev(&folder);
-    let keys = (value(&first, "management key").to_owned(), value(&first, "private key").to_owned());
+    let keys =
+        (value(&first, "management key").to_owned(), value(&first, "private key").to_owned());
     assert!(keys.0.starts_with("key_mgt_") && keys.1.starts_with("key_prv_"));
     let commands = curls(&first);
     assert_eq!(commands.len(), 3);

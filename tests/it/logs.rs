@@ -33,7 +33,12 @@ async fn every_operation_writes_its_entry() {
     let body = json!({"args": {"card": format!("{{{{ {id} }}}}")}});
     server.private.post(&format!("/reactors/{reactor}/react"), body).await.expect(200);
     server.private.post("/tokenize", json!({"a": "b"})).await.expect(200);
-    server.revealing().await.post("/detokenize", json!(format!("{{{{ {id} }}}}"))).await.expect(200);
+    server
+        .revealing()
+        .await
+        .post("/detokenize", json!(format!("{{{{ {id} }}}}")))
+        .await
+        .expect(200);
     server.private.delete(&format!("/tokens/{id}")).await.expect(204);
     server.private.get("/logs").await.expect(403);
     let made = server.management.get(&format!("/reactors/{reactor}")).await.expect(200);
@@ -108,8 +113,18 @@ async fn the_entity_types() {
     let types = server.management.get("/logs/entity-types").await.expect(200);
     let values: Vec<_> =
         types.as_array().unwrap().iter().map(|entry| entry["value"].as_str().unwrap()).collect();
-    let expected = ["token", "card", "bank", "application", "tenant", "session", "proxy",
-        "reactor", "reactor_formula", "webhook"];
+    let expected = [
+        "token",
+        "card",
+        "bank",
+        "application",
+        "tenant",
+        "session",
+        "proxy",
+        "reactor",
+        "reactor_formula",
+        "webhook",
+    ];
     assert_eq!(values, expected);
     assert_eq!(types[8]["display_name"], "Reactor Formula");
 }

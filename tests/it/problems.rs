@@ -72,14 +72,25 @@ async fn bodies_have_their_content_type_and_size() {
     let stream = reqwest::Body::wrap_stream(futures::stream::iter(chunks));
     let request = server.private.request(Method::POST, "/tokens");
     let request = request.header("content-type", "application/json").body(stream);
-    server.private.send(request).await.expect(413);
+    // A client that is still writing may see the connection close before it sees the answer.
+    if let Ok(answer) = request.send().await {
+        assert_eq!(answer.status(), 413);
+    }
+    server.private.get("/applications/key").await.expect(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_post_without_a_body_may_carry_any_content_type() {
     let server = TestServer::start().await;
-    let made = server.management.post("/applications", json!({
-        "name": "a", "type": "private", "permissions": ["token:use"]})).await.expect(201);
+    let made = server
+        .management
+        .post(
+            "/applications",
+            json!({
+        "name": "a", "type": "private", "permissions": ["token:use"]}),
+        )
+        .await
+        .expect(201);
     let path = format!("/applications/{}/regenerate", made["id"].as_str().unwrap());
     for content_type in ["text/plain", "application/json", "application/x-www-form-urlencoded"] {
         let request = server.management.request(Method::POST, &path);

@@ -83,9 +83,11 @@ async fn with_a_powerless_key_nothing_but_itself_answers() {
     }
     // Each refusal is in the log.
     let logs = server.management.get("/logs?size=100").await.expect(200);
-    let denied = logs["data"].as_array().unwrap().iter().filter(|entry| {
-        entry["message"].as_str().unwrap().starts_with("Denied: ")
-    });
+    let denied = logs["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|entry| entry["message"].as_str().unwrap().starts_with("Denied: "));
     assert!(denied.count() >= 20);
 }
 
@@ -95,11 +97,23 @@ async fn another_tenants_ids_look_like_ids_that_never_were() {
     let token = server.private.token("token", json!("secret")).await;
     let formulas = server.management.get("/reactor-formulas").await.expect(200);
     let official = formulas["data"][0]["id"].clone();
-    let made = server.management.post("/applications", json!({
-        "name": "a", "type": "private", "permissions": ["token:use"]})).await.expect(201);
+    let made = server
+        .management
+        .post(
+            "/applications",
+            json!({
+        "name": "a", "type": "private", "permissions": ["token:use"]}),
+        )
+        .await
+        .expect(201);
     let other = server.other_tenant().await;
-    let private = other.post("/applications", json!({"name": "p", "type": "private",
-        "permissions": ["token:create", "token:read", "token:use", "token:delete"]})).await;
+    let private = other
+        .post(
+            "/applications",
+            json!({"name": "p", "type": "private",
+        "permissions": ["token:create", "token:read", "token:use", "token:delete"]}),
+        )
+        .await;
     let private = server.client(private.expect(201)["key"].as_str().unwrap());
     assert!(official.is_string());
 

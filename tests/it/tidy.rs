@@ -78,7 +78,9 @@ fn rust_files(folders: &[&str]) -> BTreeMap<String, String> {
 }
 
 fn is_test(path: &str) -> bool {
-    path.starts_with("tests/") || path.contains("tests.rs") || path.contains("/tests/")
+    path.starts_with("tests/")
+        || path.contains("tests.rs")
+        || path.contains("/tests/")
         || path.contains("conformance")
 }
 
@@ -93,7 +95,10 @@ fn no_file_or_line_is_too_long() {
             wrong.push(format!("{path}: {lines} lines of {max}"));
         }
         for (index, line) in text.lines().enumerate() {
-            if line.chars().count() > LINE_CHARS_MAX && !line.contains("http") && !line.contains('"') {
+            if line.chars().count() > LINE_CHARS_MAX
+                && !line.contains("http")
+                && !line.contains('"')
+            {
                 wrong.push(format!("{path}:{}: a line of over {LINE_CHARS_MAX}", index + 1));
             }
         }
@@ -108,10 +113,8 @@ fn uses(text: &str) -> Vec<String> {
         if text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == '$') {
             continue;
         }
-        let name: String = text[at + 7..]
-            .chars()
-            .take_while(|c| c.is_ascii_lowercase() || *c == '_')
-            .collect();
+        let name: String =
+            text[at + 7..].chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect();
         found.push(name);
     }
     found
@@ -137,9 +140,8 @@ fn no_floor_calls_sideways_or_up() {
         let own = floor(module).unwrap_or_else(|| panic!("{module} is on no floor"));
         for used in uses(without_tests(&text)) {
             let Some(theirs) = floor(&used) else { continue };
-            let allowed = theirs < own
-                || used == module
-                || SIDEWAYS.contains(&(module, used.as_str()));
+            let allowed =
+                theirs < own || used == module || SIDEWAYS.contains(&(module, used.as_str()));
             if !allowed {
                 wrong.push(format!("{path} uses {used}"));
             }
@@ -249,8 +251,19 @@ fn nothing_is_promised_and_left_undone() {
 
 #[test]
 fn the_top_level_is_the_agreed_one() {
-    let agreed = ["Cargo.toml", "Cargo.lock", "LICENSE", "README.md", "examples", "formulas",
-        "host", "sdk-guest", "tests", "wit", "target"];
+    let agreed = [
+        "Cargo.toml",
+        "Cargo.lock",
+        "LICENSE",
+        "README.md",
+        "examples",
+        "formulas",
+        "host",
+        "sdk-guest",
+        "tests",
+        "wit",
+        "target",
+    ];
     for entry in fs::read_dir(root()).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         assert!(name.starts_with('.') || agreed.contains(&name.as_str()), "{name}");

@@ -75,22 +75,42 @@ async fn every_fault_is_named_and_no_value_quoted() {
         (token(json!({"containers": many})), vec!["containers"]),
         (token(json!({"containers": ["/a/", "b"]})), vec!["containers[1]"]),
         (token(json!({"containers": "/a/"})), vec!["containers"]),
-        (token(json!({"metadata": {"a": 1, "b": "x".repeat(1001)}})), vec!["metadata.a", "metadata.b"]),
+        (
+            token(json!({"metadata": {"a": 1, "b": "x".repeat(1001)}})),
+            vec!["metadata.a", "metadata.b"],
+        ),
         (token(json!({"metadata": {"k".repeat(65): "v"}})), vec!["metadata"]),
-        (token(json!({"search_indexes": ["{{ data }}", "{{ data.x }}"]})), vec!["search_indexes[1]"]),
-        (token(json!({"search_indexes": ["{{ data | remove: 'sensitive' }}"]})), vec!["search_indexes[0]"]),
+        (
+            token(json!({"search_indexes": ["{{ data }}", "{{ data.x }}"]})),
+            vec!["search_indexes[1]"],
+        ),
+        (
+            token(json!({"search_indexes": ["{{ data | remove: 'sensitive' }}"]})),
+            vec!["search_indexes[0]"],
+        ),
         (token(json!({"search_indexes": vec!["{{ data }}"; 21]})), vec!["search_indexes"]),
-        (token(json!({"fingerprint_expression": "{{ data | nothing }}"})), vec!["fingerprint_expression"]),
+        (
+            token(json!({"fingerprint_expression": "{{ data | nothing }}"})),
+            vec!["fingerprint_expression"],
+        ),
         (token(json!({"deduplicate_token": "yes"})), vec!["deduplicate_token"]),
         (token(json!({"expires_at": "1/1/2020"})), vec!["expires_at"]),
         (token(json!({"expires_at": "whenever"})), vec!["expires_at"]),
         (card(json!("4242424242424242")), vec!["data"]),
         (card(json!({})), vec!["data.number"]),
         (card(json!({"number": "4242424242424241"})), vec!["data.number"]),
-        (card(json!({"number": "4242424242424242", "expiration_month": 13, "expiration_year": 99,
-            "cvc": "12"})), vec!["data.cvc", "data.expiration_month", "data.expiration_year"]),
-        (json!({"type": "bank", "data": {"routing_number": "021000022",
-            "account_number": "123456789012345678"}}), vec!["data.account_number", "data.routing_number"]),
+        (
+            card(
+                json!({"number": "4242424242424242", "expiration_month": 13, "expiration_year": 99,
+            "cvc": "12"}),
+            ),
+            vec!["data.cvc", "data.expiration_month", "data.expiration_year"],
+        ),
+        (
+            json!({"type": "bank", "data": {"routing_number": "021000022",
+            "account_number": "123456789012345678"}}),
+            vec!["data.account_number", "data.routing_number"],
+        ),
         (json!({"type": "social_security_number", "data": "12345678"}), vec!["data"]),
     ] {
         let answer = server.private.post("/tokens", body.clone()).await;
@@ -137,7 +157,7 @@ async fn ids_may_be_chosen_evaluated_or_drawn() {
     let chosen = json!({"id": "my-token", "type": "token", "data": 1});
     server.private.post("/tokens", chosen.clone()).await.expect(201);
     assert_eq!(server.private.post("/tokens", chosen).await.expect(409)["title"], "Conflict");
-    let alias = json!({"id": "{{ data.number | alias_card: 4, 4 }}", "type": "card",
+    let alias = json!({"id": "{{ data.number | alias_card: true, true }}", "type": "card",
         "data": {"number": "4242424242424242"}});
     let made = server.private.post("/tokens", alias).await.expect(201);
     let id = made["id"].as_str().unwrap();

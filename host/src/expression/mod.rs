@@ -13,7 +13,6 @@ mod reference;
 mod template;
 mod value;
 
-
 use thiserror::Error;
 
 pub use mask::Mask;

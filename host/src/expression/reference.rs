@@ -204,7 +204,8 @@ impl Filling<'_, '_> {
                 template.evaluate(&Scope { data, metadata: None, entropy: self.entropy })?
             }
         };
-        self.left = self.left.checked_sub(to_text(&value).len()).ok_or(ExpressionError::TooLarge)?;
+        self.left =
+            self.left.checked_sub(to_text(&value).len()).ok_or(ExpressionError::TooLarge)?;
         Ok(value)
     }
 }

@@ -181,7 +181,10 @@ fn compute(renderable: &dyn Renderable, scope: &Scope<'_>) -> Result<Value, Expr
         let member = |(name, value): (&String, &String)| {
             (name.clone().into(), liquid_core::Value::scalar(value.clone()))
         };
-        globals.insert("metadata".into(), metadata.iter().map(member).collect::<liquid_core::Object>().into());
+        globals.insert(
+            "metadata".into(),
+            metadata.iter().map(member).collect::<liquid_core::Object>().into(),
+        );
     }
     let runtime = RuntimeBuilder::new().set_globals(&globals).build();
     runtime.registers().get_mut::<Randomness>().seed(scope.entropy);

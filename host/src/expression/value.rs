@@ -35,10 +35,9 @@ pub fn from_liquid(value: &dyn ValueView) -> Value {
         return Value::Array(items.values().map(from_liquid).collect());
     }
     if let Some(members) = value.as_object() {
-        let member =
-            |(name, value): (liquid_core::model::KStringCow<'_>, &dyn ValueView)| {
-                (name.to_string(), from_liquid(value))
-            };
+        let member = |(name, value): (liquid_core::model::KStringCow<'_>, &dyn ValueView)| {
+            (name.to_string(), from_liquid(value))
+        };
         return Value::Object(members.iter().map(member).collect());
     }
     Value::Null

@@ -19,7 +19,7 @@ use crate::model::permission::marker::{
 use crate::vault::{ApplicationWithKey, Error, WriteApplication};
 
 /// Create an application.
-#[utoipa::path(post, path = "/applications", tag = "applications", request_body = WriteApplication,
+#[utoipa::path(post, operation_id = "create_application", path = "/applications", tag = "applications", request_body = WriteApplication,
     responses((status = 201, description = "The application with its key", body = ApplicationWithKey), Refusals))]
 pub async fn create(
     Permitted(permit): Permitted<ApplicationCreate>,
@@ -31,7 +31,7 @@ pub async fn create(
 }
 
 /// List applications.
-#[utoipa::path(get, path = "/applications", tag = "applications",
+#[utoipa::path(get, operation_id = "list_applications", path = "/applications", tag = "applications",
     params(ListParameters, ("id" = Option<Vec<String>>, Query, description = "Only these; repeatable")),
     responses((status = 200, description = "A page of applications", body = Paginated<Application>), Refusals))]
 pub async fn list(
@@ -47,7 +47,7 @@ pub async fn list(
 }
 
 /// Show an application.
-#[utoipa::path(get, path = "/applications/{id}", tag = "applications", params(("id" = ApplicationId, Path)),
+#[utoipa::path(get, operation_id = "get_application", path = "/applications/{id}", tag = "applications", params(("id" = ApplicationId, Path)),
     responses((status = 200, description = "The application", body = Application), ReadRefusals))]
 pub async fn find(
     Permitted(permit): Permitted<ApplicationRead>,
@@ -58,7 +58,7 @@ pub async fn find(
 }
 
 /// Show the application that the key belongs to.
-#[utoipa::path(get, path = "/applications/key", tag = "applications",
+#[utoipa::path(get, operation_id = "get_application_by_key", path = "/applications/key", tag = "applications",
     responses((status = 200, description = "The application", body = Application), Refusals))]
 pub async fn find_by_key(
     Known(who): Known,
@@ -68,7 +68,7 @@ pub async fn find_by_key(
 }
 
 /// Replace an application's name, permissions and rules.
-#[utoipa::path(put, path = "/applications/{id}", tag = "applications", params(("id" = ApplicationId, Path)),
+#[utoipa::path(put, operation_id = "update_application", path = "/applications/{id}", tag = "applications", params(("id" = ApplicationId, Path)),
     request_body = WriteApplication,
     responses((status = 200, description = "The application", body = Application), ReadRefusals))]
 pub async fn update(
@@ -81,7 +81,7 @@ pub async fn update(
 }
 
 /// Replace an application's key.
-#[utoipa::path(post, path = "/applications/{id}/regenerate", tag = "applications",
+#[utoipa::path(post, operation_id = "regenerate_application_key", path = "/applications/{id}/regenerate", tag = "applications",
     params(("id" = ApplicationId, Path)),
     responses((status = 200, description = "The application with its new key", body = ApplicationWithKey), ReadRefusals))]
 pub async fn regenerate(
@@ -93,7 +93,7 @@ pub async fn regenerate(
 }
 
 /// Delete an application.
-#[utoipa::path(delete, path = "/applications/{id}", tag = "applications", params(("id" = ApplicationId, Path)),
+#[utoipa::path(delete, operation_id = "delete_application", path = "/applications/{id}", tag = "applications", params(("id" = ApplicationId, Path)),
     responses((status = 204, description = "The application is gone"), ReadRefusals))]
 pub async fn delete(
     Permitted(permit): Permitted<ApplicationDelete>,

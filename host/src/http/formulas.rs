@@ -17,7 +17,7 @@ use crate::model::permission::marker::{ReactorCreate, ReactorDelete, ReactorRead
 use crate::vault::{Error, FormulaView, WriteFormula};
 
 /// Create a formula.
-#[utoipa::path(post, path = "/reactor-formulas", tag = "formulas", request_body = WriteFormula,
+#[utoipa::path(post, operation_id = "create_formula", path = "/reactor-formulas", tag = "formulas", request_body = WriteFormula,
     responses((status = 201, description = "The formula", body = FormulaView), FormulaRefusals))]
 pub async fn create(
     Permitted(permit): Permitted<ReactorCreate>,
@@ -29,7 +29,7 @@ pub async fn create(
 }
 
 /// List formulas.
-#[utoipa::path(get, path = "/reactor-formulas", tag = "formulas",
+#[utoipa::path(get, operation_id = "list_formulas", path = "/reactor-formulas", tag = "formulas",
     params(ListParameters,
         ("id" = Option<Vec<String>>, Query, description = "Only these; repeatable"),
         ("name" = Option<String>, Query, description = "Only this name; `*` stands for any characters")),
@@ -48,7 +48,7 @@ pub async fn list(
 }
 
 /// Show a formula.
-#[utoipa::path(get, path = "/reactor-formulas/{id}", tag = "formulas", params(("id" = FormulaId, Path)),
+#[utoipa::path(get, operation_id = "get_formula", path = "/reactor-formulas/{id}", tag = "formulas", params(("id" = FormulaId, Path)),
     responses((status = 200, description = "The formula", body = FormulaView), ReadRefusals))]
 pub async fn find(
     Permitted(permit): Permitted<ReactorRead>,
@@ -59,7 +59,7 @@ pub async fn find(
 }
 
 /// Replace a formula's description, and its code if the body has any.
-#[utoipa::path(put, path = "/reactor-formulas/{id}", tag = "formulas", params(("id" = FormulaId, Path)),
+#[utoipa::path(put, operation_id = "update_formula", path = "/reactor-formulas/{id}", tag = "formulas", params(("id" = FormulaId, Path)),
     request_body = WriteFormula,
     responses((status = 200, description = "The formula", body = FormulaView), FormulaRefusals))]
 pub async fn update(
@@ -72,7 +72,7 @@ pub async fn update(
 }
 
 /// Delete a formula that no reactor uses.
-#[utoipa::path(delete, path = "/reactor-formulas/{id}", tag = "formulas", params(("id" = FormulaId, Path)),
+#[utoipa::path(delete, operation_id = "delete_formula", path = "/reactor-formulas/{id}", tag = "formulas", params(("id" = FormulaId, Path)),
     responses((status = 204, description = "The formula is gone"), ReadRefusals))]
 pub async fn delete(
     Permitted(permit): Permitted<ReactorDelete>,
@@ -84,7 +84,7 @@ pub async fn delete(
 }
 
 /// Download a formula's component.
-#[utoipa::path(get, path = "/reactor-formulas/{id}/component", tag = "formulas",
+#[utoipa::path(get, operation_id = "get_formula_component", path = "/reactor-formulas/{id}/component", tag = "formulas",
     params(("id" = FormulaId, Path)),
     responses((status = 200, description = "The component", content_type = "application/wasm", body = Vec<u8>), ReadRefusals))]
 pub async fn component(
@@ -97,7 +97,7 @@ pub async fn component(
 }
 
 /// Replace a formula's component.
-#[utoipa::path(put, path = "/reactor-formulas/{id}/component", tag = "formulas",
+#[utoipa::path(put, operation_id = "update_formula_component", path = "/reactor-formulas/{id}/component", tag = "formulas",
     params(("id" = FormulaId, Path)),
     request_body(content = Vec<u8>, content_type = "application/wasm"),
     responses((status = 200, description = "The formula", body = FormulaView), FormulaRefusals))]

@@ -14,7 +14,7 @@ use crate::model::time::{Timestamp, parse_rfc3339};
 use crate::vault::{EntityTypeView, Error, LogEntry, LogFilter};
 
 /// List log entries.
-#[utoipa::path(get, path = "/logs", tag = "logs",
+#[utoipa::path(get, operation_id = "list_logs", path = "/logs", tag = "logs",
     params(ListParameters,
         ("entity_type" = Option<String>, Query, description = "About this type of entity; `token` finds cards and bank accounts too"),
         ("entity_id" = Option<String>, Query, description = "About the entity of this id"),
@@ -39,7 +39,7 @@ pub async fn list(
 }
 
 /// List the types of entity that entries are about.
-#[utoipa::path(get, path = "/logs/entity-types", tag = "logs",
+#[utoipa::path(get, operation_id = "list_entity_types", path = "/logs/entity-types", tag = "logs",
     responses((status = 200, description = "All types", body = Vec<EntityTypeView>), Refusals))]
 pub async fn entity_types(
     Permitted(permit): Permitted<LogRead>,

@@ -18,7 +18,7 @@ use crate::model::permission::marker::{
 use crate::vault::{Error, InvocationView, ReactRequest, ReactResponse, ReactorView, WriteReactor};
 
 /// Create a reactor.
-#[utoipa::path(post, path = "/reactors", tag = "reactors", request_body = WriteReactor,
+#[utoipa::path(post, operation_id = "create_reactor", path = "/reactors", tag = "reactors", request_body = WriteReactor,
     responses((status = 201, description = "The reactor", body = ReactorView), Refusals))]
 pub async fn create(
     Permitted(permit): Permitted<ReactorCreate>,
@@ -30,7 +30,7 @@ pub async fn create(
 }
 
 /// List reactors.
-#[utoipa::path(get, path = "/reactors", tag = "reactors",
+#[utoipa::path(get, operation_id = "list_reactors", path = "/reactors", tag = "reactors",
     params(ListParameters,
         ("id" = Option<Vec<String>>, Query, description = "Only these; repeatable"),
         ("name" = Option<String>, Query, description = "Only this name; `*` stands for any characters")),
@@ -49,7 +49,7 @@ pub async fn list(
 }
 
 /// Show a reactor.
-#[utoipa::path(get, path = "/reactors/{id}", tag = "reactors", params(("id" = ReactorId, Path)),
+#[utoipa::path(get, operation_id = "get_reactor", path = "/reactors/{id}", tag = "reactors", params(("id" = ReactorId, Path)),
     responses((status = 200, description = "The reactor", body = ReactorView), ReadRefusals))]
 pub async fn find(
     Permitted(permit): Permitted<ReactorRead>,
@@ -60,7 +60,7 @@ pub async fn find(
 }
 
 /// Replace a reactor's name, configuration and application.
-#[utoipa::path(put, path = "/reactors/{id}", tag = "reactors", params(("id" = ReactorId, Path)),
+#[utoipa::path(put, operation_id = "update_reactor", path = "/reactors/{id}", tag = "reactors", params(("id" = ReactorId, Path)),
     request_body = WriteReactor,
     responses((status = 200, description = "The reactor", body = ReactorView), ReadRefusals))]
 pub async fn update(
@@ -73,7 +73,7 @@ pub async fn update(
 }
 
 /// Delete a reactor.
-#[utoipa::path(delete, path = "/reactors/{id}", tag = "reactors", params(("id" = ReactorId, Path)),
+#[utoipa::path(delete, operation_id = "delete_reactor", path = "/reactors/{id}", tag = "reactors", params(("id" = ReactorId, Path)),
     responses((status = 204, description = "The reactor is gone"), ReadRefusals))]
 pub async fn delete(
     Permitted(permit): Permitted<ReactorDelete>,
@@ -85,7 +85,7 @@ pub async fn delete(
 }
 
 /// Run a reactor and wait for its answer.
-#[utoipa::path(post, path = "/reactors/{id}/react", tag = "reactors", params(("id" = ReactorId, Path)),
+#[utoipa::path(post, operation_id = "react", path = "/reactors/{id}/react", tag = "reactors", params(("id" = ReactorId, Path)),
     request_body = ReactRequest,
     responses((status = 200, description = "What the formula answered", body = ReactResponse), ReactRefusals))]
 pub async fn react(
@@ -98,7 +98,7 @@ pub async fn react(
 }
 
 /// List a reactor's invocations: how each went and what it logged, never what went in or came out.
-#[utoipa::path(get, path = "/reactors/{id}/invocations", tag = "reactors",
+#[utoipa::path(get, operation_id = "list_invocations", path = "/reactors/{id}/invocations", tag = "reactors",
     params(("id" = ReactorId, Path), ListParameters),
     responses((status = 200, description = "A page of invocations", body = Paginated<InvocationView>), ReadRefusals))]
 pub async fn invocations(

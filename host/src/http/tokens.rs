@@ -14,7 +14,7 @@ use crate::model::permission::marker::{TokenCreate, TokenDelete, TokenRead};
 use crate::vault::{CreateToken, TokenView};
 
 /// Create a token.
-#[utoipa::path(post, path = "/tokens", tag = "tokens", request_body = CreateToken,
+#[utoipa::path(post, operation_id = "create_token", path = "/tokens", tag = "tokens", request_body = CreateToken,
     responses((status = 201, description = "The token, as the caller's rule shows it", body = TokenView), Refusals))]
 pub async fn create(
     Permitted(permit): Permitted<TokenCreate>,
@@ -26,7 +26,7 @@ pub async fn create(
 }
 
 /// Show a token.
-#[utoipa::path(get, path = "/tokens/{id}", tag = "tokens", params(("id" = String, Path)),
+#[utoipa::path(get, operation_id = "get_token", path = "/tokens/{id}", tag = "tokens", params(("id" = String, Path)),
     responses((status = 200, description = "The token, as the caller's rule shows it", body = TokenView), ReadRefusals))]
 pub async fn find(
     Permitted(permit): Permitted<TokenRead>,
@@ -37,7 +37,7 @@ pub async fn find(
 }
 
 /// Delete a token.
-#[utoipa::path(delete, path = "/tokens/{id}", tag = "tokens", params(("id" = String, Path)),
+#[utoipa::path(delete, operation_id = "delete_token", path = "/tokens/{id}", tag = "tokens", params(("id" = String, Path)),
     responses((status = 204, description = "The token is gone"), ReadRefusals))]
 pub async fn delete(
     Permitted(permit): Permitted<TokenDelete>,
@@ -49,7 +49,7 @@ pub async fn delete(
 }
 
 /// Make tokens of everything in a value.
-#[utoipa::path(post, path = "/tokenize", tag = "tokens", request_body = Value,
+#[utoipa::path(post, operation_id = "tokenize", path = "/tokenize", tag = "tokens", request_body = Value,
     responses((status = 200, description = "The value, with tokens in place of what was sensitive", body = Value), Refusals))]
 pub async fn tokenize(
     Permitted(permit): Permitted<TokenCreate>,
@@ -60,7 +60,7 @@ pub async fn tokenize(
 }
 
 /// Replace references by the data of their tokens.
-#[utoipa::path(post, path = "/detokenize", tag = "tokens", request_body = Value,
+#[utoipa::path(post, operation_id = "detokenize", path = "/detokenize", tag = "tokens", request_body = Value,
     responses((status = 200, description = "The value, with data in place of references", body = Value), Refusals))]
 pub async fn detokenize(
     Permitted(permit): Permitted<TokenRead>,

@@ -13,7 +13,10 @@ pub fn compile(engine: &Engine, component: &[u8]) -> Result<Compiled> {
 
 impl Compiled {
     /// Loads the code for an engine of the same configuration.
-    #[expect(unsafe_code, reason = "the bytes come from the compiler of this very process, unchanged")]
+    #[expect(
+        unsafe_code,
+        reason = "the bytes come from the compiler of this very process, unchanged"
+    )]
     pub fn load(&self, engine: &Engine) -> Result<Component> {
         // SAFETY: `self` was made by `compile` and its bytes are not reachable for anybody else. A mismatch of
         // configuration or version is found by wasmtime and is an error.

@@ -16,7 +16,6 @@ mod log;
 mod response;
 mod state;
 
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 

@@ -68,7 +68,8 @@ fn read_custom(custom: CustomResponse) -> Result<Failure, Failure> {
         return Err(bad("it has too many headers"));
     }
     for (name, value) in &headers {
-        let name = HeaderName::try_from(name.as_str()).map_err(|_| bad("a header has no valid name"))?;
+        let name =
+            HeaderName::try_from(name.as_str()).map_err(|_| bad("a header has no valid name"))?;
         HeaderValue::try_from(value.as_str()).map_err(|_| bad("a header has no valid value"))?;
         if KEPT_BACK.contains(&name) || name.as_str().starts_with("svc-") {
             return Err(bad("a header is not the formula's to set"));

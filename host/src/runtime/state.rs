@@ -152,12 +152,7 @@ pub struct Memory {
 }
 
 impl ResourceLimiter for Memory {
-    fn memory_growing(
-        &mut self,
-        current: usize,
-        desired: usize,
-        _: Option<usize>,
-    ) -> Result<bool> {
+    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> Result<bool> {
         let bytes = self.bytes + (desired as u64).saturating_sub(current as u64);
         if bytes > self.bytes_max {
             self.refused = true;

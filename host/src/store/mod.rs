@@ -9,7 +9,6 @@ mod filter;
 mod record;
 pub mod sled;
 
-
 use futures::future::BoxFuture;
 use thiserror::Error;
 

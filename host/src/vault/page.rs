@@ -59,7 +59,8 @@ impl PageRequest {
         let start = match start {
             None => PageStart::Number(page_number),
             Some(cursor) => {
-                let known = faults.check("start", decode(cursor).ok_or("is no cursor of this service"));
+                let known =
+                    faults.check("start", decode(cursor).ok_or("is no cursor of this service"));
                 known.map_or(PageStart::Number(1), |(number, position)| {
                     PageStart::After(position, number)
                 })

@@ -31,9 +31,8 @@ static COMPONENTS: LazyLock<BTreeMap<&str, Vec<u8>>> = LazyLock::new(|| {
     let packages: Vec<String> = PACKAGES.iter().map(|name| (*name).to_owned()).collect();
     let project = build::Project { root: &root, packages: &packages, target_dir: &target_dir };
     let folder = project.build().unwrap_or_else(|error| panic!("{error}"));
-    let read = |name: &&'static str| {
-        (*name, fs::read(folder.join(build::component_file(name))).unwrap())
-    };
+    let read =
+        |name: &&'static str| (*name, fs::read(folder.join(build::component_file(name))).unwrap());
     PACKAGES.iter().map(read).collect()
 });
 

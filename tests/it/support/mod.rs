@@ -11,7 +11,10 @@ pub use server::TestServer;
 /// Valid values that nobody's account has, for every token type.
 pub const SAMPLES: &[(&str, &str)] = &[
     ("token", r#"{"any": ["thing", 1, true]}"#),
-    ("card", r#"{"number": "4242424242424242", "expiration_month": 12, "expiration_year": 2030, "cvc": "123"}"#),
+    (
+        "card",
+        r#"{"number": "4242424242424242", "expiration_month": 12, "expiration_year": 2030, "cvc": "123"}"#,
+    ),
     ("card_number", r#""5555555555554444""#),
     ("bank", r#"{"routing_number": "021000021", "account_number": "9876543210"}"#),
     ("us_bank_account_number", r#""9876543210""#),

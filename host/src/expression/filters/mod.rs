@@ -11,7 +11,9 @@ mod shape;
 use std::fmt;
 
 use liquid_core::parser::{FilterArguments, ParameterReflection};
-use liquid_core::{Expression, Filter, FilterReflection, Language, ParseFilter, Runtime, ValueView};
+use liquid_core::{
+    Expression, Filter, FilterReflection, Language, ParseFilter, Runtime, ValueView,
+};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use serde_json::Value;
@@ -202,7 +204,8 @@ impl ParseFilter for Row {
         expressions.resize_with(self.parameters.len(), || None);
         for (name, expression) in arguments.keyword {
             let index = self.parameters.iter().position(|parameter| *parameter == name);
-            let free = index.and_then(|index| expressions.get_mut(index)).filter(|slot| slot.is_none());
+            let free =
+                index.and_then(|index| expressions.get_mut(index)).filter(|slot| slot.is_none());
             match free {
                 Some(slot) => *slot = Some(expression),
                 None => return Err(liquid_core::Error::with_msg("unknown argument")),
@@ -241,11 +244,13 @@ impl Filter for Applied {
             values.push(value.transpose()?.map(|value| from_liquid(value.as_view())));
         }
         let arguments = Arguments { values, runtime };
-        (self.row.run)(&from_liquid(input), &arguments).map(|value| to_liquid(&value)).map_err(|reason| {
-            let failure = ExpressionError::Filter { filter: self.row.name, reason };
-            runtime.registers().get_mut::<Failed>().0 = Some(failure);
-            liquid_core::Error::with_msg("a filter refused")
-        })
+        (self.row.run)(&from_liquid(input), &arguments).map(|value| to_liquid(&value)).map_err(
+            |reason| {
+                let failure = ExpressionError::Filter { filter: self.row.name, reason };
+                runtime.registers().get_mut::<Failed>().0 = Some(failure);
+                liquid_core::Error::with_msg("a filter refused")
+            },
+        )
     }
 }
 

@@ -23,9 +23,10 @@ pub(crate) fn reveal_last(value: &Value, arguments: &Arguments<'_>) -> Result<Va
     let length = text.chars().count();
     let shown = arguments.count(0, LAST4)?;
     let shown = if shown >= length { 0 } else { shown };
-    let masked = text.chars().enumerate().map(|(index, c)| {
-        if c == '-' || index >= length - shown { c } else { mask }
-    });
+    let masked = text
+        .chars()
+        .enumerate()
+        .map(|(index, c)| if c == '-' || index >= length - shown { c } else { mask });
     Ok(masked.collect::<String>().into())
 }
 
@@ -40,9 +41,7 @@ pub(crate) fn reveal(value: &Value, arguments: &Arguments<'_>) -> Result<Value, 
 /// `text` with all but its ends and the characters of `keep` masked.
 pub(super) fn masked(text: &str, first: usize, last: usize, mask: char, keep: &str) -> String {
     let length = text.chars().count();
-    let shown = |index: usize, c: char| {
-        index < first || length - index <= last || keep.contains(c)
-    };
+    let shown = |index: usize, c: char| index < first || length - index <= last || keep.contains(c);
     if text.chars().enumerate().all(|(index, c)| shown(index, c)) {
         return text.chars().map(|_| mask).collect();
     }

@@ -24,7 +24,9 @@ use self::rows::{
     Address, FORMAT, FORMAT_KEY, Head, INDEX_PREFIX, IndexRow, read_unique, unique_key,
 };
 use self::writer::{Waiting, Writer};
-use super::{Batch, Filter, Kind, Position, Record, Slice, Start, Store, StoreError, StoreFuture, Unique};
+use super::{
+    Batch, Filter, Kind, Position, Record, Slice, Start, Store, StoreError, StoreFuture, Unique,
+};
 use crate::model::id::TenantId;
 
 /// Batches that may wait for the writer; more wait for room.
@@ -104,7 +106,8 @@ impl SledStore {
                 None => return self.read_again(&address, head.version),
             }
         }
-        if head.pieces > 0 && self.head(&address)?.is_none_or(|(now, _)| now.version != head.version)
+        if head.pieces > 0
+            && self.head(&address)?.is_none_or(|(now, _)| now.version != head.version)
         {
             return self.read_again(&address, head.version);
         }
@@ -258,9 +261,9 @@ fn lock(folder: &Path) -> Result<File, StoreError> {
 fn check_format(tree: &Tree) -> Result<(), StoreError> {
     match tree.get(FORMAT_KEY).map_err(unavailable)? {
         Some(format) if format == FORMAT => Ok(()),
-        Some(_) => {
-            Err(StoreError::Damaged("it was written by another version of this software".to_owned()))
-        }
+        Some(_) => Err(StoreError::Damaged(
+            "it was written by another version of this software".to_owned(),
+        )),
         None => tree.insert(FORMAT_KEY, FORMAT).map(drop).map_err(unavailable),
     }
 }

@@ -98,7 +98,8 @@ impl Writer {
         if group.changes.is_empty() {
             return Ok(());
         }
-        let unavailable = |cause: &dyn std::fmt::Display| StoreError::Unavailable(cause.to_string());
+        let unavailable =
+            |cause: &dyn std::fmt::Display| StoreError::Unavailable(cause.to_string());
         self.tree.apply_batch(group.rows).map_err(|cause| unavailable(&cause))?;
         self.tree.flush().map_err(|cause| unavailable(&cause))?;
         self.log.sync_data().map_err(|cause| unavailable(&cause))?;
@@ -172,7 +173,8 @@ impl Writer {
             let value = self.tree.get(unique_key(kind, unique)).map_err(super::unavailable)?;
             value.map(|value| read_unique(&value)).transpose()?
         };
-        let taken_by = |put: &Put| put.record.uniques.contains(&unique) && !same(&put.record, record);
+        let taken_by =
+            |put: &Put| put.record.uniques.contains(&unique) && !same(&put.record, record);
         let twice = batch.puts.iter().find(|put| put.record.kind == kind && taken_by(put));
         if let Some(put) = twice {
             let by = (put.record.tenant, put.record.id.clone());
@@ -189,11 +191,9 @@ impl Writer {
 
 /// Whether the batch removes or rewrites this record.
 fn leaves(batch: &Batch, kind: Kind, (tenant, id): &(TenantId, String)) -> bool {
-    let removed =
-        |gone: &Removal| gone.kind == kind && gone.tenant == *tenant && gone.id == *id;
-    let rewritten = |put: &Put| {
-        put.record.kind == kind && put.record.tenant == *tenant && put.record.id == *id
-    };
+    let removed = |gone: &Removal| gone.kind == kind && gone.tenant == *tenant && gone.id == *id;
+    let rewritten =
+        |put: &Put| put.record.kind == kind && put.record.tenant == *tenant && put.record.id == *id;
     batch.removals.iter().any(removed) || batch.puts.iter().any(rewritten)
 }
 

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
-pub use request::{WriteApplication, check_name};
 use request::Definition;
+pub use request::{WriteApplication, check_name};
 
 use super::audit::Event;
 use super::authentication::Authenticated;
@@ -24,10 +24,10 @@ use crate::model::faults::Faults;
 use crate::model::id::ApplicationId;
 use crate::model::log::{EntityType, Operation};
 use crate::model::member::Text;
+use crate::model::permission::Permission;
 use crate::model::permission::marker::{
     ApplicationCreate, ApplicationDelete, ApplicationRead, ApplicationUpdate,
 };
-use crate::model::permission::Permission;
 use crate::model::time::parse_rfc3339;
 use crate::store::{Expect, Filter, Kind, Unique};
 

@@ -45,7 +45,11 @@ pub(super) struct Definition {
 
 impl WriteApplication {
     /// Checks name, permissions and rules, for an application of this kind if it is known.
-    pub(super) fn define(self, kind: Option<ApplicationType>, faults: &mut Faults) -> Option<Definition> {
+    pub(super) fn define(
+        self,
+        kind: Option<ApplicationType>,
+        faults: &mut Faults,
+    ) -> Option<Definition> {
         let name = self.name.required("name", faults);
         if let Some(name) = &name {
             check_name(name, faults);
