@@ -4,8 +4,6 @@
 //! `formula.json` beside. They are built as components and written as a table, `$OUT_DIR/official.rs`, which
 //! `vault::official` includes. To add a formula, add a folder.
 
-#![expect(clippy::print_stdout, reason = "this is how a build script speaks to cargo")]
-
 #[path = "build/guests.rs"]
 mod guests;
 
@@ -75,13 +73,21 @@ fn embed() -> Result<(), String> {
         copy(&root.join("formulas").join(name).join("formula.json"), &manifest)?;
         writeln!(
             table,
-            "    ShippedFormula {{ folder: {name:?}, manifest: include_str!({manifest:?}), \
-             component: include_bytes!({component:?}) }},"
+            "    ShippedFormula {{ folder: {name:?}, manifest: include_str!({}), \
+             component: include_bytes!({}) }},",
+            literal(&manifest)?,
+            literal(&component)?
         )
         .map_err(|error| error.to_string())?;
     }
     table.push_str("];\n");
     write(&out_dir.join("official.rs"), &table)
+}
+
+/// A path as a Rust string literal.
+fn literal(path: &Path) -> Result<String, String> {
+    let text = path.to_str().ok_or_else(|| format!("{} is no UTF-8", path.display()))?;
+    Ok(format!("{text:?}"))
 }
 
 /// The names of the folders that are formulas, in order.

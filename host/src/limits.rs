@@ -10,6 +10,10 @@ pub const REQUEST_BODY_BYTES_MAX: usize = 4 << 20;
 pub const COMPONENT_BYTES_MAX: usize = 32 << 20;
 /// Largest body of a request that carries a component in base64, in bytes.
 pub const FORMULA_BODY_BYTES_MAX: usize = COMPONENT_BYTES_MAX / 3 * 4 + REQUEST_BODY_BYTES_MAX;
+/// Bytes of a refused body that are read and thrown away, so that the client sees why it was refused.
+pub const LINGER_BYTES_MAX: usize = 2 * FORMULA_BODY_BYTES_MAX;
+/// How long such reading may take, in milliseconds.
+pub const LINGER_MS_MAX: u64 = 10_000;
 /// Longest chain of nested arrays and objects in any JSON taken from outside.
 pub const JSON_DEPTH_MAX: usize = 64;
 

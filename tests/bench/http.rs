@@ -5,6 +5,8 @@
 //!
 //! `cargo bench --bench http`
 
+#![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark fails by panicking")]
+
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 
@@ -87,8 +89,10 @@ async fn listen() -> (TcpListener, SocketAddr) {
 
 #[expect(clippy::disallowed_types, reason = "the yardstick is axum alone")]
 fn echo_router() -> axum::Router {
-    axum::Router::new()
-        .route("/", axum::routing::post(async |axum::Json(body): axum::Json<Value>| axum::Json(body)))
+    axum::Router::new().route(
+        "/",
+        axum::routing::post(async |axum::Json(body): axum::Json<Value>| axum::Json(body)),
+    )
 }
 
 fn card() -> Value {
@@ -96,15 +100,19 @@ fn card() -> Value {
         "expiration_year": 2030}})
 }
 
-fn burst(bencher: Bencher<'_, '_>, size: usize, request: impl Fn() -> reqwest::RequestBuilder + Sync) {
+fn burst(
+    bencher: Bencher<'_, '_>,
+    size: usize,
+    request: impl Fn() -> reqwest::RequestBuilder + Sync,
+) {
     let send = async || {
         let response = request().send().await.unwrap();
         assert!(response.status().is_success());
         response.bytes().await.unwrap()
     };
-    bencher.counter(ItemsCount::new(size)).bench(|| {
-        WORLD.threads.block_on(join_all((0..size).map(|_| send())))
-    });
+    bencher
+        .counter(ItemsCount::new(size))
+        .bench(|| WORLD.threads.block_on(join_all((0..size).map(|_| send()))));
 }
 
 #[divan::bench(args = BURSTS)]

@@ -2,6 +2,15 @@
 //!
 //! To add a feature: a file, and its line below; a test in `tidy` fails for a file without one.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and looks at the world as it is"
+)]
+
 mod support;
 
 mod access;
@@ -14,6 +23,7 @@ mod logs;
 mod openapi;
 mod problems;
 mod readme;
+mod restart;
 mod routes;
 mod tidy;
 mod tokenize;

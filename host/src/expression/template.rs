@@ -91,11 +91,10 @@ fn closing(inner: &str) -> Option<usize> {
     for (at, c) in inner.char_indices() {
         match (quote, c) {
             (Some(open), c) if c == open => quote = None,
-            (Some(_), _) => {}
             (None, '\'' | '"') if in_filters => quote = Some(c),
             (None, '|' | ':') => in_filters = true,
             (None, '}') if inner[at..].starts_with("}}") => return Some(at),
-            (None, _) => {}
+            (Some(_) | None, _) => {}
         }
     }
     None
@@ -243,13 +242,12 @@ fn check_complexity(source: &str) -> Result<(), ExpressionError> {
             (Some(_), '%') if source[at + 1..].starts_with(|c: char| c.is_ascii_digit()) => {
                 return Err(ExpressionError::TooComplex);
             }
-            (Some(_), _) => {}
             (None, '\'' | '"') => quote = Some(c),
             (None, '[' | '(') => depth += 1,
             (None, ']' | ')') => depth = depth.saturating_sub(1),
             (None, '|') => filters += 1,
             (None, '%' | '{' | '}') => return Err(ExpressionError::Syntax),
-            (None, _) => {}
+            (Some(_) | None, _) => {}
         }
         if depth > BRACKET_DEPTH_MAX || filters > FILTERS_MAX {
             return Err(ExpressionError::TooComplex);

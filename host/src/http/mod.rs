@@ -13,6 +13,7 @@ mod envelope;
 mod extract;
 mod formulas;
 mod health;
+mod linger;
 mod logs;
 mod openapi;
 mod problem;

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn_with_state, map_request};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use http::StatusCode;
@@ -18,7 +18,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::problem::Problem;
-use super::{State, applications, formulas, health, logs, openapi, reactors, tokens, trace};
+use super::{
+    State, applications, formulas, health, linger, logs, openapi, reactors, tokens, trace,
+};
 
 /// Every route, with the description of them all.
 pub(super) fn described() -> (Router<State>, OpenApi) {
@@ -51,6 +53,7 @@ pub fn router(state: State) -> NormalizePath<Router> {
     let router = router
         .route("/openapi.json", get(describe))
         .fallback(unknown_path)
+        .layer(map_request(async |request| linger::layer(request)))
         .layer(from_fn_with_state(state.clone(), trace::layer))
         .with_state(state);
     NormalizePathLayer::trim_trailing_slash().layer(router)

@@ -198,6 +198,6 @@ mod tests {
     fn what_fits_is_whole() {
         let mut log = Log::default();
         log.add(LogLevel::Warn, "all of it");
-        assert_eq!(log.finish().1, false);
+        assert!(!log.finish().1);
     }
 }

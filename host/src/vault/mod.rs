@@ -41,6 +41,7 @@ pub use formulas::{FormulaView, WriteFormula};
 pub use invocations::InvocationView;
 pub use keyring::OpenError;
 pub use logs::{EntityTypeView, LogFilter};
+pub use official::component as official_component;
 pub use page::{Page, PageRequest, PageStart};
 pub use permit::Permit;
 pub use react::{ReactRequest, ReactResponse, RunError};

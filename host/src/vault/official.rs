@@ -67,6 +67,12 @@ pub fn formulas() -> impl Iterator<Item = Formula> {
     FORMULAS.iter().map(|official| official.formula.clone())
 }
 
+/// The component of an official formula, by the formula's name.
+pub fn component(name: &str) -> Option<&'static [u8]> {
+    let official = FORMULAS.iter().find(|official| official.formula.name == name)?;
+    Some(official.component)
+}
+
 fn read(shipped: &ShippedFormula) -> Result<Official, String> {
     let manifest: Manifest =
         serde_json::from_str(shipped.manifest).map_err(|error| error.to_string())?;

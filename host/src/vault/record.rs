@@ -165,7 +165,7 @@ mod tests {
     fn ids_sort_by_the_order_they_were_drawn_in() {
         let (ids, entropy) = (IdSource::default(), SeededEntropy::new(8));
         // More than the counter holds in one millisecond, and a clock that goes back.
-        let times = [1_000_000; 5_000].into_iter().chain([999_999, 1_000_001]);
+        let times = vec![1_000_000; 5_000].into_iter().chain([999_999, 1_000_001]);
         let drawn: Vec<_> = times.map(|ms| ids.draw(Timestamp(ms), &entropy)).collect();
         assert!(drawn.is_sorted());
         assert!(drawn.iter().all(|id| id.get_version_num() == 7));

@@ -65,7 +65,7 @@ impl Process {
     /// Reads on until a line holds this text; gives the line.
     pub fn read_until(&mut self, text: &str) -> String {
         loop {
-            let line = self.lines.recv_timeout(Duration::from_secs(60));
+            let line = self.lines.recv_timeout(Duration::from_mins(1));
             let line = line.unwrap_or_else(|_| panic!("no {text:?} in {:?}", self.printed));
             self.printed.push(line.clone());
             if line.contains(text) {

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use serde_json::json;
 use tempfile::TempDir;
@@ -72,7 +73,7 @@ impl TestServer {
             (None, None) => unreachable!("there is a folder or a temporary one"),
         };
         let clock = ManualClock::new(START_MS);
-        let store = SledStore::open(&folder.join("store"), CACHE_BYTES).unwrap();
+        let store = open_store(&folder.join("store")).await;
         let foundation = Foundation {
             store: Arc::new(store),
             runtime: shared_runtime(),
@@ -119,11 +120,6 @@ impl TestServer {
         &self.folder
     }
 
-    /// The server's address.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
     /// A client of a new application with these `permissions` and `rules`.
     pub async fn application(
         &self,
@@ -161,6 +157,17 @@ impl TestServer {
             served.await.unwrap().unwrap();
         }
     }
+}
+
+/// Opens the store; the connections of a server that just stopped may hold it a moment longer.
+async fn open_store(folder: &Path) -> SledStore {
+    for _ in 0..100 {
+        match SledStore::open(folder, CACHE_BYTES) {
+            Ok(store) => return store,
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+    SledStore::open(folder, CACHE_BYTES).unwrap()
 }
 
 /// One sandbox for all tests of the process: each reserves much address space.

@@ -110,5 +110,5 @@ fn luhn_valid(digits: &[u8]) -> bool {
             doubled / 10 + doubled % 10
         })
         .sum();
-    sum % 10 == 0
+    sum.is_multiple_of(10)
 }

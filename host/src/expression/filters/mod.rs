@@ -10,6 +10,7 @@ mod shape;
 
 use std::fmt;
 
+use liquid_core::model::ArrayView;
 use liquid_core::parser::{FilterArguments, ParameterReflection};
 use liquid_core::{
     Expression, Filter, FilterReflection, Language, ParseFilter, Runtime, ValueView,
@@ -23,7 +24,7 @@ use super::value::{from_liquid, to_liquid, to_text};
 use crate::crypto::entropy::Entropy;
 
 /// Items of an array that a filter takes.
-const ITEMS_MAX: usize = 10_000;
+const ITEMS_MAX: i64 = 10_000;
 /// Bytes that a filter of ours may make on the way to an output.
 pub(super) const MADE_BYTES_MAX: usize = 2 << 20;
 
@@ -283,8 +284,8 @@ impl Filter for GuardedFilter {
         input: &dyn ValueView,
         runtime: &dyn Runtime,
     ) -> liquid_core::Result<liquid_core::Value> {
-        let items = input.as_array().map_or(0, |items| items.size());
-        if items > ITEMS_MAX as i64 {
+        let items = input.as_array().map_or(0, ArrayView::size);
+        if items > ITEMS_MAX {
             return Err(liquid_core::Error::with_msg("too many items"));
         }
         self.0.evaluate(input, runtime)

@@ -121,7 +121,7 @@ impl CreateToken {
         let deduplicate = self.deduplicate_token.optional("deduplicate_token", &mut faults);
         let expires_at = self.expires_at.optional("expires_at", &mut faults);
         let expires_at = expires_at.and_then(|text| read_expiry(&text, now, &mut faults));
-        let indexes = self.search_indexes.optional("search_indexes", &mut faults);
+        let sources = self.search_indexes.optional("search_indexes", &mut faults);
         let fingerprint_expression =
             self.fingerprint_expression.optional("fingerprint_expression", &mut faults);
         let (Some(kind), Some(data)) = (kind, data) else { return Err(faults) };
@@ -141,7 +141,7 @@ impl CreateToken {
         let source = source.unwrap_or_else(|| kind.default_fingerprint_expression());
         let fingerprinted = evaluate_fingerprint(source, &scope, &mut faults);
         let defaults = || kind.default_search_indexes().iter().map(ToString::to_string).collect();
-        let sources = indexes.unwrap_or_else(defaults);
+        let sources = sources.unwrap_or_else(defaults);
         let indexed = evaluate_indexes(&sources, &scope, &mut faults);
         let containers = containers.unwrap_or_else(|| vec![kind.default_container()]);
         let new = NewToken {

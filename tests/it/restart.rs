@@ -1,0 +1,56 @@
+//! What a stopped server knew, the next one knows: tokens, applications, keys, reactors, logs.
+
+use serde_json::{Value, json};
+
+use crate::support::server::Setup;
+use crate::support::{Client, TestServer, guests};
+
+fn setup(folder: &std::path::Path) -> Setup {
+    Setup { folder: Some(folder.to_owned()), ..Setup::default() }
+}
+
+/// What the server tells of itself, by the keys of its first run.
+async fn told(management: &Client, private: &Client, paths: &[String]) -> Vec<Value> {
+    let mut told = Vec::new();
+    for path in paths {
+        let client = if path.starts_with("/tokens") { private } else { management };
+        told.push(client.get(path).await.expect(200));
+    }
+    told
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_is_there_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = TestServer::start_with(setup(folder.path())).await;
+    let token = first.private.token("card", json!({"number": "4242424242424242"})).await;
+    let gone = first.private.token("token", json!("gone")).await;
+    first.private.delete(&format!("/tokens/{gone}")).await.expect(204);
+    let reactor = guests::echo_reactor(&first).await;
+    let paths = [
+        format!("/tokens/{token}"),
+        format!("/reactors/{reactor}"),
+        "/reactors".to_owned(),
+        "/reactor-formulas?name=*".to_owned(),
+        "/applications".to_owned(),
+    ];
+    let before = told(&first.management, &first.private, &paths).await;
+    let (management, private) = (first.management.key.clone(), first.private.key.clone());
+    assert_eq!(first.folder(), folder.path());
+    first.stop().await;
+
+    let second = TestServer::start_with(setup(folder.path())).await;
+    let management = second.client(&management.unwrap());
+    let private = second.client(&private.unwrap());
+    assert_eq!(told(&management, &private, &paths).await, before);
+    private.get(&format!("/tokens/{gone}")).await.expect(404);
+    let args = json!({"args": {"number": format!("{{{{ {token} | json: '$.number' }}}}")}});
+    let answer = private.post(&format!("/reactors/{reactor}/react"), args).await.expect(200);
+    assert_eq!(answer["raw"]["args"]["number"], "4242424242424242");
+    let logs = management.get("/logs?entity_type=token&operation=delete").await.expect(200);
+    assert_eq!(
+        logs["data"].as_array().unwrap().iter().filter(|e| e["entity_id"] == gone).count(),
+        2
+    );
+    second.stop().await;
+}
