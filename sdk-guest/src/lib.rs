@@ -69,6 +69,11 @@
 //!
 //! A panic ends the run as a runtime error without detail; report what the caller should know as an [`Error`].
 
+/// The example in the project's README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
+
 // The one module with code that is generated, and therefore not ours to shape.
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]
