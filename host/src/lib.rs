@@ -7,7 +7,7 @@
 //! | 5 | [`http`], [`cli`] | status codes, JSON envelopes, flags |
 //! | 4 | [`vault`] | rules, permits, audit, orchestration |
 //! | 3 | [`store`], [`runtime`] | records kept; formulas run. Neither knows the other |
-//! | 2 | [`expression`], [`token_type`], [`binding`], [`crypto`] | pure and synchronous |
+//! | 2 | [`expression`], [`query`], [`token_type`], [`binding`], [`crypto`] | pure and synchronous |
 //! | 1 | [`model`] | nouns, newtypes, parsing |
 //! | 0 | [`limits`], [`clock`], [`config`] | numbers, time, options |
 //!
@@ -29,6 +29,7 @@ pub mod expression;
 pub mod http;
 pub mod limits;
 pub mod model;
+pub mod query;
 pub mod runtime;
 pub mod store;
 pub mod token_type;

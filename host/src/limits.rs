@@ -59,6 +59,13 @@ pub const EXPRESSION_BYTES_MAX: usize = 4 << 10;
 /// Bytes an expression may evaluate to (decisions §4).
 pub const EXPRESSION_OUTPUT_BYTES_MAX: usize = 64 << 10;
 
+/// Bytes of a search query.
+pub const QUERY_BYTES_MAX: usize = 64 << 10;
+/// Terms of a search query (decisions §5).
+pub const QUERY_TERMS_MAX: usize = 64;
+/// Parentheses in parentheses of a search query (decisions §5).
+pub const QUERY_LEVELS_MAX: usize = 16;
+
 /// Tokens read or made by one `react`, `tokenize` or `detokenize` (interface §8).
 pub const TOKENS_PER_CALL_MAX: usize = 100;
 

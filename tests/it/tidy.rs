@@ -40,6 +40,8 @@ const FENCES: &[(&str, &[&str])] = &[
     ("utoipa_axum", &["http/"]),
     ("sled", &["store/sled/"]),
     ("roaring", &["store/sled/"]),
+    ("pest", &["query/"]),
+    ("pest_derive", &["query/"]),
     ("wasmtime", &["runtime/"]),
     ("wasmtime_wasi", &["runtime/"]),
     ("liquid", &["expression/"]),

@@ -105,6 +105,14 @@ pub fn parse_date(text: &str) -> Result<Timestamp, InvalidTime> {
     whole(text, Rest::iso_date).ok_or(InvalidTime::Form)?.timestamp()
 }
 
+/// Reads a time as the span of what was written (decisions §5): a date is its whole day, a time to the minute its whole
+/// minute, a time to the second its whole second. Gives the first and the last millisecond.
+pub fn parse_span(text: &str) -> Result<(Timestamp, Timestamp), InvalidTime> {
+    let written = whole(text, Rest::iso).ok_or(InvalidTime::Form)?;
+    let from = written.timestamp()?;
+    Ok((from, Timestamp(from.0 + written.span_ms.saturating_sub(1))))
+}
+
 /// Reads `expires_at` (decisions §3): all that [`parse_rfc3339`] reads, `M/D/YYYY` for midnight UTC
 /// of that day, and `M/D/YYYY h:mm:ss AM|PM` with or without an offset.
 pub fn parse_expiry(text: &str) -> Result<Timestamp, InvalidTime> {
@@ -126,6 +134,8 @@ struct Written {
     second: u16,
     ms: u16,
     offset_minutes: i64,
+    /// How much time the text leaves open: a day, a minute, a second or a millisecond.
+    span_ms: u64,
 }
 
 impl Written {
@@ -212,7 +222,7 @@ impl Rest<'_> {
         let month = self.number(2, 2)?;
         self.any(b"-")?;
         let day = self.number(2, 2)?;
-        Some(Written { year, month, day, ..Written::default() })
+        Some(Written { year, month, day, span_ms: DAY_MS, ..Written::default() })
     }
 
     /// `2030-08-26`, `2030-08-26T19:23`, `2030-08-26T19:23:57.123+02:00`.
@@ -225,10 +235,13 @@ impl Rest<'_> {
         written.hour = self.number(2, 2)?;
         self.any(b":")?;
         written.minute = self.number(2, 2)?;
+        written.span_ms = 60_000;
         if self.any(b":").is_some() {
             written.second = self.number(2, 2)?;
+            written.span_ms = 1_000;
             if self.any(b".").is_some() {
                 written.ms = self.fraction()?;
+                written.span_ms = 1;
             }
         }
         if !self.is_empty() {
