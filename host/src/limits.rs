@@ -51,6 +51,10 @@ pub const METADATA_KEYS_MAX: usize = 50;
 pub const METADATA_KEY_CHARS_MAX: usize = 64;
 /// Characters of a metadata value (decisions §3).
 pub const METADATA_VALUE_CHARS_MAX: usize = 1_000;
+/// How long a card's `cvc` stays when the tenant sets nothing, in minutes (decisions §3).
+pub const CVC_RETENTION_MINUTES_DEFAULT: u32 = 60;
+/// How long a card's `cvc` may stay at most, in minutes.
+pub const CVC_RETENTION_MINUTES_MAX: u32 = 24 * 60;
 /// Tries to find a free alias before an id of our own is taken (decisions §3).
 pub const ALIAS_TRIES_MAX: usize = 10;
 
@@ -58,6 +62,17 @@ pub const ALIAS_TRIES_MAX: usize = 10;
 pub const EXPRESSION_BYTES_MAX: usize = 4 << 10;
 /// Bytes an expression may evaluate to (decisions §4).
 pub const EXPRESSION_OUTPUT_BYTES_MAX: usize = 64 << 10;
+
+/// How long a session lives that nobody gave a longer life, in milliseconds (decisions §2).
+pub const SESSION_MS: u64 = 3 * 60 * 1000;
+/// How long a session lives at most, in milliseconds (decisions §2).
+pub const SESSION_MS_MAX: u64 = 24 * 60 * 60 * 1000;
+/// Conditions of one rule of a session.
+pub const CONDITIONS_MAX: usize = 20;
+/// Characters of an idempotency key.
+pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
+/// How long the answer to an idempotency key is kept, in milliseconds (decisions §1).
+pub const IDEMPOTENT_ANSWER_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Bytes of a search query.
 pub const QUERY_BYTES_MAX: usize = 64 << 10;

@@ -80,6 +80,18 @@ impl Vault for Host {
         self.0.get_token(id).map_err(problem)
     }
 
+    fn list_tokens(&self, filter: &str) -> Result<String, Problem> {
+        self.0.list_tokens(filter).map_err(problem)
+    }
+
+    fn search_tokens(&self, search: &str) -> Result<String, Problem> {
+        self.0.search_tokens(search).map_err(problem)
+    }
+
+    fn update_token(&self, id: &str, patch: &str) -> Result<String, Problem> {
+        self.0.update_token(id, patch).map_err(problem)
+    }
+
     fn delete_token(&self, id: &str) -> Result<(), Problem> {
         self.0.delete_token(id).map_err(problem)
     }

@@ -83,6 +83,7 @@ mod bridge;
 pub mod clock;
 mod decode;
 mod error;
+mod filter;
 pub mod log;
 mod request;
 mod response;
@@ -92,6 +93,7 @@ pub mod testing;
 mod token;
 
 pub use error::{Error, ErrorKind, Faults};
+pub use filter::{TokenFilter, TokenPage};
 pub use request::{Invocation, Request};
 pub use response::Response;
 pub use serde_json::{Map, Value, json};

@@ -7,9 +7,9 @@ use std::fmt;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::{NewToken, Token};
+use crate::{NewToken, Token, TokenFilter, TokenPage};
 
 /// The operations of the vault as the contract has them, with JSON as text.
 ///
@@ -19,6 +19,12 @@ pub trait Vault {
     fn create_token(&self, token: &str) -> Result<String, Problem>;
     /// `GET /tokens/{id}`
     fn get_token(&self, id: &str) -> Result<String, Problem>;
+    /// `GET /tokens`, its parameters as an object
+    fn list_tokens(&self, filter: &str) -> Result<String, Problem>;
+    /// `POST /tokens/search`
+    fn search_tokens(&self, search: &str) -> Result<String, Problem>;
+    /// `PATCH /tokens/{id}`
+    fn update_token(&self, id: &str, patch: &str) -> Result<String, Problem>;
     /// `DELETE /tokens/{id}`
     fn delete_token(&self, id: &str) -> Result<(), Problem>;
     /// `POST /tokenize`
@@ -53,6 +59,42 @@ impl Svc {
     /// The token with this id, shaped by the application's rules.
     pub fn get(&self, id: &str) -> Result<Token, Problem> {
         read(&self.0.get_token(id)?)
+    }
+
+    /// The newest tokens that match, a page at a time.
+    ///
+    /// ```
+    /// # use tokamak_sdk::{Problem, Svc, TokenFilter, TokenPage};
+    /// fn cards_of(svc: &Svc, customer: &str) -> Result<TokenPage, Problem> {
+    ///     svc.list(&TokenFilter::new().of_type("card").metadata("customer", customer))
+    /// }
+    /// ```
+    pub fn list(&self, filter: &TokenFilter) -> Result<TokenPage, Problem> {
+        read(&self.0.list_tokens(&write(filter)?)?)
+    }
+
+    /// The newest tokens that a query finds, such as `type:card AND metadata.customer:"17"`.
+    ///
+    /// `start` is the cursor of the page before, [`TokenPage::next`].
+    pub fn search(&self, query: &str, start: Option<&str>) -> Result<TokenPage, Problem> {
+        let mut search = Map::new();
+        search.insert("query".to_owned(), query.into());
+        if let Some(start) = start {
+            search.insert("start".to_owned(), start.into());
+        }
+        read(&self.0.search_tokens(&write(&search)?)?)
+    }
+
+    /// Changes a token by a JSON Merge Patch and returns it.
+    ///
+    /// ```
+    /// # use tokamak_sdk::{Problem, Svc, Token, json};
+    /// fn renew(svc: &Svc, card: &str, year: u32) -> Result<Token, Problem> {
+    ///     svc.update(card, json!({ "data": { "expiration_year": year } }))
+    /// }
+    /// ```
+    pub fn update(&self, id: &str, patch: impl Serialize) -> Result<Token, Problem> {
+        read(&self.0.update_token(id, &write(&patch)?)?)
     }
 
     /// Deletes the token with this id.

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use tokamak_sdk::log::{self, Level};
 use tokamak_sdk::testing::{Call, FakeVault, NOW_MS};
 use tokamak_sdk::{
-    Error, ErrorKind, NewToken, Problem, Request, Response, Svc, Token, Value, Vault, clock,
-    formula, json,
+    Error, ErrorKind, NewToken, Problem, Request, Response, Svc, Token, TokenFilter, TokenPage,
+    Value, Vault, clock, formula, json,
 };
 
 #[derive(Deserialize)]
@@ -133,6 +133,35 @@ fn shapes_are_tokenized_and_back() {
 }
 
 #[test]
+fn tokens_are_listed_searched_and_changed() {
+    let vault = FakeVault::new()
+        .with("a", "card", json!({ "number": "1", "cvc": "123" }))
+        .with("b", "token", "text")
+        .finds("type:card", &["a", "gone"]);
+    let ids = |page: TokenPage| page.tokens.into_iter().map(|token| token.id).collect::<Vec<_>>();
+    let found = with_svc(&vault, |svc| {
+        let all = svc.list(&TokenFilter::new())?;
+        assert_eq!((all.total, all.next.as_deref()), (2, None));
+        let cards = svc.list(&TokenFilter::new().of_type("card"))?;
+        Ok(json!([
+            ids(all),
+            ids(cards),
+            ids(svc.search("type:card", None)?),
+            ids(svc.search("id:b", None)?)
+        ]))
+    });
+    assert_eq!(found.unwrap(), json!([["b", "a"], ["a"], ["a"], []]));
+    let patch = json!({ "data": { "cvc": null, "year": 2030 }, "metadata": { "k": "v" } });
+    let changed = with_svc(&vault, |svc| Ok(svc.update("a", &patch)?.data.into()));
+    assert_eq!(changed.unwrap(), json!({ "number": "1", "year": 2030 }));
+    let missing = with_svc(&vault, |svc| Ok(svc.update("c", &patch)?.id.into()));
+    assert_eq!(missing.unwrap_err().kind(), Some(ErrorKind::BadRequest));
+    let tagged = TokenFilter::new().metadata("k", "v");
+    let tagged = with_svc(&vault, |svc| Ok(json!(ids(svc.list(&tagged)?))));
+    assert_eq!(tagged.unwrap(), json!(["a"]));
+}
+
+#[test]
 fn refusals_become_errors_of_their_status() {
     let vault = FakeVault::new();
     vault.refuse(Problem::new(403, "Forbidden", "token:create is not granted"));
@@ -164,6 +193,20 @@ impl Vault for Mirror {
 
     fn get_token(&self, _id: &str) -> Result<String, Problem> {
         Ok("no JSON".to_owned())
+    }
+
+    fn list_tokens(&self, filter: &str) -> Result<String, Problem> {
+        self.0.borrow_mut().push(filter.to_owned());
+        Ok(r#"{"pagination":{"total_items":7,"next":"more"},"data":[{"id":"x"}]}"#.to_owned())
+    }
+
+    fn search_tokens(&self, search: &str) -> Result<String, Problem> {
+        self.list_tokens(search)
+    }
+
+    fn update_token(&self, id: &str, patch: &str) -> Result<String, Problem> {
+        self.0.borrow_mut().push(patch.to_owned());
+        Ok(json!({ "id": id }).to_string())
     }
 
     fn delete_token(&self, _id: &str) -> Result<(), Problem> {
@@ -208,6 +251,24 @@ fn a_new_token_says_what_was_set_and_no_more() {
                 "expires_at": "2030-01-01T00:00:00Z", "deduplicate_token": true,
             }),
             json!({ "type": "token", "data": 1, "mask": "{{ data }}" }),
+        ]
+    );
+    let filter = TokenFilter::new().id("a").id("b").fingerprint("f").container("/pci/*");
+    let page = svc.list(&filter.size(5).start("here")).unwrap();
+    assert_eq!((page.total, page.next.as_deref(), page.tokens.len()), (7, Some("more"), 1));
+    svc.search("type:card", Some("there")).unwrap();
+    svc.update("x", json!({ "data": null })).unwrap();
+    let sent: Vec<Value> =
+        mirror.0.borrow()[3..].iter().map(|text| text.parse().unwrap()).collect();
+    assert_eq!(
+        sent,
+        [
+            json!({
+                "id": ["a", "b"], "fingerprint": ["f"], "container": ["/pci/*"], "size": 5,
+                "start": "here",
+            }),
+            json!({ "query": "type:card", "start": "there" }),
+            json!({ "data": null }),
         ]
     );
     let unreadable = svc.get("x").unwrap_err();

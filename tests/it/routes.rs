@@ -8,7 +8,7 @@ use crate::support::{Answer, Client, TestServer};
 /// Routes that answer without a key.
 const OPEN: &[&str] = &["/healthz", "/readyz"];
 /// Routes that answer whoever has any key.
-const ANYONES: &[&str] = &["/applications/key"];
+const ANYONES: &[&str] = &["/applications/key", "/permissions"];
 /// An id that nothing has.
 const NOTHING: &str = "00000000-0000-7000-8000-000000000000";
 
@@ -21,7 +21,7 @@ async fn routes(server: &TestServer) -> Vec<(Method, String)> {
             routes.push((method, path.clone()));
         }
     }
-    assert!(routes.len() >= 28, "{}", routes.len());
+    assert!(routes.len() >= 36, "{}", routes.len());
     routes
 }
 
@@ -30,6 +30,7 @@ async fn send(client: &Client, method: &Method, path: &str) -> Answer {
     let request = client.request(method.clone(), path);
     let request = match *method {
         Method::POST | Method::PUT => request.json(&json!({})),
+        Method::PATCH => request.header("content-type", "application/merge-patch+json").body("{}"),
         _ => request,
     };
     client.send(request).await
@@ -68,12 +69,16 @@ async fn with_a_powerless_key_nothing_but_itself_answers() {
     let powerless = server.application("public", &[], rule).await;
     for (method, path) in routes(&server).await {
         let open = OPEN.contains(&path.as_str()) || ANYONES.contains(&path.as_str());
-        let may_create = ["/tokens", "/tokenize"].contains(&path.as_str());
+        let may_create =
+            method == Method::POST && ["/tokens", "/tokenize"].contains(&path.as_str());
         let path = path.replace("{id}", NOTHING);
         let answer = send(&powerless, &method, &path).await;
         let status = answer.status.as_u16();
         if open {
             assert_eq!(status, 200, "{method} {path}");
+        } else if path == "/sessions" {
+            // Any public application may open one; it may do nothing.
+            assert_eq!(status, 201);
         } else if may_create {
             // The body is looked at, and wrong; an empty one makes no token.
             assert!(status == 400 || (status == 200 && answer.json() == json!({})), "{path}");
@@ -111,7 +116,7 @@ async fn another_tenants_ids_look_like_ids_that_never_were() {
         .post(
             "/applications",
             json!({"name": "p", "type": "private",
-        "permissions": ["token:create", "token:read", "token:use", "token:delete"]}),
+        "permissions": ["token:create", "token:read", "token:use", "token:delete", "token:update", "token:search"]}),
         )
         .await;
     let private = server.client(private.expect(201)["key"].as_str().unwrap());
@@ -120,6 +125,7 @@ async fn another_tenants_ids_look_like_ids_that_never_were() {
     let application = made["id"].as_str().unwrap();
     let foreign = [
         (&private, Method::GET, format!("/tokens/{token}")),
+        (&private, Method::PATCH, format!("/tokens/{token}")),
         (&private, Method::DELETE, format!("/tokens/{token}")),
         (&other, Method::GET, format!("/applications/{application}")),
         (&other, Method::DELETE, format!("/applications/{application}")),
@@ -136,6 +142,14 @@ async fn another_tenants_ids_look_like_ids_that_never_were() {
     for path in ["/applications", "/reactors", "/logs?size=100"] {
         let text = other.get(path).await.text();
         assert!(!text.contains(application) && !text.contains(&token), "{path}");
+    }
+    for list in [
+        private.get("/tokens").await,
+        private.get(&format!("/tokens?id={token}")).await,
+        private.post("/tokens/search", json!({"query": format!("id:{token}")})).await,
+        private.post("/tokens/search", json!({"query": "NOT type:card"})).await,
+    ] {
+        assert_eq!(list.expect(200)["pagination"]["total_items"], 0);
     }
     server.private.get(&format!("/tokens/{token}")).await.expect(200);
 }

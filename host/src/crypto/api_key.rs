@@ -1,4 +1,4 @@
-//! API keys: `key_<mgt|prv|pub>_<32 characters>` (decisions §2).
+//! API keys: `key_<mgt|prv|pub|ses>_<32 characters>` (decisions §2).
 //!
 //! 32 characters of 62 are 190 random bits. Only a keyed hash of a key is kept; finding that hash in the store
 //! compares no key, and the one comparison that remains takes the same time for every input.
@@ -20,7 +20,7 @@ const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn
 pub struct ApiKey(Zeroizing<String>);
 
 impl ApiKey {
-    /// Draws a key; `tag` is `mgt`, `prv` or `pub`.
+    /// Draws a key; `tag` is `mgt`, `prv`, `pub` or `ses`.
     pub fn draw(tag: &str, entropy: &dyn Entropy) -> Self {
         let mut text = Zeroizing::new(format!("key_{tag}_"));
         text.reserve(RANDOM_CHARS);
@@ -45,6 +45,16 @@ impl ApiKey {
     /// The key itself.
     pub fn expose(&self) -> &str {
         &self.0
+    }
+
+    /// The part after the tag, which is all there is to guess.
+    pub fn random_part(&self) -> &str {
+        self.0.rsplit('_').next().unwrap_or_default()
+    }
+
+    /// The tag of a key as it should be: `mgt`, `prv`, `pub` or `ses`.
+    pub fn tag(&self) -> &str {
+        self.0.split('_').nth(1).unwrap_or_default()
     }
 
     /// What is kept of it.

@@ -2,6 +2,8 @@
 
 use axum::extract::State as Shared;
 use http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::State;
 use super::body::Body;
@@ -16,6 +18,7 @@ use crate::model::id::ApplicationId;
 use crate::model::permission::marker::{
     ApplicationCreate, ApplicationDelete, ApplicationRead, ApplicationUpdate,
 };
+use crate::model::permission::{ApplicationType, Permission};
 use crate::vault::{ApplicationWithKey, Error, WriteApplication};
 
 /// Create an application.
@@ -102,4 +105,37 @@ pub async fn delete(
 ) -> Result<StatusCode, Rejection> {
     state.vault.delete_application(&permit, id).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// A permission, described.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct PermissionView {
+    /// Its name.
+    #[schema(value_type = String, example = "token:create")]
+    r#type: Permission,
+    /// What it allows.
+    description: &'static str,
+    /// The types of application that may hold it.
+    application_types: &'static [ApplicationType],
+}
+
+/// List the permissions there are.
+#[utoipa::path(get, operation_id = "list_permissions", path = "/permissions", tag = "applications",
+    params(("application_type" = Option<ApplicationType>, Query, description = "Only what this type of application may hold")),
+    responses((status = 200, description = "The permissions", body = Vec<PermissionView>), Refusals))]
+pub async fn permissions(
+    Known(_): Known,
+    query: Query,
+) -> Result<Reply<Vec<PermissionView>>, Rejection> {
+    let mut faults = Faults::new();
+    let kind = query.parsed::<ApplicationType>("application_type", &mut faults);
+    let kind = faults.into_result(kind).map_err(Error::from)?;
+    let held =
+        |permission: &&Permission| kind.is_none_or(|kind| permission.holders().contains(&kind));
+    let view = |permission: &Permission| PermissionView {
+        r#type: *permission,
+        description: permission.description(),
+        application_types: permission.holders(),
+    };
+    Ok(Reply(Permission::ALL.iter().filter(held).map(view).collect()))
 }

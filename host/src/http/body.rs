@@ -2,6 +2,7 @@
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
+use http::request::Parts;
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
@@ -13,6 +14,9 @@ use crate::limits::{COMPONENT_BYTES_MAX, FORMULA_BODY_BYTES_MAX, REQUEST_BODY_BY
 use crate::model::member;
 use crate::vault::Error;
 
+const JSON: &str = "application/json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+
 /// A JSON object read into a request struct.
 pub struct Body<T>(pub T);
 
@@ -22,6 +26,9 @@ pub struct LargeBody<T>(pub T);
 /// Any JSON value.
 pub struct JsonBody(pub Value);
 
+/// A JSON Merge Patch read into a request struct.
+pub struct PatchBody<T>(pub T);
+
 /// A WebAssembly component as it is.
 pub struct ComponentBody(pub Vec<u8>);
 
@@ -29,7 +36,7 @@ impl<T: DeserializeOwned> FromRequest<State> for Body<T> {
     type Rejection = Rejection;
 
     async fn from_request(request: Request, _: &State) -> Result<Self, Rejection> {
-        let value = read_json(request, REQUEST_BODY_BYTES_MAX).await?;
+        let value = read_json(request, JSON, REQUEST_BODY_BYTES_MAX).await?;
         Ok(Self(member::read(value).map_err(Error::from)?))
     }
 }
@@ -38,7 +45,7 @@ impl<T: DeserializeOwned> FromRequest<State> for LargeBody<T> {
     type Rejection = Rejection;
 
     async fn from_request(request: Request, _: &State) -> Result<Self, Rejection> {
-        let value = read_json(request, FORMULA_BODY_BYTES_MAX).await?;
+        let value = read_json(request, JSON, FORMULA_BODY_BYTES_MAX).await?;
         Ok(Self(member::read(value).map_err(Error::from)?))
     }
 }
@@ -47,7 +54,16 @@ impl FromRequest<State> for JsonBody {
     type Rejection = Rejection;
 
     async fn from_request(request: Request, _: &State) -> Result<Self, Rejection> {
-        Ok(Self(read_json(request, REQUEST_BODY_BYTES_MAX).await?))
+        Ok(Self(read_json(request, JSON, REQUEST_BODY_BYTES_MAX).await?))
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<State> for PatchBody<T> {
+    type Rejection = Rejection;
+
+    async fn from_request(request: Request, _: &State) -> Result<Self, Rejection> {
+        let value = read_json(request, MERGE_PATCH, REQUEST_BODY_BYTES_MAX).await?;
+        Ok(Self(member::read(value).map_err(Error::from)?))
     }
 }
 
@@ -60,8 +76,12 @@ impl FromRequest<State> for ComponentBody {
     }
 }
 
-async fn read_json(request: Request, bytes_max: usize) -> Result<Value, Rejection> {
-    expect_type(request.headers(), "application/json")?;
+async fn read_json(
+    request: Request,
+    content_type: &str,
+    bytes_max: usize,
+) -> Result<Value, Rejection> {
+    expect_type(request.headers(), content_type)?;
     let bytes = read(request, bytes_max).await?;
     // serde_json's own texts name what it expected and where, and quote nothing of the body.
     let malformed = |error: serde_json::Error| {
@@ -79,6 +99,15 @@ fn expect_type(headers: &HeaderMap, expected: &str) -> Result<(), Rejection> {
     }
     let detail = format!("The body's content type must be {expected}.");
     Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail).into())
+}
+
+/// A request with its body read.
+pub async fn whole(request: Request, bytes_max: usize) -> Result<(Parts, Bytes), Rejection> {
+    let (parts, body) = request.into_parts();
+    let headers = parts.headers.clone();
+    let mut request = Request::new(body);
+    *request.headers_mut() = headers;
+    Ok((parts, read(request, bytes_max).await?))
 }
 
 async fn read(request: Request, bytes_max: usize) -> Result<Bytes, Rejection> {

@@ -3,10 +3,9 @@
 use axum::response::{IntoResponse, Response};
 use http::{StatusCode, header};
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::problem::Problem;
-use crate::vault::Page;
+pub use crate::vault::Paginated;
 
 /// 200 with a JSON body.
 pub struct Reply<T>(pub T);
@@ -17,44 +16,6 @@ pub struct Created<T> {
     pub location: String,
     /// The body.
     pub body: T,
-}
-
-/// A page of a list (decisions §1).
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Paginated<T> {
-    /// Where the page stands.
-    pagination: Pagination,
-    /// The entries, newest first.
-    data: Vec<T>,
-}
-
-/// Where a page stands.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Pagination {
-    /// How many entries there are on all pages.
-    total_items: u64,
-    /// This page's number, from 1.
-    page_number: u64,
-    /// How many entries a page has.
-    page_size: usize,
-    /// How many pages there are.
-    total_pages: u64,
-    /// A cursor for the parameter `start`; absent on the last page.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<String>,
-}
-
-impl<T> From<Page<T>> for Paginated<T> {
-    fn from(page: Page<T>) -> Self {
-        let pagination = Pagination {
-            total_items: page.total_items,
-            page_number: page.page_number,
-            page_size: page.page_size,
-            total_pages: page.total_pages(),
-            next: page.next,
-        };
-        Self { pagination, data: page.data }
-    }
 }
 
 impl<T: Serialize> IntoResponse for Reply<T> {

@@ -13,6 +13,7 @@ mod envelope;
 mod extract;
 mod formulas;
 mod health;
+mod idempotency;
 mod linger;
 mod logs;
 mod openapi;
@@ -21,6 +22,8 @@ mod query;
 mod reactors;
 mod routes;
 mod server;
+mod sessions;
+mod tenants;
 mod tokens;
 mod trace;
 

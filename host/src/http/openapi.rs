@@ -23,6 +23,8 @@ const SCHEME: &str = "api_key";
     tags(
         (name = "tokens", description = "Sensitive values, kept and shown by rule"),
         (name = "applications", description = "Who calls, and with which rights"),
+        (name = "sessions", description = "Short-lived rights for browsers"),
+        (name = "tenants", description = "Settings"),
         (name = "formulas", description = "Sandboxed programs"),
         (name = "reactors", description = "Formulas configured for use"),
         (name = "logs", description = "Who did what, and who tried to"),

@@ -10,8 +10,9 @@ use percent_encoding::percent_decode_str;
 
 use super::State;
 use super::problem::Rejection;
+use crate::model::container::Container;
 use crate::model::faults::Faults;
-use crate::vault::{Error, PageRequest};
+use crate::vault::{Error, PageRequest, parse_scope};
 
 /// The parameters of a query, in their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,6 +63,25 @@ impl Query {
         T: FromStr<Err: std::fmt::Display>,
     {
         self.first(name).and_then(|value| faults.check(name, value.parse()))
+    }
+
+    /// The parameters whose names begin so, less that beginning; a name that is repeated counts once.
+    pub fn under(&self, prefix: &str) -> Vec<(String, String)> {
+        let mut found: Vec<(String, String)> = Vec::new();
+        for (name, value) in &self.0 {
+            if let Some(key) = name.strip_prefix(prefix)
+                && !found.iter().any(|(known, _)| known == key)
+            {
+                found.push((key.to_owned(), value.clone()));
+            }
+        }
+        found
+    }
+
+    /// The containers of `container`, with a flag for a trailing `*`.
+    pub fn containers(&self, faults: &mut Faults) -> Vec<(Container, bool)> {
+        let values = self.0.iter().filter(|(name, _)| name == "container");
+        values.filter_map(|(_, value)| faults.check("container", parse_scope(value))).collect()
     }
 
     /// Which page is asked for.

@@ -19,20 +19,26 @@ use utoipa_axum::routes;
 
 use super::problem::Problem;
 use super::{
-    State, applications, formulas, health, linger, logs, openapi, reactors, tokens, trace,
+    State, applications, formulas, health, idempotency, linger, logs, openapi, reactors, sessions,
+    tenants, tokens, trace,
 };
 
 /// Every route, with the description of them all.
 pub(super) fn described() -> (Router<State>, OpenApi) {
     OpenApiRouter::with_openapi(openapi::base())
-        .routes(routes!(tokens::create))
-        .routes(routes!(tokens::find, tokens::delete))
+        .routes(routes!(tokens::create, tokens::list))
+        .routes(routes!(tokens::search))
+        .routes(routes!(tokens::find, tokens::update, tokens::delete))
         .routes(routes!(tokens::tokenize))
         .routes(routes!(tokens::detokenize))
         .routes(routes!(applications::create, applications::list))
         .routes(routes!(applications::find_by_key))
         .routes(routes!(applications::find, applications::update, applications::delete))
         .routes(routes!(applications::regenerate))
+        .routes(routes!(applications::permissions))
+        .routes(routes!(sessions::create))
+        .routes(routes!(sessions::authorize))
+        .routes(routes!(tenants::find, tenants::update))
         .routes(routes!(formulas::create, formulas::list))
         .routes(routes!(formulas::find, formulas::update, formulas::delete))
         .routes(routes!(formulas::component, formulas::update_component))
@@ -53,6 +59,7 @@ pub fn router(state: State) -> NormalizePath<Router> {
     let router = router
         .route("/openapi.json", get(describe))
         .fallback(unknown_path)
+        .layer(from_fn_with_state(state.clone(), idempotency::layer))
         .layer(map_request(async |request| linger::layer(request)))
         .layer(from_fn_with_state(state.clone(), trace::layer))
         .with_state(state);

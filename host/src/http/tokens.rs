@@ -1,28 +1,93 @@
 //! `/tokens`, `/tokenize`, `/detokenize` (interface §4.1, decisions §3).
 
 use axum::extract::State as Shared;
+use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use serde_json::Value;
 
 use super::State;
-use super::body::{Body, JsonBody};
-use super::envelope::{Created, Reply, segment};
+use super::body::{Body, JsonBody, PatchBody};
+use super::envelope::{Created, Paginated, Reply, segment};
 use super::extract::{Id, Permitted};
-use super::openapi::{ReadRefusals, Refusals};
+use super::openapi::{ListParameters, ReadRefusals, Refusals};
 use super::problem::Rejection;
-use crate::model::permission::marker::{TokenCreate, TokenDelete, TokenRead};
-use crate::vault::{CreateToken, TokenView};
+use super::query::Query;
+use crate::model::faults::Faults;
+use crate::model::permission::marker::{
+    TokenCreate, TokenDelete, TokenRead, TokenSearch, TokenUpdate,
+};
+use crate::vault::{CreateToken, Error, SearchTokens, TokenFilter, TokenView, UpdateToken};
 
 /// Create a token.
 #[utoipa::path(post, operation_id = "create_token", path = "/tokens", tag = "tokens", request_body = CreateToken,
-    responses((status = 201, description = "The token, as the caller's rule shows it", body = TokenView), Refusals))]
+    responses((status = 201, description = "The token, as the caller's rule shows it", body = TokenView),
+        (status = 200, description = "A token of the same contents that was there before", body = TokenView), Refusals))]
 pub async fn create(
     Permitted(permit): Permitted<TokenCreate>,
     Shared(state): Shared<State>,
     Body(body): Body<CreateToken>,
-) -> Result<Created<TokenView>, Rejection> {
+) -> Result<Response, Rejection> {
     let body = state.vault.create_token(&permit, body).await?;
-    Ok(Created { location: format!("/tokens/{}", segment(body.id())), body })
+    if body.is_deduplicated() {
+        return Ok(Reply(body).into_response());
+    }
+    let location = format!("/tokens/{}", segment(body.id()));
+    Ok(Created { location, body }.into_response())
+}
+
+/// List tokens.
+///
+/// Metadata is filtered by parameters such as `metadata.customer=17`: exact but for case, all of them together; a key
+/// that is repeated counts once.
+#[utoipa::path(get, operation_id = "list_tokens", path = "/tokens", tag = "tokens",
+    params(ListParameters,
+        ("id" = Option<Vec<String>>, Query, description = "Only these; repeatable"),
+        ("type" = Option<Vec<String>>, Query, description = "Only of these types; repeatable"),
+        ("fingerprint" = Option<Vec<String>>, Query, description = "Only with these fingerprints; repeatable"),
+        ("container" = Option<Vec<String>>, Query, description = "Only in these containers, or with a trailing `*` below them; repeatable")),
+    responses((status = 200, description = "A page of tokens, each as the caller's rule shows it", body = Paginated<TokenView>), Refusals))]
+pub async fn list(
+    Permitted(permit): Permitted<TokenRead>,
+    Shared(state): Shared<State>,
+    query: Query,
+) -> Result<Reply<Paginated<TokenView>>, Rejection> {
+    let mut faults = Faults::new();
+    let page = query.page(&mut faults);
+    let filter = TokenFilter {
+        ids: query.every("id", &mut faults),
+        types: query.every("type", &mut faults),
+        fingerprints: query.every("fingerprint", &mut faults),
+        containers: query.containers(&mut faults),
+        metadata: query.under("metadata."),
+    };
+    let (page, filter) = faults.into_result((page, filter)).map_err(Error::from)?;
+    Ok(Reply(state.vault.list_tokens(&permit, filter, &page).await?.into()))
+}
+
+/// Search tokens.
+///
+/// Terms such as `type:card` or `metadata.customer:"17"`, joined by `AND`, `OR` and `NOT`, grouped by parentheses.
+#[utoipa::path(post, operation_id = "search_tokens", path = "/tokens/search", tag = "tokens", request_body = SearchTokens,
+    responses((status = 200, description = "A page of tokens, each as the caller's rule shows it", body = Paginated<TokenView>), Refusals))]
+pub async fn search(
+    Permitted(permit): Permitted<TokenSearch>,
+    Shared(state): Shared<State>,
+    Body(body): Body<SearchTokens>,
+) -> Result<Reply<Paginated<TokenView>>, Rejection> {
+    Ok(Reply(state.vault.search_tokens(&permit, body).await?.into()))
+}
+
+/// Change a token.
+#[utoipa::path(patch, operation_id = "update_token", path = "/tokens/{id}", tag = "tokens", params(("id" = String, Path)),
+    request_body(content = UpdateToken, content_type = "application/merge-patch+json"),
+    responses((status = 200, description = "The token, as the caller's rule shows it", body = TokenView), ReadRefusals))]
+pub async fn update(
+    Permitted(permit): Permitted<TokenUpdate>,
+    Shared(state): Shared<State>,
+    Id(id): Id<String>,
+    PatchBody(body): PatchBody<UpdateToken>,
+) -> Result<Reply<TokenView>, Rejection> {
+    Ok(Reply(state.vault.update_token(&permit, &id, body).await?))
 }
 
 /// Show a token.

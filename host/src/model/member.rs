@@ -66,6 +66,29 @@ impl<T> Member<T> {
     }
 }
 
+impl<T> Member<T> {
+    /// A value, or absence.
+    pub fn given(value: Option<T>) -> Self {
+        value.map_or(Self::Absent, Self::Given)
+    }
+
+    /// This member of a patch over what was there before: `null` leaves it absent.
+    #[must_use]
+    pub fn or(self, before: impl FnOnce() -> T) -> Self {
+        self.or_maybe(|| Some(before()))
+    }
+
+    /// As [`Self::or`], over what may not have been there.
+    #[must_use]
+    pub fn or_maybe(self, before: impl FnOnce() -> Option<T>) -> Self {
+        match self {
+            Self::Absent => Self::given(before()),
+            Self::Null => Self::Absent,
+            given => given,
+        }
+    }
+}
+
 impl<T: FromStr<Err: std::fmt::Display>> Member<Text<T>> {
     /// The parsed text of a required member.
     pub fn required_text(self, path: &str, faults: &mut Faults) -> Option<T> {

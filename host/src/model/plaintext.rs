@@ -19,6 +19,13 @@ impl Plaintext {
         Self(value)
     }
 
+    /// Removes and wipes a member of an object.
+    pub fn remove_member(&mut self, name: &str) {
+        if let Some(mut member) = self.0.as_object_mut().and_then(|members| members.remove(name)) {
+            wipe(&mut member);
+        }
+    }
+
     /// The value itself.
     pub fn expose(&self) -> &Value {
         &self.0

@@ -10,7 +10,7 @@ use super::container::Container;
 use super::permission::Permission;
 
 /// What a caller sees of a token's `data`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Transform {
     /// Nothing.
@@ -34,6 +34,85 @@ impl std::str::FromStr for Transform {
     }
 }
 
+/// What of a token a condition looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Attribute {
+    /// Its id.
+    Id,
+    /// Any of its containers.
+    Container,
+}
+
+/// How a condition compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Operator {
+    /// The attribute starts with the value; a container lies in it.
+    StartsWith,
+    /// The attribute is the value.
+    Equals,
+}
+
+impl std::str::FromStr for Attribute {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        match text {
+            "id" => Ok(Self::Id),
+            "container" => Ok(Self::Container),
+            _ => Err("must be id or container"),
+        }
+    }
+}
+
+impl std::str::FromStr for Operator {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        match text {
+            "starts_with" => Ok(Self::StartsWith),
+            "equals" => Ok(Self::Equals),
+            _ => Err("must be starts_with or equals"),
+        }
+    }
+}
+
+/// What a token must be like for a session's rule to cover it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Condition {
+    /// What is compared.
+    pub attribute: Attribute,
+    /// How.
+    pub operator: Operator,
+    /// With what; a container for the attribute `container`.
+    pub value: String,
+}
+
+impl Condition {
+    fn holds(&self, token: Subject<'_>) -> bool {
+        match (self.attribute, self.operator) {
+            (Attribute::Id, Operator::Equals) => token.id == self.value,
+            (Attribute::Id, Operator::StartsWith) => token.id.starts_with(&self.value),
+            (Attribute::Container, Operator::Equals) => {
+                token.containers.iter().any(|container| container.as_str() == self.value)
+            }
+            (Attribute::Container, Operator::StartsWith) => {
+                token.containers.iter().any(|container| container.as_str().starts_with(&self.value))
+            }
+        }
+    }
+}
+
+/// What rules look at of a token.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'t> {
+    /// Its id.
+    pub id: &'t str,
+    /// Where it lies.
+    pub containers: &'t [Container],
+}
+
 /// One access rule of an application.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Rule {
@@ -43,14 +122,45 @@ pub struct Rule {
     /// 1 decides first.
     #[schema(minimum = 1)]
     pub priority: u32,
-    /// The tokens it covers: those in this container or below it.
-    #[schema(value_type = String, example = "/pci/high/")]
-    pub container: Container,
+    /// The tokens it covers: those in this container or below it. Sessions may have `conditions` instead.
+    #[schema(value_type = Option<String>, example = "/pci/high/")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub container: Option<Container>,
+    /// Of a session's rule: the tokens it covers are those for which all of these hold.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub conditions: Option<Vec<Condition>>,
     /// How the caller sees `data`.
     pub transform: Transform,
     /// What it grants.
     #[schema(value_type = Vec<String>, example = json!(["token:read"]))]
     pub permissions: Vec<Permission>,
+}
+
+impl Rule {
+    /// Whether the rule speaks about this token.
+    fn covers(&self, token: Subject<'_>) -> bool {
+        let container = |scope: &Container| token.containers.iter().any(|one| scope.holds(one));
+        match (&self.container, &self.conditions) {
+            (Some(scope), None) => container(scope),
+            (scope, Some(conditions)) => {
+                scope.as_ref().is_none_or(container)
+                    && conditions.iter().all(|condition| condition.holds(token))
+            }
+            // Requests with neither are refused; such a rule covers nothing.
+            (None, None) => false,
+        }
+    }
+
+    /// A container that holds every token which the rule covers.
+    fn bound(&self) -> Container {
+        let of_condition = |condition: &Condition| {
+            let is_container = condition.attribute == Attribute::Container;
+            is_container.then(|| condition.value.parse().ok()).flatten()
+        };
+        let conditions = self.conditions.iter().flatten();
+        let bound = self.container.clone().or_else(|| conditions.filter_map(of_condition).next());
+        bound.unwrap_or_else(Container::root)
+    }
 }
 
 /// Everything an application may do: its `permissions` and its `rules`, in the order in which they decide.
@@ -59,29 +169,44 @@ pub struct Rights {
     permissions: Vec<Permission>,
     /// In ascending priority.
     rules: Vec<Rule>,
+    /// Rights of whoever granted these: no token is ever shown better than there.
+    within: Option<Box<Rights>>,
 }
 
 impl Rights {
     /// Puts the rules in order.
     pub fn new(permissions: Vec<Permission>, mut rules: Vec<Rule>) -> Self {
         rules.sort_by_key(|rule| rule.priority);
-        Self { permissions, rules }
+        Self { permissions, rules, within: None }
+    }
+
+    /// The same rights, but never more than these.
+    #[must_use]
+    pub fn within(self, grantor: Self) -> Self {
+        Self { within: Some(Box::new(grantor)), ..self }
+    }
+
+    /// Whether nothing is granted at all.
+    pub fn is_empty(&self) -> bool {
+        self.permissions.is_empty() && self.rules.is_empty()
     }
 
     /// Whether the permission is held at all, be it for some container only.
     pub fn hold(&self, permission: Permission) -> bool {
-        self.permissions.contains(&permission)
-            || self.rules.iter().any(|rule| rule.permissions.contains(&permission))
+        let itself = self.permissions.contains(&permission)
+            || self.rules.iter().any(|rule| rule.permissions.contains(&permission));
+        itself && self.within.as_ref().is_none_or(|within| within.hold(permission))
     }
 
-    /// The transform for a token in these containers: that of the first rule which grants the permission and holds
-    /// one of them; then `permissions`, which act as one rule on `/`, last in priority. `None` is a refusal.
-    pub fn decide(&self, permission: Permission, containers: &[Container]) -> Option<Transform> {
-        let by_rule = self.rules.iter().find(|rule| {
-            rule.permissions.contains(&permission)
-                && containers.iter().any(|container| rule.container.holds(container))
-        });
-        by_rule.map(|rule| rule.transform).or_else(|| self.by_permission(permission))
+    /// The transform for a token: that of the first rule which grants the permission and covers it; then
+    /// `permissions`, which act as one rule on `/`, last in priority. `None` is a refusal.
+    pub fn decide(&self, permission: Permission, token: Subject<'_>) -> Option<Transform> {
+        let by_rule = self.granting(permission).find(|rule| rule.covers(token));
+        let own = by_rule.map(|rule| rule.transform).or_else(|| self.by_permission(permission))?;
+        match &self.within {
+            None => Some(own),
+            Some(within) => within.decide(permission, token).map(|theirs| theirs.min(own)),
+        }
     }
 
     /// The first container for which no rule grants the permission, where each must have one (`token:create`,
@@ -89,19 +214,64 @@ impl Rights {
     pub fn first_uncovered<'c>(
         &self,
         permission: Permission,
-        containers: &'c [Container],
+        token: Subject<'c>,
     ) -> Option<&'c Container> {
-        containers
-            .iter()
-            .find(|container| self.decide(permission, std::slice::from_ref(container)).is_none())
+        let alone = |container: &'c Container| Subject {
+            id: token.id,
+            containers: std::slice::from_ref(container),
+        };
+        token.containers.iter().find(|one| self.decide(permission, alone(one)).is_none())
+    }
+
+    /// The rules that grant a permission, in deciding order.
+    pub fn granting(&self, permission: Permission) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().filter(move |rule| rule.permissions.contains(&permission))
+    }
+
+    /// Whether the permission is held on every container, after all rules.
+    pub fn hold_everywhere(&self, permission: Permission) -> bool {
+        self.permissions.contains(&permission)
+    }
+
+    /// Rights that bound these.
+    pub fn bounds(&self) -> Option<&Self> {
+        self.within.as_deref()
+    }
+
+    /// Whether whoever holds these rights may grant the permission for everything: nothing would be seen better.
+    pub fn may_grant(&self, permission: Permission) -> bool {
+        let transform = Self::implicit(permission);
+        self.reach(permission, transform, &Container::root())
+    }
+
+    /// Whether whoever holds these rights may grant this rule.
+    pub fn may_grant_rule(&self, rule: &Rule) -> bool {
+        let bound = rule.bound();
+        rule.permissions.iter().all(|one| self.reach(*one, rule.transform, &bound))
+    }
+
+    /// Whether every token in `container` is shown at least as well as `transform` says.
+    ///
+    /// What decides changes only where a rule's container begins, so that it is enough to look there.
+    fn reach(&self, permission: Permission, transform: Transform, container: &Container) -> bool {
+        let below = self.granting(permission).map(Rule::bound);
+        let below = below.filter(|other| container.holds(other));
+        std::iter::once(container.clone()).chain(below).all(|place| {
+            let token = Subject { id: "", containers: std::slice::from_ref(&place) };
+            self.decide(permission, token).is_some_and(|own| own >= transform)
+        })
     }
 
     fn by_permission(&self, permission: Permission) -> Option<Transform> {
-        let implicit = match permission {
+        self.permissions.contains(&permission).then_some(Self::implicit(permission))
+    }
+
+    /// The transform of a permission that no rule grants.
+    fn implicit(permission: Permission) -> Transform {
+        match permission {
             Permission::TokenUse => Transform::Reveal,
             _ => Transform::Mask,
-        };
-        self.permissions.contains(&permission).then_some(implicit)
+        }
     }
 }
 

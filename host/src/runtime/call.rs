@@ -52,6 +52,16 @@ pub trait GuestVault: Send + Sync + 'static {
     fn create_token(&self, token: String) -> BoxFuture<'_, Result<String, GuestProblem>>;
     /// `GET /tokens/{id}`
     fn get_token(&self, id: String) -> BoxFuture<'_, Result<String, GuestProblem>>;
+    /// `GET /tokens`, its parameters as an object
+    fn list_tokens(&self, filter: String) -> BoxFuture<'_, Result<String, GuestProblem>>;
+    /// `POST /tokens/search`
+    fn search_tokens(&self, search: String) -> BoxFuture<'_, Result<String, GuestProblem>>;
+    /// `PATCH /tokens/{id}`
+    fn update_token(
+        &self,
+        id: String,
+        patch: String,
+    ) -> BoxFuture<'_, Result<String, GuestProblem>>;
     /// `DELETE /tokens/{id}`
     fn delete_token(&self, id: String) -> BoxFuture<'_, Result<(), GuestProblem>>;
     /// `POST /tokenize`

@@ -190,18 +190,18 @@ impl vault::Host for State {}
 
 /// A call of the vault: counted, passed on, its refusal told to the formula.
 macro_rules! passed_on {
-    ($($method:ident($argument:ident) -> $answer:ty;)+) => {
+    ($($method:ident($($argument:ident),+) -> $answer:ty;)+) => {
         impl vault::HostSvc for State {
             $(async fn $method(
                 &mut self,
                 this: Resource<BoundVault>,
-                $argument: String,
+                $($argument: String),+
             ) -> Result<std::result::Result<$answer, Problem>> {
                 let vault = match self.vault(&this)? {
                     Ok(vault) => vault,
                     Err(problem) => return Ok(Err(problem)),
                 };
-                Ok(vault.$method($argument).await.map_err(Problem::from))
+                Ok(vault.$method($($argument),+).await.map_err(Problem::from))
             })+
 
             async fn drop(&mut self, this: Resource<BoundVault>) -> Result<()> {
@@ -215,6 +215,9 @@ macro_rules! passed_on {
 passed_on! {
     create_token(token) -> String;
     get_token(id) -> String;
+    list_tokens(filter) -> String;
+    search_tokens(search) -> String;
+    update_token(id, patch) -> String;
     delete_token(id) -> ();
     tokenize(value) -> String;
     detokenize(value) -> String;

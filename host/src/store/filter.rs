@@ -15,6 +15,15 @@ pub enum Filter {
     Term(Term),
     /// Records with one of these ids.
     Ids(Vec<String>),
+    /// Records whose id starts with this text.
+    IdPrefix(String),
+    /// Records made in this range of time: `order_ms`.
+    Order {
+        /// From here.
+        from: Bound<u64>,
+        /// To here.
+        to: Bound<u64>,
+    },
     /// Records whose number lies in the range.
     Range {
         /// The field.

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use super::Error;
-use super::index::{Index, number, term};
+use super::index::{Index, term};
 use super::record::{Entity, from_json_text, json_text, kind};
 use crate::model::id::TenantId;
 use crate::model::log::{ActorType, EntityType, Operation};
@@ -129,7 +129,6 @@ impl Entity for KeptEntry {
         let entity_type = self.entry.entity_type.as_str();
         index.term(term::ENTITY_TYPE, &[entity_type]);
         index.term(term::ENTITY_ID, &[&self.entry.entity_id]);
-        index.number(number::CREATED_AT, self.entry.created_at.0);
     }
 
     fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {

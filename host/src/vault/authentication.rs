@@ -18,6 +18,7 @@ use crate::model::application::Application;
 use crate::model::id::TenantId;
 use crate::model::log::ActorType;
 use crate::model::rule::Rights;
+use crate::model::time::Timestamp;
 use crate::store::Unique;
 
 /// Callers remembered at most; past that the memory starts anew.
@@ -25,19 +26,24 @@ const REMEMBERED_MAX: usize = 10_000;
 /// Characters of the longest text that could be a key.
 const KEY_CHARS_MAX: usize = 128;
 
-/// An application that acts, with what it may do.
+/// An application or a session that acts, with what it may do.
 #[derive(Debug)]
 pub struct Caller {
-    /// The application.
+    /// The application; of a session, the one that opened it.
     pub application: Application,
-    /// Its permissions and rules, in deciding order.
+    /// Permissions and rules, in deciding order.
     pub rights: Rights,
+    /// How the log names the caller.
+    pub actor: Actor,
+    /// When the caller ends.
+    pub ends: Option<Timestamp>,
 }
 
 impl Caller {
     /// An application as a caller.
     pub fn new(application: Application) -> Self {
-        Self { rights: application.rights(), application }
+        let actor = Actor { id: Some(application.id.0), kind: ActorType::Application };
+        Self { rights: application.rights(), actor, ends: application.expires_at, application }
     }
 
     /// The tenant everything the caller does happens in.
@@ -47,7 +53,7 @@ impl Caller {
 
     /// How the log names the caller.
     pub fn actor(&self) -> Actor {
-        Actor { id: Some(self.application.id.0), kind: ActorType::Application }
+        self.actor
     }
 }
 
@@ -102,17 +108,31 @@ impl Vault {
         let hash = key.hash(self.0.keyring.pepper());
         let caller = match self.0.callers.recall(hash) {
             Some(caller) => caller,
-            None => self.look_up(hash).await?.ok_or(Error::Unauthenticated)?,
+            None => self.look_up(hash, key.tag() == "ses").await?.ok_or(Error::Unauthenticated)?,
         };
-        if caller.application.expired(self.now()) {
+        if caller.ends.is_some_and(|end| end <= self.now()) {
             return Err(Error::Unauthenticated);
         }
         Ok(Authenticated(caller))
     }
 
-    async fn look_up(&self, hash: KeyHash) -> Result<Option<Arc<Caller>>, Error> {
+    async fn look_up(&self, hash: KeyHash, is_session: bool) -> Result<Option<Arc<Caller>>, Error> {
         // Read before the application is: a change in between makes what is remembered stale at once.
         let generation = self.0.callers.generation.load(Ordering::Acquire);
+        let caller = if is_session {
+            self.session_caller(hash).await?
+        } else {
+            self.application_caller(hash).await?
+        };
+        let Some(caller) = caller.map(Arc::new) else { return Ok(None) };
+        // A session without rights waits to be authorized: its next request looks again.
+        if !is_session || !caller.rights.is_empty() {
+            self.0.callers.remember(hash, generation, Arc::clone(&caller));
+        }
+        Ok(Some(caller))
+    }
+
+    async fn application_caller(&self, hash: KeyHash) -> Result<Option<Caller>, Error> {
         let found = self.0.store.find_unique(KeptApplication::KIND, Unique(hash.0)).await?;
         let Some(record) = found else { return Ok(None) };
         let keys = self.keys(record.tenant).await?;
@@ -120,8 +140,6 @@ impl Vault {
         if kept.key_hash != hash {
             return Ok(None);
         }
-        let caller = Arc::new(Caller::new(kept.application));
-        self.0.callers.remember(hash, generation, Arc::clone(&caller));
-        Ok(Some(caller))
+        Ok(Some(Caller::new(kept.application)))
     }
 }

@@ -31,12 +31,18 @@ pub enum Error {
         /// A sentence for the caller.
         detail: String,
     },
+    /// 403: not for callers like this one.
+    #[error("{0}")]
+    NotAllowed(&'static str),
     /// 404: no such thing in this tenant.
     #[error("There is no such {0}.")]
     NotFound(&'static str),
     /// 409: the request contradicts what is there.
     #[error("{0}")]
     Conflict(&'static str),
+    /// 422: the idempotency key belongs to another request.
+    #[error("The idempotency key was used for another request.")]
+    KeyReused,
     /// 422: the formula cannot run.
     #[error(transparent)]
     NotRunnable(#[from] ComponentError),
@@ -106,10 +112,11 @@ impl Error {
         let (status, title) = match self {
             Self::Invalid(_) => (400, "Bad Request"),
             Self::Unauthenticated => (401, "Unauthorized"),
-            Self::Forbidden { .. } => (403, "Forbidden"),
+            Self::Forbidden { .. } | Self::NotAllowed(_) => (403, "Forbidden"),
             Self::NotFound(_) => (404, "Not Found"),
             Self::Conflict(_) => (409, "Conflict"),
             Self::NotRunnable(_) => (422, "Unprocessable Content"),
+            Self::KeyReused => (422, "Unprocessable Content"),
             Self::Run(run) => run.status_and_title(),
             Self::Unavailable => (503, "Service Unavailable"),
             Self::Internal => (500, "Internal Server Error"),

@@ -44,12 +44,12 @@ pub mod term {
 pub mod number {
     use crate::store::Field;
 
-    /// When it was made.
-    pub const CREATED_AT: Field = Field(1);
     /// When it was last changed.
     pub const MODIFIED_AT: Field = Field(2);
     /// When it ends.
     pub const EXPIRES_AT: Field = Field(3);
+    /// When a part of it is to be erased.
+    pub const TRANSIENT_UNTIL: Field = Field(4);
 }
 
 /// Collects what one record is found by.
@@ -82,6 +82,13 @@ impl<'k> Index<'k> {
     /// Adds a value that no other record of the kind may have.
     pub fn unique(&mut self, unique: Unique) {
         self.uniques.push(unique);
+    }
+
+    /// Adds a value that no other record of the kind in this tenant may have.
+    pub fn unique_value(&mut self, field: &str, value: &[&str]) {
+        let mut parts = vec![b"unique".as_slice(), field.as_bytes()];
+        parts.extend(value.iter().map(|part| part.as_bytes()));
+        self.uniques.push(Unique(hash::keyed(&self.keys.index, &parts)));
     }
 
     /// What was collected.

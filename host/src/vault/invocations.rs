@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
 use super::audit::Event;
-use super::index::{Index, number, term, term_of};
+use super::index::{Index, term, term_of};
 use super::page::{Page, PageRequest};
 use super::permit::Permit;
 use super::record::{Entity, from_json_text, json_text, kind};
@@ -91,7 +91,6 @@ impl Entity for Invocation {
 
     fn index(&self, index: &mut Index<'_>) {
         index.term(term::REACTOR, &[&self.reactor_id.to_string()]);
-        index.number(number::CREATED_AT, self.created_at.0);
     }
 
     fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::audit::{KeptEntry, LogEntry};
-use super::index::{number, term, term_of};
+use super::index::{term, term_of};
 use super::page::{Page, PageRequest};
 use super::permit::Permit;
 use super::{Error, Vault};
@@ -57,8 +57,7 @@ impl Vault {
             parts.push(Filter::Term(term_of(&keys, term::ENTITY_ID, &[&id])));
         }
         if filter.start.is_some() || filter.end.is_some() {
-            parts.push(Filter::Range {
-                field: number::CREATED_AT,
+            parts.push(Filter::Order {
                 from: filter.start.map_or(Bound::Unbounded, |start| Bound::Included(start.0)),
                 to: filter.end.map_or(Bound::Unbounded, |end| Bound::Excluded(end.0)),
             });

@@ -7,6 +7,7 @@
 //! This file holds what all operations share: reading entities, committing them with their log entries, and time.
 //! To add an operation: a method in the file of its entity that takes a permit, a row in `http::routes`.
 
+mod answers;
 mod applications;
 mod audit;
 mod authentication;
@@ -23,6 +24,7 @@ mod programs;
 mod react;
 mod reactors;
 mod record;
+mod sessions;
 mod svc;
 mod sweep;
 mod tenants;
@@ -33,6 +35,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+pub use answers::{Answer, Attempt, Claim};
 pub use applications::{ApplicationWithKey, WriteApplication};
 pub use audit::{Actor, LogEntry};
 pub use authentication::{Authenticated, Caller};
@@ -42,13 +45,14 @@ pub use invocations::InvocationView;
 pub use keyring::OpenError;
 pub use logs::{EntityTypeView, LogFilter};
 pub use official::component as official_component;
-pub use page::{Page, PageRequest, PageStart};
+pub use page::{Page, PageRequest, PageStart, Paginated};
 pub use permit::Permit;
 pub use react::{ReactRequest, ReactResponse, RunError};
 pub use reactors::{ReactorView, WriteReactor};
+pub use sessions::{AuthorizeSession, NewSession, SessionView};
 pub use sweep::Swept;
-pub use tenants::{NewTenant, Tenant};
-pub use tokens::{CreateToken, TokenView};
+pub use tenants::{NewTenant, Tenant, TenantSettings, UpdateTenant};
+pub use tokens::{CreateToken, SearchTokens, TokenFilter, TokenView, UpdateToken, parse_scope};
 
 use audit::{Event, KeptEntry};
 use authentication::Callers;
@@ -94,6 +98,8 @@ struct Inner {
     keyring: Keyring,
     callers: Callers,
     programs: Programs,
+    settings: tenants::SettingsCache,
+    claimed: answers::Claimed,
     ids: record::IdSource,
     fuel_per_ms: u64,
     react_timeout_ms: u64,
@@ -112,6 +118,8 @@ impl Vault {
             keyring,
             callers: Callers::default(),
             programs: Programs::default(),
+            settings: tenants::SettingsCache::default(),
+            claimed: answers::Claimed::default(),
             ids: record::IdSource::default(),
             fuel_per_ms: foundation.fuel_per_ms,
             react_timeout_ms: foundation.react_timeout_ms,
@@ -153,8 +161,10 @@ impl Vault {
         let now_ms = self.now().0;
         let open = |record: Option<crate::store::Record>| match record {
             None => Ok(None),
-            Some(record) => from_record::<E>(&record, &keys)
-                .map(|stored| Some(stored).filter(|stored| !ended(&stored.entity, now_ms))),
+            Some(record) => from_record::<E>(&record, &keys).map(|mut stored| {
+                stored.entity.settle(now_ms);
+                Some(stored).filter(|stored| !ended(&stored.entity, now_ms))
+            }),
         };
         records.into_iter().map(open).collect()
     }
@@ -175,7 +185,12 @@ impl Vault {
         let filter = Filter::And(vec![filter, self.not_ended()]);
         let slice = request.fetch(self.0.store.as_ref(), E::KIND, tenant, &filter).await?;
         let keys = self.keys(tenant).await?;
-        request.page(slice, |record| Ok(from_record::<E>(record, &keys)?.entity))
+        let now_ms = self.now().0;
+        request.page(slice, |record| {
+            let mut entity = from_record::<E>(record, &keys)?.entity;
+            entity.settle(now_ms);
+            Ok(entity)
+        })
     }
 
     /// Every entity of a kind, for kinds of which a tenant has few.
@@ -217,6 +232,9 @@ impl Vault {
 
     /// Commits log entries alone: something was read, or refused.
     async fn log(&self, tenant: TenantId, actor: Actor, events: Vec<Event>) -> Result<(), Error> {
+        if events.is_empty() {
+            return Ok(());
+        }
         self.change(tenant).await?.commit(actor, events).await
     }
 }

@@ -4,6 +4,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::Error;
 use crate::limits::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX};
@@ -176,19 +178,61 @@ impl<T> Page<T> {
     }
 
     /// The same page with its entries in another form, less those that have none.
-    pub(super) fn filter_map<U>(self, form: impl FnMut(T) -> Option<U>) -> Page<U> {
-        Page {
-            data: self.data.into_iter().filter_map(form).collect(),
+    pub(super) fn try_filter_map<U>(
+        self,
+        form: impl FnMut(T) -> Result<Option<U>, Error>,
+    ) -> Result<Page<U>, Error> {
+        let data = self.data.into_iter().map(form).filter_map(Result::transpose);
+        Ok(Page {
+            data: data.collect::<Result<_, _>>()?,
             total_items: self.total_items,
             page_number: self.page_number,
             page_size: self.page_size,
             next: self.next,
-        }
+        })
     }
 
     /// How many pages there are.
     pub fn total_pages(&self) -> u64 {
         self.total_items.div_ceil(self.page_size as u64)
+    }
+}
+
+/// A page of a list (decisions §1).
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Paginated<T> {
+    /// Where the page stands.
+    pagination: Pagination,
+    /// The entries, newest first.
+    data: Vec<T>,
+}
+
+/// Where a page stands.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Pagination {
+    /// How many entries there are on all pages.
+    total_items: u64,
+    /// This page's number, from 1.
+    page_number: u64,
+    /// How many entries a page has.
+    page_size: usize,
+    /// How many pages there are.
+    total_pages: u64,
+    /// A cursor for the parameter `start`; absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+impl<T> From<Page<T>> for Paginated<T> {
+    fn from(page: Page<T>) -> Self {
+        let pagination = Pagination {
+            total_items: page.total_items,
+            page_number: page.page_number,
+            page_size: page.page_size,
+            total_pages: page.total_pages(),
+            next: page.next,
+        };
+        Self { pagination, data: page.data }
     }
 }
 

@@ -24,7 +24,7 @@ use crate::model::container::Container;
 use crate::model::id::TenantId;
 use crate::model::log::EntityType;
 use crate::model::permission::Grant;
-use crate::model::rule::Transform;
+use crate::model::rule::{Rights, Subject, Transform};
 
 /// Evidence that a caller holds the permission `P`.
 pub struct Permit<P> {
@@ -53,14 +53,19 @@ impl<P: Grant> Permit<P> {
         Authenticated(Arc::clone(&self.caller))
     }
 
-    /// How the caller sees a token in these containers; `None` when no rule matches.
-    pub(super) fn decide(&self, containers: &[Container]) -> Option<Transform> {
-        self.caller.rights.decide(P::PERMISSION, containers)
+    /// How the caller sees a token; `None` when no rule matches.
+    pub(super) fn decide(&self, token: Subject<'_>) -> Option<Transform> {
+        self.caller.rights.decide(P::PERMISSION, token)
     }
 
-    /// The first of these containers that no rule covers.
-    pub(super) fn first_uncovered<'c>(&self, containers: &'c [Container]) -> Option<&'c Container> {
-        self.caller.rights.first_uncovered(P::PERMISSION, containers)
+    /// The first of the token's containers that no rule covers.
+    pub(super) fn first_uncovered<'c>(&self, token: Subject<'c>) -> Option<&'c Container> {
+        self.caller.rights.first_uncovered(P::PERMISSION, token)
+    }
+
+    /// What the caller may do.
+    pub(super) fn rights(&self) -> &Rights {
+        &self.caller.rights
     }
 }
 

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 use super::applications::{KeptApplication, check_name};
 use super::audit::Event;
 use super::formulas::{FormulaView, matches_name};
-use super::index::{Index, number, term};
+use super::index::{Index, term};
 use super::page::{Page, PageRequest};
 use super::permit::Permit;
 use super::record::{Entity, Stored, from_json_text, json_text, kind};
@@ -45,7 +45,6 @@ impl Entity for Reactor {
         if let Some(application_id) = self.application_id {
             index.term(term::APPLICATION, &[&application_id.to_string()]);
         }
-        index.number(number::CREATED_AT, self.created_ms());
     }
 
     fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
@@ -185,7 +184,7 @@ impl Vault {
         let events = page.data.iter().map(read).collect();
         self.log(permit.tenant(), permit.actor(), events).await?;
         let mut views = views.into_iter();
-        Ok(page.filter_map(|_| views.next()))
+        page.try_filter_map(|_| Ok(views.next()))
     }
 
     /// Shows a reactor.

@@ -45,6 +45,10 @@ pub mod kind {
     pub const INVOCATION: Kind = Kind(8);
     /// Log entries.
     pub const LOG: Kind = Kind(9);
+    /// Sessions.
+    pub const SESSION: Kind = Kind(10);
+    /// Answers kept for idempotency keys.
+    pub const ANSWER: Kind = Kind(11);
 }
 
 /// Something kept, sealed with its tenant's keys.
@@ -65,8 +69,11 @@ pub trait Entity: Sized + Send {
         None
     }
 
-    /// What it can be found by.
-    fn index(&self, index: &mut Index<'_>);
+    /// What it can be found by, beside its id and time.
+    fn index(&self, _: &mut Index<'_>) {}
+
+    /// Lets go of what must not be seen any longer at this time.
+    fn settle(&mut self, _now_ms: u64) {}
 
     /// The text to seal.
     fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error>;

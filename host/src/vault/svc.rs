@@ -9,11 +9,15 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::authentication::Authenticated;
+use super::page::Paginated;
+use super::tokens::ListTokens;
 use super::{Error, Vault};
 use crate::limits::REQUEST_BODY_BYTES_MAX;
 use crate::model::member;
 use crate::model::permission::Grant;
-use crate::model::permission::marker::{TokenCreate, TokenDelete, TokenRead};
+use crate::model::permission::marker::{
+    TokenCreate, TokenDelete, TokenRead, TokenSearch, TokenUpdate,
+};
 use crate::runtime::{GuestProblem, GuestVault};
 
 /// The vault with the rights of one application.
@@ -51,6 +55,36 @@ impl GuestVault for Svc {
             write_json(&self.vault.find_token(&permit, &id).await?)
         };
         get.map(reply).boxed()
+    }
+
+    fn list_tokens(&self, filter: String) -> Reply<'_, String> {
+        let list = async move {
+            let permit = self.permit::<TokenRead>(None).await?;
+            let body: ListTokens = member::read(read_json(&filter)?)?;
+            let (filter, request) = body.check()?;
+            let page = self.vault.list_tokens(&permit, filter, &request).await?;
+            write_json(&Paginated::from(page))
+        };
+        list.map(reply).boxed()
+    }
+
+    fn search_tokens(&self, search: String) -> Reply<'_, String> {
+        let search = async move {
+            let permit = self.permit::<TokenSearch>(None).await?;
+            let body = member::read(read_json(&search)?)?;
+            let page = self.vault.search_tokens(&permit, body).await?;
+            write_json(&Paginated::from(page))
+        };
+        search.map(reply).boxed()
+    }
+
+    fn update_token(&self, id: String, patch: String) -> Reply<'_, String> {
+        let update = async move {
+            let permit = self.permit::<TokenUpdate>(Some(&id)).await?;
+            let body = member::read(read_json(&patch)?)?;
+            write_json(&self.vault.update_token(&permit, &id, body).await?)
+        };
+        update.map(reply).boxed()
     }
 
     fn delete_token(&self, id: String) -> Reply<'_, ()> {

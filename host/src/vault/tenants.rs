@@ -2,35 +2,86 @@
 //!
 //! These operations act for the operator: hence no permits.
 
+use std::collections::HashMap;
+
+use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+use uuid::Uuid;
 use zeroize::Zeroizing;
 
-use super::applications::KeptApplication;
+use super::applications::{KeptApplication, check_name};
 use super::audit::{Actor, Event};
-use super::index::{Index, number};
 use super::keyring::SYSTEM_TENANT;
 use super::page::PageRequest;
+use super::permit::Permit;
 use super::record::{Entity, from_json_text, json_text, kind};
 use super::{Change, Error, Vault};
 use crate::crypto::api_key::ApiKey;
+use crate::limits::{CVC_RETENTION_MINUTES_DEFAULT, CVC_RETENTION_MINUTES_MAX};
 use crate::model::application::Application;
 use crate::model::audit::Audit;
+use crate::model::faults::Faults;
 use crate::model::id::{ApplicationId, TenantId};
 use crate::model::log::{EntityType, Operation};
+use crate::model::member::{FromJson as _, Member};
+use crate::model::permission::marker::{TenantRead, TenantUpdate};
 use crate::model::permission::{ApplicationType, Permission};
 use crate::model::time::Timestamp;
 use crate::store::{Batch, Expect, Filter, Kind};
 
 /// A tenant.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Tenant {
     /// Identifies the tenant.
     pub id: TenantId,
     /// A name for people.
     pub name: String,
+    /// What it has set.
+    #[serde(default)]
+    pub settings: TenantSettings,
     /// When it was made.
     pub created_at: Timestamp,
+    /// Who changed it last.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub modified_by: Option<Uuid>,
+    /// When it was last changed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub modified_at: Option<Timestamp>,
 }
+
+/// What a tenant sets for itself (decisions §2, §3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TenantSettings {
+    /// Whether tokens are deduplicated that do not say.
+    pub deduplicate_tokens: bool,
+    /// How long a card's `cvc` stays, in minutes.
+    #[schema(minimum = 1, maximum = 1440)]
+    pub cvc_retention_minutes: u32,
+}
+
+impl Default for TenantSettings {
+    fn default() -> Self {
+        Self { deduplicate_tokens: false, cvc_retention_minutes: CVC_RETENTION_MINUTES_DEFAULT }
+    }
+}
+
+/// Body of `PUT /tenants/self`. A setting that is absent goes back to its default.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+pub struct UpdateTenant {
+    /// A name for people.
+    #[schema(value_type = String, max_length = 200, required = true)]
+    #[serde(default)]
+    name: Member<String>,
+    /// Settings.
+    #[schema(value_type = Option<TenantSettings>)]
+    #[serde(default)]
+    settings: Member<Map<String, Value>>,
+}
+
+/// Settings at hand, so that making a token reads no tenant.
+pub type SettingsCache = RwLock<HashMap<TenantId, TenantSettings>>;
 
 /// A tenant just made, with the one way into it.
 #[derive(Debug)]
@@ -51,10 +102,6 @@ impl Entity for Tenant {
 
     fn created_ms(&self) -> u64 {
         self.created_at.0
-    }
-
-    fn index(&self, index: &mut Index<'_>) {
-        index.number(number::CREATED_AT, self.created_at.0);
     }
 
     fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
@@ -84,7 +131,14 @@ impl Vault {
     ) -> Result<NewTenant, Error> {
         self.ensure_system_tenant().await?;
         let id = TenantId(self.draw_id());
-        let tenant = Tenant { id, name: name.to_owned(), created_at: self.now() };
+        let tenant = Tenant {
+            id,
+            name: name.to_owned(),
+            settings: TenantSettings::default(),
+            created_at: self.now(),
+            modified_by: None,
+            modified_at: None,
+        };
         let (keys, keys_put) = self.0.keyring.draw_tenant(id, self.0.entropy.as_ref())?;
         let mut above = self.change(SYSTEM_TENANT).await?;
         above.put(&tenant, Expect::Absent)?;
@@ -127,6 +181,53 @@ impl Vault {
         }
     }
 
+    /// Shows the caller's tenant.
+    pub async fn find_own_tenant(&self, permit: &Permit<TenantRead>) -> Result<Tenant, Error> {
+        let id = permit.tenant().to_string();
+        let stored = self.get::<Tenant>(SYSTEM_TENANT, &id).await?;
+        let event = Event::done(EntityType::Tenant, id, Operation::Read, "Tenant read");
+        self.log(permit.tenant(), permit.actor(), vec![event]).await?;
+        Ok(stored.entity)
+    }
+
+    /// Changes the caller's tenant.
+    pub async fn update_own_tenant(
+        &self,
+        permit: &Permit<TenantUpdate>,
+        body: UpdateTenant,
+    ) -> Result<Tenant, Error> {
+        let (name, settings) = body.check()?;
+        let id = permit.tenant().to_string();
+        let stored = self.get::<Tenant>(SYSTEM_TENANT, &id).await?;
+        let tenant = Tenant {
+            name,
+            settings,
+            modified_by: Some(permit.actor_id()),
+            modified_at: Some(self.now()),
+            ..stored.entity
+        };
+        // The record is the system's, its log entry the tenant's: one commit holds both.
+        let mut above = self.change(SYSTEM_TENANT).await?;
+        above.put(&tenant, Expect::Version(stored.version))?;
+        let mut change = self.change(permit.tenant()).await?;
+        change.batch = above.batch;
+        let event = Event::done(EntityType::Tenant, id, Operation::Update, "Tenant updated");
+        change.commit(permit.actor(), vec![event]).await?;
+        self.0.settings.write().insert(permit.tenant(), settings);
+        Ok(tenant)
+    }
+
+    /// A tenant's settings.
+    pub(super) async fn settings(&self, tenant: TenantId) -> Result<TenantSettings, Error> {
+        if let Some(settings) = self.0.settings.read().get(&tenant) {
+            return Ok(*settings);
+        }
+        let stored = self.get::<Tenant>(SYSTEM_TENANT, &tenant.to_string()).await?;
+        let settings = stored.entity.settings;
+        // One that was written meanwhile is newer than what was read.
+        Ok(*self.0.settings.write().entry(tenant).or_insert(settings))
+    }
+
     fn operators_application(
         &self,
         tenant: TenantId,
@@ -159,6 +260,38 @@ impl Vault {
         let entropy = self.0.entropy.as_ref();
         let (_, put) = self.0.keyring.draw_tenant(SYSTEM_TENANT, entropy)?;
         Ok(self.0.store.commit(Batch { puts: vec![put], removals: Vec::new() }).await?)
+    }
+}
+
+impl UpdateTenant {
+    fn check(self) -> Result<(String, TenantSettings), Faults> {
+        let mut faults = Faults::new();
+        let name = self.name.required("name", &mut faults);
+        if let Some(name) = &name {
+            check_name(name, &mut faults);
+        }
+        let mut settings = TenantSettings::default();
+        for (member, value) in self.settings.optional("settings", &mut faults).unwrap_or_default() {
+            let path = format!("settings.{member}");
+            match (member.as_str(), value) {
+                (_, Value::Null) => {}
+                ("deduplicate_tokens", value) => {
+                    let given = faults.check(&path, bool::from_json(value));
+                    settings.deduplicate_tokens = given.unwrap_or_default();
+                }
+                ("cvc_retention_minutes", value) => {
+                    let given = faults.check(&path, u32::from_json(value));
+                    let given = given.unwrap_or(CVC_RETENTION_MINUTES_DEFAULT);
+                    if !(1..=CVC_RETENTION_MINUTES_MAX).contains(&given) {
+                        let range = format!("must be from 1 to {CVC_RETENTION_MINUTES_MAX}");
+                        faults.add(&path, range);
+                    }
+                    settings.cvc_retention_minutes = given;
+                }
+                _ => {}
+            }
+        }
+        faults.into_result((name.unwrap_or_default(), settings))
     }
 }
 

@@ -91,7 +91,7 @@ impl Vault {
         let tokens = self.referenced(permit.tenant(), &arguments).await?;
         let mut events = Vec::with_capacity(tokens.len());
         for token in &tokens {
-            if permit.decide(&token.about.containers) != Some(Transform::Reveal) {
+            if permit.decide(token.about.subject()) != Some(Transform::Reveal) {
                 let entity = (token.token_type()?.log_entity_type(), token.about.id.as_str());
                 return Err(self.deny(permit, entity).await);
             }
@@ -174,7 +174,7 @@ struct Found {
 }
 
 impl Found {
-    /// Takes every body out of `value` and leaves a placeholder.
+    /// Takes every body out of `value` and leaves a stand-in.
     fn collect(&mut self, value: &mut Value, path: &str) {
         match value {
             Value::Null => {}
@@ -184,7 +184,7 @@ impl Found {
                 }
             }
             Value::Object(members) if is_token(members) => {
-                let body = std::mem::replace(value, placeholder());
+                let body = std::mem::replace(value, stand_in());
                 match member::read(body) {
                     Ok(body) => self.bodies.push((path.to_owned(), Place::Token, body)),
                     Err(inner) => self.faults.extend_under(path, inner),
@@ -197,7 +197,7 @@ impl Found {
                 }
             }
             Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-                let data = std::mem::replace(value, placeholder());
+                let data = std::mem::replace(value, stand_in());
                 self.bodies.push((path.to_owned(), Place::Id, CreateToken::plain(data)));
             }
         }
@@ -209,7 +209,7 @@ fn is_token(members: &serde_json::Map<String, Value>) -> bool {
 }
 
 /// Stands where a token will: after collecting, no other `true` is left in the value.
-fn placeholder() -> Value {
+fn stand_in() -> Value {
     Value::Bool(true)
 }
 

@@ -1,7 +1,8 @@
 //! A vault in memory, for tests of formulas.
 //!
-//! It keeps data and counts ids; it has no permissions, masks, validation or expressions. A test that needs
-//! those runs against a server; one that needs an answer of its own refuses with [`FakeVault::refuse`].
+//! It keeps data and counts ids; it has no permissions, masks, validation or expressions, and a search finds what
+//! [`FakeVault::finds`] says. A test that needs more runs against a server; one that needs an answer of its own
+//! refuses with [`FakeVault::refuse`].
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ pub struct FakeVault(Rc<RefCell<State>>);
 struct State {
     tokens: BTreeMap<String, Value>,
     made: usize,
+    searches: BTreeMap<String, Vec<String>>,
     refusal: Option<Problem>,
 }
 
@@ -33,6 +35,14 @@ impl FakeVault {
     pub fn with(self, id: &str, token_type: &str, data: impl Into<Value>) -> Self {
         let token = json!({ "id": id, "type": token_type, "data": data.into() });
         self.0.borrow_mut().tokens.insert(id.to_owned(), token);
+        self
+    }
+
+    /// Lets this query find these tokens, if they are there.
+    #[must_use]
+    pub fn finds(self, query: &str, ids: &[&str]) -> Self {
+        let ids = ids.iter().map(|id| (*id).to_owned()).collect();
+        self.0.borrow_mut().searches.insert(query.to_owned(), ids);
         self
     }
 
@@ -81,6 +91,14 @@ impl State {
 
     fn get(&self, id: &str) -> Result<&Value, Problem> {
         self.tokens.get(id).ok_or_else(missing)
+    }
+
+    /// A page with all tokens that match; the newest are those whose ids sort last.
+    fn page(&self, matches: impl Fn(&Value) -> bool) -> String {
+        let found: Vec<&Value> =
+            self.tokens.values().rev().filter(|token| matches(token)).collect();
+        let pagination = json!({ "total_items": found.len(), "page_number": 1 });
+        json!({ "pagination": pagination, "data": found }).to_string()
     }
 
     fn tokenize(&mut self, value: Value) -> Result<Value, Problem> {
@@ -140,6 +158,42 @@ impl Vault for FakeVault {
         self.state()?.get(id).map(Value::to_string)
     }
 
+    fn list_tokens(&self, filter: &str) -> Result<String, Problem> {
+        let filter = parse(filter)?;
+        let allowed = |member: &str, token: &Value| {
+            let wanted = filter.get(member).and_then(Value::as_array);
+            wanted.is_none_or(|wanted| wanted.contains(&token[member]))
+        };
+        let metadata = filter.get("metadata").and_then(Value::as_object);
+        let tagged = |token: &Value| {
+            let mut wanted = metadata.into_iter().flatten();
+            wanted.all(|(key, value)| token["metadata"][key] == *value)
+        };
+        let matches =
+            |token: &Value| allowed("id", token) && allowed("type", token) && tagged(token);
+        Ok(self.state()?.page(matches))
+    }
+
+    fn search_tokens(&self, search: &str) -> Result<String, Problem> {
+        let search = parse(search)?;
+        let state = self.state()?;
+        let found = search["query"].as_str().and_then(|query| state.searches.get(query));
+        let found = found.cloned().unwrap_or_default();
+        Ok(state.page(|token| found.iter().any(|id| token["id"] == id.as_str())))
+    }
+
+    fn update_token(&self, id: &str, patch: &str) -> Result<String, Problem> {
+        let patch = parse(patch)?;
+        let mut state = self.state()?;
+        let token = state.tokens.get_mut(id).ok_or_else(missing)?;
+        for member in ["data", "metadata", "containers", "expires_at"] {
+            if let Some(patch) = patch.get(member) {
+                merge(&mut token[member], patch);
+            }
+        }
+        Ok(token.to_string())
+    }
+
     fn delete_token(&self, id: &str) -> Result<(), Problem> {
         self.state()?.tokens.remove(id).map(drop).ok_or_else(missing)
     }
@@ -152,6 +206,24 @@ impl Vault for FakeVault {
     fn detokenize(&self, value: &str) -> Result<String, Problem> {
         let value = parse(value)?;
         self.state()?.detokenize(value).map(|value| value.to_string())
+    }
+}
+
+/// A JSON Merge Patch (RFC 7396).
+fn merge(value: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *value = patch.clone();
+        return;
+    };
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    for (name, patch) in patch {
+        if patch.is_null() {
+            value.as_object_mut().and_then(|members| members.remove(name));
+        } else {
+            merge(&mut value[name], patch);
+        }
     }
 }
 

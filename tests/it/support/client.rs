@@ -74,11 +74,35 @@ impl Client {
         self.send(self.request(Method::PUT, path).json(&body)).await
     }
 
+    /// PATCH of a JSON Merge Patch.
+    pub async fn patch(&self, path: &str, body: Value) -> Answer {
+        let request = self.request(Method::PATCH, path).body(body.to_string());
+        self.send(request.header("content-type", "application/merge-patch+json")).await
+    }
+
+    /// The ids that a search finds, newest first.
+    pub async fn search(&self, query: &str) -> Vec<String> {
+        let answer =
+            self.post("/tokens/search", serde_json::json!({"query": query, "size": 100})).await;
+        ids(&answer.expect(200))
+    }
+
+    /// The ids that a list shows, newest first.
+    pub async fn list(&self, query: &str) -> Vec<String> {
+        ids(&self.get(&format!("/tokens?size=100&{query}")).await.expect(200))
+    }
+
     /// Makes a token of this type and data; gives its id.
     pub async fn token(&self, kind: &str, data: Value) -> String {
         let answer = self.post("/tokens", serde_json::json!({"type": kind, "data": data})).await;
         answer.expect(201)["id"].as_str().unwrap().to_owned()
     }
+}
+
+fn ids(page: &Value) -> Vec<String> {
+    let tokens = page["data"].as_array().unwrap();
+    assert_eq!(page["pagination"]["total_items"], tokens.len());
+    tokens.iter().map(|token| token["id"].as_str().unwrap().to_owned()).collect()
 }
 
 impl Answer {

@@ -1,4 +1,4 @@
-use super::{Rights, Rule, Transform};
+use super::{Attribute, Condition, Operator, Rights, Rule, Subject, Transform};
 use crate::model::container::Container;
 use crate::model::permission::Permission;
 
@@ -6,11 +6,16 @@ fn containers(paths: &[&str]) -> Vec<Container> {
     paths.iter().map(|path| path.parse().unwrap()).collect()
 }
 
+fn at(containers: &[Container]) -> Subject<'_> {
+    Subject { id: "some-id", containers }
+}
+
 fn rule(priority: u32, container: &str, transform: Transform, permissions: &[Permission]) -> Rule {
     Rule {
         description: None,
         priority,
-        container: container.parse().unwrap(),
+        container: Some(container.parse().unwrap()),
+        conditions: None,
         transform,
         permissions: permissions.to_vec(),
     }
@@ -25,7 +30,7 @@ fn the_first_matching_rule_decides_whatever_the_order_it_was_given_in() {
             rule(1, "/pci/high/", Transform::Redact, &[Permission::TokenRead]),
         ],
     );
-    let decide = |paths: &[&str]| rights.decide(Permission::TokenRead, &containers(paths));
+    let decide = |paths: &[&str]| rights.decide(Permission::TokenRead, at(&containers(paths)));
     assert_eq!(decide(&["/pci/high/"]), Some(Transform::Redact));
     assert_eq!(decide(&["/pci/high/eu/"]), Some(Transform::Redact));
     assert_eq!(decide(&["/pci/low/"]), Some(Transform::Reveal));
@@ -44,9 +49,9 @@ fn a_rule_that_does_not_grant_the_permission_is_passed_over() {
         ],
     );
     let root = containers(&["/general/high/"]);
-    assert_eq!(rights.decide(Permission::TokenRead, &root), Some(Transform::Reveal));
-    assert_eq!(rights.decide(Permission::TokenCreate, &root), Some(Transform::Redact));
-    assert_eq!(rights.decide(Permission::TokenDelete, &root), None);
+    assert_eq!(rights.decide(Permission::TokenRead, at(&root)), Some(Transform::Reveal));
+    assert_eq!(rights.decide(Permission::TokenCreate, at(&root)), Some(Transform::Redact));
+    assert_eq!(rights.decide(Permission::TokenDelete, at(&root)), None);
 }
 
 #[test]
@@ -56,10 +61,10 @@ fn permissions_are_a_last_rule_on_the_root() {
         vec![rule(9, "/pci/", Transform::Redact, &[Permission::TokenRead])],
     );
     let elsewhere = containers(&["/bank/"]);
-    assert_eq!(rights.decide(Permission::TokenRead, &elsewhere), Some(Transform::Mask));
-    assert_eq!(rights.decide(Permission::TokenUse, &elsewhere), Some(Transform::Reveal));
+    assert_eq!(rights.decide(Permission::TokenRead, at(&elsewhere)), Some(Transform::Mask));
+    assert_eq!(rights.decide(Permission::TokenUse, at(&elsewhere)), Some(Transform::Reveal));
     assert_eq!(
-        rights.decide(Permission::TokenRead, &containers(&["/pci/"])),
+        rights.decide(Permission::TokenRead, at(&containers(&["/pci/"]))),
         Some(Transform::Redact)
     );
 }
@@ -69,9 +74,9 @@ fn every_container_must_be_covered_where_each_counts() {
     let rights =
         Rights::new(vec![], vec![rule(1, "/pci/", Transform::Mask, &[Permission::TokenCreate])]);
     let mixed = containers(&["/pci/high/", "/bank/"]);
-    let uncovered = rights.first_uncovered(Permission::TokenCreate, &mixed);
+    let uncovered = rights.first_uncovered(Permission::TokenCreate, at(&mixed));
     assert_eq!(uncovered.map(Container::as_str), Some("/bank/"));
-    assert_eq!(rights.first_uncovered(Permission::TokenCreate, &mixed[..1]), None);
+    assert_eq!(rights.first_uncovered(Permission::TokenCreate, at(&mixed[..1])), None);
     assert!(rights.hold(Permission::TokenCreate));
     assert!(!rights.hold(Permission::TokenRead));
 }

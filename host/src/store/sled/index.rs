@@ -5,11 +5,12 @@
 //! record that arrives late (its time is before the newest one's, by a race or by a clock set back) is put where it
 //! belongs, and the slots after it are given out anew: the cost is that of the records after it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::ops::Bound;
 
 use roaring::RoaringBitmap;
 
+use super::numbers::{Numbers, inclusive};
 use super::rows::IndexRow;
 use crate::model::id::TenantId;
 use crate::store::{Field, Filter, Kind, Position, Start, Term};
@@ -83,7 +84,7 @@ struct Partition {
     /// Numbers that stand for terms in the entries.
     term_numbers: HashMap<Term, u32>,
     postings: HashMap<u32, Postings>,
-    numbers: HashMap<Field, BTreeSet<(u64, u32)>>,
+    numbers: HashMap<Field, Numbers>,
     next_term_number: u32,
 }
 
@@ -149,6 +150,10 @@ impl Partition {
         self.live.contains(as_slot(slot)).then_some(slot)
     }
 
+    fn posting(&self, term: Term) -> Option<&Postings> {
+        self.term_numbers.get(&term).and_then(|term| self.postings.get(term))
+    }
+
     fn term_number(&mut self, term: Term) -> u32 {
         *self.term_numbers.entry(term).or_insert_with(|| {
             self.next_term_number += 1;
@@ -175,7 +180,7 @@ impl Partition {
             }
         }
         for (field, value) in &entry.numbers {
-            self.numbers.entry(*field).or_default().insert((*value, number));
+            self.numbers.entry(*field).or_default().insert(*value, number);
         }
     }
 
@@ -197,7 +202,7 @@ impl Partition {
         }
         for (field, value) in &entry.numbers {
             if let Some(values) = self.numbers.get_mut(field) {
-                values.remove(&(*value, number));
+                values.remove(*value, number);
             }
         }
     }
@@ -231,14 +236,11 @@ impl Partition {
         match filter {
             Filter::All => self.live.clone(),
             Filter::Nothing => RoaringBitmap::new(),
-            Filter::Term(term) => {
-                let postings = self.term_numbers.get(term).and_then(|term| self.postings.get(term));
-                match postings {
-                    None => RoaringBitmap::new(),
-                    Some(Postings::One(slot)) => std::iter::once(*slot).collect(),
-                    Some(Postings::Many(slots)) => slots.clone(),
-                }
-            }
+            Filter::Term(term) => match self.posting(*term) {
+                None => RoaringBitmap::new(),
+                Some(Postings::One(slot)) => std::iter::once(*slot).collect(),
+                Some(Postings::Many(slots)) => slots.clone(),
+            },
             Filter::Ids(wanted) => {
                 let place = |id: &String| {
                     let position = Position { order_ms: *ids.get(id)?, id: id.clone() };
@@ -246,18 +248,13 @@ impl Partition {
                 };
                 wanted.iter().filter_map(place).collect()
             }
-            Filter::Range { field, from, to } => self.in_range(*field, *from, *to),
-            Filter::And(parts) => {
-                let mut parts = parts.iter().map(|part| self.matching(part, ids));
-                let Some(mut all) = parts.next() else { return self.live.clone() };
-                for part in parts {
-                    if all.is_empty() {
-                        break;
-                    }
-                    all &= part;
-                }
-                all
+            // The store replaces prefixes by the ids that have them.
+            Filter::IdPrefix(_) => RoaringBitmap::new(),
+            Filter::Order { from, to } => self.in_order(*from, *to),
+            Filter::Range { field, from, to } => {
+                self.numbers.get(field).map(|numbers| numbers.range(*from, *to)).unwrap_or_default()
             }
+            Filter::And(parts) => self.matching_all(parts, ids),
             Filter::Or(parts) => {
                 let mut any = RoaringBitmap::new();
                 for part in parts {
@@ -269,24 +266,44 @@ impl Partition {
         }
     }
 
-    fn in_range(&self, field: Field, from: Bound<u64>, to: Bound<u64>) -> RoaringBitmap {
-        let Some(values) = self.numbers.get(&field) else { return RoaringBitmap::new() };
-        let from = match from {
-            Bound::Included(from) => from,
-            Bound::Unbounded => 0,
-            Bound::Excluded(u64::MAX) => return RoaringBitmap::new(),
-            Bound::Excluded(from) => from + 1,
-        };
-        let to = match to {
-            Bound::Included(to) => to,
-            Bound::Unbounded => u64::MAX,
-            Bound::Excluded(0) => return RoaringBitmap::new(),
-            Bound::Excluded(to) => to - 1,
-        };
-        if from > to {
-            return RoaringBitmap::new();
+    /// What matches all of the parts. Sets are narrowed first and cut last, so that no part costs a copy of everything.
+    fn matching_all(&self, parts: &[Filter], ids: &HashMap<String, u64>) -> RoaringBitmap {
+        let mut all: Option<RoaringBitmap> = None;
+        let without = |part: &&Filter| matches!(part, Filter::Not(_));
+        for part in parts.iter().filter(|part| !matches!(part, Filter::All) && !without(part)) {
+            let narrowed = match (all.take(), part) {
+                (None, part) => self.matching(part, ids),
+                (Some(all), Filter::Term(term)) => match self.posting(*term) {
+                    Some(Postings::Many(slots)) => all & slots,
+                    Some(Postings::One(slot)) if all.contains(*slot) => {
+                        [*slot].into_iter().collect()
+                    }
+                    _ => RoaringBitmap::new(),
+                },
+                (Some(all), part) => all & self.matching(part, ids),
+            };
+            if narrowed.is_empty() {
+                return narrowed;
+            }
+            all = Some(narrowed);
         }
-        values.range((from, 0)..=(to, u32::MAX)).map(|(_, slot)| *slot).collect()
+        let mut all = all.unwrap_or_else(|| self.live.clone());
+        for part in parts {
+            if let Filter::Not(part) = part {
+                all -= self.matching(part, ids);
+            }
+        }
+        all
+    }
+
+    /// Slots ascend with the order, so that a range of time is a range of slots.
+    fn in_order(&self, from: Bound<u64>, to: Bound<u64>) -> RoaringBitmap {
+        let Some(range) = inclusive(from, to) else { return RoaringBitmap::new() };
+        let first = self.entries.partition_point(|other| other.position.order_ms < *range.start());
+        let end = self.entries.partition_point(|other| other.position.order_ms <= *range.end());
+        let mut slots = RoaringBitmap::new();
+        slots.insert_range(as_slot(first)..as_slot(end));
+        slots & &self.live
     }
 }
 

@@ -7,11 +7,11 @@ use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
 use request::Definition;
-pub use request::{WriteApplication, check_name};
+pub use request::{Holder, WriteApplication, check_name, read_rights};
 
 use super::audit::Event;
 use super::authentication::Authenticated;
-use super::index::{Index, number, term};
+use super::index::{Index, term};
 use super::page::{Page, PageRequest};
 use super::permit::Permit;
 use super::reactors::KeptReactor;
@@ -58,7 +58,6 @@ impl Entity for KeptApplication {
 
     fn index(&self, index: &mut Index<'_>) {
         index.unique(Unique(self.key_hash.0));
-        index.number(number::CREATED_AT, self.created_ms());
     }
 
     fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {

@@ -4,12 +4,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::limits::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, RULES_MAX};
+use crate::limits::{CONDITIONS_MAX, DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, RULES_MAX};
 use crate::model::container::Container;
 use crate::model::faults::Faults;
 use crate::model::member::{FromJson, Member, Text};
 use crate::model::permission::{ApplicationType, Permission};
-use crate::model::rule::{Rule, Transform};
+use crate::model::rule::{Attribute, Condition, Operator, Rule, Transform};
 
 /// Body of `POST /applications`, and of `PUT /applications/{id}`, which reads neither `type` nor `expires_at`.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -54,16 +54,59 @@ impl WriteApplication {
         if let Some(name) = &name {
             check_name(name, faults);
         }
-        let names = self.permissions.optional("permissions", faults).unwrap_or_default();
-        let permissions = read_permissions("permissions", &names, kind, faults);
-        let rules = self.rules.optional("rules", faults).unwrap_or_default();
-        let no_rights = names.is_empty() && rules.is_empty();
-        if no_rights && !faults.concern("permissions") && !faults.concern("rules") {
-            faults.add("permissions", "is empty, and so is rules: at least one must not be");
-        }
-        let rules = read_rules(rules, kind, faults);
+        let holder = kind.map_or(Holder::Unknown, Holder::Application);
+        let (permissions, rules) = read_rights(self.permissions, self.rules, holder, faults);
         Some(Definition { name: name?, permissions, rules })
     }
+}
+
+/// Who is to hold permissions and rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    /// An application of this type.
+    Application(ApplicationType),
+    /// An application that does not exist: its type cannot be checked.
+    Unknown,
+    /// A session.
+    Session,
+}
+
+impl Holder {
+    fn may_hold(self, permission: Permission) -> bool {
+        match self {
+            Self::Application(kind) => permission.holders().contains(&kind),
+            Self::Unknown => true,
+            // What a private application may hold, which is whose rights a session gets.
+            Self::Session => permission.holders().contains(&ApplicationType::Private),
+        }
+    }
+
+    fn noun(self) -> &'static str {
+        match self {
+            Self::Application(ApplicationType::Private) => "private applications",
+            Self::Application(ApplicationType::Public) => "public applications",
+            Self::Application(ApplicationType::Management) => "management applications",
+            Self::Unknown => "this application",
+            Self::Session => "sessions",
+        }
+    }
+}
+
+/// Reads `permissions` and `rules`, at least one of which must not be empty.
+pub fn read_rights(
+    permissions: Member<Vec<String>>,
+    rules: Member<Vec<Value>>,
+    holder: Holder,
+    faults: &mut Faults,
+) -> (Vec<Permission>, Vec<Rule>) {
+    let names = permissions.optional("permissions", faults).unwrap_or_default();
+    let permissions = read_permissions("permissions", &names, holder, faults);
+    let rules = rules.optional("rules", faults).unwrap_or_default();
+    let no_rights = names.is_empty() && rules.is_empty();
+    if no_rights && !faults.concern("permissions") && !faults.concern("rules") {
+        faults.add("permissions", "is empty, and so is rules: at least one must not be");
+    }
+    (permissions, read_rules(rules, holder, faults))
 }
 
 /// Faults of a name of an application, reactor or formula.
@@ -79,7 +122,7 @@ pub fn check_name(name: &str, faults: &mut Faults) {
 fn read_permissions(
     path: &str,
     names: &[String],
-    kind: Option<ApplicationType>,
+    holder: Holder,
     faults: &mut Faults,
 ) -> Vec<Permission> {
     let mut permissions = Vec::with_capacity(names.len().min(Permission::ALL.len()));
@@ -87,9 +130,9 @@ fn read_permissions(
         let path = format!("{path}[{index}]");
         match name.parse::<Permission>() {
             Err(error) => faults.add(path, format!("{} {error}", quoted(name))),
-            Ok(permission) if kind.is_some_and(|kind| !permission.holders().contains(&kind)) => {
-                let kind = kind.map_or("", ApplicationType::as_str);
-                faults.add(path, format!("{permission} cannot be held by {kind} applications"));
+            Ok(permission) if !holder.may_hold(permission) => {
+                let message = format!("{permission} cannot be held by {}", holder.noun());
+                faults.add(path, message);
             }
             Ok(permission) if permissions.contains(&permission) => {}
             Ok(permission) => permissions.push(permission),
@@ -104,18 +147,18 @@ fn quoted(name: &str) -> String {
     format!("\"{shown}\"")
 }
 
-fn read_rules(values: Vec<Value>, kind: Option<ApplicationType>, faults: &mut Faults) -> Vec<Rule> {
+fn read_rules(values: Vec<Value>, holder: Holder, faults: &mut Faults) -> Vec<Rule> {
     if values.len() > RULES_MAX {
         faults.add("rules", format!("must be at most {RULES_MAX}"));
         return Vec::new();
     }
-    if kind == Some(ApplicationType::Management) && !values.is_empty() {
+    if holder == Holder::Application(ApplicationType::Management) && !values.is_empty() {
         faults.add("rules", "cannot be held by management applications");
     }
     let mut rules: Vec<Rule> = Vec::with_capacity(values.len());
     for (index, value) in values.into_iter().enumerate() {
         let mut inner = Faults::new();
-        let rule = read_rule(value, kind, &mut inner);
+        let rule = read_rule(value, holder, &mut inner);
         if let Some(rule) = rule {
             if rules.iter().any(|other| other.priority == rule.priority) {
                 inner.add("priority", "is another rule's priority too");
@@ -134,12 +177,12 @@ struct WriteRule {
     description: Member<String>,
     priority: Member<u32>,
     container: Member<Text<Container>>,
-    conditions: Member<Value>,
+    conditions: Member<Vec<Value>>,
     transform: Member<Text<Transform>>,
     permissions: Member<Vec<String>>,
 }
 
-fn read_rule(value: Value, kind: Option<ApplicationType>, faults: &mut Faults) -> Option<Rule> {
+fn read_rule(value: Value, holder: Holder, faults: &mut Faults) -> Option<Rule> {
     let value = faults.check("", Map::from_json(value))?;
     let body: WriteRule = faults.check("", crate::model::member::read(Value::Object(value)))?;
     let description = body.description.optional("description", faults);
@@ -150,16 +193,13 @@ fn read_rule(value: Value, kind: Option<ApplicationType>, faults: &mut Faults) -
     if priority == Some(0) {
         faults.add("priority", "must be at least 1");
     }
-    if matches!(body.conditions, Member::Given(_) | Member::Faulty(_)) {
-        faults.add("conditions", "are for sessions only; give a container");
-    }
-    let container = body.container.required_text("container", faults);
+    let (container, conditions) = read_scope(body.container, body.conditions, holder, faults);
     let transform = body.transform.required_text("transform", faults);
     let names = body.permissions.required("permissions", faults)?;
     if names.is_empty() {
         faults.add("permissions", "must not be empty");
     }
-    let permissions = read_permissions("permissions", &names, kind, faults);
+    let permissions = read_permissions("permissions", &names, holder, faults);
     for (index, permission) in permissions.iter().enumerate() {
         if !permission.as_str().starts_with("token:") {
             faults.add(format!("permissions[{index}]"), "cannot be granted by a rule");
@@ -168,8 +208,76 @@ fn read_rule(value: Value, kind: Option<ApplicationType>, faults: &mut Faults) -
     Some(Rule {
         description,
         priority: priority?,
-        container: container?,
+        container,
+        conditions,
         transform: transform?,
         permissions,
     })
+}
+
+/// What a rule covers: a container, or for sessions conditions instead.
+fn read_scope(
+    container: Member<Text<Container>>,
+    conditions: Member<Vec<Value>>,
+    holder: Holder,
+    faults: &mut Faults,
+) -> (Option<Container>, Option<Vec<Condition>>) {
+    let has_conditions = matches!(conditions, Member::Given(_) | Member::Faulty(_));
+    if holder != Holder::Session {
+        if has_conditions {
+            faults.add("conditions", "are for sessions only; give a container");
+        }
+        return (container.required_text("container", faults), None);
+    }
+    let has_container = matches!(container, Member::Given(_) | Member::Faulty(_));
+    match (has_container, has_conditions) {
+        (true, true) => faults.add("conditions", "cannot be combined with container"),
+        (false, false) => faults.add("conditions", "is required, unless there is a container"),
+        _ => {}
+    }
+    let container = container.optional("container", faults).map(|Text(container)| container);
+    let conditions = conditions.optional("conditions", faults);
+    (container, conditions.map(|values| read_conditions(values, faults)))
+}
+
+/// A condition as it stands in a request.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct WriteCondition {
+    attribute: Member<Text<Attribute>>,
+    operator: Member<Text<Operator>>,
+    value: Member<String>,
+}
+
+fn read_conditions(values: Vec<Value>, faults: &mut Faults) -> Vec<Condition> {
+    if values.is_empty() || values.len() > CONDITIONS_MAX {
+        faults.add("conditions", format!("must be 1 to {CONDITIONS_MAX}"));
+        return Vec::new();
+    }
+    let mut conditions = Vec::with_capacity(values.len());
+    for (index, value) in values.into_iter().enumerate() {
+        let mut inner = Faults::new();
+        conditions.extend(read_condition(value, &mut inner));
+        faults.extend_under(&format!("conditions[{index}]"), inner);
+    }
+    conditions
+}
+
+fn read_condition(value: Value, faults: &mut Faults) -> Option<Condition> {
+    let value = faults.check("", Map::from_json(value))?;
+    let body: WriteCondition =
+        faults.check("", crate::model::member::read(Value::Object(value)))?;
+    let attribute = body.attribute.required_text("attribute", faults);
+    let operator = body.operator.required_text("operator", faults);
+    let value = body.value.required("value", faults)?;
+    if value.is_empty() {
+        faults.add("value", "must not be empty");
+    }
+    let (attribute, operator) = (attribute?, operator?);
+    if attribute == Attribute::Container {
+        // As containers are kept: in lower case, whole segments.
+        let container = faults.check("value", value.parse::<Container>())?;
+        return Some(Condition { attribute, operator, value: container.to_string() });
+    }
+    Some(Condition { attribute, operator, value })
 }

@@ -8,7 +8,7 @@ use request::Definition;
 pub use request::{Code, WriteFormula};
 
 use super::audit::Event;
-use super::index::{Index, number, term, term_of};
+use super::index::{Index, term, term_of};
 use super::page::{Page, PageRequest};
 use super::permit::Permit;
 use super::reactors::KeptReactor;
@@ -35,10 +35,6 @@ impl Entity for Formula {
 
     fn created_ms(&self) -> u64 {
         self.audit.created_at.0
-    }
-
-    fn index(&self, index: &mut Index<'_>) {
-        index.number(number::CREATED_AT, self.created_ms());
     }
 
     fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {

@@ -133,9 +133,9 @@ impl Vault {
         permit: &Permit<TokenUse>,
         token: &Token,
     ) -> Result<Transform, Error> {
-        let containers = &token.about.containers;
-        match permit.decide(containers) {
-            Some(transform) if permit.first_uncovered(containers).is_none() => Ok(transform),
+        let subject = token.about.subject();
+        match permit.decide(subject) {
+            Some(transform) if permit.first_uncovered(subject).is_none() => Ok(transform),
             _ => {
                 let entity = (token.token_type()?.log_entity_type(), token.about.id.as_str());
                 Err(self.deny(permit, entity).await)

@@ -5,6 +5,7 @@
 
 use zeroize::Zeroizing;
 
+use super::filter::Lower;
 use super::request::{IdRule, NewToken};
 use super::{About, CreateToken, Token, TokenView};
 use crate::crypto::hash;
@@ -13,15 +14,21 @@ use crate::expression::Scope;
 use crate::limits::ALIAS_TRIES_MAX;
 use crate::model::audit::Audit;
 use crate::model::faults::Faults;
-use crate::model::id::TokenId;
+use crate::model::id::{TenantId, TokenId};
 use crate::model::log::Operation;
+use crate::model::permission::Permission;
 use crate::model::permission::marker::TokenCreate;
+use crate::model::rule::{Rights, Transform};
 use crate::model::time::Timestamp;
-use crate::store::{Expect, StoreError};
+use crate::store::{Expect, Filter, Start, StoreError};
 use crate::vault::audit::{Actor, Event};
+use crate::vault::index::term;
 use crate::vault::permit::Permit;
-use crate::vault::record::kind;
+use crate::vault::record::{Entity as _, from_record, kind};
 use crate::vault::{Change, Error, Vault};
+
+/// How often a set of drafts is put together anew because of what others did meanwhile.
+const TRIES_MAX: usize = 100;
 
 /// A token that is about to be stored.
 struct Draft {
@@ -29,6 +36,19 @@ struct Draft {
     /// How it gets its id, and another one when that is taken.
     id_rule: IdRule,
     tries: usize,
+}
+
+/// A token that was there before.
+pub(super) struct Existing(pub(super) Token);
+
+/// What becomes of a draft.
+enum Found {
+    /// It is stored.
+    New,
+    /// A token of the same contents is there already.
+    Existing(Existing),
+    /// An earlier draft of the same call has the same contents.
+    SameAs(usize),
 }
 
 /// Tokens that are about to be stored, all or none.
@@ -56,13 +76,20 @@ impl Vault {
         drafts: &mut Drafts,
     ) -> Result<(), Error> {
         let now = self.now();
-        let new = body.check(now, self.0.entropy.as_ref())?;
-        if permit.first_uncovered(&new.containers).is_some() {
-            return Err(self.deny(permit, (new.kind.log_entity_type(), "")).await);
+        let settings = self.settings(permit.tenant()).await?;
+        let mut new = body.check(now, self.0.entropy.as_ref())?;
+        if settings.deduplicate_tokens && new.deduplicate.is_none() {
+            new.deduplicate = Some(true);
         }
+        let entity_type = new.kind.log_entity_type();
         let keys = self.keys(permit.tenant()).await?;
         let mut draft = assemble(new, permit, &keys, now);
+        let written = draft.token.data.clone();
+        draft.token.retain_transients_of(written.expose(), now, &settings)?;
         self.draw_token_id(&mut draft)?;
+        if permit.first_uncovered(draft.token.about.subject()).is_some() {
+            return Err(self.deny(permit, (entity_type, "")).await);
+        }
         drafts.0.push(draft);
         Ok(())
     }
@@ -85,27 +112,122 @@ impl Vault {
         actor: Actor,
         more: impl Fn(&mut Change) -> Result<Vec<Event>, Error>,
     ) -> Result<Vec<TokenView>, Error> {
-        loop {
+        for _ in 0..TRIES_MAX {
+            let found = self.duplicates(permit, &drafts).await?;
             let mut change = self.change(permit.tenant()).await?;
             let mut events = more(&mut change)?;
-            for Draft { token, .. } in &drafts.0 {
-                change.put(token, Expect::Absent)?;
-                let created = token.event(Operation::Create, "Token created")?;
-                events.push(created.by(permit.actor()));
+            for (Draft { token, .. }, found) in drafts.0.iter().zip(&found) {
+                let event = match found {
+                    Found::New => {
+                        change.put(token, Expect::Absent)?;
+                        token.event(Operation::Create, "Token created")?
+                    }
+                    Found::Existing(Existing(token)) => {
+                        token.event(Operation::Read, "Token found by deduplication")?
+                    }
+                    Found::SameAs(_) => continue,
+                };
+                events.push(event.by(permit.actor()));
             }
             match change.try_commit(actor, events).await? {
-                Ok(()) => break,
+                Ok(()) => return self.show_drafts(permit, &drafts, &found),
+                // What stands in the way may have ended already.
+                Err(StoreError::Exists { .. } | StoreError::Taken { .. })
+                    if self.sweep_tokens(permit.tenant()).await? > 0 => {}
                 Err(StoreError::Exists { kind, id }) if kind == kind::TOKEN => {
                     self.draw_again(&mut drafts, &id)?;
                 }
+                // Somebody made a token of the same contents meanwhile: it is found now.
+                Err(StoreError::Taken { kind, .. }) if kind == kind::TOKEN => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        let shown = |Draft { token, .. }: &Draft| {
-            let transform = permit.decide(&token.about.containers);
-            self.show(token, transform.unwrap_or(crate::model::rule::Transform::Redact))
+        Err(Error::Conflict("Other requests made the same tokens at the same time."))
+    }
+
+    fn show_drafts(
+        &self,
+        permit: &Permit<TokenCreate>,
+        drafts: &Drafts,
+        found: &[Found],
+    ) -> Result<Vec<TokenView>, Error> {
+        let mut shown: Vec<TokenView> = Vec::with_capacity(found.len());
+        for (Draft { token, .. }, found) in drafts.0.iter().zip(found) {
+            let view = match found {
+                Found::New => {
+                    let transform = permit.decide(token.about.subject());
+                    self.show(token, transform.unwrap_or(Transform::Redact))?
+                }
+                Found::Existing(existing) => self.show_existing(permit.rights(), existing)?,
+                Found::SameAs(earlier) => match shown.get(*earlier) {
+                    Some(view) => view.clone().deduplicated(),
+                    None => return Err(Error::internal("a draft refers to a later one")),
+                },
+            };
+            shown.push(view);
+        }
+        Ok(shown)
+    }
+
+    /// For each draft that is to be deduplicated: what it is a duplicate of.
+    async fn duplicates(
+        &self,
+        permit: &Permit<TokenCreate>,
+        drafts: &Drafts,
+    ) -> Result<Vec<Found>, Error> {
+        let wants = |draft: &Draft| draft.token.about.deduplicate_token == Some(true);
+        let mut found = Vec::with_capacity(drafts.0.len());
+        for (index, draft) in drafts.0.iter().enumerate() {
+            let about = &draft.token.about;
+            let same = |earlier: &Draft| earlier.token.about.fingerprint == about.fingerprint;
+            found.push(if !wants(draft) {
+                Found::New
+            } else if let Some(existing) = self.duplicate(permit.tenant(), about, None).await? {
+                Found::Existing(existing)
+            } else if let Some(earlier) = drafts.0[..index].iter().position(same) {
+                Found::SameAs(earlier)
+            } else {
+                Found::New
+            });
+        }
+        Ok(found)
+    }
+
+    /// The oldest token with the same fingerprint, other than the one of this id.
+    pub(super) async fn duplicate(
+        &self,
+        tenant: TenantId,
+        about: &About,
+        other_than: Option<&str>,
+    ) -> Result<Option<Existing>, Error> {
+        let keys = self.keys(tenant).await?;
+        let same = Lower(&keys).term(term::FINGERPRINT, &[&about.fingerprint]);
+        let itself = Filter::Ids(other_than.into_iter().map(str::to_owned).collect());
+        let filter = Filter::And(vec![same, Filter::Not(Box::new(itself)), self.not_ended()]);
+        let store = self.0.store.as_ref();
+        let newest = store.page(Token::KIND, tenant, &filter, Start::Offset(0), 1).await?;
+        let slice = match newest.total {
+            0 => return Ok(None),
+            1 => newest,
+            total => store.page(Token::KIND, tenant, &filter, Start::Offset(total - 1), 1).await?,
         };
-        drafts.0.iter().map(shown).collect()
+        let oldest = slice.records.first().map(|record| from_record::<Token>(record, &keys));
+        let Some(mut oldest) = oldest.transpose()? else { return Ok(None) };
+        oldest.entity.settle(self.now().0);
+        Ok(Some(Existing(oldest.entity)))
+    }
+
+    /// Shows a token in place of one that was not made; one that the caller may not read, in outline.
+    pub(super) fn show_existing(
+        &self,
+        rights: &Rights,
+        Existing(token): &Existing,
+    ) -> Result<TokenView, Error> {
+        let view = match rights.decide(Permission::TokenRead, token.about.subject()) {
+            Some(transform) => self.show(token, transform)?,
+            None => TokenView::outline(&token.about),
+        };
+        Ok(view.deduplicated())
     }
 
     /// Gives the draft an id: evaluated while tries are left, then one of our own.
@@ -167,6 +289,7 @@ fn assemble(
         fingerprint_expression: new.fingerprint_expression,
         deduplicate_token: new.deduplicate,
         expires_at: new.expires_at,
+        transient_until: None,
         audit: Audit::created(Some(permit.actor_id()), now),
     };
     let token = Token { about, data: new.data, indexed: new.indexed };
@@ -174,7 +297,7 @@ fn assemble(
 }
 
 /// The fingerprint of a token's contents: a keyed hash over the tenant (whose key it is), type and value.
-fn fingerprint(keys: &TenantKeys, type_name: &str, value: &str) -> String {
+pub(super) fn fingerprint(keys: &TenantKeys, type_name: &str, value: &str) -> String {
     let hash = hash::keyed(&keys.fingerprint, &[type_name.as_bytes(), value.as_bytes()]);
     bs58::encode(hash).into_string()
 }

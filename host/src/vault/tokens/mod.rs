@@ -4,7 +4,11 @@
 //! somebody whose rule says so.
 
 mod create;
+mod filter;
 mod request;
+mod search;
+mod transient;
+mod update;
 mod view;
 
 use std::collections::BTreeMap;
@@ -16,6 +20,8 @@ use zeroize::Zeroizing;
 
 pub use create::Drafts;
 pub use request::CreateToken;
+pub use search::{ListTokens, SearchTokens, TokenFilter, parse_scope};
+pub use update::UpdateToken;
 pub use view::TokenView;
 
 use super::audit::Event;
@@ -30,7 +36,7 @@ use crate::model::log::Operation;
 use crate::model::permission::Grant;
 use crate::model::permission::marker::{TokenDelete, TokenRead};
 use crate::model::plaintext::Plaintext;
-use crate::model::rule::Transform;
+use crate::model::rule::{Subject, Transform};
 use crate::model::time::Timestamp;
 use crate::store::Kind;
 use crate::token_type::TokenType;
@@ -78,9 +84,19 @@ pub struct About {
     /// When it ends.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub expires_at: Option<Timestamp>,
+    /// Until when members that must not stay, such as a card's `cvc`, are kept.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub transient_until: Option<Timestamp>,
     /// Who made and changed it.
     #[serde(flatten)]
     pub audit: Audit,
+}
+
+impl About {
+    /// What rules look at.
+    pub fn subject(&self) -> Subject<'_> {
+        Subject { id: &self.id, containers: &self.containers }
+    }
 }
 
 impl Token {
@@ -147,10 +163,19 @@ impl Entity for Token {
         if let Some(by) = about.audit.modified_by {
             index.term(term::MODIFIED_BY, &[&by.to_string()]);
         }
-        index.number(number::CREATED_AT, about.audit.created_at.0);
         if let Some(at) = about.audit.modified_at {
             index.number(number::MODIFIED_AT, at.0);
         }
+        if let Some(until) = about.transient_until {
+            index.number(number::TRANSIENT_UNTIL, until.0);
+        }
+        if about.deduplicate_token == Some(true) {
+            index.unique_value(term::FINGERPRINT, &[&about.fingerprint]);
+        }
+    }
+
+    fn settle(&mut self, now_ms: u64) {
+        self.erase_due(now_ms);
     }
 
     fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
@@ -194,7 +219,7 @@ impl Vault {
         // A text that cannot be an id is the id of no token.
         TokenId::from_str(id).map_err(|_| Error::NotFound(Token::NOUN))?;
         let stored = self.get::<Token>(permit.tenant(), id).await?;
-        let Some(transform) = permit.decide(&stored.entity.about.containers) else {
+        let Some(transform) = permit.decide(stored.entity.about.subject()) else {
             let entity_type = stored.entity.token_type()?.log_entity_type();
             return Err(self.deny(permit, (entity_type, id)).await);
         };

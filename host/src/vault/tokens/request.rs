@@ -27,44 +27,44 @@ pub struct CreateToken {
     /// The id, or an expression over `data` that gives one; drawn when absent.
     #[schema(value_type = Option<String>)]
     #[serde(default)]
-    id: Member<String>,
+    pub(super) id: Member<String>,
     /// The token type.
     #[schema(value_type = String, example = "card", required = true)]
     #[serde(default)]
-    r#type: Member<Text<TokenType>>,
+    pub(super) r#type: Member<Text<TokenType>>,
     /// The sensitive value.
     #[schema(value_type = Value, example = json!({"number": "4242424242424242"}), required = true)]
     #[serde(default)]
-    data: Member<Value>,
+    pub(super) data: Member<Value>,
     /// What callers with the transform `mask` see: text or any JSON with expressions over `data`. `null` means no
     /// mask; absent, the type's default.
     #[schema(value_type = Option<Value>, example = "{{ data | reveal_last: 4 }}")]
     #[serde(default)]
-    mask: Member<Value>,
+    pub(super) mask: Member<Value>,
     /// Where the token lies; the type's default when absent.
     #[schema(value_type = Option<Vec<String>>, example = json!(["/pci/high/"]))]
     #[serde(default)]
-    containers: Member<Vec<Text<Container>>>,
+    pub(super) containers: Member<Vec<Text<Container>>>,
     /// Non-sensitive notes.
     #[schema(value_type = Option<std::collections::HashMap<String, String>>)]
     #[serde(default)]
-    metadata: Member<Map<String, Value>>,
+    pub(super) metadata: Member<Map<String, Value>>,
     /// Expressions over `data`, each to a value the token can be found by.
     #[schema(value_type = Option<Vec<String>>)]
     #[serde(default)]
-    search_indexes: Member<Vec<String>>,
+    pub(super) search_indexes: Member<Vec<String>>,
     /// Expression over `data` and `metadata` to the value that is fingerprinted.
     #[schema(value_type = Option<String>)]
     #[serde(default)]
-    fingerprint_expression: Member<String>,
+    pub(super) fingerprint_expression: Member<String>,
     /// Whether the token is to be deduplicated.
     #[schema(value_type = Option<bool>)]
     #[serde(default)]
-    deduplicate_token: Member<bool>,
+    pub(super) deduplicate_token: Member<bool>,
     /// When the token ends.
     #[schema(value_type = Option<String>, example = "2030-08-26T19:23:57+00:00")]
     #[serde(default)]
-    expires_at: Member<String>,
+    pub(super) expires_at: Member<String>,
 }
 
 /// A token to be made: everything about it is valid and evaluated, but for what the vault adds.

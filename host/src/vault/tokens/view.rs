@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::Token;
+use super::{About, Token};
 use crate::expression::Mask;
 use crate::model::audit::Audit;
 use crate::model::container::Container;
@@ -52,10 +52,52 @@ pub struct TokenView {
     expires_at: Option<Timestamp>,
     /// Who made and changed it.
     #[serde(flatten)]
-    audit: Audit,
+    #[schema(value_type = Audit)]
+    audit: Option<Audit>,
+    /// What the answer says beside the token.
+    #[serde(rename = "_extras", skip_serializing_if = "Option::is_none")]
+    extras: Option<Extras>,
+}
+
+/// What an answer says beside the token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Extras {
+    /// The token was there before: nothing was stored.
+    deduplicated: bool,
 }
 
 impl TokenView {
+    /// The least that can be said of a token, for a caller who may not read it (decisions §3).
+    pub(super) fn outline(about: &About) -> Self {
+        Self {
+            id: about.id.clone(),
+            tenant_id: about.tenant_id,
+            r#type: about.type_name.clone(),
+            data: None,
+            mask: None,
+            fingerprint: about.fingerprint.clone(),
+            containers: about.containers.clone(),
+            metadata: None,
+            search_indexes: None,
+            fingerprint_expression: None,
+            deduplicate_token: None,
+            expires_at: None,
+            audit: None,
+            extras: None,
+        }
+    }
+
+    /// The same view of a token that was there before.
+    #[must_use]
+    pub(super) fn deduplicated(self) -> Self {
+        Self { extras: Some(Extras { deduplicated: true }), ..self }
+    }
+
+    /// Whether the token was there before.
+    pub fn is_deduplicated(&self) -> bool {
+        self.extras.is_some()
+    }
+
     /// The token's id.
     pub fn id(&self) -> &str {
         &self.id
@@ -83,7 +125,8 @@ impl Vault {
             fingerprint_expression: about.fingerprint_expression,
             deduplicate_token: about.deduplicate_token,
             expires_at: about.expires_at,
-            audit: about.audit,
+            audit: Some(about.audit),
+            extras: None,
         })
     }
 
@@ -96,10 +139,9 @@ impl Vault {
         match (transform, &token.about.mask) {
             (Transform::Reveal, _) => Ok(Some(token.data.expose().clone())),
             (Transform::Mask, Some(mask)) => {
-                // It was evaluated when it was written; that it cannot be now would be a fault of ours.
                 let mask = Mask::parse(mask).map_err(Error::internal)?;
-                let entropy = self.0.entropy.as_ref();
-                mask.evaluate(token.data.expose(), entropy).map(Some).map_err(Error::internal)
+                // It was evaluated when it was written. If it cannot be now, it wants a member that was erased since.
+                Ok(mask.evaluate(token.data.expose(), self.0.entropy.as_ref()).ok())
             }
             (Transform::Redact, _) | (Transform::Mask, None) => Ok(None),
         }

@@ -13,7 +13,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use tokamak_sdk::log::{self, Level};
 use tokamak_sdk::{
-    Error, ErrorKind, NewToken, Problem, Request, Response, Svc, Token, Value, clock, formula, json,
+    Error, ErrorKind, NewToken, Problem, Request, Response, Svc, Token, TokenFilter, TokenPage,
+    Value, clock, formula, json,
 };
 
 /// What to do; the name of a variant in snake case is the value of `behaviour`.
@@ -110,6 +111,12 @@ enum Operation {
     Get,
     /// `input`: an id.
     Delete,
+    /// `input`: `type`, an array.
+    List,
+    /// `input`: `query`, and `start` if it is not the first page.
+    Search,
+    /// `input`: `id` and `patch`.
+    Update,
     /// `input`: any value.
     Tokenize,
     /// `input`: any value.
@@ -216,6 +223,12 @@ fn fail(kind: &str, detail: String, errors: Vec<(String, String)>) -> Error {
     errors.into_iter().fold(error, |error, (member, message)| error.at(member, message))
 }
 
+/// A page, as far as it is of interest.
+fn show_page(page: &TokenPage) -> Value {
+    let tokens: Vec<Value> = page.tokens.iter().map(show).collect();
+    json!({ "total": page.total, "next": page.next, "tokens": tokens })
+}
+
 fn call(svc: &Svc, operation: &Operation, input: Value) -> Result<Value, Problem> {
     let id = || input.as_str().unwrap_or_default();
     match operation {
@@ -224,6 +237,20 @@ fn call(svc: &Svc, operation: &Operation, input: Value) -> Result<Value, Problem
             svc.create(&NewToken::new(token_type, input["data"].clone())).map(|token| show(&token))
         }
         Operation::Get => svc.get(id()).map(|token| show(&token)),
+        Operation::List => {
+            let mut filter = TokenFilter::new();
+            for kind in input["type"].as_array().into_iter().flatten() {
+                filter = filter.of_type(kind.as_str().unwrap_or_default());
+            }
+            svc.list(&filter).map(|page| show_page(&page))
+        }
+        Operation::Search => {
+            let query = input["query"].as_str().unwrap_or_default();
+            svc.search(query, input["start"].as_str()).map(|page| show_page(&page))
+        }
+        Operation::Update => svc
+            .update(input["id"].as_str().unwrap_or_default(), &input["patch"])
+            .map(|token| show(&token)),
         Operation::Delete => svc.delete(id()).map(|()| Value::Null),
         Operation::Tokenize => svc.tokenize(input),
         Operation::Detokenize => svc.detokenize(input),

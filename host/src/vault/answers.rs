@@ -1,0 +1,139 @@
+//! Answers kept for idempotency keys (decisions §1).
+//!
+//! A client that repeats a request under the same key gets the answer of the first, for 24 hours. What is kept is
+//! sealed like everything else, since answers hold what their caller may see.
+
+use std::collections::HashSet;
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use super::audit::Actor;
+use super::authentication::Authenticated;
+use super::record::{Entity, from_json_text, json_text, kind};
+use super::{Error, Vault};
+use crate::crypto::hash;
+use crate::limits::IDEMPOTENT_ANSWER_MS;
+use crate::model::id::TenantId;
+use crate::model::time::Timestamp;
+use crate::store::{Expect, Kind};
+
+/// An answer, as much of it as a repetition needs.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The place of what was made.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub location: Option<String>,
+    /// The body; always JSON.
+    pub body: Zeroizing<String>,
+}
+
+/// An answer with the request it belongs to.
+#[derive(Serialize, Deserialize)]
+pub struct KeptAnswer {
+    id: String,
+    request_digest: [u8; 32],
+    answer: Answer,
+    created_at: Timestamp,
+}
+
+/// What a request under an idempotency key is.
+pub enum Attempt {
+    /// The first: it is to be carried out.
+    First(Claim),
+    /// A repetition of one that was carried out.
+    Repeated(Answer),
+}
+
+/// The right to carry out the request of an idempotency key; given up when dropped.
+pub struct Claim {
+    vault: Vault,
+    who: Authenticated,
+    id: String,
+    request_digest: [u8; 32],
+}
+
+/// Keys whose first request is being carried out.
+pub type Claimed = Mutex<HashSet<(TenantId, String)>>;
+
+impl Entity for KeptAnswer {
+    const KIND: Kind = kind::ANSWER;
+    const NOUN: &'static str = "kept answer";
+
+    fn id(&self) -> String {
+        self.id.clone()
+    }
+
+    fn created_ms(&self) -> u64 {
+        self.created_at.0
+    }
+
+    fn expires_ms(&self) -> Option<u64> {
+        Some(self.created_at.0 + IDEMPOTENT_ANSWER_MS)
+    }
+
+    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
+        json_text(self)
+    }
+
+    fn from_text(text: &[u8]) -> Result<Self, Error> {
+        from_json_text(text)
+    }
+}
+
+impl Vault {
+    /// Finds out whether a request is the first under its key. `request` is all that must be the same in a repetition.
+    pub async fn attempt(
+        &self,
+        who: &Authenticated,
+        key: &str,
+        request: &[&[u8]],
+    ) -> Result<Attempt, Error> {
+        let tenant = who.0.tenant();
+        let keys = self.keys(tenant).await?;
+        let actor = who.0.actor.id.unwrap_or_default();
+        let id = hash::term(&keys.index, &[b"idempotency", actor.as_bytes(), key.as_bytes()]);
+        let id = uuid::Uuid::from_bytes(id).simple().to_string();
+        let mut parts = vec![b"request".as_slice()];
+        parts.extend(request);
+        let request_digest = hash::keyed(&keys.index, &parts);
+        if !self.0.claimed.lock().insert((tenant, id.clone())) {
+            return Err(Error::Conflict(
+                "A request with this idempotency key is being carried out.",
+            ));
+        }
+        let claim = Claim { vault: self.clone(), who: who.clone(), id, request_digest };
+        match self.find::<KeptAnswer>(tenant, &[&claim.id]).await?.pop().flatten() {
+            None => Ok(Attempt::First(claim)),
+            Some(kept) if kept.entity.request_digest == request_digest => {
+                Ok(Attempt::Repeated(kept.entity.answer))
+            }
+            Some(_) => Err(Error::KeyReused),
+        }
+    }
+}
+
+impl Claim {
+    /// Keeps the answer of a request that was carried out.
+    pub async fn keep(self, answer: Answer) -> Result<(), Error> {
+        let kept = KeptAnswer {
+            id: self.id.clone(),
+            request_digest: self.request_digest,
+            answer,
+            created_at: self.vault.now(),
+        };
+        let mut change = self.vault.change(self.who.0.tenant()).await?;
+        // One that has ended may still be there.
+        change.put(&kept, Expect::Any)?;
+        change.commit(Actor::OPERATOR, Vec::new()).await
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.vault.0.claimed.lock().remove(&(self.who.0.tenant(), std::mem::take(&mut self.id)));
+    }
+}

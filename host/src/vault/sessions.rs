@@ -1,0 +1,301 @@
+//! Sessions: short-lived rights for a browser, granted by a backend (decisions §2).
+//!
+//! A public application opens a session and gets its key; the session may do nothing yet. A private application of the
+//! same tenant authorizes it by its nonce, once, and never with more than it holds itself: a grant that goes beyond is
+//! refused, and whatever a session does is bounded by what its grantor may do at that moment.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+use uuid::Uuid;
+use zeroize::Zeroizing;
+
+use super::applications::{Holder, KeptApplication, read_rights};
+use super::audit::{Actor, Event};
+use super::authentication::{Authenticated, Caller};
+use super::index::Index;
+use super::record::{Entity, Stored, from_json_text, from_record, json_text, kind};
+use super::{Error, Vault};
+use crate::crypto::api_key::{ApiKey, KeyHash};
+use crate::crypto::hash;
+use crate::limits::{SESSION_MS, SESSION_MS_MAX};
+use crate::model::faults::Faults;
+use crate::model::id::{ApplicationId, TenantId};
+use crate::model::log::{ActorType, EntityType, Operation};
+use crate::model::member::Member;
+use crate::model::permission::{ApplicationType, Permission};
+use crate::model::rule::{Rights, Rule};
+use crate::model::time::{Timestamp, parse_expiry};
+use crate::store::{Expect, Kind, Unique};
+
+/// The part of a key that tells a session's from an application's.
+const KEY_TAG: &str = "ses";
+
+/// A session as it is kept.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Session {
+    id: Uuid,
+    tenant_id: TenantId,
+    /// The public application that opened it.
+    application_id: ApplicationId,
+    key_hash: KeyHash,
+    /// Until it is authorized.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    nonce_hash: Option<KeyHash>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    granted: Option<Granted>,
+    created_at: Timestamp,
+    expires_at: Timestamp,
+}
+
+/// What a session was granted.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Granted {
+    /// The private application that granted it.
+    by: ApplicationId,
+    permissions: Vec<Permission>,
+    rules: Vec<Rule>,
+}
+
+/// A session just opened.
+#[derive(Serialize, ToSchema)]
+pub struct NewSession {
+    /// The key, for the header `SVC-API-KEY`.
+    #[schema(value_type = String)]
+    #[serde(serialize_with = "expose")]
+    session_key: ApiKey,
+    /// What a private application authorizes the session by; it works once.
+    nonce: String,
+    /// When the session ends.
+    expires_at: Timestamp,
+}
+
+/// A session, without its key.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SessionView {
+    /// Identifies the session; the log names it as an actor.
+    id: Uuid,
+    /// The public application that opened it.
+    application_id: ApplicationId,
+    /// When it ends: what was asked for, or 24 hours after it was opened if that is earlier.
+    expires_at: Timestamp,
+    /// When it was opened.
+    created_at: Timestamp,
+    /// What it may do everywhere.
+    #[schema(value_type = Vec<String>)]
+    permissions: Vec<Permission>,
+    /// What it may do where.
+    rules: Vec<Rule>,
+}
+
+/// Body of `POST /sessions/authorize`.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+pub struct AuthorizeSession {
+    /// The session's nonce.
+    #[schema(value_type = String, required = true)]
+    #[serde(default)]
+    nonce: Member<String>,
+    /// Rights on every container, last in priority.
+    #[schema(value_type = Option<Vec<String>>, example = json!(["token:create"]))]
+    #[serde(default)]
+    permissions: Member<Vec<String>>,
+    /// Access rules, each with a container or with conditions.
+    #[schema(value_type = Option<Vec<Rule>>)]
+    #[serde(default)]
+    rules: Member<Vec<Value>>,
+    /// When the session is to end; at most 24 hours after it was opened.
+    #[schema(value_type = Option<String>)]
+    #[serde(default)]
+    expires_at: Member<String>,
+}
+
+fn expose<S: serde::Serializer>(key: &ApiKey, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(key.expose())
+}
+
+impl Entity for Session {
+    const KIND: Kind = kind::SESSION;
+    const NOUN: &'static str = "session";
+
+    fn id(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn created_ms(&self) -> u64 {
+        self.created_at.0
+    }
+
+    fn expires_ms(&self) -> Option<u64> {
+        Some(self.expires_at.0)
+    }
+
+    fn index(&self, index: &mut Index<'_>) {
+        index.unique(Unique(self.key_hash.0));
+        if let Some(nonce_hash) = self.nonce_hash {
+            index.unique(Unique(nonce_hash.0));
+        }
+    }
+
+    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
+        json_text(self)
+    }
+
+    fn from_text(text: &[u8]) -> Result<Self, Error> {
+        from_json_text(text)
+    }
+}
+
+impl Session {
+    /// What happened to it, as the log says it.
+    pub fn event(&self, operation: Operation, message: &str) -> Event {
+        Event::done(EntityType::Session, self.id, operation, message)
+    }
+}
+
+impl Vault {
+    /// Opens a session for a public application.
+    pub async fn create_session(&self, who: &Authenticated) -> Result<NewSession, Error> {
+        self.expect_type(who, ApplicationType::Public, Operation::Create).await?;
+        let now = self.now();
+        let key = ApiKey::draw(KEY_TAG, self.0.entropy.as_ref());
+        let nonce = ApiKey::draw(KEY_TAG, self.0.entropy.as_ref()).random_part().to_owned();
+        let session = Session {
+            id: self.draw_id(),
+            tenant_id: who.0.tenant(),
+            application_id: who.0.application.id,
+            key_hash: key.hash(self.0.keyring.pepper()),
+            nonce_hash: Some(self.nonce_hash(&nonce)),
+            granted: None,
+            created_at: now,
+            expires_at: Timestamp(now.0 + SESSION_MS),
+        };
+        let event = session.event(Operation::Create, "Session created");
+        let mut change = self.change(session.tenant_id).await?;
+        change.put(&session, Expect::New)?;
+        change.commit(who.0.actor(), vec![event]).await?;
+        Ok(NewSession { session_key: key, nonce, expires_at: session.expires_at })
+    }
+
+    /// Grants a session its rights, none of which its grantor lacks.
+    pub async fn authorize_session(
+        &self,
+        who: &Authenticated,
+        body: AuthorizeSession,
+    ) -> Result<SessionView, Error> {
+        self.expect_type(who, ApplicationType::Private, Operation::Update).await?;
+        let now = self.now();
+        let mut faults = Faults::new();
+        let nonce = body.nonce.required("nonce", &mut faults);
+        let (permissions, rules) =
+            read_rights(body.permissions, body.rules, Holder::Session, &mut faults);
+        let end = body.expires_at.optional("expires_at", &mut faults);
+        let end = end.and_then(|text| faults.check("expires_at", parse_expiry(&text)));
+        if end.is_some_and(|end| end <= now) {
+            faults.add("expires_at", "is in the past");
+        }
+        let nonce = faults.into_result(nonce)?.unwrap_or_default();
+        let Stored { entity: session, version } = self.session_of(who, &nonce).await?;
+        let own = &who.0.rights;
+        let covered = permissions.iter().all(|permission| own.may_grant(*permission))
+            && rules.iter().all(|rule| own.may_grant_rule(rule));
+        if !covered {
+            let event = session.event(Operation::Update, "Denied: a grant beyond the grantor");
+            self.log(who.0.tenant(), who.0.actor(), vec![event]).await?;
+            return Err(Error::NotAllowed("An application can grant only what it holds itself."));
+        }
+        let latest = Timestamp(session.created_at.0 + SESSION_MS_MAX);
+        let session = Session {
+            nonce_hash: None,
+            expires_at: end.map_or(session.expires_at, |end| end.min(latest)),
+            granted: Some(Granted { by: who.0.application.id, permissions, rules }),
+            ..session
+        };
+        let event = session.event(Operation::Update, "Session authorized");
+        let mut change = self.change(session.tenant_id).await?;
+        change.put(&session, Expect::Version(version))?;
+        change.commit(who.0.actor(), vec![event]).await?;
+        Ok(session.view())
+    }
+
+    /// The session that waits for this nonce in the caller's tenant.
+    async fn session_of(&self, who: &Authenticated, nonce: &str) -> Result<Stored<Session>, Error> {
+        let unknown = || Error::invalid("nonce", "is unknown, expired or used already");
+        let wanted = self.nonce_hash(nonce);
+        let found = self.0.store.find_unique(Session::KIND, Unique(wanted.0)).await?;
+        // One of another tenant is as unknown as one that never was.
+        let record = found.filter(|record| record.tenant == who.0.tenant()).ok_or_else(unknown)?;
+        let keys = self.keys(record.tenant).await?;
+        let stored = from_record::<Session>(&record, &keys)?;
+        let waits = stored.entity.nonce_hash == Some(wanted);
+        let lives = stored.entity.expires_at > self.now();
+        Some(stored).filter(|_| waits && lives).ok_or_else(unknown)
+    }
+
+    /// The caller that a session's key belongs to; `None` when the session, or an application behind it, has ended.
+    pub(super) async fn session_caller(&self, hash: KeyHash) -> Result<Option<Caller>, Error> {
+        let found = self.0.store.find_unique(Session::KIND, Unique(hash.0)).await?;
+        let Some(record) = found else { return Ok(None) };
+        let keys = self.keys(record.tenant).await?;
+        let session = from_record::<Session>(&record, &keys)?.entity;
+        if session.key_hash != hash {
+            return Ok(None);
+        }
+        let granted = session.granted.as_ref();
+        let ids: Vec<String> = std::iter::once(session.application_id)
+            .chain(granted.map(|granted| granted.by))
+            .map(|id| id.to_string())
+            .collect();
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let applications = self.find::<KeptApplication>(session.tenant_id, &ids).await?;
+        let applications: Option<Vec<_>> = applications.into_iter().collect();
+        let Some(applications) = applications else { return Ok(None) };
+        let mut applications = applications.into_iter().map(|stored| stored.entity.application);
+        let Some(opener) = applications.next() else { return Ok(None) };
+        let rights = match (session.granted, applications.next()) {
+            (Some(granted), Some(grantor)) => {
+                Rights::new(granted.permissions, granted.rules).within(grantor.rights())
+            }
+            _ => Rights::new(Vec::new(), Vec::new()),
+        };
+        let ends = opener.expires_at.into_iter().chain([session.expires_at]).min();
+        let actor = Actor { id: Some(session.id), kind: ActorType::Session };
+        Ok(Some(Caller { application: opener, rights, actor, ends }))
+    }
+
+    async fn expect_type(
+        &self,
+        who: &Authenticated,
+        expected: ApplicationType,
+        operation: Operation,
+    ) -> Result<(), Error> {
+        let is_session = who.0.actor.kind == ActorType::Session;
+        if who.0.application.kind == expected && !is_session {
+            return Ok(());
+        }
+        let event = Event::done(EntityType::Session, "", operation, "Denied: session");
+        self.log(who.0.tenant(), who.0.actor(), vec![event]).await?;
+        Err(Error::NotAllowed(match expected {
+            ApplicationType::Public => "Only public applications open sessions.",
+            _ => "Only private applications authorize sessions.",
+        }))
+    }
+
+    fn nonce_hash(&self, nonce: &str) -> KeyHash {
+        KeyHash(hash::keyed(self.0.keyring.pepper(), &[b"session nonce", nonce.as_bytes()]))
+    }
+}
+
+impl Session {
+    fn view(self) -> SessionView {
+        let (permissions, rules) =
+            self.granted.map(|granted| (granted.permissions, granted.rules)).unwrap_or_default();
+        SessionView {
+            id: self.id,
+            application_id: self.application_id,
+            expires_at: self.expires_at,
+            created_at: self.created_at,
+            permissions,
+            rules,
+        }
+    }
+}

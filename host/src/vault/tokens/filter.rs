@@ -1,0 +1,101 @@
+//! From what is asked to a filter of the store: what a caller may see, and what a query or a list wants.
+//!
+//! To make a field searchable: index it where a token says what it is found by, and lower its term here.
+
+use std::ops::Bound;
+
+use crate::crypto::keys::TenantKeys;
+use crate::model::permission::Permission;
+use crate::model::rule::{Attribute, Condition, Operator, Rights, Rule};
+use crate::query::{Query, Term, TextField, TimeField};
+use crate::store::Filter;
+use crate::vault::index::{number, term, term_of};
+
+/// Lowers conditions with the keys of one tenant.
+#[derive(Clone, Copy)]
+pub struct Lower<'k>(pub &'k TenantKeys);
+
+impl Lower<'_> {
+    /// The tokens for which a caller with these rights holds the permission (decisions §2).
+    pub fn visible(self, rights: &Rights, permission: Permission) -> Filter {
+        let own = if rights.hold_everywhere(permission) {
+            Filter::All
+        } else {
+            Filter::Or(rights.granting(permission).map(|rule| self.covered(rule)).collect())
+        };
+        match rights.bounds() {
+            None => own,
+            Some(bounds) => Filter::And(vec![own, self.visible(bounds, permission)]),
+        }
+    }
+
+    fn covered(self, rule: &Rule) -> Filter {
+        let container = rule.container.iter().map(|scope| self.within(scope.as_str()));
+        let conditions = rule.conditions.iter().flatten().map(|one| self.condition(one));
+        let parts: Vec<Filter> = container.chain(conditions).collect();
+        if parts.is_empty() { Filter::Nothing } else { Filter::And(parts) }
+    }
+
+    fn condition(self, condition: &Condition) -> Filter {
+        let value = &condition.value;
+        match (condition.attribute, condition.operator) {
+            (Attribute::Id, Operator::Equals) => Filter::Ids(vec![value.clone()]),
+            (Attribute::Id, Operator::StartsWith) => Filter::IdPrefix(value.clone()),
+            (Attribute::Container, Operator::Equals) => self.container(value),
+            (Attribute::Container, Operator::StartsWith) => self.within(value),
+        }
+    }
+
+    /// What a query means.
+    pub fn query(self, query: &Query) -> Filter {
+        match query {
+            Query::Term(term) => self.query_term(term),
+            Query::And(parts) => Filter::And(parts.iter().map(|part| self.query(part)).collect()),
+            Query::Or(parts) => Filter::Or(parts.iter().map(|part| self.query(part)).collect()),
+            Query::Not(part) => Filter::Not(Box::new(self.query(part))),
+        }
+    }
+
+    fn query_term(self, term: &Term) -> Filter {
+        match term {
+            Term::Nothing => Filter::Nothing,
+            Term::Container(path) => self.container(path),
+            Term::ContainerWithin(path) => self.within(path),
+            Term::Text(TextField::Id, id) => Filter::Ids(vec![id.clone()]),
+            Term::Text(TextField::Type, name) => self.term(term::TYPE, &[name]),
+            Term::Text(TextField::Fingerprint, text) => self.term(term::FINGERPRINT, &[text]),
+            Term::Text(TextField::CreatedBy, id) => self.term(term::CREATED_BY, &[id]),
+            Term::Text(TextField::ModifiedBy, id) => self.term(term::MODIFIED_BY, &[id]),
+            Term::Text(TextField::Data, text) => self.term(term::DATA, &[&text.to_lowercase()]),
+            Term::Text(TextField::Metadata(key), value) => self.metadata(key, value),
+            Term::Time { field, from, to } => {
+                let from = from.map_or(Bound::Unbounded, |from| Bound::Included(from.0));
+                let to = to.map_or(Bound::Unbounded, |to| Bound::Included(to.0));
+                match field {
+                    TimeField::CreatedAt => Filter::Order { from, to },
+                    TimeField::ModifiedAt => Filter::Range { field: number::MODIFIED_AT, from, to },
+                }
+            }
+        }
+    }
+
+    /// Tokens with this metadata value, ignoring case.
+    pub fn metadata(self, key: &str, value: &str) -> Filter {
+        self.term(term::METADATA, &[key, &value.to_lowercase()])
+    }
+
+    /// Tokens in this very container.
+    pub fn container(self, path: &str) -> Filter {
+        self.term(term::CONTAINER, &[path])
+    }
+
+    /// Tokens in this container or below it.
+    pub fn within(self, path: &str) -> Filter {
+        self.term(term::CONTAINER_WITHIN, &[path])
+    }
+
+    /// Tokens with this term.
+    pub fn term(self, field: &str, value: &[&str]) -> Filter {
+        Filter::Term(term_of(self.0, field, value))
+    }
+}

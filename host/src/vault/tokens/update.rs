@@ -1,0 +1,237 @@
+//! Changing tokens by JSON Merge Patch (RFC 7396; interface §4.1, decisions §3).
+//!
+//! The patch is applied to the body that would make the token as it is; the result goes through the same checks as a
+//! new token's body, so that there is one set of rules. What is stored must still be what was read: a change that loses
+//! that race is applied anew, once.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::create::Existing;
+use super::request::{CreateToken, NewToken};
+use super::{About, Token, TokenView};
+use crate::model::container::Container;
+use crate::model::faults::Faults;
+use crate::model::log::Operation;
+use crate::model::member::{Member, Text};
+use crate::model::permission::marker::TokenUpdate;
+use crate::model::rule::Transform;
+use crate::store::{Expect, StoreError};
+use crate::vault::permit::Permit;
+use crate::vault::record::Stored;
+use crate::vault::{Error, Vault};
+
+/// How often a change that lost against a concurrent one is applied anew (decisions §1).
+const RETRIES: usize = 1;
+
+/// Body of `PATCH /tokens/{id}`: a JSON Merge Patch. `null` removes a member, or puts it back to the type's default.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+pub struct UpdateToken {
+    /// Merged into the data.
+    #[schema(value_type = Option<Value>, example = json!({"expiration_year": 2032}))]
+    #[serde(default)]
+    data: Member<Value>,
+    /// Merged into the mask; `null` leaves the token without one.
+    #[schema(value_type = Option<Value>)]
+    #[serde(default)]
+    mask: Member<Value>,
+    /// Merged into the metadata; `null` for a key removes it.
+    #[schema(value_type = Option<Value>, example = json!({"customer": "18", "order": null}))]
+    #[serde(default)]
+    metadata: Member<Map<String, Value>>,
+    /// Replaces the containers; each needs a rule.
+    #[schema(value_type = Option<Vec<String>>)]
+    #[serde(default)]
+    containers: Member<Vec<Text<Container>>>,
+    /// Replaces the index expressions.
+    #[schema(value_type = Option<Vec<String>>)]
+    #[serde(default)]
+    search_indexes: Member<Vec<String>>,
+    /// Replaces the fingerprint expression.
+    #[schema(value_type = Option<String>)]
+    #[serde(default)]
+    fingerprint_expression: Member<String>,
+    /// Whether the token gives way to one of the same fingerprint, now and later.
+    #[schema(value_type = Option<bool>)]
+    #[serde(default)]
+    deduplicate_token: Member<bool>,
+    /// Replaces the end; `null` means none.
+    #[schema(value_type = Option<String>)]
+    #[serde(default)]
+    expires_at: Member<String>,
+}
+
+impl Vault {
+    /// Changes a token.
+    pub async fn update_token(
+        &self,
+        permit: &Permit<TokenUpdate>,
+        id: &str,
+        body: UpdateToken,
+    ) -> Result<TokenView, Error> {
+        for _ in 0..=RETRIES {
+            match self.try_update(permit, id, body.clone()).await? {
+                Some(view) => return Ok(view),
+                None => tokio::task::yield_now().await,
+            }
+        }
+        Err(Error::Conflict("The token was changed by other requests at the same time."))
+    }
+
+    /// One try; `None` when the token was changed meanwhile.
+    async fn try_update(
+        &self,
+        permit: &Permit<TokenUpdate>,
+        id: &str,
+        body: UpdateToken,
+    ) -> Result<Option<TokenView>, Error> {
+        let (stored, _) = self.find_permitted(permit, id).await?;
+        let settings = self.settings(permit.tenant()).await?;
+        let now = self.now();
+        let writes_data = body.data.clone();
+        let new = body.apply(&stored.entity)?.check(now, self.0.entropy.as_ref())?;
+        let moved = new.containers != stored.entity.about.containers;
+        let mut token = self.changed(permit, &stored.entity, new).await?;
+        if let Member::Given(patch) = &writes_data {
+            token.retain_transients_of(patch, now, &settings)?;
+        }
+        if moved && permit.first_uncovered(token.about.subject()).is_some() {
+            let entity_type = token.token_type()?.log_entity_type();
+            return Err(self.deny(permit, (entity_type, id)).await);
+        }
+        if token.about.deduplicate_token == Some(true) {
+            let existing = self.duplicate(permit.tenant(), &token.about, Some(id)).await?;
+            if let Some(existing) = existing {
+                return self.give_way(permit, &stored, &existing).await;
+            }
+        }
+        let event = token.event(Operation::Update, "Token updated")?;
+        let mut change = self.change(permit.tenant()).await?;
+        change.put(&token, Expect::Version(stored.version))?;
+        match change.try_commit(permit.actor(), vec![event]).await? {
+            Ok(()) => {}
+            Err(StoreError::Conflict { .. } | StoreError::Taken { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        let transform = permit.decide(token.about.subject()).unwrap_or(Transform::Redact);
+        self.show(&token, transform).map(Some)
+    }
+
+    /// The token with what was checked in place of what it had.
+    async fn changed(
+        &self,
+        permit: &Permit<TokenUpdate>,
+        before: &Token,
+        new: NewToken,
+    ) -> Result<Token, Error> {
+        let keys = self.keys(permit.tenant()).await?;
+        let about = About {
+            mask: new.mask,
+            fingerprint: super::create::fingerprint(&keys, new.kind.as_str(), &new.fingerprinted),
+            containers: new.containers,
+            metadata: new.metadata,
+            search_indexes: new.search_indexes,
+            fingerprint_expression: new.fingerprint_expression,
+            deduplicate_token: new.deduplicate,
+            expires_at: new.expires_at,
+            audit: before.about.audit.modified(Some(permit.actor_id()), self.now()),
+            ..before.about.clone()
+        };
+        Ok(Token { about, data: new.data, indexed: new.indexed })
+    }
+
+    /// Removes a token that an update made equal to another one, which is shown instead.
+    async fn give_way(
+        &self,
+        permit: &Permit<TokenUpdate>,
+        stored: &Stored<Token>,
+        existing: &Existing,
+    ) -> Result<Option<TokenView>, Error> {
+        let message = "Token removed in favour of one with the same contents";
+        let removed = stored.entity.event(Operation::Delete, message)?;
+        let found = existing.0.event(Operation::Read, "Token found by deduplication")?;
+        let mut change = self.change(permit.tenant()).await?;
+        change.remove(stored);
+        match change.try_commit(permit.actor(), vec![removed, found]).await? {
+            Ok(()) => self.show_existing(permit.rights(), existing).map(Some),
+            Err(StoreError::Conflict { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl UpdateToken {
+    /// The body that would make the token as the patch leaves it.
+    fn apply(self, token: &Token) -> Result<CreateToken, Error> {
+        let mut faults = Faults::new();
+        let about = &token.about;
+        let kind = token.token_type()?;
+        let data = match self.data {
+            Member::Absent => token.data.expose().clone(),
+            Member::Null => {
+                faults.add("data", "cannot be removed");
+                Value::Null
+            }
+            data => merged(Some(token.data.expose()), data.required("data", &mut faults)),
+        };
+        let mask = match self.mask {
+            Member::Absent if about.mask == kind.default_mask(token.data.expose()) => {
+                Member::Absent
+            }
+            Member::Absent => about.mask.clone().map_or(Member::Null, Member::Given),
+            Member::Null => Member::Null,
+            mask => {
+                let patch = mask.required("mask", &mut faults);
+                Member::Given(merged(about.mask.as_ref(), patch))
+            }
+        };
+        let metadata = match self.metadata {
+            Member::Absent => Member::given(about.metadata.as_ref().map(to_map)),
+            Member::Null => Member::Absent,
+            metadata => {
+                let patch = metadata.required("metadata", &mut faults).map(Value::Object);
+                let before = about.metadata.as_ref().map(|map| Value::Object(to_map(map)));
+                match merged(before.as_ref(), patch) {
+                    Value::Object(members) => Member::Given(members),
+                    _ => Member::Absent,
+                }
+            }
+        };
+        let containers =
+            self.containers.or(|| about.containers.iter().cloned().map(Text).collect());
+        // The expressions as they are, even if there are none: the type's defaults are for new tokens.
+        let search_indexes =
+            self.search_indexes.or(|| about.search_indexes.clone().unwrap_or_default());
+        let fingerprint_expression =
+            self.fingerprint_expression.or_maybe(|| about.fingerprint_expression.clone());
+        let deduplicate_token = self.deduplicate_token.or_maybe(|| about.deduplicate_token);
+        let expires_at = self.expires_at.or_maybe(|| about.expires_at.map(|end| end.to_string()));
+        let body = CreateToken {
+            id: Member::Absent,
+            r#type: Member::Given(Text(kind)),
+            data: Member::Given(data),
+            mask,
+            containers,
+            metadata,
+            search_indexes,
+            fingerprint_expression,
+            deduplicate_token,
+            expires_at,
+        };
+        Ok(faults.into_result(body)?)
+    }
+}
+
+/// What a patch makes of a value.
+fn merged(before: Option<&Value>, patch: Option<Value>) -> Value {
+    let mut value = before.cloned().unwrap_or(Value::Null);
+    if let Some(patch) = patch {
+        json_patch::merge(&mut value, &patch);
+    }
+    value
+}
+
+fn to_map(metadata: &std::collections::BTreeMap<String, String>) -> Map<String, Value> {
+    metadata.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str()))).collect()
+}

@@ -1,0 +1,176 @@
+//! Changing tokens by JSON Merge Patch (interface §4.1, decisions §3).
+
+use std::collections::BTreeMap;
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+
+use crate::support::TestServer;
+
+const CARD: &str = "/tokens/card";
+
+async fn with_card() -> TestServer {
+    let server = TestServer::start().await;
+    let body = json!({"id": "card", "type": "card", "metadata": {"a": "1", "b": "2"},
+        "data": {"number": "4242424242424242", "expiration_month": 12, "expiration_year": 2030}});
+    server.private.post("/tokens", body).await.expect(201);
+    server
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_a_merge_patch_is_taken() {
+    let server = with_card().await;
+    for content_type in ["application/json", "text/plain", "application/json-patch+json"] {
+        let request = server.private.request(reqwest::Method::PATCH, CARD).body("{}");
+        let request = request.header("content-type", content_type);
+        server.private.send(request).await.expect(415);
+    }
+    let body = server.private.patch(CARD, json!({})).await.expect(200);
+    assert!(body["modified_at"].is_string());
+    server.private.patch(CARD, json!([])).await.expect(400);
+    server.private.patch("/tokens/nobody", json!({})).await.expect(404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn data_mask_and_metadata_are_merged_and_the_rest_replaced() {
+    let server = with_card().await;
+    let reader = server.revealing().await;
+    let before = reader.get(CARD).await.expect(200);
+    let patch = json!({
+        "data": {"expiration_year": 2032, "cvc": "123"},
+        "metadata": {"a": null, "c": "3"},
+        "containers": ["/pci/low/"],
+        "search_indexes": ["{{ data.number | last4 }}"],
+        "fingerprint_expression": "{{ data.number }}-{{ data.expiration_year }}",
+        "expires_at": "2099-01-01T00:00:00Z",
+        "id": "other", "type": "token", "unknown": 1,
+    });
+    server.private.patch(CARD, patch).await.expect(200);
+    let after = reader.get(CARD).await.expect(200);
+    assert_eq!(
+        after["data"],
+        json!({"number": "4242424242424242", "expiration_month": 12, "expiration_year": 2032,
+            "cvc": "123"})
+    );
+    assert_eq!(after["metadata"], json!({"b": "2", "c": "3"}));
+    assert_eq!(after["containers"], json!(["/pci/low/"]));
+    assert_eq!((&after["id"], &after["type"]), (&json!("card"), &json!("card")));
+    assert_eq!(after["expires_at"], "2099-01-01T00:00:00.000+00:00");
+    assert_ne!(after["fingerprint"], before["fingerprint"]);
+    assert_eq!(after["created_at"], before["created_at"]);
+    // It is found by what it is now, and not by what it was.
+    assert_eq!(server.private.search("data:4242").await, ["card"]);
+    assert_eq!(server.private.search("container:\"/pci/high/\"").await, Vec::<String>::new());
+    assert_eq!(server.private.search("metadata.c:3").await, ["card"]);
+    let mask = json!({"mask": {"number": "{{ data.number | last4 }}", "expiration_month": null}});
+    let masked = server.private.patch(CARD, mask).await.expect(200);
+    assert_eq!(masked["data"]["number"], "4242");
+    assert!(masked["data"].get("expiration_month").is_none());
+    assert_eq!(masked["data"]["expiration_year"], 2032);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn null_removes_or_puts_back_the_default() {
+    let server = with_card().await;
+    let patch =
+        json!({"mask": null, "metadata": null, "containers": ["/x/"], "expires_at": "2099-01-01"});
+    let after = server.private.patch(CARD, patch).await.expect(200);
+    assert!(after.get("mask").is_none() && after.get("metadata").is_none());
+    assert!(after.get("data").is_none());
+    let after = server
+        .private
+        .patch(CARD, json!({"containers": null, "expires_at": null}))
+        .await
+        .expect(200);
+    assert_eq!(after["containers"], json!(["/pci/high/"]));
+    assert!(after.get("expires_at").is_none());
+    // The default mask follows the data.
+    let second = json!({"id": "second", "type": "card",
+        "data": {"number": "4242424242424242", "expiration_month": 1}});
+    server.private.post("/tokens", second).await.expect(201);
+    let path = "/tokens/second";
+    let after = server.private.patch(path, json!({"data": {"expiration_month": null}})).await;
+    assert_eq!(after.expect(200)["data"], json!({"number": "XXXXXXXXXXXX4242"}));
+    // Expressions stay as they are, even if there are none.
+    let ssn = json!({"id": "ssn", "type": "social_security_number", "data": "123456789",
+        "search_indexes": []});
+    server.private.post("/tokens", ssn).await.expect(201);
+    server.private.patch("/tokens/ssn", json!({"metadata": {"k": "v"}})).await.expect(200);
+    assert_eq!(server.private.search("data:6789").await, Vec::<String>::new());
+    server.private.patch("/tokens/ssn", json!({"search_indexes": null})).await.expect(200);
+    assert_eq!(server.private.search("data:6789").await, ["ssn"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_result_is_checked_like_a_new_token() {
+    let server = with_card().await;
+    let table = [
+        (json!({"data": null}), vec!["data"]),
+        (json!({"data": {"number": "4242424242424243"}}), vec!["data.number"]),
+        (json!({"data": {"number": null}}), vec!["data.number"]),
+        (json!({"data": "text"}), vec!["data"]),
+        (
+            json!({"data": {"expiration_month": 13, "cvc": "x"}}),
+            vec!["data.cvc", "data.expiration_month"],
+        ),
+        (json!({"mask": "{{ data.nothing }}"}), vec!["mask"]),
+        (json!({"containers": []}), vec!["containers"]),
+        (json!({"containers": ["x"], "metadata": {"k": 1}}), vec!["containers[0]", "metadata.k"]),
+        (json!({"metadata": "x"}), vec!["metadata"]),
+        (json!({"search_indexes": ["{{ data.nothing }}"]}), vec!["search_indexes[0]"]),
+        (json!({"fingerprint_expression": "{{ data.nothing }}"}), vec!["fingerprint_expression"]),
+        (json!({"expires_at": "2001-01-01T00:00:00Z"}), vec!["expires_at"]),
+        (
+            json!({"expires_at": "tomorrow", "deduplicate_token": 1}),
+            vec!["deduplicate_token", "expires_at"],
+        ),
+    ];
+    for (patch, expected) in table {
+        let shown = patch.to_string();
+        assert_eq!(server.private.patch(CARD, patch).await.faults(), expected, "{shown}");
+    }
+    let unchanged = server.private.get(CARD).await.expect(200);
+    assert!(unchanged.get("modified_at").is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn moving_needs_a_rule_for_every_destination() {
+    let server = with_card().await;
+    let rules = json!([{"description": "", "priority": 1, "container": "/pci/", "transform": "mask",
+        "permissions": ["token:update"]}]);
+    let client = server.application("private", &[], rules).await;
+    client.patch(CARD, json!({"containers": ["/pci/low/", "/pci/eu/"]})).await.expect(200);
+    client.patch(CARD, json!({"containers": ["/pci/low/", "/bank/"]})).await.expect(403);
+    client.patch(CARD, json!({"metadata": {"k": "v"}})).await.expect(200);
+    // One rule is enough to change a token that lies elsewhere too, as long as it stays there.
+    let both = json!({"containers": ["/pci/low/", "/bank/"]});
+    server.private.patch(CARD, both.clone()).await.expect(200);
+    client.patch(CARD, json!({"metadata": {"k": "w"}})).await.expect(200);
+    client.patch(CARD, both).await.expect(200);
+    server.private.patch(CARD, json!({"containers": ["/bank/"]})).await.expect(200);
+    client.patch(CARD, json!({})).await.expect(403);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_acknowledged_change_is_lost() {
+    let server = with_card().await;
+    let change = async |number: usize| {
+        let patch = json!({"metadata": {format!("n{number}"): "x"}});
+        (number, server.private.patch(CARD, patch).await)
+    };
+    let answers = join_all((0..40).map(change)).await;
+    let metadata = server.private.get(CARD).await.expect(200)["metadata"].clone();
+    let metadata: BTreeMap<String, Value> = serde_json::from_value(metadata).unwrap();
+    let mut kept = 0;
+    for (number, answer) in answers {
+        match answer.status.as_u16() {
+            200 => kept += usize::from(metadata.contains_key(&format!("n{number}"))),
+            status => {
+                assert_eq!(status, 409);
+                kept += usize::from(!metadata.contains_key(&format!("n{number}")));
+            }
+        }
+    }
+    assert_eq!(kept, 40);
+    assert!(metadata.len() > 2);
+}
