@@ -1,0 +1,227 @@
+//! Sessions (decisions §2).
+
+use serde_json::{Value, json};
+
+use crate::support::{Client, TestServer};
+
+fn rule(container: &str, transform: &str, permissions: &[&str]) -> Value {
+    json!({"description": "", "priority": 1, "container": container, "transform": transform,
+        "permissions": permissions})
+}
+
+/// A server, a public application, a private one with these rights, a session and its nonce.
+async fn session(permissions: &[&str], rules: Value) -> (TestServer, Client, Client, String) {
+    let server = TestServer::start().await;
+    let public = server.application("public", &["token:create"], json!([])).await;
+    let private = server.application("private", permissions, rules).await;
+    let opened = public.post("/sessions", json!({})).await.expect(201);
+    let key = opened["session_key"].as_str().unwrap();
+    assert!(key.starts_with("key_ses_"));
+    let session = server.client(key);
+    (server, private, session, opened["nonce"].as_str().unwrap().to_owned())
+}
+
+async fn authorize(private: &Client, nonce: &str, grant: Value) -> crate::support::Answer {
+    let mut body = grant;
+    body["nonce"] = nonce.into();
+    private.post("/sessions/authorize", body).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_may_do_nothing_until_it_is_authorized() {
+    let (server, private, session, nonce) =
+        session(&["token:create", "token:read"], json!([])).await;
+    let token = json!({"type": "token", "data": "x", "mask": "masked"});
+    session.post("/tokens", token.clone()).await.expect(403);
+    session.get("/applications/key").await.expect(200);
+    let grant = json!({"permissions": ["token:create", "token:read"]});
+    let granted = authorize(&private, &nonce, grant.clone()).await.expect(200);
+    for member in ["id", "application_id", "expires_at", "created_at"] {
+        assert!(granted[member].is_string(), "{member}");
+    }
+    let made = session.post("/tokens", token).await.expect(201);
+    assert_eq!(made["data"], "masked");
+    assert_eq!(made["created_by"], granted["application_id"]);
+    // The nonce works once.
+    assert_eq!(authorize(&private, &nonce, grant).await.faults(), ["nonce"]);
+    let logs = server.management.get("/logs?entity_type=token&size=1").await.expect(200);
+    let entry = &logs["data"][0];
+    assert_eq!((&entry["actor_type"], &entry["actor_id"]), (&json!("session"), &granted["id"]));
+    let logs = server.management.get("/logs?entity_type=session").await.expect(200);
+    let messages =
+        logs["data"].as_array().unwrap().iter().map(|entry| entry["message"].as_str().unwrap());
+    assert_eq!(messages.collect::<Vec<_>>(), ["Session authorized", "Session created"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_opens_and_who_authorizes() {
+    let (server, private, session, nonce) = session(&["token:read"], json!([])).await;
+    let grant = json!({"nonce": nonce, "permissions": ["token:read"]});
+    let public = server.application("public", &["token:create"], json!([])).await;
+    for client in [&private, &server.management, &session] {
+        client.post("/sessions", json!({})).await.expect(403);
+    }
+    for client in [&public, &server.management, &session] {
+        client.post("/sessions/authorize", grant.clone()).await.expect(403);
+    }
+    // Another tenant's application does not know the nonce.
+    let other = server.other_tenant().await;
+    let body = json!({"name": "p", "type": "private", "permissions": ["token:read"]});
+    let stranger = other.post("/applications", body).await.expect(201);
+    let stranger = server.client(stranger["key"].as_str().unwrap());
+    let answer = stranger.post("/sessions/authorize", grant).await;
+    assert_eq!(answer.faults(), ["nonce"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_application_grants_only_what_it_holds() {
+    let rules = json!([
+        {"description": "", "priority": 1, "container": "/pci/high/", "transform": "redact",
+            "permissions": ["token:read"]},
+        {"description": "", "priority": 2, "container": "/pci/", "transform": "mask",
+            "permissions": ["token:read", "token:use"]},
+    ]);
+    let (_server, private, _, nonce) = session(&["token:search"], rules).await;
+    let refused = [
+        json!({"permissions": ["token:read"]}),
+        json!({"permissions": ["token:delete"]}),
+        json!({"rules": [rule("/", "mask", &["token:read"])]}),
+        json!({"rules": [rule("/bank/", "redact", &["token:read"])]}),
+        json!({"rules": [rule("/pci/low/", "reveal", &["token:read"])]}),
+        json!({"rules": [rule("/pci/high/", "mask", &["token:read"])]}),
+        // Within it lies a container that the application sees redacted.
+        json!({"rules": [rule("/pci/", "mask", &["token:read"])]}),
+        json!({"rules": [rule("/", "reveal", &["token:search"])]}),
+        json!({"rules": [rule("/pci/low/", "mask", &["token:read", "token:update"])]}),
+        json!({"rules": [{"description": "", "priority": 1, "transform": "mask", "permissions": ["token:read"],
+            "conditions": [{"attribute": "id", "operator": "equals", "value": "abc"}]}]}),
+    ];
+    for grant in refused {
+        let shown = grant.to_string();
+        let answer = authorize(&private, &nonce, grant).await;
+        assert_eq!(answer.status, 403, "{shown}: {}", answer.text());
+    }
+    let grant = json!({"permissions": ["token:search"], "rules": [
+        rule("/pci/low/", "mask", &["token:read", "token:use"]),
+        {"description": "", "priority": 2, "container": "/pci/high/", "transform": "redact", "permissions": ["token:read"]},
+    ]});
+    authorize(&private, &nonce, grant).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_with_a_grant_is_named() {
+    let (_server, private, _, nonce) = session(&["token:read"], json!([])).await;
+    let condition = |attribute: &str, operator: &str, value: &str| json!({"attribute": attribute, "operator": operator, "value": value});
+    let conditional = |conditions: Value| json!({"rules": [{"priority": 1, "transform": "mask", "permissions": ["token:read"], "conditions": conditions}]});
+    let table = [
+        (json!({}), vec!["permissions"]),
+        (json!({"permissions": ["log:read"]}), vec!["permissions[0]"]),
+        (json!({"permissions": ["nothing"]}), vec!["permissions[0]"]),
+        (json!({"permissions": ["token:read"], "expires_at": "2001-01-01"}), vec!["expires_at"]),
+        (conditional(json!([])), vec!["rules[0].conditions"]),
+        (
+            conditional(json!([condition("type", "equals", "x")])),
+            vec!["rules[0].conditions[0].attribute"],
+        ),
+        (
+            conditional(json!([condition("id", "like", "x")])),
+            vec!["rules[0].conditions[0].operator"],
+        ),
+        (conditional(json!([condition("id", "equals", "")])), vec!["rules[0].conditions[0].value"]),
+        (
+            conditional(json!([condition("container", "starts_with", "/pc")])),
+            vec!["rules[0].conditions[0].value"],
+        ),
+        (
+            json!({"rules": [{"priority": 1, "transform": "mask", "permissions": ["token:read"]}]}),
+            vec!["rules[0].conditions"],
+        ),
+        (
+            json!({"rules": [{"priority": 1, "transform": "mask", "permissions": ["token:read"], "container": "/",
+            "conditions": [condition("id", "equals", "x")]}]}),
+            vec!["rules[0].conditions"],
+        ),
+    ];
+    for (grant, expected) in table {
+        let shown = grant.to_string();
+        assert_eq!(authorize(&private, &nonce, grant).await.faults(), expected, "{shown}");
+    }
+    let without = private.post("/sessions/authorize", json!({"permissions": ["token:read"]})).await;
+    assert_eq!(without.faults(), ["nonce"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn conditions_bound_what_a_session_sees() {
+    let all = ["token:create", "token:read", "token:search", "token:update", "token:delete"];
+    let (server, private, session, nonce) = session(&[], json!([rule("/", "reveal", &all)])).await;
+    for (id, container) in
+        [("cart-1", "/web/"), ("cart-2", "/web/eu/"), ("order-1", "/web/"), ("cart-3", "/shop/")]
+    {
+        let body = json!({"id": id, "type": "token", "data": id, "containers": [container]});
+        server.private.post("/tokens", body).await.expect(201);
+    }
+    let grant = json!({"rules": [{"description": "", "priority": 1, "transform": "reveal", "permissions": all, "conditions": [
+        {"attribute": "id", "operator": "starts_with", "value": "cart-"},
+        {"attribute": "container", "operator": "starts_with", "value": "/web/"},
+    ]}]});
+    authorize(&private, &nonce, grant).await.expect(200);
+    assert_eq!(session.list("").await, ["cart-2", "cart-1"]);
+    assert_eq!(session.search("NOT id:cart-1").await, ["cart-2"]);
+    assert_eq!(session.get("/tokens/cart-1").await.expect(200)["data"], "cart-1");
+    for hidden in ["order-1", "cart-3"] {
+        session.get(&format!("/tokens/{hidden}")).await.expect(403);
+    }
+    let new = |id: &str, container: &str| json!({"id": id, "type": "token", "data": 1, "containers": [container]});
+    session.post("/tokens", new("cart-9", "/web/")).await.expect(201);
+    session.post("/tokens", new("order-9", "/web/")).await.expect(403);
+    session.post("/tokens", new("cart-8", "/shop/")).await.expect(403);
+    session.patch("/tokens/cart-9", json!({"containers": ["/shop/"]})).await.expect(403);
+    session.delete("/tokens/cart-9").await.expect(204);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_ends_and_never_outlives_or_outgrows_its_grantor() {
+    let (server, private, session, nonce) = session(&["token:read"], json!([])).await;
+    server.clock.advance_ms(60_000);
+    let grant = json!({"permissions": ["token:read"], "expires_at": "2099-01-01T00:00:00Z"});
+    let granted = authorize(&private, &nonce, grant).await.expect(200);
+    let hours = |text: &Value| text.as_str().unwrap()[11..13].to_owned();
+    // Cut to 24 hours after it was opened.
+    assert_ne!(granted["expires_at"].as_str().unwrap()[..4], *"2099");
+    assert_eq!(hours(&granted["expires_at"]), hours(&granted["created_at"]));
+    session.get("/tokens").await.expect(200);
+    // The grantor loses the permission: so does the session, at once.
+    let own = private.get("/applications/key").await.expect(200);
+    let path = format!("/applications/{}", own["id"].as_str().unwrap());
+    let less = json!({"name": "p", "permissions": ["token:search"]});
+    server.management.put(&path, less).await.expect(200);
+    session.get("/tokens").await.expect(403);
+    let more = json!({"name": "p", "permissions": ["token:read"]});
+    server.management.put(&path, more).await.expect(200);
+    session.get("/tokens").await.expect(200);
+    server.clock.advance_ms(24 * 3_600_000);
+    session.get("/tokens").await.expect(401);
+    assert!(server.vault.sweep().await.unwrap().0 >= 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_nobody_authorizes_lives_three_minutes() {
+    let (server, private, session, nonce) = session(&["token:read"], json!([])).await;
+    server.clock.advance_ms(179_999);
+    session.get("/permissions").await.expect(200);
+    server.clock.advance_ms(1);
+    session.get("/permissions").await.expect(401);
+    let answer = authorize(&private, &nonce, json!({"permissions": ["token:read"]})).await;
+    assert_eq!(answer.faults(), ["nonce"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_ends_with_the_applications_behind_it() {
+    let (server, private, session, nonce) = session(&["token:read"], json!([])).await;
+    authorize(&private, &nonce, json!({"permissions": ["token:read"]})).await.expect(200);
+    session.get("/tokens").await.expect(200);
+    let own = private.get("/applications/key").await.expect(200);
+    let path = format!("/applications/{}", own["id"].as_str().unwrap());
+    server.management.delete(&path).await.expect(204);
+    session.get("/tokens").await.expect(401);
+}

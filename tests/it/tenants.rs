@@ -1,0 +1,93 @@
+//! Tenants, settings, and what they change (decisions §2, §3).
+
+use serde_json::json;
+
+use crate::support::TestServer;
+
+const HOUR_MS: u64 = 3_600_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_shows_and_changes_itself() {
+    let server = TestServer::start().await;
+    let tenant = server.management.get("/tenants/self").await.expect(200);
+    assert_eq!(
+        tenant["settings"],
+        json!({"deduplicate_tokens": false, "cvc_retention_minutes": 60})
+    );
+    let body = json!({"name": "Shop", "settings": {"cvc_retention_minutes": 5}});
+    let changed = server.management.put("/tenants/self", body).await.expect(200);
+    assert_eq!((&changed["name"], &changed["id"]), (&json!("Shop"), &tenant["id"]));
+    assert!(changed["modified_at"].is_string());
+    assert_eq!(server.management.get("/tenants/self").await.expect(200), changed);
+    let logs = server.management.get("/logs?entity_type=tenant&size=2").await.expect(200);
+    assert_eq!(logs["data"][1]["operation"], "update");
+    let wrong = json!({"settings": {"deduplicate_tokens": "yes", "cvc_retention_minutes": 0}});
+    let faults = server.management.put("/tenants/self", wrong).await.faults();
+    assert_eq!(faults, ["name", "settings.cvc_retention_minutes", "settings.deduplicate_tokens"]);
+    server.private.get("/tenants/self").await.expect(403);
+    // The other tenant is untouched.
+    let other = server.other_tenant().await;
+    assert_eq!(other.get("/tenants/self").await.expect(200)["name"], "other");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cards_cvc_is_erased_in_time() {
+    let server = TestServer::start().await;
+    let reader = server.revealing().await;
+    let card = json!({"id": "card", "type": "card",
+        "data": {"number": "4242424242424242", "cvc": "123"},
+        "mask": "{{ data.cvc }}-{{ data.number | last4 }}",
+        "search_indexes": ["{{ data.number | last4 }}"]});
+    server.private.post("/tokens", card).await.expect(201);
+    server.clock.advance_ms(HOUR_MS - 1);
+    assert_eq!(reader.get("/tokens/card").await.expect(200)["data"]["cvc"], "123");
+    // Other members may change without giving the cvc more time.
+    server
+        .private
+        .patch("/tokens/card", json!({"data": {"expiration_month": 1}}))
+        .await
+        .expect(200);
+    server.clock.advance_ms(1);
+    let erased = json!({"number": "4242424242424242", "expiration_month": 1});
+    assert_eq!(reader.get("/tokens/card").await.expect(200)["data"], erased);
+    // A mask that wanted it shows nothing instead of failing.
+    assert!(server.private.get("/tokens/card").await.expect(200).get("data").is_none());
+    assert_eq!(server.vault.sweep().await.unwrap().0, 1);
+    assert_eq!(server.vault.sweep().await.unwrap().0, 0);
+    assert_eq!(reader.get("/tokens/card").await.expect(200)["data"], erased);
+    assert_eq!(server.private.search("data:4242").await, ["card"]);
+    // Written anew, it stays its time again.
+    let mask = json!({"data": {"cvc": "456"}});
+    server.private.patch("/tokens/card", mask).await.expect(200);
+    server.clock.advance_ms(HOUR_MS - 1);
+    assert_eq!(reader.get("/tokens/card").await.expect(200)["data"]["cvc"], "456");
+    server.clock.advance_ms(1);
+    assert!(reader.get("/tokens/card").await.expect(200)["data"].get("cvc").is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_end_in_every_form_of_expires_at() {
+    let server = TestServer::start().await;
+    let forms = [
+        ("2030-08-26T19:23:57+02:00", "2030-08-26T17:23:57.000+00:00"),
+        ("2030-08-26T19:23:57", "2030-08-26T19:23:57.000+00:00"),
+        ("8/26/2030", "2030-08-26T00:00:00.000+00:00"),
+        ("8/26/2030 7:23:57 PM -02:00", "2030-08-26T21:23:57.000+00:00"),
+    ];
+    for (given, shown) in forms {
+        let body = json!({"type": "token", "data": 1, "expires_at": given});
+        assert_eq!(server.private.post("/tokens", body).await.expect(201)["expires_at"], shown);
+    }
+    let soon = json!({"id": "soon", "type": "token", "data": 1, "metadata": {"s": "1"},
+        "expires_at": "2026-01-01T12:00:00Z"});
+    server.private.post("/tokens", soon).await.expect(201);
+    server.clock.advance_ms(24 * HOUR_MS);
+    server.private.get("/tokens/soon").await.expect(404);
+    server.private.patch("/tokens/soon", json!({})).await.expect(404);
+    server.private.delete("/tokens/soon").await.expect(404);
+    assert_eq!(server.private.list("").await.len(), 4);
+    assert_eq!(server.private.search("metadata.s:1").await, Vec::<String>::new());
+    assert_eq!(server.vault.sweep().await.unwrap().0, 1);
+    let logs = server.management.get("/logs?entity_id=soon&size=1").await.expect(200);
+    assert_eq!(logs["data"][0]["message"], "Token expired");
+}
