@@ -8,7 +8,10 @@
     clippy::panic,
     clippy::print_stdout,
     clippy::disallowed_methods,
-    reason = "a test fails by panicking, and looks at the world as it is"
+    clippy::needless_pass_by_value,
+    clippy::similar_names,
+    clippy::too_many_lines,
+    reason = "a test fails by panicking, looks at the world as it is, and is read once from top to bottom"
 )]
 
 mod support;
@@ -20,16 +23,23 @@ mod cli;
 mod crash;
 mod dedupe;
 mod dev;
+mod failures;
+mod formulas;
+mod hostile;
 mod idempotency;
 mod list;
 mod logs;
+mod official;
 mod openapi;
 mod problems;
+mod react;
+mod reactors;
 mod readme;
 mod restart;
 mod routes;
 mod search;
 mod sessions;
+mod svc;
 mod tenants;
 mod tidy;
 mod tokenize;

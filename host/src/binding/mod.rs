@@ -32,6 +32,7 @@ const NOT_OBJECT: &str = "must be an object";
 /// - Without declared parameters any object passes as it is, and absent `args` are `{}`. With some,
 ///   `args` must be there.
 /// - Every required parameter must be there, also within an object that is itself optional.
+/// - Where only names within an object are declared (`user.age`), a value that is no object is none of them.
 /// - `undeclared` decides on members that no parameter names, on each level that holds a declared
 ///   one. Within an `object` parameter that no other parameter leads into, everything stays.
 ///
@@ -143,6 +144,9 @@ impl<'a> Binder<'a> {
         if value.is_null() {
             return None;
         }
+        if !shape.is_declared() && !could_be_object(&value) {
+            return self.beside(value, shape);
+        }
         match cast(value, shape.value_type()) {
             Ok(Value::Object(given)) if !shape.members.is_empty() => {
                 Some(Value::Object(self.object(given, shape)))
@@ -153,6 +157,17 @@ impl<'a> Binder<'a> {
                 None
             }
         }
+    }
+
+    /// A value that no parameter names, where only names within an object are declared: the formula takes both, or the
+    /// caller left something out.
+    fn beside(&mut self, mut value: Value, shape: &Shape<'a>) -> Option<Value> {
+        self.missing(shape);
+        if self.undeclared == Undeclared::Forward {
+            return Some(value);
+        }
+        wipe(&mut value);
+        None
     }
 
     /// Notes what is required of a member that is not there.
@@ -175,4 +190,9 @@ impl<'a> Binder<'a> {
         self.path.pop();
         result
     }
+}
+
+/// An object, or what may be the JSON text of one.
+fn could_be_object(value: &Value) -> bool {
+    value.is_object() || value.as_str().is_some_and(|text| text.trim_start().starts_with('{'))
 }

@@ -31,6 +31,11 @@ impl<'a> Shape<'a> {
         self.parameter.map_or(ParameterType::Object, |parameter| parameter.kind)
     }
 
+    /// Whether a parameter has this very name.
+    pub(super) fn is_declared(&self) -> bool {
+        self.parameter.is_some()
+    }
+
     pub(super) fn is_required(&self) -> bool {
         self.parameter.is_some_and(|parameter| !parameter.optional)
     }

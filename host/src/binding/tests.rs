@@ -168,12 +168,18 @@ fn every_fault_is_listed_without_a_value() {
             "args.list: cannot be cast to array: must be an array or the JSON text of one",
             "args.missing: is required",
             "args.name: cannot be cast to string: must be a string, a number or a boolean",
-            &format!("args.user.address: {NO_OBJECT}"),
+            "args.user.address.city: is required",
             &format!("args.user.age: {NO_NUMBER}"),
         ]
     );
     let cast = format!("args.user: {NO_OBJECT}");
-    assert_eq!(faults(json!({"user": 1}), &[optional("user.age", Number)]), [cast]);
+    assert_eq!(faults(json!({"user": "{"}), &[optional("user.age", Number)]), [cast]);
+    // What is no object at all is none of the parameters within one.
+    let age = [optional("user.age", Number)];
+    assert_eq!(bound(json!({"user": 1}), &age, Forward), json!({"user": 1}));
+    assert_eq!(bound(json!({"user": 1}), &age, Drop), json!({}));
+    let required = parameter("user.age", Number, false);
+    assert_eq!(faults(json!({"user": 1}), &[required]), ["args.user.age: is required"]);
     // A fault of an optional parameter is a fault.
     assert!(bind(Some(json!({"a": "x"})), &[optional("a", Number)], Drop).is_err());
 }

@@ -157,8 +157,8 @@ impl Rule {
             let is_container = condition.attribute == Attribute::Container;
             is_container.then(|| condition.value.parse().ok()).flatten()
         };
-        let conditions = self.conditions.iter().flatten();
-        let bound = self.container.clone().or_else(|| conditions.filter_map(of_condition).next());
+        let mut conditions = self.conditions.iter().flatten();
+        let bound = self.container.clone().or_else(|| conditions.find_map(of_condition));
         bound.unwrap_or_else(Container::root)
     }
 }

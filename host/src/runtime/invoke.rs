@@ -8,7 +8,7 @@ use wasmtime_wasi::I32Exit;
 
 use super::call::{Budget, Call, Failure, GuestResponse, Outcome, Usage};
 use super::component::Program;
-use super::state::{Invocation, Request, State, TooManyCalls};
+use super::state::{HostFailed, Invocation, Request, State, TooManyCalls};
 use super::{Runtime, response};
 use crate::limits::RESPONSE_BYTES_MAX;
 
@@ -119,6 +119,9 @@ async fn run(
 fn classify(error: &wasmtime::Error, memory_refused: bool) -> Failure {
     if error.is::<I32Exit>() {
         return Failure::Exited;
+    }
+    if error.is::<HostFailed>() {
+        return Failure::HostFault(error.to_string());
     }
     if error.is::<TooManyCalls>() {
         return Failure::OutOfFuel;

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio::task::JoinSet;
+use tracing::Instrument as _;
 use wasmtime::component::{HasSelf, Linker, Resource, ResourceTable};
 use wasmtime::{Engine, ResourceLimiter, Result};
 use wasmtime_wasi::cli::{WasiCli, WasiCliView as _};
@@ -188,6 +190,24 @@ impl logging::Host for State {
 
 impl vault::Host for State {}
 
+/// The host failed while a formula waited for it.
+#[derive(Debug, thiserror::Error)]
+#[error("the host failed during a call")]
+pub struct HostFailed;
+
+/// Runs a call of the host as a task. The formula's own stack is small and not a thread's: parsers that look at how much
+/// of their thread's stack is left, as pest does, would refuse to work there. Ends with whoever waits for it.
+async fn on_its_own_stack<T: Send + 'static>(
+    call: impl Future<Output = T> + Send + 'static,
+) -> Result<T> {
+    let mut task = JoinSet::new();
+    task.spawn(call.in_current_span());
+    match task.join_next().await {
+        Some(Ok(answer)) => Ok(answer),
+        _ => Err(HostFailed.into()),
+    }
+}
+
 /// A call of the vault: counted, passed on, its refusal told to the formula.
 macro_rules! passed_on {
     ($($method:ident($($argument:ident),+) -> $answer:ty;)+) => {
@@ -201,7 +221,8 @@ macro_rules! passed_on {
                     Ok(vault) => vault,
                     Err(problem) => return Ok(Err(problem)),
                 };
-                Ok(vault.$method($($argument),+).await.map_err(Problem::from))
+                let answer = on_its_own_stack(async move { vault.$method($($argument),+).await });
+                Ok(answer.await?.map_err(Problem::from))
             })+
 
             async fn drop(&mut self, this: Resource<BoundVault>) -> Result<()> {

@@ -80,3 +80,94 @@ fn every_container_must_be_covered_where_each_counts() {
     assert!(rights.hold(Permission::TokenCreate));
     assert!(!rights.hold(Permission::TokenRead));
 }
+
+fn conditional(transform: Transform, conditions: &[(Attribute, Operator, &str)]) -> Rule {
+    let conditions = conditions.iter().map(|(attribute, operator, value)| Condition {
+        attribute: *attribute,
+        operator: *operator,
+        value: (*value).to_owned(),
+    });
+    Rule {
+        container: None,
+        conditions: Some(conditions.collect()),
+        ..rule(1, "/", transform, &[Permission::TokenRead])
+    }
+}
+
+#[test]
+fn all_conditions_must_hold() {
+    use Attribute::{Container, Id};
+    use Operator::{Equals, StartsWith};
+    let table: [(&[_], bool); 10] = [
+        (&[(Id, Equals, "cart-1")], true),
+        (&[(Id, Equals, "cart")], false),
+        (&[(Id, StartsWith, "cart-")], true),
+        (&[(Id, StartsWith, "art")], false),
+        (&[(Container, Equals, "/web/eu/")], true),
+        (&[(Container, Equals, "/web/")], false),
+        (&[(Container, StartsWith, "/web/")], true),
+        (&[(Container, StartsWith, "/shop/")], false),
+        (&[(Id, StartsWith, "cart-"), (Container, StartsWith, "/web/")], true),
+        (&[(Id, StartsWith, "cart-"), (Container, StartsWith, "/shop/")], false),
+    ];
+    let lies_in = containers(&["/bank/", "/web/eu/"]);
+    let token = Subject { id: "cart-1", containers: &lies_in };
+    for (conditions, expected) in table {
+        let rights = Rights::new(vec![], vec![conditional(Transform::Mask, conditions)]);
+        let decided = rights.decide(Permission::TokenRead, token);
+        assert_eq!(decided, expected.then_some(Transform::Mask), "{conditions:?}");
+    }
+}
+
+#[test]
+fn granted_rights_never_show_more_than_the_grantor_sees() {
+    let read = &[Permission::TokenRead];
+    let grantor = Rights::new(
+        vec![],
+        vec![rule(1, "/pci/", Transform::Redact, read), rule(2, "/", Transform::Mask, read)],
+    );
+    let all = vec![rule(1, "/", Transform::Reveal, read)];
+    let granted = Rights::new(vec![Permission::TokenDelete], all).within(grantor);
+    let decide = |paths: &[&str]| granted.decide(Permission::TokenRead, at(&containers(paths)));
+    assert_eq!(decide(&["/bank/"]), Some(Transform::Mask));
+    assert_eq!(decide(&["/pci/"]), Some(Transform::Redact));
+    // The grantor's first rule decides for a token in both, and so it does here.
+    assert_eq!(decide(&["/bank/", "/pci/"]), Some(Transform::Redact));
+    assert!(!granted.hold(Permission::TokenDelete));
+    assert_eq!(granted.decide(Permission::TokenDelete, at(&containers(&["/bank/"]))), None);
+}
+
+#[test]
+fn what_may_be_granted() {
+    let (read, both) = (Permission::TokenRead, &[Permission::TokenRead, Permission::TokenUse]);
+    let own = Rights::new(
+        vec![Permission::TokenUse],
+        vec![
+            rule(1, "/pci/high/", Transform::Redact, &[read]),
+            rule(2, "/pci/", Transform::Reveal, &[read]),
+        ],
+    );
+    assert!(own.may_grant(Permission::TokenUse));
+    assert!(!own.may_grant(read) && !own.may_grant(Permission::TokenCreate));
+    let table = [
+        (rule(1, "/pci/low/", Transform::Reveal, &[read]), true),
+        (rule(1, "/pci/low/", Transform::Reveal, both), true),
+        (rule(1, "/pci/", Transform::Redact, &[read]), true),
+        // Below it lies what is seen redacted.
+        (rule(1, "/pci/", Transform::Mask, &[read]), false),
+        (rule(1, "/pci/high/eu/", Transform::Mask, &[read]), false),
+        (rule(1, "/", Transform::Redact, &[read]), false),
+        (rule(1, "/pci/low/", Transform::Mask, &[Permission::TokenDelete]), false),
+        (conditional(Transform::Mask, &[(Attribute::Id, Operator::Equals, "x")]), false),
+        (
+            conditional(
+                Transform::Reveal,
+                &[(Attribute::Container, Operator::StartsWith, "/pci/low/")],
+            ),
+            true,
+        ),
+    ];
+    for (granted, expected) in table {
+        assert_eq!(own.may_grant_rule(&granted), expected, "{granted:?}");
+    }
+}

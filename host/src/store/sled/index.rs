@@ -235,7 +235,8 @@ impl Partition {
     fn matching(&self, filter: &Filter, ids: &HashMap<String, u64>) -> RoaringBitmap {
         match filter {
             Filter::All => self.live.clone(),
-            Filter::Nothing => RoaringBitmap::new(),
+            // The store has replaced prefixes by the ids that have them.
+            Filter::Nothing | Filter::IdPrefix(_) => RoaringBitmap::new(),
             Filter::Term(term) => match self.posting(*term) {
                 None => RoaringBitmap::new(),
                 Some(Postings::One(slot)) => std::iter::once(*slot).collect(),
@@ -248,8 +249,6 @@ impl Partition {
                 };
                 wanted.iter().filter_map(place).collect()
             }
-            // The store replaces prefixes by the ids that have them.
-            Filter::IdPrefix(_) => RoaringBitmap::new(),
             Filter::Order { from, to } => self.in_order(*from, *to),
             Filter::Range { field, from, to } => {
                 self.numbers.get(field).map(|numbers| numbers.range(*from, *to)).unwrap_or_default()

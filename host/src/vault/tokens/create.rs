@@ -46,7 +46,7 @@ enum Found {
     /// It is stored.
     New,
     /// A token of the same contents is there already.
-    Existing(Existing),
+    Existing(Box<Existing>),
     /// An earlier draft of the same call has the same contents.
     SameAs(usize),
 }
@@ -85,7 +85,7 @@ impl Vault {
         let keys = self.keys(permit.tenant()).await?;
         let mut draft = assemble(new, permit, &keys, now);
         let written = draft.token.data.clone();
-        draft.token.retain_transients_of(written.expose(), now, &settings)?;
+        draft.token.retain_transients_of(written.expose(), now, settings)?;
         self.draw_token_id(&mut draft)?;
         if permit.first_uncovered(draft.token.about.subject()).is_some() {
             return Err(self.deny(permit, (entity_type, "")).await);
@@ -122,7 +122,8 @@ impl Vault {
                         change.put(token, Expect::Absent)?;
                         token.event(Operation::Create, "Token created")?
                     }
-                    Found::Existing(Existing(token)) => {
+                    Found::Existing(existing) => {
+                        let token = &existing.0;
                         token.event(Operation::Read, "Token found by deduplication")?
                     }
                     Found::SameAs(_) => continue,
@@ -183,7 +184,7 @@ impl Vault {
             found.push(if !wants(draft) {
                 Found::New
             } else if let Some(existing) = self.duplicate(permit.tenant(), about, None).await? {
-                Found::Existing(existing)
+                Found::Existing(Box::new(existing))
             } else if let Some(earlier) = drafts.0[..index].iter().position(same) {
                 Found::SameAs(earlier)
             } else {

@@ -18,7 +18,7 @@ impl Token {
         &mut self,
         written: &Value,
         now: Timestamp,
-        settings: &TenantSettings,
+        settings: TenantSettings,
     ) -> Result<(), Error> {
         let mut members = self.token_type()?.transient_members();
         if members.any(|name| written.get(name).is_some_and(|value| !value.is_null())) {

@@ -94,7 +94,7 @@ impl Vault {
         let moved = new.containers != stored.entity.about.containers;
         let mut token = self.changed(permit, &stored.entity, new).await?;
         if let Member::Given(patch) = &writes_data {
-            token.retain_transients_of(patch, now, &settings)?;
+            token.retain_transients_of(patch, now, settings)?;
         }
         if moved && permit.first_uncovered(token.about.subject()).is_some() {
             let entity_type = token.token_type()?.log_entity_type();

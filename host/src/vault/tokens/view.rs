@@ -140,8 +140,12 @@ impl Vault {
             (Transform::Reveal, _) => Ok(Some(token.data.expose().clone())),
             (Transform::Mask, Some(mask)) => {
                 let mask = Mask::parse(mask).map_err(Error::internal)?;
-                // It was evaluated when it was written. If it cannot be now, it wants a member that was erased since.
-                Ok(mask.evaluate(token.data.expose(), self.0.entropy.as_ref()).ok())
+                match mask.evaluate(token.data.expose(), self.0.entropy.as_ref()) {
+                    Ok(masked) => Ok(Some(masked)),
+                    // It was evaluated when it was written, but may want a member that was erased since.
+                    Err(_) if token.token_type()?.transient_members().next().is_some() => Ok(None),
+                    Err(cause) => Err(Error::internal(cause)),
+                }
             }
             (Transform::Redact, _) | (Transform::Mask, None) => Ok(None),
         }

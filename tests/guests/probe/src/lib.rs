@@ -119,7 +119,7 @@ enum Operation {
     Update,
     /// `input`: any value.
     Tokenize,
-    /// `input`: any value.
+    /// `input`: any value, in which `<< <token id> >>` stands for a reference.
     Detokenize,
 }
 
@@ -253,7 +253,11 @@ fn call(svc: &Svc, operation: &Operation, input: Value) -> Result<Value, Problem
             .map(|token| show(&token)),
         Operation::Delete => svc.delete(id()).map(|()| Value::Null),
         Operation::Tokenize => svc.tokenize(input),
-        Operation::Detokenize => svc.detokenize(input),
+        Operation::Detokenize => {
+            // References in arguments are the host's to replace, before the formula sees them.
+            let text = input.to_string().replace("<<", "{{").replace(">>", "}}");
+            svc.detokenize(text.parse::<Value>().unwrap_or_default())
+        }
     }
 }
 

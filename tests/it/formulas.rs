@@ -1,0 +1,200 @@
+//! Formulas (decisions §6).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::guests::{self, CORE_MODULE, EMPTY_COMPONENT, component};
+use crate::support::{Answer, TestServer};
+
+const INSIGHTS: &str = "/reactor-formulas/6f2b0c0e-3d5a-4c38-9d6b-5a1f3c7e9b01";
+
+async fn create(server: &TestServer, bytes: &[u8]) -> Answer {
+    let body = json!({"name": "f", "component": STANDARD.encode(bytes)});
+    server.management.post("/reactor-formulas", body).await
+}
+
+async fn upload(server: &TestServer, path: &str, bytes: &[u8]) -> Answer {
+    let request = server.management.request(Method::PUT, path).body(bytes.to_vec());
+    server.management.send(request.header("content-type", "application/wasm")).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_run_is_refused_by_what_is_wrong_with_it() {
+    let server = TestServer::start().await;
+    let truncated = &component("probe")[..10_000];
+    let table: [(&[u8], &str); 6] = [
+        (component("files"), "wasi:filesystem/"),
+        (component("sockets"), "wasi:sockets/"),
+        (EMPTY_COMPONENT, "tokamak:formula/reactor"),
+        (CORE_MODULE, "core module"),
+        (truncated, ""),
+        (b"not wasm at all", ""),
+    ];
+    for (bytes, part) in table {
+        let answer = create(&server, bytes).await;
+        assert_eq!(answer.status, 422, "{part}");
+        let problem = answer.json();
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains(part), "{part} in {detail}");
+    }
+    // Nothing of them stays.
+    let list = server.management.get("/reactor-formulas").await.expect(200);
+    assert_eq!(list["pagination"]["total_items"], 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_are_checked_whole() {
+    let server = TestServer::start().await;
+    let good = STANDARD.encode(component("probe"));
+    let table = [
+        (json!({}), vec!["component", "name"]),
+        (json!({"name": "", "component": "!"}), vec!["component", "name"]),
+        (json!({"name": "x".repeat(201), "component": good}), vec!["name"]),
+        (json!({"name": "f", "component": good, "code": "x"}), vec!["code"]),
+        (
+            json!({"name": "f", "component": good, "configuration": [{"name": "a", "type": "object"}],
+                "request_parameters": [{"name": "b"}], "undeclared_arguments": "keep",
+                "limits": {"memory_mb": 513}, "allowed_hosts": [""]}),
+            vec![
+                "allowed_hosts[0]",
+                "configuration[0].type",
+                "limits.memory_mb",
+                "request_parameters[0].type",
+                "undeclared_arguments",
+            ],
+        ),
+    ];
+    for (body, expected) in table {
+        let answer = server.management.post("/reactor-formulas", body).await;
+        assert_eq!(answer.faults(), expected, "{}", answer.text());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_formula_is_made_read_changed_and_deleted() {
+    let server = TestServer::start().await;
+    let members = json!({
+        "name": "Probe", "description": "does as told", "icon": "https://example.com/i.png",
+        "configuration": [{"name": "a", "type": "string"}],
+        "request_parameters": [{"name": "b.c", "type": "object", "optional": true}],
+        "undeclared_arguments": "drop", "allowed_hosts": ["*.example.com"],
+        "limits": {"memory_mb": 32},
+    });
+    let id = guests::formula(&server, "probe", members.clone()).await;
+    let path = format!("/reactor-formulas/{id}");
+    let made = server.management.get(&path).await.expect(200);
+    for (member, value) in members.as_object().unwrap() {
+        match member.as_str() {
+            "configuration" | "request_parameters" => {
+                assert_eq!(made[member][0]["name"], value[0]["name"]);
+            }
+            _ => assert_eq!(made[member], *value, "{member}"),
+        }
+    }
+    assert_eq!(
+        (&made["status"], &made["type"], &made["language"]),
+        (&json!("verified"), &json!("private"), &json!("wasm"))
+    );
+    assert!(made.get("component").is_none());
+    let digest = made["component_digest"].as_str().unwrap();
+    assert_eq!(digest.len(), 64);
+
+    let changed = server.management.put(&path, json!({"name": "Renamed"})).await.expect(200);
+    assert_eq!(
+        (&changed["name"], &changed["component_digest"]),
+        (&json!("Renamed"), &json!(digest))
+    );
+    assert!(changed.get("description").is_none());
+    server.management.delete(&path).await.expect(204);
+    server.management.get(&path).await.expect(404);
+    server.management.get(&format!("{path}/component")).await.expect(404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_is_replaced_and_given_back() {
+    let server = TestServer::start().await;
+    let id = guests::formula(&server, "probe", json!({})).await;
+    let path = format!("/reactor-formulas/{id}/component");
+    let got = server.management.get(&path).await;
+    assert_eq!(got.headers["content-type"], "application/wasm");
+    assert_eq!(got.bytes, component("probe"));
+    let answer = upload(&server, &path, component("tables")).await.expect(200);
+    let before = server.management.get(&format!("/reactor-formulas/{id}")).await.expect(200);
+    assert_eq!(answer["component_digest"], before["component_digest"]);
+    assert_eq!(server.management.get(&path).await.bytes, component("tables"));
+    upload(&server, &path, CORE_MODULE).await.expect(422);
+    let json = server.management.put(&path, json!({})).await;
+    json.expect(415);
+    // What was refused has replaced nothing.
+    assert_eq!(server.management.get(&path).await.bytes, component("tables"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_filter_by_id_and_name() {
+    let server = TestServer::start().await;
+    let one = guests::formula(&server, "probe", json!({"name": "Alpha one"})).await;
+    server.clock.advance_ms(1);
+    guests::formula(&server, "probe", json!({"name": "alpha two"})).await;
+    let names = async |query: &str| -> Vec<String> {
+        let page = server.management.get(&format!("/reactor-formulas?{query}")).await.expect(200);
+        let names = page["data"].as_array().unwrap().iter().map(|formula| formula["name"].clone());
+        names.map(|name| name.as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names("name=*lpha*").await, ["alpha two", "Alpha one"]);
+    assert_eq!(names("name=*one").await, ["Alpha one"]);
+    assert_eq!(names("name=alpha").await, Vec::<String>::new());
+    assert_eq!(names(&format!("id={one}")).await, ["Alpha one"]);
+    assert_eq!(names("").await.len(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn official_formulas_are_everybodys_and_read_only() {
+    let server = TestServer::start().await;
+    let other = server.other_tenant().await;
+    for client in [&server.management, &other] {
+        let formula = client.get(INSIGHTS).await.expect(200);
+        assert_eq!(
+            (&formula["type"], &formula["name"]),
+            (&json!("official"), &json!("card-insights"))
+        );
+        assert!(client.get(&format!("{INSIGHTS}/component")).await.bytes.starts_with(b"\0asm"));
+        client.put(INSIGHTS, json!({"name": "mine"})).await.expect(409);
+        client.delete(INSIGHTS).await.expect(409);
+    }
+    let path = format!("{INSIGHTS}/component");
+    upload(&server, &path, component("probe")).await.expect(409);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_formula_in_use_stays_and_another_tenants_is_not_there() {
+    let server = TestServer::start().await;
+    let id = guests::formula(&server, "probe", json!({})).await;
+    let reactor = guests::reactor(&server, &id, json!({})).await;
+    let path = format!("/reactor-formulas/{id}");
+    server.management.delete(&path).await.expect(409);
+    let other = server.other_tenant().await;
+    other.get(&path).await.expect(404);
+    other.put(&path, json!({"name": "x"})).await.expect(404);
+    other.delete(&path).await.expect(404);
+    let body = json!({"name": "r", "formula": {"id": id}, "configuration": {}});
+    assert_eq!(other.post("/reactors", body).await.faults(), ["formula.id"]);
+    server.management.delete(&format!("/reactors/{reactor}")).await.expect(204);
+    server.management.delete(&path).await.expect(204);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_operation_is_logged() {
+    let server = TestServer::start().await;
+    let id = guests::formula(&server, "probe", json!({})).await;
+    let path = format!("/reactor-formulas/{id}");
+    server.management.get(&path).await.expect(200);
+    server.management.put(&path, json!({"name": "x"})).await.expect(200);
+    server.management.delete(&path).await.expect(204);
+    let path = format!("/logs?entity_type=reactor_formula&entity_id={id}");
+    let logs = server.management.get(&path).await.expect(200);
+    let operations: Vec<&Value> =
+        logs["data"].as_array().unwrap().iter().map(|e| &e["operation"]).collect();
+    assert_eq!(operations, ["delete", "update", "read", "create"]);
+}
