@@ -11,6 +11,8 @@ mod filters;
 mod mask;
 mod reference;
 mod template;
+#[cfg(test)]
+mod tests;
 mod value;
 
 use thiserror::Error;

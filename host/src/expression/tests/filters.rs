@@ -1,0 +1,200 @@
+use serde_json::{Value, json};
+
+use super::filtered;
+use crate::expression::ExpressionError;
+use crate::token_type::luhn_valid;
+
+const CARD: &str = "4242424242424242";
+const AMEX: &str = "378282246310005";
+
+fn check(table: &[(&str, Value, Value)]) {
+    for (filters, data, expected) in table {
+        assert_eq!(filtered(filters, data).as_ref(), Ok(expected), "{data} | {filters}");
+    }
+}
+
+#[test]
+fn showing_a_part() {
+    check(&[
+        ("last4", json!("123-45-6789"), json!("6789")),
+        ("last4", json!("123"), json!("123")),
+        ("last4", json!(123_456), json!("3456")),
+        // The two examples of the specification.
+        ("reveal_last: 4", json!("12-3456789"), json!("XX-XXX6789")),
+        ("reveal_last: 4", json!("Sensitive Value"), json!("XXXXXXXXXXXalue")),
+        ("reveal_last: 4, '*'", json!("123456"), json!("**3456")),
+        ("reveal_last: 2, char: '#'", json!("1-2-3-4"), json!("#-#-#-4")),
+        ("reveal_last: 6", json!("123456"), json!("XXXXXX")),
+        ("reveal_last: 9", json!("12-34"), json!("XX-XX")),
+        ("reveal_last: 0", json!("1234"), json!("XXXX")),
+        ("reveal: 1, 2", json!("abcdef"), json!("aXXXef")),
+        ("reveal: first: 2", json!("abcdef"), json!("abXXXX")),
+        ("reveal: last: 2, char: '*'", json!("abcdef"), json!("****ef")),
+        ("reveal: 0, 0, 'X', '-'", json!("12-34"), json!("XX-XX")),
+        ("reveal: keep: '-@.'", json!("a@b.c-d"), json!("X@X.X-X")),
+        ("reveal", json!("abc"), json!("XXX")),
+        // What would reveal everything reveals nothing.
+        ("reveal: 3, 3", json!("abcdef"), json!("XXXXXX")),
+        ("reveal: 0, 0, 'X', 'abc'", json!("abc"), json!("XXX")),
+    ]);
+}
+
+#[test]
+fn cards() {
+    let object = json!({"number": CARD, "expiration_month": 3, "expiration_year": 2031});
+    check(&[
+        ("card_mask", json!(CARD), json!("XXXXXXXXXXXXXXXX")),
+        ("card_mask: 'true'", json!(CARD), json!("42424242XXXXXXXX")),
+        ("card_mask: 'false', 'true'", json!(CARD), json!("XXXXXXXXXXXX4242")),
+        ("card_mask: 'true', 'true'", json!(AMEX), json!("378282XXXXX0005")),
+        ("card_mask: true, true, '*'", json!(AMEX), json!("378282*****0005")),
+        ("card_mask: bin: 'true'", object.clone(), json!("42424242XXXXXXXX")),
+        ("card_bin", json!(CARD), json!("42424242")),
+        ("card_bin", json!(AMEX), json!("378282")),
+        ("card_bin: ' '", json!(CARD), json!("4242 4242")),
+    ]);
+    for (format, expected) in [
+        ("MM", "03"),
+        ("MMYY", "0331"),
+        ("MM/YY", "03/31"),
+        ("MM/YYYY", "03/2031"),
+        ("MM-YYYY", "03-2031"),
+        ("MM_YYYY", "03_2031"),
+        ("YYYY", "2031"),
+        ("YYYY-MM", "2031-03"),
+        ("YYYY/MM", "2031/03"),
+    ] {
+        check(&[(&format!("card_exp: '{format}'"), object.clone(), json!(expected))]);
+    }
+    for (filters, data) in [
+        ("card_exp: 'YY'", object.clone()),
+        ("card_exp: 'MM'", json!({"number": CARD})),
+        ("card_exp: 'MM'", json!(CARD)),
+        ("card_mask", json!("123")),
+        ("card_mask", json!({"no": 1})),
+        ("card_mask: 'perhaps'", json!(CARD)),
+        ("card_mask: 'false', 'false', 'X', '4'", json!(CARD)),
+        ("card_bin", json!("4242-4242-4242-4242")),
+    ] {
+        let refused = filtered(filters, &data);
+        assert!(matches!(refused, Err(ExpressionError::Filter { .. })), "{filters}: {refused:?}");
+    }
+}
+
+#[test]
+fn aliases_keep_the_shape() {
+    for filters in ["alias_card", "alias_card: 'true'", "alias_card: 'true', 'true'"] {
+        let alias = filtered(filters, &json!(CARD)).unwrap();
+        let alias = alias.as_str().unwrap();
+        assert!(alias.len() == 16 && alias.bytes().all(|byte| byte.is_ascii_digit()), "{alias}");
+        assert!(!luhn_valid(alias), "{alias} could be somebody's");
+        assert_eq!(filters.contains("true"), alias.starts_with("42424242"));
+        assert_eq!(filters.ends_with("'true', 'true'"), alias.ends_with("4242"));
+    }
+    let alias = filtered("alias_preserve_format: 1, 1", &json!("aB-12 é9")).unwrap();
+    let alias: Vec<char> = alias.as_str().unwrap().chars().collect();
+    assert_eq!((alias[0], alias[2], alias[5], alias[7]), ('a', '-', ' ', '9'));
+    assert!(
+        alias[1].is_ascii_uppercase() && alias[3].is_ascii_digit() && alias[4].is_ascii_digit()
+    );
+    assert!(alias[6].is_ascii_alphanumeric());
+    let alias = filtered("alias_preserve_length: 0, 2", &json!("12-34-56")).unwrap();
+    let alias = alias.as_str().unwrap();
+    assert!(alias.len() == 8 && alias.ends_with("56") && !alias[..6].contains('-'), "{alias}");
+    // What would keep everything is no alias.
+    for filters in ["alias_preserve_format: 3, 3", "alias_preserve_length: 6"] {
+        assert!(filtered(filters, &json!("123456")).is_err());
+    }
+}
+
+#[test]
+fn json_paths() {
+    let data = json!({"a": {"b": [1, {"c": "x"}]}, "list": [1, 2]});
+    check(&[
+        ("json: '$.a.b[1].c'", data.clone(), json!("x")),
+        ("json: '$.a'", data.clone(), data["a"].clone()),
+        ("json: '$.list[-1]'", data.clone(), json!(2)),
+        ("json: \"$['a']['b'][0]\"", data.clone(), json!(1)),
+    ]);
+    for path in ["$.list[*]", "$.nothing", "$..b[*]", "a.b", "$["] {
+        let refused = filtered(&format!("json: '{path}'"), &data);
+        assert!(matches!(refused, Err(ExpressionError::Filter { .. })), "{path}: {refused:?}");
+    }
+}
+
+#[test]
+fn casts_text_and_encodings() {
+    check(&[
+        ("stringify", json!("text"), json!("text")),
+        ("stringify", json!({"b": 1, "a": [true, null]}), json!(r#"{"a":[true,null],"b":1}"#)),
+        ("json_stringify", json!("te\"xt"), json!(r#""te\"xt""#)),
+        ("json_stringify", json!(5), json!("5")),
+        ("pad_left: 6, '0'", json!(42), json!("000042")),
+        ("pad_right: 4, '.'", json!("é"), json!("é...")),
+        ("pad_left: 2, '0'", json!("12345"), json!("12345")),
+        ("to_string", json!(1.5), json!("1.5")),
+        ("to_string", json!(true), json!("true")),
+        ("to_number", json!("17"), json!(17)),
+        ("to_number", json!(" -1.5e2 "), json!(-150.0)),
+        ("to_boolean", json!("TRUE"), json!(true)),
+        ("to_boolean", json!(false), json!(false)),
+        ("to_base64", json!("hello"), json!("aGVsbG8=")),
+        ("to_base16", json!("hello"), json!("68656c6c6f")),
+        (
+            "hmac: 'sha-1', 'key'",
+            json!("The quick brown fox jumps over the lazy dog"),
+            json!("de7c9b85b8b78aa6bc8a7a36f70a90701c9db4d9"),
+        ),
+        (
+            "hmac: 'sha-256', 'key'",
+            json!("The quick brown fox jumps over the lazy dog"),
+            json!("f7bc83f430538424b13298e6aa6fb143ef4d59a14946175997479dbc2d1a3cd8"),
+        ),
+    ]);
+    let long = filtered("hmac: 'sha-512', 'key'", &json!("x")).unwrap();
+    assert_eq!(long.as_str().unwrap().len(), 128);
+    for (filters, data) in [
+        ("to_number", json!("0x10")),
+        ("to_number", json!("NaN")),
+        ("to_number", json!([1])),
+        ("to_boolean", json!("yes")),
+        ("to_boolean", json!(1)),
+        ("to_string", json!(null)),
+        ("hmac: 'md5', 'key'", json!("x")),
+        ("hmac: 'sha-256'", json!("x")),
+        ("pad_left: 5000", json!("x")),
+        ("last4", json!({"a": 1})),
+        ("reveal_last: 'x'", json!("abc")),
+        ("reveal_last: 4, 'XX'", json!("abcdef")),
+    ] {
+        let refused = filtered(filters, &data);
+        assert!(matches!(refused, Err(ExpressionError::Filter { .. })), "{filters}: {refused:?}");
+    }
+}
+
+#[test]
+fn liquids_own() {
+    check(&[
+        ("split: ' '", json!("a b c"), json!(["a", "b", "c"])),
+        ("split: ' ' | first", json!("a b c"), json!("a")),
+        ("split: ' ' | last", json!("a b c"), json!("c")),
+        ("split: ',' | join: '-'", json!("a,b"), json!("a-b")),
+        ("upcase", json!("abc"), json!("ABC")),
+        ("downcase", json!("ABC"), json!("abc")),
+        ("capitalize", json!("abc"), json!("Abc")),
+        ("slice: 1, 2", json!("abcd"), json!("bc")),
+        ("slice: -2, 2", json!("abcd"), json!("cd")),
+        ("remove: '-'", json!("1-2-3"), json!("123")),
+        ("replace: 'a', 'b'", json!("aaa"), json!("bbb")),
+        // The second argument defaults to nothing.
+        ("replace: '-'", json!("1-2-3"), json!("123")),
+        ("append: '!'", json!("a"), json!("a!")),
+        ("prepend: '!'", json!("a"), json!("!a")),
+        ("strip", json!("  a "), json!("a")),
+        ("size", json!("abc"), json!(3)),
+        ("default: 'x'", json!(""), json!("x")),
+        ("default: 'x'", json!(null), json!("x")),
+        ("plus: 2", json!(40), json!(42)),
+        ("upcase | append: '-' | append: '1'", json!("a"), json!("A-1")),
+    ]);
+}

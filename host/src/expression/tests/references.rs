@@ -1,0 +1,93 @@
+use serde_json::{Value, json};
+
+use crate::crypto::entropy::SeededEntropy;
+use crate::expression::{Arguments, TokenParts};
+use crate::model::faults::Faults;
+
+fn parts(id: &str, data: Value) -> TokenParts {
+    let whole = json!({"id": id, "type": "token", "data": data.clone()});
+    TokenParts { id: id.to_owned(), data, whole }
+}
+
+fn fill(value: &Value) -> Result<Value, Faults> {
+    let tokens = [
+        parts("one", json!("1")),
+        parts("an id, it's spaced", json!({"a": [1]})),
+        parts("3f1c-77", json!(7)),
+        parts("token", json!("named token")),
+    ];
+    let arguments = Arguments::parse(value)?;
+    let find = |id: &crate::model::id::TokenId| tokens.iter().find(|parts| parts.id == id.as_str());
+    arguments.fill(&find, &SeededEntropy::new(7))
+}
+
+#[test]
+fn references_become_values() {
+    let table = [
+        (json!("{{ one }}"), json!("1")),
+        (json!("{{one}}"), json!("1")),
+        (json!(" {{ one }}"), json!(" 1")),
+        (json!("{{ 3f1c-77 }}"), json!(7)),
+        (json!("{{ an id, it's spaced }}"), json!({"a": [1]})),
+        (json!("{{ an id, it's spaced | json: '$.a[0]' }}"), json!(1)),
+        (json!("{{ one }}/{{ 3f1c-77 }}"), json!("1/7")),
+        (json!("{{ token: one | json: '$.type' }}"), json!("token")),
+        (json!("{{ token:one }}"), json!({"id": "one", "type": "token", "data": "1"})),
+        (json!("{{ token }}"), json!("named token")),
+        (json!("{{ one | append: '{{ x }}' }}"), json!("1{{ x }}")),
+        (json!({"{{ one }}": "{{ one }}"}), json!({"{{ one }}": "1"})),
+        (json!("no { reference }"), json!("no { reference }")),
+        (json!([true, null, 1.5]), json!([true, null, 1.5])),
+    ];
+    for (value, expected) in table {
+        assert_eq!(fill(&value).unwrap(), expected, "{value}");
+    }
+}
+
+#[test]
+fn data_that_looks_like_a_reference_is_data() {
+    let tokens = [parts("one", json!("{{ two }}")), parts("two", json!("secret"))];
+    let find = |id: &crate::model::id::TokenId| tokens.iter().find(|parts| parts.id == id.as_str());
+    let arguments = Arguments::parse(&json!("{{ one }}")).unwrap();
+    let filled = arguments.fill(&find, &SeededEntropy::new(7)).unwrap();
+    assert_eq!(filled, "{{ two }}");
+}
+
+#[test]
+fn each_token_is_named_once_with_all_its_places() {
+    let value = json!({"a": "{{ one }} {{ two }}", "b": [{"c": "{{ one }}"}, "{{ one }}"]});
+    let arguments = Arguments::parse(&value).unwrap();
+    let ids: Vec<_> = arguments.token_ids().iter().map(ToString::to_string).collect();
+    assert_eq!(ids, ["one", "two"]);
+    assert_eq!(arguments.paths_of(&arguments.token_ids()[0]), ["a", "b[0].c", "b[1]"]);
+}
+
+#[test]
+fn what_is_no_reference_is_told_at_its_place() {
+    let value = json!({
+        "empty": "{{ }}", "open": "{{ one", "short": "{{ ab }}", "filter": "{{ one | nope }}",
+        "character": "{{ a/b }}", "deep": [["{{ token: }}"]], "fine": "{{ one }}",
+    });
+    let faults = Arguments::parse(&value).unwrap_err().into_map();
+    let paths: Vec<_> = faults.keys().collect();
+    assert_eq!(paths, ["character", "deep[0][0]", "empty", "filter", "open", "short"]);
+    let refused = fill(&json!({"a": "{{ one | to_boolean }}"})).unwrap_err().into_map();
+    assert_eq!(refused.keys().collect::<Vec<_>>(), ["a"]);
+}
+
+#[test]
+fn at_most_100_tokens_and_16_mib() {
+    let references = |count: usize| {
+        Value::from((0..count).map(|n| format!("{{{{ token{n} }}}}")).collect::<Vec<_>>())
+    };
+    assert!(Arguments::parse(&references(100)).is_ok());
+    assert!(Arguments::parse(&references(101)).is_err());
+    let tokens = [parts("big", Value::from("x".repeat(1 << 20)))];
+    let find = |id: &crate::model::id::TokenId| tokens.iter().find(|parts| parts.id == id.as_str());
+    let filled = |count: usize| {
+        let arguments = Arguments::parse(&Value::from(vec!["{{ big }}"; count])).unwrap();
+        arguments.fill(&find, &SeededEntropy::new(7))
+    };
+    assert!(filled(16).is_ok());
+    assert!(filled(17).is_err());
+}

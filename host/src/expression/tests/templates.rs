@@ -1,0 +1,127 @@
+use serde_json::{Value, json};
+
+use super::evaluate;
+use crate::crypto::entropy::SeededEntropy;
+use crate::expression::{ExpressionError, Mask, Scope, Template};
+
+#[test]
+fn one_expression_alone_keeps_its_type_and_anything_else_is_text() {
+    let data = json!({"n": 5, "list": [1, "a"], "flag": true, "text": "x", "none": null, "f": 1.5});
+    let table = [
+        ("{{ data.n }}", json!(5)),
+        ("{{data.n}}", json!(5)),
+        ("  {{ data.n }}", json!("  5")),
+        ("{{ data.list }}", json!([1, "a"])),
+        ("{{ data.list[1] }}", json!("a")),
+        ("{{ data.flag }}", json!(true)),
+        ("{{ data.f }}", json!(1.5)),
+        ("{{ data.n }}{{ data.text }}", json!("5x")),
+        ("a {{ data.list }} b", json!(r#"a [1,"a"] b"#)),
+        ("{{ data['text'] }}", json!("x")),
+        ("plain", json!("plain")),
+        ("", json!("")),
+        ("{{ 'literal' }}", json!("literal")),
+        ("{{ data.text | append: '}}' }}", json!("x}}")),
+    ];
+    for (source, expected) in table {
+        assert_eq!(evaluate(source, &data), Ok(expected), "{source}");
+    }
+    assert_eq!(evaluate("{{ data }}", &data), Ok(data));
+}
+
+#[test]
+fn every_way_to_be_no_expression() {
+    use ExpressionError::{Syntax, Tag, TooComplex, TooLarge, TooLong, Unclosed, Unevaluable};
+    let filters = format!("{{{{ data{} }}}}", " | upcase".repeat(21));
+    let brackets = format!("{{{{ data{}0{} }}}}", "[".repeat(9), "]".repeat(9));
+    let table: [(String, ExpressionError); 14] = [
+        ("x".repeat(4097), TooLong),
+        ("{{ data".into(), Unclosed),
+        ("{{ data | append: '}}".into(), Unclosed),
+        ("{% if data %}x{% endif %}".into(), Tag),
+        ("{{ data }}{% assign x = 1 %}".into(), Tag),
+        ("{{ data | no_such_filter }}".into(), Syntax),
+        ("{{ }}".into(), Syntax),
+        ("{{ data | }}".into(), Syntax),
+        ("{{ data %}{% x }}".into(), Syntax),
+        (filters, TooComplex),
+        (brackets, TooComplex),
+        ("{{ data.nothing }}".into(), Unevaluable),
+        ("{{ nothing }}".into(), Unevaluable),
+        ("{{ data }}{{ data }}".into(), TooLarge),
+    ];
+    let data = Value::from("x".repeat(40_000));
+    for (source, expected) in table {
+        let shown: String = source.chars().take(40).collect();
+        assert_eq!(evaluate(&source, &data), Err(expected), "{shown}");
+    }
+}
+
+#[test]
+fn filters_cannot_multiply_without_bound() {
+    let data = Value::from("x".repeat(30_000));
+    let source = "{{ data | replace: 'x', 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx' }}";
+    assert!(evaluate(source, &data).is_err());
+    let doubled = format!("{{{{ data{} }}}}", " | append: data".repeat(19));
+    assert!(evaluate(&doubled, &data).is_err());
+    let split = evaluate(
+        "{{ data | split: '' | join: 'yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy' }}",
+        &data,
+    );
+    assert!(split.is_err());
+}
+
+#[test]
+fn index_values_are_single_and_not_empty() {
+    let entropy = SeededEntropy::new(7);
+    let index = |source: &str, data: Value| {
+        let scope = Scope { data: &data, metadata: None, entropy: &entropy };
+        Template::parse(source)?.evaluate_index(&scope)
+    };
+    assert_eq!(index("{{ data }}", json!("x")), Ok("x".into()));
+    assert_eq!(index("{{ data }}", json!(5)), Ok("5".into()));
+    assert_eq!(index("{{ data }}", json!([1])), Err(ExpressionError::NotSingle));
+    assert_eq!(index("{{ data }}", json!({"a": 1})), Err(ExpressionError::NotSingle));
+    assert_eq!(index("{{ data }}", json!("")), Err(ExpressionError::Empty));
+    assert_eq!(index("{{ data }}", json!(null)), Err(ExpressionError::Empty));
+}
+
+#[test]
+fn metadata_is_there_where_it_is_given() {
+    let entropy = SeededEntropy::new(7);
+    let metadata = [("region".to_owned(), "eu".to_owned())].into();
+    let data = json!("x");
+    let template = Template::parse("{{ data }}-{{ metadata.region }}").unwrap();
+    let with = Scope { data: &data, metadata: Some(&metadata), entropy: &entropy };
+    assert_eq!(template.evaluate_text(&with), Ok("x-eu".to_owned()));
+    let without = Scope { metadata: None, ..with };
+    assert_eq!(template.evaluate_text(&without), Err(ExpressionError::Unevaluable));
+}
+
+#[test]
+fn masks_of_any_shape() {
+    let entropy = SeededEntropy::new(7);
+    let data = json!({"number": "4242424242424242", "month": 12});
+    let mask = json!({
+        "number": "{{ data.number | reveal_last: 4 }}", "list": ["{{ data.month }}", null, 7],
+        "text": "plain", "mixed": "month {{ data.month }}",
+    });
+    let shown = Mask::parse(&mask).unwrap().evaluate(&data, &entropy).unwrap();
+    assert_eq!(
+        shown,
+        json!({"number": "XXXXXXXXXXXX4242", "list": [12, null, 7], "text": "plain", "mixed": "month 12"})
+    );
+    // Every fault is named, at parsing and at evaluating.
+    let wrong =
+        json!({"a": "{{ data", "b": [{"c": "{{ data | nope }}"}], "d": "{{ data.number }}"});
+    let faults = Mask::parse(&wrong).unwrap_err().into_map();
+    assert_eq!(faults.keys().collect::<Vec<_>>(), ["a", "b[0].c"]);
+    let unfit = json!({"a": "{{ data.year }}", "b": ["{{ data.number | to_boolean }}"]});
+    let faults = Mask::parse(&unfit).unwrap().evaluate(&data, &entropy).unwrap_err().into_map();
+    assert_eq!(faults.keys().collect::<Vec<_>>(), ["a", "b[0]"]);
+    assert!(!format!("{faults:?}").contains("4242"));
+    // All of a mask together is bounded.
+    let data = Value::from("x".repeat(40_000));
+    let twice = json!(["{{ data }}", "{{ data }}"]);
+    assert!(Mask::parse(&twice).unwrap().evaluate(&data, &entropy).is_err());
+}
