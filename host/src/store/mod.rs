@@ -5,6 +5,8 @@
 //!
 //! A new kind of entity needs nothing here: kinds are numbers that the vault hands out.
 
+#[cfg(test)]
+mod conformance;
 mod filter;
 mod record;
 pub mod sled;

@@ -6,6 +6,8 @@
 mod index;
 mod numbers;
 mod rows;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::collections::HashMap;

@@ -1,0 +1,216 @@
+//! The store on sled: the suite for every store, the same history against a model and through restarts, and rows that
+//! are not what they should be.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use proptest::prelude::*;
+use proptest::test_runner::Config;
+use tempfile::TempDir;
+
+use super::SledStore;
+use super::rows::{FORMAT_KEY, Head, IndexRow, index_value};
+use crate::store::conformance::{self, KIND, TENANT, record};
+use crate::store::{
+    Batch, Expect, Field, Filter, Put, Record, Removal, Start, Store, StoreError, Term, Unique,
+};
+
+const CACHE_BYTES: u64 = 8 << 20;
+const FIELD: Field = Field(7);
+
+fn open() -> (SledStore, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    (SledStore::open(folder.path(), CACHE_BYTES).unwrap(), folder)
+}
+
+conformance::suite!(open);
+
+/// One change of a history.
+#[derive(Debug, Clone)]
+enum Step {
+    Put { id: u8, order: u8, terms: Vec<u8>, number: Option<u8>, unique: Option<u8>, long: bool },
+    Remove { id: u8 },
+    Reopen,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let put = (
+        0..12_u8,
+        0..6_u8,
+        prop::collection::vec(0..4_u8, 0..3),
+        prop::option::of(0..5_u8),
+        prop::option::weighted(0.3, 0..4_u8),
+        prop::bool::weighted(0.1),
+    );
+    let put = put.prop_map(|(id, order, terms, number, unique, long)| Step::Put {
+        id,
+        order,
+        terms,
+        number,
+        unique,
+        long,
+    });
+    let step = prop_oneof![
+        8 => put,
+        3 => (0..12_u8).prop_map(|id| Step::Remove { id }),
+        1 => Just(Step::Reopen),
+    ];
+    prop::collection::vec(step, 1..40)
+}
+
+/// What the store should hold.
+#[derive(Default)]
+struct Model(BTreeMap<String, Record>);
+
+impl Model {
+    fn put(&mut self, new: Record) -> bool {
+        let taken = |other: &Record| {
+            other.id != new.id && other.uniques.iter().any(|unique| new.uniques.contains(unique))
+        };
+        if self.0.values().any(taken) {
+            return false;
+        }
+        let before = self.0.get(&new.id);
+        let version = before.map_or(1, |before| before.version + 1);
+        // When a record was made does not change.
+        let order_ms = before.map_or(new.order_ms, |before| before.order_ms);
+        self.0.insert(new.id.clone(), Record { version, order_ms, ..new });
+        true
+    }
+
+    fn page(&self, matches: impl Fn(&Record) -> bool) -> Vec<Record> {
+        let mut found: Vec<Record> = self.0.values().filter(|one| matches(one)).cloned().collect();
+        found.sort_by(|a, b| (b.order_ms, &b.id).cmp(&(a.order_ms, &a.id)));
+        found
+    }
+}
+
+/// Compares everything that can be asked.
+async fn compare(store: &SledStore, model: &Model) {
+    let page = async |filter: Filter| {
+        let slice = store.page(KIND, TENANT, &filter, Start::Offset(0), 100).await.unwrap();
+        assert_eq!(slice.total, slice.records.len() as u64);
+        slice.records
+    };
+    assert_eq!(page(Filter::All).await, model.page(|_| true));
+    for number in 0..4_u8 {
+        let (term, other) = (Term([number; 16]), Term([(number + 1) % 4; 16]));
+        let has = |record: &Record, term: &Term| record.terms.contains(term);
+        assert_eq!(page(Filter::Term(term)).await, model.page(|one| has(one, &term)));
+        let both =
+            Filter::And(vec![Filter::Term(term), Filter::Not(Box::new(Filter::Term(other)))]);
+        assert_eq!(page(both).await, model.page(|one| has(one, &term) && !has(one, &other)));
+        let range = Filter::Range {
+            field: FIELD,
+            from: Bound::Included(u64::from(number)),
+            to: Bound::Excluded(u64::from(number) + 2),
+        };
+        let within = |one: &Record| {
+            one.numbers.iter().any(|(_, n)| (u64::from(number)..u64::from(number) + 2).contains(n))
+        };
+        assert_eq!(page(range).await, model.page(within));
+        let unique = Unique([number; 32]);
+        let owner = model.0.values().find(|one| one.uniques.contains(&unique));
+        assert_eq!(store.find_unique(KIND, unique).await.unwrap().as_ref(), owner);
+    }
+    let late = Filter::Order { from: Bound::Excluded(2), to: Bound::Unbounded };
+    assert_eq!(page(late).await, model.page(|one| one.order_ms > 2));
+    for slot in 0..12_u8 {
+        let id = format!("id{slot}");
+        let found = store.find(KIND, TENANT, &[&id]).await.unwrap().pop().unwrap();
+        assert_eq!(found.as_ref(), model.0.get(&id));
+    }
+}
+
+async fn live_through(steps: Vec<Step>) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = SledStore::open(folder.path(), CACHE_BYTES).unwrap();
+    let mut model = Model::default();
+    for step in steps {
+        match step {
+            Step::Put { id, order, terms, number, unique, long } => {
+                let before = model.0.get(&format!("id{id}")).map(|before| before.order_ms);
+                let mut new = record(&format!("id{id}"), before.unwrap_or(u64::from(order)));
+                new.terms = terms.iter().map(|term| Term([*term; 16])).collect();
+                new.terms.dedup();
+                new.terms.sort_unstable();
+                new.terms.dedup();
+                new.numbers = number.iter().map(|number| (FIELD, u64::from(*number))).collect();
+                new.uniques = unique.iter().map(|unique| Unique([*unique; 32])).collect();
+                new.body = vec![order; if long { 70_000 } else { usize::from(id) }];
+                let put = Put { record: new.clone(), expect: Expect::Any };
+                let stored = store.commit(Batch { puts: vec![put], removals: vec![] }).await;
+                assert_eq!(stored.is_ok(), model.put(new), "{stored:?}");
+            }
+            Step::Remove { id } => {
+                let id = format!("id{id}");
+                model.0.remove(&id);
+                let removal = Removal { kind: KIND, tenant: TENANT, id, expect: Expect::Any };
+                store.commit(Batch { puts: vec![], removals: vec![removal] }).await.unwrap();
+            }
+            Step::Reopen => {
+                drop(store);
+                store = SledStore::open(folder.path(), CACHE_BYTES).unwrap();
+            }
+        }
+        compare(&store, &model).await;
+    }
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 24, ..Config::default() })]
+
+    #[test]
+    fn a_history_gives_what_a_model_gives(steps in steps()) {
+        let threads = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        threads.block_on(live_through(steps));
+    }
+}
+
+proptest! {
+    #[test]
+    fn rows_of_any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+        let _ = Head::read(&bytes);
+        let mut key = b"i".to_vec();
+        key.extend_from_slice(&bytes);
+        let _ = IndexRow::read(&key, &bytes);
+    }
+
+    #[test]
+    fn heads_are_read_as_they_were_written(
+        version in any::<u64>(), order_ms in any::<u64>(), body in prop::collection::vec(any::<u8>(), 0..50),
+        terms in prop::collection::vec(any::<[u8; 16]>(), 0..5), numbers in prop::collection::vec((any::<u8>(), any::<u64>()), 0..5),
+    ) {
+        let mut one = record("id", order_ms);
+        one.terms = terms.into_iter().map(Term).collect();
+        one.numbers = numbers.into_iter().map(|(field, number)| (Field(field), number)).collect();
+        one.uniques = vec![Unique([3; 32])];
+        let head = Head::of(&one, version);
+        let value = head.to_value(&body);
+        let (read, rest) = Head::read(&value).unwrap();
+        prop_assert_eq!((&read, rest), (&head, body.as_slice()));
+        // Whatever is cut off is noticed, as long as it is not of the body.
+        for length in 0..value.len() - body.len() {
+            prop_assert!(Head::read(&value[..length]).is_err());
+        }
+    }
+}
+
+#[test]
+fn index_rows_are_read_as_they_were_written() {
+    let address = super::rows::Address { kind: KIND, tenant: TENANT, id: "an id".to_owned() };
+    let (terms, numbers) = (vec![Term([1; 16])], vec![(FIELD, 9)]);
+    let row = IndexRow::read(&address.index_key(77), &index_value(&terms, &numbers)).unwrap();
+    assert_eq!((row.kind, row.tenant, row.order_ms, row.id.as_str()), (KIND, TENANT, 77, "an id"));
+    assert_eq!((row.terms, row.numbers), (terms, numbers));
+}
+
+#[test]
+fn a_folder_is_open_once_and_of_one_format() {
+    let (store, folder) = open();
+    assert!(matches!(SledStore::open(folder.path(), CACHE_BYTES), Err(StoreError::Unavailable(_))));
+    store.tree.insert(FORMAT_KEY, b"99").unwrap();
+    store.tree.flush().unwrap();
+    drop(store);
+    assert!(matches!(SledStore::open(folder.path(), CACHE_BYTES), Err(StoreError::Damaged(_))));
+}
