@@ -1,0 +1,207 @@
+//! Searching and making tokens, as the store grows.
+//!
+//! Loads a mix of all types with three metadata keys and containers three deep, and prints a table: how fast tokens are
+//! made at the start and at the end, what each query costs inside the server on page 1 and on a deep page (its log
+//! entries included), how long a restart takes, and memory and disk per token.
+//!
+//! `cargo bench --bench search -- 1000000`
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::cast_precision_loss,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "a benchmark fails by panicking, and prints what it measures"
+)]
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::stream::{self, StreamExt as _};
+use serde_json::{Value, json};
+use tokamak::clock::SystemClock;
+use tokamak::crypto::entropy::SystemEntropy;
+use tokamak::crypto::keys::RootKey;
+use tokamak::model::member;
+use tokamak::model::permission::ApplicationType;
+use tokamak::model::permission::marker::{TokenCreate, TokenSearch};
+use tokamak::runtime::{Runtime, RuntimeConfig};
+use tokamak::store::sled::SledStore;
+use tokamak::vault::{Foundation, Permit, Vault};
+
+const TOKENS_DEFAULT: usize = 100_000;
+/// Requests in flight while loading.
+const CONCURRENCY: usize = 256;
+/// Tokens of one measurement of speed.
+const WINDOW: usize = 10_000;
+const REPEATS: usize = 300;
+const ROOT_KEY: &str = "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";
+
+const QUERIES: &[(&str, &str)] = &[
+    ("everything", ""),
+    ("one term, rare", "metadata.customer:4242"),
+    ("one term, frequent", "type:token"),
+    ("two terms", "type:card AND metadata.region:eu"),
+    ("container and below", "container:\"/pci/eu/*\""),
+    ("range of time", "created_at:[2020-01-01 TO *] AND metadata.tier:gold"),
+    ("last four", "data:6789"),
+    (
+        "eight terms",
+        "(type:card OR type:bank OR type:token) AND metadata.region:eu AND NOT metadata.tier:gold AND \
+         (container:\"/pci/*\" OR container:\"/general/*\") AND created_at:[2020-01-01 TO *]",
+    ),
+];
+
+fn body(number: usize) -> Value {
+    let (kind, data) = match number % 8 {
+        0 => ("card", json!({"number": "4242424242424242", "expiration_month": 12})),
+        1 => ("bank", json!({"routing_number": "021000021", "account_number": number.to_string()})),
+        2 => ("social_security_number", json!(format!("{:09}", number % 1_000_000_000))),
+        3 => ("employer_id_number", json!("12-3456789")),
+        4 => ("card_number", json!("378282246310005")),
+        5 => ("us_bank_account_number", json!(format!("{number:06}"))),
+        6 => ("us_bank_routing_number", json!("021000021")),
+        _ => ("token", json!({"n": number})),
+    };
+    let area = ["pci", "general", "bank"][number % 3];
+    let region = ["eu", "us", "asia", "africa"][number % 4];
+    let tier = ["gold", "silver", "bronze"][number % 3];
+    json!({
+        "type": kind, "data": data,
+        "containers": [format!("/{area}/{region}/{tier}/")],
+        "metadata": {"region": region, "tier": tier, "customer": (number % 50_000).to_string()},
+    })
+}
+
+async fn open(folder: &Path) -> Vault {
+    let foundation = Foundation {
+        store: Arc::new(SledStore::open(&folder.join("store"), 256 << 20).unwrap()),
+        runtime: Runtime::new(RuntimeConfig { slots: 4 }).unwrap(),
+        clock: Arc::new(SystemClock),
+        entropy: Arc::new(SystemEntropy::new().unwrap()),
+        root_key: RootKey::parse(ROOT_KEY).unwrap(),
+        fuel_per_ms: 10_000_000,
+        react_timeout_ms: 10_000,
+    };
+    Vault::open(foundation).await.unwrap()
+}
+
+/// Makes tokens; gives how many a second.
+async fn load(vault: &Vault, permit: &Permit<TokenCreate>, numbers: std::ops::Range<usize>) -> f64 {
+    let count = numbers.len();
+    let began = Instant::now();
+    stream::iter(numbers)
+        .for_each_concurrent(CONCURRENCY, async |number| {
+            let body = member::read(body(number)).unwrap();
+            vault.create_token(permit, body).await.unwrap();
+        })
+        .await;
+    count as f64 / began.elapsed().as_secs_f64()
+}
+
+async fn search(vault: &Vault, permit: &Permit<TokenSearch>, query: &str, page: u64) -> (u64, u64) {
+    let body = member::read(json!({"query": query, "page": page})).unwrap();
+    let page = vault.search_tokens(permit, body).await.unwrap();
+    (page.total_items, page.total_pages())
+}
+
+fn quantile(times: &[Duration], share: f64) -> f64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of a length"
+    )]
+    let index = ((times.len() - 1) as f64 * share) as usize;
+    times[index].as_secs_f64() * 1e6
+}
+
+async fn measure(
+    vault: &Vault,
+    permit: &Permit<TokenSearch>,
+    query: &str,
+    page: u64,
+) -> (f64, f64) {
+    let mut times = Vec::with_capacity(REPEATS);
+    for _ in 0..REPEATS {
+        let began = Instant::now();
+        search(vault, permit, query, page).await;
+        times.push(began.elapsed());
+    }
+    times.sort_unstable();
+    (quantile(&times, 0.5), quantile(&times, 0.99))
+}
+
+fn resident_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kib.unwrap_or_default() * 1024
+}
+
+fn disk_bytes(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).unwrap().filter_map(Result::ok);
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => disk_bytes(&entry.path()),
+            Ok(metadata) => metadata.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+#[tokio::main]
+async fn main() {
+    let asked = std::env::args().skip(1).find_map(|argument| argument.parse().ok());
+    let tokens = asked.unwrap_or(TOKENS_DEFAULT).max(3 * WINDOW);
+    let folder = tempfile::tempdir().unwrap();
+    let before = resident_bytes();
+    let vault = open(folder.path()).await;
+    let made = vault.bootstrap(None).await.unwrap().unwrap();
+    let key =
+        vault.issue_application(made.tenant.id, ApplicationType::Private, "bench").await.unwrap();
+    let who = vault.authenticate(Some(key.clone())).await.unwrap();
+    let create = vault.permit::<TokenCreate>(&who, None).await.unwrap();
+    let early = load(&vault, &create, 0..WINDOW).await;
+    let loading = load(&vault, &create, WINDOW..tokens - WINDOW).await;
+    let late = load(&vault, &create, tokens - WINDOW..tokens).await;
+    println!("{tokens} tokens");
+    println!(
+        "creates a second: {early:.0} at first, {loading:.0} while loading, {late:.0} at last"
+    );
+    println!("late / early: {:.2}", late / early);
+
+    let permit = vault.permit::<TokenSearch>(&who, None).await.unwrap();
+    println!(
+        "\n{:24} {:>9} {:>6}  {:>9} {:>9}  {:>9} {:>9}",
+        "query (µs)", "total", "deep", "p50", "p99", "deep p50", "deep p99"
+    );
+    for (name, query) in QUERIES {
+        let (total, pages) = search(&vault, &permit, query, 1).await;
+        let deep = pages.clamp(1, 10_000);
+        let (p50, p99) = measure(&vault, &permit, query, 1).await;
+        let (deep_p50, deep_p99) = measure(&vault, &permit, query, deep).await;
+        println!(
+            "{name:24} {total:>9} {deep:>6}  {p50:>9.0} {p99:>9.0}  {deep_p50:>9.0} {deep_p99:>9.0}"
+        );
+    }
+
+    let resident = resident_bytes().saturating_sub(before);
+    vault.close();
+    drop((permit, create, who, vault));
+    let disk = disk_bytes(folder.path());
+    println!(
+        "\nresident: {} bytes a token; disk: {} bytes a token",
+        resident / tokens as u64,
+        disk / tokens as u64
+    );
+    let began = Instant::now();
+    let vault = open(folder.path()).await;
+    println!("ready again after {:.2} s", began.elapsed().as_secs_f64());
+    let who = vault.authenticate(Some(key)).await.unwrap();
+    let permit = vault.permit::<TokenSearch>(&who, None).await.unwrap();
+    assert_eq!(search(&vault, &permit, "", 1).await.0, tokens as u64);
+    vault.close();
+}
