@@ -62,3 +62,26 @@ async fn the_operations_are_those_of_the_specification() {
     operations.sort();
     insta::assert_snapshot!(operations.join("\n"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_needs_no_key_and_nothing_from_elsewhere() {
+    let server = TestServer::start().await;
+    let stranger = server.stranger();
+    for path in ["/docs", "/docs/", "/docs/index.html"] {
+        let page = stranger.get(path).await;
+        assert_eq!(page.status, 200, "{path}");
+        assert!(page.text().contains("swagger-ui"), "{path}");
+    }
+    let page = stranger.get("/docs/index.html").await.text();
+    let sources =
+        page.split(['"', '\'']).filter(|part| part.ends_with(".js") || part.ends_with(".css"));
+    let sources: Vec<&str> = sources.collect();
+    assert!(sources.len() >= 3, "{sources:?}");
+    for source in sources {
+        assert!(!source.contains("//"), "{source}");
+        let path = format!("/docs/{}", source.trim_start_matches("./"));
+        assert_eq!(stranger.get(&path).await.status, 200, "{path}");
+    }
+    assert!(stranger.get("/docs/swagger-initializer.js").await.text().contains("/openapi.json"));
+    stranger.get("/docs/nothing.js").await.expect(404);
+}

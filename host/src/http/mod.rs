@@ -9,6 +9,7 @@
 
 mod applications;
 mod body;
+mod docs;
 mod envelope;
 mod extract;
 mod formulas;

@@ -19,8 +19,8 @@ use utoipa_axum::routes;
 
 use super::problem::Problem;
 use super::{
-    State, applications, formulas, health, idempotency, linger, logs, openapi, reactors, sessions,
-    tenants, tokens, trace,
+    State, applications, docs, formulas, health, idempotency, linger, logs, openapi, reactors,
+    sessions, tenants, tokens, trace,
 };
 
 /// Every route, with the description of them all.
@@ -58,6 +58,8 @@ pub fn router(state: State) -> NormalizePath<Router> {
     let (router, _) = described();
     let router = router
         .route("/openapi.json", get(describe))
+        .route("/docs", get(docs::page))
+        .route("/docs/{file}", get(docs::file))
         .fallback(unknown_path)
         .layer(from_fn_with_state(state.clone(), idempotency::layer))
         .layer(map_request(async |request| linger::layer(request)))
