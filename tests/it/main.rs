@@ -33,6 +33,7 @@ mod official;
 mod openapi;
 mod problems;
 mod react;
+mod react_arguments;
 mod reactors;
 mod readme;
 mod restart;
