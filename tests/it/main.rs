@@ -34,6 +34,7 @@ mod openapi;
 mod problems;
 mod react;
 mod react_arguments;
+mod react_errors;
 mod reactors;
 mod readme;
 mod restart;
