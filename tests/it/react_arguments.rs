@@ -1,4 +1,4 @@
-//! What becomes of the arguments of an invocation: every cast, nested names, what tokens may not do (interface §4.5).
+//! What becomes of arguments: every cast, nested names, what tokens may not do (interface §4.5).
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ async fn of_every_type(server: &TestServer) -> String {
     declaring(server, json!(parameters), "forward").await
 }
 
-/// What each value becomes as string, number, boolean, object and array; `-` where it cannot be cast.
+/// What each value becomes as each of [`KINDS`]; `-` where it cannot be cast.
 fn casts() -> Vec<(Value, [Value; 5])> {
     let no = || json!("-");
     vec![
@@ -161,7 +161,8 @@ async fn dotted_names_lead_into_objects_and_every_fault_is_told_at_once() {
         (json!({}), vec![required[0], required[1], required[2], "args.user.address.zip"]),
         (json!({"user": {"address": {"zip": 1}}}), required.to_vec()),
         (
-            json!({"user": {"address": {"city": {}, "zip": "x"}, "age": []}, "order": {"total": "x"}}),
+            json!({"user": {"address": {"city": {}, "zip": "x"}, "age": []},
+                "order": {"total": "x"}}),
             vec!["args.order.total", required[2], "args.user.address.zip", "args.user.age"],
         ),
         // A name with dots is no way around the objects.

@@ -1,4 +1,5 @@
-//! Failures of runs at their edges, and what is kept of a run: never what went in or came out (decisions §1, §7, §10).
+//! Failures of runs at their edges, and what is kept of a run: never what went in or came out
+//! (decisions §1, §7, §10).
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -158,9 +159,12 @@ async fn neither_arguments_nor_results_are_kept() {
     for args in [
         json!({"a": reference, "b": SECRET}),
         json!({"behaviour": "respond", "raw": reference, "tokenize": [SECRET]}),
-        json!({"behaviour": "respond", "tokenize": {"type": "card", "data": {"number": SECRET, "cvc": "x"}}}),
-        json!({"behaviour": "custom", "status": 418, "headers": [["x-secret", SECRET]], "body": SECRET}),
-        json!({"behaviour": "fail", "kind": "runtime", "detail": SECRET, "errors": [[SECRET, SECRET]]}),
+        json!({"behaviour": "respond",
+            "tokenize": {"type": "card", "data": {"number": SECRET, "cvc": "x"}}}),
+        json!({"behaviour": "custom", "status": 418, "headers": [["x-secret", SECRET]],
+            "body": SECRET}),
+        json!({"behaviour": "fail", "kind": "runtime", "detail": SECRET,
+            "errors": [[SECRET, SECRET]]}),
         json!({"behaviour": "abort", "unused": reference}),
         json!({"behaviour": reference}),
     ] {
