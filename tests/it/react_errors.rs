@@ -46,7 +46,10 @@ async fn a_reported_failure_is_a_problem_like_any_other() {
 async fn a_custom_response_has_the_status_headers_and_body_it_was_given() {
     let server = TestServer::start().await;
     let reactor = guests::echo_reactor(&server).await;
-    let custom = |status: u16, headers: Value, body: Value| json!({"behaviour": "custom", "status": status, "headers": headers, "body": body});
+    let custom = |status: u16, headers: Value, body: Value| {
+        json!({"behaviour": "custom", "status": status,
+            "headers": headers, "body": body})
+    };
     for status in [400, 401, 409, 451, 500, 599] {
         for body in [json!({"a": [1, null]}), json!("text"), json!(null), json!([])] {
             let answer = react(&server, &reactor, custom(status, json!([]), body.clone())).await;
