@@ -198,3 +198,118 @@ async fn every_operation_is_logged() {
         logs["data"].as_array().unwrap().iter().map(|e| &e["operation"]).collect();
     assert_eq!(operations, ["delete", "update", "read", "create"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn digests_are_those_of_the_bytes_and_reactors_run_what_was_put_last() {
+    let server = TestServer::start().await;
+    // SHA-256 by a program that is not ours.
+    let file = server.folder().join("component");
+    let sha256 = |bytes: &[u8]| {
+        std::fs::write(&file, bytes).unwrap();
+        let output = std::process::Command::new("sha256sum").arg(&file).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()[..64].to_owned()
+    };
+    let id = guests::formula(&server, "probe", json!({})).await;
+    let reactor = guests::reactor(&server, &id, json!({})).await;
+    let react = format!("/reactors/{reactor}/react");
+    let path = format!("/reactor-formulas/{id}");
+    let read = async || server.management.get(&path).await.expect(200);
+    assert_eq!(read().await["component_digest"], sha256(component("probe")));
+    let args = json!({"args": {"a": 1}});
+    let echoed = server.private.post(&react, args.clone()).await.expect(200);
+    assert_eq!(echoed["raw"]["args"], json!({"a": 1}));
+    // By the component's own path, then by the formula's.
+    let put = upload(&server, &format!("{path}/component"), component("bare")).await.expect(200);
+    assert_eq!(put["component_digest"], sha256(component("bare")));
+    assert_eq!(read().await, put);
+    assert_eq!(server.private.post(&react, args.clone()).await.expect(200)["raw"], json!({"a": 1}));
+    let body = json!({"name": "again", "component": STANDARD.encode(component("probe"))});
+    let put = server.management.put(&path, body).await.expect(200);
+    assert_eq!(put["component_digest"], sha256(component("probe")));
+    let echoed = server.private.post(&react, args).await.expect(200);
+    assert_eq!(echoed["raw"]["args"], json!({"a": 1}));
+    let refused = json!({"name": "no", "component": STANDARD.encode(CORE_MODULE)});
+    server.management.put(&path, refused).await.expect(422);
+    assert_eq!(read().await, put);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_are_whole_numbers_of_mebibytes() {
+    let server = TestServer::start().await;
+    let id = guests::formula(&server, "probe", json!({})).await;
+    let path = format!("/reactor-formulas/{id}");
+    let put = async |limits: Value| {
+        server.management.put(&path, json!({"name": "f", "limits": limits})).await
+    };
+    for (limits, memory_mb) in [
+        (json!(null), 64),
+        (json!({}), 64),
+        (json!({"memory_mb": null}), 64),
+        (json!({"memory_mb": 1}), 1),
+        (json!({"memory_mb": 512}), 512),
+    ] {
+        assert_eq!(put(limits).await.expect(200)["limits"], json!({"memory_mb": memory_mb}));
+    }
+    for wrong in [json!(0), json!(513), json!(-1), json!(1.5), json!("64"), json!([]), json!(1e12)]
+    {
+        let faults = put(json!({"memory_mb": wrong})).await.faults();
+        assert_eq!(faults, ["limits.memory_mb"], "{wrong}");
+    }
+    for wrong in [json!(64), json!("64"), json!([64])] {
+        assert_eq!(put(wrong.clone()).await.faults(), ["limits"], "{wrong}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_is_given_exactly_once_and_is_no_larger_than_allowed() {
+    let server = TestServer::start().await;
+    let good = STANDARD.encode(component("bare"));
+    for (body, expected) in [
+        (json!({"name": "f", "component": null, "code": null}), "component"),
+        (json!({"name": "f", "component": 5}), "component"),
+        (json!({"name": "f", "component": "AGFzbQ"}), "component"),
+        (json!({"name": "f", "code": "export default 1"}), "code"),
+        (json!({"name": "f", "code": "export default 1", "component": good}), "code"),
+    ] {
+        let answer = server.management.post("/reactor-formulas", body.clone()).await;
+        assert_eq!(answer.faults(), [expected], "{body}");
+    }
+    let answer = create(&server, component("bare")).await;
+    let id = answer.expect(201)["id"].as_str().unwrap().to_owned();
+    assert_eq!(answer.headers["location"], format!("/reactor-formulas/{id}"));
+    let path = format!("/reactor-formulas/{id}/component");
+    let large = vec![0; (32 << 20) + 1];
+    upload(&server, &path, &large).await.expect(413);
+    upload(&server, &path, b"").await.expect(422);
+    assert_eq!(server.management.get(&path).await.bytes, component("bare"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn formulas_are_governed_by_the_reactor_permissions() {
+    let server = TestServer::start().await;
+    let id = guests::formula(&server, "bare", json!({})).await;
+    let path = format!("/reactor-formulas/{id}");
+    let bare = STANDARD.encode(component("bare"));
+    let body = json!({"name": "f", "component": bare});
+    // Each row: who holds this permission alone, and the statuses of read, create, update, delete.
+    for (permission, statuses) in [
+        ("reactor:read", [200, 403, 403, 403]),
+        ("reactor:create", [403, 201, 403, 403]),
+        ("reactor:update", [403, 403, 200, 403]),
+        ("application:read", [403, 403, 403, 403]),
+        ("reactor:delete", [403, 403, 403, 204]),
+    ] {
+        let client = server.application("management", &[permission], json!([])).await;
+        let [read, create, update, delete] = statuses;
+        for path in [path.clone(), format!("{path}/component"), "/reactor-formulas".to_owned()] {
+            assert_eq!(client.get(&path).await.status, read, "{permission} {path}");
+        }
+        let made = client.post("/reactor-formulas", body.clone()).await;
+        assert_eq!(made.status, create, "{permission}");
+        let put = client.put(&path, json!({"name": "f"})).await;
+        assert_eq!(put.status, update, "{permission}");
+        assert_eq!(client.delete(&path).await.status, delete, "{permission}");
+    }
+    // A private application holds none of them.
+    server.private.get("/reactor-formulas").await.expect(403);
+}

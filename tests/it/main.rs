@@ -33,6 +33,8 @@ mod official;
 mod openapi;
 mod problems;
 mod react;
+mod react_arguments;
+mod react_errors;
 mod reactors;
 mod readme;
 mod restart;

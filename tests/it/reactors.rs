@@ -137,3 +137,152 @@ async fn another_tenants_reactors_and_applications_are_not_there() {
     let user = server.client(key.as_str().unwrap());
     user.post(&format!("{path}/react"), json!({})).await.expect(404);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_have_up_to_200_characters_and_are_found_by_wildcard_and_id() {
+    let server = TestServer::start().await;
+    let formula = guests::formula(&server, "bare", json!({})).await;
+    let longest = "ü".repeat(200);
+    let mut ids = Vec::new();
+    for name in ["Charge card", "charge bank", "50% off", "a.b[c]", &longest] {
+        server.clock.advance_ms(1);
+        ids.push(guests::reactor(&server, &formula, json!({"name": name})).await);
+    }
+    for wrong in [json!(""), json!("ü".repeat(201)), json!(5), json!(null)] {
+        let new = json!({"name": wrong, "formula": {"id": formula}, "configuration": {}});
+        assert_eq!(server.management.post("/reactors", new.clone()).await.faults(), ["name"]);
+        let path = format!("/reactors/{}", ids[0]);
+        assert_eq!(server.management.put(&path, new).await.faults(), ["name"], "{wrong}");
+    }
+    let found = async |query: &str| {
+        let page = server.management.get(&format!("/reactors?{query}")).await.expect(200);
+        let all = page["data"].as_array().unwrap().iter();
+        all.map(|reactor| {
+            let id = reactor["id"].as_str().unwrap();
+            ids.iter().position(|known| known == id).unwrap()
+        })
+        .collect::<Vec<_>>()
+    };
+    for (query, expected) in [
+        ("", vec![4, 3, 2, 1, 0]),
+        ("name=*", vec![4, 3, 2, 1, 0]),
+        ("name=charge*", vec![1, 0]),
+        ("name=*CARD", vec![0]),
+        ("name=*r*e*", vec![1, 0]),
+        ("name=charge", vec![]),
+        ("name=charge%20card", vec![0]),
+        ("name=charge+bank", vec![1]),
+        ("name=50%25*", vec![2]),
+        // Nothing but the asterisk is special.
+        ("name=a?b*", vec![]),
+        ("name=.*", vec![]),
+        ("name=a.b[c]", vec![3]),
+        ("name=*&size=2", vec![4, 3]),
+        ("name=*&size=2&page=3", vec![0]),
+        ("name=*&size=2&page=4", vec![]),
+    ] {
+        assert_eq!(found(query).await, expected, "{query}");
+    }
+    let both = format!("id={}&id[]={}", ids[0], ids[3]);
+    assert_eq!(found(&both).await, [3, 0]);
+    assert_eq!(found(&format!("{both}&name=charge*")).await, [0]);
+    assert_eq!(found("id=00000000-0000-7000-8000-000000000000").await, Vec::<usize>::new());
+    let wrong = server.management.get("/reactors?id=x&size=101&page=0").await;
+    assert_eq!(wrong.faults(), ["id", "page", "size"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_is_checked_like_a_new_reactor_and_leaves_all_as_it_was_when_refused() {
+    let server = TestServer::start().await;
+    let formula = configured(&server).await;
+    let public = application(&server, "public", "token:create").await;
+    let management = application(&server, "management", "log:read").await;
+    let other = server.other_tenant().await;
+    let foreign = json!({"name": "p", "type": "private", "permissions": ["token:use"]});
+    let foreign = other.post("/applications", foreign).await.expect(201)["id"].clone();
+    let mut new = body(&formula, json!({"url": "x", "retries": 1}));
+    new["application"] = json!({"id": public});
+    let made = server.management.post("/reactors", new).await.expect(201);
+    assert_eq!(made["application"]["type"], "public");
+    let path = format!("/reactors/{}", made["id"].as_str().unwrap());
+    for (configuration, application, expected) in [
+        (json!({}), json!(null), vec!["configuration.retries", "configuration.url"]),
+        (
+            json!({"url": [], "retries": true, "live": 1, "more": 1}),
+            json!({"id": management}),
+            vec![
+                "application.id",
+                "configuration.live",
+                "configuration.more",
+                "configuration.retries",
+                "configuration.url",
+            ],
+        ),
+        (json!({"url": "y", "retries": 2}), json!({"id": foreign}), vec!["application.id"]),
+        (json!({"url": "y", "retries": 2}), json!({"id": "x"}), vec!["application.id"]),
+        (json!({"url": "y", "retries": 2}), json!({}), vec!["application.id"]),
+        (json!({"url": "y", "retries": 2}), json!("x"), vec!["application"]),
+        (json!("x"), json!(null), vec!["configuration"]),
+        (json!(null), json!(null), vec!["configuration"]),
+    ] {
+        let change =
+            json!({"name": "n", "configuration": configuration, "application": application});
+        let faults = server.management.put(&path, change.clone()).await.faults();
+        assert_eq!(faults, expected, "{change}");
+    }
+    assert_eq!(server.management.get(&path).await.expect(200), made);
+    server.clock.advance_ms(1_000);
+    let change = json!({"name": "n", "configuration": {"url": "y", "retries": 2}});
+    let changed = server.management.put(&path, change).await.expect(200);
+    assert_eq!(changed["modified_at"], "2026-01-01T00:00:01.000+00:00");
+    assert_eq!(changed["modified_by"], made["created_by"]);
+    assert_eq!(changed["formula"]["id"], formula.as_str());
+    assert_eq!(server.management.get(&path).await.expect(200), changed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_operation_needs_its_permission_and_is_logged() {
+    let server = TestServer::start().await;
+    let formula = guests::formula(&server, "bare", json!({})).await;
+    let reactor = guests::reactor(&server, &formula, json!({})).await;
+    let path = format!("/reactors/{reactor}");
+    for (permission, statuses) in [
+        ("reactor:read", [200, 403, 403, 403]),
+        ("reactor:create", [403, 201, 403, 403]),
+        ("reactor:update", [403, 403, 200, 403]),
+        ("reactor:delete", [403, 403, 403, 204]),
+    ] {
+        let client = server.application("management", &[permission], json!([])).await;
+        let [read, create, update, delete] = statuses;
+        for path in [path.clone(), format!("{path}/invocations"), "/reactors".to_owned()] {
+            assert_eq!(client.get(&path).await.status, read, "{permission} {path}");
+        }
+        let made = client.post("/reactors", body(&formula, json!({}))).await;
+        assert_eq!(made.status, create, "{permission}");
+        let change = json!({"name": "n", "configuration": {}});
+        assert_eq!(client.put(&path, change).await.status, update, "{permission}");
+        // No management application may run what it manages.
+        client.post(&format!("{path}/react"), json!({})).await.expect(403);
+        assert_eq!(client.delete(&path).await.status, delete, "{permission}");
+    }
+    let logs = format!("/logs?entity_id={reactor}&size=100");
+    let logs = server.management.get(&logs).await.expect(200);
+    let entries = logs["data"].as_array().unwrap().iter();
+    let done = entries.map(|entry| entry["message"].as_str().unwrap().to_owned());
+    let (denied, done): (Vec<_>, Vec<_>) = done.partition(|message| message.starts_with("Denied"));
+    let expected = [
+        "Reactor deleted",
+        "Reactor updated",
+        "Reactor listed",
+        "Invocations listed",
+        "Reactor read",
+        "Reactor created",
+    ];
+    assert_eq!(done, expected);
+    let count = |permission: &str| {
+        denied.iter().filter(|message| **message == format!("Denied: {permission}")).count()
+    };
+    // Reading it and its runs three times each, writing it three times each, running it each time.
+    let counts = ["reactor:read", "reactor:update", "reactor:delete", "token:use"].map(count);
+    assert_eq!(counts, [6, 3, 3, 4], "{denied:?}");
+}

@@ -132,3 +132,140 @@ async fn an_application_that_ended_stops_its_reactors() {
     server.clock.advance_ms(3_600_000);
     server.private.post(&path, json!({})).await.expect(409);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_operation_needs_the_applications_own_permission() {
+    let table = [
+        ("create", json!({"type": "token", "data": 1}), "token:create"),
+        ("tokenize", json!({"a": 1}), "token:create"),
+        ("get", json!("my-token"), "token:read"),
+        ("list", json!({}), "token:read"),
+        ("detokenize", json!("<< my-token >>"), "token:read"),
+        ("search", json!({"query": "id:my-token"}), "token:search"),
+        ("update", json!({"id": "my-token", "patch": {"metadata": {"a": "b"}}}), "token:update"),
+        ("delete", json!("my-token"), "token:delete"),
+    ];
+    for permission in ["token:create", "token:read", "token:search", "token:update", "token:delete"]
+    {
+        let rules = json!([{"description": "", "priority": 1, "container": "/",
+            "transform": "reveal", "permissions": [permission]}]);
+        let (server, reactor, application) = reactor("private", &[], rules).await;
+        let kept = json!({"id": "my-token", "type": "token", "data": "kept"});
+        server.private.post("/tokens", kept).await.expect(201);
+        for (operation, input, needed) in &table {
+            let result = call(&server, &reactor, operation, input.clone()).await;
+            let status = result.get("status").and_then(Value::as_u64);
+            let expected = (*needed != permission).then_some(403);
+            assert_eq!(status, expected, "{operation} with {permission}: {result}");
+        }
+        // The refusals are the application's own in the log, not the caller's.
+        let logs = server.management.get("/logs?size=100").await.expect(200);
+        let entries = logs["data"].as_array().unwrap().iter();
+        let mut denied: Vec<_> = entries
+            .filter(|entry| entry["message"].as_str().unwrap().starts_with("Denied"))
+            .map(|entry| {
+                assert_eq!(entry["actor_id"], application.as_str(), "{entry}");
+                entry["message"].as_str().unwrap()["Denied: ".len()..].to_owned()
+            })
+            .collect();
+        denied.sort_unstable();
+        let mut expected: Vec<_> =
+            table.iter().map(|row| row.2).filter(|needed| *needed != permission).collect();
+        expected.sort_unstable();
+        assert_eq!(denied, expected, "{permission}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_sees_by_its_own_transform_and_not_by_the_callers() {
+    let number = "4242424242424242";
+    for (transform, seen) in
+        [("reveal", json!(number)), ("mask", json!("XXXXXXXXXXXX4242")), ("redact", Value::Null)]
+    {
+        let rules = json!([{"description": "", "priority": 1, "container": "/",
+            "transform": transform, "permissions": ["token:read", "token:search"]}]);
+        let (server, reactor, _) = reactor("private", &[], rules).await;
+        // The caller sees nothing of it in an answer, and all of it in an argument.
+        let caller = json!([
+            {"description": "", "priority": 1, "container": "/", "transform": "redact",
+                "permissions": ["token:read"]},
+            {"description": "", "priority": 2, "container": "/", "transform": "reveal",
+                "permissions": ["token:use"]},
+        ]);
+        let caller = server.application("private", &[], caller).await;
+        let id = server.private.token("card_number", json!(number)).await;
+        let ask = async |operation: &str, input: Value| {
+            let args = json!({"behaviour": "svc", "operation": operation, "input": input,
+                "catch": true});
+            let path = format!("/reactors/{reactor}/react");
+            caller.post(&path, json!({"args": args})).await.expect(200)["raw"].clone()
+        };
+        assert_eq!(ask("get", json!(id)).await["data"], seen, "{transform}");
+        assert_eq!(ask("list", json!({})).await["tokens"][0]["data"], seen, "{transform}");
+        let found = ask("search", json!({"query": format!("id:{id}")})).await;
+        assert_eq!(found["tokens"][0]["data"], seen, "{transform}");
+        let opened = ask("detokenize", json!([format!("<< {id} >>")])).await;
+        match transform {
+            "reveal" => assert_eq!(opened, json!([number])),
+            _ => assert_eq!(opened["status"], 403, "{transform}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_it_makes_lies_where_its_rules_allow() {
+    let rules = json!([{"description": "", "priority": 1, "container": "/general/",
+        "transform": "reveal", "permissions": ["token:create", "token:read"]}]);
+    let (server, reactor, application) = reactor("private", &[], rules).await;
+    let made = call(&server, &reactor, "create", json!({"type": "token", "data": {"a": 1}})).await;
+    let path = format!("/tokens/{}", made["id"].as_str().unwrap());
+    let kept = server.revealing().await.get(&path).await.expect(200);
+    assert_eq!((&kept["data"], &kept["created_by"]), (&json!({"a": 1}), &json!(application)));
+    // The default container of cards is outside, alone and within a value: all or none.
+    let card = json!({"type": "card_number", "data": "4242424242424242"});
+    let before = server.private.list("").await;
+    for (operation, input) in
+        [("create", card.clone()), ("tokenize", json!(["fine", {"deep": card.clone()}]))]
+    {
+        assert_eq!(call(&server, &reactor, operation, input).await["status"], 403, "{operation}");
+    }
+    // So for what the formula answers to be tokenized, although the caller might.
+    let args = json!({"behaviour": "respond", "tokenize": ["fine", card]});
+    let react = format!("/reactors/{reactor}/react");
+    server.private.post(&react, json!({"args": args})).await.expect(403);
+    assert_eq!(server.private.list("").await, before);
+    let args = json!({"behaviour": "respond", "tokenize": {"a": "x"}});
+    let made = server.private.post(&react, json!({"args": args})).await.expect(200);
+    let path = format!("/tokens/{}", made["tokens"]["a"].as_str().unwrap());
+    assert_eq!(server.private.get(&path).await.expect(200)["created_by"], application.as_str());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rights_taken_away_are_gone_at_the_next_run_and_tenants_stay_apart() {
+    let (server, reactor, application) = reactor("private", &["token:read"], json!([])).await;
+    let id = server.private.token("token", json!(1)).await;
+    assert_eq!(call(&server, &reactor, "get", json!(id)).await["id"], id.as_str());
+    let less = json!({"name": "less", "permissions": ["token:search"]});
+    let path = format!("/applications/{application}");
+    server.management.put(&path, less).await.expect(200);
+    assert_eq!(call(&server, &reactor, "get", json!(id)).await["status"], 403);
+    // A new key changes nothing: none ever was in the sandbox.
+    server.management.post(&format!("{path}/regenerate"), json!({})).await.expect(200);
+    assert_eq!(call(&server, &reactor, "search", json!({})).await["total"], 1);
+
+    let other = server.other_tenant().await;
+    let body = json!({"name": "p", "type": "private", "permissions": ALL});
+    let stranger = other.post("/applications", body).await.expect(201);
+    let stranger = server.client(stranger["key"].as_str().unwrap());
+    let foreign = stranger.token("token", json!("theirs")).await;
+    server.management.put(&path, json!({"name": "all", "permissions": ALL})).await.expect(200);
+    assert_eq!(call(&server, &reactor, "get", json!(foreign)).await["status"], 404);
+    assert_eq!(call(&server, &reactor, "delete", json!(foreign)).await["status"], 404);
+    let update = json!({"id": foreign, "patch": {"data": 1}});
+    assert_eq!(call(&server, &reactor, "update", update).await["status"], 404);
+    let opened = call(&server, &reactor, "detokenize", json!(format!("<< {foreign} >>"))).await;
+    assert_eq!(opened["status"], 400);
+    let found = call(&server, &reactor, "search", json!({"query": format!("id:{foreign}")})).await;
+    assert_eq!(found["total"], 0);
+    stranger.get(&format!("/tokens/{foreign}")).await.expect(200);
+}
