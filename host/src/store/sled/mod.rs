@@ -50,7 +50,6 @@ pub struct SledStore {
 impl SledStore {
     /// Opens the store in this folder, or makes it. `cache_bytes` bounds sled's cache, not the index.
     pub fn open(folder: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
-        let fresh = !folder.exists();
         fs::create_dir_all(folder).map_err(unavailable)?;
         let lock = lock(folder)?;
         let database = sled::Config::new()
@@ -66,9 +65,7 @@ impl SledStore {
         check_format(&tree)?;
         tree.flush().map_err(unavailable)?;
         log.sync_data().map_err(unavailable)?;
-        if fresh {
-            sync_folders(folder)?;
-        }
+        sync_settings(folder)?;
         let index = Arc::new(RwLock::new(read_index(&tree)?));
         let failed = Arc::new(AtomicBool::new(false));
         let (queue, waiting) = mpsc::channel(QUEUE_BATCHES);
@@ -315,11 +312,12 @@ fn check_format(tree: &Tree) -> Result<(), StoreError> {
     }
 }
 
-/// A file's name is durable once its folder is synced.
-fn sync_folders(folder: &Path) -> Result<(), StoreError> {
-    for folder in [Some(folder), folder.parent()].into_iter().flatten() {
-        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-        File::open(folder).and_then(|folder| folder.sync_all()).map_err(unavailable)?;
+/// sled syncs neither its settings nor the names of its files, and a folder that was there before may still be one that
+/// a power cut left half made. A file's name is durable once its folder is synced.
+fn sync_settings(folder: &Path) -> Result<(), StoreError> {
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+    for path in [&folder.join("conf"), folder, parent.unwrap_or(Path::new("."))] {
+        File::open(path).and_then(|file| file.sync_all()).map_err(unavailable)?;
     }
     Ok(())
 }
