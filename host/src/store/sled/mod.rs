@@ -4,6 +4,7 @@
 //! microseconds, or for one read of the disk.
 
 mod index;
+mod log;
 mod numbers;
 mod rows;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use sled::Tree;
 use tokio::sync::{mpsc, oneshot};
 
 use self::index::{Found, Index};
+use self::log::{Log, SEGMENT_BYTES};
 use self::rows::{
     Address, FORMAT, FORMAT_KEY, Head, INDEX_PREFIX, IndexRow, read_unique, unique_key,
 };
@@ -50,34 +52,27 @@ pub struct SledStore {
 impl SledStore {
     /// Opens the store in this folder, or makes it. `cache_bytes` bounds sled's cache, not the index.
     pub fn open(folder: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
-        let fresh = !folder.exists();
         fs::create_dir_all(folder).map_err(unavailable)?;
         let lock = lock(folder)?;
         let database = sled::Config::new()
             .path(folder)
             .cache_capacity(cache_bytes)
+            .segment_size(SEGMENT_BYTES)
             // The writer flushes and syncs; a thread that does so now and then would only be in its way.
             .flush_every_ms(None)
             .open()
             .map_err(unavailable)?;
         let tree: Tree = (*database).clone();
-        let log = File::options().read(true).write(true).open(folder.join("db"));
-        let log = log.map_err(unavailable)?;
+        let file = File::options().read(true).write(true).open(folder.join("db"));
+        let log = Log { tree: tree.clone(), file: file.map_err(unavailable)? };
         check_format(&tree)?;
-        tree.flush().map_err(unavailable)?;
-        log.sync_data().map_err(unavailable)?;
-        if fresh {
-            sync_folders(folder)?;
-        }
+        log.sync()?;
+        sync_settings(folder)?;
+        log.clean_up()?;
         let index = Arc::new(RwLock::new(read_index(&tree)?));
         let failed = Arc::new(AtomicBool::new(false));
         let (queue, waiting) = mpsc::channel(QUEUE_BATCHES);
-        let writer = Writer {
-            tree: tree.clone(),
-            log,
-            index: Arc::clone(&index),
-            failed: Arc::clone(&failed),
-        };
+        let writer = Writer { log, index: Arc::clone(&index), failed: Arc::clone(&failed) };
         let thread = std::thread::Builder::new().name("store writer".to_owned());
         let thread = thread.spawn(move || writer.run(waiting)).map_err(unavailable)?;
         Ok(Self {
@@ -103,7 +98,7 @@ impl SledStore {
         let address = Address { kind, tenant, id: id.to_owned() };
         let Some((head, mut body)) = self.head(&address)? else { return Ok(None) };
         for number in 0..head.pieces {
-            match self.tree.get(address.piece_key(number)).map_err(unavailable)? {
+            match self.tree.get(address.piece_key(head.version, number)).map_err(unavailable)? {
                 Some(piece) => body.extend_from_slice(&piece),
                 // Replaced between the two reads: the record as it is now is the answer.
                 None => return self.read_again(&address, head.version),
@@ -315,11 +310,12 @@ fn check_format(tree: &Tree) -> Result<(), StoreError> {
     }
 }
 
-/// A file's name is durable once its folder is synced.
-fn sync_folders(folder: &Path) -> Result<(), StoreError> {
-    for folder in [Some(folder), folder.parent()].into_iter().flatten() {
-        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-        File::open(folder).and_then(|folder| folder.sync_all()).map_err(unavailable)?;
+/// sled syncs neither its settings nor the names of its files, and a folder that was there before may still be one that
+/// a power cut left half made. A file's name is durable once its folder is synced.
+fn sync_settings(folder: &Path) -> Result<(), StoreError> {
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+    for path in [&folder.join("conf"), folder, parent.unwrap_or(Path::new("."))] {
+        File::open(path).and_then(|file| file.sync_all()).map_err(unavailable)?;
     }
     Ok(())
 }

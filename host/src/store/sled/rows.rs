@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | `m` | name | the format's version |
 //! | `r` | kind, tenant, id | head of the record, and its body if that is short |
-//! | `c` | kind, tenant, id, 0, number | a piece of a long body |
+//! | `c` | kind, tenant, id, 0, version, number | a piece of a long body |
+//! | `p` | kind, tenant, id, 0, version | how many pieces lie there that are of no record, yet or any more |
 //! | `i` | kind, tenant, `order_ms`, id | terms and numbers, apart from bodies so that opening reads no body |
 //! | `u` | kind, unique value | tenant and id of the record that has it |
 //!
@@ -13,14 +14,16 @@
 use crate::model::id::TenantId;
 use crate::store::{Field, Kind, Record, StoreError, Term, Unique};
 
-/// Longer values leave sled's log for files that nobody syncs: they are cut into pieces of this length.
-pub const PIECE_BYTES: usize = 32 << 10;
+/// Longer bodies are cut into pieces of this length: [`super::log`] says why rows must be short.
+pub const PIECE_BYTES: usize = 4 << 10;
 /// The key of the format's version.
 pub const FORMAT_KEY: &[u8] = b"mformat";
 /// The format that this version reads and writes.
 pub const FORMAT: &[u8] = b"1";
 /// The prefix of index rows.
 pub const INDEX_PREFIX: &[u8] = b"i";
+/// The prefix of notes on pieces of no record.
+pub const LEFT_PREFIX: &[u8] = b"p";
 
 /// Where a record lies.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -43,14 +46,20 @@ impl Address {
         key
     }
 
-    /// The key of a piece of the body.
-    pub fn piece_key(&self, number: u32) -> Vec<u8> {
-        let mut key = Vec::with_capacity(23 + self.id.len());
-        key.push(b'c');
+    /// The key of a piece of the body that the record has at a version.
+    pub fn piece_key(&self, version: u64, number: u32) -> Vec<u8> {
+        let mut key = self.versioned_key(b'c', version);
+        key.extend_from_slice(&number.to_be_bytes());
+        key
+    }
+
+    fn versioned_key(&self, prefix: u8, version: u64) -> Vec<u8> {
+        let mut key = Vec::with_capacity(31 + self.id.len());
+        key.push(prefix);
         self.write(&mut key);
         key.extend_from_slice(self.id.as_bytes());
         key.push(0);
-        key.extend_from_slice(&number.to_be_bytes());
+        key.extend_from_slice(&version.to_be_bytes());
         key
     }
 
@@ -67,6 +76,45 @@ impl Address {
     fn write(&self, key: &mut Vec<u8>) {
         key.push(self.kind.0);
         key.extend_from_slice(self.tenant.0.as_bytes());
+    }
+}
+
+/// Pieces that lie in the tree but are of no record: not yet, or not any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    /// The record whose body they are a part of.
+    pub address: Address,
+    /// The version that had or will have the body.
+    pub version: u64,
+    /// How many.
+    pub pieces: u32,
+}
+
+impl Left {
+    /// The key of the note.
+    pub fn key(&self) -> Vec<u8> {
+        self.address.versioned_key(LEFT_PREFIX[0], self.version)
+    }
+
+    /// The value of the note.
+    pub fn value(&self) -> [u8; 4] {
+        self.pieces.to_be_bytes()
+    }
+
+    /// Reads a note.
+    pub fn read(key: &[u8], value: &[u8]) -> Result<Self, StoreError> {
+        let (key, version) = key.split_last_chunk::<8>().ok_or_else(cut_short)?;
+        let mut reader = Reader(key.get(LEFT_PREFIX.len()..).ok_or_else(cut_short)?);
+        let [kind] = reader.array()?;
+        let tenant = reader.tenant()?;
+        let (0, id) = reader.0.split_last().map(|(end, id)| (*end, id)).ok_or_else(cut_short)?
+        else {
+            return Err(cut_short());
+        };
+        let id = Reader(id).rest_as_text()?;
+        let address = Address { kind: Kind(kind), tenant, id };
+        let pieces = Reader(value).u32()?;
+        Ok(Self { address, version: u64::from_be_bytes(*version), pieces })
     }
 }
 

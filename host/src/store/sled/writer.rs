@@ -1,21 +1,21 @@
 //! The one thread that writes: batches in groups, each group synced once before any of it is acknowledged.
 //!
-//! sled's own `flush` ends in `sync_file_range` on Linux, which does not survive a power cut; the writer therefore holds
-//! a second handle on sled's log and syncs that. After any failure to write nothing is acknowledged any more: what a
-//! failed sync lost cannot be known, and trying again would not find it.
+//! A group is kept small ([`super::log`] says why): the pieces of long bodies are written before it and removed after it,
+//! with a note in the store as long as they belong to no record. After any failure to write nothing is acknowledged any
+//! more: what a failed sync lost cannot be known, and trying again would not find it.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
-use sled::{Batch as Rows, Tree};
+use sled::Batch as Rows;
 use tokio::sync::{mpsc, oneshot};
 
 use super::index::Index;
+use super::log::{Log, PIECES_MAX};
 use super::rows::{
-    Address, Head, IndexRow, PIECE_BYTES, index_value, read_unique, unique_key, unique_value,
+    Address, Head, IndexRow, Left, PIECE_BYTES, index_value, read_unique, unique_key, unique_value,
 };
 use crate::model::id::TenantId;
 use crate::store::{Batch, Expect, Kind, Position, Put, Record, Removal, StoreError, Unique};
@@ -23,7 +23,7 @@ use crate::store::{Batch, Expect, Kind, Position, Put, Record, Removal, StoreErr
 /// Batches that one sync acknowledges, at most.
 const GROUP_BATCHES_MAX: usize = 512;
 /// Bytes of bodies in a group, about, at most.
-const GROUP_BYTES_MAX: usize = 8 << 20;
+const GROUP_BYTES_MAX: usize = 1 << 20;
 
 /// A batch on its way, and where its outcome goes.
 pub struct Waiting {
@@ -35,10 +35,8 @@ pub struct Waiting {
 
 /// The writing end of the store.
 pub struct Writer {
-    /// sled's tree.
-    pub tree: Tree,
-    /// The second handle on sled's log.
-    pub log: File,
+    /// Where it writes.
+    pub log: Log,
     /// What readers search in; changed once a group is durable.
     pub index: Arc<RwLock<Index>>,
     /// Raised by the first failure.
@@ -52,6 +50,12 @@ struct Group {
     heads: HashMap<Address, Option<Head>>,
     uniques: HashMap<(Kind, Unique), Option<(TenantId, String)>>,
     changes: Vec<IndexChange>,
+    /// Pieces that are written with the group itself, and those that are removed with it.
+    pieces: [usize; 2],
+    /// Rows to be written before the group.
+    ahead: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Pieces to be removed after it.
+    behind: Vec<Left>,
 }
 
 enum IndexChange {
@@ -74,35 +78,43 @@ impl Writer {
         }
     }
 
-    /// Commits a group; a batch that is refused does not harm the others.
+    /// Commits batches as a group; one that is refused does not harm the others.
     fn commit(&self, waiting: Vec<Waiting>) {
-        if self.failed.load(Ordering::Acquire) {
-            let refused = StoreError::Unavailable("an earlier write failed".to_owned());
-            return answer(waiting.into_iter().map(|one| (one, Err(refused.clone()))));
-        }
         let mut group = Group::default();
         let mut outcomes = Vec::with_capacity(waiting.len());
         for one in waiting {
+            if group.removes_one_of(&one.batch) {
+                self.settle(std::mem::take(&mut group), std::mem::take(&mut outcomes));
+            }
             let outcome = self.check(&one.batch, &group);
             let outcome = outcome.map(|found| group.add(&one.batch, found));
             outcomes.push((one, outcome));
         }
-        if let Err(error) = self.make_durable(group) {
+        self.settle(group, outcomes);
+    }
+
+    /// Makes a group durable, and tells everybody.
+    fn settle(&self, group: Group, outcomes: Vec<(Waiting, Result<(), StoreError>)>) {
+        let durable = if self.failed.load(Ordering::Acquire) {
+            Err(StoreError::Unavailable("an earlier write failed".to_owned()))
+        } else {
+            self.make_durable(group)
+        };
+        if durable.is_err() {
             self.failed.store(true, Ordering::Release);
-            return answer(outcomes.into_iter().map(|(one, _)| (one, Err(error.clone()))));
         }
-        answer(outcomes.into_iter());
+        for (one, outcome) in outcomes {
+            // Nobody waits any more when a request was cut off; the write stands.
+            let _ = one.done.send(durable.clone().and(outcome));
+        }
     }
 
     fn make_durable(&self, group: Group) -> Result<(), StoreError> {
         if group.changes.is_empty() {
             return Ok(());
         }
-        let unavailable =
-            |cause: &dyn std::fmt::Display| StoreError::Unavailable(cause.to_string());
-        self.tree.apply_batch(group.rows).map_err(|cause| unavailable(&cause))?;
-        self.tree.flush().map_err(|cause| unavailable(&cause))?;
-        self.log.sync_data().map_err(|cause| unavailable(&cause))?;
+        self.log.write_ahead(&group.ahead)?;
+        self.log.write(group.rows)?;
         let mut index = self.index.write();
         for change in group.changes {
             match change {
@@ -112,7 +124,8 @@ impl Writer {
                 }
             }
         }
-        Ok(())
+        drop(index);
+        self.log.remove_left(&group.behind)
     }
 
     /// Whether a batch finds everything as it expects; gives the heads of what it replaces or removes.
@@ -154,7 +167,7 @@ impl Writer {
     }
 
     fn head(&self, address: &Address) -> Result<Option<Head>, StoreError> {
-        let value = self.tree.get(address.head_key()).map_err(super::unavailable)?;
+        let value = self.log.tree.get(address.head_key()).map_err(super::unavailable)?;
         value.map(|value| Head::read(&value).map(|(head, _)| head)).transpose()
     }
 
@@ -170,7 +183,7 @@ impl Writer {
         let by = if let Some(by) = group.uniques.get(&(kind, unique)) {
             by.clone()
         } else {
-            let value = self.tree.get(unique_key(kind, unique)).map_err(super::unavailable)?;
+            let value = self.log.tree.get(unique_key(kind, unique)).map_err(super::unavailable)?;
             value.map(|value| read_unique(&value)).transpose()?
         };
         let taken_by =
@@ -201,6 +214,16 @@ fn same(one: &Record, other: &Record) -> bool {
     (one.kind, one.tenant, &one.id) == (other.kind, other.tenant, &other.id)
 }
 
+/// Whether so many pieces more can be part of the group itself; counts them if so.
+fn takes(taken: &mut usize, pieces: u32) -> bool {
+    let all = taken.saturating_add(pieces as usize);
+    let takes = all <= PIECES_MAX;
+    if takes {
+        *taken = all;
+    }
+    takes
+}
+
 fn address(record: &Record) -> Address {
     Address { kind: record.kind, tenant: record.tenant, id: record.id.clone() }
 }
@@ -209,14 +232,15 @@ fn batch_bytes(batch: &Batch) -> usize {
     batch.puts.iter().map(|put| put.record.body.len()).sum()
 }
 
-fn answer(outcomes: impl Iterator<Item = (Waiting, Result<(), StoreError>)>) {
-    for (one, outcome) in outcomes {
-        // Nobody waits any more when a request was cut off; the write stands.
-        let _ = one.done.send(outcome);
-    }
-}
-
 impl Group {
+    /// Whether the batch makes a record anew that the group removes. Both would be its first version, with pieces under
+    /// the same keys.
+    fn removes_one_of(&self, batch: &Batch) -> bool {
+        let removed =
+            |put: &Put| self.heads.get(&address(&put.record)).is_some_and(Option::is_none);
+        !self.heads.is_empty() && batch.puts.iter().any(removed)
+    }
+
     /// Adds a batch that was checked, with the heads of what it replaces or removes.
     fn add(&mut self, batch: &Batch, found: Vec<Option<Head>>) {
         let mut found = found.into_iter();
@@ -245,9 +269,7 @@ impl Group {
             head.order_ms = before.order_ms;
         }
         if head.pieces > 0 {
-            for (number, piece) in (0..).zip(record.body.chunks(PIECE_BYTES)) {
-                self.rows.insert(address.piece_key(number), piece);
-            }
+            self.add_pieces(&address, &head, &record.body);
         }
         self.rows.insert(address.head_key(), head.to_value(&record.body));
         let index_row = index_value(&head.terms, &head.numbers);
@@ -269,11 +291,40 @@ impl Group {
         self.heads.insert(address, Some(head));
     }
 
+    fn add_pieces(&mut self, address: &Address, head: &Head, body: &[u8]) {
+        let with_group = takes(&mut self.pieces[0], head.pieces);
+        if !with_group {
+            let (version, pieces) = (head.version, head.pieces);
+            let left = Left { address: address.clone(), version, pieces };
+            self.ahead.push((left.key(), left.value().to_vec()));
+            self.rows.remove(left.key());
+        }
+        for (number, piece) in (0..).zip(body.chunks(PIECE_BYTES)) {
+            let key = address.piece_key(head.version, number);
+            if with_group {
+                self.rows.insert(key, piece);
+            } else {
+                self.ahead.push((key, piece.to_vec()));
+            }
+        }
+    }
+
+    fn remove_pieces(&mut self, address: &Address, head: &Head) {
+        if takes(&mut self.pieces[1], head.pieces) {
+            for number in 0..head.pieces {
+                self.rows.remove(address.piece_key(head.version, number));
+            }
+        } else {
+            let (version, pieces) = (head.version, head.pieces);
+            let left = Left { address: address.clone(), version, pieces };
+            self.rows.insert(left.key(), &left.value());
+            self.behind.push(left);
+        }
+    }
+
     /// Removes what a version left beside its head: pieces, index row, unique values that are still its own.
     fn clear(&mut self, address: &Address, head: &Head) {
-        for number in 0..head.pieces {
-            self.rows.remove(address.piece_key(number));
-        }
+        self.remove_pieces(address, head);
         self.rows.remove(address.index_key(head.order_ms));
         for unique in &head.uniques {
             let owner = self.uniques.get(&(address.kind, *unique));
