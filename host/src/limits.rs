@@ -62,6 +62,8 @@ pub const ALIAS_TRIES_MAX: usize = 10;
 pub const EXPRESSION_BYTES_MAX: usize = 4 << 10;
 /// Bytes an expression may evaluate to (decisions §4).
 pub const EXPRESSION_OUTPUT_BYTES_MAX: usize = 64 << 10;
+/// Bytes that evaluating one expression or mask may hand from filter to filter (decisions §4).
+pub const EXPRESSION_WORK_BYTES_MAX: usize = 32 << 20;
 
 /// How long a session lives that nobody gave a longer life, in milliseconds (decisions §2).
 pub const SESSION_MS: u64 = 3 * 60 * 1000;

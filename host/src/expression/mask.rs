@@ -2,11 +2,12 @@
 
 use serde_json::{Map, Value};
 
-use super::template::{Scope, Template};
+use super::template::{Evaluation, Scope, Template};
 use super::value::to_text;
+use super::work::Work;
 use super::{ExpressionError, is_expression};
 use crate::crypto::entropy::Entropy;
-use crate::limits::EXPRESSION_OUTPUT_BYTES_MAX;
+use crate::limits::{EXPRESSION_OUTPUT_BYTES_MAX, EXPRESSION_WORK_BYTES_MAX};
 use crate::model::faults::Faults;
 
 /// A parsed mask.
@@ -31,7 +32,8 @@ impl Mask {
 
     /// What the mask shows of this data.
     pub fn evaluate(&self, data: &Value, entropy: &dyn Entropy) -> Result<Value, Faults> {
-        let scope = Scope { data, metadata: None, entropy };
+        let work = Work::new(EXPRESSION_WORK_BYTES_MAX);
+        let scope = Evaluation::new(Scope { data, metadata: None, entropy }, &work);
         let mut faults = Faults::new();
         let mut left = EXPRESSION_OUTPUT_BYTES_MAX;
         let value = evaluate(&self.0, "", &scope, &mut left, &mut faults);
@@ -65,14 +67,14 @@ fn parse(mask: &Value, path: &str, faults: &mut Faults) -> Node {
 fn evaluate(
     node: &Node,
     path: &str,
-    scope: &Scope<'_>,
+    scope: &Evaluation<'_>,
     left: &mut usize,
     faults: &mut Faults,
 ) -> Value {
     match node {
         Node::Literal(value) => value.clone(),
         Node::Template(template) => {
-            let bounded = template.evaluate(scope).and_then(|value| {
+            let bounded = template.evaluate_in(scope).and_then(|value| {
                 *left = left.checked_sub(to_text(&value).len()).ok_or(ExpressionError::TooLarge)?;
                 Ok(value)
             });

@@ -14,6 +14,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 mod value;
+mod work;
 
 use thiserror::Error;
 
@@ -35,7 +36,7 @@ pub enum ExpressionError {
     /// A tag.
     #[error("must not contain tags ({{% … %}})")]
     Tag,
-    /// Too many filters, or brackets in brackets in brackets.
+    /// Too many filters, brackets in brackets in brackets, or more work than evaluating may do.
     #[error("is too complex")]
     TooComplex,
     /// Not the syntax of an expression, or a filter that does not exist.

@@ -7,16 +7,19 @@
 use serde_json::{Map, Value};
 
 use super::mask::below;
-use super::template::{Scope, Stretch, Template, stretches};
+use super::template::{Evaluation, Quotes, Scope, Stretch, Template, stretches};
 use super::value::to_text;
+use super::work::{Work, weight};
 use super::{ExpressionError, is_expression};
 use crate::crypto::entropy::Entropy;
-use crate::limits::TOKENS_PER_CALL_MAX;
+use crate::limits::{EXPRESSION_WORK_BYTES_MAX, TOKENS_PER_CALL_MAX};
 use crate::model::faults::Faults;
 use crate::model::id::TokenId;
 
 /// Bytes that filled arguments may have together.
 const FILLED_BYTES_MAX: usize = 16 << 20;
+/// Work that filling may do: more than one expression's, since there may be many references.
+const WORK_BYTES_MAX: usize = 8 * EXPRESSION_WORK_BYTES_MAX;
 
 /// What a reference can show of a token.
 pub struct TokenParts {
@@ -80,7 +83,9 @@ impl Arguments {
         parts: &dyn Fn(&TokenId) -> Option<&'p TokenParts>,
         entropy: &dyn Entropy,
     ) -> Result<Value, Faults> {
-        let mut filling = Filling { parts, entropy, left: FILLED_BYTES_MAX, faults: Faults::new() };
+        let work = Work::new(WORK_BYTES_MAX);
+        let left = FILLED_BYTES_MAX;
+        let mut filling = Filling { parts, entropy, work, left, faults: Faults::new() };
         let value = filling.fill(&self.root);
         filling.faults.into_result(value)
     }
@@ -112,13 +117,14 @@ impl Arguments {
 
     fn pieces(&mut self, text: &str, path: &str) -> Result<Vec<Piece>, ReferenceError> {
         let mut pieces = Vec::new();
-        for stretch in stretches(text)? {
+        for stretch in stretches(text, Quotes::InFilters)? {
             match stretch {
                 Stretch::Text(text) => pieces.push(Piece::Text(text.to_owned())),
                 Stretch::Expression(source) => {
                     let piece = reference(source)?;
                     if let Piece::Reference { id, .. } = &piece {
-                        if !self.ids.contains(id) {
+                        // One too many is enough to refuse, and keeps the search for doubles short.
+                        if self.ids.len() <= TOKENS_PER_CALL_MAX && !self.ids.contains(id) {
                             self.ids.push(id.clone());
                         }
                         self.uses.push((id.clone(), path.to_owned()));
@@ -156,6 +162,7 @@ fn reference(source: &str) -> Result<Piece, ReferenceError> {
 struct Filling<'f, 'p> {
     parts: &'f dyn Fn(&TokenId) -> Option<&'p TokenParts>,
     entropy: &'f dyn Entropy,
+    work: Work,
     left: usize,
     faults: Faults,
 }
@@ -164,6 +171,8 @@ impl Filling<'_, '_> {
     fn fill(&mut self, node: &Node) -> Value {
         match node {
             Node::Literal(value) => value.clone(),
+            // It has failed: nothing more is worth its work.
+            Node::Text(..) if self.work.is_spent() => Value::Null,
             Node::Text(path, pieces) => {
                 let filled = self.text(pieces);
                 self.faults.check(path, filled).unwrap_or(Value::Null)
@@ -199,9 +208,13 @@ impl Filling<'_, '_> {
         let parts = (self.parts)(id).ok_or(ExpressionError::Unevaluable)?;
         let data = if whole { &parts.whole } else { &parts.data };
         let value = match filters {
-            None => data.clone(),
+            None => {
+                self.work.pay(weight(data))?;
+                data.clone()
+            }
             Some(template) => {
-                template.evaluate(&Scope { data, metadata: None, entropy: self.entropy })?
+                let scope = Scope { data, metadata: None, entropy: self.entropy };
+                template.evaluate_in(&Evaluation::new(scope, &self.work))?
             }
         };
         self.left =

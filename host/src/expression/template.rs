@@ -3,6 +3,7 @@
 //! Each expression is handed to liquid as the argument of a tag of ours that writes the value as JSON, so that types
 //! survive; liquid by itself renders text.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Write;
@@ -17,8 +18,9 @@ use serde_json::Value;
 use super::ExpressionError;
 use super::filters::{self, Failed, Randomness};
 use super::value::{from_liquid, to_liquid, to_text};
+use super::work::{Work, weight, weight_of_view};
 use crate::crypto::entropy::Entropy;
-use crate::limits::{EXPRESSION_BYTES_MAX, EXPRESSION_OUTPUT_BYTES_MAX};
+use crate::limits::{EXPRESSION_BYTES_MAX, EXPRESSION_OUTPUT_BYTES_MAX, EXPRESSION_WORK_BYTES_MAX};
 
 /// Filters in one expression.
 const FILTERS_MAX: usize = 20;
@@ -34,6 +36,42 @@ pub struct Scope<'a> {
     pub metadata: Option<&'a BTreeMap<String, String>>,
     /// Where filters that draw get their randomness.
     pub entropy: &'a dyn Entropy,
+}
+
+/// A scope under evaluation: many templates may see it, its data is converted once, and the work on it is bounded.
+pub struct Evaluation<'a> {
+    scope: Scope<'a>,
+    globals: OnceCell<liquid_core::Object>,
+    work: &'a Work,
+}
+
+impl<'a> Evaluation<'a> {
+    /// Evaluates in this scope, with this much work.
+    pub fn new(scope: Scope<'a>, work: &'a Work) -> Self {
+        Self { scope, globals: OnceCell::new(), work }
+    }
+
+    /// The variables as liquid's.
+    fn globals(&self) -> Result<&liquid_core::Object, ExpressionError> {
+        if let Some(globals) = self.globals.get() {
+            return Ok(globals);
+        }
+        self.work.pay(weight(self.scope.data))?;
+        Ok(self.globals.get_or_init(|| globals(&self.scope)))
+    }
+}
+
+fn globals(scope: &Scope<'_>) -> liquid_core::Object {
+    let mut globals = liquid_core::Object::new();
+    globals.insert("data".into(), to_liquid(scope.data));
+    if let Some(metadata) = scope.metadata {
+        let member = |(name, value): (&String, &String)| {
+            (name.clone().into(), liquid_core::Value::scalar(value.clone()))
+        };
+        let metadata = metadata.iter().map(member).collect::<liquid_core::Object>();
+        globals.insert("metadata".into(), metadata.into());
+    }
+    globals
 }
 
 /// Text with expressions in it.
@@ -65,8 +103,17 @@ pub enum Stretch<'s> {
     Expression(&'s str),
 }
 
-/// Splits a source at its braces. A `}}` inside quotes does not close.
-pub fn stretches(source: &str) -> Result<Vec<Stretch<'_>>, ExpressionError> {
+/// Where quotes count, so that a `}}` within them does not close.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Quotes {
+    /// In all of an expression.
+    Everywhere,
+    /// Behind the first `|`: before it is the id of a token, which may hold an apostrophe.
+    InFilters,
+}
+
+/// Splits a source at its braces.
+pub fn stretches(source: &str, quotes: Quotes) -> Result<Vec<Stretch<'_>>, ExpressionError> {
     let mut found = Vec::new();
     let mut rest = source;
     while let Some(open) = rest.find("{{") {
@@ -74,7 +121,7 @@ pub fn stretches(source: &str) -> Result<Vec<Stretch<'_>>, ExpressionError> {
             found.push(Stretch::Text(&rest[..open]));
         }
         let inner = &rest[open + 2..];
-        let close = closing(inner).ok_or(ExpressionError::Unclosed)?;
+        let close = closing(inner, quotes).ok_or(ExpressionError::Unclosed)?;
         found.push(Stretch::Expression(inner[..close].trim()));
         rest = &inner[close + 2..];
     }
@@ -84,15 +131,15 @@ pub fn stretches(source: &str) -> Result<Vec<Stretch<'_>>, ExpressionError> {
     Ok(found)
 }
 
-/// Where `}}` closes: quotes count only behind the first `|` or `:`, since ids may hold an apostrophe.
-fn closing(inner: &str) -> Option<usize> {
+/// Where `}}` closes.
+fn closing(inner: &str, quotes: Quotes) -> Option<usize> {
     let mut quote = None;
-    let mut in_filters = false;
+    let mut counts = quotes == Quotes::Everywhere;
     for (at, c) in inner.char_indices() {
         match (quote, c) {
             (Some(open), c) if c == open => quote = None,
-            (None, '\'' | '"') if in_filters => quote = Some(c),
-            (None, '|' | ':') => in_filters = true,
+            (None, '\'' | '"') if counts => quote = Some(c),
+            (None, '|') => counts = true,
             (None, '}') if inner[at..].starts_with("}}") => return Some(at),
             (Some(_) | None, _) => {}
         }
@@ -111,15 +158,24 @@ impl Template {
             Stretch::Text(text) => Ok(Piece::Text(text.to_owned())),
             Stretch::Expression(source) => expression(source),
         };
-        stretches(source)?.into_iter().map(piece).collect::<Result<_, _>>().map(Self)
+        stretches(source, Quotes::Everywhere)?
+            .into_iter()
+            .map(piece)
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 
     /// Evaluates it: one expression alone keeps its type, anything else becomes text.
     pub fn evaluate(&self, scope: &Scope<'_>) -> Result<Value, ExpressionError> {
+        self.evaluate_in(&Evaluation::new(*scope, &Work::new(EXPRESSION_WORK_BYTES_MAX)))
+    }
+
+    /// Evaluates it where others are evaluated too.
+    pub fn evaluate_in(&self, evaluation: &Evaluation<'_>) -> Result<Value, ExpressionError> {
         let value = match self.0.as_slice() {
             [Piece::Text(text)] => return Ok(Value::String(text.clone())),
-            [piece] => piece.evaluate(scope)?,
-            _ => Value::String(self.evaluate_text(scope)?),
+            [piece] => piece.evaluate(evaluation)?,
+            _ => Value::String(self.text(evaluation)?),
         };
         // A member of the data is no larger than the data; what is computed is bounded.
         let computed = !matches!(self.0.as_slice(), [Piece::Member(_)]);
@@ -131,11 +187,15 @@ impl Template {
 
     /// Evaluates it to text: strings as they are, other values as canonical JSON.
     pub fn evaluate_text(&self, scope: &Scope<'_>) -> Result<String, ExpressionError> {
+        self.text(&Evaluation::new(*scope, &Work::new(EXPRESSION_WORK_BYTES_MAX)))
+    }
+
+    fn text(&self, evaluation: &Evaluation<'_>) -> Result<String, ExpressionError> {
         let mut text = String::new();
         for piece in &self.0 {
             match piece {
                 Piece::Text(literal) => text.push_str(literal),
-                piece => text.push_str(&to_text(&piece.evaluate(scope)?)),
+                piece => text.push_str(&to_text(&piece.evaluate(evaluation)?)),
             }
             // The whole data is text that may be fingerprinted; more than that is made up.
             let alone = self.0.len() == 1;
@@ -158,39 +218,37 @@ impl Template {
 }
 
 impl Piece {
-    fn evaluate(&self, scope: &Scope<'_>) -> Result<Value, ExpressionError> {
+    fn evaluate(&self, evaluation: &Evaluation<'_>) -> Result<Value, ExpressionError> {
         match self {
             Self::Text(text) => Ok(Value::String(text.clone())),
             Self::Member(path) => {
-                let mut value = scope.data;
+                let mut value = evaluation.scope.data;
                 for name in path {
                     value = value.get(name).ok_or(ExpressionError::Unevaluable)?;
                 }
+                evaluation.work.pay(weight(value))?;
                 Ok(value.clone())
             }
-            Self::Computed(renderable) => compute(renderable.as_ref(), scope),
+            Self::Computed(renderable) => compute(renderable.as_ref(), evaluation),
         }
     }
 }
 
-fn compute(renderable: &dyn Renderable, scope: &Scope<'_>) -> Result<Value, ExpressionError> {
-    let mut globals = liquid_core::Object::new();
-    globals.insert("data".into(), to_liquid(scope.data));
-    if let Some(metadata) = scope.metadata {
-        let member = |(name, value): (&String, &String)| {
-            (name.clone().into(), liquid_core::Value::scalar(value.clone()))
-        };
-        globals.insert(
-            "metadata".into(),
-            metadata.iter().map(member).collect::<liquid_core::Object>().into(),
-        );
-    }
-    let runtime = RuntimeBuilder::new().set_globals(&globals).build();
-    runtime.registers().get_mut::<Randomness>().seed(scope.entropy);
+fn compute(
+    renderable: &dyn Renderable,
+    evaluation: &Evaluation<'_>,
+) -> Result<Value, ExpressionError> {
+    let globals = evaluation.globals()?;
+    evaluation.work.pay_computation()?;
+    let runtime = RuntimeBuilder::new().set_globals(globals).build();
+    runtime.registers().get_mut::<Randomness>().seed(evaluation.scope.entropy);
+    *runtime.registers().get_mut::<Work>() = evaluation.work.take();
     let mut json = Vec::new();
     // Liquid's arithmetic overflows by a panic for a few operands; that is an error of the expression.
     let run = AssertUnwindSafe(|| renderable.render_to(&mut json, &runtime));
-    match catch_unwind(run) {
+    let run = catch_unwind(run);
+    evaluation.work.give_back(&runtime.registers().get_mut::<Work>());
+    match run {
         Ok(Ok(())) => serde_json::from_slice(&json).map_err(|_| ExpressionError::Unevaluable),
         Ok(Err(_)) => {
             // Liquid's own text quotes the input: only ours is told.
@@ -235,13 +293,9 @@ fn member(source: &str) -> Option<Vec<String>> {
 /// Bounds what parsing and evaluating can cost before either begins.
 fn check_complexity(source: &str) -> Result<(), ExpressionError> {
     let (mut quote, mut depth, mut filters) = (None, 0_usize, 0_usize);
-    for (at, c) in source.char_indices() {
+    for c in source.chars() {
         match (quote, c) {
             (Some(open), c) if c == open => quote = None,
-            // A width in a date format would be an allocation of the caller's size.
-            (Some(_), '%') if source[at + 1..].starts_with(|c: char| c.is_ascii_digit()) => {
-                return Err(ExpressionError::TooComplex);
-            }
             (None, '\'' | '"') => quote = Some(c),
             (None, '[' | '(') => depth += 1,
             (None, ']' | ')') => depth = depth.saturating_sub(1),
@@ -300,6 +354,15 @@ struct WrittenValue(FilterChain);
 impl Renderable for WrittenValue {
     fn render_to(&self, writer: &mut dyn Write, runtime: &dyn Runtime) -> liquid_core::Result<()> {
         let value = self.0.evaluate(runtime)?;
+        let infinite = value.type_name() == "fractional number"
+            && value
+                .as_scalar()
+                .and_then(|number| number.to_float())
+                .is_some_and(|n| !n.is_finite());
+        if infinite {
+            return Err(liquid_core::Error::with_msg("no number of JSON"));
+        }
+        filters::pay(runtime, weight_of_view(value.as_view()))?;
         let failed = |_| liquid_core::Error::with_msg("a value does not serialise");
         serde_json::to_writer(writer, &from_liquid(value.as_view())).map_err(failed)
     }

@@ -1,23 +1,42 @@
 //! JSON to liquid's values and back, without losing types.
+//!
+//! Liquid's whole numbers are signed: a larger one passes through it as an object of one member, [`LARGE`].
 
 use liquid_core::model::{KString, ScalarCow};
 use liquid_core::{Object, Value as Liquid, ValueView};
 use serde_json::{Map, Number, Value};
+
+/// The member that holds the digits of a whole number too large for liquid.
+const LARGE: &str = "\0large";
 
 /// A JSON value as liquid's.
 pub fn to_liquid(value: &Value) -> Liquid {
     match value {
         Value::Null => Liquid::Nil,
         Value::Bool(flag) => Liquid::scalar(*flag),
-        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
-            (Some(integer), _) => Liquid::scalar(integer),
-            (None, Some(float)) => Liquid::scalar(float),
-            (None, None) => Liquid::scalar(number.to_string()),
-        },
+        Value::Number(number) => from_number(number),
         Value::String(text) => Liquid::scalar(text.clone()),
         Value::Array(items) => Liquid::Array(items.iter().map(to_liquid).collect()),
         Value::Object(members) => Liquid::Object(to_object(members)),
     }
+}
+
+fn from_number(number: &Number) -> Liquid {
+    if let Some(integer) = number.as_i64() {
+        return Liquid::scalar(integer);
+    }
+    if number.is_u64() {
+        let digits = Liquid::scalar(number.to_string());
+        return Liquid::Object([(KString::from_static(LARGE), digits)].into_iter().collect());
+    }
+    number.as_f64().map_or(Liquid::Nil, Liquid::scalar)
+}
+
+/// The digits of a whole number too large for liquid.
+pub fn large_number(value: &dyn ValueView) -> Option<KString> {
+    let members = value.as_object().filter(|members| members.size() == 1)?;
+    let digits = members.get(LARGE)?.to_kstr().into_owned();
+    digits.parse::<u64>().is_ok_and(|number| i64::try_from(number).is_err()).then_some(digits)
 }
 
 /// A JSON object as liquid's.
@@ -33,6 +52,9 @@ pub fn from_liquid(value: &dyn ValueView) -> Value {
     }
     if let Some(items) = value.as_array() {
         return Value::Array(items.values().map(from_liquid).collect());
+    }
+    if let Some(number) = large_number(value).and_then(|digits| digits.parse::<u64>().ok()) {
+        return number.into();
     }
     if let Some(members) = value.as_object() {
         let member = |(name, value): (liquid_core::model::KStringCow<'_>, &dyn ValueView)| {

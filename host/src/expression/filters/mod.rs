@@ -20,12 +20,13 @@ use rand::rngs::StdRng;
 use serde_json::Value;
 
 use super::ExpressionError;
-use super::value::{from_liquid, to_liquid, to_text};
+use super::value::{from_liquid, large_number, to_liquid, to_text};
+use super::work::{Work, weight_of_view};
 use crate::crypto::entropy::Entropy;
 
 /// Items of an array that a filter takes.
 const ITEMS_MAX: i64 = 10_000;
-/// Bytes that a filter of ours may make on the way to an output.
+/// Bytes that a filter may be given, and that one of ours may make, on the way to an output.
 pub(super) const MADE_BYTES_MAX: usize = 2 << 20;
 
 /// Why a filter refuses, in fixed words.
@@ -68,6 +69,12 @@ pub(super) const TABLE: &[Row] = &[
     // Liquid's own can multiply their input without bound, and `replace` has a default here.
     row("replace", &["from", "to"], shape::replace),
     row("join", &["separator"], shape::join),
+    // Liquid's own compares each item with each other.
+    row("uniq", &[], shape::uniq),
+    // Liquid's own pads to any width, and takes no day without a time.
+    row("date", &["format"], shape::date),
+    // Liquid's own counts bytes from the end, not characters.
+    row("slice", &["offset", "length"], shape::slice),
     row("hmac", &["algorithm", "key"], encode::hmac),
     row("to_base64", &[], encode::to_base64),
     row("to_base16", &[], encode::to_base16),
@@ -85,9 +92,9 @@ pub(super) fn register(language: &mut Language) {
         };
     }
     standard! {
-        Abs Append AtLeast AtMost Capitalize Ceil Compact Concat Date Default DividedBy Downcase Escape EscapeOnce
+        Abs Append AtLeast AtMost Capitalize Ceil Compact Concat Default DividedBy Downcase Escape EscapeOnce
         First Floor Last Lstrip Map Minus Modulo NewlineToBr Plus Prepend Remove RemoveFirst ReplaceFirst Reverse
-        Round Rstrip Size Slice Sort SortNatural Split Strip StripHtml StripNewlines Times Truncate TruncateWords Uniq
+        Round Rstrip Size Sort SortNatural Split Strip StripHtml StripNewlines Times Truncate TruncateWords
         Upcase UrlDecode UrlEncode Where
     }
     for row in TABLE {
@@ -108,9 +115,30 @@ impl Randomness {
     }
 }
 
-/// What one of our filters said when it refused.
+/// What we said when we refused.
 #[derive(Default)]
 pub(super) struct Failed(pub(super) Option<ExpressionError>);
+
+/// Pays for work from what this evaluation has left.
+pub(super) fn pay(runtime: &dyn Runtime, bytes: usize) -> liquid_core::Result<()> {
+    let paid = runtime.registers().get_mut::<Work>().pay(bytes);
+    paid.map_err(|failure| refuse(runtime, failure))
+}
+
+/// Pays for what a filter is given.
+fn pay_input(runtime: &dyn Runtime, input: &dyn ValueView) -> liquid_core::Result<()> {
+    let bytes = weight_of_view(input);
+    if bytes > MADE_BYTES_MAX {
+        return Err(refuse(runtime, ExpressionError::TooComplex));
+    }
+    pay(runtime, bytes)
+}
+
+/// Notes why, since liquid's errors are texts.
+fn refuse(runtime: &dyn Runtime, failure: ExpressionError) -> liquid_core::Error {
+    runtime.registers().get_mut::<Failed>().0 = Some(failure);
+    liquid_core::Error::with_msg("refused")
+}
 
 /// Arguments of a call, and its randomness.
 pub(super) struct Arguments<'r> {
@@ -139,6 +167,16 @@ impl Arguments<'_> {
         };
         let count = number.and_then(|number| usize::try_from(number).ok());
         count.ok_or("takes a whole number that is not negative")
+    }
+
+    /// An argument as a whole number; it must be given.
+    pub(super) fn integer(&self, index: usize) -> Result<i64, Refusal> {
+        let number = match self.given(index) {
+            Some(Value::Number(number)) => number.as_i64(),
+            Some(Value::String(text)) => text.parse().ok(),
+            _ => None,
+        };
+        number.ok_or("takes a whole number")
     }
 
     /// An argument as a flag, or false.
@@ -239,19 +277,21 @@ impl Filter for Applied {
         input: &dyn ValueView,
         runtime: &dyn Runtime,
     ) -> liquid_core::Result<liquid_core::Value> {
+        pay_input(runtime, input)?;
         let mut values = Vec::with_capacity(self.expressions.len());
         for expression in &self.expressions {
             let value = expression.as_ref().map(|expression| expression.evaluate(runtime));
-            values.push(value.transpose()?.map(|value| from_liquid(value.as_view())));
+            let value = value.transpose()?;
+            if let Some(value) = &value {
+                pay_input(runtime, value.as_view())?;
+            }
+            values.push(value.map(|value| from_liquid(value.as_view())));
         }
         let arguments = Arguments { values, runtime };
-        (self.row.run)(&from_liquid(input), &arguments).map(|value| to_liquid(&value)).map_err(
-            |reason| {
-                let failure = ExpressionError::Filter { filter: self.row.name, reason };
-                runtime.registers().get_mut::<Failed>().0 = Some(failure);
-                liquid_core::Error::with_msg("a filter refused")
-            },
-        )
+        let made = (self.row.run)(&from_liquid(input), &arguments);
+        made.map(|value| to_liquid(&value)).map_err(|reason| {
+            refuse(runtime, ExpressionError::Filter { filter: self.row.name, reason })
+        })
     }
 }
 
@@ -288,6 +328,10 @@ impl Filter for GuardedFilter {
         if items > ITEMS_MAX {
             return Err(liquid_core::Error::with_msg("too many items"));
         }
-        self.0.evaluate(input, runtime)
+        pay_input(runtime, input)?;
+        match large_number(input) {
+            Some(digits) => self.0.evaluate(&digits, runtime),
+            None => self.0.evaluate(input, runtime),
+        }
     }
 }

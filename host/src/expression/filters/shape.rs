@@ -1,5 +1,8 @@
 //! Filters that change a value's shape or type.
 
+use std::collections::HashSet;
+
+use liquid_core::model::{DateTime, Scalar};
 use serde_json::{Number, Value};
 use serde_json_path::JsonPath;
 
@@ -8,16 +11,17 @@ use crate::expression::value::{canonical, to_text};
 
 /// Characters a value may be padded to.
 const PADDED_CHARS_MAX: usize = 4_096;
-/// Characters of a path; each step may visit all that is below it.
-const PATH_CHARS_MAX: usize = 256;
+/// Bytes of a path; each step may visit all that is below it.
+const PATH_BYTES_MAX: usize = 256;
+const PATH_REFUSED: Refusal =
+    "takes a short path without filters or lists, and with at most one ..";
+/// Digits of a width in a date's format.
+const DATE_WIDTH_DIGITS_MAX: usize = 2;
 
 /// The one value that a JSONPath (RFC 9535) finds.
 pub(crate) fn json(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
     let path = arguments.text(0, "");
-    // Each `..` visits everything below what the one before it found.
-    if path.len() > PATH_CHARS_MAX || path.matches("..").count() > 1 || path.contains('?') {
-        return Err("takes a path without filters and with at most one ..");
-    }
+    check_path(&path)?;
     let path = JsonPath::parse(&path).map_err(|_| "takes a JSONPath")?;
     let found = path.query(value);
     match found.at_most_one() {
@@ -25,6 +29,24 @@ pub(crate) fn json(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Re
         Ok(None) => Err("found nothing at its path"),
         Err(_) => Err("found several values at its path"),
     }
+}
+
+/// Refuses paths whose cost grows faster than the data: each `..` visits everything below what the one before it
+/// found, a list of selectors may find the same value again and again, a filter may hold paths of its own.
+fn check_path(path: &str) -> Result<(), Refusal> {
+    let (mut quote, mut escaped, mut descents) = (None, false, 0);
+    for (at, c) in path.char_indices() {
+        match (quote, c) {
+            (Some(_), _) if escaped => escaped = false,
+            (Some(_), '\\') => escaped = true,
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '?' | ',') => return Err(PATH_REFUSED),
+            (None, '.') if path[at + 1..].starts_with('.') => descents += 1,
+            (Some(_) | None, _) => {}
+        }
+    }
+    if path.len() > PATH_BYTES_MAX || descents > 1 { Err(PATH_REFUSED) } else { Ok(()) }
 }
 
 /// Canonical JSON; a string stays itself.
@@ -124,4 +146,56 @@ pub(crate) fn join(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Re
         }
     }
     Ok(text.into())
+}
+
+/// Characters of a text or items of an array from an offset on, which counts from the end when it is negative.
+pub(crate) fn slice(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
+    let (offset, length) = (arguments.integer(0)?, arguments.count(1, 1)?);
+    let start = |count: usize| match usize::try_from(offset) {
+        Ok(offset) => offset.min(count),
+        Err(_) => {
+            let back = usize::try_from(offset.unsigned_abs()).unwrap_or(usize::MAX);
+            // What starts before the start is nothing.
+            if back > count { count } else { count - back }
+        }
+    };
+    if let Value::Array(items) = value {
+        return Ok(items.iter().skip(start(items.len())).take(length).cloned().collect());
+    }
+    let text = single(value)?;
+    let start = start(text.chars().count());
+    Ok(text.chars().skip(start).take(length).collect::<String>().into())
+}
+
+/// Drops the items of an array that it has had before.
+pub(crate) fn uniq(value: &Value, _: &Arguments<'_>) -> Result<Value, Refusal> {
+    let Value::Array(items) = value else { return Err("takes an array") };
+    let mut seen = HashSet::with_capacity(items.len());
+    Ok(items.iter().filter(|item| seen.insert(canonical(item))).cloned().collect())
+}
+
+/// A date in another format; what is no date stays itself.
+pub(crate) fn date(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
+    let format = arguments.text(0, "");
+    if has_wide_field(&format) {
+        return Err("takes widths of at most two digits");
+    }
+    let Value::String(text) = value else { return Ok(value.clone()) };
+    let scalar = Scalar::new(text.clone());
+    let day = || scalar.to_date().map(|day| DateTime::from_ymd(day.year(), day.month(), day.day()));
+    match scalar.to_date_time().or_else(day) {
+        Some(date) if !format.is_empty() => {
+            date.format(&format).map(Value::from).map_err(|_| "takes a format such as %Y-%m-%d")
+        }
+        _ => Ok(value.clone()),
+    }
+}
+
+/// Whether a date's format asks for a width of more digits than any date has use for.
+fn has_wide_field(format: &str) -> bool {
+    format.split('%').skip(1).any(|field| {
+        let width = field.trim_start_matches(['-', '_', '0', '^', '#']);
+        let digits = width.bytes().take_while(u8::is_ascii_digit).count();
+        digits > DATE_WIDTH_DIGITS_MAX
+    })
 }
