@@ -19,7 +19,7 @@ use crate::model::id::TokenId;
 /// Bytes that filled arguments may have together.
 const FILLED_BYTES_MAX: usize = 16 << 20;
 /// Work that filling may do: more than one expression's, since there may be many references.
-const WORK_BYTES_MAX: usize = 8 * EXPRESSION_WORK_BYTES_MAX;
+const WORK_BYTES_MAX: usize = 4 * EXPRESSION_WORK_BYTES_MAX;
 
 /// What a reference can show of a token.
 pub struct TokenParts {

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::ExpressionError;
 use super::filters::{self, Failed, Randomness};
-use super::value::{from_liquid, to_liquid, to_text};
+use super::value::{from_liquid, is_infinite, to_liquid, to_text};
 use super::work::{Work, weight, weight_of_view};
 use crate::crypto::entropy::Entropy;
 use crate::limits::{EXPRESSION_BYTES_MAX, EXPRESSION_OUTPUT_BYTES_MAX, EXPRESSION_WORK_BYTES_MAX};
@@ -354,12 +354,7 @@ struct WrittenValue(FilterChain);
 impl Renderable for WrittenValue {
     fn render_to(&self, writer: &mut dyn Write, runtime: &dyn Runtime) -> liquid_core::Result<()> {
         let value = self.0.evaluate(runtime)?;
-        let infinite = value.type_name() == "fractional number"
-            && value
-                .as_scalar()
-                .and_then(|number| number.to_float())
-                .is_some_and(|n| !n.is_finite());
-        if infinite {
+        if is_infinite(value.as_view()) {
             return Err(liquid_core::Error::with_msg("no number of JSON"));
         }
         filters::pay(runtime, weight_of_view(value.as_view()))?;

@@ -39,6 +39,12 @@ pub fn large_number(value: &dyn ValueView) -> Option<KString> {
     digits.parse::<u64>().is_ok_and(|number| i64::try_from(number).is_err()).then_some(digits)
 }
 
+/// Whether this is a number that JSON cannot have.
+pub fn is_infinite(value: &dyn ValueView) -> bool {
+    let number = value.as_scalar().filter(|scalar| scalar.type_name() == "fractional number");
+    number.and_then(|number| number.to_float()).is_some_and(|number| !number.is_finite())
+}
+
 /// A JSON object as liquid's.
 pub fn to_object(members: &Map<String, Value>) -> Object {
     let member = |(name, value): (&String, &Value)| (KString::from_ref(name), to_liquid(value));

@@ -1,3 +1,5 @@
+//! Filters by the table of decisions §4.
+
 use serde_json::{Value, json};
 
 use super::filtered;

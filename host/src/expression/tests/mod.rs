@@ -1,5 +1,6 @@
 //! Expressions: filters by the table of decisions §4, templates, masks, references, and what must hold for any of them.
 
+mod bounds;
 mod filters;
 mod properties;
 mod references;

@@ -1,3 +1,5 @@
+//! What must hold for any expression on any data.
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

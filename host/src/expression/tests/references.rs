@@ -1,3 +1,5 @@
+//! References in arguments (decisions §4).
+
 use serde_json::{Value, json};
 
 use crate::crypto::entropy::SeededEntropy;

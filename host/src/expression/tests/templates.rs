@@ -1,3 +1,5 @@
+//! Templates and masks: syntax, types, and what is refused.
+
 use serde_json::{Value, json};
 
 use super::evaluate;

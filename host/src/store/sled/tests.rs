@@ -9,7 +9,9 @@ use proptest::test_runner::Config;
 use tempfile::TempDir;
 
 use super::SledStore;
-use super::rows::{FORMAT_KEY, Head, IndexRow, index_value};
+use super::rows::{
+    Address, FORMAT_KEY, Head, IndexRow, LEFT_PREFIX, Left, PIECE_BYTES, index_value,
+};
 use crate::store::conformance::{self, KIND, TENANT, record};
 use crate::store::{
     Batch, Expect, Field, Filter, Put, Record, Removal, Start, Store, StoreError, Term, Unique,
@@ -213,4 +215,55 @@ fn a_folder_is_open_once_and_of_one_format() {
     store.tree.flush().unwrap();
     drop(store);
     assert!(matches!(SledStore::open(folder.path(), CACHE_BYTES), Err(StoreError::Damaged(_))));
+}
+
+/// Rows under a prefix.
+fn rows(store: &SledStore, prefix: &[u8]) -> usize {
+    store.tree.scan_prefix(prefix).count()
+}
+
+#[tokio::test]
+async fn pieces_stay_only_as_long_as_their_record() {
+    let (store, _folder) = open();
+    let long = |fill: u8| Record { body: vec![fill; 3 << 20], ..record("a", 1) };
+    for fill in 1..4 {
+        store.commit(conformance::puts([(long(fill), Expect::Any)])).await.unwrap();
+        assert_eq!(rows(&store, b"c"), (3 << 20) / PIECE_BYTES);
+        assert_eq!(rows(&store, LEFT_PREFIX), 0);
+    }
+    let removal = Removal { kind: KIND, tenant: TENANT, id: "a".into(), expect: Expect::Any };
+    store.commit(Batch { removals: vec![removal], ..Batch::default() }).await.unwrap();
+    assert_eq!((rows(&store, b"c"), rows(&store, LEFT_PREFIX)), (0, 0));
+}
+
+#[tokio::test]
+async fn pieces_that_nobody_has_go_at_the_next_opening() {
+    let (store, folder) = open();
+    let kept = Record { body: vec![1; 3 << 20], ..record("kept", 1) };
+    store.commit(conformance::puts([(kept, Expect::Any)])).await.unwrap();
+    // As a process leaves them that ends between the portions.
+    let address = Address { kind: KIND, tenant: TENANT, id: "never".into() };
+    let left = Left { address, version: 1, pieces: 600 };
+    store.tree.insert(left.key(), &left.value()).unwrap();
+    for number in 0..300 {
+        store.tree.insert(left.address.piece_key(1, number), vec![7; PIECE_BYTES]).unwrap();
+    }
+    store.tree.flush().unwrap();
+    drop(store);
+    let store = SledStore::open(folder.path(), CACHE_BYTES).unwrap();
+    assert_eq!((rows(&store, b"c"), rows(&store, LEFT_PREFIX)), ((3 << 20) / PIECE_BYTES, 0));
+    let found = store.find(KIND, TENANT, &["kept"]).await.unwrap();
+    assert_eq!(found[0].as_ref().unwrap().body.len(), 3 << 20);
+}
+
+#[test]
+fn notes_of_pieces_are_read_as_they_were_written() {
+    for id in ["a", "", "with \0 in it", "é"] {
+        let address = Address { kind: KIND, tenant: TENANT, id: id.into() };
+        let left = Left { address, version: u64::MAX - 255, pieces: 12 };
+        assert_eq!(Left::read(&left.key(), &left.value()).unwrap(), left);
+    }
+    for key in [&b"p"[..], b"p12345678", &[b'p'; 25]] {
+        assert!(Left::read(key, &[0; 4]).is_err());
+    }
 }

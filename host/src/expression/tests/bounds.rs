@@ -1,0 +1,152 @@
+//! What evaluating may cost, whatever it is given; and values at the edges of what liquid can hold.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value, json};
+
+use super::{evaluate, filtered};
+use crate::crypto::entropy::SeededEntropy;
+use crate::expression::{Arguments, ExpressionError, Mask, TokenParts};
+
+/// An object of this many members.
+fn wide(members: usize) -> Value {
+    Value::Object((0..members).map(|n| (format!("m{n}"), json!("x"))).collect::<Map<_, _>>())
+}
+
+fn too_complex(outcome: Result<Value, ExpressionError>) -> bool {
+    outcome == Err(ExpressionError::TooComplex)
+}
+
+#[test]
+fn doubling_ends_soon() {
+    let mut source = "{{ data".to_owned();
+    for _ in 0..15 {
+        source.push_str(" | append: data");
+    }
+    source.push_str(" | size }}");
+    assert!(evaluate(&source, &json!("x".repeat(100))).is_ok());
+    assert!(too_complex(evaluate(&source, &json!("x".repeat(1 << 20)))));
+}
+
+#[test]
+fn many_expressions_on_large_data_share_one_allowance() {
+    let data = wide(60_000);
+    let entropy = SeededEntropy::new(1);
+    let small = Mask::parse(&json!(vec!["{{ data.m0 | last4 }}"; 300])).unwrap();
+    assert!(small.evaluate(&data, &entropy).is_ok());
+    let large = Mask::parse(&json!(vec!["{{ data | stringify | size }}"; 300])).unwrap();
+    let faults = large.evaluate(&json!("x".repeat(1 << 20)), &entropy).unwrap_err();
+    assert!(faults.to_string().contains("too complex"), "{faults}");
+}
+
+#[test]
+fn many_references_to_large_tokens_share_one_allowance() {
+    let data = json!("x".repeat(1 << 20));
+    let token = TokenParts { id: "one".to_owned(), data, whole: json!(1) };
+    let entropy = SeededEntropy::new(1);
+    let fill = |count: usize| {
+        let args = Arguments::parse(&json!(vec!["{{ one | upcase | size }}"; count])).unwrap();
+        args.fill(&|_| Some(&token), &entropy)
+    };
+    assert!(fill(20).is_ok());
+    assert!(fill(2_000).is_err());
+}
+
+#[test]
+fn a_thousand_ids_are_refused_without_a_search_among_them() {
+    let mut text = String::new();
+    for n in 0..1_000 {
+        write!(text, "{{{{ id-{n} }}}}").unwrap();
+    }
+    let arguments = Arguments::parse(&json!(text));
+    assert!(arguments.unwrap_err().to_string().contains("100"));
+}
+
+#[test]
+fn paths_cost_no_more_than_the_data() {
+    for path in ["$..a..b", "$[?@.a]", "$[0,0]", &format!("$.{}", "a".repeat(300))] {
+        let refused = filtered(&format!("json: \"{path}\""), &json!({"a": 1}));
+        assert!(
+            matches!(refused, Err(ExpressionError::Filter { filter: "json", .. })),
+            "{path} {refused:?}"
+        );
+    }
+    // Within quotes the same characters are a name.
+    let data = json!({"a..b,c?..": 7});
+    assert_eq!(filtered("json: \"$['a..b,c?..']\"", &data), Ok(json!(7)));
+}
+
+#[test]
+fn dates_are_no_wider_than_dates() {
+    let data =
+        json!({"at": "2020-01-02 03:04:05 +0000", "day": "2020-01-02", "format": "%99999999d"});
+    for expression in
+        ["data.at | date: '%-9999999d'", "data.at | date: data.format", "data.at | date: '%^999b'"]
+    {
+        let refused = evaluate(&format!("{{{{ {expression} }}}}"), &data);
+        assert!(
+            matches!(refused, Err(ExpressionError::Filter { filter: "date", .. })),
+            "{expression}"
+        );
+    }
+    for (expression, expected) in [
+        ("data.at | date: '%d/%m/%Y'", "02/01/2020"),
+        ("data.day | date: '%d.%m.%y'", "02.01.20"),
+        ("data.day | date: ''", "2020-01-02"),
+        ("data.format | date: '%Y'", "%99999999d"),
+    ] {
+        assert_eq!(evaluate(&format!("{{{{ {expression} }}}}"), &data), Ok(json!(expected)));
+    }
+}
+
+#[test]
+fn slices_count_characters() {
+    for (filters, data, expected) in [
+        ("slice: 3, 2", json!("  héé  "), json!("éé")),
+        ("slice: -4, 2", json!("  héé  "), json!("éé")),
+        ("slice: 1", json!("abc"), json!("b")),
+        ("slice: 9223372036854775807, 9223372036854775807", json!("abc"), json!("")),
+        ("slice: -9223372036854775808, 1", json!("abc"), json!("")),
+        ("slice: 1, 2", json!([1, 2, 3, 4]), json!([2, 3])),
+        ("slice: -1", json!([1, 2, 3]), json!([3])),
+    ] {
+        assert_eq!(filtered(filters, &data), Ok(expected), "{data} | {filters}");
+    }
+}
+
+#[test]
+fn doubles_go_whatever_they_are() {
+    let data = json!([1, "1", 1, {"a": 1}, {"a": 1}, null, null]);
+    assert_eq!(filtered("uniq", &data), Ok(json!([1, "1", {"a": 1}, null])));
+    let numbers = Value::from((0..9_000).collect::<Vec<_>>());
+    assert_eq!(filtered("uniq | size", &numbers), Ok(json!(9_000)));
+}
+
+#[test]
+fn whole_numbers_of_64_bits_stay_exact() {
+    let data = json!({"n": u64::MAX, "low": i64::MIN});
+    for (expression, expected) in [
+        ("data.n", json!(u64::MAX)),
+        // Liquid's own filters take its digits.
+        ("data.n | default: 1", json!(u64::MAX.to_string())),
+        ("data.n | stringify", json!(u64::MAX.to_string())),
+        ("data.n | append: 'x'", json!(format!("{}x", u64::MAX))),
+        ("data | json: '$.n'", json!(u64::MAX)),
+        ("data.low | default: 1", json!(i64::MIN)),
+    ] {
+        assert_eq!(
+            evaluate(&format!("{{{{ {expression} }}}}"), &data),
+            Ok(expected),
+            "{expression}"
+        );
+    }
+}
+
+#[test]
+fn what_json_cannot_hold_is_refused() {
+    let data = json!({"big": 1e300});
+    assert_eq!(
+        evaluate("{{ data.big | times: data.big }}", &data),
+        Err(ExpressionError::Unevaluable)
+    );
+}
