@@ -44,7 +44,7 @@ impl Mask {
 fn parse(mask: &Value, path: &str, faults: &mut Faults) -> Node {
     match mask {
         Value::String(text) if is_expression(text) => {
-            match faults.check(path, Template::parse(text)) {
+            match faults.check(path, Template::parse_kept(text)) {
                 Some(template) => Node::Template(Box::new(template)),
                 None => Node::Literal(Value::Null),
             }

@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use liquid_core::parser::{FilterChain, TagReflection};
 use liquid_core::runtime::RuntimeBuilder;
 use liquid_core::{Language, ParseTag, Renderable, Runtime, TagTokenIter};
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
 use serde_json::Value;
 
 use super::ExpressionError;
@@ -22,6 +24,9 @@ use super::work::{Work, weight, weight_of_view};
 use crate::crypto::entropy::Entropy;
 use crate::limits::{EXPRESSION_BYTES_MAX, EXPRESSION_OUTPUT_BYTES_MAX, EXPRESSION_WORK_BYTES_MAX};
 
+/// Templates that are kept parsed, about, and bytes of their sources together.
+const PARSED_TEMPLATES: usize = 1_024;
+const PARSED_SOURCE_BYTES: u64 = 256 << 10;
 /// Filters in one expression.
 const FILTERS_MAX: usize = 20;
 /// Brackets within brackets in one expression.
@@ -75,8 +80,21 @@ fn globals(scope: &Scope<'_>) -> liquid_core::Object {
 }
 
 /// Text with expressions in it.
-#[derive(Debug)]
-pub struct Template(Vec<Piece>);
+#[derive(Debug, Clone)]
+pub struct Template(Arc<[Piece]>);
+
+/// Templates that were parsed lately, weighed by their sources. Tokens by the million share a few masks.
+static PARSED: LazyLock<Cache<String, Template, SourceBytes>> =
+    LazyLock::new(|| Cache::with_weighter(PARSED_TEMPLATES, PARSED_SOURCE_BYTES, SourceBytes));
+
+#[derive(Clone)]
+struct SourceBytes;
+
+impl Weighter<String, Template> for SourceBytes {
+    fn weight(&self, source: &String, _: &Template) -> u64 {
+        1 + source.len() as u64
+    }
+}
 
 enum Piece {
     Text(String),
@@ -165,6 +183,17 @@ impl Template {
             .map(Self)
     }
 
+    /// Parses a template that is kept with a token, or finds it among those parsed lately. Not for what a caller hands in
+    /// to be forgotten: it may hold a key.
+    pub fn parse_kept(source: &str) -> Result<Self, ExpressionError> {
+        if let Some(template) = PARSED.get(source) {
+            return Ok(template);
+        }
+        let template = Self::parse(source)?;
+        PARSED.insert(source.to_owned(), template.clone());
+        Ok(template)
+    }
+
     /// Evaluates it: one expression alone keeps its type, anything else becomes text.
     pub fn evaluate(&self, scope: &Scope<'_>) -> Result<Value, ExpressionError> {
         self.evaluate_in(&Evaluation::new(*scope, &Work::new(EXPRESSION_WORK_BYTES_MAX)))
@@ -172,13 +201,13 @@ impl Template {
 
     /// Evaluates it where others are evaluated too.
     pub fn evaluate_in(&self, evaluation: &Evaluation<'_>) -> Result<Value, ExpressionError> {
-        let value = match self.0.as_slice() {
+        let value = match self.0.as_ref() {
             [Piece::Text(text)] => return Ok(Value::String(text.clone())),
             [piece] => piece.evaluate(evaluation)?,
             _ => Value::String(self.text(evaluation)?),
         };
         // A member of the data is no larger than the data; what is computed is bounded.
-        let computed = !matches!(self.0.as_slice(), [Piece::Member(_)]);
+        let computed = !matches!(self.0.as_ref(), [Piece::Member(_)]);
         if computed && to_text(&value).len() > EXPRESSION_OUTPUT_BYTES_MAX {
             return Err(ExpressionError::TooLarge);
         }
@@ -192,7 +221,7 @@ impl Template {
 
     fn text(&self, evaluation: &Evaluation<'_>) -> Result<String, ExpressionError> {
         let mut text = String::new();
-        for piece in &self.0 {
+        for piece in self.0.iter() {
             match piece {
                 Piece::Text(literal) => text.push_str(literal),
                 piece => text.push_str(&to_text(&piece.evaluate(evaluation)?)),

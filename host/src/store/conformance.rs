@@ -267,6 +267,8 @@ pub async fn goes_on_after_a_cursor(store: &dyn Store) {
 }
 
 pub async fn answers_every_filter(store: &dyn Store) {
+    use Bound::{Excluded, Included, Unbounded};
+
     for number in 0..12_u64 {
         let mut new = record(&format!("id-{number:02}"), number);
         new.terms =
@@ -283,7 +285,6 @@ pub async fn answers_every_filter(store: &dyn Store) {
     let order = |from, to| Filter::Order { from, to };
     let named = |ids: &[&str]| Filter::Ids(ids.iter().map(|id| (*id).to_owned()).collect());
     let not = |filter| Filter::Not(Box::new(filter));
-    use Bound::{Excluded, Included, Unbounded};
     let table: Vec<(Filter, Vec<u64>)> = vec![
         (Filter::All, (0..12).rev().collect()),
         (Filter::Nothing, vec![]),

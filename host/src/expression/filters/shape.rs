@@ -151,13 +151,10 @@ pub(crate) fn join(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Re
 /// Characters of a text or items of an array from an offset on, which counts from the end when it is negative.
 pub(crate) fn slice(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
     let (offset, length) = (arguments.integer(0)?, arguments.count(1, 1)?);
-    let start = |count: usize| match usize::try_from(offset) {
-        Ok(offset) => offset.min(count),
-        Err(_) => {
-            let back = usize::try_from(offset.unsigned_abs()).unwrap_or(usize::MAX);
-            // What starts before the start is nothing.
-            if back > count { count } else { count - back }
-        }
+    let start = |count: usize| {
+        let distance = usize::try_from(offset.unsigned_abs()).unwrap_or(usize::MAX);
+        // What starts before the start is nothing.
+        if offset >= 0 { distance.min(count) } else { count.checked_sub(distance).unwrap_or(count) }
     };
     if let Value::Array(items) = value {
         return Ok(items.iter().skip(start(items.len())).take(length).cloned().collect());

@@ -6,6 +6,7 @@
 //! belongs, and the slots after it are given out anew: the cost is that of the records after it.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Bound;
 
 use roaring::RoaringBitmap;
@@ -15,8 +16,9 @@ use super::rows::IndexRow;
 use crate::model::id::TenantId;
 use crate::store::{Field, Filter, Kind, Position, Start, Term};
 
-/// Removed records keep their slots until this many of them are as many as the rest.
-const HOLES_MIN: u64 = 1_024;
+/// Removed records keep their slots, and terms that no record has any more their numbers, until they are this many and as
+/// many as the rest.
+const HOLES_MIN: usize = 1_024;
 
 /// All partitions.
 #[derive(Default)]
@@ -34,6 +36,11 @@ pub struct Found {
 }
 
 impl Index {
+    /// Takes in the partitions of another, which has none of the same.
+    pub fn merge(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
     /// Adds a record, or replaces what an older version of it was found by.
     pub fn put(&mut self, row: IndexRow) {
         self.0.entry((row.kind, row.tenant)).or_default().put(row);
@@ -62,6 +69,14 @@ impl Index {
     }
 }
 
+#[cfg(test)]
+impl Index {
+    /// How many terms there is room for.
+    pub fn terms(&self, kind: Kind, tenant: TenantId) -> usize {
+        self.0.get(&(kind, tenant)).map_or(0, |partition| partition.term_numbers.len())
+    }
+}
+
 /// One record's place and what it is found by.
 struct Entry {
     position: Position,
@@ -70,9 +85,31 @@ struct Entry {
 }
 
 /// Slots that have a term. Most terms (ids of entities in the log) are rare.
+#[derive(Default)]
 enum Postings {
+    #[default]
+    None,
     One(u32),
-    Many(RoaringBitmap),
+    Many(Box<RoaringBitmap>),
+}
+
+/// Terms are hashes already.
+#[derive(Default)]
+struct TermHasher(u64);
+
+impl Hasher for TermHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        if let Some(start) = bytes.first_chunk() {
+            self.0 = u64::from_ne_bytes(*start);
+        }
+    }
+
+    /// The length, which is the same for all.
+    fn write_usize(&mut self, _: usize) {}
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// The records of one kind and tenant.
@@ -82,10 +119,12 @@ struct Partition {
     entries: Vec<Entry>,
     live: RoaringBitmap,
     /// Numbers that stand for terms in the entries.
-    term_numbers: HashMap<Term, u32>,
-    postings: HashMap<u32, Postings>,
+    term_numbers: HashMap<Term, u32, BuildHasherDefault<TermHasher>>,
+    /// By these numbers.
+    postings: Vec<Postings>,
+    /// How many of these are of no record.
+    unused: usize,
     numbers: HashMap<Field, Numbers>,
-    next_term_number: u32,
 }
 
 impl Partition {
@@ -97,9 +136,13 @@ impl Partition {
         let slot = self.entries.partition_point(|other| other.position < entry.position);
         match self.entries.get(slot) {
             Some(other) if other.position == entry.position => {
-                self.unlink(slot);
+                // A hole may become the same record anew.
+                if self.live.contains(as_slot(slot)) {
+                    self.unlink(slot);
+                }
                 self.entries[slot] = entry;
                 self.link(slot);
+                self.compact_if_sparse();
             }
             _ => {
                 // Whatever lies behind moves by one slot; at the end, where most arrive, that is nothing.
@@ -121,16 +164,23 @@ impl Partition {
     fn remove(&mut self, position: &Position) {
         let Some(slot) = self.slot(position) else { return };
         self.unlink(slot);
-        let holes = self.entries.len() as u64 - self.live.len();
-        if holes >= HOLES_MIN && holes > self.live.len() {
+        self.compact_if_sparse();
+    }
+
+    fn compact_if_sparse(&mut self) {
+        let live = usize::try_from(self.live.len()).unwrap_or(usize::MAX);
+        let holes = self.entries.len() - live;
+        let many = |unused: usize, used: usize| unused >= HOLES_MIN && unused > used;
+        if many(holes, live) || many(self.unused, self.postings.len() - self.unused) {
             self.compact();
         }
     }
 
-    /// Gives out all slots anew, without holes.
+    /// Gives out all slots and all numbers of terms anew, without holes.
     fn compact(&mut self) {
         let live = std::mem::take(&mut self.live);
-        self.postings.clear();
+        let before = std::mem::take(&mut self.postings);
+        self.unused = 0;
         self.numbers.clear();
         let mut slot = 0;
         self.entries.retain(|_| {
@@ -138,11 +188,26 @@ impl Partition {
             slot += 1;
             kept
         });
+        let mut renumbered = vec![0; before.len()];
+        let mut next = 0;
+        self.term_numbers.retain(|_, number| {
+            let used = !matches!(before[*number as usize], Postings::None);
+            if used {
+                renumbered[*number as usize] = next;
+                *number = next;
+                next += 1;
+            }
+            used
+        });
+        self.term_numbers.shrink_to_fit();
+        self.postings.resize_with(next as usize, Postings::default);
+        self.unused = self.postings.len();
         for slot in 0..self.entries.len() {
+            for term in &mut self.entries[slot].terms {
+                *term = renumbered[*term as usize];
+            }
             self.link(slot);
         }
-        let used = &self.postings;
-        self.term_numbers.retain(|_, number| used.contains_key(number));
     }
 
     fn slot(&self, position: &Position) -> Option<usize> {
@@ -150,32 +215,33 @@ impl Partition {
         self.live.contains(as_slot(slot)).then_some(slot)
     }
 
-    fn posting(&self, term: Term) -> Option<&Postings> {
-        self.term_numbers.get(&term).and_then(|term| self.postings.get(term))
+    fn posting(&self, term: Term) -> &Postings {
+        let number = self.term_numbers.get(&term);
+        number.map_or(&Postings::None, |number| &self.postings[*number as usize])
     }
 
     fn term_number(&mut self, term: Term) -> u32 {
         *self.term_numbers.entry(term).or_insert_with(|| {
-            self.next_term_number += 1;
-            self.next_term_number
+            self.postings.push(Postings::None);
+            self.unused += 1;
+            as_slot(self.postings.len() - 1)
         })
     }
 
     fn link(&mut self, slot: usize) {
         let (number, entry) = (as_slot(slot), &self.entries[slot]);
-        self.live.insert(number);
+        add(&mut self.live, number);
         for term in &entry.terms {
-            match self.postings.get_mut(term) {
-                None => {
-                    self.postings.insert(*term, Postings::One(number));
+            let postings = &mut self.postings[*term as usize];
+            match postings {
+                Postings::None => {
+                    self.unused -= 1;
+                    *postings = Postings::One(number);
                 }
-                Some(Postings::Many(slots)) => {
-                    slots.insert(number);
-                }
-                Some(one) => {
-                    if let Postings::One(first) = *one {
-                        *one = Postings::Many([first, number].into_iter().collect());
-                    }
+                Postings::Many(slots) => add(slots, number),
+                Postings::One(first) => {
+                    let both = [*first, number].into_iter().collect();
+                    *postings = Postings::Many(Box::new(both));
                 }
             }
         }
@@ -188,16 +254,18 @@ impl Partition {
         let (number, entry) = (as_slot(slot), &self.entries[slot]);
         self.live.remove(number);
         for term in &entry.terms {
-            let empty = match self.postings.get_mut(term) {
-                Some(Postings::Many(slots)) => {
+            let postings = &mut self.postings[*term as usize];
+            let empty = match postings {
+                Postings::None => false,
+                Postings::One(only) => *only == number,
+                Postings::Many(slots) => {
                     slots.remove(number);
                     slots.is_empty()
                 }
-                Some(Postings::One(only)) => *only == number,
-                None => false,
             };
             if empty {
-                self.postings.remove(term);
+                *postings = Postings::None;
+                self.unused += 1;
             }
         }
         for (field, value) in &entry.numbers {
@@ -238,9 +306,9 @@ impl Partition {
             // The store has replaced prefixes by the ids that have them.
             Filter::Nothing | Filter::IdPrefix(_) => RoaringBitmap::new(),
             Filter::Term(term) => match self.posting(*term) {
-                None => RoaringBitmap::new(),
-                Some(Postings::One(slot)) => std::iter::once(*slot).collect(),
-                Some(Postings::Many(slots)) => slots.clone(),
+                Postings::None => RoaringBitmap::new(),
+                Postings::One(slot) => std::iter::once(*slot).collect(),
+                Postings::Many(slots) => RoaringBitmap::clone(slots),
             },
             Filter::Ids(wanted) => {
                 let place = |id: &String| {
@@ -273,11 +341,9 @@ impl Partition {
             let narrowed = match (all.take(), part) {
                 (None, part) => self.matching(part, ids),
                 (Some(all), Filter::Term(term)) => match self.posting(*term) {
-                    Some(Postings::Many(slots)) => all & slots,
-                    Some(Postings::One(slot)) if all.contains(*slot) => {
-                        [*slot].into_iter().collect()
-                    }
-                    _ => RoaringBitmap::new(),
+                    Postings::Many(slots) => all & slots.as_ref(),
+                    Postings::One(slot) if all.contains(*slot) => [*slot].into_iter().collect(),
+                    Postings::One(_) | Postings::None => RoaringBitmap::new(),
                 },
                 (Some(all), part) => all & self.matching(part, ids),
             };
@@ -303,6 +369,13 @@ impl Partition {
         let mut slots = RoaringBitmap::new();
         slots.insert_range(as_slot(first)..as_slot(end));
         slots & &self.live
+    }
+}
+
+/// Adds a slot, at the end if that is where it belongs, as it does for most.
+fn add(slots: &mut RoaringBitmap, slot: u32) {
+    if slots.try_push(slot).is_err() {
+        slots.insert(slot);
     }
 }
 

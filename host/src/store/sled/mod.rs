@@ -16,7 +16,8 @@ use std::fs::{self, File, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, available_parallelism};
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use parking_lot::{Mutex, RwLock};
@@ -37,6 +38,10 @@ use crate::model::id::TenantId;
 /// Batches that may wait for the writer; more wait for room.
 const QUEUE_BATCHES: usize = 1_024;
 
+/// How often sled's lock is asked for again, and how long after.
+const CLOSING_TRIES: usize = 500;
+const CLOSING_PAUSE: Duration = Duration::from_millis(10);
+
 /// A store in a folder.
 pub struct SledStore {
     tree: Tree,
@@ -54,14 +59,7 @@ impl SledStore {
     pub fn open(folder: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
         fs::create_dir_all(folder).map_err(unavailable)?;
         let lock = lock(folder)?;
-        let database = sled::Config::new()
-            .path(folder)
-            .cache_capacity(cache_bytes)
-            .segment_size(SEGMENT_BYTES)
-            // The writer flushes and syncs; a thread that does so now and then would only be in its way.
-            .flush_every_ms(None)
-            .open()
-            .map_err(unavailable)?;
+        let database = open_database(folder, cache_bytes)?;
         let tree: Tree = (*database).clone();
         let file = File::options().read(true).write(true).open(folder.join("db"));
         let log = Log { tree: tree.clone(), file: file.map_err(unavailable)? };
@@ -286,6 +284,26 @@ fn unavailable(cause: impl std::fmt::Display) -> StoreError {
     StoreError::Unavailable(cause.to_string())
 }
 
+/// Opens sled's database. Threads of sled's may still hold its own lock for a moment after the store was closed in this
+/// process; nobody else can, since ours was to be had.
+fn open_database(folder: &Path, cache_bytes: u64) -> Result<sled::Db, StoreError> {
+    let config = sled::Config::new()
+        .path(folder)
+        .cache_capacity(cache_bytes)
+        .segment_size(SEGMENT_BYTES)
+        // The writer flushes and syncs; a thread that does so now and then would only be in its way.
+        .flush_every_ms(None);
+    for _ in 0..CLOSING_TRIES {
+        match config.open() {
+            Err(sled::Error::Io(cause)) if cause.to_string().contains("acquire lock") => {
+                std::thread::sleep(CLOSING_PAUSE);
+            }
+            opened => return opened.map_err(unavailable),
+        }
+    }
+    config.open().map_err(unavailable)
+}
+
 /// Sled locks its own file too, but says so only in terms of a file descriptor.
 fn lock(folder: &Path) -> Result<File, StoreError> {
     let path = folder.join("lock");
@@ -320,11 +338,45 @@ fn sync_settings(folder: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Reads all index rows, the kinds side by side.
 fn read_index(tree: &Tree) -> Result<Index, StoreError> {
-    let mut index = Index::default();
-    for row in tree.scan_prefix(INDEX_PREFIX) {
-        let (key, value) = row.map_err(unavailable)?;
-        index.put(IndexRow::read(&key, &value)?);
+    let kinds = Mutex::new(kinds(tree)?);
+    let threads = available_parallelism().map_or(1, usize::from);
+    let read_some = || {
+        let mut index = Index::default();
+        loop {
+            let kind = kinds.lock().pop();
+            let Some(kind) = kind else { return Ok(index) };
+            for row in tree.scan_prefix(kind_prefix(kind)) {
+                let (key, value) = row.map_err(unavailable)?;
+                index.put(IndexRow::read(&key, &value)?);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..threads).map(|_| scope.spawn(read_some)).collect();
+        let mut index = Index::default();
+        for reader in readers {
+            let read = reader.join().map_err(|_| unavailable("a reader of the index panicked"))?;
+            index.merge(read?);
+        }
+        Ok(index)
+    })
+}
+
+/// The kinds that have index rows, found by leaping from one to the next.
+fn kinds(tree: &Tree) -> Result<Vec<u8>, StoreError> {
+    let mut kinds = Vec::new();
+    let mut next = Some(0);
+    while let Some(kind) = next {
+        let row = tree.range(kind_prefix(kind)..).next().transpose().map_err(unavailable)?;
+        let found = row.and_then(|(key, _)| key.strip_prefix(INDEX_PREFIX)?.first().copied());
+        kinds.extend(found);
+        next = found.and_then(|kind| kind.checked_add(1));
     }
-    Ok(index)
+    Ok(kinds)
+}
+
+fn kind_prefix(kind: u8) -> Vec<u8> {
+    [INDEX_PREFIX, &[kind]].concat()
 }

@@ -1,7 +1,7 @@
 //! The store on sled: the suite for every store, the same history against a model and through restarts, and rows that
 //! are not what they should be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
 use proptest::prelude::*;
@@ -9,12 +9,14 @@ use proptest::test_runner::Config;
 use tempfile::TempDir;
 
 use super::SledStore;
+use super::index::Index;
 use super::rows::{
     Address, FORMAT_KEY, Head, IndexRow, LEFT_PREFIX, Left, PIECE_BYTES, index_value,
 };
 use crate::store::conformance::{self, KIND, TENANT, record};
 use crate::store::{
-    Batch, Expect, Field, Filter, Put, Record, Removal, Start, Store, StoreError, Term, Unique,
+    Batch, Expect, Field, Filter, Position, Put, Record, Removal, Start, Store, StoreError, Term,
+    Unique,
 };
 
 const CACHE_BYTES: u64 = 8 << 20;
@@ -266,4 +268,52 @@ fn notes_of_pieces_are_read_as_they_were_written() {
     for key in [&b"p"[..], b"p12345678", &[b'p'; 25]] {
         assert!(Left::read(key, &[0; 4]).is_err());
     }
+}
+
+#[test]
+fn holes_and_terms_of_no_record_go_and_nothing_moves() {
+    let term =
+        |number: u64| Term(u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+    let row = |n: u64, terms: Vec<Term>| IndexRow {
+        kind: KIND,
+        tenant: TENANT,
+        order_ms: n,
+        id: n.to_string(),
+        terms,
+        numbers: vec![(FIELD, n)],
+    };
+    let mut index = Index::default();
+    let found = |index: &Index, filter: Filter| {
+        let found = index.page((KIND, TENANT), &filter, &Start::Offset(0), 5, &HashMap::new());
+        (found.total, found.page.into_iter().map(|position| position.order_ms).collect::<Vec<_>>())
+    };
+    for n in 0..6_000 {
+        index.put(row(n, vec![term(n), term(100_000 + n % 3)]));
+    }
+    // More than half go, several times over; then what is left gets other terms, many times.
+    for n in (0..6_000).filter(|n| n % 10 != 0) {
+        index.remove(KIND, TENANT, &Position { order_ms: n, id: n.to_string() });
+    }
+    for round in 0..10 {
+        for n in (0..6_000).step_by(10) {
+            index.put(row(n, vec![term(n + round * 1_000_000), term(100_000 + n % 3)]));
+        }
+    }
+    assert_eq!(found(&index, Filter::All), (600, vec![5_990, 5_980, 5_970, 5_960, 5_950]));
+    assert_eq!(
+        found(&index, Filter::Term(term(100_002))),
+        (200, vec![5_990, 5_960, 5_930, 5_900, 5_870])
+    );
+    assert_eq!(found(&index, Filter::Term(term(4_000 + 9_000_000))), (1, vec![4_000]));
+    for gone in [4_000, 4_001, 4_000 + 8_000_000] {
+        assert_eq!(found(&index, Filter::Term(term(gone))), (0, vec![]));
+    }
+    let range = Filter::Range { field: FIELD, from: Bound::Included(15), to: Bound::Excluded(40) };
+    assert_eq!(found(&index, range), (2, vec![30, 20]));
+    // One that is made anew where it was.
+    index.remove(KIND, TENANT, &Position { order_ms: 20, id: "20".into() });
+    index.put(row(20, vec![term(7)]));
+    assert_eq!(found(&index, Filter::Term(term(7))), (1, vec![20]));
+    // Of 12,000 terms that there were, 604 are left.
+    assert!(index.terms(KIND, TENANT) < 2 * 1_024, "{}", index.terms(KIND, TENANT));
 }

@@ -216,12 +216,12 @@ fn same(one: &Record, other: &Record) -> bool {
 
 /// Whether so many pieces more can be part of the group itself; counts them if so.
 fn takes(taken: &mut usize, pieces: u32) -> bool {
-    let all = taken.saturating_add(pieces as usize);
-    let takes = all <= PIECES_MAX;
-    if takes {
-        *taken = all;
+    let sum = taken.saturating_add(pieces as usize);
+    if sum > PIECES_MAX {
+        return false;
     }
-    takes
+    *taken = sum;
+    true
 }
 
 fn address(record: &Record) -> Address {

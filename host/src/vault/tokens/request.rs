@@ -244,7 +244,7 @@ fn evaluate_fingerprint(
     scope: &Scope<'_>,
     faults: &mut Faults,
 ) -> Option<Zeroizing<String>> {
-    let evaluated = Template::parse(source).and_then(|template| template.evaluate_text(scope));
+    let evaluated = Template::parse_kept(source).and_then(|template| template.evaluate_text(scope));
     faults.check("fingerprint_expression", evaluated).map(Zeroizing::new)
 }
 
@@ -258,7 +258,7 @@ fn evaluate_indexes(
         return Vec::new();
     }
     let evaluate = |source: &String| -> Result<String, ExpressionError> {
-        Template::parse(source)?.evaluate_index(scope)
+        Template::parse_kept(source)?.evaluate_index(scope)
     };
     let mut values = Vec::with_capacity(sources.len());
     for (index, source) in sources.iter().enumerate() {

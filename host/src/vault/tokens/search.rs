@@ -109,14 +109,19 @@ impl Vault {
         let filter = Filter::And(vec![visible, filter]);
         let page = self.page::<Token>(permit.tenant(), filter, request).await?;
         let mut events = Vec::with_capacity(page.data.len());
-        let page = page.try_filter_map(|token| {
+        let visible = page.try_filter_map(|token| {
             // One that was moved out of sight since the store was asked is left out.
             let Some(transform) = permit.decide(token.about.subject()) else { return Ok(None) };
             events.push(token.event(Operation::Read, message)?);
-            self.show(&token, transform).map(Some)
+            Ok(Some((token, transform)))
         })?;
-        self.log(permit.tenant(), permit.actor(), events).await?;
-        Ok(page)
+        // Nothing is answered that was not logged; but it can be made ready meanwhile.
+        let show = async || {
+            visible.try_filter_map(|(token, transform)| self.show(&token, transform).map(Some))
+        };
+        let log = self.log(permit.tenant(), permit.actor(), events);
+        let (logged, page) = futures::future::join(log, show()).await;
+        logged.and(page)
     }
 }
 

@@ -32,7 +32,8 @@ impl Token {
     pub(in crate::vault) fn index_anew(&mut self, entropy: &dyn Entropy) {
         let metadata = self.about.metadata.as_ref();
         let scope = Scope { data: self.data.expose(), metadata, entropy };
-        let evaluate = |source: &String| Template::parse(source).ok()?.evaluate_index(&scope).ok();
+        let evaluate =
+            |source: &String| Template::parse_kept(source).ok()?.evaluate_index(&scope).ok();
         let sources = self.about.search_indexes.iter().flatten();
         self.indexed = sources.filter_map(evaluate).map(Zeroizing::new).collect();
     }
