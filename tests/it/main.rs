@@ -40,6 +40,7 @@ mod readme;
 mod restart;
 mod routes;
 mod search;
+mod search_model;
 mod sessions;
 mod svc;
 mod tenants;
