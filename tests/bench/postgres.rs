@@ -11,7 +11,8 @@
 //! ```sh
 //! cd /usr/lib/postgresql/15/bin
 //! runuser -u postgres -- ./initdb -A trust -D /tmp/pg/data
-//! runuser -u postgres -- ./pg_ctl -w -D /tmp/pg/data -l /tmp/pg/log -o "-p 15432 -k /tmp/pg" start
+//! runuser -u postgres -- ./pg_ctl -D /tmp/pg/data -l /tmp/pg/log \
+//!     -o "-p 15432 -k /tmp/pg -h ''" start
 //! ```
 //!
 //! It is then reached with `host=/tmp/pg port=15432 user=postgres dbname=postgres`; all that is

@@ -186,6 +186,8 @@ async fn main() {
     let folder = arguments.next().map_or(temporary.path().to_owned(), PathBuf::from);
     let key = key_of(&folder, tokens).await;
 
+    // The store says what it does while it opens.
+    tracing_subscriber::fmt().with_writer(std::io::stdout).init();
     let before = resident_bytes();
     let began = Instant::now();
     let vault = open(&folder).await;

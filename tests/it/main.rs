@@ -23,6 +23,7 @@ mod cli;
 mod crash;
 mod dedupe;
 mod dev;
+mod examples;
 mod failures;
 mod formulas;
 mod hostile;

@@ -53,7 +53,9 @@ pub(super) fn base() -> OpenApi {
 
 /// The whole description.
 pub fn description() -> OpenApi {
-    super::routes::described().1
+    let (_, mut description) = super::routes::described();
+    super::examples::add(&mut description);
+    description
 }
 
 /// Answers with the description, written once.

@@ -127,3 +127,26 @@ fn masks_of_any_shape() {
     let twice = json!(["{{ data }}", "{{ data }}"]);
     assert!(Mask::parse(&twice).unwrap().evaluate(&data, &entropy).is_err());
 }
+
+#[test]
+fn kept_templates_are_what_parsing_gives() {
+    let data = json!({"number": "4242424242424242"});
+    let entropy = SeededEntropy::new(7);
+    let scope = Scope { data: &data, metadata: None, entropy: &entropy };
+    for _ in 0..3 {
+        for (source, expected) in
+            [("{{ data.number | last4 }}", "4242"), ("{{ data.number | slice: 0, 4 }}!", "4242!")]
+        {
+            let kept = Template::parse_kept(source).unwrap().evaluate(&scope);
+            assert_eq!(kept, Ok(json!(expected)));
+            assert_eq!(kept, Template::parse(source).unwrap().evaluate(&scope));
+        }
+        assert!(matches!(Template::parse_kept("{{ data"), Err(ExpressionError::Unclosed)));
+    }
+    // More than are kept: each is still itself.
+    for number in 0..3_000 {
+        let source = format!("{{{{ data.number | append: '{number}' | slice: 16, 5 }}}}");
+        let value = Template::parse_kept(&source).unwrap().evaluate(&scope);
+        assert_eq!(value, Ok(json!(number.to_string())));
+    }
+}

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, available_parallelism};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use parking_lot::{Mutex, RwLock};
@@ -59,6 +59,7 @@ impl SledStore {
     pub fn open(folder: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
         fs::create_dir_all(folder).map_err(unavailable)?;
         let lock = lock(folder)?;
+        let began = Instant::now();
         let database = open_database(folder, cache_bytes)?;
         let tree: Tree = (*database).clone();
         let file = File::options().read(true).write(true).open(folder.join("db"));
@@ -67,7 +68,10 @@ impl SledStore {
         log.sync()?;
         sync_settings(folder)?;
         log.clean_up()?;
+        let recovered = began.elapsed();
         let index = Arc::new(RwLock::new(read_index(&tree)?));
+        let indexed = began.elapsed().saturating_sub(recovered);
+        tracing::info!(?recovered, ?indexed, "the store is open");
         let failed = Arc::new(AtomicBool::new(false));
         let (queue, waiting) = mpsc::channel(QUEUE_BATCHES);
         let writer = Writer { log, index: Arc::clone(&index), failed: Arc::clone(&failed) };
