@@ -18,11 +18,11 @@
 //! It is then reached with `host=/tmp/pg port=15432 user=postgres dbname=postgres`; all that is
 //! made there is the schema `tokamak_bench`.
 //!
-//! The server keeps its own settings. `shared_buffers` weighs most: with the default of 128 MB a
-//! million tokens (330 MB and their indexes) are read again from the system's page cache each time.
-//! With `-c shared_buffers=4GB` in the options above, queries that visit much of the table take a
-//! half to a quarter. The setting in force is printed. Changed per session are only those that
-//! would be for such a load: see [`SESSION`].
+//! The server keeps its own settings; the one that weighs most is printed, `shared_buffers`. With
+//! the default of 128 MB, a million tokens (330 MB and their indexes) are read again from the
+//! system's page cache each time; with `-c shared_buffers=4GB` among the options above, queries
+//! that visit much of the table take a third to two thirds of that. Changed per session are only
+//! those settings that would be for such a load: see [`SESSION`].
 //!
 //! To add a query: a row in [`CONDITIONS`] by the name that it has in `QUERIES`.
 

@@ -18,6 +18,7 @@ mod support;
 
 mod access;
 mod applications;
+mod bounds;
 mod canary;
 mod cli;
 mod crash;
@@ -26,6 +27,7 @@ mod dev;
 mod examples;
 mod failures;
 mod formulas;
+mod hang_ups;
 mod hostile;
 mod idempotency;
 mod list;

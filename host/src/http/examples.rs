@@ -24,15 +24,11 @@ struct Step {
 
 /// Adds each step to its operation.
 pub(super) fn add(description: &mut OpenApi) {
-    for path in description.paths.paths.values_mut() {
-        let operations =
-            [&mut path.get, &mut path.post, &mut path.put, &mut path.patch, &mut path.delete];
-        for operation in operations.into_iter().flatten() {
-            let of = |step: &&Step| operation.operation_id.as_ref() == Some(&step.operation);
-            let steps: Vec<&Step> = STORY.iter().filter(of).collect();
-            for step in steps {
-                step.add_to(operation);
-            }
+    for (_, operation) in super::openapi::operations(description) {
+        let of = |step: &&Step| operation.operation_id.as_ref() == Some(&step.operation);
+        let steps: Vec<&Step> = STORY.iter().filter(of).collect();
+        for step in steps {
+            step.add_to(operation);
         }
     }
 }

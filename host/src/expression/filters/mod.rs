@@ -5,6 +5,7 @@
 
 mod card;
 mod encode;
+mod number;
 mod reveal;
 mod shape;
 
@@ -92,11 +93,11 @@ pub(super) fn register(language: &mut Language) {
         };
     }
     standard! {
-        Abs Append AtLeast AtMost Capitalize Ceil Compact Concat Default DividedBy Downcase Escape EscapeOnce
-        First Floor Last Lstrip Map Minus Modulo NewlineToBr Plus Prepend Remove RemoveFirst ReplaceFirst Reverse
-        Round Rstrip Size Sort SortNatural Split Strip StripHtml StripNewlines Times Truncate TruncateWords
-        Upcase UrlDecode UrlEncode Where
+        Append Capitalize Compact Concat Default Downcase Escape EscapeOnce First Last Lstrip Map NewlineToBr
+        Prepend Remove RemoveFirst ReplaceFirst Reverse Rstrip Size Sort SortNatural Split Strip StripHtml
+        StripNewlines Truncate TruncateWords Upcase UrlDecode UrlEncode Where
     }
+    number::register(language);
     for row in TABLE {
         language.filters.register(row.name.to_owned(), Box::new(*row));
     }

@@ -6,6 +6,7 @@ use liquid_core::model::{DateTime, Scalar};
 use serde_json::{Number, Value};
 use serde_json_path::JsonPath;
 
+use super::number::is_whole;
 use super::{Arguments, MADE_BYTES_MAX, Refusal, single};
 use crate::expression::value::{canonical, to_text};
 
@@ -99,8 +100,14 @@ pub(crate) fn to_number(value: &Value, _: &Arguments<'_>) -> Result<Value, Refus
     match value {
         Value::Number(_) => Ok(value.clone()),
         Value::String(text) => {
+            let text = text.trim();
+            let fits = text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok();
+            // Read as a fraction it would be another number.
+            if is_whole(text) && !fits {
+                return Err("takes a whole number only if it fits in 64 bits");
+            }
             // A JSON number, and nothing else: no hexadecimal, no infinity.
-            let number: Result<Number, _> = serde_json::from_str(text.trim());
+            let number: Result<Number, _> = serde_json::from_str(text);
             number.map(Value::Number).map_err(|_| "takes a number")
         }
         _ => Err("takes a number"),

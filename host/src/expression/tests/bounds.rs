@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use super::{evaluate, filtered};
+use super::{arguments_work, evaluate, filtered, work};
 use crate::crypto::entropy::SeededEntropy;
 use crate::expression::{Arguments, ExpressionError, Mask, TokenParts};
 
@@ -33,9 +33,9 @@ fn many_expressions_on_large_data_share_one_allowance() {
     let data = wide(60_000);
     let entropy = SeededEntropy::new(1);
     let small = Mask::parse(&json!(vec!["{{ data.m0 | last4 }}"; 300])).unwrap();
-    assert!(small.evaluate(&data, &entropy).is_ok());
+    assert!(small.evaluate(&data, &entropy, &work()).is_ok());
     let large = Mask::parse(&json!(vec!["{{ data | stringify | size }}"; 300])).unwrap();
-    let faults = large.evaluate(&json!("x".repeat(1 << 20)), &entropy).unwrap_err();
+    let faults = large.evaluate(&json!("x".repeat(1 << 20)), &entropy, &work()).unwrap_err();
     assert!(faults.to_string().contains("too complex"), "{faults}");
 }
 
@@ -46,7 +46,7 @@ fn many_references_to_large_tokens_share_one_allowance() {
     let entropy = SeededEntropy::new(1);
     let fill = |count: usize| {
         let args = Arguments::parse(&json!(vec!["{{ one | upcase | size }}"; count])).unwrap();
-        args.fill(&|_| Some(&token), &entropy)
+        args.fill(&|_| Some(&token), &entropy, &arguments_work())
     };
     assert!(fill(20).is_ok());
     assert!(fill(2_000).is_err());

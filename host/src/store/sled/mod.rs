@@ -132,9 +132,6 @@ impl SledStore {
         start: &Start,
         size: usize,
     ) -> Result<Slice, StoreError> {
-        let resolved =
-            has_prefix(filter).then(|| self.resolve((kind, tenant), filter)).transpose()?;
-        let filter = resolved.as_ref().unwrap_or(filter);
         let mut wanted = Vec::new();
         named_ids(filter, &mut wanted);
         let mut ids = HashMap::with_capacity(wanted.len());
@@ -153,33 +150,6 @@ impl SledStore {
             records.extend(self.read(kind, tenant, id)?);
         }
         Ok(Slice { total, records, next })
-    }
-
-    /// The filter with the ids themselves in place of their prefixes. Heads lie in the order of ids, so that this costs
-    /// what the prefix matches.
-    fn resolve(&self, of: (Kind, TenantId), filter: &Filter) -> Result<Filter, StoreError> {
-        let all = |parts: &[Filter]| {
-            parts.iter().map(|part| self.resolve(of, part)).collect::<Result<Vec<_>, _>>()
-        };
-        Ok(match filter {
-            Filter::IdPrefix(prefix) => {
-                let address = Address { kind: of.0, tenant: of.1, id: prefix.clone() };
-                let key = address.head_key();
-                let before_id = key.len() - prefix.len();
-                let mut ids = Vec::new();
-                for found in self.tree.scan_prefix(&key).keys() {
-                    let found = found.map_err(unavailable)?;
-                    ids.extend(
-                        found.get(before_id..).map(|id| String::from_utf8_lossy(id).into_owned()),
-                    );
-                }
-                Filter::Ids(ids)
-            }
-            Filter::And(parts) => Filter::And(all(parts)?),
-            Filter::Or(parts) => Filter::Or(all(parts)?),
-            Filter::Not(part) => Filter::Not(Box::new(self.resolve(of, part)?)),
-            other => other.clone(),
-        })
     }
 }
 
@@ -252,15 +222,6 @@ impl Store for SledStore {
 impl Drop for SledStore {
     fn drop(&mut self) {
         self.close();
-    }
-}
-
-fn has_prefix(filter: &Filter) -> bool {
-    match filter {
-        Filter::IdPrefix(_) => true,
-        Filter::And(parts) | Filter::Or(parts) => parts.iter().any(has_prefix),
-        Filter::Not(part) => has_prefix(part),
-        _ => false,
     }
 }
 
