@@ -1,6 +1,6 @@
 //! Random tokens and random queries, beside a plain evaluation of the same query over the tokens as they were answered.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chrono::{DateTime, Days, NaiveDate, Utc};
 use proptest::prelude::*;
@@ -121,7 +121,7 @@ fn query(tokens: &[Value]) -> impl Strategy<Value = Query> + use<> {
 
 /// The query as text: quoted or escaped, with brackets where they are needed and where they are not.
 fn write(query: &Query) -> String {
-    static TURN: AtomicU64 = AtomicU64::new(0);
+    static TURN: AtomicUsize = AtomicUsize::new(0);
     let turn = TURN.fetch_add(1, Ordering::Relaxed);
     let joined = |parts: &[Query], operator: &str| {
         let parts: Vec<String> = parts.iter().map(write).collect();
@@ -150,7 +150,7 @@ fn write(query: &Query) -> String {
         }
         Query::Day { field, day } => format!("{field}:{day}"),
         Query::Not(part) => {
-            format!("{}({})", ["NOT ", "!", "-", "NOT"][turn as usize % 4], write(part))
+            format!("{}({})", ["NOT ", "!", "-", "NOT"][turn % 4], write(part))
         }
         Query::And(parts) => joined(parts, " AND "),
         Query::Or(parts) => joined(parts, "\nOR\t"),

@@ -29,7 +29,7 @@ use crate::model::member::{FromJson as _, Member};
 use crate::model::permission::marker::{TenantRead, TenantUpdate};
 use crate::model::permission::{ApplicationType, Permission};
 use crate::model::time::Timestamp;
-use crate::store::{Batch, Expect, Filter, Kind};
+use crate::store::{Batch, Expect, Filter, Kind, StoreError};
 
 /// A tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
