@@ -3,6 +3,10 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use tokamak::limits;
+use tokamak::model::permission::Permission;
+use tokamak::model::rule::PRIORITY_MAX;
+use tokamak::token_type::TokenType;
 
 use crate::support::TestServer;
 
@@ -77,7 +81,9 @@ async fn headers_of_every_operation_are_described() {
             if let Some(key) = key {
                 repeatable += 1;
                 assert_eq!((&key["in"], &key["required"]), (&json!("header"), &json!(false)));
-                let expected = json!({"type": "string", "minLength": 1, "maxLength": 255});
+                let expected = json!({
+                    "type": "string", "minLength": 1, "maxLength": 255, "pattern": r"^[\x20-\x7e]+$",
+                });
                 assert_eq!(key["schema"], expected);
                 let text = key["description"].as_str().unwrap();
                 for said in ["24 hours", "409", "422", "`session_key`"] {
@@ -101,6 +107,115 @@ async fn headers_of_every_operation_are_described() {
     // What was said of a 422 before is still said.
     let formula = &description["paths"]["/reactor-formulas"]["post"]["responses"]["422"];
     assert!(formula["description"].as_str().unwrap().starts_with("The formula cannot run"));
+}
+
+/// The literals of the description are the limits of the product.
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_are_described_as_they_are() {
+    let server = TestServer::start().await;
+    let description = server.stranger().get("/openapi.json").await.expect(200);
+    for (place, limit) in [
+        ("CreateToken/properties/containers/maxItems", limits::CONTAINERS_MAX),
+        ("CreateToken/properties/search_indexes/maxItems", limits::SEARCH_INDEXES_MAX),
+        ("CreateToken/properties/id/minLength", limits::TOKEN_ID_CHARS_MIN),
+        ("CreateToken/properties/id/maxLength", limits::EXPRESSION_BYTES_MAX),
+        ("UpdateToken/properties/containers/maxItems", limits::CONTAINERS_MAX),
+        ("Container/maxLength", limits::CONTAINER_CHARS_MAX),
+        ("Metadata/maxProperties", limits::METADATA_KEYS_MAX),
+        ("Metadata/additionalProperties/maxLength", limits::METADATA_VALUE_CHARS_MAX),
+        ("CreateApplication/properties/name/maxLength", limits::NAME_CHARS_MAX),
+        ("CreateApplication/properties/rules/maxItems", limits::RULES_MAX),
+        ("AuthorizeSession/properties/rules/maxItems", limits::RULES_MAX),
+        ("ConditionRule/properties/conditions/maxItems", limits::CONDITIONS_MAX),
+        ("ContainerRule/properties/description/maxLength", limits::DESCRIPTION_CHARS_MAX),
+        ("ContainerRule/properties/priority/maximum", PRIORITY_MAX as usize),
+        ("CreateFormula/properties/configuration/maxItems", limits::FORMULA_PARAMETERS_MAX),
+        ("CreateFormula/properties/allowed_hosts/maxItems", limits::ALLOWED_HOSTS_MAX),
+        ("CreateFormula/properties/icon/maxLength", limits::ICON_BYTES_MAX),
+        ("WriteLimits/properties/memory_mb/maximum", limits::FORMULA_MEMORY_MB_MAX as usize),
+        ("WriteLimits/properties/memory_mb/default", limits::FORMULA_MEMORY_MB_DEFAULT as usize),
+        ("SearchTokens/properties/size/maximum", limits::PAGE_SIZE_MAX),
+        ("SearchTokens/properties/size/default", limits::PAGE_SIZE_DEFAULT),
+    ] {
+        let found = description.pointer(&format!("/components/schemas/{place}"));
+        assert_eq!(found, Some(&json!(limit)), "{place}");
+    }
+    let minutes = "/components/schemas/WriteTenantSettings/properties/cvc_retention_minutes";
+    let minutes = description.pointer(minutes).unwrap();
+    assert_eq!(minutes["maximum"], limits::CVC_RETENTION_MINUTES_MAX);
+    assert_eq!(minutes["default"], limits::CVC_RETENTION_MINUTES_DEFAULT);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_are_described_as_they_are_read() {
+    let server = TestServer::start().await;
+    let description = server.stranger().get("/openapi.json").await.expect(200);
+    let schemas = &description["components"]["schemas"];
+    for (name, required) in [
+        ("CreateApplication", json!(["name", "type"])),
+        ("UpdateApplication", json!(["name"])),
+        ("CreateFormula", json!(["name", "component"])),
+        ("UpdateFormula", json!(["name"])),
+        ("CreateReactor", json!(["name", "configuration", "formula"])),
+        ("UpdateReactor", json!(["name", "configuration"])),
+        ("WriteLimits", Value::Null),
+        ("WriteTenantSettings", Value::Null),
+        ("TokenAudit", Value::Null),
+    ] {
+        assert!(schemas[name].is_object(), "{name}");
+        assert_eq!(schemas[name]["required"], required, "{name}");
+    }
+    let permissions: Vec<&str> = Permission::ALL.iter().map(|one| one.as_str()).collect();
+    assert_eq!(schemas["Permission"]["enum"], json!(permissions));
+    let types: Vec<&str> = TokenType::all().map(TokenType::as_str).collect();
+    assert_eq!(schemas["TokenType"]["enum"], json!(types));
+    let bytes = json!({"type": "string", "format": "binary"});
+    assert_eq!(schemas["Wasm"]["type"], bytes["type"]);
+    assert_eq!(schemas["Wasm"]["format"], bytes["format"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_are_those_that_can_come() {
+    let server = TestServer::start().await;
+    let description = server.stranger().get("/openapi.json").await.expect(200);
+    let statuses = |method: &str, path: &str| {
+        let responses = description["paths"][path][method]["responses"].as_object().unwrap();
+        responses.keys().cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(statuses("get", "/tenants/self"), ["200", "401", "403", "500", "503"]);
+    assert_eq!(statuses("get", "/tokens"), ["200", "400", "401", "403", "500", "503"]);
+    assert_eq!(statuses("get", "/tokens/{id}"), ["200", "401", "403", "404", "500", "503"]);
+    let delete = statuses("delete", "/reactor-formulas/{id}");
+    assert_eq!(delete, ["204", "401", "403", "404", "409", "500", "503"]);
+    let create = statuses("post", "/reactor-formulas");
+    let expected = ["201", "400", "401", "403", "409", "413", "415", "422", "500", "503"];
+    assert_eq!(create, expected);
+    // A formula may refuse with any status and body.
+    let react = &description["paths"]["/reactors/{id}/react"]["post"]["responses"];
+    assert!(react["default"].is_object());
+    let body = &react["404"]["content"]["application/json"]["schema"];
+    assert_eq!(body["anyOf"].as_array().unwrap().len(), 2);
+}
+
+/// What is said of a token that the caller may not read is what the description promises.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outline_is_as_described() {
+    let server = TestServer::start().await;
+    let description = server.stranger().get("/openapi.json").await.expect(200);
+    server.private.token("token", json!("the same")).await;
+    let blind = server.application("public", &["token:create"], json!([])).await;
+    let body = json!({"type": "token", "data": "the same", "deduplicate_token": true});
+    let outline = blind.post("/tokens", body).await.expect(200);
+    assert!(outline.get("created_at").is_none());
+    let parts = &description["components"]["schemas"]["TokenView"]["allOf"];
+    let parts = parts.as_array().unwrap().iter().map(|part| resolved(&description, part));
+    let parts: Vec<&Value> = parts.collect();
+    for name in parts.iter().filter_map(|part| part["required"].as_array()).flatten() {
+        assert!(outline.get(name.as_str().unwrap()).is_some(), "{name}");
+    }
+    for name in outline.as_object().unwrap().keys() {
+        assert!(parts.iter().any(|part| part["properties"].get(name).is_some()), "{name}");
+    }
 }
 
 /// The form that the description gives to the filter by metadata is one that the server reads.

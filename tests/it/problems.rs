@@ -1,7 +1,7 @@
 //! Problem details, trace ids and the liberal door (decisions §1).
 
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::TestServer;
 
@@ -18,6 +18,71 @@ async fn a_problem_names_every_faulty_member_at_once() {
     assert_eq!(problem["title"], "Bad Request");
     assert_eq!(problem["status"], 400);
     assert_eq!(problem["trace_id"], answer.headers["svc-trace-id"].to_str().unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_says_what_is_wrong_and_nothing_before_it() {
+    let server = TestServer::start().await;
+    let tenant = json!({"name": "n", "settings": {"cvc_retention_minutes": -1, "deduplicate_tokens": "yes"}});
+    let tenant = server.management.put("/tenants/self", tenant).await.expect(400)["errors"].clone();
+    let whole = "must be a whole number that is not negative";
+    assert_eq!(tenant["settings.cvc_retention_minutes"], json!([whole]));
+    assert_eq!(tenant["settings.deduplicate_tokens"], json!(["must be true or false"]));
+    let application = json!({"name": "a", "type": "private", "rules": [5]});
+    let application = server.management.post("/applications", application).await.expect(400);
+    assert_eq!(application["errors"], json!({"rules[0]": ["must be an object"]}));
+}
+
+/// JSON has one kind of number only; clients whose numbers are floats write whole ones so.
+#[tokio::test(flavor = "multi_thread")]
+async fn whole_numbers_may_have_a_fraction_of_zero() {
+    let server = TestServer::start().await;
+    let search = async |body| server.private.post("/tokens/search", body).await;
+    search(json!({"page": 1.0, "size": 2.0})).await.expect(200);
+    for wrong in [json!(2.5), json!(-2.0), json!(1e300), json!("2")] {
+        assert_eq!(search(json!({"size": wrong})).await.faults(), ["size"]);
+    }
+    let card = |month: Value| {
+        let data = json!({"number": "4242424242424242", "expiration_month": month});
+        json!({"type": "card", "data": data})
+    };
+    server.private.post("/tokens", card(json!(12.0))).await.expect(201);
+    for wrong in [json!(12.5), json!(13.0), json!(0.0)] {
+        let answer = server.private.post("/tokens", card(wrong)).await;
+        assert_eq!(answer.faults(), ["data.expiration_month"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_fit_into_integers_of_32_bits() {
+    let server = TestServer::start().await;
+    server.private.get("/tokens?page=2147483647").await.expect(200);
+    assert_eq!(server.private.get("/tokens?page=2147483648").await.faults(), ["page"]);
+    let search = json!({"page": 2_147_483_648_u64});
+    assert_eq!(server.private.post("/tokens/search", search).await.faults(), ["page"]);
+    let application = |priority: u64| {
+        json!({"name": "a", "type": "private", "rules": [{"priority": priority, "container": "/",
+            "transform": "mask", "permissions": ["token:read"]}]})
+    };
+    server.management.post("/applications", application(2_147_483_647)).await.expect(201);
+    for wrong in [0, 2_147_483_648] {
+        let answer = server.management.post("/applications", application(wrong)).await;
+        assert_eq!(answer.faults(), ["rules[0].priority"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cursor_goes_with_the_first_page_only() {
+    let server = TestServer::start().await;
+    for data in ["a", "b"] {
+        server.private.token("token", json!(data)).await;
+    }
+    let first = server.private.get("/tokens?size=1").await.expect(200);
+    let next = first["pagination"]["next"].as_str().unwrap();
+    let second = server.private.get(&format!("/tokens?size=1&page=1&start={next}")).await;
+    assert_eq!(second.expect(200)["pagination"]["page_number"], 2);
+    let other = server.private.get(&format!("/tokens?size=1&page=2&start={next}")).await;
+    assert_eq!(other.faults(), ["start"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

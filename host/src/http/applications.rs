@@ -3,13 +3,14 @@
 use axum::extract::State as Shared;
 use http::StatusCode;
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::State;
 use super::body::Body;
 use super::envelope::{Created, Paginated, Reply};
 use super::extract::{Id, Known, Permitted};
-use super::openapi::{ListParameters, ReadRefusals, Refusals};
+use super::openapi::{DeleteRefusals, ListParameters, ReadRefusals, Refusals, relaxed};
 use super::problem::Rejection;
 use super::query::Query;
 use crate::model::application::Application;
@@ -35,7 +36,7 @@ pub async fn create(
 
 /// List applications.
 #[utoipa::path(get, operation_id = "list_applications", path = "/applications", tag = "applications",
-    params(ListParameters, ("id" = Option<Vec<String>>, Query, description = "Only these; repeatable")),
+    params(ListParameters, ("id" = Option<Vec<ApplicationId>>, Query, description = "Only these; repeatable")),
     responses((status = 200, description = "A page of applications", body = Paginated<Application>), Refusals))]
 pub async fn list(
     Permitted(permit): Permitted<ApplicationRead>,
@@ -70,9 +71,25 @@ pub async fn find_by_key(
     Ok(Reply(state.vault.find_own_application(&who).await?))
 }
 
+/// As the body of a new application, of which `type` and `expires_at` are not read.
+pub enum UpdateApplication {}
+
+impl PartialSchema for UpdateApplication {
+    fn schema() -> RefOr<Schema> {
+        let text = "Body of `PUT /applications/{id}`.";
+        relaxed::<WriteApplication>(text, &[], &["type", "expires_at"])
+    }
+}
+
+impl ToSchema for UpdateApplication {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        WriteApplication::schemas(schemas);
+    }
+}
+
 /// Replace an application's name, permissions and rules.
 #[utoipa::path(put, operation_id = "update_application", path = "/applications/{id}", tag = "applications", params(("id" = ApplicationId, Path)),
-    request_body = WriteApplication,
+    request_body = UpdateApplication,
     responses((status = 200, description = "The application", body = Application), ReadRefusals))]
 pub async fn update(
     Permitted(permit): Permitted<ApplicationUpdate>,
@@ -97,7 +114,7 @@ pub async fn regenerate(
 
 /// Delete an application.
 #[utoipa::path(delete, operation_id = "delete_application", path = "/applications/{id}", tag = "applications", params(("id" = ApplicationId, Path)),
-    responses((status = 204, description = "The application is gone"), ReadRefusals))]
+    responses((status = 204, description = "The application is gone"), DeleteRefusals))]
 pub async fn delete(
     Permitted(permit): Permitted<ApplicationDelete>,
     Shared(state): Shared<State>,
@@ -111,7 +128,6 @@ pub async fn delete(
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct PermissionView {
     /// Its name.
-    #[schema(value_type = String, example = "token:create")]
     r#type: Permission,
     /// What it allows.
     description: &'static str,

@@ -3,12 +3,16 @@
 use axum::extract::State as Shared;
 use axum::response::{IntoResponse as _, Response};
 use http::{StatusCode, header};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::State;
 use super::body::{ComponentBody, LargeBody};
 use super::envelope::{Created, Paginated, Reply};
 use super::extract::{Id, Permitted};
-use super::openapi::{FormulaRefusals, ListParameters, ReadRefusals, Refusals};
+use super::openapi::{
+    DeleteRefusals, FormulaRefusals, ListParameters, ReadRefusals, Refusals, relaxed,
+};
 use super::problem::Rejection;
 use super::query::Query;
 use crate::model::faults::Faults;
@@ -31,7 +35,7 @@ pub async fn create(
 /// List formulas.
 #[utoipa::path(get, operation_id = "list_formulas", path = "/reactor-formulas", tag = "formulas",
     params(ListParameters,
-        ("id" = Option<Vec<String>>, Query, description = "Only these; repeatable"),
+        ("id" = Option<Vec<FormulaId>>, Query, description = "Only these; repeatable"),
         ("name" = Option<String>, Query, description = "Only this name; `*` stands for any characters")),
     responses((status = 200, description = "A page of formulas", body = Paginated<FormulaView>), Refusals))]
 pub async fn list(
@@ -58,9 +62,25 @@ pub async fn find(
     Ok(Reply(state.vault.find_formula(&permit, id).await?))
 }
 
+/// As the body of a new formula, where the code may be absent.
+pub enum UpdateFormula {}
+
+impl PartialSchema for UpdateFormula {
+    fn schema() -> RefOr<Schema> {
+        let text = "Body of `PUT /reactor-formulas/{id}`; without a component, the code stays.";
+        relaxed::<WriteFormula>(text, &["component"], &[])
+    }
+}
+
+impl ToSchema for UpdateFormula {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        WriteFormula::schemas(schemas);
+    }
+}
+
 /// Replace a formula's description, and its code if the body has any.
 #[utoipa::path(put, operation_id = "update_formula", path = "/reactor-formulas/{id}", tag = "formulas", params(("id" = FormulaId, Path)),
-    request_body = WriteFormula,
+    request_body = UpdateFormula,
     responses((status = 200, description = "The formula", body = FormulaView), FormulaRefusals))]
 pub async fn update(
     Permitted(permit): Permitted<ReactorUpdate>,
@@ -73,7 +93,7 @@ pub async fn update(
 
 /// Delete a formula that no reactor uses.
 #[utoipa::path(delete, operation_id = "delete_formula", path = "/reactor-formulas/{id}", tag = "formulas", params(("id" = FormulaId, Path)),
-    responses((status = 204, description = "The formula is gone"), ReadRefusals))]
+    responses((status = 204, description = "The formula is gone"), DeleteRefusals))]
 pub async fn delete(
     Permitted(permit): Permitted<ReactorDelete>,
     Shared(state): Shared<State>,
@@ -83,10 +103,16 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// A WebAssembly component, as it is.
+#[derive(ToSchema)]
+#[schema(value_type = String, format = Binary)]
+#[expect(dead_code, reason = "only the description reads it")]
+struct Wasm(Vec<u8>);
+
 /// Download a formula's component.
 #[utoipa::path(get, operation_id = "get_formula_component", path = "/reactor-formulas/{id}/component", tag = "formulas",
     params(("id" = FormulaId, Path)),
-    responses((status = 200, description = "The component", content_type = "application/wasm", body = Vec<u8>), ReadRefusals))]
+    responses((status = 200, description = "The component", content_type = "application/wasm", body = Wasm), ReadRefusals))]
 pub async fn component(
     Permitted(permit): Permitted<ReactorRead>,
     Shared(state): Shared<State>,
@@ -99,7 +125,7 @@ pub async fn component(
 /// Replace a formula's component.
 #[utoipa::path(put, operation_id = "update_formula_component", path = "/reactor-formulas/{id}/component", tag = "formulas",
     params(("id" = FormulaId, Path)),
-    request_body(content = Vec<u8>, content_type = "application/wasm"),
+    request_body(content = Wasm, content_type = "application/wasm"),
     responses((status = 200, description = "The formula", body = FormulaView), FormulaRefusals))]
 pub async fn update_component(
     Permitted(permit): Permitted<ReactorUpdate>,

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 
 use super::State;
 use super::envelope::Reply;
+use super::openapi::Unavailable;
 use super::problem::Problem;
 
 /// An answer to a probe.
@@ -26,9 +27,7 @@ pub async fn healthz() -> Reply<Health> {
 
 /// The server takes requests: it is not stopping, and its store takes writes.
 #[utoipa::path(get, path = "/readyz", tag = "operation", security(()),
-    responses(
-        (status = 200, description = "The server takes requests", body = Health),
-        (status = 503, description = "Stopping, or the storage is unavailable", body = Problem)))]
+    responses((status = 200, description = "The server takes requests", body = Health), Unavailable))]
 pub async fn readyz(Shared(state): Shared<State>) -> Response {
     if state.stopping.begun() {
         return unavailable("The server is stopping.");

@@ -9,6 +9,7 @@ use super::openapi::{ListParameters, Refusals};
 use super::problem::Rejection;
 use super::query::Query;
 use crate::model::faults::Faults;
+use crate::model::log::EntityType;
 use crate::model::permission::marker::LogRead;
 use crate::model::time::{Timestamp, parse_rfc3339};
 use crate::vault::{EntityTypeView, Error, LogEntry, LogFilter};
@@ -16,10 +17,12 @@ use crate::vault::{EntityTypeView, Error, LogEntry, LogFilter};
 /// List log entries.
 #[utoipa::path(get, operation_id = "list_logs", path = "/logs", tag = "logs",
     params(ListParameters,
-        ("entity_type" = Option<String>, Query, description = "About this type of entity; `token` finds cards and bank accounts too"),
+        ("entity_type" = Option<EntityType>, Query, description = "About this type of entity; `token` finds cards and bank accounts too"),
         ("entity_id" = Option<String>, Query, description = "About the entity of this id"),
-        ("start_date" = Option<String>, Query, description = "From this time on, ISO 8601"),
-        ("end_date" = Option<String>, Query, description = "Before this time, ISO 8601")),
+        ("start_date" = Option<String>, Query, pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}",
+            description = "From this time on, ISO 8601"),
+        ("end_date" = Option<String>, Query, pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}",
+            description = "Before this time, ISO 8601")),
     responses((status = 200, description = "A page of entries", body = Paginated<LogEntry>), Refusals))]
 pub async fn list(
     Permitted(permit): Permitted<LogRead>,

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderName, header};
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, ParameterStyle};
+use utoipa::openapi::schema::{AnyOfBuilder, SchemaType};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
 use utoipa::openapi::{
     ContentBuilder, Header, HeaderBuilder, ObjectBuilder, OpenApi, Ref, RefOr, Required,
-    ResponseBuilder, Type,
+    ResponseBuilder, Schema, Type,
 };
-use utoipa::{IntoParams, IntoResponses, Modify, OpenApi as _};
+use utoipa::{IntoParams, IntoResponses, Modify, OpenApi as _, ToSchema};
 
 use super::extract::API_KEY;
 use super::idempotency::{KEY, REPLAY};
@@ -29,6 +30,7 @@ const KEY_TEXT: &str = "Names the request, so that it can be repeated without be
     gone, the repetition is a 404. `POST /tokenize` gives its tokens in outline. \
     `POST /tokens/search` and `POST /detokenize` change nothing and are carried out again.";
 const REUSE_TEXT: &str = "`SVC-IDEMPOTENCY-KEY` was used for another request";
+const SHAPED_TEXT: &str = "Any status from 400 to 599, and any body, that the formula chose";
 const METADATA_TEXT: &str = "Only with these metadata values: exact but for case, all of them \
     together. `metadata.customer=17` means the same as `metadata[customer]=17`; OpenAPI can \
     describe the latter only. A key that is repeated counts once";
@@ -75,6 +77,8 @@ pub(super) fn base() -> OpenApi {
 pub fn description() -> OpenApi {
     let (_, mut description) = super::routes::described();
     super::examples::add(&mut description);
+    add_refusals(&mut description);
+    add_shaped(&mut description);
     add_headers(&mut description);
     add_metadata_filter(&mut description);
     description
@@ -96,6 +100,55 @@ pub(super) fn operations(
     })
 }
 
+/// Adds the refusals that follow from what an operation takes.
+fn add_refusals(description: &mut OpenApi) {
+    for (takes_key, operation) in operations(description) {
+        let takes = |place: &ParameterIn| {
+            let mut parameters = operation.parameters.iter().flatten();
+            parameters.any(|one| matches!(one, RefOr::T(one) if one.parameter_in == *place))
+        };
+        let has_body = operation.request_body.is_some();
+        let possible = [
+            (400, takes_key || takes(&ParameterIn::Query)),
+            (404, takes(&ParameterIn::Path)),
+            (409, takes_key),
+            // To tell a repetition, the body is read even where none is asked for.
+            (413, takes_key),
+            (415, has_body),
+        ];
+        for (status, _) in possible.into_iter().filter(|(_, possible)| *possible) {
+            let (status, response) = refusal(status);
+            operation.responses.responses.entry(status).or_insert(response);
+        }
+        if takes_key {
+            add_reuse(operation);
+        }
+    }
+}
+
+/// A formula may refuse in any way it likes.
+fn add_shaped(description: &mut OpenApi) {
+    let path = description.paths.paths.get_mut("/reactors/{id}/react");
+    let Some(react) = path.and_then(|path| path.post.as_mut()) else { return };
+    let responses = &mut react.responses.responses;
+    let refusals = responses.iter_mut().filter(|(status, _)| !status.starts_with('2'));
+    for (_, response) in refusals {
+        let RefOr::T(response) = response else { continue };
+        response.description.push_str(", or the formula chose this status and the body");
+        for content in response.content.values_mut() {
+            let anything = ObjectBuilder::new().schema_type(SchemaType::AnyValue);
+            let problem = Ref::from_schema_name("Problem");
+            let either = AnyOfBuilder::new().item(problem).item(anything);
+            *content = ContentBuilder::new().schema(Some(either)).build().into();
+        }
+    }
+    let shaped = ResponseBuilder::new()
+        .description(SHAPED_TEXT)
+        .content("application/json", ContentBuilder::new().build())
+        .build();
+    responses.insert("default".to_owned(), RefOr::T(shaped));
+}
+
 /// Tells of the headers that layers read and write, and no handler knows.
 fn add_headers(description: &mut OpenApi) {
     let components = description.components.get_or_insert_with(Default::default);
@@ -107,15 +160,27 @@ fn add_headers(description: &mut OpenApi) {
     for (takes_key, operation) in operations(description) {
         if takes_key {
             operation.parameters.get_or_insert_default().push(component("parameters", &KEY));
-            add_reuse(operation);
         }
         for (status, response) in &mut operation.responses.responses {
             let RefOr::T(response) = response else { continue };
             response.headers.insert(written(&TRACE_ID), component("headers", &TRACE_ID));
+            if let Some((name, text)) = own_header(status, operation.operation_id.as_deref()) {
+                response.headers.insert(name.to_owned(), RefOr::T(header_of(Type::String, text)));
+            }
             if takes_key && status.starts_with('2') {
                 response.headers.insert(written(&REPLAY), component("headers", &REPLAY));
             }
         }
+    }
+}
+
+/// The header that belongs to a status.
+fn own_header(status: &str, operation: Option<&str>) -> Option<(&'static str, &'static str)> {
+    match status {
+        // A session has no address of its own.
+        "201" if operation != Some("create_session") => Some(("Location", "Where it is")),
+        "429" => Some(("Retry-After", "How long to wait, in seconds")),
+        _ => None,
     }
 }
 
@@ -137,7 +202,8 @@ fn key_parameter() -> Parameter {
     let schema = ObjectBuilder::new()
         .schema_type(Type::String)
         .min_length(Some(1))
-        .max_length(Some(IDEMPOTENCY_KEY_CHARS_MAX));
+        .max_length(Some(IDEMPOTENCY_KEY_CHARS_MAX))
+        .pattern(Some(r"^[\x20-\x7e]+$"));
     ParameterBuilder::new()
         .name(written(&KEY))
         .parameter_in(ParameterIn::Header)
@@ -189,12 +255,12 @@ pub(super) fn answer(description: &'static str) -> Response {
 #[expect(dead_code, reason = "only the description reads it; handlers read the query itself")]
 pub(super) struct ListParameters {
     /// Which page, from 1.
-    #[param(minimum = 1, default = 1)]
+    #[param(minimum = 1, maximum = 2_147_483_647, default = 1)]
     page: Option<u32>,
     /// Entries on a page.
     #[param(minimum = 1, maximum = 100, default = 20)]
     size: Option<u32>,
-    /// A cursor from `pagination.next`, instead of `page`.
+    /// A cursor from `pagination.next`, instead of `page`, which is then absent or 1.
     start: Option<String>,
 }
 
@@ -212,14 +278,29 @@ macro_rules! refusals {
 }
 
 refusals! {
-    /// What every operation may answer.
-    Refusals: 400 401 403 409 413 415 500 503;
-    /// What an operation on one entity may answer.
-    ReadRefusals: 400 401 403 404 409 413 415 500 503;
+    /// What every operation may answer, beside what follows from what it takes.
+    Refusals: 401 403 500 503;
+    /// What an operation may answer that looks for an entity.
+    ReadRefusals: 401 403 404 500 503;
+    /// What deleting an entity may answer.
+    DeleteRefusals: 401 403 404 409 500 503;
     /// What an operation that takes code may answer.
-    FormulaRefusals: 400 401 403 404 409 413 415 422 500 503;
-    /// What running a reactor may answer; a formula may answer with any other status from 400 to 599.
-    ReactRefusals: 400 401 402 403 404 409 413 415 429 500 503 504;
+    FormulaRefusals: 401 403 422 500 503;
+    /// What a probe may answer.
+    Unavailable: 503;
+    /// What running a reactor may answer, beside what its formula shapes.
+    ReactRefusals: 401 402 403 404 429 500 503 504;
+}
+
+/// The schema of one body less what these members demand: they may be absent, or are not read at all.
+pub(super) fn relaxed<T: ToSchema>(text: &str, absent: &[&str], unread: &[&str]) -> RefOr<Schema> {
+    let mut schema = T::schema();
+    if let RefOr::T(Schema::Object(object)) = &mut schema {
+        object.description = Some(text.to_owned());
+        object.required.retain(|name| ![absent, unread].concat().contains(&name.as_str()));
+        object.properties.retain(|name, _| !unread.contains(&name.as_str()));
+    }
+    schema
 }
 
 fn refusal(status: u16) -> (String, RefOr<utoipa::openapi::Response>) {

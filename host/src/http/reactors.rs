@@ -2,12 +2,16 @@
 
 use axum::extract::State as Shared;
 use http::StatusCode;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::State;
 use super::body::Body;
 use super::envelope::{Created, Paginated, Reply};
 use super::extract::{Id, Permitted};
-use super::openapi::{ListParameters, ReactRefusals, ReadRefusals, Refusals};
+use super::openapi::{
+    DeleteRefusals, ListParameters, ReactRefusals, ReadRefusals, Refusals, relaxed,
+};
 use super::problem::Rejection;
 use super::query::Query;
 use crate::model::faults::Faults;
@@ -32,7 +36,7 @@ pub async fn create(
 /// List reactors.
 #[utoipa::path(get, operation_id = "list_reactors", path = "/reactors", tag = "reactors",
     params(ListParameters,
-        ("id" = Option<Vec<String>>, Query, description = "Only these; repeatable"),
+        ("id" = Option<Vec<ReactorId>>, Query, description = "Only these; repeatable"),
         ("name" = Option<String>, Query, description = "Only this name; `*` stands for any characters")),
     responses((status = 200, description = "A page of reactors", body = Paginated<ReactorView>), Refusals))]
 pub async fn list(
@@ -59,9 +63,25 @@ pub async fn find(
     Ok(Reply(state.vault.find_reactor(&permit, id).await?))
 }
 
+/// As the body of a new reactor, of which `formula` is not read.
+pub enum UpdateReactor {}
+
+impl PartialSchema for UpdateReactor {
+    fn schema() -> RefOr<Schema> {
+        let text = "Body of `PUT /reactors/{id}`.";
+        relaxed::<WriteReactor>(text, &[], &["formula"])
+    }
+}
+
+impl ToSchema for UpdateReactor {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        WriteReactor::schemas(schemas);
+    }
+}
+
 /// Replace a reactor's name, configuration and application.
 #[utoipa::path(put, operation_id = "update_reactor", path = "/reactors/{id}", tag = "reactors", params(("id" = ReactorId, Path)),
-    request_body = WriteReactor,
+    request_body = UpdateReactor,
     responses((status = 200, description = "The reactor", body = ReactorView), ReadRefusals))]
 pub async fn update(
     Permitted(permit): Permitted<ReactorUpdate>,
@@ -74,7 +94,7 @@ pub async fn update(
 
 /// Delete a reactor.
 #[utoipa::path(delete, operation_id = "delete_reactor", path = "/reactors/{id}", tag = "reactors", params(("id" = ReactorId, Path)),
-    responses((status = 204, description = "The reactor is gone"), ReadRefusals))]
+    responses((status = 204, description = "The reactor is gone"), DeleteRefusals))]
 pub async fn delete(
     Permitted(permit): Permitted<ReactorDelete>,
     Shared(state): Shared<State>,

@@ -9,7 +9,7 @@ use super::State;
 use super::body::{Body, JsonBody, PatchBody};
 use super::envelope::{Created, Paginated, Reply, segment};
 use super::extract::{Id, Permitted};
-use super::openapi::{ListParameters, ReadRefusals, Refusals};
+use super::openapi::{DeleteRefusals, ListParameters, ReadRefusals, Refusals};
 use super::problem::Rejection;
 use super::query::Query;
 use crate::model::faults::Faults;
@@ -21,7 +21,7 @@ use crate::vault::{CreateToken, Error, SearchTokens, TokenFilter, TokenView, Upd
 /// Create a token.
 #[utoipa::path(post, operation_id = "create_token", path = "/tokens", tag = "tokens", request_body = CreateToken,
     responses((status = 201, description = "The token, as the caller's rule shows it", body = TokenView),
-        (status = 200, description = "A token of the same contents that was there before", body = TokenView), Refusals))]
+        (status = 200, description = "A token of the same contents that was there before", body = TokenView), ReadRefusals))]
 pub async fn create(
     Permitted(permit): Permitted<TokenCreate>,
     Shared(state): Shared<State>,
@@ -44,7 +44,8 @@ pub async fn create(
         ("id" = Option<Vec<String>>, Query, description = "Only these; repeatable"),
         ("type" = Option<Vec<String>>, Query, description = "Only of these types; repeatable"),
         ("fingerprint" = Option<Vec<String>>, Query, description = "Only with these fingerprints; repeatable"),
-        ("container" = Option<Vec<String>>, Query, description = "Only in these containers, or with a trailing `*` below them; repeatable")),
+        ("container" = Option<Vec<String>>, Query, pattern = r"^/([A-Za-z0-9_-]+/)*\*?$",
+            description = "Only in these containers, or with a trailing `*` below them; repeatable")),
     responses((status = 200, description = "A page of tokens, each as the caller's rule shows it", body = Paginated<TokenView>), Refusals))]
 pub async fn list(
     Permitted(permit): Permitted<TokenRead>,
@@ -103,7 +104,7 @@ pub async fn find(
 
 /// Delete a token.
 #[utoipa::path(delete, operation_id = "delete_token", path = "/tokens/{id}", tag = "tokens", params(("id" = String, Path)),
-    responses((status = 204, description = "The token is gone"), ReadRefusals))]
+    responses((status = 204, description = "The token is gone"), DeleteRefusals))]
 pub async fn delete(
     Permitted(permit): Permitted<TokenDelete>,
     Shared(state): Shared<State>,

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::limits::CONTAINER_CHARS_MAX;
 
@@ -83,6 +85,19 @@ impl From<Container> for String {
         container.0
     }
 }
+
+impl PartialSchema for Container {
+    fn schema() -> RefOr<Schema> {
+        let schema = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .description(Some("A path such as `/pci/high/`; `/` is the root"))
+            .pattern(Some("^/([A-Za-z0-9_-]+/)*$"))
+            .max_length(Some(CONTAINER_CHARS_MAX));
+        schema.into()
+    }
+}
+
+impl ToSchema for Container {}
 
 impl fmt::Display for Container {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

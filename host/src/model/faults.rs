@@ -65,6 +65,11 @@ impl Faults {
         result.map_err(|error| self.add(path, error.to_string())).ok()
     }
 
+    /// As [`Self::check`], for what has faults with paths of their own.
+    pub fn take<T>(&mut self, path: &str, result: Result<T, Self>) -> Option<T> {
+        result.map_err(|inner| self.extend_under(path, inner)).ok()
+    }
+
     /// As [`Self::check`], where a walk stands.
     pub fn check_at<T, E: fmt::Display>(
         &mut self,
@@ -111,8 +116,11 @@ fn join(prefix: &str, path: &str) -> String {
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (path, messages)) in self.by_path.iter().enumerate() {
-            let separator = if index == 0 { "" } else { "; " };
-            write!(f, "{separator}{path}: {}", messages.join(", "))?;
+            f.write_str(if index == 0 { "" } else { "; " })?;
+            // What is said of the whole has no path.
+            f.write_str(path)?;
+            f.write_str(if path.is_empty() { "" } else { ": " })?;
+            f.write_str(&messages.join(", "))?;
         }
         Ok(())
     }
@@ -151,5 +159,15 @@ mod tests {
         faults.extend_under("mask", Faults::one("", "is too large"));
         let paths: Vec<_> = faults.into_map().into_keys().collect();
         assert_eq!(paths, ["data.number", "mask", "name", "rules[0].container"]);
+    }
+
+    #[test]
+    fn faults_of_a_part_keep_their_paths() {
+        let mut faults = Faults::new();
+        assert_eq!(faults.take("name", Ok(1)), Some(1));
+        let wrong: Result<(), _> = Err(Faults::one("", "must be an object"));
+        assert_eq!(faults.take("rules[0]", wrong), None);
+        assert_eq!(faults.to_string(), "rules[0]: must be an object");
+        assert_eq!(Faults::one("", "must be a string").to_string(), "must be a string");
     }
 }

@@ -128,9 +128,16 @@ impl FromJson for bool {
     }
 }
 
+/// A whole number that is not negative. `2.0` is one too: JSON has one kind of number only, and clients whose
+/// numbers are floats send it.
+pub fn whole(value: &Value) -> Option<u64> {
+    // A float without a fraction is written without a point.
+    value.as_u64().or_else(|| value.as_f64()?.to_string().parse().ok())
+}
+
 impl FromJson for u32 {
     fn from_json(value: Value) -> Result<Self, Faults> {
-        let number = value.as_u64().and_then(|number| Self::try_from(number).ok());
+        let number = whole(&value).and_then(|number| Self::try_from(number).ok());
         number.ok_or_else(|| Faults::one("", "must be a whole number that is not negative"))
     }
 }
@@ -172,7 +179,7 @@ pub fn read<T: DeserializeOwned>(body: Value) -> Result<T, Faults> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Member, Text, read};
+    use super::{Member, Text, read, whole};
     use crate::model::container::Container;
     use crate::model::faults::Faults;
     use serde::Deserialize;
@@ -206,6 +213,18 @@ mod tests {
             ["containers[1]", "containers[2]", "count", "name"]
         );
         assert!(!format!("{map:?}").contains("secret"));
+    }
+
+    #[test]
+    fn whole_numbers_however_they_are_written() {
+        for (value, expected) in
+            [(json!(2), 2), (json!(2.0), 2), (json!(0), 0), (json!(4e9), 4_000_000_000)]
+        {
+            assert_eq!(whole(&value), Some(expected), "{value}");
+        }
+        for wrong in [json!(2.5), json!(-1), json!(-1.0), json!(1e300), json!("2"), json!(null)] {
+            assert_eq!(whole(&wrong), None, "{wrong}");
+        }
     }
 
     #[test]

@@ -21,8 +21,10 @@ use crate::limits::{DESCRIPTION_CHARS_MAX, FORMULA_PARAMETERS_MAX, NAME_CHARS_MA
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Parameter {
     /// Case-sensitive. In a request parameter, dots lead into nested objects: `user.address.city`.
+    #[schema(min_length = 1, max_length = 200)]
     pub name: String,
     /// For people.
+    #[schema(max_length = 4000)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// What a value is cast to.
@@ -47,6 +49,33 @@ pub enum ParameterType {
     Object,
     /// An array; in a request only.
     Array,
+}
+
+/// A configuration entry in a request.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct ConfigurationEntry {
+    /// Case-sensitive.
+    #[schema(min_length = 1, max_length = 200)]
+    pub name: String,
+    /// For people.
+    #[schema(max_length = 4000)]
+    pub description: Option<String>,
+    /// What a value is cast to.
+    pub r#type: ConfigurationType,
+    /// Whether a value may be missing.
+    pub optional: Option<bool>,
+}
+
+/// The types that a configuration entry may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ConfigurationType {
+    /// Text.
+    String,
+    /// A JSON number.
+    Number,
+    /// `true` or `false`.
+    Boolean,
 }
 
 impl ParameterType {

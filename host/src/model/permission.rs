@@ -7,7 +7,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::log::{EntityType, Operation};
 
@@ -142,6 +143,20 @@ permissions! {
     WebhookRead "webhook:read" management Webhook Read "Read webhook signing secrets.";
     WebhookUpdate "webhook:update" management Webhook Update "Rotate webhook signing secrets.";
 }
+
+/// Described by the names in the table, which stays the one place to add one.
+impl PartialSchema for Permission {
+    fn schema() -> RefOr<Schema> {
+        let names = Self::ALL.iter().map(|permission| permission.as_str());
+        let schema = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .description(Some("One right; `GET /permissions` describes them"))
+            .enum_values(Some(names));
+        schema.into()
+    }
+}
+
+impl ToSchema for Permission {}
 
 impl FromStr for Permission {
     type Err = UnknownPermission;

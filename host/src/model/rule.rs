@@ -9,6 +9,9 @@ use utoipa::ToSchema;
 use super::container::Container;
 use super::permission::Permission;
 
+/// The last priority: the largest that every client's integers can hold.
+pub const PRIORITY_MAX: u32 = i32::MAX.unsigned_abs();
+
 /// What a caller sees of a token's `data`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -86,6 +89,7 @@ pub struct Condition {
     /// How.
     pub operator: Operator,
     /// With what; a container for the attribute `container`.
+    #[schema(min_length = 1)]
     pub value: String,
 }
 
@@ -117,13 +121,13 @@ pub struct Subject<'t> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Rule {
     /// What the rule is for.
+    #[schema(max_length = 4000)]
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub description: Option<String>,
     /// 1 decides first.
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 2_147_483_647)]
     pub priority: u32,
     /// The tokens it covers: those in this container or below it. Sessions may have `conditions` instead.
-    #[schema(value_type = Option<String>, example = "/pci/high/")]
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub container: Option<Container>,
     /// Of a session's rule: the tokens it covers are those for which all of these hold.
@@ -132,8 +136,55 @@ pub struct Rule {
     /// How the caller sees `data`.
     pub transform: Transform,
     /// What it grants.
-    #[schema(value_type = Vec<String>, example = json!(["token:read"]))]
+    #[schema(min_items = 1, example = json!(["token:read"]))]
     pub permissions: Vec<Permission>,
+}
+
+/// A rule in a request: the tokens it covers are those in a container or below it.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct ContainerRule {
+    /// What the rule is for.
+    #[schema(max_length = 4000)]
+    pub description: Option<String>,
+    /// 1 decides first; no two rules have the same.
+    #[schema(minimum = 1, maximum = 2_147_483_647)]
+    pub priority: u32,
+    /// The tokens it covers.
+    pub container: Container,
+    /// How the caller sees `data`.
+    pub transform: Transform,
+    /// What it grants: permissions for tokens only.
+    #[schema(min_items = 1, example = json!(["token:read"]))]
+    pub permissions: Vec<Permission>,
+}
+
+/// A session's rule in a request: the tokens it covers are those for which all conditions hold.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct ConditionRule {
+    /// What the rule is for.
+    #[schema(max_length = 4000)]
+    pub description: Option<String>,
+    /// 1 decides first; no two rules have the same.
+    #[schema(minimum = 1, maximum = 2_147_483_647)]
+    pub priority: u32,
+    /// The tokens it covers.
+    #[schema(min_items = 1, max_items = 20)]
+    pub conditions: Vec<Condition>,
+    /// How the caller sees `data`.
+    pub transform: Transform,
+    /// What it grants: permissions for tokens only.
+    #[schema(min_items = 1, example = json!(["token:read"]))]
+    pub permissions: Vec<Permission>,
+}
+
+/// A session's rule in a request: with a container or with conditions.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum SessionRule {
+    /// With a container.
+    Container(ContainerRule),
+    /// With conditions.
+    Conditions(ConditionRule),
 }
 
 impl Rule {

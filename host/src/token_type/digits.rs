@@ -7,6 +7,8 @@
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::model::member::whole;
+
 /// What is wrong with a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub(super) enum InvalidData {
@@ -93,7 +95,7 @@ pub(super) fn nine_digits(value: &Value) -> Result<(), InvalidData> {
 }
 
 fn integer(value: &Value, first: u64, last: u64) -> Result<(), InvalidData> {
-    let within = value.as_u64().is_some_and(|number| (first..=last).contains(&number));
+    let within = whole(value).is_some_and(|number| (first..=last).contains(&number));
     if within { Ok(()) } else { Err(InvalidData::Range { first, last }) }
 }
 

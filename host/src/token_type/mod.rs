@@ -20,6 +20,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 use thiserror::Error;
+use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 pub use digits::{aba_valid, luhn_valid};
 
@@ -177,6 +179,18 @@ impl Member {
         }
     }
 }
+
+impl PartialSchema for TokenType {
+    fn schema() -> RefOr<Schema> {
+        let schema = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .description(Some("What a token's data is"))
+            .enum_values(Some(Self::all().map(Self::as_str)));
+        schema.into()
+    }
+}
+
+impl ToSchema for TokenType {}
 
 impl FromStr for TokenType {
     type Err = UnknownTokenType;

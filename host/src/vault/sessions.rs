@@ -24,7 +24,7 @@ use crate::model::id::{ApplicationId, TenantId};
 use crate::model::log::{ActorType, EntityType, Operation};
 use crate::model::member::Member;
 use crate::model::permission::{ApplicationType, Permission};
-use crate::model::rule::{Rights, Rule};
+use crate::model::rule::{Rights, Rule, SessionRule};
 use crate::model::time::{Timestamp, parse_expiry};
 use crate::store::{Expect, Kind, Unique};
 
@@ -82,7 +82,6 @@ pub struct SessionView {
     /// When it was opened.
     created_at: Timestamp,
     /// What it may do everywhere.
-    #[schema(value_type = Vec<String>)]
     permissions: Vec<Permission>,
     /// What it may do where.
     rules: Vec<Rule>,
@@ -96,15 +95,15 @@ pub struct AuthorizeSession {
     #[serde(default)]
     nonce: Member<String>,
     /// Rights on every container, last in priority.
-    #[schema(value_type = Option<Vec<String>>, example = json!(["token:create"]))]
+    #[schema(value_type = Option<Vec<Permission>>)]
     #[serde(default)]
     permissions: Member<Vec<String>>,
     /// Access rules, each with a container or with conditions.
-    #[schema(value_type = Option<Vec<Rule>>)]
+    #[schema(value_type = Option<Vec<SessionRule>>, max_items = 100)]
     #[serde(default)]
     rules: Member<Vec<Value>>,
-    /// When the session is to end; at most 24 hours after it was opened.
-    #[schema(value_type = Option<String>)]
+    /// When the session is to end; at most 24 hours after it was opened. Forms as those of a token.
+    #[schema(value_type = Option<String>, pattern = "^[0-9]")]
     #[serde(default)]
     expires_at: Member<String>,
 }

@@ -71,13 +71,25 @@ impl Default for TenantSettings {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 pub struct UpdateTenant {
     /// A name for people.
-    #[schema(value_type = String, max_length = 200, required = true)]
+    #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "\\S", required = true)]
     #[serde(default)]
     name: Member<String>,
     /// Settings.
-    #[schema(value_type = Option<TenantSettings>)]
+    #[schema(value_type = Option<WriteTenantSettings>)]
     #[serde(default)]
     settings: Member<Map<String, Value>>,
+}
+
+/// Settings in a request.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only the description reads it")]
+struct WriteTenantSettings {
+    /// Whether tokens are deduplicated that do not say.
+    #[schema(default = false)]
+    deduplicate_tokens: Option<bool>,
+    /// How long a card's `cvc` stays, in minutes.
+    #[schema(minimum = 1, maximum = 1440, default = 60)]
+    cvc_retention_minutes: Option<u32>,
 }
 
 /// Settings at hand with the versions of their tenants, so that making a token reads no tenant.
@@ -294,11 +306,11 @@ impl UpdateTenant {
             match (member.as_str(), value) {
                 (_, Value::Null) => {}
                 ("deduplicate_tokens", value) => {
-                    let given = faults.check(&path, bool::from_json(value));
+                    let given = faults.take(&path, bool::from_json(value));
                     settings.deduplicate_tokens = given.unwrap_or_default();
                 }
                 ("cvc_retention_minutes", value) => {
-                    let given = faults.check(&path, u32::from_json(value));
+                    let given = faults.take(&path, u32::from_json(value));
                     let given = given.unwrap_or(CVC_RETENTION_MINUTES_DEFAULT);
                     if !(1..=CVC_RETENTION_MINUTES_MAX).contains(&given) {
                         let range = format!("must be from 1 to {CVC_RETENTION_MINUTES_MAX}");

@@ -9,29 +9,32 @@ use crate::model::container::Container;
 use crate::model::faults::Faults;
 use crate::model::member::{FromJson, Member, Text};
 use crate::model::permission::{ApplicationType, Permission};
-use crate::model::rule::{Attribute, Condition, Operator, Rule, Transform};
+use crate::model::rule::{
+    Attribute, Condition, ContainerRule, Operator, PRIORITY_MAX, Rule, Transform,
+};
 
 /// Body of `POST /applications`, and of `PUT /applications/{id}`, which reads neither `type` nor `expires_at`.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[schema(as = CreateApplication)]
 pub struct WriteApplication {
     /// A name for people.
-    #[schema(value_type = String, max_length = 200, example = "checkout backend", required = true)]
+    #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "\\S", required = true)]
     #[serde(default)]
     name: Member<String>,
     /// Which permissions it may hold.
-    #[schema(value_type = Option<ApplicationType>)]
+    #[schema(value_type = ApplicationType, required = true)]
     #[serde(default)]
     pub(super) r#type: Member<Text<ApplicationType>>,
     /// Rights on every container, last in priority.
-    #[schema(value_type = Option<Vec<String>>, example = json!(["token:create", "token:use"]))]
+    #[schema(value_type = Option<Vec<Permission>>)]
     #[serde(default)]
     permissions: Member<Vec<String>>,
     /// Access rules.
-    #[schema(value_type = Option<Vec<Rule>>)]
+    #[schema(value_type = Option<Vec<ContainerRule>>, max_items = 100)]
     #[serde(default)]
     rules: Member<Vec<Value>>,
     /// When it ends, RFC 3339.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, pattern = "^[0-9]")]
     #[serde(default)]
     pub(super) expires_at: Member<String>,
 }
@@ -183,15 +186,15 @@ struct WriteRule {
 }
 
 fn read_rule(value: Value, holder: Holder, faults: &mut Faults) -> Option<Rule> {
-    let value = faults.check("", Map::from_json(value))?;
-    let body: WriteRule = faults.check("", crate::model::member::read(Value::Object(value)))?;
+    let value = faults.take("", Map::from_json(value))?;
+    let body: WriteRule = faults.take("", crate::model::member::read(Value::Object(value)))?;
     let description = body.description.optional("description", faults);
     if description.as_ref().is_some_and(|text| text.chars().count() > DESCRIPTION_CHARS_MAX) {
         faults.add("description", "is too long");
     }
     let priority = body.priority.required("priority", faults);
-    if priority == Some(0) {
-        faults.add("priority", "must be at least 1");
+    if priority.is_some_and(|priority| !(1..=PRIORITY_MAX).contains(&priority)) {
+        faults.add("priority", format!("must be from 1 to {PRIORITY_MAX}"));
     }
     let (container, conditions) = read_scope(body.container, body.conditions, holder, faults);
     let transform = body.transform.required_text("transform", faults);
@@ -264,9 +267,8 @@ fn read_conditions(values: Vec<Value>, faults: &mut Faults) -> Vec<Condition> {
 }
 
 fn read_condition(value: Value, faults: &mut Faults) -> Option<Condition> {
-    let value = faults.check("", Map::from_json(value))?;
-    let body: WriteCondition =
-        faults.check("", crate::model::member::read(Value::Object(value)))?;
+    let value = faults.take("", Map::from_json(value))?;
+    let body: WriteCondition = faults.take("", crate::model::member::read(Value::Object(value)))?;
     let attribute = body.attribute.required_text("attribute", faults);
     let operator = body.operator.required_text("operator", faults);
     let value = body.value.required("value", faults)?;

@@ -13,27 +13,28 @@ use crate::limits::{
 use crate::model::faults::Faults;
 use crate::model::formula::{FormulaLimits, Undeclared};
 use crate::model::member::{FromJson, Member};
-use crate::model::parameter::{self, Parameter};
+use crate::model::parameter::{self, ConfigurationEntry, Parameter};
 use crate::vault::Error;
 use crate::vault::applications::check_name;
 
 /// Body of `POST /reactor-formulas`, and of `PUT /reactor-formulas/{id}`, where the code may be absent.
 #[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(as = CreateFormula)]
 pub struct WriteFormula {
     /// A name for people.
-    #[schema(value_type = String, max_length = 200, required = true)]
+    #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "\\S", required = true)]
     #[serde(default)]
     name: Member<String>,
     /// What it does.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, max_length = 4000)]
     #[serde(default)]
     description: Member<String>,
     /// A picture, as a `data:` or `https:` address.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, max_length = 65536, pattern = "^(https://|data:image/)")]
     #[serde(default)]
     icon: Member<String>,
     /// A WebAssembly component of the world `tokamak:formula/formula`, in base64.
-    #[schema(value_type = String, required = true)]
+    #[schema(value_type = String, content_encoding = "base64", required = true)]
     #[serde(default)]
     component: Member<String>,
     /// JavaScript; not taken by this version.
@@ -41,11 +42,11 @@ pub struct WriteFormula {
     #[serde(default)]
     code: Member<String>,
     /// What a reactor must configure.
-    #[schema(value_type = Option<Vec<Parameter>>)]
+    #[schema(value_type = Option<Vec<ConfigurationEntry>>, max_items = 200)]
     #[serde(default)]
     configuration: Member<Value>,
     /// What an invocation must pass.
-    #[schema(value_type = Option<Vec<Parameter>>)]
+    #[schema(value_type = Option<Vec<Parameter>>, max_items = 200)]
     #[serde(default)]
     request_parameters: Member<Value>,
     /// What becomes of other arguments.
@@ -53,13 +54,23 @@ pub struct WriteFormula {
     #[serde(default)]
     undeclared_arguments: Member<String>,
     /// Where it may connect to: names, `*.suffix`, `host:port`, or `*`.
-    #[schema(value_type = Option<Vec<String>>)]
+    #[schema(value_type = Option<Vec<String>>, max_items = 100,
+        pattern = r"^(\*|(\*\.)?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*(:[0-9]{1,5})?)$")]
     #[serde(default)]
     allowed_hosts: Member<Vec<String>>,
     /// Its bounds.
-    #[schema(value_type = Option<FormulaLimits>)]
+    #[schema(value_type = Option<WriteLimits>)]
     #[serde(default)]
     limits: Member<Map<String, Value>>,
+}
+
+/// Bounds of one invocation, in a request.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only the description reads it")]
+struct WriteLimits {
+    /// Memory, in MiB.
+    #[schema(minimum = 1, maximum = 512, default = 64)]
+    memory_mb: Option<u32>,
 }
 
 /// A component, its length checked.

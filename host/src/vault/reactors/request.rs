@@ -11,9 +11,10 @@ use crate::vault::applications::check_name;
 
 /// Body of `POST /reactors`, and of `PUT /reactors/{id}`, which does not read `formula`.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[schema(as = CreateReactor)]
 pub struct WriteReactor {
     /// A name for people.
-    #[schema(value_type = String, max_length = 200, required = true)]
+    #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "\\S", required = true)]
     #[serde(default)]
     name: Member<String>,
     /// Values for the formula's `configuration`.

@@ -1,11 +1,15 @@
 //! The body of `POST /tokens`, checked.
 
+mod described;
+
 use std::collections::BTreeMap;
 use std::str::FromStr as _;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
+
+pub(super) use described::{Metadata, MetadataPatch, TokenData};
 
 use super::Token;
 use super::transient::{Derived, Erased};
@@ -28,33 +32,35 @@ use zeroize::Zeroizing;
 #[derive(Debug, Default, Deserialize, ToSchema)]
 pub struct CreateToken {
     /// The id, or an expression over `data` that gives one; drawn when absent.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, min_length = 3, max_length = 4096)]
     #[serde(default)]
     pub(super) id: Member<String>,
     /// The token type.
-    #[schema(value_type = String, example = "card", required = true)]
+    #[schema(value_type = TokenType, required = true)]
     #[serde(default)]
     pub(super) r#type: Member<Text<TokenType>>,
-    /// The sensitive value.
-    #[schema(value_type = Value, example = json!({"number": "4242424242424242"}), required = true)]
+    /// The sensitive value. A `card` has `number` and may have `expiration_month` (1 to 12), `expiration_year` (1000 to
+    /// 9999) and `cvc`, a `bank` has `routing_number` and `account_number`; all but month and year are text. The other
+    /// types are text, and a `token` is anything but `null`.
+    #[schema(value_type = TokenData, required = true)]
     #[serde(default)]
     pub(super) data: Member<Value>,
     /// What callers with the transform `mask` see: text or any JSON with expressions over `data`. `null` means no
     /// mask; absent, the type's default.
-    #[schema(value_type = Option<Value>, example = "{{ data | reveal_last: 4 }}")]
+    #[schema(value_type = Option<Value>)]
     #[serde(default)]
     pub(super) mask: Member<Value>,
     /// Where the token lies; the type's default when absent.
-    #[schema(value_type = Option<Vec<String>>, example = json!(["/pci/high/"]))]
+    #[schema(value_type = Option<Vec<Container>>, min_items = 1, max_items = 20)]
     #[serde(default)]
     pub(super) containers: Member<Vec<Text<Container>>>,
     /// Non-sensitive notes.
-    #[schema(value_type = Option<std::collections::HashMap<String, String>>)]
+    #[schema(value_type = Option<Metadata>)]
     #[serde(default)]
     pub(super) metadata: Member<Map<String, Value>>,
     /// Expressions over `data`, each to a value the token can be found by. They must not depend on
     /// what is erased, such as the `cvc` of a card.
-    #[schema(value_type = Option<Vec<String>>)]
+    #[schema(value_type = Option<Vec<String>>, max_items = 20, min_length = 1)]
     #[serde(default)]
     pub(super) search_indexes: Member<Vec<String>>,
     /// Expression over `data` and `metadata` to the value that is fingerprinted. It must not depend
@@ -66,8 +72,8 @@ pub struct CreateToken {
     #[schema(value_type = Option<bool>)]
     #[serde(default)]
     pub(super) deduplicate_token: Member<bool>,
-    /// When the token ends.
-    #[schema(value_type = Option<String>, example = "2030-08-26T19:23:57+00:00")]
+    /// When the token ends: RFC 3339, a date such as `2030-08-26`, `8/26/2030` or `8/26/2030 7:23:57 PM +00:00`.
+    #[schema(value_type = Option<String>, pattern = "^[0-9]", example = "2030-08-26T19:23:57+00:00")]
     #[serde(default)]
     pub(super) expires_at: Member<String>,
 }

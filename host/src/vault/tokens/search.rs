@@ -45,14 +45,14 @@ pub struct SearchTokens {
     #[serde(default)]
     query: Member<String>,
     /// Which page, from 1.
-    #[schema(value_type = Option<u32>, minimum = 1, default = 1)]
+    #[schema(value_type = Option<u32>, minimum = 1, maximum = 2_147_483_647, default = 1)]
     #[serde(default)]
     page: Member<u32>,
     /// Entries on a page.
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 100, default = 20)]
     #[serde(default)]
     size: Member<u32>,
-    /// A cursor from `pagination.next`, instead of `page`.
+    /// A cursor from `pagination.next`, instead of `page`, which is then absent or 1.
     #[schema(value_type = Option<String>)]
     #[serde(default)]
     start: Member<String>,
@@ -166,7 +166,7 @@ impl ListTokens {
         let mut metadata = Vec::new();
         let members = self.metadata.optional("metadata", &mut faults).unwrap_or_default();
         for (key, value) in members {
-            let text = faults.check(&format!("metadata.{key}"), String::from_json(value));
+            let text = faults.take(&format!("metadata.{key}"), String::from_json(value));
             metadata.extend(text.map(|text| (key, text)));
         }
         let containers = self.container.optional("container", &mut faults).unwrap_or_default();

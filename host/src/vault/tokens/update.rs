@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::create::Existing;
-use super::request::{CreateToken, NewToken};
+use super::request::{CreateToken, MetadataPatch, NewToken, TokenData};
 use super::{About, Token, TokenView};
 use crate::model::container::Container;
 use crate::model::faults::Faults;
@@ -30,7 +30,7 @@ const RETRIES: usize = 1;
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 pub struct UpdateToken {
     /// Merged into the data.
-    #[schema(value_type = Option<Value>, example = json!({"expiration_year": 2032}))]
+    #[schema(value_type = TokenData, required = false)]
     #[serde(default)]
     data: Member<Value>,
     /// Merged into the mask; `null` leaves the token without one.
@@ -38,15 +38,15 @@ pub struct UpdateToken {
     #[serde(default)]
     mask: Member<Value>,
     /// Merged into the metadata; `null` for a key removes it.
-    #[schema(value_type = Option<Value>, example = json!({"customer": "18", "order": null}))]
+    #[schema(value_type = Option<MetadataPatch>)]
     #[serde(default)]
     metadata: Member<Map<String, Value>>,
     /// Replaces the containers; each needs a rule.
-    #[schema(value_type = Option<Vec<String>>)]
+    #[schema(value_type = Option<Vec<Container>>, min_items = 1, max_items = 20)]
     #[serde(default)]
     containers: Member<Vec<Text<Container>>>,
     /// Replaces the index expressions.
-    #[schema(value_type = Option<Vec<String>>)]
+    #[schema(value_type = Option<Vec<String>>, max_items = 20, min_length = 1)]
     #[serde(default)]
     search_indexes: Member<Vec<String>>,
     /// Replaces the fingerprint expression.
@@ -57,8 +57,8 @@ pub struct UpdateToken {
     #[schema(value_type = Option<bool>)]
     #[serde(default)]
     deduplicate_token: Member<bool>,
-    /// Replaces the end; `null` means none.
-    #[schema(value_type = Option<String>)]
+    /// Replaces the end, in the forms that a new token's may have; `null` means none.
+    #[schema(value_type = Option<String>, pattern = "^[0-9]")]
     #[serde(default)]
     expires_at: Member<String>,
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
+use uuid::Uuid;
 
 use super::{About, Token};
 use crate::expression::Mask;
@@ -25,6 +26,7 @@ pub struct TokenView {
     /// The owning tenant.
     tenant_id: TenantId,
     /// The token type.
+    #[schema(value_type = crate::token_type::TokenType)]
     r#type: String,
     /// The data as the caller's rule shows it: in plaintext, masked, or absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,7 +37,6 @@ pub struct TokenView {
     /// Equal for equal contents of one type in one tenant.
     fingerprint: String,
     /// Where the token lies.
-    #[schema(value_type = Vec<String>)]
     containers: Vec<Container>,
     /// Non-sensitive notes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,11 +55,25 @@ pub struct TokenView {
     expires_at: Option<Timestamp>,
     /// Who made and changed it.
     #[serde(flatten)]
-    #[schema(value_type = Audit)]
+    #[schema(value_type = TokenAudit)]
     audit: Option<Audit>,
     /// What the answer says beside the token.
     #[serde(rename = "_extras", skip_serializing_if = "Option::is_none")]
     extras: Option<Extras>,
+}
+
+/// Who made and changed a token; absent when the caller may not read it.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only the description reads it")]
+struct TokenAudit {
+    /// Who made it; absent when the command line did, too.
+    created_by: Option<Uuid>,
+    /// When it was made.
+    created_at: Option<Timestamp>,
+    /// Who changed it last.
+    modified_by: Option<Uuid>,
+    /// When it was last changed.
+    modified_at: Option<Timestamp>,
 }
 
 /// What an answer says beside the token.
