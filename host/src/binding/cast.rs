@@ -16,6 +16,7 @@ use serde_json::{Number, Value};
 use thiserror::Error;
 
 use crate::limits::JSON_DEPTH_MAX;
+use crate::model::member::is_within;
 use crate::model::parameter::ParameterType;
 use crate::model::plaintext::wipe;
 
@@ -101,15 +102,4 @@ fn json(value: &Value, wanted: fn(&Value) -> bool, or: Uncastable) -> Result<Val
     };
     wipe(&mut parsed);
     verdict
-}
-
-/// Whether arrays and objects are nested at most `levels` deep. The parser's own limit bounds the
-/// recursion.
-fn is_within(value: &Value, levels: usize) -> bool {
-    match value {
-        Value::Array(_) | Value::Object(_) if levels == 0 => false,
-        Value::Array(items) => items.iter().all(|item| is_within(item, levels - 1)),
-        Value::Object(members) => members.values().all(|member| is_within(member, levels - 1)),
-        _ => true,
-    }
 }

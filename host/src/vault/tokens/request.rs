@@ -10,12 +10,12 @@ use utoipa::ToSchema;
 use crate::crypto::entropy::Entropy;
 use crate::expression::{ExpressionError, Mask, Scope, Template};
 use crate::limits::{
-    CONTAINERS_MAX, METADATA_KEY_CHARS_MAX, METADATA_KEYS_MAX, METADATA_VALUE_CHARS_MAX,
-    SEARCH_INDEXES_MAX, TOKEN_DATA_BYTES_MAX, TOKEN_MASK_BYTES_MAX,
+    CONTAINERS_MAX, JSON_DEPTH_MAX, METADATA_KEY_CHARS_MAX, METADATA_KEYS_MAX,
+    METADATA_VALUE_CHARS_MAX, SEARCH_INDEXES_MAX, TOKEN_DATA_BYTES_MAX, TOKEN_MASK_BYTES_MAX,
 };
 use crate::model::container::Container;
 use crate::model::faults::Faults;
-use crate::model::member::{FromJson, Member, Text};
+use crate::model::member::{FromJson, Member, Text, is_within};
 use crate::model::plaintext::Plaintext;
 use crate::model::time::{Timestamp, parse_expiry};
 use crate::token_type::TokenType;
@@ -226,6 +226,7 @@ fn check_data(kind: TokenType, data: &Value, faults: &mut Faults) {
     if json_bytes(data) > TOKEN_DATA_BYTES_MAX {
         faults.add("data", format!("must have at most {TOKEN_DATA_BYTES_MAX} bytes as JSON"));
     }
+    check_depth("data", data, faults);
 }
 
 fn check_mask(mask: &Value, scope: &Scope<'_>, faults: &mut Faults) {
@@ -233,10 +234,23 @@ fn check_mask(mask: &Value, scope: &Scope<'_>, faults: &mut Faults) {
         faults.add("mask", format!("must have at most {TOKEN_MASK_BYTES_MAX} bytes as JSON"));
         return;
     }
+    if !check_depth("mask", mask, faults) {
+        return;
+    }
     let evaluated = Mask::parse(mask).and_then(|mask| mask.evaluate(scope.data, scope.entropy));
     if let Err(inner) = evaluated {
         faults.extend_under("mask", inner);
     }
+}
+
+/// What is stored lies deeper than it did in its body: without a bound of our own, the parser could read the one and
+/// not the other.
+fn check_depth(path: &str, value: &Value, faults: &mut Faults) -> bool {
+    let within = is_within(value, JSON_DEPTH_MAX);
+    if !within {
+        faults.add(path, format!("must not be nested more than {JSON_DEPTH_MAX} levels deep"));
+    }
+    within
 }
 
 fn evaluate_fingerprint(
@@ -286,4 +300,33 @@ fn json_bytes(value: &Value) -> usize {
     let mut counter = Counter(0);
     // A value always serialises; if it did not, it would be too large.
     serde_json::to_writer(&mut counter, value).map_or(usize::MAX, |()| counter.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::CreateToken;
+    use crate::crypto::entropy::SeededEntropy;
+    use crate::limits::JSON_DEPTH_MAX;
+    use crate::model::member;
+    use crate::model::time::Timestamp;
+
+    fn nested(levels: usize) -> Value {
+        (0..levels).fold(json!(1), |inner, _| json!([inner]))
+    }
+
+    #[test]
+    fn data_and_masks_are_no_deeper_than_the_store_reads() {
+        let faults = |data: Value, mask: Value| {
+            let body = json!({"type": "token", "data": data, "mask": mask});
+            let body: CreateToken = member::read(body).unwrap();
+            let checked = body.check(Timestamp(0), &SeededEntropy::new(1));
+            checked.err().map(|faults| faults.into_map().into_keys().collect::<Vec<_>>())
+        };
+        let (deep, too_deep) = (nested(JSON_DEPTH_MAX), nested(JSON_DEPTH_MAX + 1));
+        assert_eq!(faults(deep.clone(), deep.clone()), None);
+        assert_eq!(faults(too_deep.clone(), json!(1)), Some(vec!["data".to_owned()]));
+        assert_eq!(faults(deep, too_deep), Some(vec!["mask".to_owned()]));
+    }
 }
