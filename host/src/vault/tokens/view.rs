@@ -140,12 +140,9 @@ impl Vault {
             (Transform::Reveal, _) => Ok(Some(token.data.expose().clone())),
             (Transform::Mask, Some(mask)) => {
                 let mask = Mask::parse(mask).map_err(Error::internal)?;
-                match mask.evaluate(token.data.expose(), self.0.entropy.as_ref()) {
-                    Ok(masked) => Ok(Some(masked)),
-                    // It was evaluated when it was written, but may want a member that was erased since.
-                    Err(_) if token.token_type()?.transient_members().next().is_some() => Ok(None),
-                    Err(cause) => Err(Error::internal(cause)),
-                }
+                // It was evaluated when it was written, but may want a member that was erased since, or refuse what it
+                // drew this time.
+                Ok(mask.evaluate(token.data.expose(), self.0.entropy.as_ref()).ok())
             }
             (Transform::Redact, _) | (Transform::Mask, None) => Ok(None),
         }
