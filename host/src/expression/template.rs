@@ -61,7 +61,7 @@ impl<'a> Evaluation<'a> {
         if let Some(globals) = self.globals.get() {
             return Ok(globals);
         }
-        self.work.pay(weight(self.scope.data))?;
+        self.work.pay(weight(self.scope.data).cost())?;
         Ok(self.globals.get_or_init(|| globals(&self.scope)))
     }
 }
@@ -255,7 +255,7 @@ impl Piece {
                 for name in path {
                     value = value.get(name).ok_or(ExpressionError::Unevaluable)?;
                 }
-                evaluation.work.pay(weight(value))?;
+                evaluation.work.pay(weight(value).cost())?;
                 Ok(value.clone())
             }
             Self::Computed(renderable) => compute(renderable.as_ref(), evaluation),
@@ -386,7 +386,7 @@ impl Renderable for WrittenValue {
         if is_infinite(value.as_view()) {
             return Err(liquid_core::Error::with_msg("no number of JSON"));
         }
-        filters::pay(runtime, weight_of_view(value.as_view()))?;
+        filters::pay(runtime, weight_of_view(value.as_view()).cost())?;
         let failed = |_| liquid_core::Error::with_msg("a value does not serialise");
         serde_json::to_writer(writer, &from_liquid(value.as_view())).map_err(failed)
     }
