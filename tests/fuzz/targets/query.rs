@@ -1,4 +1,5 @@
-//! Search queries: any text is read or refused at a place within it, and what is read can be written and read again.
+//! Search queries: any text is read or refused at a place within it, and what is read can be
+//! written and read again.
 
 #![no_main]
 

@@ -1,7 +1,8 @@
-//! References in arguments: a place that is filled holds nothing of a token that it does not name, what is no reference
-//! stays as it is, and data is never read as a reference.
+//! References in arguments: a place that is filled holds nothing of a token that it does not name,
+//! what is no reference stays as it is, and data is never read as a reference.
 //!
-//! An input is the arguments, as JSON. Every id is that of a token; `big` is a large one, `none` is none.
+//! An input is the arguments, as JSON. Every id is that of a token; `big` is a large one, `none` is
+//! none.
 
 #![no_main]
 

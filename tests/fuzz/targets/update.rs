@@ -1,5 +1,6 @@
-//! JSON Merge Patch on tokens, through the vault: whatever the patch, the answer is no fault of the server's, a patch
-//! that is refused changes nothing, and after any other the token is what RFC 7396 says, valid, readable and found.
+//! JSON Merge Patch on tokens, through the vault: whatever the patch, the answer is no fault of the
+//! server's, a patch that is refused changes nothing, and after any other the token is what RFC
+//! 7396 says, valid, readable and found.
 //!
 //! An input is the type of a token on its first line and a patch on each line that follows.
 
