@@ -4,6 +4,7 @@
 //! The one place that reads the environment. To add an option: a field in [`Options`] with a default in
 //! [`Options::settle`]; flag, variable and member of the file follow from its name.
 
+use std::env::VarError;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -107,6 +108,9 @@ pub enum ConfigError {
     /// A variable of the environment is no option.
     #[error("{0} in the environment is no option")]
     UnknownVariable(String),
+    /// A variable that holds a secret is no text. What it holds is told to nobody.
+    #[error("{0} in the environment is no UTF-8")]
+    NotText(&'static str),
     /// An option without a default is absent.
     #[error("--{0} is required")]
     Missing(&'static str),
@@ -143,7 +147,7 @@ impl Options {
 impl Settings {
     /// The root key's text: from the environment, else from its file.
     pub fn root_key_text(&self) -> Result<Zeroizing<String>, ConfigError> {
-        if let Some(text) = secret(ROOT_KEY) {
+        if let Some(text) = secret(ROOT_KEY)? {
             return Ok(text);
         }
         let path = self.root_key_file.as_deref().ok_or(ConfigError::NoRootKey)?;
@@ -152,17 +156,21 @@ impl Settings {
 }
 
 /// The key that the first management application is to have.
-pub fn bootstrap_key() -> Option<Zeroizing<String>> {
+pub fn bootstrap_key() -> Result<Option<Zeroizing<String>>, ConfigError> {
     secret(BOOTSTRAP_KEY)
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
-fn secret(name: &str) -> Option<Zeroizing<String>> {
-    std::env::var(name).ok().filter(|text| !text.is_empty()).map(Zeroizing::new)
+fn secret(name: &'static str) -> Result<Option<Zeroizing<String>>, ConfigError> {
+    match std::env::var(name) {
+        Ok(text) => Ok(Some(text).filter(|text| !text.is_empty()).map(Zeroizing::new)),
+        Err(VarError::NotPresent) => Ok(None),
+        // Another key in its place would be a surprise.
+        Err(VarError::NotUnicode(_)) => Err(ConfigError::NotText(name)),
+    }
 }
 
 /// A misspelt variable would be an option silently not taken.
-#[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
 fn refuse_unknown_variables() -> Result<(), ConfigError> {
     let command = Options::augment_args(clap::Command::new("options"));
     let mut known: Vec<String> = command
@@ -171,8 +179,9 @@ fn refuse_unknown_variables() -> Result<(), ConfigError> {
         .map(|name| name.to_string_lossy().into_owned())
         .collect();
     known.extend([ROOT_KEY.to_owned(), BOOTSTRAP_KEY.to_owned()]);
-    let names = std::env::vars().map(|(name, _)| name);
-    match names.into_iter().find(|name| name.starts_with(PREFIX) && !known.contains(name)) {
+    // Variables that are not ours may be anything, no text too.
+    let mut names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
+    match names.find(|name| name.starts_with(PREFIX) && !known.contains(name)) {
         Some(name) => Err(ConfigError::UnknownVariable(name)),
         None => Ok(()),
     }

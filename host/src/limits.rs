@@ -16,6 +16,10 @@ pub const LINGER_BYTES_MAX: usize = 2 * FORMULA_BODY_BYTES_MAX;
 pub const LINGER_MS_MAX: u64 = 10_000;
 /// Longest chain of nested arrays and objects in any JSON taken from outside.
 pub const JSON_DEPTH_MAX: usize = 64;
+/// Characters of a member's path in an answer; longer ones are cut short.
+pub const PATH_CHARS_MAX: usize = 256;
+/// Faults that an answer names; there may be more.
+pub const FAULTS_MAX: usize = 100;
 
 /// Entries on a page when the caller names no size (decisions §1).
 pub const PAGE_SIZE_DEFAULT: usize = 20;
@@ -63,7 +67,11 @@ pub const EXPRESSION_BYTES_MAX: usize = 4 << 10;
 /// Bytes an expression may evaluate to (decisions §4).
 pub const EXPRESSION_OUTPUT_BYTES_MAX: usize = 64 << 10;
 /// Bytes that evaluating one expression or mask may hand from filter to filter (decisions §4).
-pub const EXPRESSION_WORK_BYTES_MAX: usize = 32 << 20;
+pub const EXPRESSION_WORK_BYTES_MAX: usize = 16 << 20;
+
+/// Bytes that filling arguments may hand from filter to filter: more than one expression, since there may be many
+/// references.
+pub const ARGUMENTS_WORK_BYTES_MAX: usize = 4 * EXPRESSION_WORK_BYTES_MAX;
 
 /// How long a session lives that nobody gave a longer life, in milliseconds (decisions §2).
 pub const SESSION_MS: u64 = 3 * 60 * 1000;

@@ -97,7 +97,7 @@ pub use filter::{TokenFilter, TokenPage};
 pub use request::{Invocation, Request};
 pub use response::Response;
 pub use serde_json::{Map, Value, json};
-pub use svc::{Problem, Svc, Vault};
+pub use svc::{Problem, Search, Svc, Vault};
 pub use tokamak_sdk_macros::formula;
 pub use token::{NewToken, Token};
 

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::{NewToken, Token, TokenFilter, TokenPage};
 
@@ -75,14 +75,36 @@ impl Svc {
 
     /// The newest tokens that a query finds, such as `type:card AND metadata.customer:"17"`.
     ///
-    /// `start` is the cursor of the page before, [`TokenPage::next`].
+    /// `start` is the cursor of the page before, [`TokenPage::next`]. For pages of another size see
+    /// [`search_with`](Self::search_with).
     pub fn search(&self, query: &str, start: Option<&str>) -> Result<TokenPage, Problem> {
-        let mut search = Map::new();
-        search.insert("query".to_owned(), query.into());
-        if let Some(start) = start {
-            search.insert("start".to_owned(), start.into());
-        }
-        read(&self.0.search_tokens(&write(&search)?)?)
+        let search = Search::new(query);
+        self.search_with(&match start {
+            Some(start) => search.start(start),
+            None => search,
+        })
+    }
+
+    /// The newest tokens that a search finds, a page at a time.
+    ///
+    /// ```
+    /// # use tokamak_sdk::{Problem, Search, Svc};
+    /// fn cards(svc: &Svc) -> Result<Vec<String>, Problem> {
+    ///     let mut ids = Vec::new();
+    ///     let mut search = Search::new("type:card").size(100);
+    ///     loop {
+    ///         let page = svc.search_with(&search)?;
+    ///         ids.extend(page.tokens.into_iter().map(|token| token.id));
+    ///         let Some(next) = page.next else { return Ok(ids) };
+    ///         search = search.start(next);
+    ///     }
+    /// }
+    /// # use tokamak_sdk::testing::FakeVault;
+    /// # let vault = FakeVault::new().with("a", "card", "1").finds("type:card", &["a"]);
+    /// # assert_eq!(cards(&Svc::over(vault)).unwrap(), ["a"]);
+    /// ```
+    pub fn search_with(&self, search: &Search) -> Result<TokenPage, Problem> {
+        read(&self.0.search_tokens(&write(search)?)?)
     }
 
     /// Changes a token by a JSON Merge Patch and returns it.
@@ -116,6 +138,65 @@ impl Svc {
 impl fmt::Debug for Svc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Svc")
+    }
+}
+
+/// What a search finds, and which page of it.
+///
+/// ```
+/// use tokamak_sdk::Search;
+///
+/// Search::new(r#"type:card AND metadata.customer:"17""#).size(100).page(2);
+/// ```
+#[derive(Clone, Default, Serialize)]
+pub struct Search {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    query: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start: Option<String>,
+}
+
+impl Search {
+    /// The tokens that this query finds.
+    pub fn new(query: impl Into<String>) -> Self {
+        Self { query: Some(query.into()), ..Self::everything() }
+    }
+
+    /// Every token that the application may search.
+    pub fn everything() -> Self {
+        Self::default()
+    }
+
+    /// Which page, from 1. To go through many, [`start`](Self::start) is cheaper.
+    #[must_use]
+    pub fn page(self, page: u32) -> Self {
+        Self { page: Some(page), start: None, ..self }
+    }
+
+    /// Tokens on a page, 1 to 100; 20 unless set.
+    #[must_use]
+    pub fn size(self, size: u32) -> Self {
+        Self { size: Some(size), ..self }
+    }
+
+    /// Continues after the page that gave this cursor, [`TokenPage::next`]; in place of a number.
+    #[must_use]
+    pub fn start(self, cursor: impl Into<String>) -> Self {
+        Self { start: Some(cursor.into()), page: None, ..self }
+    }
+}
+
+// A query may hold what it looks for.
+impl fmt::Debug for Search {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Search")
+            .field("page", &self.page)
+            .field("size", &self.size)
+            .finish_non_exhaustive()
     }
 }
 
@@ -158,4 +239,29 @@ fn write(value: &impl Serialize) -> Result<String, Problem> {
 fn read<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     serde_json::from_str(text)
         .map_err(|_| Problem::new(500, "Unexpected Answer", "the vault's answer has another type"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Search, write};
+
+    fn written(search: &Search) -> Value {
+        write(search).unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn a_search_says_what_was_set_and_no_more() {
+        assert_eq!(written(&Search::everything()), json!({}));
+        assert_eq!(written(&Search::new("type:card")), json!({ "query": "type:card" }));
+        let second = Search::new("id:a").size(5).page(2);
+        assert_eq!(written(&second), json!({ "query": "id:a", "page": 2, "size": 5 }));
+        assert_eq!(format!("{second:?}"), "Search { page: Some(2), size: Some(5), .. }");
+        // A cursor and a number both say where to go on: the last one counts.
+        let next = second.start("there");
+        assert_eq!(written(&next), json!({ "query": "id:a", "size": 5, "start": "there" }));
+        let first = next.page(1);
+        assert_eq!(written(&first), json!({ "query": "id:a", "page": 1, "size": 5 }));
+    }
 }

@@ -5,7 +5,8 @@
 //! entries included), how long a restart takes, and memory and disk per token.
 //!
 //! `cargo bench --bench search -- 1000000` loads and measures; with a folder behind the number, what was loaded is kept
-//! there, and found there the next time.
+//! there, and found there the next time. With `BENCH_POSTGRES` set to a connection string for `psql`, the same queries
+//! run on PostgreSQL too, and how many times as long they take is printed.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,6 +16,8 @@
     missing_docs,
     reason = "a benchmark fails by panicking, and prints what it measures"
 )]
+
+mod postgres;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -186,6 +189,8 @@ async fn main() {
     let folder = arguments.next().map_or(temporary.path().to_owned(), PathBuf::from);
     let key = key_of(&folder, tokens).await;
 
+    // The store says what it does while it opens.
+    tracing_subscriber::fmt().with_writer(std::io::stdout).init();
     let before = resident_bytes();
     let began = Instant::now();
     let vault = open(&folder).await;
@@ -201,6 +206,7 @@ async fn main() {
 
     let (p50, p99, at) = ("p50", "p99", "deep");
     println!("\n{:24} {:>9} {at:>6}  {p50:>9} {p99:>9}  {p50:>9} {p99:>9}", "query (µs)", "total");
+    let mut costs = Vec::new();
     for (name, query) in QUERIES {
         let (total, pages) = search(&vault, &permit, query, 1).await;
         let deep = pages.clamp(1, 10_000);
@@ -209,6 +215,29 @@ async fn main() {
         println!(
             "{name:24} {total:>9} {deep:>6}  {p50:>9.0} {p99:>9.0}  {deep_p50:>9.0} {deep_p99:>9.0}"
         );
+        costs.push((total, p50, deep_p50));
     }
     vault.close();
+    drop(vault);
+    if let Ok(connection) = std::env::var("BENCH_POSTGRES") {
+        let measured = move || postgres::measure(tokens, &connection, body);
+        compare(&costs, &tokio::task::spawn_blocking(measured).await.unwrap());
+    }
+}
+
+/// Prints what PostgreSQL took, and how many times as long that is.
+fn compare(ours: &[(u64, f64, f64)], theirs: &[postgres::Cost]) {
+    let (p50, times) = ("p50", "times");
+    println!("\n{:24} {p50:>9} {times:>6}  {p50:>9} {times:>6}", "PostgreSQL (µs)");
+    for ((total, page_1, deep), cost) in ours.iter().zip(theirs) {
+        assert_eq!(*total, cost.total, "{}", cost.name);
+        println!(
+            "{:24} {:>9.0} {:>6.1}  {:>9.0} {:>6.1}",
+            cost.name,
+            cost.page_1_p50_us,
+            cost.page_1_p50_us / page_1,
+            cost.deep_p50_us,
+            cost.deep_p50_us / deep,
+        );
+    }
 }

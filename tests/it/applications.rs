@@ -203,3 +203,23 @@ async fn lists_are_paged_newest_first() {
         assert_eq!(answer.faults(), [name], "{wrong}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_loses_a_race_is_made_anew() {
+    let server = TestServer::start().await;
+    let made = server.management.post("/applications", private()).await.expect(201);
+    let path = format!("/applications/{}", made["id"].as_str().unwrap());
+    for round in 0..10 {
+        let body = json!({"name": format!("n {round}"), "permissions": ["token:use"]});
+        let renew = format!("{path}/regenerate");
+        let (changed, renewed) = tokio::join!(
+            server.management.put(&path, body),
+            server.management.post(&renew, json!({}))
+        );
+        // Of two, one loses at most once, and neither undoes the other.
+        changed.expect(200);
+        let key = renewed.expect(200)["key"].as_str().unwrap().to_owned();
+        let own = server.client(&key).get("/applications/key").await.expect(200);
+        assert_eq!(own["name"], format!("n {round}"));
+    }
+}

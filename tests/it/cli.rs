@@ -1,5 +1,9 @@
 //! `tokamak serve` and `tokamak tenant` as their operator meets them (decisions §9).
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -99,6 +103,70 @@ async fn the_bootstrap_key_is_printed_once_when_none_is_given() {
     let second = Process::start(serve());
     assert!(!second.printed.iter().any(|line| line.contains("key")), "{:?}", second.printed);
     assert_eq!(second.terminate(), Some(0));
+}
+
+#[test]
+fn a_bootstrap_key_that_is_none_is_refused_before_anything_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let random = MANAGEMENT_KEY.strip_prefix("key_mgt_").unwrap();
+    let wrong = [
+        "a".to_owned(),
+        random.to_owned(),
+        format!("key_mgt_{}", &random[..21]),
+        format!("key_mgt_{}", "x".repeat(121)),
+        format!("key_ses_{random}"),
+        format!("{MANAGEMENT_KEY} "),
+    ];
+    for key in wrong {
+        let mut serve = command();
+        serve.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data);
+        serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", &key);
+        let (code, stdout, stderr) = run(serve);
+        assert_eq!(code, 1, "{key:?}");
+        assert!(stderr.contains("TOKAMAK_BOOTSTRAP_KEY must be key_mgt_"), "{stderr}");
+        assert!(key == "a" || !(stdout + &stderr).contains(&key), "a key is told to nobody");
+        assert!(!data.exists());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_environment_that_is_no_text_stops_nothing_but_secrets() {
+    let odd = OsStr::from_bytes(b"\xff\xfe");
+    let folder = tempfile::tempdir().unwrap();
+    let serve = || {
+        let mut serve = command();
+        serve.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path());
+        serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
+        serve
+    };
+    let mut among_odd = serve();
+    among_odd.env("SOMEBODY_ELSES", odd).env(odd, "x");
+    let process = Process::start(among_odd);
+    process.management().get("/applications").await.expect(200);
+    assert_eq!(process.terminate(), Some(0));
+    for name in ["TOKAMAK_ROOT_KEY", "TOKAMAK_BOOTSTRAP_KEY"] {
+        let mut with_odd = serve();
+        with_odd.env(name, odd);
+        let (code, _, stderr) = run(with_odd);
+        assert_eq!(code, 1, "{stderr}");
+        assert!(stderr.contains(&format!("{name} in the environment is no UTF-8")), "{stderr}");
+    }
+}
+
+#[test]
+fn a_new_data_folder_is_its_owners_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let mode = |folder: &Path| std::fs::metadata(folder).unwrap().permissions().mode() & 0o777;
+    let new = folder.path().join("new");
+    assert_eq!(Process::serve(&new).terminate(), Some(0));
+    assert_eq!(mode(&new), 0o700);
+    // One that is there stays as its operator made it.
+    let shared = folder.path().join("shared");
+    std::fs::create_dir(&shared).unwrap();
+    std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o750)).unwrap();
+    assert_eq!(Process::serve(&shared).terminate(), Some(0));
+    assert_eq!(mode(&shared), 0o750);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 //! Deduplication (decisions §3).
 
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use serde_json::{Value, json};
 
 use crate::support::TestServer;
@@ -97,6 +97,10 @@ async fn an_update_gives_way_to_the_token_of_the_same_contents() {
     }
     server.private.get(&path).await.expect(404);
     assert_eq!(server.private.search("metadata.k:second").await, Vec::<String>::new());
+    // The other one is as it was, and found as it was.
+    let kept = server.private.get(&format!("/tokens/{}", first["id"].as_str().unwrap())).await;
+    assert_eq!(kept.expect(200), first);
+    assert_eq!(server.private.search("metadata.k:first").await, [first["id"].as_str().unwrap()]);
     // One that asks for it only now gives way too.
     let third = server.private.token("token", json!("first")).await;
     let patch = json!({"deduplicate_token": true});
@@ -123,5 +127,96 @@ async fn a_token_that_is_gone_is_no_duplicate() {
     let mut third = body("same");
     third["id"] = "again".into();
     server.private.post("/tokens", third).await.expect(201);
+    assert_eq!(total(&server).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_tokens_that_change_places_at_once_one_is_left() {
+    let server = TestServer::start().await;
+    for round in 0..20 {
+        let contents = [format!("one-{round}"), format!("two-{round}")];
+        let mut paths = Vec::new();
+        for data in &contents {
+            let made = server.private.post("/tokens", body(data)).await.expect(201);
+            paths.push(format!("/tokens/{}", made["id"].as_str().unwrap()));
+        }
+        let one = server.private.patch(&paths[0], json!({"data": contents[1]}));
+        let two = server.private.patch(&paths[1], json!({"data": contents[0]}));
+        let (one, two) = join(one, two).await;
+        for answer in [&one, &two] {
+            assert!([200, 409].contains(&answer.status.as_u16()), "{}", answer.text());
+        }
+        assert!(one.status == 200 || two.status == 200);
+        assert_eq!(total(&server).await, round + 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_beside_its_like_stays_until_its_contents_or_the_wish_change() {
+    let server = TestServer::start().await;
+    let wishing = server.private.post("/tokens", body("same")).await.expect(201);
+    server.private.token("token", json!("same")).await;
+    let path = format!("/tokens/{}", wishing["id"].as_str().unwrap());
+    for patch in [
+        json!({"metadata": {"k": "new"}}),
+        json!({"containers": ["/elsewhere/"]}),
+        json!({"data": "same"}),
+        json!({"deduplicate_token": true}),
+        json!({}),
+    ] {
+        let shown = patch.to_string();
+        let kept = server.private.patch(&path, patch).await.expect(200);
+        assert_eq!(kept["id"], wishing["id"], "{shown}");
+        assert!(kept.get("_extras").is_none(), "{shown}");
+    }
+    assert_eq!(total(&server).await, 2);
+    // The wish, withdrawn and made anew, is a change of it.
+    server.private.patch(&path, json!({"deduplicate_token": false})).await.expect(200);
+    let found = server.private.patch(&path, json!({"deduplicate_token": true})).await.expect(200);
+    assert_ne!(found["id"], wishing["id"]);
+    assert_eq!(total(&server).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tenants_setting_decides_for_updates_too() {
+    let server = TestServer::start().await;
+    let first = server.private.token("token", json!("first")).await;
+    let second = format!("/tokens/{}", server.private.token("token", json!("second")).await);
+    let settings = json!({"name": "t", "settings": {"deduplicate_tokens": true}});
+    server.management.put("/tenants/self", settings).await.expect(200);
+    let noted = server.private.patch(&second, json!({"metadata": {"k": "v"}})).await.expect(200);
+    assert!(noted.get("deduplicate_token").is_none());
+    let found = server.private.patch(&second, json!({"data": "first"})).await.expect(200);
+    assert_eq!((&found["id"], &found["_extras"]), (&json!(first), &json!({"deduplicated": true})));
+    server.private.get(&second).await.expect(404);
+    // What is changed under the setting keeps its mark, as what is made under it does.
+    let first = format!("/tokens/{first}");
+    let changed = server.private.patch(&first, json!({"data": "third"})).await.expect(200);
+    assert_eq!(changed["deduplicate_token"], true);
+    // One that says no is asked, not the setting.
+    let not = json!({"type": "token", "data": "x", "deduplicate_token": false});
+    let not = server.private.post("/tokens", not).await.expect(201);
+    let not = format!("/tokens/{}", not["id"].as_str().unwrap());
+    let changed = server.private.patch(&not, json!({"data": "third"})).await.expect(200);
+    assert!(changed.get("_extras").is_none());
+    // No longer saying so leaves it to the setting.
+    let asked = server.private.patch(&not, json!({"deduplicate_token": null})).await.expect(200);
+    assert_eq!(asked["_extras"], json!({"deduplicated": true}));
+    assert_eq!(total(&server).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_may_take_the_contents_of_a_token_that_has_ended() {
+    let server = TestServer::start().await;
+    let mut expiring = body("first");
+    expiring["expires_at"] = "2026-01-01T01:00:00Z".into();
+    server.private.post("/tokens", expiring).await.expect(201);
+    let second = server.private.post("/tokens", body("second")).await.expect(201);
+    server.clock.advance_ms(2 * 3_600_000);
+    // It was not swept yet.
+    let path = format!("/tokens/{}", second["id"].as_str().unwrap());
+    let changed = server.private.patch(&path, json!({"data": "first"})).await.expect(200);
+    assert_eq!(changed["id"], second["id"]);
+    assert!(changed.get("_extras").is_none());
     assert_eq!(total(&server).await, 1);
 }

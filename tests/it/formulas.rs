@@ -313,3 +313,66 @@ async fn formulas_are_governed_by_the_reactor_permissions() {
     // A private application holds none of them.
     server.private.get("/reactor-formulas").await.expect(403);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_go_on_from_a_tenants_own_formulas_to_the_official_ones() {
+    let server = TestServer::start().await;
+    let mut own = Vec::new();
+    for _ in 0..4 {
+        own.insert(0, guests::formula(&server, "bare", json!({})).await);
+        server.clock.advance_ms(1);
+    }
+    let row = async |query: &str| -> Vec<String> {
+        let page = server.management.get(&format!("/reactor-formulas?{query}")).await.expect(200);
+        let ids = page["data"].as_array().unwrap().iter().map(|formula| &formula["id"]);
+        ids.map(|id| id.as_str().unwrap().to_owned()).collect()
+    };
+    let all = row("name=*&size=100").await;
+    assert_eq!((&all[..4], all.len()), (&own[..], 6));
+    assert_eq!(row("size=100").await, all);
+    // The last own formula ends a page, stands within one, or is alone on one.
+    for size in 1..=7 {
+        let path = format!("/reactor-formulas?size={size}");
+        let (mut seen, mut next) = (Vec::new(), String::new());
+        for number in 1_usize.. {
+            let page = server.management.get(&format!("{path}{next}")).await.expect(200);
+            let pagination = &page["pagination"];
+            assert_eq!(pagination["total_items"], 6, "{size} {number}");
+            assert_eq!(pagination["page_number"], number, "{size}");
+            let numbered = server.management.get(&format!("{path}&page={number}")).await;
+            assert_eq!(numbered.expect(200), page, "{size} {number}");
+            let ids = page["data"].as_array().unwrap().iter().map(|formula| &formula["id"]);
+            seen.extend(ids.map(|id| id.as_str().unwrap().to_owned()));
+            match pagination["next"].as_str() {
+                Some(cursor) => next = format!("&start={cursor}"),
+                None => break,
+            }
+        }
+        assert_eq!(seen, all, "{size}");
+        let beyond = server.management.get(&format!("{path}&page=9")).await.expect(200);
+        assert_eq!(
+            (&beyond["data"], &beyond["pagination"]["total_items"]),
+            (&json!([]), &json!(6))
+        );
+    }
+    let official = &all[5];
+    let some = format!("id={official}&id={}&id={}", own[1], own[3]);
+    assert_eq!(row(&some).await, [own[1].as_str(), &own[3], official]);
+    assert_eq!(row(&format!("{some}&size=2&page=2")).await, [official.as_str()]);
+    assert_eq!(row(&format!("{some}&name=bare")).await, [own[1].as_str(), &own[3]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_loses_a_race_is_made_anew() {
+    let server = TestServer::start().await;
+    let id = guests::formula(&server, "bare", json!({})).await;
+    let path = format!("/reactor-formulas/{id}");
+    for round in 0..10 {
+        let [first, second] = ["a", "b"].map(|name| json!({"name": format!("{name} {round}")}));
+        let (first, second) =
+            tokio::join!(server.management.put(&path, first), server.management.put(&path, second));
+        // Of two, one loses at most once.
+        first.expect(200);
+        second.expect(200);
+    }
+}

@@ -102,3 +102,153 @@ async fn an_answer_outlives_the_server() {
     assert_eq!(again.expect(201), made);
     assert_eq!(again.headers["svc-idempotent-replay"], "true");
 }
+
+/// Whether an answer says that it is a repetition.
+fn is_replay(answer: &Answer) -> bool {
+    answer.headers.get("svc-idempotent-replay").is_some_and(|value| value == "true")
+}
+
+/// What is kept of a token.
+fn outline(token: &Value) -> Value {
+    let kept = ["id", "tenant_id", "type", "fingerprint", "containers"];
+    kept.iter().map(|name| ((*name).to_owned(), token[name].clone())).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_only_reads_is_carried_out_again() {
+    let server = TestServer::start().await;
+    let reader = server.revealing().await;
+    let id = reader.token("token", json!("a")).await;
+    let search = async |query: &str| {
+        let answer =
+            send(&reader, "k", Method::POST, "/tokens/search", json!({"query": query})).await;
+        assert!(!is_replay(&answer));
+        answer.expect(200)["pagination"]["total_items"].clone()
+    };
+    assert_eq!(search("type:token").await, 1);
+    reader.token("token", json!("b")).await;
+    assert_eq!(search("type:token").await, 2);
+    assert_eq!(search("type:card").await, 0);
+    let reference = json!([format!("{{{{ {id} }}}}")]);
+    let show = async || send(&reader, "k", Method::POST, "/detokenize", reference.clone()).await;
+    assert_eq!(show().await.expect(200), json!(["a"]));
+    reader.delete(&format!("/tokens/{id}")).await.expect(204);
+    show().await.expect(400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_in_the_first_answer_only() {
+    let server = TestServer::start().await;
+    let public = server.application("public", &["token:create"], json!([])).await;
+    let body = json!({"name": "n", "type": "private", "permissions": ["token:use"]});
+    let other = server.management.post("/applications", body.clone()).await.expect(201);
+    let regenerate = format!("/applications/{}/regenerate", other["id"].as_str().unwrap());
+    for (client, path, body, status, secrets) in [
+        (&server.management, "/applications", body, 201, vec!["key"]),
+        (&server.management, regenerate.as_str(), json!({}), 200, vec!["key"]),
+        (&public, "/sessions", json!({}), 201, vec!["session_key", "nonce"]),
+    ] {
+        let first = send(client, path, Method::POST, path, body.clone()).await;
+        let again = send(client, path, Method::POST, path, body).await;
+        let mut expected = first.expect(status);
+        let key = expected[secrets[0]].as_str().unwrap().to_owned();
+        for secret in secrets {
+            let removed = expected.as_object_mut().unwrap().remove(secret);
+            assert!(removed.is_some_and(|secret| secret.is_string()), "{path}");
+        }
+        assert_eq!(again.expect(status), expected, "{path}");
+        assert!(is_replay(&again) && !is_replay(&first), "{path}");
+        assert_eq!(again.headers.get("location"), first.headers.get("location"), "{path}");
+        // The first key is still the one.
+        server.client(&key).get("/applications/key").await.expect(200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repetition_shows_a_token_as_it_is_by_then() {
+    let server = TestServer::start().await;
+    let reader = server.revealing().await;
+    let card = json!({"id": "my card", "type": "card",
+        "data": {"number": "4242424242424242", "cvc": "123"}});
+    let post = async || send(&reader, "k", Method::POST, "/tokens", card.clone()).await;
+    let first = post().await;
+    assert_eq!(first.expect(201)["data"]["cvc"], "123");
+    assert_eq!(first.json(), post().await.expect(201));
+    server.clock.advance_ms(61 * 60_000);
+    let again = post().await;
+    assert_eq!(again.expect(201)["data"], json!({"number": "4242424242424242"}));
+    assert!(is_replay(&again));
+    assert_eq!(again.headers["location"], first.headers["location"]);
+    reader.delete("/tokens/my%20card").await.expect(204);
+    let gone = post().await;
+    gone.expect(404);
+    assert!(!is_replay(&gone));
+    // Of one that was there before, the repetition says so too.
+    let twin = json!({"type": "token", "data": "x", "deduplicate_token": true});
+    reader.post("/tokens", twin.clone()).await.expect(201);
+    let first = send(&reader, "twin", Method::POST, "/tokens", twin.clone()).await.expect(200);
+    assert_eq!(first["_extras"], json!({"deduplicated": true}));
+    let again = send(&reader, "twin", Method::POST, "/tokens", twin).await;
+    assert_eq!(again.expect(200), first);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repetition_shows_no_more_than_the_caller_may_read_by_then() {
+    let server = TestServer::start().await;
+    let rules = |container: &str, transform: &str, permissions: &[&str]| {
+        json!({"name": "n", "type": "private", "rules": [{"description": "", "priority": 1,
+            "container": container, "transform": transform, "permissions": permissions}]})
+    };
+    let all = rules("/", "reveal", &["token:create", "token:read", "token:update"]);
+    let made = server.management.post("/applications", all).await.expect(201);
+    let path = format!("/applications/{}", made["id"].as_str().unwrap());
+    let client = server.client(made["key"].as_str().unwrap());
+    let body = json!({"id": "tok", "type": "token", "data": "first", "metadata": {"k": "v"}});
+    let post = async || send(&client, "k1", Method::POST, "/tokens", body.clone()).await;
+    let patch =
+        async || send(&client, "k2", Method::PATCH, "/tokens/tok", json!({"data": "second"})).await;
+    let posted = post().await.expect(201);
+    let patched = patch().await.expect(200);
+    assert_eq!((&posted["data"], &patched["data"]), (&json!("first"), &json!("second")));
+    assert_eq!(post().await.expect(201), patched);
+    let redacted = rules("/", "redact", &["token:create", "token:read"]);
+    server.management.put(&path, redacted).await.expect(200);
+    for (answer, status) in [(post().await, 201), (patch().await, 200)] {
+        let token = answer.expect(status);
+        assert!(is_replay(&answer) && token.get("data").is_none());
+        assert_eq!(token["metadata"], json!({"k": "v"}));
+    }
+    for powerless in [
+        rules("/", "reveal", &["token:create"]),
+        rules("/elsewhere/", "reveal", &["token:create", "token:read"]),
+    ] {
+        server.management.put(&path, powerless).await.expect(200);
+        assert_eq!(post().await.expect(201), outline(&posted));
+        assert_eq!(patch().await.expect(200), outline(&patched));
+    }
+    // It asked to read nothing: no refusal is in the log.
+    let logs = server.management.get("/logs?size=100").await.expect(200);
+    let mut entries = logs["data"].as_array().unwrap().iter();
+    assert!(entries.all(|entry| !entry["message"].as_str().unwrap().starts_with("Denied")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_tokenize_gives_its_tokens_in_outline() {
+    let server = TestServer::start().await;
+    let reader = server.revealing().await;
+    let value = json!({
+        "card": {"type": "card", "data": {"number": "4242424242424242", "cvc": "123"}},
+        "list": ["a", null, {"type": "token", "data": {"x": "y"}, "metadata": {"k": "v"}}],
+        "own": {"id": 1, "tenant_id": "t", "type": "x", "more": {"data": "z"}},
+    });
+    let post = async || send(&reader, "k", Method::POST, "/tokenize", value.clone()).await;
+    let mut expected = post().await.expect(200);
+    assert_eq!(expected["card"]["data"]["cvc"], "123");
+    expected["card"] = outline(&expected["card"]);
+    expected["list"][2] = outline(&expected["list"][2]);
+    assert!(expected["own"]["more"]["data"].is_string());
+    let again = post().await;
+    assert_eq!(again.expect(200), expected);
+    assert!(is_replay(&again));
+    assert_eq!(reader.list("").await.len(), 7);
+}

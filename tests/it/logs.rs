@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::TestServer;
+use crate::support::{TestServer, guests};
 
 async fn logged(server: &TestServer, query: &str) -> Vec<Value> {
     let page = server.management.get(&format!("/logs?size=100&{query}")).await.expect(200);
@@ -26,7 +26,7 @@ fn brief(entries: &[Value]) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_operation_writes_its_entry() {
     let server = TestServer::start().await;
-    let reactor = crate::support::guests::echo_reactor(&server).await;
+    let reactor = guests::echo_reactor(&server).await;
     let card = json!({"number": "4242424242424242"});
     let id = server.private.token("card", card).await;
     server.private.get(&format!("/tokens/{id}")).await.expect(200);
@@ -105,6 +105,47 @@ async fn denied_attempts_are_entries_too() {
         "application delete token: Denied: token:delete",
     ];
     assert_eq!(brief(&entries), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_denied_attempt_names_what_its_path_names() {
+    let server = TestServer::start().await;
+    let formula = guests::formula(&server, "bare", json!({})).await;
+    let reactor = guests::reactor(&server, &formula, json!({})).await;
+    let client = server.application("private", &["token:read"], json!([])).await;
+    client.post(&format!("/reactors/{reactor}/react"), json!({})).await.expect(403);
+    client.get(&format!("/reactors/{reactor}/invocations")).await.expect(403);
+    let path = format!("/reactor-formulas/{formula}");
+    client.get(&path).await.expect(403);
+    client.get(&format!("{path}/component")).await.expect(403);
+    client.put(&path, json!({})).await.expect(403);
+    client.delete(&path).await.expect(403);
+    client.get("/reactor-formulas").await.expect(403);
+    client.post("/reactor-formulas", json!({})).await.expect(403);
+    let denied = async |query: &str| {
+        let mut entries = logged(&server, query).await;
+        entries.retain(|entry| entry["message"].as_str().unwrap().starts_with("Denied"));
+        brief(&entries)
+    };
+    let at_reactor = [
+        "application invoke reactor: Denied: token:use",
+        "application read reactor: Denied: reactor:read",
+    ];
+    assert_eq!(denied(&format!("entity_id={reactor}")).await, at_reactor);
+    assert_eq!(denied("entity_type=reactor").await, at_reactor);
+    let at_formula = [
+        "application read reactor_formula: Denied: reactor:read",
+        "application read reactor_formula: Denied: reactor:read",
+        "application update reactor_formula: Denied: reactor:update",
+        "application delete reactor_formula: Denied: reactor:delete",
+    ];
+    assert_eq!(denied(&format!("entity_id={formula}")).await, at_formula);
+    let at_all = [
+        "application read reactor_formula: Denied: reactor:read",
+        "application create reactor_formula: Denied: reactor:create",
+    ];
+    assert_eq!(denied("entity_type=reactor_formula").await, [&at_formula[..], &at_all].concat());
+    assert_eq!(denied("entity_type=token").await, Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]

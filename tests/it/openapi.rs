@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::TestServer;
 
@@ -46,6 +46,91 @@ async fn every_operation_is_described() {
         let pointer = reference.strip_prefix('#').unwrap();
         assert!(description.pointer(pointer).is_some(), "{reference} leads nowhere");
     }
+}
+
+/// What a value is, or what it refers to.
+fn resolved<'a>(description: &'a Value, value: &'a Value) -> &'a Value {
+    match value["$ref"].as_str() {
+        Some(target) => description.pointer(target.strip_prefix('#').unwrap()).unwrap(),
+        None => value,
+    }
+}
+
+/// What an operation says of a parameter.
+fn parameter<'a>(description: &'a Value, operation: &'a Value, name: &str) -> Option<&'a Value> {
+    let parameters = operation["parameters"].as_array()?;
+    let mut parameters = parameters.iter().map(|parameter| resolved(description, parameter));
+    parameters.find(|parameter| parameter["name"] == name)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn headers_of_every_operation_are_described() {
+    let server = TestServer::start().await;
+    let description = server.stranger().get("/openapi.json").await.expect(200);
+    let mut repeatable = 0;
+    for (path, operations) in description["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap() {
+            let at = format!("{method} {path}");
+            let takes_key = ["post", "put", "patch"].contains(&method.as_str());
+            let key = parameter(&description, operation, "SVC-IDEMPOTENCY-KEY");
+            assert_eq!(key.is_some(), takes_key, "{at}");
+            if let Some(key) = key {
+                repeatable += 1;
+                assert_eq!((&key["in"], &key["required"]), (&json!("header"), &json!(false)));
+                let expected = json!({"type": "string", "minLength": 1, "maxLength": 255});
+                assert_eq!(key["schema"], expected);
+                let text = key["description"].as_str().unwrap();
+                for said in ["24 hours", "409", "422", "`session_key`"] {
+                    assert!(text.contains(said), "{said}");
+                }
+                let reuse = operation["responses"]["422"]["description"].as_str();
+                assert!(reuse.is_some_and(|text| text.contains("`SVC-IDEMPOTENCY-KEY`")), "{at}");
+            }
+            for (status, response) in operation["responses"].as_object().unwrap() {
+                let header = |name: &str| {
+                    response["headers"].get(name).map(|header| resolved(&description, header))
+                };
+                let trace = header("SVC-TRACE-ID").unwrap_or_else(|| panic!("{at} {status}"));
+                assert_eq!(trace["schema"]["type"], "string");
+                let replays = takes_key && status.starts_with('2');
+                assert_eq!(header("SVC-IDEMPOTENT-REPLAY").is_some(), replays, "{at} {status}");
+            }
+        }
+    }
+    assert!(repeatable >= 16, "{repeatable}");
+    // What was said of a 422 before is still said.
+    let formula = &description["paths"]["/reactor-formulas"]["post"]["responses"]["422"];
+    assert!(formula["description"].as_str().unwrap().starts_with("The formula cannot run"));
+}
+
+/// The form that the description gives to the filter by metadata is one that the server reads.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_filter_by_metadata_is_described() {
+    let server = TestServer::start().await;
+    let description = server.stranger().get("/openapi.json").await.expect(200);
+    let list = &description["paths"]["/tokens"]["get"];
+    let metadata = parameter(&description, list, "metadata").unwrap();
+    assert_eq!((&metadata["in"], &metadata["required"]), (&json!("query"), &json!(false)));
+    assert_eq!((&metadata["style"], &metadata["explode"]), (&json!("deepObject"), &json!(true)));
+    assert_eq!(metadata["schema"]["type"], "object");
+    assert_eq!(metadata["schema"]["additionalProperties"], json!({"type": "string"}));
+    assert!(metadata["description"].as_str().unwrap().contains("`metadata.customer=17`"));
+    for customer in ["17", "18"] {
+        let body = json!({"id": format!("of-{customer}"), "type": "token", "data": 1,
+            "metadata": {"customer": customer, "a[b]": customer}});
+        server.private.post("/tokens", body).await.expect(201);
+    }
+    for query in [
+        "metadata[customer]=17",
+        "metadata%5Bcustomer%5D=17",
+        "metadata.customer=17",
+        "metadata[a[b]]=17",
+        "metadata.a[b]=17",
+        "metadata[customer]=17&metadata.a[b]=17",
+    ] {
+        assert_eq!(server.private.list(query).await, ["of-17"], "{query}");
+    }
+    assert_eq!(server.private.list("metadata[customer]=19").await, Vec::<String>::new());
 }
 
 /// The operations of the interface that this version serves, as the specification names them.

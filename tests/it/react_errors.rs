@@ -43,6 +43,27 @@ async fn a_reported_failure_is_a_problem_like_any_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whoever_asks_too_often_is_told_when_to_ask_again() {
+    let server = TestServer::start().await;
+    let reactor = guests::echo_reactor(&server).await;
+    let custom = |headers: Value| {
+        json!({"behaviour": "custom", "status": 429, "headers": headers,
+            "body": {}})
+    };
+    for (args, expected) in [
+        (json!({"behaviour": "fail", "kind": "rate_limit"}), Some("1")),
+        (custom(json!([])), Some("1")),
+        (custom(json!([["Retry-After", "30"]])), Some("30")),
+        (json!({"behaviour": "fail", "kind": "service_unavailable"}), None),
+    ] {
+        let answer = react(&server, &reactor, args.clone()).await;
+        assert_eq!(answer.status.as_u16(), if expected.is_some() { 429 } else { 503 });
+        let wait = answer.headers.get("retry-after").map(|wait| wait.to_str().unwrap());
+        assert_eq!(wait, expected, "{args}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_custom_response_has_the_status_headers_and_body_it_was_given() {
     let server = TestServer::start().await;
     let reactor = guests::echo_reactor(&server).await;
@@ -63,10 +84,18 @@ async fn a_custom_response_has_the_status_headers_and_body_it_was_given() {
     let fifty: Vec<_> = (0..50).map(|index| json!([format!("x-{index}"), "v"])).collect();
     let answer = react(&server, &reactor, custom(400, json!(fifty), json!(1))).await;
     assert_eq!((answer.status.as_u16(), &answer.headers["x-49"]), (400, &"v".parse().unwrap()));
+    assert_eq!(answer.headers["cache-control"], "no-store");
     // Headers that are the server's alone.
     let mut refused: Vec<Value> = [
         "Set-Cookie",
         "content-type",
+        "Content-Encoding",
+        "alt-svc",
+        "cache-control",
+        "clear-site-data",
+        "keep-alive",
+        "location",
+        "X-Accel-Redirect",
         "SVC-Trace-Id",
         "svc-idempotent-replay",
         "transfer-encoding",

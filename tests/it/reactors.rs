@@ -1,8 +1,9 @@
 //! Reactors: making, reading, changing and deleting them (interface §4.5, decisions §7).
 
+use futures::future::join_all;
 use serde_json::{Value, json};
 
-use crate::support::{TestServer, guests};
+use crate::support::{Answer, TestServer, guests};
 
 async fn configured(server: &TestServer) -> String {
     let configuration = json!([
@@ -285,4 +286,73 @@ async fn each_operation_needs_its_permission_and_is_logged() {
     // Reading it and its runs three times each, writing it three times each, running it each time.
     let counts = ["reactor:read", "reactor:update", "reactor:delete", "token:use"].map(count);
     assert_eq!(counts, [6, 3, 3, 4], "{denied:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_are_made_and_changed_at_once_on_one_formula_and_application() {
+    let server = TestServer::start().await;
+    let formula = guests::formula(&server, "bare", json!({})).await;
+    let application = application(&server, "private", "token:read").await;
+    let mut new = body(&formula, json!({}));
+    new["application"] = json!({"id": application});
+    let made = join_all((0..12).map(|_| server.management.post("/reactors", new.clone()))).await;
+    let path =
+        |answer: &Answer| format!("/reactors/{}", answer.expect(201)["id"].as_str().unwrap());
+    let paths: Vec<String> = made.iter().map(path).collect();
+    let change = json!({"name": "n", "configuration": {}, "application": {"id": application}});
+    let put = async |path: String| server.management.put(&path, change.clone()).await;
+    for answer in join_all(paths.into_iter().map(put)).await {
+        answer.expect(200);
+    }
+    let page = server.management.get("/reactors?name=n").await.expect(200);
+    assert_eq!(page["pagination"]["total_items"], 12);
+    // What they refer to is still what it was, and still held.
+    server.management.delete(&format!("/reactor-formulas/{formula}")).await.expect(409);
+    let holder = format!("/applications/{application}");
+    server.management.delete(&holder).await.expect(409);
+    assert!(server.management.get(&holder).await.expect(200).get("modified_at").is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_reactor_outlives_its_formula_whatever_comes_first() {
+    let server = TestServer::start().await;
+    for _ in 0..10 {
+        let formula = guests::formula(&server, "bare", json!({})).await;
+        let path = format!("/reactor-formulas/{formula}");
+        let make = server.management.post("/reactors", body(&formula, json!({})));
+        let (made, deleted) = tokio::join!(make, server.management.delete(&path));
+        match (made.status.as_u16(), deleted.status.as_u16()) {
+            (201, 409) => drop(server.management.get(&path).await.expect(200)),
+            (400, 204) => assert_eq!(made.faults(), ["formula.id"]),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_go_on_where_the_last_one_ended_with_and_without_a_name() {
+    let server = TestServer::start().await;
+    let formula = guests::formula(&server, "bare", json!({})).await;
+    let mut ids = Vec::new();
+    for _ in 0..5 {
+        ids.insert(0, guests::reactor(&server, &formula, json!({})).await);
+    }
+    for filter in ["", "&name=*", &format!("&id={}", ids.join("&id="))] {
+        let path = format!("/reactors?size=2{filter}");
+        let (mut seen, mut next) = (Vec::new(), String::new());
+        for number in 1..=3 {
+            let page = server.management.get(&format!("{path}{next}")).await.expect(200);
+            assert_eq!(page["pagination"]["total_items"], 5, "{filter}");
+            assert_eq!(page["pagination"]["page_number"], number, "{filter}");
+            let numbered = format!("{path}&page={number}");
+            assert_eq!(server.management.get(&numbered).await.expect(200), page, "{filter}");
+            let found = page["data"].as_array().unwrap().iter();
+            seen.extend(found.map(|reactor| reactor["id"].as_str().unwrap().to_owned()));
+            match page["pagination"]["next"].as_str() {
+                Some(cursor) => next = format!("&start={cursor}"),
+                None => assert_eq!(number, 3, "{filter}"),
+            }
+        }
+        assert_eq!(seen, ids, "{filter}");
+    }
 }

@@ -81,7 +81,7 @@ async fn an_application_grants_only_what_it_holds() {
         {"description": "", "priority": 2, "container": "/pci/", "transform": "mask",
             "permissions": ["token:read", "token:use"]},
     ]);
-    let (_server, private, _, nonce) = session(&["token:search"], rules).await;
+    let (server, private, _, nonce) = session(&["token:search"], rules).await;
     let refused = [
         json!({"permissions": ["token:read"]}),
         json!({"permissions": ["token:delete"]}),
@@ -101,6 +101,16 @@ async fn an_application_grants_only_what_it_holds() {
         let answer = authorize(&private, &nonce, grant).await;
         assert_eq!(answer.status, 403, "{shown}: {}", answer.text());
     }
+    // The log names the first permission that goes too far.
+    let logs = server.management.get("/logs?entity_type=session&size=100").await.expect(200);
+    let denied = logs["data"].as_array().unwrap().iter().rev().filter_map(|entry| {
+        let (session, permission) = entry["message"].as_str().unwrap().split_once("Denied: ")?;
+        assert!(session.is_empty() && entry["operation"] == "update");
+        Some(permission)
+    });
+    let (read, delete, search) = ("token:read", "token:delete", "token:search");
+    let expected = [read, delete, read, read, read, read, read, search, "token:update", read];
+    assert_eq!(denied.collect::<Vec<_>>(), expected);
     let grant = json!({"permissions": ["token:search"], "rules": [
         rule("/pci/low/", "mask", &["token:read", "token:use"]),
         {"description": "", "priority": 2, "container": "/pci/high/", "transform": "redact", "permissions": ["token:read"]},
@@ -223,5 +233,44 @@ async fn a_session_ends_with_the_applications_behind_it() {
     let own = private.get("/applications/key").await.expect(200);
     let path = format!("/applications/{}", own["id"].as_str().unwrap());
     server.management.delete(&path).await.expect(204);
+    session.get("/tokens").await.expect(401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_stays_within_its_ids_when_another_one_is_drawn() {
+    let all = ["token:create", "token:read"];
+    let (server, private, session, nonce) = session(&[], json!([rule("/", "reveal", &all)])).await;
+    let grant = json!({"rules": [{"description": "", "priority": 1, "transform": "reveal",
+    "permissions": all, "conditions": [
+        {"attribute": "id", "operator": "starts_with", "value": "cart-"},
+    ]}]});
+    authorize(&private, &nonce, grant).await.expect(200);
+    let body = json!({"id": "{{ data }}", "type": "token", "data": "cart-7"});
+    assert_eq!(session.post("/tokens", body.clone()).await.expect(201)["id"], "cart-7");
+    // The expression gives no other id, and one of our own is not the session's to have.
+    session.post("/tokens", body.clone()).await.expect(403);
+    let logs = server.management.get("/logs?entity_type=token&size=1").await.expect(200);
+    assert_eq!(logs["data"][0]["message"], "Denied: token:create");
+    session.post("/tokenize", json!([body])).await.expect(403);
+    assert_eq!(server.private.list("").await, ["cart-7"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_ends_when_its_grantor_expires() {
+    let server = TestServer::start().await;
+    let public = server.application("public", &["token:create"], json!([])).await;
+    let opened = public.post("/sessions", json!({})).await.expect(201);
+    let session = server.client(opened["session_key"].as_str().unwrap());
+    let expiring = json!({"name": "p", "type": "private", "permissions": ["token:read"],
+        "expires_at": "2026-01-01T01:00:00Z"});
+    let private = server.management.post("/applications", expiring).await.expect(201);
+    let private = server.client(private["key"].as_str().unwrap());
+    let grant = json!({"permissions": ["token:read"], "expires_at": "2026-01-01T12:00:00Z"});
+    authorize(&private, opened["nonce"].as_str().unwrap(), grant).await.expect(200);
+    server.clock.advance_ms(3_600_000 - 1);
+    session.get("/tokens").await.expect(200);
+    // At once, although nothing was swept.
+    server.clock.advance_ms(1);
+    private.get("/tokens").await.expect(401);
     session.get("/tokens").await.expect(401);
 }

@@ -1,6 +1,7 @@
 //! Tenants, settings, and what they change (decisions §2, §3).
 
-use serde_json::json;
+use futures::future::join;
+use serde_json::{Value, json};
 
 use crate::support::TestServer;
 
@@ -28,6 +29,26 @@ async fn a_tenant_shows_and_changes_itself() {
     // The other tenant is untouched.
     let other = server.other_tenant().await;
     assert_eq!(other.get("/tenants/self").await.expect(200)["name"], "other");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_changed_at_once_are_in_force_as_they_are_stored() {
+    let server = TestServer::start().await;
+    for round in 0..20 {
+        let change = |deduplicate: bool| {
+            let body = json!({"name": "t", "settings": {"deduplicate_tokens": deduplicate}});
+            server.management.put("/tenants/self", body)
+        };
+        let (one, other) = join(change(true), change(false)).await;
+        for answer in [one, other] {
+            assert!([200, 409].contains(&answer.status.as_u16()), "{}", answer.text());
+        }
+        let stored = server.management.get("/tenants/self").await.expect(200);
+        let token = json!({"type": "token", "data": round});
+        let made = server.private.post("/tokens", token).await.expect(201);
+        let in_force = made.get("deduplicate_token").cloned().unwrap_or(Value::Bool(false));
+        assert_eq!(stored["settings"]["deduplicate_tokens"], in_force);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -63,6 +84,79 @@ async fn a_cards_cvc_is_erased_in_time() {
     assert_eq!(reader.get("/tokens/card").await.expect(200)["data"]["cvc"], "456");
     server.clock.advance_ms(1);
     assert!(reader.get("/tokens/card").await.expect(200)["data"].get("cvc").is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_that_stays_depends_on_a_cvc() {
+    let server = TestServer::start().await;
+    let data = json!({"number": "4242424242424242", "cvc": "123"});
+    let path = format!("/tokens/{}", server.private.token("card", data.clone()).await);
+    let card = |members: Value| {
+        let mut body = json!({"type": "card", "data": data});
+        body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        body
+    };
+    let last4 = "{{ data.number | last4 }}";
+    let table = [
+        (json!({"search_indexes": [last4, "{{ data.cvc }}"]}), "search_indexes[1]"),
+        (json!({"search_indexes": ["{{ data.cvc | last4 }}-x"]}), "search_indexes[0]"),
+        (json!({"search_indexes": ["{{ data | stringify }}"]}), "search_indexes[0]"),
+        (json!({"fingerprint_expression": "{{ data | stringify }}"}), "fingerprint_expression"),
+        (
+            json!({"fingerprint_expression": "{{ data.number }}{{ data.cvc }}"}),
+            "fingerprint_expression",
+        ),
+    ];
+    for (members, expected) in table {
+        let made = server.private.post("/tokens", card(members.clone())).await;
+        let changed = server.private.patch(&path, members.clone()).await;
+        for answer in [made, changed] {
+            assert_eq!(answer.faults(), [expected], "{members}");
+            let body = answer.json();
+            let messages = json!(["must not depend on cvc, which is erased"]);
+            assert_eq!(body["errors"][expected], messages, "{members}");
+        }
+    }
+    // What draws differs each time, and not by the cvc.
+    let drawn = json!({"search_indexes": ["{{ data.number | alias_preserve_length }}", last4]});
+    server.private.post("/tokens", card(drawn)).await.expect(201);
+    // Without a cvc there is nothing to depend on; bringing one later is refused.
+    let whole = "{{ data | stringify }}";
+    let body = json!({"id": "whole", "type": "card", "fingerprint_expression": whole,
+        "data": {"number": "4242424242424242", "cvc": null}});
+    server.private.post("/tokens", body).await.expect(201);
+    let answer = server.private.patch("/tokens/whole", json!({"data": {"cvc": "123"}})).await;
+    assert_eq!(answer.faults(), ["fingerprint_expression"]);
+    server.private.patch("/tokens/whole", json!({"metadata": {"k": "v"}})).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_card_can_be_changed_after_its_cvc_was_erased() {
+    let server = TestServer::start().await;
+    let body = json!({"id": "card", "type": "card", "mask": "{{ data.cvc }}-{{ data.number }}",
+        "data": {"number": "4242424242424242", "cvc": "123"}});
+    server.private.post("/tokens", body).await.expect(201);
+    let path = "/tokens/card";
+    for (key, is_swept) in [("due", false), ("erased", true)] {
+        server.clock.advance_ms(HOUR_MS);
+        if is_swept {
+            server.vault.sweep().await.unwrap();
+        }
+        // The mask wants what is no longer there; that is no fault of this change.
+        let patch = json!({"metadata": {key: "x"}, "data": {"expiration_month": 1}});
+        let changed = server.private.patch(path, patch).await.expect(200);
+        assert_eq!((changed.get("data"), &changed["metadata"][key]), (None, &json!("x")));
+        // Of this one it is.
+        let mask = json!({"mask": "{{ data.cvc }}"});
+        assert_eq!(server.private.patch(path, mask).await.faults(), ["mask"]);
+        let cvc = json!({"data": {"cvc": "456"}});
+        let shown = server.private.patch(path, cvc).await.expect(200);
+        assert_eq!(shown["data"], "456-4242424242424242");
+    }
+    // A mask that could be evaluated must be so still.
+    server.private.patch(path, json!({"mask": "{{ data.expiration_month }}"})).await.expect(200);
+    let without = json!({"data": {"expiration_month": null}});
+    assert_eq!(server.private.patch(path, without).await.faults(), ["mask"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

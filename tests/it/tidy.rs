@@ -44,6 +44,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("pest", &["query/"]),
     ("pest_derive", &["query/"]),
     ("wasmtime", &["runtime/"]),
+    ("wasmparser", &["runtime/"]),
     ("wasmtime_wasi", &["runtime/"]),
     ("liquid", &["expression/"]),
     ("liquid_core", &["expression/"]),

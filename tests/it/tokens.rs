@@ -67,6 +67,8 @@ async fn every_fault_is_named_and_no_value_quoted() {
         (json!({"type": 5, "data": 1}), vec!["type"]),
         (token(json!({"id": "ab"})), vec!["id"]),
         (token(json!({"id": "a/b/c"})), vec!["id"]),
+        (token(json!({"id": "token:abc"})), vec!["id"]),
+        (token(json!({"id": "token:{{ data | size }}"})), vec!["id"]),
         (token(json!({"id": "{{ data | nothing }}"})), vec!["id"]),
         (token(json!({"mask": "{{ data | nothing }}"})), vec!["mask"]),
         (token(json!({"mask": {"a": ["{{ data | to_number }}"]}})), vec!["mask.a[0]"]),

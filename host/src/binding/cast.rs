@@ -16,7 +16,7 @@ use serde_json::{Number, Value};
 use thiserror::Error;
 
 use crate::limits::JSON_DEPTH_MAX;
-use crate::model::member::is_within;
+use crate::model::depth::is_within;
 use crate::model::parameter::ParameterType;
 use crate::model::plaintext::wipe;
 

@@ -5,7 +5,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -51,7 +51,7 @@ struct DevKeys {
 /// Runs a development server.
 pub fn run(options: &DevOptions) -> Result<(), Failure> {
     let folder = &options.data_dir;
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    serve::make_folder(folder)?;
     let settings = Options {
         data_dir: Some(folder.clone()),
         listen: Some(options.listen),
@@ -61,7 +61,7 @@ pub fn run(options: &DevOptions) -> Result<(), Failure> {
     let settings = settings.settle()?;
     logging::start(&settings.log, settings.log_format)?;
     let root_key = keep_root_key(&folder.join("root-key"))?;
-    serve::runtime()?.block_on(async {
+    serve::block_on(async {
         let vault = serve::open(&settings, root_key).await?;
         let keys = keep_keys(&vault, &folder.join("keys.json")).await?;
         let reactor_id = keep_reactor(&vault, &keys.management_key).await?;

@@ -1,6 +1,10 @@
 //! `tokamak serve`, and what `dev` and the other commands share with it: opening a vault on its folder.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -13,20 +17,27 @@ use crate::crypto::entropy::SystemEntropy;
 use crate::crypto::keys::RootKey;
 use crate::http::{State, Stopping};
 use crate::limits::REACT_TIMEOUT_MS;
+use crate::model::permission::ApplicationType;
 use crate::runtime::{Runtime, RuntimeConfig};
 use crate::store::sled::SledStore;
 use crate::vault::{Foundation, NewTenant, Vault};
+
+/// How long a process that ends leaves its threads to finish what they are at.
+const LEFT_TO_THREADS: Duration = Duration::from_secs(1);
+/// Random characters of a key that an operator chooses, fewest: 22 of 62 hold 128 bits (decisions §2).
+const RANDOM_CHARS_MIN: usize = 22;
+/// And most: a key of more than 128 characters in all opens nothing.
+const RANDOM_CHARS_MAX: usize = 120;
 
 /// Runs the server until it is told to stop.
 pub fn run(options: Options) -> Result<(), Failure> {
     let settings = options.settle()?;
     logging::start(&settings.log, settings.log_format)?;
     let root_key = RootKey::parse(&settings.root_key_text()?)?;
-    runtime()?.block_on(async {
+    let key = first_key()?;
+    block_on(async {
         let vault = open(&settings, root_key).await?;
-        let key = bootstrap_key();
         let given = key.is_some();
-        let key = key.map(|key| ApiKey::given(key.to_string()));
         if let Some(NewTenant { tenant, management_key }) = vault.bootstrap(key).await? {
             say(format_args!("tenant: {}", tenant.id));
             if !given {
@@ -37,13 +48,50 @@ pub fn run(options: Options) -> Result<(), Failure> {
     })
 }
 
-/// The threads that everything runs on.
-pub fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+/// The key that the first management application is to have, if the operator chose one. One that opens nothing, or that
+/// could be guessed, is refused before anything is made with it.
+fn first_key() -> Result<Option<ApiKey>, Failure> {
+    let Some(text) = bootstrap_key()? else { return Ok(None) };
+    if !is_management_key(&text) {
+        let tag = ApplicationType::Management.key_tag();
+        let message = format!(
+            "TOKAMAK_BOOTSTRAP_KEY must be key_{tag}_ and \
+            {RANDOM_CHARS_MIN} to {RANDOM_CHARS_MAX} random letters and digits"
+        );
+        return Err(message.into());
+    }
+    Ok(Some(ApiKey::given(text.to_string())))
+}
+
+/// Whether a text has the form of a management application's key.
+fn is_management_key(text: &str) -> bool {
+    let random = text
+        .strip_prefix("key_")
+        .and_then(|rest| rest.strip_prefix(ApplicationType::Management.key_tag()))
+        .and_then(|rest| rest.strip_prefix('_'));
+    random.is_some_and(|random| {
+        (RANDOM_CHARS_MIN..=RANDOM_CHARS_MAX).contains(&random.len())
+            && random.bytes().all(|c| c.is_ascii_alphanumeric())
+    })
+}
+
+/// Makes a folder that only its owner may enter; one that is there stays as its operator made it.
+pub fn make_folder(folder: &Path) -> Result<(), Failure> {
+    Ok(DirBuilder::new().recursive(true).mode(0o700).create(folder)?)
+}
+
+/// Runs a command on the threads that everything runs on. Once it has ended nobody waits for what a thread is still
+/// busy with, such as compiling.
+pub fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let outcome = runtime.block_on(command);
+    runtime.shutdown_timeout(LEFT_TO_THREADS);
+    outcome
 }
 
 /// Opens the vault in the settings' folder.
 pub async fn open(settings: &Settings, root_key: RootKey) -> Result<Vault, Failure> {
+    make_folder(&settings.data_dir)?;
     let store_folder = settings.data_dir.join("store");
     let store = SledStore::open(&store_folder, settings.cache_mb << 20)?;
     let foundation = Foundation {
@@ -77,6 +125,41 @@ pub async fn serve(
         tracing::info!("stopping");
     };
     listening(listener.local_addr()?);
+    // The first run of a formula that ships with the product is not to wait for its compilation.
+    let ready = vault.clone();
+    tokio::spawn(async move { ready.compile_official().await });
     crate::http::serve(listener, State { vault, stopping: Stopping::default() }, stop).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_management_key;
+
+    #[test]
+    fn keys_that_open_nothing_or_could_be_guessed_are_told_apart() {
+        let random = "0123456789abcdefghijABCDEFGHIJ01";
+        for length in [22, 32, 120] {
+            let key = format!("key_mgt_{}", "x".repeat(length));
+            assert!(is_management_key(&key), "{key}");
+        }
+        let wrong = [
+            String::new(),
+            "a".to_owned(),
+            random.to_owned(),
+            "key_mgt_".to_owned(),
+            format!("key_mgt_{}", "x".repeat(21)),
+            format!("key_mgt_{}", "x".repeat(121)),
+            format!("key_ses_{random}"),
+            format!("key_prv_{random}"),
+            format!("key_mgt_x_{random}"),
+            format!("key_mgt_{random} "),
+            format!("key_mgt_{random}\n"),
+            format!(" key_mgt_{random}"),
+            format!("key_mgt_{random}é"),
+        ];
+        for key in wrong {
+            assert!(!is_management_key(&key), "{key:?}");
+        }
+    }
 }

@@ -66,7 +66,7 @@ fn with_vault(
     let settings = options.settle()?;
     logging::start(&settings.log, settings.log_format)?;
     let root_key = RootKey::parse(&settings.root_key_text()?)?;
-    serve::runtime()?.block_on(async {
+    serve::block_on(async {
         let vault = serve::open(&settings, root_key).await?;
         let done = work(&vault).await;
         vault.close();

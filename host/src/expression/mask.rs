@@ -7,8 +7,9 @@ use super::value::to_text;
 use super::work::Work;
 use super::{ExpressionError, is_expression};
 use crate::crypto::entropy::Entropy;
-use crate::limits::{EXPRESSION_OUTPUT_BYTES_MAX, EXPRESSION_WORK_BYTES_MAX};
+use crate::limits::EXPRESSION_OUTPUT_BYTES_MAX;
 use crate::model::faults::Faults;
+use crate::model::path::Path;
 
 /// A parsed mask.
 #[derive(Debug)]
@@ -26,37 +27,41 @@ impl Mask {
     /// Parses a mask; faults are at paths within it.
     pub fn parse(mask: &Value) -> Result<Self, Faults> {
         let mut faults = Faults::new();
-        let node = parse(mask, "", &mut faults);
+        let node = parse(mask, Path::Root, &mut faults);
         faults.into_result(Self(node))
     }
 
-    /// What the mask shows of this data.
-    pub fn evaluate(&self, data: &Value, entropy: &dyn Entropy) -> Result<Value, Faults> {
-        let work = Work::new(EXPRESSION_WORK_BYTES_MAX);
-        let scope = Evaluation::new(Scope { data, metadata: None, entropy }, &work);
+    /// What the mask shows of this data, found with so much work.
+    pub fn evaluate(
+        &self,
+        data: &Value,
+        entropy: &dyn Entropy,
+        work: &Work,
+    ) -> Result<Value, Faults> {
+        let scope = Evaluation::new(Scope { data, metadata: None, entropy }, work);
         let mut faults = Faults::new();
         let mut left = EXPRESSION_OUTPUT_BYTES_MAX;
-        let value = evaluate(&self.0, "", &scope, &mut left, &mut faults);
+        let value = evaluate(&self.0, Path::Root, &scope, &mut left, &mut faults);
         faults.into_result(value)
     }
 }
 
-fn parse(mask: &Value, path: &str, faults: &mut Faults) -> Node {
+fn parse(mask: &Value, path: Path<'_>, faults: &mut Faults) -> Node {
     match mask {
         Value::String(text) if is_expression(text) => {
-            match faults.check(path, Template::parse_kept(text)) {
+            match faults.check_at(path, Template::parse_kept(text)) {
                 Some(template) => Node::Template(Box::new(template)),
                 None => Node::Literal(Value::Null),
             }
         }
         Value::Array(items) => {
-            let item = |(index, item)| parse(item, &format!("{path}[{index}]"), faults);
+            let item = |(index, item)| parse(item, path.item(index), faults);
             Node::Array(items.iter().enumerate().map(item).collect())
         }
         Value::Object(members) => {
             let mut parsed = Vec::with_capacity(members.len());
             for (name, member) in members {
-                parsed.push((name.clone(), parse(member, &below(path, name), faults)));
+                parsed.push((name.clone(), parse(member, path.member(name), faults)));
             }
             Node::Object(parsed)
         }
@@ -66,7 +71,7 @@ fn parse(mask: &Value, path: &str, faults: &mut Faults) -> Node {
 
 fn evaluate(
     node: &Node,
-    path: &str,
+    path: Path<'_>,
     scope: &Evaluation<'_>,
     left: &mut usize,
     faults: &mut Faults,
@@ -78,27 +83,22 @@ fn evaluate(
                 *left = left.checked_sub(to_text(&value).len()).ok_or(ExpressionError::TooLarge)?;
                 Ok(value)
             });
-            faults.check(path, bounded).unwrap_or(Value::Null)
+            faults.check_at(path, bounded).unwrap_or(Value::Null)
         }
         Node::Array(items) => {
             let mut values = Vec::with_capacity(items.len());
             for (index, item) in items.iter().enumerate() {
-                values.push(evaluate(item, &format!("{path}[{index}]"), scope, left, faults));
+                values.push(evaluate(item, path.item(index), scope, left, faults));
             }
             Value::Array(values)
         }
         Node::Object(members) => {
             let mut values = Map::with_capacity(members.len());
             for (name, member) in members {
-                let value = evaluate(member, &below(path, name), scope, left, faults);
+                let value = evaluate(member, path.member(name), scope, left, faults);
                 values.insert(name.clone(), value);
             }
             Value::Object(values)
         }
     }
-}
-
-/// The path of a member.
-pub fn below(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }

@@ -8,6 +8,7 @@
 //! To add a filter: a row in [`filters::TABLE`] and a function in the file of its family.
 
 mod filters;
+mod language;
 mod mask;
 mod reference;
 mod template;
@@ -20,7 +21,8 @@ use thiserror::Error;
 
 pub use mask::Mask;
 pub use reference::{Arguments, TokenParts};
-pub use template::{Scope, Template};
+pub use template::{Evaluation, Scope, Template};
+pub use work::Work;
 
 use crate::limits::{EXPRESSION_BYTES_MAX, EXPRESSION_OUTPUT_BYTES_MAX};
 

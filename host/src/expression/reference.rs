@@ -6,20 +6,18 @@
 
 use serde_json::{Map, Value};
 
-use super::mask::below;
 use super::template::{Evaluation, Quotes, Scope, Stretch, Template, stretches};
 use super::value::to_text;
 use super::work::{Work, weight};
 use super::{ExpressionError, is_expression};
 use crate::crypto::entropy::Entropy;
-use crate::limits::{EXPRESSION_WORK_BYTES_MAX, TOKENS_PER_CALL_MAX};
+use crate::limits::{FAULTS_MAX, TOKENS_PER_CALL_MAX};
 use crate::model::faults::Faults;
 use crate::model::id::TokenId;
+use crate::model::path::Path;
 
 /// Bytes that filled arguments may have together.
 const FILLED_BYTES_MAX: usize = 16 << 20;
-/// Work that filling may do: more than one expression's, since there may be many references.
-const WORK_BYTES_MAX: usize = 4 * EXPRESSION_WORK_BYTES_MAX;
 
 /// What a reference can show of a token.
 pub struct TokenParts {
@@ -37,13 +35,14 @@ pub struct Arguments {
     root: Node,
     /// Distinct, in the order of their first use.
     ids: Vec<TokenId>,
+    /// Where they stand: as many places as faults can name.
     uses: Vec<(TokenId, String)>,
 }
 
 #[derive(Debug)]
 enum Node {
     Literal(Value),
-    Text(String, Vec<Piece>),
+    Text(Vec<Piece>),
     Array(Vec<Node>),
     Object(Vec<(String, Node)>),
 }
@@ -59,7 +58,7 @@ impl Arguments {
     pub fn parse(value: &Value) -> Result<Self, Faults> {
         let mut arguments = Self { root: Node::Literal(Value::Null), ids: vec![], uses: vec![] };
         let mut faults = Faults::new();
-        arguments.root = arguments.node(value, "", &mut faults);
+        arguments.root = arguments.node(value, Path::Root, &mut faults);
         if arguments.ids.len() > TOKENS_PER_CALL_MAX {
             faults.add("", format!("refers to more than {TOKENS_PER_CALL_MAX} tokens"));
         }
@@ -77,37 +76,36 @@ impl Arguments {
         uses.map(|(_, path)| path.clone()).collect()
     }
 
-    /// The value with every reference replaced.
+    /// The value with every reference replaced, with so much work.
     pub fn fill<'p>(
         &self,
         parts: &dyn Fn(&TokenId) -> Option<&'p TokenParts>,
         entropy: &dyn Entropy,
+        work: &Work,
     ) -> Result<Value, Faults> {
-        let work = Work::new(WORK_BYTES_MAX);
         let left = FILLED_BYTES_MAX;
         let mut filling = Filling { parts, entropy, work, left, faults: Faults::new() };
-        let value = filling.fill(&self.root);
+        let value = filling.fill(&self.root, Path::Root);
         filling.faults.into_result(value)
     }
 
-    fn node(&mut self, value: &Value, path: &str, faults: &mut Faults) -> Node {
+    fn node(&mut self, value: &Value, path: Path<'_>, faults: &mut Faults) -> Node {
         match value {
             Value::String(text) if is_expression(text) => {
                 let pieces = self.pieces(text, path);
-                let pieces = faults.check(path, pieces).unwrap_or_default();
-                Node::Text(path.to_owned(), pieces)
+                Node::Text(faults.check_at(path, pieces).unwrap_or_default())
             }
             Value::Array(items) => {
                 let mut nodes = Vec::with_capacity(items.len());
                 for (index, item) in items.iter().enumerate() {
-                    nodes.push(self.node(item, &format!("{path}[{index}]"), faults));
+                    nodes.push(self.node(item, path.item(index), faults));
                 }
                 Node::Array(nodes)
             }
             Value::Object(members) => {
                 let mut nodes = Vec::with_capacity(members.len());
                 for (name, member) in members {
-                    nodes.push((name.clone(), self.node(member, &below(path, name), faults)));
+                    nodes.push((name.clone(), self.node(member, path.member(name), faults)));
                 }
                 Node::Object(nodes)
             }
@@ -115,7 +113,7 @@ impl Arguments {
         }
     }
 
-    fn pieces(&mut self, text: &str, path: &str) -> Result<Vec<Piece>, ReferenceError> {
+    fn pieces(&mut self, text: &str, path: Path<'_>) -> Result<Vec<Piece>, ReferenceError> {
         let mut pieces = Vec::new();
         for stretch in stretches(text, Quotes::InFilters)? {
             match stretch {
@@ -127,7 +125,9 @@ impl Arguments {
                         if self.ids.len() <= TOKENS_PER_CALL_MAX && !self.ids.contains(id) {
                             self.ids.push(id.clone());
                         }
-                        self.uses.push((id.clone(), path.to_owned()));
+                        if self.uses.len() < FAULTS_MAX {
+                            self.uses.push((id.clone(), path.to_string()));
+                        }
                     }
                     pieces.push(piece);
                 }
@@ -162,30 +162,33 @@ fn reference(source: &str) -> Result<Piece, ReferenceError> {
 struct Filling<'f, 'p> {
     parts: &'f dyn Fn(&TokenId) -> Option<&'p TokenParts>,
     entropy: &'f dyn Entropy,
-    work: Work,
+    work: &'f Work,
     left: usize,
     faults: Faults,
 }
 
 impl Filling<'_, '_> {
-    fn fill(&mut self, node: &Node) -> Value {
+    fn fill(&mut self, node: &Node, path: Path<'_>) -> Value {
         match node {
             Node::Literal(value) => value.clone(),
             // It has failed: nothing more is worth its work.
-            Node::Text(..) if self.work.is_spent() => Value::Null,
-            Node::Text(path, pieces) => {
+            Node::Text(_) if self.work.is_spent() => Value::Null,
+            Node::Text(pieces) => {
                 let filled = self.text(pieces);
                 let too_much = [ExpressionError::TooLarge, ExpressionError::TooComplex];
                 if filled.as_ref().is_err_and(|error| too_much.contains(error)) {
                     self.work.spend();
                 }
-                self.faults.check(path, filled).unwrap_or(Value::Null)
+                self.faults.check_at(path, filled).unwrap_or(Value::Null)
             }
-            Node::Array(items) => Value::Array(items.iter().map(|item| self.fill(item)).collect()),
+            Node::Array(items) => {
+                let items = items.iter().enumerate();
+                Value::Array(items.map(|(index, item)| self.fill(item, path.item(index))).collect())
+            }
             Node::Object(members) => {
                 let mut filled = Map::with_capacity(members.len());
                 for (name, member) in members {
-                    filled.insert(name.clone(), self.fill(member));
+                    filled.insert(name.clone(), self.fill(member, path.member(name)));
                 }
                 Value::Object(filled)
             }
@@ -218,7 +221,7 @@ impl Filling<'_, '_> {
             }
             Some(template) => {
                 let scope = Scope { data, metadata: None, entropy: self.entropy };
-                template.evaluate_in(&Evaluation::new(scope, &self.work))?
+                template.evaluate_in(&Evaluation::new(scope, self.work))?
             }
         };
         self.left =

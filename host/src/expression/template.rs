@@ -6,21 +6,20 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 
-use liquid_core::parser::{FilterChain, TagReflection};
 use liquid_core::runtime::RuntimeBuilder;
-use liquid_core::{Language, ParseTag, Renderable, Runtime, TagTokenIter};
+use liquid_core::{Renderable, Runtime as _};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use serde_json::Value;
 
 use super::ExpressionError;
-use super::filters::{self, Failed, Randomness};
-use super::value::{from_liquid, is_infinite, to_liquid, to_text};
-use super::work::{Work, weight, weight_of_view};
+use super::filters::{Failed, Randomness};
+use super::language::{self, LANGUAGE};
+use super::value::{to_liquid, to_text};
+use super::work::{Work, weight};
 use crate::crypto::entropy::Entropy;
 use crate::limits::{EXPRESSION_BYTES_MAX, EXPRESSION_OUTPUT_BYTES_MAX, EXPRESSION_WORK_BYTES_MAX};
 
@@ -215,8 +214,8 @@ impl Template {
     }
 
     /// Evaluates it to text: strings as they are, other values as canonical JSON.
-    pub fn evaluate_text(&self, scope: &Scope<'_>) -> Result<String, ExpressionError> {
-        self.text(&Evaluation::new(*scope, &Work::new(EXPRESSION_WORK_BYTES_MAX)))
+    pub fn evaluate_text(&self, scope: &Scope<'_>, work: &Work) -> Result<String, ExpressionError> {
+        self.text(&Evaluation::new(*scope, work))
     }
 
     fn text(&self, evaluation: &Evaluation<'_>) -> Result<String, ExpressionError> {
@@ -236,8 +235,12 @@ impl Template {
     }
 
     /// Evaluates it to the text of a single value that is not empty.
-    pub fn evaluate_index(&self, scope: &Scope<'_>) -> Result<String, ExpressionError> {
-        match self.evaluate(scope)? {
+    pub fn evaluate_index(
+        &self,
+        scope: &Scope<'_>,
+        work: &Work,
+    ) -> Result<String, ExpressionError> {
+        match self.evaluate_in(&Evaluation::new(*scope, work))? {
             Value::Array(_) | Value::Object(_) => Err(ExpressionError::NotSingle),
             Value::Null => Err(ExpressionError::Empty),
             Value::String(text) if text.is_empty() => Err(ExpressionError::Empty),
@@ -273,7 +276,7 @@ fn compute(
     runtime.registers().get_mut::<Randomness>().seed(evaluation.scope.entropy);
     *runtime.registers().get_mut::<Work>() = evaluation.work.take();
     let mut json = Vec::new();
-    // Liquid's arithmetic overflows by a panic for a few operands; that is an error of the expression.
+    // Nothing known of liquid panics here; what it does on the unknown is an error of the expression.
     let run = AssertUnwindSafe(|| renderable.render_to(&mut json, &runtime));
     let run = catch_unwind(run);
     evaluation.work.give_back(&runtime.registers().get_mut::<Work>());
@@ -293,7 +296,7 @@ fn expression(source: &str) -> Result<Piece, ExpressionError> {
         return Ok(Piece::Member(path));
     }
     check_complexity(source)?;
-    let tag = format!("{{% value {source} %}}");
+    let tag = language::tag(source);
     // Liquid panics on nothing known; what it does on the unknown is an error here.
     let parsed = catch_unwind(|| liquid_core::parser::parse(&tag, &LANGUAGE));
     let mut parsed = parsed.ok().and_then(Result::ok).ok_or(ExpressionError::Syntax)?;
@@ -337,57 +340,4 @@ fn check_complexity(source: &str) -> Result<(), ExpressionError> {
         }
     }
     Ok(())
-}
-
-static LANGUAGE: LazyLock<Language> = LazyLock::new(|| {
-    let mut language = Language::empty();
-    language.tags.register("value".to_owned(), ValueTag.into());
-    filters::register(&mut language);
-    language
-});
-
-/// The tag that an expression is handed to liquid in.
-#[derive(Clone)]
-struct ValueTag;
-
-impl TagReflection for ValueTag {
-    fn tag(&self) -> &'static str {
-        "value"
-    }
-
-    fn description(&self) -> &'static str {
-        "Writes a value as JSON."
-    }
-}
-
-impl ParseTag for ValueTag {
-    fn parse(
-        &self,
-        mut arguments: TagTokenIter<'_>,
-        language: &Language,
-    ) -> liquid_core::Result<Box<dyn Renderable>> {
-        let chain = arguments.expect_next("an expression")?;
-        let chain = chain.expect_filter_chain(language).into_result()?;
-        arguments.expect_nothing()?;
-        Ok(Box::new(WrittenValue(chain)))
-    }
-
-    fn reflection(&self) -> &dyn TagReflection {
-        self
-    }
-}
-
-#[derive(Debug)]
-struct WrittenValue(FilterChain);
-
-impl Renderable for WrittenValue {
-    fn render_to(&self, writer: &mut dyn Write, runtime: &dyn Runtime) -> liquid_core::Result<()> {
-        let value = self.0.evaluate(runtime)?;
-        if is_infinite(value.as_view()) {
-            return Err(liquid_core::Error::with_msg("no number of JSON"));
-        }
-        filters::pay(runtime, weight_of_view(value.as_view()).cost())?;
-        let failed = |_| liquid_core::Error::with_msg("a value does not serialise");
-        serde_json::to_writer(writer, &from_liquid(value.as_view())).map_err(failed)
-    }
 }

@@ -48,6 +48,7 @@ impl Work {
     }
 
     /// All that is left, for another to pay from.
+    #[must_use]
     pub fn take(&self) -> Self {
         Self(Cell::new(self.0.take()))
     }

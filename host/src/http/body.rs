@@ -10,7 +10,10 @@ use serde_json::Value;
 
 use super::State;
 use super::problem::{Problem, Rejection};
-use crate::limits::{COMPONENT_BYTES_MAX, FORMULA_BODY_BYTES_MAX, REQUEST_BODY_BYTES_MAX};
+use crate::limits::{
+    COMPONENT_BYTES_MAX, FORMULA_BODY_BYTES_MAX, JSON_DEPTH_MAX, REQUEST_BODY_BYTES_MAX,
+};
+use crate::model::depth::is_within;
 use crate::model::member;
 use crate::vault::Error;
 
@@ -88,7 +91,13 @@ async fn read_json(
         let detail = format!("The body is no JSON: {error}.");
         Problem::new(StatusCode::BAD_REQUEST, detail)
     };
-    Ok(serde_json::from_slice(&bytes).map_err(malformed)?)
+    let value = serde_json::from_slice(&bytes).map_err(malformed)?;
+    // A record wraps what it keeps, and must still be read by a parser of limited depth.
+    if !is_within(&value, JSON_DEPTH_MAX) {
+        let detail = format!("The body must not be nested more than {JSON_DEPTH_MAX} levels deep.");
+        return Err(Problem::new(StatusCode::BAD_REQUEST, detail).into());
+    }
+    Ok(value)
 }
 
 fn expect_type(headers: &HeaderMap, expected: &str) -> Result<(), Rejection> {

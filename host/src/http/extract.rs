@@ -5,13 +5,14 @@
 
 use std::str::FromStr;
 
-use axum::extract::{FromRequestParts, RawPathParams};
+use axum::extract::{FromRequestParts, MatchedPath, RawPathParams};
 use http::request::Parts;
 
 use super::State;
 use super::problem::Rejection;
 use crate::crypto::api_key::ApiKey;
-use crate::model::permission::Grant;
+use crate::model::log::{EntityType, Operation};
+use crate::model::permission::{Grant, Permission};
 use crate::vault::{Authenticated, Error, Permit};
 
 /// The header that carries the API key.
@@ -43,7 +44,21 @@ impl<P: Grant> FromRequestParts<State> for Permitted<P> {
         let Known(who) = Known::from_request_parts(parts, state).await?;
         let params = RawPathParams::from_request_parts(parts, state).await.ok();
         let id = params.as_ref().and_then(|params| params.iter().find(|(name, _)| *name == "id"));
-        Ok(Self(state.vault.permit(&who, id.map(|(_, id)| id)).await?))
+        let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+        let attempt = attempt(P::PERMISSION, route);
+        Ok(Self(state.vault.permit_attempt(&who, attempt, id.map(|(_, id)| id)).await?))
+    }
+}
+
+/// What the log calls an attempt at a route without its permission: some permissions govern entities of other types
+/// than their names say.
+fn attempt(permission: Permission, route: &str) -> (EntityType, Operation) {
+    let (entity_type, operation) = permission.attempt();
+    match (route.split('/').nth(1), permission) {
+        (Some("reactor-formulas"), _) => (EntityType::ReactorFormula, operation),
+        // The path names a reactor; the tokens it would be given are named nowhere yet.
+        (Some("reactors"), Permission::TokenUse) => (EntityType::Reactor, Operation::Invoke),
+        _ => (entity_type, operation),
     }
 }
 
@@ -59,5 +74,31 @@ impl<I: FromStr + Send> FromRequestParts<State> for Id<I> {
         let params = params.map_err(|_| missing())?;
         let id = params.iter().find(|(name, _)| *name == "id").map(|(_, id)| id);
         id.and_then(|id| id.parse().ok()).map(Self).ok_or_else(missing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::attempt;
+    use crate::model::log::{EntityType, Operation};
+    use crate::model::permission::Permission;
+
+    #[test]
+    fn attempts_are_at_what_the_route_names() {
+        for (permission, route, entity_type, operation) in [
+            (Permission::TokenUse, "/reactors/{id}/react", EntityType::Reactor, Operation::Invoke),
+            (
+                Permission::ReactorDelete,
+                "/reactor-formulas/{id}",
+                EntityType::ReactorFormula,
+                Operation::Delete,
+            ),
+            (Permission::ReactorRead, "/reactors/{id}", EntityType::Reactor, Operation::Read),
+            (Permission::TokenSearch, "/tokens/search", EntityType::Token, Operation::Read),
+            (Permission::LogRead, "/logs", EntityType::Tenant, Operation::Read),
+            (Permission::TokenUse, "", EntityType::Token, Operation::Use),
+        ] {
+            assert_eq!(attempt(permission, route), (entity_type, operation), "{route}");
+        }
     }
 }

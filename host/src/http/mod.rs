@@ -11,6 +11,7 @@ mod applications;
 mod body;
 mod docs;
 mod envelope;
+mod examples;
 mod extract;
 mod formulas;
 mod health;

@@ -3,15 +3,35 @@
 use std::collections::BTreeMap;
 
 use axum::response::{IntoResponse as _, Response};
-use http::header;
+use http::{HeaderName, header};
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, ParameterStyle};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
+use utoipa::openapi::{
+    ContentBuilder, Header, HeaderBuilder, ObjectBuilder, OpenApi, Ref, RefOr, Required,
+    ResponseBuilder, Type,
+};
 use utoipa::{IntoParams, IntoResponses, Modify, OpenApi as _};
 
 use super::extract::API_KEY;
+use super::idempotency::{KEY, REPLAY};
 use super::problem::Problem;
+use super::trace::TRACE_ID;
+use crate::limits::IDEMPOTENCY_KEY_CHARS_MAX;
 
 const SCHEME: &str = "api_key";
+const KEY_TEXT: &str = "Names the request, so that it can be repeated without being carried out \
+    twice. The answer of a success is kept for 24 hours, for the application; the same request \
+    under the same key gets it again, with `SVC-IDEMPOTENT-REPLAY: true`. A failure is not kept. \
+    While the first request is running, a repetition is a 409; under the same key another method, \
+    path or body is a 422. Keys are shown once: a repeated answer lacks `key`, `session_key` and \
+    `nonce`. A token that was made or changed is shown as the caller may read it at that time, and \
+    in outline (`id`, `tenant_id`, `type`, `fingerprint`, `containers`) if it may not; if it is \
+    gone, the repetition is a 404. `POST /tokenize` gives its tokens in outline. \
+    `POST /tokens/search` and `POST /detokenize` change nothing and are carried out again.";
+const REUSE_TEXT: &str = "`SVC-IDEMPOTENCY-KEY` was used for another request";
+const METADATA_TEXT: &str = "Only with these metadata values: exact but for case, all of them \
+    together. `metadata.customer=17` means the same as `metadata[customer]=17`; OpenAPI can \
+    describe the latter only. A key that is repeated counts once";
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -53,7 +73,109 @@ pub(super) fn base() -> OpenApi {
 
 /// The whole description.
 pub fn description() -> OpenApi {
-    super::routes::described().1
+    let (_, mut description) = super::routes::described();
+    super::examples::add(&mut description);
+    add_headers(&mut description);
+    add_metadata_filter(&mut description);
+    description
+}
+
+/// Every operation, and whether an idempotency key means something to it.
+pub(super) fn operations(
+    description: &mut OpenApi,
+) -> impl Iterator<Item = (bool, &mut Operation)> {
+    description.paths.paths.values_mut().flat_map(|path| {
+        let all = [
+            (false, &mut path.get),
+            (true, &mut path.post),
+            (true, &mut path.put),
+            (true, &mut path.patch),
+            (false, &mut path.delete),
+        ];
+        all.into_iter().filter_map(|(takes_key, operation)| Some((takes_key, operation.as_mut()?)))
+    })
+}
+
+/// Tells of the headers that layers read and write, and no handler knows.
+fn add_headers(description: &mut OpenApi) {
+    let components = description.components.get_or_insert_with(Default::default);
+    components.parameters.insert(written(&KEY), RefOr::T(key_parameter()));
+    let trace = "The request's trace id: the one it brought in this header, or a new one";
+    components.headers.insert(written(&TRACE_ID), RefOr::T(header_of(Type::String, trace)));
+    let replay = "Present, and `true`, when the answer is that of an earlier request";
+    components.headers.insert(written(&REPLAY), RefOr::T(header_of(Type::Boolean, replay)));
+    for (takes_key, operation) in operations(description) {
+        if takes_key {
+            operation.parameters.get_or_insert_default().push(component("parameters", &KEY));
+            add_reuse(operation);
+        }
+        for (status, response) in &mut operation.responses.responses {
+            let RefOr::T(response) = response else { continue };
+            response.headers.insert(written(&TRACE_ID), component("headers", &TRACE_ID));
+            if takes_key && status.starts_with('2') {
+                response.headers.insert(written(&REPLAY), component("headers", &REPLAY));
+            }
+        }
+    }
+}
+
+/// A header's name as the documentation writes it.
+fn written(name: &HeaderName) -> String {
+    name.as_str().to_ascii_uppercase()
+}
+
+fn component<T>(kind: &str, name: &HeaderName) -> RefOr<T> {
+    RefOr::Ref(Ref::new(format!("#/components/{kind}/{}", written(name))))
+}
+
+fn header_of(kind: Type, text: &str) -> Header {
+    let schema = ObjectBuilder::new().schema_type(kind);
+    HeaderBuilder::new().schema(Some(schema)).description(Some(text)).build()
+}
+
+fn key_parameter() -> Parameter {
+    let schema = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .min_length(Some(1))
+        .max_length(Some(IDEMPOTENCY_KEY_CHARS_MAX));
+    ParameterBuilder::new()
+        .name(written(&KEY))
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False)
+        .description(Some(KEY_TEXT))
+        .schema(Some(schema))
+        .build()
+}
+
+/// Adds the 422 of a reused key, to the one that the operation may answer anyway.
+fn add_reuse(operation: &mut Operation) {
+    let responses = &mut operation.responses.responses;
+    match responses.get_mut("422") {
+        Some(RefOr::T(response)) => {
+            response.description = format!("{}, or {REUSE_TEXT}", response.description);
+        }
+        _ => {
+            responses.insert("422".to_owned(), problem(REUSE_TEXT));
+        }
+    }
+}
+
+/// `GET /tokens` takes any parameter below `metadata`, which its handler cannot say of a name.
+fn add_metadata_filter(description: &mut OpenApi) {
+    let path = description.paths.paths.get_mut("/tokens");
+    let Some(list) = path.and_then(|path| path.get.as_mut()) else { return };
+    let values = ObjectBuilder::new().schema_type(Type::String);
+    let schema = ObjectBuilder::new().schema_type(Type::Object).additional_properties(Some(values));
+    let parameter = ParameterBuilder::new()
+        .name("metadata")
+        .parameter_in(ParameterIn::Query)
+        .required(Required::False)
+        .description(Some(METADATA_TEXT))
+        .style(Some(ParameterStyle::DeepObject))
+        .explode(Some(true))
+        .schema(Some(schema))
+        .build();
+    list.parameters.get_or_insert_default().push(RefOr::T(parameter));
 }
 
 /// Answers with the description, written once.
@@ -116,11 +238,15 @@ fn refusal(status: u16) -> (String, RefOr<utoipa::openapi::Response>) {
         503 => "The server is stopping or its storage is unavailable",
         _ => "The reactor ran past its time",
     };
+    (status.to_string(), problem(description))
+}
+
+fn problem(description: &str) -> RefOr<utoipa::openapi::Response> {
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
     let response = ResponseBuilder::new()
         .description(description)
         .content("application/json", content.clone())
         .content("application/problem+json", content)
         .build();
-    (status.to_string(), RefOr::T(response))
+    RefOr::T(response)
 }

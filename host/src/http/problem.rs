@@ -90,19 +90,20 @@ impl From<Problem> for Rejection {
 
 impl From<Error> for Rejection {
     fn from(error: Error) -> Self {
-        let (custom, retry) = match &error {
+        let custom = match &error {
             Error::Run(run) => match run.as_ref() {
                 RunError::Custom { status, headers, body } => {
-                    (Some(custom_response(*status, headers, body)), false)
+                    Some(custom_response(*status, headers, body))
                 }
-                RunError::Saturated => (None, true),
-                _ => (None, false),
+                _ => None,
             },
-            _ => (None, false),
+            _ => None,
         };
         let mut response = custom.unwrap_or_else(|| Problem::from(error).into_response());
-        if retry {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        if response.status() == StatusCode::TOO_MANY_REQUESTS {
+            // Whoever refuses for being busy, the server or a formula; a formula may know better how long.
+            let wait = response.headers_mut().entry(header::RETRY_AFTER);
+            wait.or_insert(HeaderValue::from_static("1"));
         }
         Self(Box::new(response))
     }
@@ -116,8 +117,10 @@ impl IntoResponse for Rejection {
 
 /// The answer that a formula shaped; its headers were checked where the formula's answer was read.
 fn custom_response(status: u16, headers: &[(String, String)], body: &Value) -> Response {
-    let mut map = HeaderMap::with_capacity(headers.len() + 1);
+    let mut map = HeaderMap::with_capacity(headers.len() + 2);
     map.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    // As every answer of the interface: it may hold what nobody is to keep.
+    map.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     for (name, value) in headers {
         let parsed = (HeaderName::try_from(name.as_str()), HeaderValue::try_from(value.as_str()));
         if let (Ok(name), Ok(value)) = parsed {

@@ -1,6 +1,8 @@
 //! Query parameters: repeated ones too, which axum's own extractor cannot read.
 //!
-//! `id=a&id=b` and `id[]=a&id[]=b` mean the same (decisions §1).
+//! `id=a&id=b` and `id[]=a&id[]=b` mean the same (decisions §1). So do `metadata.k=v` and
+//! `metadata[k]=v`: clients made of the description write the latter, since OpenAPI has no style
+//! for the former.
 
 use std::str::FromStr;
 
@@ -33,10 +35,7 @@ impl Query {
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             match (decode(name), decode(value)) {
-                (Some(name), Some(value)) => {
-                    let name = name.strip_suffix("[]").map(str::to_owned).unwrap_or(name);
-                    parameters.push((name, value));
-                }
+                (Some(name), Some(value)) => parameters.push((plain(&name), value)),
                 _ => faults.add("", "a query parameter is no UTF-8"),
             }
         }
@@ -90,6 +89,19 @@ impl Query {
     }
 }
 
+/// A parameter's name without brackets, where they mean a repetition or a member; those of a
+/// metadata key stay.
+fn plain(name: &str) -> String {
+    let name = name.strip_suffix("[]").unwrap_or(name);
+    if let Some((object, key)) = name.split_once('[')
+        && let Some(key) = key.strip_suffix(']')
+        && !object.contains('.')
+    {
+        return format!("{object}.{key}");
+    }
+    name.to_owned()
+}
+
 /// Undoes form encoding: `+` is a space, `%XX` a byte.
 fn decode(text: &str) -> Option<String> {
     let spaced = text.replace('+', " ");
@@ -110,6 +122,19 @@ mod tests {
         assert_eq!(query.first("x"), Some(""));
         assert_eq!(query.first("absent"), None);
         assert!(Query::parse("a=%ff").is_err());
+    }
+
+    #[test]
+    fn members_in_both_spellings() {
+        let query = Query::parse("metadata.a=1&metadata[b]=2&metadata%5Bc.d%5D=3&x[y").unwrap();
+        let found = query.under("metadata.");
+        let found: Vec<_> =
+            found.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        assert_eq!(found, [("a", "1"), ("b", "2"), ("c.d", "3")]);
+        assert_eq!(query.first("x[y"), Some(""));
+        let bracketed = Query::parse("metadata.a[b]=1&metadata[c[d]]=2").unwrap();
+        let keys = bracketed.under("metadata.").into_iter().map(|(key, _)| key);
+        assert_eq!(keys.collect::<Vec<_>>(), ["a[b]", "c[d]"]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use axum::extract::{MatchedPath, Request, State as Shared};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use futures::FutureExt as _;
-use http::{HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use tracing::Instrument as _;
 
 use super::State;
@@ -26,8 +26,15 @@ pub async fn layer(Shared(state): Shared<State>, request: Request, next: Next) -
     let matched = request.extensions().get::<MatchedPath>();
     let route = matched.map_or("-", MatchedPath::as_str).to_owned();
     let span = tracing::info_span!("request", %trace_id, %method, route);
-    let run = AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span.clone());
-    let response = run.await.unwrap_or_else(|_| {
+    // What changes something is carried to its end even when the caller hangs up: what is committed is then also
+    // forgotten by caches, kept for repetitions and logged. A task of its own ends with nobody but itself.
+    let response = if matches!(method, Method::GET | Method::HEAD) {
+        let run = AssertUnwindSafe(next.run(request)).catch_unwind();
+        run.instrument(span.clone()).await.map_err(drop)
+    } else {
+        tokio::spawn(next.run(request).instrument(span.clone())).await.map_err(drop)
+    };
+    let response = response.unwrap_or_else(|()| {
         // The panic itself is printed by the hook, without the request.
         let detail = "The server failed to handle the request.";
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail).into_response()

@@ -3,12 +3,22 @@
 //! A fault's text is fixed or built from names the caller wrote (member names, permission names), never from
 //! the values of `data`: it ends in an answer and perhaps in a log.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What is wrong with a request, by member path; all of it at once (decisions §1).
+use super::path::Path;
+use crate::limits::FAULTS_MAX;
+
+/// Said of the body itself when there are more faults than are named.
+const MORE: &str = "has more faults than are named here";
+
+/// What is wrong with a request, by member path; all of it at once (decisions §1), up to [`FAULTS_MAX`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Faults(BTreeMap<String, Vec<String>>);
+pub struct Faults {
+    by_path: BTreeMap<String, Vec<String>>,
+    count: usize,
+}
 
 impl Faults {
     /// No fault yet.
@@ -25,13 +35,28 @@ impl Faults {
 
     /// Adds a fault at a member path such as `rules[0].container`.
     pub fn add(&mut self, path: impl Into<String>, message: impl Into<String>) {
-        self.0.entry(path.into()).or_default().push(message.into());
+        self.count += 1;
+        match self.count.cmp(&(FAULTS_MAX + 1)) {
+            Ordering::Less => self.by_path.entry(path.into()).or_default().push(message.into()),
+            Ordering::Equal => {
+                self.by_path.entry(String::new()).or_default().push(MORE.to_owned());
+            }
+            Ordering::Greater => {}
+        }
+    }
+
+    /// Adds a fault where a walk stands. Its path is written only if it will be read.
+    pub fn add_at(&mut self, path: Path<'_>, message: impl Into<String>) {
+        let path = if self.count < FAULTS_MAX { path.to_string() } else { String::new() };
+        self.add(path, message);
     }
 
     /// Takes over all faults of `other`, below `prefix` (`data` and `number` make `data.number`).
     pub fn extend_under(&mut self, prefix: &str, other: Self) {
-        for (path, messages) in other.0 {
-            self.0.entry(join(prefix, &path)).or_default().extend(messages);
+        for (path, messages) in other.by_path {
+            for message in messages {
+                self.add(join(prefix, &path), message);
+            }
         }
     }
 
@@ -40,14 +65,23 @@ impl Faults {
         result.map_err(|error| self.add(path, error.to_string())).ok()
     }
 
+    /// As [`Self::check`], where a walk stands.
+    pub fn check_at<T, E: fmt::Display>(
+        &mut self,
+        path: Path<'_>,
+        result: Result<T, E>,
+    ) -> Option<T> {
+        result.map_err(|error| self.add_at(path, error.to_string())).ok()
+    }
+
     /// Whether nothing is wrong.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.by_path.is_empty()
     }
 
     /// Whether something is wrong at this path or below it.
     pub fn concern(&self, path: &str) -> bool {
-        self.0.keys().any(|found| {
+        self.by_path.keys().any(|found| {
             found
                 .strip_prefix(path)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
@@ -61,7 +95,7 @@ impl Faults {
 
     /// Paths and messages, in the order of the paths.
     pub fn into_map(self) -> BTreeMap<String, Vec<String>> {
-        self.0
+        self.by_path
     }
 }
 
@@ -76,7 +110,7 @@ fn join(prefix: &str, path: &str) -> String {
 
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (path, messages)) in self.0.iter().enumerate() {
+        for (index, (path, messages)) in self.by_path.iter().enumerate() {
             let separator = if index == 0 { "" } else { "; " };
             write!(f, "{separator}{path}: {}", messages.join(", "))?;
         }
@@ -86,13 +120,27 @@ impl fmt::Display for Faults {
 
 #[cfg(test)]
 mod tests {
-    use super::Faults;
+    use super::{FAULTS_MAX, Faults};
 
     #[test]
     fn a_fault_concerns_the_paths_above_it() {
         let faults = Faults::one("rules[0].container", "must end with /");
         assert!(faults.concern("rules") && faults.concern("rules[0]"));
         assert!(!faults.concern("rule") && !faults.concern("rules[0].containers"));
+    }
+
+    #[test]
+    fn only_so_many_are_named() {
+        let mut faults = Faults::new();
+        let mut inner = Faults::new();
+        for number in 0..500_000 {
+            inner.extend_under(&format!("[{number}]"), Faults::one("", "must be a string"));
+        }
+        faults.extend_under("containers", inner);
+        faults.add("zzz", "is required");
+        let map = faults.into_map();
+        assert_eq!(map.len(), FAULTS_MAX + 1);
+        assert!(map["containers"][0].contains("more faults"));
     }
 
     #[test]

@@ -60,7 +60,7 @@ uuid_ids! {
 pub struct InvalidUuid;
 
 /// Identifies a token within its tenant (decisions §3): 3 to 400 characters, none of `#/\+?[]|&=%{}^"`, no
-/// control character, no space at either end.
+/// control character, no space at either end, no `token:` in front.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct TokenId(String);
@@ -77,9 +77,14 @@ pub enum InvalidTokenId {
     /// A space at the start or the end, which a reference would lose.
     #[error("must not start or end with white space")]
     OuterSpace,
+    /// A start that a reference takes for its own.
+    #[error("must not start with {WHOLE}, which in a reference stands for the whole token")]
+    Whole,
 }
 
 const FORBIDDEN: &str = "#/\\+?[]|&=%{}^\"";
+/// What a reference to a whole token puts before its id (decisions §4): an id that began so could not be referred to.
+const WHOLE: &str = "token:";
 
 impl TokenId {
     /// The id as text.
@@ -100,6 +105,9 @@ impl FromStr for TokenId {
         }
         if text.trim() != text {
             return Err(InvalidTokenId::OuterSpace);
+        }
+        if text.starts_with(WHOLE) {
+            return Err(InvalidTokenId::Whole);
         }
         Ok(Self(text.to_owned()))
     }
@@ -136,5 +144,15 @@ mod tests {
             assert_eq!(wrong.parse::<TokenId>(), Err(InvalidTokenId::Length));
         }
         assert_eq!(" abc".parse::<TokenId>(), Err(InvalidTokenId::OuterSpace));
+        for wrong in ["token:", "token:abc", "token: abc", "token:token:abc"] {
+            assert_eq!(wrong.parse::<TokenId>(), Err(InvalidTokenId::Whole), "{wrong}");
+        }
+        for valid in ["token", "token abc", "Token:abc", "TOKEN:abc", "my token:abc", "token :a"] {
+            assert!(valid.parse::<TokenId>().is_ok(), "{valid}");
+        }
+        assert_eq!(
+            InvalidTokenId::Whole.to_string(),
+            "must not start with token:, which in a reference stands for the whole token"
+        );
     }
 }

@@ -6,12 +6,14 @@
 pub mod application;
 pub mod audit;
 pub mod container;
+pub mod depth;
 pub mod faults;
 pub mod formula;
 pub mod id;
 pub mod log;
 pub mod member;
 pub mod parameter;
+pub mod path;
 pub mod permission;
 pub mod plaintext;
 pub mod rule;

@@ -87,7 +87,7 @@ macro_rules! permissions {
                 match self { $(Self::$name => holders!($holders)),+ }
             }
 
-            /// What the log calls an attempt at it.
+            /// What the log calls an attempt at it, unless it is known to be at something else.
             pub fn attempt(self) -> (EntityType, Operation) {
                 match self { $(Self::$name => (EntityType::$entity, Operation::$operation)),+ }
             }

@@ -96,6 +96,14 @@ pub struct Outcome {
     pub log_truncated: bool,
 }
 
+impl Outcome {
+    /// The outcome of a call that ran out of time before its formula was ready to run.
+    pub fn late(timeout_ms: u64) -> Self {
+        let usage = Usage { elapsed: Duration::from_millis(timeout_ms), ..Usage::default() };
+        Self { result: Err(Failure::Deadline), usage, log: Vec::new(), log_truncated: false }
+    }
+}
+
 /// What a call used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {

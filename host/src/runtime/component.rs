@@ -1,6 +1,7 @@
 //! Components as they arrive: checked, compiled, ready to run.
 
 use thiserror::Error;
+use wasmparser::{ComponentTypeRef, Payload};
 use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
@@ -38,6 +39,11 @@ const WASI: &[&str] = &[
     "wasi:random/insecure-seed",
 ];
 
+/// Bytes of one function: what compiling costs grows faster than a function does.
+const FUNCTION_BYTES_MAX: usize = 1 << 20;
+/// Components of at most so many bytes are compiled apart from larger ones.
+const SMALL_BYTES_MAX: usize = 512 << 10;
+
 /// Why bytes are no formula.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ComponentError {
@@ -47,6 +53,9 @@ pub enum ComponentError {
     /// WebAssembly, but a core module.
     #[error("The formula is a core module, not a component: build it for wasm32-wasip2.")]
     CoreModule,
+    /// One function is so large that compiling it would take very long.
+    #[error("The component has a function of more than {FUNCTION_BYTES_MAX} bytes.")]
+    FunctionTooLarge,
     /// More bytes than a component may have.
     #[error("The component must have at most {COMPONENT_BYTES_MAX} bytes.")]
     TooLarge,
@@ -78,12 +87,16 @@ impl std::fmt::Debug for Program {
 }
 
 impl Runtime {
-    /// Checks and compiles a component. Takes a core for as long as it takes, one component at a time: call it where
+    /// Checks and compiles a component. Takes a core for as long as it takes, one small and one large component at a time: call it where
     /// blocking is allowed.
     pub fn compile(&self, component: &[u8]) -> Result<Program, ComponentError> {
         check_bytes(component)?;
+        // Before it costs anything to compile.
+        check_names(component)?;
         let compiled = {
-            let _one_at_a_time = self.0.compiling.lock();
+            // A small component does not wait for a large one.
+            let lane = usize::from(component.len() > SMALL_BYTES_MAX);
+            let _one_at_a_time = self.0.compiling[lane].lock();
             let engine = engine::compiling().map_err(|error| invalid(&error))?;
             load::compile(&engine, component).map_err(|error| invalid(&error))?
         };
@@ -106,8 +119,6 @@ impl Runtime {
                 return Err(ComponentError::Import(name.to_owned()));
             }
         }
-        let of_the_world =
-            |name: &str| name.strip_prefix(EXPORT).is_some_and(|rest| rest.starts_with(VERSION));
         if !shape.exports(engine).any(|(name, _)| of_the_world(name)) {
             return Err(ComponentError::MissingExport);
         }
@@ -118,6 +129,47 @@ impl Runtime {
             _ => Ok(()),
         }
     }
+}
+
+/// Validates the bytes, and looks at the names of what the component itself imports and exports.
+fn check_names(component: &[u8]) -> Result<(), ComponentError> {
+    let unreadable = |error: wasmparser::BinaryReaderError| {
+        ComponentError::Invalid(error.message().chars().take(400).collect())
+    };
+    let mut validator = wasmparser::Validator::new();
+    let mut depth = 0_usize;
+    let mut exports = false;
+    for payload in wasmparser::Parser::new(0).parse_all(component) {
+        let payload = payload.map_err(unreadable)?;
+        validator.payload(&payload).map_err(unreadable)?;
+        match payload {
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            Payload::CodeSectionEntry(body) if body.range().len() > FUNCTION_BYTES_MAX => {
+                return Err(ComponentError::FunctionTooLarge);
+            }
+            Payload::ComponentImportSection(imports) if depth == 0 => {
+                for import in imports {
+                    let import = import.map_err(unreadable)?;
+                    let is_type = matches!(import.ty, ComponentTypeRef::Type(_));
+                    if !is_type && !provided(import.name.name) {
+                        return Err(ComponentError::Import(import.name.name.to_owned()));
+                    }
+                }
+            }
+            Payload::ComponentExportSection(section) if depth == 0 => {
+                for export in section {
+                    exports |= of_the_world(export.map_err(unreadable)?.name.name);
+                }
+            }
+            _ => {}
+        }
+    }
+    if exports { Ok(()) } else { Err(ComponentError::MissingExport) }
+}
+
+fn of_the_world(export: &str) -> bool {
+    export.strip_prefix(EXPORT).is_some_and(|rest| rest.starts_with(VERSION))
 }
 
 fn check_bytes(component: &[u8]) -> Result<(), ComponentError> {

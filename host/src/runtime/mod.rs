@@ -57,8 +57,8 @@ struct Inner {
     /// Invocations that wait for a slot.
     waiting: AtomicU32,
     waiting_max: u32,
-    /// Compiling takes a core and much memory: one at a time.
-    compiling: parking_lot::Mutex<()>,
+    /// Compiling takes a core and much memory: one small and one large component at a time.
+    compiling: [parking_lot::Mutex<()>; 2],
 }
 
 impl Runtime {
@@ -73,7 +73,7 @@ impl Runtime {
             slots: Semaphore::new(slots as usize),
             waiting: AtomicU32::new(0),
             waiting_max: slots.saturating_mul(8),
-            compiling: parking_lot::Mutex::new(()),
+            compiling: Default::default(),
         })))
     }
 }

@@ -7,20 +7,31 @@ use super::call::{Failure, FaultKind, GuestResponse};
 use super::state::{CustomResponse, Fault, GuestError, Response};
 use crate::limits::{CUSTOM_HEADERS_MAX, RESPONSE_BYTES_MAX};
 
-/// Headers that are the server's to set, or that would reach further than an answer.
-const KEPT_BACK: &[HeaderName] = &[
-    header::CONNECTION,
-    header::CONTENT_LENGTH,
-    header::CONTENT_TYPE,
-    header::DATE,
-    header::HOST,
-    header::PROXY_AUTHENTICATE,
-    header::SET_COOKIE,
-    header::STRICT_TRANSPORT_SECURITY,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
+/// Standard headers that a formula may set: those that say something about its refusal and no more. Any other is the
+/// server's to set or would reach further than an answer: to the connection, to caches, or to what a browser keeps of
+/// the server as a whole. New ones of that sort appear; hence a list of what is allowed, not of what is not.
+const ALLOWED: &[HeaderName] = &[header::ALLOW, header::CONTENT_LANGUAGE, header::RETRY_AFTER];
+/// How headers of a formula's own begin.
+const OWN_PREFIX: &str = "x-";
+/// Headers that begin so, but that a proxy in front of the server obeys (by answering with a file or address of its
+/// own), that browsers obey, or that tell who a request came from.
+const OBEYED: &[&str] = &[
+    "x-accel-",
+    "x-content-",
+    "x-dns-prefetch-control",
+    "x-forwarded-",
+    "x-frame-options",
+    "x-http-method",
+    "x-lighttpd-",
+    "x-litespeed-",
+    "x-permitted-cross-domain-policies",
+    "x-real-ip",
+    "x-reproxy-",
+    "x-robots-tag",
+    "x-sendfile",
+    "x-ua-compatible",
+    "x-webkit-csp",
+    "x-xss-protection",
 ];
 
 /// Reads the answer of a formula that succeeded.
@@ -71,7 +82,7 @@ fn read_custom(custom: CustomResponse) -> Result<Failure, Failure> {
         let name =
             HeaderName::try_from(name.as_str()).map_err(|_| bad("a header has no valid name"))?;
         HeaderValue::try_from(value.as_str()).map_err(|_| bad("a header has no valid value"))?;
-        if KEPT_BACK.contains(&name) || name.as_str().starts_with("svc-") {
+        if !may_set(&name) {
             return Err(bad("a header is not the formula's to set"));
         }
     }
@@ -81,6 +92,54 @@ fn read_custom(custom: CustomResponse) -> Result<Failure, Failure> {
     Ok(Failure::Custom { status, headers, body: json(&body, "its body is no JSON")? })
 }
 
+/// Whether a header is one for a formula to set.
+fn may_set(name: &HeaderName) -> bool {
+    let text = name.as_str();
+    let own = text.starts_with(OWN_PREFIX) && !OBEYED.iter().any(|obeyed| text.starts_with(obeyed));
+    own || ALLOWED.contains(name)
+}
+
 fn json(text: &str, cause: &'static str) -> Result<Value, Failure> {
     serde_json::from_str(text).map_err(|_| Failure::BadResponse { cause })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_set;
+    use http::HeaderName;
+
+    #[test]
+    fn headers_that_reach_no_further_than_an_answer() {
+        for (name, expected) in [
+            ("x-kind", true),
+            ("X-Request-Cost", true),
+            ("Retry-After", true),
+            ("allow", true),
+            ("content-language", true),
+            ("content-encoding", false),
+            ("content-type", false),
+            ("content-length", false),
+            ("alt-svc", false),
+            ("cache-control", false),
+            ("clear-site-data", false),
+            ("connection", false),
+            ("keep-alive", false),
+            ("location", false),
+            ("refresh", false),
+            ("link", false),
+            ("set-cookie", false),
+            ("strict-transport-security", false),
+            ("access-control-allow-origin", false),
+            ("www-authenticate", false),
+            ("svc-trace-id", false),
+            ("never-heard-of", false),
+            ("X-Accel-Redirect", false),
+            ("x-sendfile", false),
+            ("x-frame-options", false),
+            ("x-content-type-options", false),
+        ] {
+            let header = HeaderName::try_from(name).unwrap();
+            assert_eq!(may_set(&header), expected, "{name}");
+        }
+    }
 }

@@ -18,7 +18,7 @@ macro_rules! suite {
     ($open:path) => {
         $crate::store::conformance::suite!($open:
             finds_what_was_stored, keeps_kinds_and_tenants_apart, counts_versions,
-            holds_writes_to_what_they_expect, commits_all_or_nothing, keeps_uniques_unique,
+            holds_writes_to_what_they_expect, takes_a_record_once_in_a_batch, commits_all_or_nothing, keeps_uniques_unique,
             moves_uniques_within_a_batch, pages_newest_first, goes_on_after_a_cursor,
             answers_every_filter, finds_by_what_a_record_is_now, keeps_long_bodies_whole,
             lets_one_of_concurrent_writers_win, gives_a_unique_value_to_one,
@@ -158,6 +158,18 @@ pub async fn holds_writes_to_what_they_expect(store: &dyn Store) {
     // Gone is gone: what comes again is new.
     put(store, record("a", 2)).await;
     assert_eq!(get(store, "a").await.unwrap().version, 1);
+}
+
+pub async fn takes_a_record_once_in_a_batch(store: &dyn Store) {
+    for expect in [Expect::Absent, Expect::New] {
+        let twice =
+            puts([(record("a", 1), expect), (record("b", 1), expect), (record("a", 2), expect)]);
+        let exists = StoreError::Exists { kind: KIND, id: "a".into() };
+        assert_eq!(store.commit(twice).await, Err(exists));
+    }
+    let twice = puts([(record("a", 1), Expect::Any), (record("a", 2), Expect::Any)]);
+    assert!(matches!(store.commit(twice).await, Err(StoreError::Conflict { .. })));
+    assert_eq!((get(store, "a").await, get(store, "b").await), (None, None));
 }
 
 pub async fn commits_all_or_nothing(store: &dyn Store) {

@@ -1,7 +1,9 @@
 //! Answers kept for idempotency keys (decisions §1).
 //!
-//! A client that repeats a request under the same key gets the answer of the first, for 24 hours. What is kept is
-//! sealed like everything else, since answers hold what their caller may see.
+//! A client that repeats a request under the same key gets the answer of the first, for 24 hours.
+//! What is kept is sealed like everything else, since answers hold what their caller may see. Of
+//! tokens they hold only which they are: what a token shows is read anew, by the rules as they are
+//! then.
 
 use std::collections::HashSet;
 
@@ -12,10 +14,13 @@ use zeroize::Zeroizing;
 use super::audit::Actor;
 use super::authentication::Authenticated;
 use super::record::{Entity, from_json_text, json_text, kind};
+use super::tokens::{Token, TokenView};
 use super::{Error, Vault};
 use crate::crypto::hash;
 use crate::limits::IDEMPOTENT_ANSWER_MS;
 use crate::model::id::TenantId;
+use crate::model::log::Operation;
+use crate::model::permission::Permission;
 use crate::model::time::Timestamp;
 use crate::store::{Expect, Kind};
 
@@ -27,7 +32,7 @@ pub struct Answer {
     /// The place of what was made.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub location: Option<String>,
-    /// The body; always JSON.
+    /// As much of the body as is kept; always JSON.
     pub body: Zeroizing<String>,
 }
 
@@ -113,6 +118,27 @@ impl Vault {
             }
             Some(_) => Err(Error::KeyReused),
         }
+    }
+
+    /// The token that an answer was about, as the caller may read it now; `None` when it may not.
+    ///
+    /// It asked for something else and was allowed that: that it may not read is no attempt to log.
+    pub async fn show_again(
+        &self,
+        who: &Authenticated,
+        id: &str,
+    ) -> Result<Option<TokenView>, Error> {
+        let rights = &who.0.rights;
+        if !rights.hold(Permission::TokenRead) {
+            return Ok(None);
+        }
+        let tenant = who.0.tenant();
+        let token = self.get::<Token>(tenant, id).await?.entity;
+        let transform = rights.decide(Permission::TokenRead, token.about.subject());
+        let Some(transform) = transform else { return Ok(None) };
+        let event = token.event(Operation::Read, "Token read for a repeated request")?;
+        self.log(tenant, who.0.actor(), vec![event]).await?;
+        self.show(&token, transform).map(Some)
     }
 }
 

@@ -11,6 +11,7 @@ mod answers;
 mod applications;
 mod audit;
 mod authentication;
+mod effort;
 mod error;
 mod formulas;
 mod index;
@@ -150,6 +151,12 @@ impl Vault {
         self.0.ids.draw(self.now(), self.0.entropy.as_ref())
     }
 
+    /// Waits until every write begun before is seen by searches as well as by reads of one record: a record may be read a
+    /// moment before the index knows of it.
+    async fn settled(&self) -> Result<(), Error> {
+        Ok(self.0.store.commit(Batch::default()).await?)
+    }
+
     /// Entities by id, `None` for each that is not there or has ended.
     async fn find<E: Entity>(
         &self,
@@ -258,6 +265,11 @@ impl Change {
         let record = to_record(entity, self.tenant, &self.keys, entropy)?;
         self.batch.puts.push(Put { record, expect });
         Ok(self)
+    }
+
+    /// How many records it stores and removes so far.
+    fn len(&self) -> usize {
+        self.batch.puts.len() + self.batch.removals.len()
     }
 
     /// Removes an entity, if it is still at the version it was read at.

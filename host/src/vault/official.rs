@@ -62,6 +62,11 @@ pub fn find(id: FormulaId) -> Option<&'static Official> {
     FORMULAS.iter().find(|official| official.formula.id == id)
 }
 
+/// All official formulas, with their components.
+pub fn all() -> impl Iterator<Item = &'static Official> {
+    FORMULAS.iter()
+}
+
 /// All official formulas.
 pub fn formulas() -> impl Iterator<Item = Formula> {
     FORMULAS.iter().map(|official| official.formula.clone())

@@ -22,7 +22,7 @@ use super::authentication::{Authenticated, Caller};
 use super::{Error, Vault};
 use crate::model::container::Container;
 use crate::model::id::TenantId;
-use crate::model::log::EntityType;
+use crate::model::log::{EntityType, Operation};
 use crate::model::permission::Grant;
 use crate::model::rule::{Rights, Subject, Transform};
 
@@ -78,11 +78,21 @@ impl Vault {
         who: &Authenticated,
         entity_id: Option<&str>,
     ) -> Result<Permit<P>, Error> {
+        self.permit_attempt(who, P::PERMISSION.attempt(), entity_id).await
+    }
+
+    /// As [`Self::permit`], for what the permission does not tell: on which type of entity the caller attempts what.
+    pub async fn permit_attempt<P: Grant>(
+        &self,
+        who: &Authenticated,
+        (entity_type, operation): (EntityType, Operation),
+        entity_id: Option<&str>,
+    ) -> Result<Permit<P>, Error> {
         if who.0.rights.hold(P::PERMISSION) {
             return Ok(Permit { caller: Arc::clone(&who.0), permission: PhantomData });
         }
-        let (entity_type, _) = P::PERMISSION.attempt();
-        let event = Event::denied(P::PERMISSION, entity_id.map(|id| (entity_type, id)));
+        let entity = (entity_type, entity_id.unwrap_or_default());
+        let event = Event { operation, ..Event::denied(P::PERMISSION, Some(entity)) };
         self.log(who.0.tenant(), who.0.actor(), vec![event]).await?;
         let detail = format!("The application does not hold {}.", P::PERMISSION);
         Err(Error::Forbidden { permission: P::PERMISSION, detail })

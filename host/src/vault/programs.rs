@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-use super::{Error, Vault};
+use super::{Error, Vault, official};
+use crate::crypto::hash::sha256_hex;
 use crate::runtime::Program;
 
 /// Programs kept in memory.
@@ -47,6 +48,16 @@ impl Programs {
 }
 
 impl Vault {
+    /// Compiles the formulas that ship with the product, ahead of their first use.
+    pub async fn compile_official(&self) {
+        for official in official::all() {
+            let bytes = || std::future::ready(Ok(official.component.to_vec()));
+            if let Err(error) = self.program(&official.formula.component_digest, bytes).await {
+                tracing::error!(formula = official.formula.name, ?error, "does not compile");
+            }
+        }
+    }
+
     /// The program of a digest, compiled from `bytes` at first need; requests for one digest compile it once.
     pub(super) async fn program<F>(
         &self,
@@ -57,12 +68,24 @@ impl Vault {
         F: Future<Output = Result<Vec<u8>, Error>>,
     {
         let slot = self.0.programs.slot(digest);
-        let compile = || async {
-            let bytes = bytes().await?;
-            let runtime = self.0.runtime.clone();
-            let compiled = tokio::task::spawn_blocking(move || runtime.compile(&bytes)).await;
-            Ok::<_, Error>(compiled.map_err(Error::internal)??)
-        };
-        slot.get_or_try_init(compile).await.cloned()
+        if let Some(program) = slot.get() {
+            return Ok(program.clone());
+        }
+        let bytes = bytes().await?;
+        // The component may have been replaced since its digest was read. What is kept under a digest is what has it:
+        // other formulas, of other tenants too, run by it.
+        if sha256_hex(&bytes) != digest {
+            return Err(Error::Conflict("The formula's component was just replaced."));
+        }
+        let runtime = self.0.runtime.clone();
+        // A task of its own: whoever gives up waiting leaves the work to those that come after.
+        let compile = tokio::spawn(async move {
+            let compile = || async {
+                let compiled = tokio::task::spawn_blocking(move || runtime.compile(&bytes)).await;
+                Ok::<_, Error>(compiled.map_err(Error::internal)??)
+            };
+            slot.get_or_try_init(compile).await.cloned()
+        });
+        compile.await.map_err(Error::internal)?
     }
 }

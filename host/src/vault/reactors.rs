@@ -1,26 +1,31 @@
 //! Reactors: formulas configured for use (interface §2.5, §4.5; decisions §7).
 
-use serde::{Deserialize, Serialize};
+mod request;
+
+use futures::FutureExt as _;
+use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
-use super::applications::{KeptApplication, check_name};
-use super::audit::Event;
+use request::Definition;
+pub use request::WriteReactor;
+
+use super::applications::{HOLDING_TRIES, KeptApplication, TRIES, unless_lost};
+use super::audit::{Actor, Event};
 use super::formulas::{FormulaView, matches_name};
 use super::index::{Index, term};
-use super::page::{Page, PageRequest};
+use super::page::{Page, PageRequest, only_ids};
 use super::permit::Permit;
 use super::record::{Entity, Stored, from_json_text, json_text, kind};
-use super::{Change, Error, Vault, official};
+use super::{Error, Vault, official};
 use crate::binding::configure;
 use crate::model::application::Application;
 use crate::model::audit::Audit;
 use crate::model::faults::Faults;
 use crate::model::formula::{Formula, Reactor};
-use crate::model::id::{ApplicationId, FormulaId, ReactorId, TenantId};
+use crate::model::id::{FormulaId, ReactorId, TenantId};
 use crate::model::log::{EntityType, Operation};
-use crate::model::member::{FromJson, Member};
 use crate::model::permission::ApplicationType;
 use crate::model::permission::marker::{ReactorCreate, ReactorDelete, ReactorRead, ReactorUpdate};
 use crate::store::{Expect, Kind};
@@ -85,39 +90,12 @@ impl ReactorView {
     }
 }
 
-/// Body of `POST /reactors`, and of `PUT /reactors/{id}`, which does not read `formula`.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-pub struct WriteReactor {
-    /// A name for people.
-    #[schema(value_type = String, max_length = 200, required = true)]
-    #[serde(default)]
-    name: Member<String>,
-    /// Values for the formula's `configuration`.
-    #[schema(value_type = Object, required = true)]
-    #[serde(default)]
-    configuration: Member<Map<String, Value>>,
-    /// The formula to configure.
-    #[schema(value_type = Reference, required = true)]
-    #[serde(default)]
-    formula: Member<Map<String, Value>>,
-    /// A public or private application whose rights the reactor's `svc` has.
-    #[schema(value_type = Option<Reference>)]
-    #[serde(default)]
-    application: Member<Map<String, Value>>,
-}
-
-/// Another entity, by its id.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Reference {
-    /// The entity's id.
-    id: uuid::Uuid,
-}
-
-/// Name, configuration and application of a reactor, as they stand in a request.
-struct Definition {
-    name: String,
-    configuration: Map<String, Value>,
-    application_id: Option<ApplicationId>,
+/// What a reactor refers to, as it was read.
+struct Referred {
+    formula: Formula,
+    /// Absent of an official formula, which nobody deletes.
+    formula_version: Option<u64>,
+    application: Option<Stored<KeptApplication>>,
 }
 
 impl Vault {
@@ -125,43 +103,46 @@ impl Vault {
     pub async fn create_reactor(
         &self,
         permit: &Permit<ReactorCreate>,
-        mut body: WriteReactor,
+        body: WriteReactor,
     ) -> Result<ReactorView, Error> {
+        let step = || self.try_create_reactor(permit, body.clone()).boxed();
+        self.retried(HOLDING_TRIES, step).await
+    }
+
+    /// One try; `None` when the formula or the application was changed meanwhile.
+    async fn try_create_reactor(
+        &self,
+        permit: &Permit<ReactorCreate>,
+        mut body: WriteReactor,
+    ) -> Result<Option<ReactorView>, Error> {
         let tenant = permit.tenant();
         let mut faults = Faults::new();
-        let formula = std::mem::take(&mut body.formula).required("formula", &mut faults);
-        let formula_id: Option<FormulaId> =
-            formula.and_then(|members| reference("formula.id", members, &mut faults));
+        let formula_id = body.formula_id(&mut faults);
         let definition = body.define(&mut faults);
         let mut formula = None;
         if let Some(formula_id) = formula_id {
-            match self.formula(tenant, formula_id).await {
+            match self.formula_to_hold(tenant, formula_id).await {
                 Ok(found) => formula = Some(found),
                 Err(Error::NotFound(_)) => faults.add("formula.id", "is no formula"),
                 Err(error) => return Err(error),
             }
         }
-        let (Some(definition), Some(formula)) = (definition, formula) else {
+        let (Some(definition), Some((formula, formula_version))) = (definition, formula) else {
             return Err(faults.into());
         };
-        let id = ReactorId(self.draw_id());
-        let audit = Audit::created(Some(permit.actor_id()), self.now());
         let before = Reactor {
-            id,
+            id: ReactorId(self.draw_id()),
             tenant_id: tenant,
             name: String::new(),
             formula_id: formula.id,
             configuration: Map::new(),
             application_id: None,
-            audit,
+            audit: Audit::created(Some(permit.actor_id()), self.now()),
         };
-        let (reactor, used) = self.fit(before, definition, &formula, faults).await?;
-        let mut change = self.change(tenant).await?;
-        change.put(&reactor, Expect::Absent)?;
-        self.hold_references(&mut change, &reactor, used.as_ref()).await?;
-        let event = event(id, Operation::Create, "Reactor created");
-        change.commit(permit.actor(), vec![event]).await?;
-        Ok(view(reactor, formula, used.map(|used| used.entity.application)))
+        let (reactor, application) = self.fit(before, definition, &formula, faults).await?;
+        let event = event(reactor.id, Operation::Create, "Reactor created");
+        let referred = Referred { formula, formula_version, application };
+        self.keep_reactor(permit.actor(), reactor, Expect::Absent, referred, event).await
     }
 
     /// Lists reactors; `name` may hold `*` for any characters.
@@ -172,10 +153,16 @@ impl Vault {
         name: Option<&str>,
         request: &PageRequest,
     ) -> Result<Page<ReactorView>, Error> {
-        let mut reactors = self.all::<Reactor>(permit.tenant()).await?;
-        reactors.retain(|reactor| ids.is_empty() || ids.contains(&reactor.id));
-        reactors.retain(|reactor| name.is_none_or(|name| matches_name(name, &reactor.name)));
-        let page = request.cut(reactors, Entity::created_ms, Entity::id);
+        let page = match name {
+            None => self.page::<Reactor>(permit.tenant(), only_ids(&ids), request).await?,
+            // Names are sealed: only who opens every reactor finds one by its name.
+            Some(name) => {
+                let mut reactors = self.all::<Reactor>(permit.tenant()).await?;
+                reactors.retain(|reactor| ids.is_empty() || ids.contains(&reactor.id));
+                reactors.retain(|reactor| matches_name(name, &reactor.name));
+                request.cut(reactors, Entity::created_ms, Entity::id)
+            }
+        };
         let mut views = Vec::with_capacity(page.data.len());
         for reactor in &page.data {
             views.push(self.view_reactor(reactor.clone()).await?);
@@ -206,21 +193,31 @@ impl Vault {
         id: ReactorId,
         body: WriteReactor,
     ) -> Result<ReactorView, Error> {
+        let step = || self.try_update_reactor(permit, id, body.clone()).boxed();
+        self.retried(HOLDING_TRIES, step).await
+    }
+
+    /// One try; `None` when the reactor, its formula or its application was changed meanwhile.
+    async fn try_update_reactor(
+        &self,
+        permit: &Permit<ReactorUpdate>,
+        id: ReactorId,
+        body: WriteReactor,
+    ) -> Result<Option<ReactorView>, Error> {
         let tenant = permit.tenant();
         let mut faults = Faults::new();
         let definition = body.define(&mut faults);
         let Some(definition) = definition else { return Err(faults.into()) };
         let stored = self.get::<Reactor>(tenant, &id.to_string()).await?;
-        let formula = self.formula(tenant, stored.entity.formula_id).await?;
+        let formula_id = stored.entity.formula_id;
+        let (formula, formula_version) = self.formula_to_hold(tenant, formula_id).await?;
         let audit = stored.entity.audit.modified(Some(permit.actor_id()), self.now());
         let before = Reactor { audit, ..stored.entity };
-        let (reactor, used) = self.fit(before, definition, &formula, faults).await?;
-        let mut change = self.change(tenant).await?;
-        change.put(&reactor, Expect::Version(stored.version))?;
-        self.hold_references(&mut change, &reactor, used.as_ref()).await?;
+        let (reactor, application) = self.fit(before, definition, &formula, faults).await?;
         let event = event(id, Operation::Update, "Reactor updated");
-        change.commit(permit.actor(), vec![event]).await?;
-        Ok(view(reactor, formula, used.map(|used| used.entity.application)))
+        let referred = Referred { formula, formula_version, application };
+        let expect = Expect::Version(stored.version);
+        self.keep_reactor(permit.actor(), reactor, expect, referred, event).await
     }
 
     /// Deletes a reactor.
@@ -229,11 +226,20 @@ impl Vault {
         permit: &Permit<ReactorDelete>,
         id: ReactorId,
     ) -> Result<(), Error> {
+        self.retried(TRIES, || self.try_delete_reactor(permit, id).boxed()).await
+    }
+
+    /// One try; `None` when the reactor was changed meanwhile.
+    async fn try_delete_reactor(
+        &self,
+        permit: &Permit<ReactorDelete>,
+        id: ReactorId,
+    ) -> Result<Option<()>, Error> {
         let stored = self.get::<Reactor>(permit.tenant(), &id.to_string()).await?;
         let mut change = self.change(permit.tenant()).await?;
         change.remove(&stored);
         let event = event(id, Operation::Delete, "Reactor deleted");
-        change.commit(permit.actor(), vec![event]).await
+        unless_lost(change.try_commit(permit.actor(), vec![event]).await?, ())
     }
 
     /// Fits a definition to its formula and application.
@@ -276,22 +282,41 @@ impl Vault {
         Ok(faults.into_result((reactor, application))?)
     }
 
-    /// Writes what the reactor refers to anew, unchanged: a deletion that runs at the same time then conflicts, and no
-    /// reactor is left with a formula or application that is gone.
-    async fn hold_references(
+    /// A formula that a reactor is to run, with the version of one that may be changed or deleted meanwhile.
+    async fn formula_to_hold(
         &self,
-        change: &mut Change,
-        reactor: &Reactor,
-        application: Option<&Stored<KeptApplication>>,
-    ) -> Result<(), Error> {
-        if let Some(Stored { entity, version }) = application {
+        tenant: TenantId,
+        id: FormulaId,
+    ) -> Result<(Formula, Option<u64>), Error> {
+        if let Some(official) = official::find(id) {
+            return Ok((official.formula.clone(), None));
+        }
+        let stored = self.own_formula(tenant, id).await?;
+        Ok((stored.entity, Some(stored.version)))
+    }
+
+    /// Stores a reactor. What it refers to is written anew, unchanged: a deletion that runs at the same time then
+    /// conflicts, and no reactor is left with a formula or application that is gone.
+    async fn keep_reactor(
+        &self,
+        actor: Actor,
+        reactor: Reactor,
+        expect: Expect,
+        referred: Referred,
+        event: Event,
+    ) -> Result<Option<ReactorView>, Error> {
+        let Referred { formula, formula_version, application } = referred;
+        let mut change = self.change(reactor.tenant_id).await?;
+        change.put(&reactor, expect)?;
+        if let Some(Stored { entity, version }) = &application {
             change.put(entity, Expect::Version(*version))?;
         }
-        if official::find(reactor.formula_id).is_none() {
-            let stored = self.own_formula(change.tenant, reactor.formula_id).await?;
-            change.put(&stored.entity, Expect::Version(stored.version))?;
+        if let Some(version) = formula_version {
+            change.put(&formula, Expect::Version(version))?;
         }
-        Ok(())
+        let committed = change.try_commit(actor, vec![event]).await?;
+        let application = application.map(|stored| stored.entity.application);
+        unless_lost(committed, view(reactor, formula, application))
     }
 
     async fn view_reactor(&self, reactor: Reactor) -> Result<ReactorView, Error> {
@@ -320,37 +345,5 @@ fn view(reactor: Reactor, formula: Formula, application: Option<Application>) ->
         configuration: reactor.configuration,
         application,
         audit: reactor.audit,
-    }
-}
-
-impl WriteReactor {
-    fn define(self, faults: &mut Faults) -> Option<Definition> {
-        let name = self.name.required("name", faults);
-        if let Some(name) = &name {
-            check_name(name, faults);
-        }
-        let configuration = self.configuration.required("configuration", faults);
-        let application = self.application.optional("application", faults);
-        let application_id =
-            application.and_then(|members| reference("application.id", members, faults));
-        Some(Definition { name: name?, configuration: configuration?, application_id })
-    }
-}
-
-/// The id of `{"id": …}`.
-fn reference<I>(path: &str, mut members: Map<String, Value>, faults: &mut Faults) -> Option<I>
-where
-    I: std::str::FromStr<Err: std::fmt::Display>,
-{
-    let Some(id) = members.remove("id").filter(|id| !id.is_null()) else {
-        faults.add(path, "is required");
-        return None;
-    };
-    match String::from_json(id) {
-        Ok(text) => faults.check(path, text.parse()),
-        Err(inner) => {
-            faults.extend_under(path, inner);
-            None
-        }
     }
 }

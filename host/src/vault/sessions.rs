@@ -195,11 +195,8 @@ impl Vault {
         }
         let nonce = faults.into_result(nonce)?.unwrap_or_default();
         let Stored { entity: session, version } = self.session_of(who, &nonce).await?;
-        let own = &who.0.rights;
-        let covered = permissions.iter().all(|permission| own.may_grant(*permission))
-            && rules.iter().all(|rule| own.may_grant_rule(rule));
-        if !covered {
-            let event = session.event(Operation::Update, "Denied: a grant beyond the grantor");
+        if let Some(permission) = beyond(&who.0.rights, &permissions, &rules) {
+            let event = session.event(Operation::Update, &format!("Denied: {permission}"));
             self.log(who.0.tenant(), who.0.actor(), vec![event]).await?;
             return Err(Error::NotAllowed("An application can grant only what it holds itself."));
         }
@@ -251,13 +248,16 @@ impl Vault {
         let Some(applications) = applications else { return Ok(None) };
         let mut applications = applications.into_iter().map(|stored| stored.entity.application);
         let Some(opener) = applications.next() else { return Ok(None) };
-        let rights = match (session.granted, applications.next()) {
+        let grantor = applications.next();
+        let grantor_ends = grantor.as_ref().and_then(|grantor| grantor.expires_at);
+        let rights = match (session.granted, grantor) {
             (Some(granted), Some(grantor)) => {
                 Rights::new(granted.permissions, granted.rules).within(grantor.rights())
             }
             _ => Rights::new(Vec::new(), Vec::new()),
         };
-        let ends = opener.expires_at.into_iter().chain([session.expires_at]).min();
+        let ends = [Some(session.expires_at), opener.expires_at, grantor_ends];
+        let ends = ends.into_iter().flatten().min();
         let actor = Actor { id: Some(session.id), kind: ActorType::Session };
         Ok(Some(Caller { application: opener, rights, actor, ends }))
     }
@@ -283,6 +283,16 @@ impl Vault {
     fn nonce_hash(&self, nonce: &str) -> KeyHash {
         KeyHash(hash::keyed(self.0.keyring.pepper(), &[b"session nonce", nonce.as_bytes()]))
     }
+}
+
+/// The first permission that is granted further than the grantor itself holds it.
+fn beyond(own: &Rights, permissions: &[Permission], rules: &[Rule]) -> Option<Permission> {
+    let everywhere = permissions.iter().copied().find(|one| !own.may_grant(*one));
+    let by_rule = |rule: &Rule| {
+        let alone = |one: &Permission| Rule { permissions: vec![*one], ..rule.clone() };
+        rule.permissions.iter().copied().find(|one| !own.may_grant_rule(&alone(one)))
+    };
+    everywhere.or_else(|| rules.iter().find_map(by_rule))
 }
 
 impl Session {

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::authentication::Authenticated;
 use super::page::Paginated;
+use super::tokenize::check_depth;
 use super::tokens::ListTokens;
 use super::{Error, Vault};
 use crate::limits::REQUEST_BODY_BYTES_MAX;
@@ -123,7 +124,9 @@ fn read_json(text: &str) -> Result<Value, Error> {
         let (line, column) = (error.line(), error.column());
         Error::invalid("", format!("is no JSON at line {line}, column {column}"))
     };
-    serde_json::from_str(text).map_err(place)
+    let value = serde_json::from_str(text).map_err(place)?;
+    check_depth(&value)?;
+    Ok(value)
 }
 
 fn write_json(value: &impl Serialize) -> Result<String, Error> {

@@ -14,9 +14,10 @@ use super::record::{Entity, Stored, from_record};
 use super::sessions::Session;
 use super::tokens::Token;
 use super::{Error, Vault};
+use crate::crypto::keys::TenantKeys;
 use crate::model::id::TenantId;
 use crate::model::log::{EntityType, Operation};
-use crate::store::{Expect, Filter, Start, StoreError};
+use crate::store::{Expect, Filter, Record, Start, StoreError};
 
 /// Records removed in one commit.
 const SWEPT_AT_ONCE: usize = 100;
@@ -26,29 +27,36 @@ const SWEPT_AT_ONCE: usize = 100;
 pub struct Swept(pub usize);
 
 impl Vault {
-    /// Removes everything that has ended, in every tenant.
+    /// Removes everything that has ended, in every tenant. One that cannot be swept keeps no other from it.
     pub async fn sweep(&self) -> Result<Swept, Error> {
         let mut swept = 0;
+        let mut failed = None;
         for tenant in self.tenants().await? {
-            swept += self.sweep_tokens(tenant.id).await?;
-            swept += self.sweep_transients(tenant.id).await?;
-            let application = |kept: &KeptApplication| {
-                let (entity, id) = (EntityType::Application, kept.application.id);
-                Ok(Some(Event::done(entity, id, Operation::Delete, "Application expired")))
-            };
-            let removed = self.sweep_kind::<KeptApplication>(tenant.id, application).await?;
-            if removed > 0 {
-                self.0.callers.forget_all();
+            match self.sweep_tenant(tenant.id).await {
+                Ok(removed) => swept += removed,
+                Err(error) => failed = Some(error),
             }
-            swept += removed;
-            let session =
-                |session: &Session| Ok(Some(session.event(Operation::Delete, "Session expired")));
-            swept += self.sweep_kind::<Session>(tenant.id, session).await?;
-            swept += self.sweep_kind::<KeptAnswer>(tenant.id, |_| Ok(None)).await?;
-            // An invocation is a note about a reactor; that it was kept its time is no event of its own.
-            swept += self.sweep_kind::<Invocation>(tenant.id, |_| Ok(None)).await?;
         }
-        Ok(Swept(swept))
+        failed.map_or(Ok(Swept(swept)), Err)
+    }
+
+    async fn sweep_tenant(&self, tenant: TenantId) -> Result<usize, Error> {
+        let mut swept = self.sweep_tokens(tenant).await?;
+        swept += self.sweep_transients(tenant).await?;
+        let application = |kept: &KeptApplication| {
+            let (entity, id) = (EntityType::Application, kept.application.id);
+            Ok(Some(Event::done(entity, id, Operation::Delete, "Application expired")))
+        };
+        let removed = self.sweep_kind::<KeptApplication>(tenant, application).await?;
+        if removed > 0 {
+            self.0.callers.forget_all();
+        }
+        let session =
+            |session: &Session| Ok(Some(session.event(Operation::Delete, "Session expired")));
+        swept += removed + self.sweep_kind::<Session>(tenant, session).await?;
+        swept += self.sweep_kind::<KeptAnswer>(tenant, |_| Ok(None)).await?;
+        // An invocation is a note about a reactor; that it was kept its time is no event of its own.
+        Ok(swept + self.sweep_kind::<Invocation>(tenant, |_| Ok(None)).await?)
     }
 
     /// Removes a tenant's tokens that have ended.
@@ -66,9 +74,9 @@ impl Vault {
             to: Bound::Included(now_ms),
         };
         let keys = self.keys(tenant).await?;
-        let mut swept = 0;
+        let (mut swept, mut skipped) = (0, 0);
         loop {
-            let start = Start::Offset(0);
+            let start = Start::Offset(skipped);
             let slice =
                 self.0.store.page(Token::KIND, tenant, &filter, start, SWEPT_AT_ONCE).await?;
             if slice.records.is_empty() {
@@ -76,16 +84,25 @@ impl Vault {
             }
             let mut change = self.change(tenant).await?;
             let mut events = Vec::with_capacity(slice.records.len());
+            let mut unopened = 0;
             for record in &slice.records {
-                let Stored { entity: mut token, version } = from_record::<Token>(record, &keys)?;
-                // What it is found by was evaluated when it was written, and stays.
-                token.index_anew(self.0.entropy.as_ref());
+                let Some(stored) = opened::<Token>(record, &keys) else {
+                    unopened += 1;
+                    continue;
+                };
+                let Stored { entity: mut token, version } = stored;
                 token.erase_due(now_ms);
+                // No expression depends on what is erased: all give what they gave.
+                token.index_anew(self.0.entropy.as_ref());
                 change.put(&token, Expect::Version(version))?;
                 events.push(token.event(Operation::Update, "Token members erased")?);
             }
+            let changed = change.len();
             match change.try_commit(Actor::OPERATOR, events).await? {
-                Ok(()) => swept += slice.records.len(),
+                Ok(()) => {
+                    swept += changed;
+                    skipped += unopened;
+                }
                 // Somebody changed or removed one of them meanwhile: look again.
                 Err(StoreError::Conflict { .. }) => {}
                 Err(error) => return Err(error.into()),
@@ -104,26 +121,43 @@ impl Vault {
             to: Bound::Included(self.now().0),
         };
         let keys = self.keys(tenant).await?;
-        let mut swept = 0;
+        let (mut swept, mut skipped) = (0, 0);
         loop {
-            let start = Start::Offset(0);
+            let start = Start::Offset(skipped);
             let slice = self.0.store.page(E::KIND, tenant, &filter, start, SWEPT_AT_ONCE).await?;
             if slice.records.is_empty() {
                 return Ok(swept);
             }
             let mut change = self.change(tenant).await?;
             let mut events = Vec::with_capacity(slice.records.len());
+            let mut unopened = 0;
             for record in &slice.records {
-                let stored = from_record::<E>(record, &keys)?;
+                let Some(stored) = opened::<E>(record, &keys) else {
+                    unopened += 1;
+                    continue;
+                };
                 change.remove(&stored);
                 events.extend(event(&stored.entity)?);
             }
+            let changed = change.len();
             match change.try_commit(Actor::OPERATOR, events).await? {
-                Ok(()) => swept += slice.records.len(),
+                Ok(()) => {
+                    swept += changed;
+                    skipped += unopened;
+                }
                 // Somebody changed or removed one of them meanwhile: look again.
                 Err(StoreError::Conflict { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
+}
+
+/// Opens a record, or tells the operator of one that does not open and is to be looked at.
+fn opened<E: Entity>(record: &Record, keys: &TenantKeys) -> Option<Stored<E>> {
+    let stored = from_record::<E>(record, keys);
+    if stored.is_err() {
+        tracing::error!(kind = record.kind.0, "a record does not open, and is not swept");
+    }
+    stored.ok()
 }

@@ -29,7 +29,7 @@ use crate::model::member::{FromJson as _, Member};
 use crate::model::permission::marker::{TenantRead, TenantUpdate};
 use crate::model::permission::{ApplicationType, Permission};
 use crate::model::time::Timestamp;
-use crate::store::{Batch, Expect, Filter, Kind};
+use crate::store::{Batch, Expect, Filter, Kind, StoreError};
 
 /// A tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -80,8 +80,8 @@ pub struct UpdateTenant {
     settings: Member<Map<String, Value>>,
 }
 
-/// Settings at hand, so that making a token reads no tenant.
-pub type SettingsCache = RwLock<HashMap<TenantId, TenantSettings>>;
+/// Settings at hand with the versions of their tenants, so that making a token reads no tenant.
+pub type SettingsCache = RwLock<HashMap<TenantId, (u64, TenantSettings)>>;
 
 /// A tenant just made, with the one way into it.
 #[derive(Debug)]
@@ -213,19 +213,33 @@ impl Vault {
         change.batch = above.batch;
         let event = Event::done(EntityType::Tenant, id, Operation::Update, "Tenant updated");
         change.commit(permit.actor(), vec![event]).await?;
-        self.0.settings.write().insert(permit.tenant(), settings);
+        // A commit counts the version on by one.
+        self.remember_settings(permit.tenant(), stored.version + 1, settings);
         Ok(tenant)
     }
 
     /// A tenant's settings.
     pub(super) async fn settings(&self, tenant: TenantId) -> Result<TenantSettings, Error> {
-        if let Some(settings) = self.0.settings.read().get(&tenant) {
+        if let Some((_, settings)) = self.0.settings.read().get(&tenant) {
             return Ok(*settings);
         }
         let stored = self.get::<Tenant>(SYSTEM_TENANT, &tenant.to_string()).await?;
-        let settings = stored.entity.settings;
-        // One that was written meanwhile is newer than what was read.
-        Ok(*self.0.settings.write().entry(tenant).or_insert(settings))
+        Ok(self.remember_settings(tenant, stored.version, stored.entity.settings))
+    }
+
+    /// Remembers settings, unless somebody has remembered newer ones meanwhile; gives the newest.
+    fn remember_settings(
+        &self,
+        tenant: TenantId,
+        version: u64,
+        settings: TenantSettings,
+    ) -> TenantSettings {
+        let mut remembered = self.0.settings.write();
+        let newest = remembered.entry(tenant).or_insert((version, settings));
+        if newest.0 < version {
+            *newest = (version, settings);
+        }
+        newest.1
     }
 
     fn operators_application(
@@ -259,7 +273,11 @@ impl Vault {
         }
         let entropy = self.0.entropy.as_ref();
         let (_, put) = self.0.keyring.draw_tenant(SYSTEM_TENANT, entropy)?;
-        Ok(self.0.store.commit(Batch { puts: vec![put], removals: Vec::new() }).await?)
+        match self.0.store.commit(Batch { puts: vec![put], removals: Vec::new() }).await {
+            // Somebody else made them meanwhile: theirs are the keys.
+            Err(StoreError::Exists { .. }) => Ok(()),
+            made => Ok(made?),
+        }
     }
 }
 

@@ -3,17 +3,22 @@
 //! `tokenize` replaces each object that has `type` and `data` by the token it becomes, and every other primitive by the
 //! id of a `token`; `null` stays. `detokenize` replaces references by data. Shapes are kept.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
+use super::effort::with_effort;
 use super::permit::Permit;
 use super::tokens::{CreateToken, Drafts, Token, TokenView};
 use super::{Change, Error, Vault, audit::Actor, audit::Event};
 use crate::expression::{Arguments, TokenParts};
-use crate::limits::TOKENS_PER_CALL_MAX;
+use crate::limits::{ARGUMENTS_WORK_BYTES_MAX, JSON_DEPTH_MAX, TOKENS_PER_CALL_MAX};
+use crate::model::depth::is_within;
 use crate::model::faults::Faults;
 use crate::model::id::TokenId;
 use crate::model::log::Operation;
 use crate::model::member;
+use crate::model::path::Path;
 use crate::model::permission::marker::{TokenCreate, TokenRead};
 use crate::model::rule::Transform;
 
@@ -43,8 +48,9 @@ impl Vault {
         permit: &Permit<TokenCreate>,
         mut value: Value,
     ) -> Result<Prepared, Error> {
+        check_depth(&value)?;
         let mut found = Found::default();
-        found.collect(&mut value, "");
+        found.collect(&mut value, Path::Root);
         if found.bodies.len() > TOKENS_PER_CALL_MAX {
             let message = format!("holds more than {TOKENS_PER_CALL_MAX} values");
             return Err(Error::invalid("", message));
@@ -101,9 +107,10 @@ impl Vault {
             .iter()
             .map(|token| self.parts(token, Transform::Reveal))
             .collect::<Result<Vec<_>, Error>>()?;
-        let filled = fill_arguments(&arguments, &parts, self.0.entropy.as_ref())?;
+        // What a filter finds wrong tells of the data too: the tokens are read, whatever comes of it.
+        let filled = fill_arguments(&arguments, &parts, self.0.entropy.as_ref());
         self.log(permit.tenant(), permit.actor(), events).await?;
-        Ok(filled)
+        Ok(filled?)
     }
 
     /// The tokens that arguments refer to, in the order of their ids there; each missing one is a fault at the member
@@ -147,7 +154,11 @@ pub fn fill_arguments(
     parts: &[TokenParts],
     entropy: &dyn crate::crypto::entropy::Entropy,
 ) -> Result<Value, Faults> {
-    arguments.fill(&|id| parts.iter().find(|parts| parts.id == id.as_str()), entropy)
+    let parts: HashMap<&str, &TokenParts> =
+        parts.iter().map(|parts| (parts.id.as_str(), parts)).collect();
+    with_effort(ARGUMENTS_WORK_BYTES_MAX, |work| {
+        arguments.fill(&|id| parts.get(id.as_str()).copied(), entropy, work)
+    })
 }
 
 /// Tokens ready to be stored, and the value they came from.
@@ -175,33 +186,42 @@ struct Found {
 
 impl Found {
     /// Takes every body out of `value` and leaves a stand-in.
-    fn collect(&mut self, value: &mut Value, path: &str) {
+    fn collect(&mut self, value: &mut Value, path: Path<'_>) {
         match value {
+            // One too many is enough to refuse.
+            _ if self.bodies.len() > TOKENS_PER_CALL_MAX => {}
             Value::Null => {}
             Value::Array(items) => {
                 for (index, item) in items.iter_mut().enumerate() {
-                    self.collect(item, &format!("{path}[{index}]"));
+                    self.collect(item, path.item(index));
                 }
             }
             Value::Object(members) if is_token(members) => {
                 let body = std::mem::replace(value, stand_in());
                 match member::read(body) {
-                    Ok(body) => self.bodies.push((path.to_owned(), Place::Token, body)),
-                    Err(inner) => self.faults.extend_under(path, inner),
+                    Ok(body) => self.bodies.push((path.to_string(), Place::Token, body)),
+                    Err(inner) => self.faults.extend_under(&path.to_string(), inner),
                 }
             }
             Value::Object(members) => {
                 for (name, inner) in members {
-                    let separator = if path.is_empty() { "" } else { "." };
-                    self.collect(inner, &format!("{path}{separator}{name}"));
+                    self.collect(inner, path.member(name));
                 }
             }
             Value::Bool(_) | Value::Number(_) | Value::String(_) => {
                 let data = std::mem::replace(value, stand_in());
-                self.bodies.push((path.to_owned(), Place::Id, CreateToken::plain(data)));
+                self.bodies.push((path.to_string(), Place::Id, CreateToken::plain(data)));
             }
         }
     }
+}
+
+/// Refuses what a record could not keep.
+pub fn check_depth(value: &Value) -> Result<(), Error> {
+    if is_within(value, JSON_DEPTH_MAX) {
+        return Ok(());
+    }
+    Err(Error::invalid("", format!("must not be nested more than {JSON_DEPTH_MAX} levels deep")))
 }
 
 fn is_token(members: &serde_json::Map<String, Value>) -> bool {

@@ -177,8 +177,9 @@ impl Vault for FakeVault {
     fn search_tokens(&self, search: &str) -> Result<String, Problem> {
         let search = parse(search)?;
         let state = self.state()?;
-        let found = search["query"].as_str().and_then(|query| state.searches.get(query));
-        let found = found.cloned().unwrap_or_default();
+        let query = search["query"].as_str().filter(|query| !query.is_empty());
+        let Some(query) = query else { return Ok(state.page(|_| true)) };
+        let found = state.searches.get(query).cloned().unwrap_or_default();
         Ok(state.page(|token| found.iter().any(|id| token["id"] == id.as_str())))
     }
 

@@ -9,7 +9,7 @@
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 use tokamak::crypto::entropy::SeededEntropy;
-use tokamak::expression::{ExpressionError, Mask, Scope, Template};
+use tokamak::expression::{ExpressionError, Mask, Scope, Template, Work};
 use tokamak::limits::{
     EXPRESSION_BYTES_MAX, EXPRESSION_OUTPUT_BYTES_MAX, EXPRESSION_WORK_BYTES_MAX,
 };
@@ -24,7 +24,7 @@ fuzz_target!(init: let_panics_be_caught(), |input: &str| {
     if text_bytes(&data) > LARGE_BYTES {
         // What costs time is the data: once is enough.
         if let Ok(template) = Template::parse(source) {
-            let _ = evaluate(&template, &data, Template::evaluate);
+            let _ = evaluate(&template, &data, by_itself);
         }
         return;
     }
@@ -36,8 +36,8 @@ fuzz_target!(init: let_panics_be_caught(), |input: &str| {
 fn template(source: &str, data: &Value) {
     let Ok(template) = timely("parsing", || Template::parse(source)) else { return };
     assert!(source.len() <= EXPRESSION_BYTES_MAX);
-    let evaluated = evaluate(&template, data, Template::evaluate);
-    let again = evaluate(&template, data, Template::evaluate);
+    let evaluated = evaluate(&template, data, by_itself);
+    let again = evaluate(&template, data, by_itself);
     assert_eq!(evaluated, again, "evaluated twice");
     let text = evaluate(&template, data, Template::evaluate_text);
     // All of the data may be fingerprinted, so that a text has the bound of all work alone.
@@ -61,19 +61,29 @@ fn template(source: &str, data: &Value) {
     }
 }
 
+/// With its own allowance of work.
+fn by_itself(
+    template: &Template,
+    scope: &Scope<'_>,
+    _: &Work,
+) -> Result<Value, ExpressionError> {
+    template.evaluate(scope)
+}
+
 fn evaluate<T>(
     template: &Template,
     data: &Value,
-    how: fn(&Template, &Scope<'_>) -> Result<T, ExpressionError>,
+    how: fn(&Template, &Scope<'_>, &Work) -> Result<T, ExpressionError>,
 ) -> Result<T, ExpressionError> {
     let metadata = [("key".to_owned(), "value".to_owned())].into_iter().collect();
     let scope = Scope { data, metadata: Some(&metadata), entropy: &SeededEntropy::new(1) };
-    timely("evaluating", || how(template, &scope))
+    timely("evaluating", || how(template, &scope, &Work::new(EXPRESSION_WORK_BYTES_MAX)))
 }
 
 fn mask(source: &Value, data: &Value) {
     let Ok(mask) = timely("parsing a mask", || Mask::parse(source)) else { return };
-    let evaluate = || mask.evaluate(data, &SeededEntropy::new(1));
+    let work = Work::new(EXPRESSION_WORK_BYTES_MAX);
+    let evaluate = || mask.evaluate(data, &SeededEntropy::new(1), &work);
     if let Ok(shown) = timely("evaluating a mask", evaluate) {
         let most = EXPRESSION_OUTPUT_BYTES_MAX + text_bytes(source);
         assert!(text_bytes(&shown) <= most, "{} bytes", text_bytes(&shown));

@@ -12,8 +12,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 use tokamak::crypto::entropy::SeededEntropy;
-use tokamak::expression::{Arguments, TokenParts, is_expression};
-use tokamak::limits::TOKENS_PER_CALL_MAX;
+use tokamak::expression::{Arguments, TokenParts, Work, is_expression};
+use tokamak::limits::{ARGUMENTS_WORK_BYTES_MAX, TOKENS_PER_CALL_MAX};
 use tokamak::model::id::TokenId;
 use tokamak_fuzz::{let_panics_be_caught, timely, value};
 
@@ -31,7 +31,8 @@ fuzz_target!(init: let_panics_be_caught(), |input: &str| {
         ids.iter().filter(|id| id.as_str() != NONE).map(|id| (id, token(id.as_str()))).collect();
     assert!(tokens.len() + 1 >= ids.len(), "each id stands there once");
     let entropy = SeededEntropy::new(1);
-    match timely("filling", || arguments.fill(&|id| tokens.get(id), &entropy)) {
+    let work = Work::new(ARGUMENTS_WORK_BYTES_MAX);
+    match timely("filling", || arguments.fill(&|id| tokens.get(id), &entropy, &work)) {
         Ok(filled) => {
             assert!(ids.iter().all(|id| id.as_str() != NONE), "a token that is none was filled in");
             Check { arguments: &arguments, tokens: &tokens }.place("", &args, &filled);
@@ -42,7 +43,7 @@ fuzz_target!(init: let_panics_be_caught(), |input: &str| {
         }
     }
     // Without any tokens, all that refers to one is refused.
-    let filled = arguments.fill(&|_| None, &entropy);
+    let filled = arguments.fill(&|_| None, &entropy, &work);
     assert_eq!(filled.is_ok(), ids.is_empty());
 });
 

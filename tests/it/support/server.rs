@@ -110,6 +110,11 @@ impl TestServer {
         Client::new(self.address, Some(key))
     }
 
+    /// Where the server listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// A client without a key.
     pub fn stranger(&self) -> Client {
         Client::new(self.address, None)

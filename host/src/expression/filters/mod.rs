@@ -5,6 +5,7 @@
 
 mod card;
 mod encode;
+mod number;
 mod reveal;
 mod shape;
 mod standard;
@@ -87,6 +88,7 @@ pub(super) const TABLE: &[Row] = &[
 /// Registers the standard filters and ours.
 pub(super) fn register(language: &mut Language) {
     standard::register(language);
+    number::register(language);
     for row in TABLE {
         language.filters.register(row.name.to_owned(), Box::new(*row));
     }

@@ -16,13 +16,15 @@ pub(crate) fn last4(value: &Value, _: &Arguments<'_>) -> Result<Value, Refusal> 
     Ok(text.chars().skip(skipped).collect::<String>().into())
 }
 
-/// Masks every character but `-` and the last n; all but `-` when n covers everything.
+/// Masks every character but `-` and the last n; all but `-` when that would show everything.
 pub(crate) fn reveal_last(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
     let text = single(value)?;
     let mask = arguments.char(1, 'X')?;
     let length = text.chars().count();
     let shown = arguments.count(0, LAST4)?;
-    let shown = if shown >= length { 0 } else { shown };
+    // Nothing, or nothing but `-`, may stand before the last n: they would then be all there is.
+    let hides = text.chars().take(length.saturating_sub(shown)).any(|c| c != '-');
+    let shown = if hides { shown } else { 0 };
     let masked = text
         .chars()
         .enumerate()

@@ -6,6 +6,7 @@ use liquid_core::model::{DateTime, Scalar};
 use serde_json::{Number, Value};
 use serde_json_path::JsonPath;
 
+use super::number::is_whole;
 use super::{Arguments, ITEMS_MAX, MADE_BYTES_MAX, Refusal, single};
 use crate::expression::value::{canonical, to_text};
 
@@ -99,8 +100,14 @@ pub(crate) fn to_number(value: &Value, _: &Arguments<'_>) -> Result<Value, Refus
     match value {
         Value::Number(_) => Ok(value.clone()),
         Value::String(text) => {
+            let text = text.trim();
+            let fits = text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok();
+            // Read as a fraction it would be another number.
+            if is_whole(text) && !fits {
+                return Err("takes a whole number only if it fits in 64 bits");
+            }
             // A JSON number, and nothing else: no hexadecimal, no infinity.
-            let number: Result<Number, _> = serde_json::from_str(text.trim());
+            let number: Result<Number, _> = serde_json::from_str(text);
             number.map(Value::Number).map_err(|_| "takes a number")
         }
         _ => Err("takes a number"),
@@ -148,15 +155,18 @@ pub(crate) fn join(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Re
     Ok(text.into())
 }
 
-/// The parts of a text between separators, as Liquid makes them: an empty separator stands before
-/// and behind every character.
+/// The parts of a text between separators; an empty separator stands between all characters.
 pub(crate) fn split(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
     let separator = arguments.given(0).map(to_text).ok_or("takes a separator")?;
     let text = to_text(value);
     if text.is_empty() {
         return Ok(Value::Array(Vec::new()));
     }
-    let parts: Vec<Value> = text.split(&separator).take(ITEMS_MAX + 1).map(Value::from).collect();
+    let parts: Vec<Value> = if separator.is_empty() {
+        text.chars().take(ITEMS_MAX + 1).map(|c| c.to_string().into()).collect()
+    } else {
+        text.split(&separator).take(ITEMS_MAX + 1).map(Value::from).collect()
+    };
     if parts.len() > ITEMS_MAX { Err("makes at most 10000 items") } else { Ok(parts.into()) }
 }
 

@@ -25,8 +25,7 @@ pub(super) fn register(language: &mut Language) {
         };
     }
     standard! { false:
-        Abs AtLeast AtMost Ceil Compact Concat Default DividedBy First Floor Last Map Minus Modulo
-        Plus Reverse Round Size Sort Times Where
+        Compact Concat Default First Last Map Reverse Size Sort Where
     }
     standard! { true:
         Append Capitalize Downcase Escape EscapeOnce Lstrip NewlineToBr Prepend Remove RemoveFirst

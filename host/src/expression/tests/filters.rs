@@ -29,6 +29,12 @@ fn showing_a_part() {
         ("reveal_last: 6", json!("123456"), json!("XXXXXX")),
         ("reveal_last: 9", json!("12-34"), json!("XX-XX")),
         ("reveal_last: 0", json!("1234"), json!("XXXX")),
+        // What is never masked hides nothing.
+        ("reveal_last: 4", json!("-1234"), json!("-XXXX")),
+        ("reveal_last: 4", json!(-1234), json!("-XXXX")),
+        ("reveal_last: 5", json!("--12-34"), json!("--XX-XX")),
+        ("reveal_last: 4", json!("-01234"), json!("-X1234")),
+        ("reveal_last: 1", json!("--"), json!("--")),
         ("reveal: 1, 2", json!("abcdef"), json!("aXXXef")),
         ("reveal: first: 2", json!("abcdef"), json!("abXXXX")),
         ("reveal: last: 2, char: '*'", json!("abcdef"), json!("****ef")),
@@ -237,4 +243,74 @@ fn sorting_in_any_case() {
     ]);
     assert!(filtered("sort_natural: 'k'", &json!([first, 1])).is_err());
     assert!(filtered("sort_natural", &json!(vec![1; 10_001])).is_err());
+}
+
+#[test]
+fn whole_numbers_stay_exact() {
+    // Past 2^53, where fractions skip whole numbers.
+    let odd = json!(9_007_199_254_740_993_i64);
+    check(&[
+        ("plus: 1", odd.clone(), json!(9_007_199_254_740_994_i64)),
+        ("minus: 1", odd.clone(), json!(9_007_199_254_740_992_i64)),
+        ("times: -1", odd.clone(), json!(-9_007_199_254_740_993_i64)),
+        ("divided_by: 1", odd.clone(), odd.clone()),
+        ("abs", odd.clone(), odd.clone()),
+        ("ceil", odd.clone(), odd.clone()),
+        ("floor", odd.clone(), odd.clone()),
+        ("round", odd.clone(), odd.clone()),
+        ("round: 2", odd.clone(), odd.clone()),
+        ("at_most: 9007199254740992", odd.clone(), json!(9_007_199_254_740_992_i64)),
+        ("at_least: 9007199254740994", odd, json!(9_007_199_254_740_994_i64)),
+        ("plus: 0", json!(i64::MAX), json!(i64::MAX)),
+        ("minus: 0", json!(i64::MIN), json!(i64::MIN)),
+        ("plus: 2", json!("40"), json!(42)),
+        ("divided_by: 2", json!(-7), json!(-3)),
+        ("modulo: 3", json!(7), json!(1)),
+        ("to_number", json!(u64::MAX.to_string()), json!(u64::MAX)),
+        // Fractions are liquid's.
+        ("plus: 0.5", json!(1), json!(1.5)),
+        ("times: 2", json!(1.5), json!(3.0)),
+        ("abs", json!(-1.5), json!(1.5)),
+        ("abs", json!(-1e300), json!(1e300)),
+        ("ceil", json!(1.2), json!(2)),
+        ("floor", json!("-1.2"), json!(-2)),
+        ("round", json!(2.5), json!(3)),
+        ("round: 1", json!(2.25), json!(2.3)),
+        ("round: 1", json!(1e19), json!(1e19)),
+        ("to_number", json!("1e30"), json!(1e30)),
+    ]);
+}
+
+#[test]
+fn a_whole_number_that_does_not_fit_is_refused() {
+    let long = json!("123456789012345678901234");
+    for (filters, data) in [
+        ("times: 4", json!(i64::MAX)),
+        ("plus: 1", json!(i64::MAX)),
+        ("minus: 1", json!(i64::MIN)),
+        ("divided_by: -1", json!(i64::MIN)),
+        ("abs", json!(i64::MIN)),
+        ("ceil", json!(1e300)),
+        ("floor", json!(-1e300)),
+        ("round", json!(1e300)),
+        ("round", json!("1e30")),
+        ("round: 0", json!(1e19)),
+        ("round", json!(u64::MAX)),
+        ("minus: 1", json!(u64::MAX)),
+        ("at_least: 1", json!(u64::MAX)),
+        ("plus: 1", long.clone()),
+        ("at_most: 1", long.clone()),
+        ("ceil", long.clone()),
+        ("to_number", json!("18446744073709551616")),
+        ("to_number", json!("-9223372036854775809")),
+        ("to_number", long),
+    ] {
+        let Err(ExpressionError::Filter { reason, .. }) = filtered(filters, &data) else {
+            panic!("{data} | {filters}: {:?}", filtered(filters, &data));
+        };
+        assert!(reason.contains("64 bits"), "{data} | {filters}: {reason}");
+    }
+    for filters in ["divided_by: 0", "modulo: 0", "plus", "plus: 'x'", "plus: data.x"] {
+        assert!(filtered(filters, &json!(1)).is_err(), "{filters}");
+    }
 }

@@ -8,8 +8,9 @@ mod templates;
 
 use serde_json::Value;
 
-use super::{ExpressionError, Scope, Template};
+use super::{ExpressionError, Scope, Template, Work};
 use crate::crypto::entropy::SeededEntropy;
+use crate::limits::{ARGUMENTS_WORK_BYTES_MAX, EXPRESSION_WORK_BYTES_MAX};
 
 /// Evaluates a template on data.
 fn evaluate(source: &str, data: &Value) -> Result<Value, ExpressionError> {
@@ -20,4 +21,14 @@ fn evaluate(source: &str, data: &Value) -> Result<Value, ExpressionError> {
 /// Evaluates `{{ data | … }}`.
 fn filtered(filters: &str, data: &Value) -> Result<Value, ExpressionError> {
     evaluate(&format!("{{{{ data | {filters} }}}}"), data)
+}
+
+/// As much work as one expression may cost.
+fn work() -> Work {
+    Work::new(EXPRESSION_WORK_BYTES_MAX)
+}
+
+/// As much work as filling arguments may cost.
+fn arguments_work() -> Work {
+    Work::new(ARGUMENTS_WORK_BYTES_MAX)
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{evaluate, filtered};
+use super::{evaluate, filtered, work};
 use crate::crypto::entropy::SeededEntropy;
 use crate::expression::{Arguments, Mask, Scope, Template};
 
@@ -95,7 +95,8 @@ proptest! {
         let masked: Vec<char> = masked.as_str().unwrap().chars().collect();
         let text: Vec<char> = text.chars().collect();
         prop_assert_eq!(masked.len(), text.len());
-        let kept = if shown >= text.len() { 0 } else { shown };
+        let hides = text.iter().take(text.len().saturating_sub(shown)).any(|c| *c != '-');
+        let kept = if hides { shown } else { 0 };
         for (index, (masked, c)) in masked.iter().zip(&text).enumerate() {
             let expected = if *c == '-' || index >= text.len() - kept { *c } else { '*' };
             prop_assert_eq!(*masked, expected);
@@ -121,10 +122,10 @@ proptest! {
         let entropy = SeededEntropy::new(7);
         for mask in [mask, json!({"a": [source]})] {
             if let Ok(mask) = Mask::parse(&mask) {
-                let _ = mask.evaluate(&data, &entropy);
+                let _ = mask.evaluate(&data, &entropy, &work());
             }
             if let Ok(arguments) = Arguments::parse(&mask) {
-                let _ = arguments.fill(&|_| None, &entropy);
+                let _ = arguments.fill(&|_| None, &entropy, &work());
             }
         }
     }

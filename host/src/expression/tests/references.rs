@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::arguments_work;
 use crate::crypto::entropy::SeededEntropy;
 use crate::expression::{Arguments, TokenParts};
 use crate::model::faults::Faults;
@@ -20,7 +21,7 @@ fn fill(value: &Value) -> Result<Value, Faults> {
     ];
     let arguments = Arguments::parse(value)?;
     let find = |id: &crate::model::id::TokenId| tokens.iter().find(|parts| parts.id == id.as_str());
-    arguments.fill(&find, &SeededEntropy::new(7))
+    arguments.fill(&find, &SeededEntropy::new(7), &arguments_work())
 }
 
 #[test]
@@ -51,7 +52,7 @@ fn data_that_looks_like_a_reference_is_data() {
     let tokens = [parts("one", json!("{{ two }}")), parts("two", json!("secret"))];
     let find = |id: &crate::model::id::TokenId| tokens.iter().find(|parts| parts.id == id.as_str());
     let arguments = Arguments::parse(&json!("{{ one }}")).unwrap();
-    let filled = arguments.fill(&find, &SeededEntropy::new(7)).unwrap();
+    let filled = arguments.fill(&find, &SeededEntropy::new(7), &arguments_work()).unwrap();
     assert_eq!(filled, "{{ two }}");
 }
 
@@ -88,7 +89,7 @@ fn at_most_100_tokens_and_16_mib() {
     let find = |id: &crate::model::id::TokenId| tokens.iter().find(|parts| parts.id == id.as_str());
     let filled = |count: usize| {
         let arguments = Arguments::parse(&Value::from(vec!["{{ big }}"; count])).unwrap();
-        arguments.fill(&find, &SeededEntropy::new(7))
+        arguments.fill(&find, &SeededEntropy::new(7), &arguments_work())
     };
     assert!(filled(16).is_ok());
     assert!(filled(17).is_err());

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::evaluate;
+use super::{evaluate, work};
 use crate::crypto::entropy::SeededEntropy;
 use crate::expression::{ExpressionError, Mask, Scope, Template};
 
@@ -78,7 +78,7 @@ fn index_values_are_single_and_not_empty() {
     let entropy = SeededEntropy::new(7);
     let index = |source: &str, data: Value| {
         let scope = Scope { data: &data, metadata: None, entropy: &entropy };
-        Template::parse(source)?.evaluate_index(&scope)
+        Template::parse(source)?.evaluate_index(&scope, &work())
     };
     assert_eq!(index("{{ data }}", json!("x")), Ok("x".into()));
     assert_eq!(index("{{ data }}", json!(5)), Ok("5".into()));
@@ -95,9 +95,9 @@ fn metadata_is_there_where_it_is_given() {
     let data = json!("x");
     let template = Template::parse("{{ data }}-{{ metadata.region }}").unwrap();
     let with = Scope { data: &data, metadata: Some(&metadata), entropy: &entropy };
-    assert_eq!(template.evaluate_text(&with), Ok("x-eu".to_owned()));
+    assert_eq!(template.evaluate_text(&with, &work()), Ok("x-eu".to_owned()));
     let without = Scope { metadata: None, ..with };
-    assert_eq!(template.evaluate_text(&without), Err(ExpressionError::Unevaluable));
+    assert_eq!(template.evaluate_text(&without, &work()), Err(ExpressionError::Unevaluable));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn masks_of_any_shape() {
         "number": "{{ data.number | reveal_last: 4 }}", "list": ["{{ data.month }}", null, 7],
         "text": "plain", "mixed": "month {{ data.month }}",
     });
-    let shown = Mask::parse(&mask).unwrap().evaluate(&data, &entropy).unwrap();
+    let shown = Mask::parse(&mask).unwrap().evaluate(&data, &entropy, &work()).unwrap();
     assert_eq!(
         shown,
         json!({"number": "XXXXXXXXXXXX4242", "list": [12, null, 7], "text": "plain", "mixed": "month 12"})
@@ -119,11 +119,54 @@ fn masks_of_any_shape() {
     let faults = Mask::parse(&wrong).unwrap_err().into_map();
     assert_eq!(faults.keys().collect::<Vec<_>>(), ["a", "b[0].c"]);
     let unfit = json!({"a": "{{ data.year }}", "b": ["{{ data.number | to_boolean }}"]});
-    let faults = Mask::parse(&unfit).unwrap().evaluate(&data, &entropy).unwrap_err().into_map();
+    let faults =
+        Mask::parse(&unfit).unwrap().evaluate(&data, &entropy, &work()).unwrap_err().into_map();
     assert_eq!(faults.keys().collect::<Vec<_>>(), ["a", "b[0]"]);
     assert!(!format!("{faults:?}").contains("4242"));
     // All of a mask together is bounded.
     let data = Value::from("x".repeat(40_000));
     let twice = json!(["{{ data }}", "{{ data }}"]);
-    assert!(Mask::parse(&twice).unwrap().evaluate(&data, &entropy).is_err());
+    assert!(Mask::parse(&twice).unwrap().evaluate(&data, &entropy, &work()).is_err());
+}
+
+#[test]
+fn kept_templates_are_what_parsing_gives() {
+    let data = json!({"number": "4242424242424242"});
+    let entropy = SeededEntropy::new(7);
+    let scope = Scope { data: &data, metadata: None, entropy: &entropy };
+    for _ in 0..3 {
+        for (source, expected) in
+            [("{{ data.number | last4 }}", "4242"), ("{{ data.number | slice: 0, 4 }}!", "4242!")]
+        {
+            let kept = Template::parse_kept(source).unwrap().evaluate(&scope);
+            assert_eq!(kept, Ok(json!(expected)));
+            assert_eq!(kept, Template::parse(source).unwrap().evaluate(&scope));
+        }
+        assert!(matches!(Template::parse_kept("{{ data"), Err(ExpressionError::Unclosed)));
+    }
+    // More than are kept: each is still itself.
+    for number in 0..3_000 {
+        let source = format!("{{{{ data.number | append: '{number}' | slice: 16, 5 }}}}");
+        let value = Template::parse_kept(&source).unwrap().evaluate(&scope);
+        assert_eq!(value, Ok(json!(number.to_string())));
+    }
+}
+
+#[test]
+fn default_stands_in_for_what_is_missing() {
+    let data = json!({"none": null, "there": "a | b"});
+    for (expression, expected) in [
+        ("data.missing | default: 'x'", json!("x")),
+        ("data.a.b | default: 'x' | upcase", json!("X")),
+        ("data.none | default: 7", json!(7)),
+        ("data.there | default: 'x'", json!("a | b")),
+        ("data['it|s'] | default: 'x'", json!("x")),
+    ] {
+        let value = evaluate(&format!("{{{{ {expression} }}}}"), &data);
+        assert_eq!(value, Ok(expected), "{expression}");
+    }
+    for expression in ["data.missing | upcase | default: 'x'", "data.missing"] {
+        let value = evaluate(&format!("{{{{ {expression} }}}}"), &data);
+        assert_eq!(value, Err(ExpressionError::Unevaluable), "{expression}");
+    }
 }

@@ -303,8 +303,8 @@ impl Partition {
     fn matching(&self, filter: &Filter, ids: &HashMap<String, u64>) -> RoaringBitmap {
         match filter {
             Filter::All => self.live.clone(),
-            // The store has replaced prefixes by the ids that have them.
-            Filter::Nothing | Filter::IdPrefix(_) => RoaringBitmap::new(),
+            Filter::Nothing => RoaringBitmap::new(),
+            Filter::IdPrefix(prefix) => self.with_prefix(&self.live, prefix),
             Filter::Term(term) => match self.posting(*term) {
                 Postings::None => RoaringBitmap::new(),
                 Postings::One(slot) => std::iter::once(*slot).collect(),
@@ -336,8 +336,8 @@ impl Partition {
     /// What matches all of the parts. Sets are narrowed first and cut last, so that no part costs a copy of everything.
     fn matching_all(&self, parts: &[Filter], ids: &HashMap<String, u64>) -> RoaringBitmap {
         let mut all: Option<RoaringBitmap> = None;
-        let without = |part: &&Filter| matches!(part, Filter::Not(_));
-        for part in parts.iter().filter(|part| !matches!(part, Filter::All) && !without(part)) {
+        let later = |part: &&Filter| matches!(part, Filter::Not(_) | Filter::IdPrefix(_));
+        for part in parts.iter().filter(|part| !matches!(part, Filter::All) && !later(part)) {
             let narrowed = match (all.take(), part) {
                 (None, part) => self.matching(part, ids),
                 (Some(all), Filter::Term(term)) => match self.posting(*term) {
@@ -358,7 +358,20 @@ impl Partition {
                 all -= self.matching(part, ids);
             }
         }
+        for part in parts {
+            if let Filter::IdPrefix(prefix) = part {
+                all = self.with_prefix(&all, prefix);
+            }
+        }
         all
+    }
+
+    /// Those of these slots whose ids begin so. It looks at each: nothing is kept in the order of ids.
+    fn with_prefix(&self, slots: &RoaringBitmap, prefix: &str) -> RoaringBitmap {
+        let begins = |slot: &u32| self.entries[*slot as usize].position.id.starts_with(prefix);
+        let mut found = RoaringBitmap::new();
+        slots.iter().filter(begins).for_each(|slot| add(&mut found, slot));
+        found
     }
 
     /// Slots ascend with the order, so that a range of time is a range of slots.

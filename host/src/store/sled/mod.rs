@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, available_parallelism};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use parking_lot::{Mutex, RwLock};
@@ -59,6 +59,7 @@ impl SledStore {
     pub fn open(folder: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
         fs::create_dir_all(folder).map_err(unavailable)?;
         let lock = lock(folder)?;
+        let began = Instant::now();
         let database = open_database(folder, cache_bytes)?;
         let tree: Tree = (*database).clone();
         let file = File::options().read(true).write(true).open(folder.join("db"));
@@ -67,7 +68,10 @@ impl SledStore {
         log.sync()?;
         sync_settings(folder)?;
         log.clean_up()?;
+        let recovered = began.elapsed();
         let index = Arc::new(RwLock::new(read_index(&tree)?));
+        let indexed = began.elapsed().saturating_sub(recovered);
+        tracing::info!(?recovered, ?indexed, "the store is open");
         let failed = Arc::new(AtomicBool::new(false));
         let (queue, waiting) = mpsc::channel(QUEUE_BATCHES);
         let writer = Writer { log, index: Arc::clone(&index), failed: Arc::clone(&failed) };
@@ -128,9 +132,6 @@ impl SledStore {
         start: &Start,
         size: usize,
     ) -> Result<Slice, StoreError> {
-        let resolved =
-            has_prefix(filter).then(|| self.resolve((kind, tenant), filter)).transpose()?;
-        let filter = resolved.as_ref().unwrap_or(filter);
         let mut wanted = Vec::new();
         named_ids(filter, &mut wanted);
         let mut ids = HashMap::with_capacity(wanted.len());
@@ -149,33 +150,6 @@ impl SledStore {
             records.extend(self.read(kind, tenant, id)?);
         }
         Ok(Slice { total, records, next })
-    }
-
-    /// The filter with the ids themselves in place of their prefixes. Heads lie in the order of ids, so that this costs
-    /// what the prefix matches.
-    fn resolve(&self, of: (Kind, TenantId), filter: &Filter) -> Result<Filter, StoreError> {
-        let all = |parts: &[Filter]| {
-            parts.iter().map(|part| self.resolve(of, part)).collect::<Result<Vec<_>, _>>()
-        };
-        Ok(match filter {
-            Filter::IdPrefix(prefix) => {
-                let address = Address { kind: of.0, tenant: of.1, id: prefix.clone() };
-                let key = address.head_key();
-                let before_id = key.len() - prefix.len();
-                let mut ids = Vec::new();
-                for found in self.tree.scan_prefix(&key).keys() {
-                    let found = found.map_err(unavailable)?;
-                    ids.extend(
-                        found.get(before_id..).map(|id| String::from_utf8_lossy(id).into_owned()),
-                    );
-                }
-                Filter::Ids(ids)
-            }
-            Filter::And(parts) => Filter::And(all(parts)?),
-            Filter::Or(parts) => Filter::Or(all(parts)?),
-            Filter::Not(part) => Filter::Not(Box::new(self.resolve(of, part)?)),
-            other => other.clone(),
-        })
     }
 }
 
@@ -248,15 +222,6 @@ impl Store for SledStore {
 impl Drop for SledStore {
     fn drop(&mut self) {
         self.close();
-    }
-}
-
-fn has_prefix(filter: &Filter) -> bool {
-    match filter {
-        Filter::IdPrefix(_) => true,
-        Filter::And(parts) | Filter::Or(parts) => parts.iter().any(has_prefix),
-        Filter::Not(part) => has_prefix(part),
-        _ => false,
     }
 }
 

@@ -4,7 +4,7 @@
 //! with a note in the store as long as they belong to no record. After any failure to write nothing is acknowledged any
 //! more: what a failed sync lost cannot be known, and trying again would not find it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -135,8 +135,16 @@ impl Writer {
             let address = Address { kind: *kind, tenant: *tenant, id: id.clone() };
             found.push(self.expected(&address, *expect, group)?);
         }
+        let mut seen = HashSet::with_capacity(batch.puts.len());
         for Put { record, expect } in &batch.puts {
             let address = address(record);
+            if !seen.insert((record.kind, record.tenant, record.id.as_str())) {
+                let (kind, id) = (record.kind, record.id.clone());
+                return Err(match expect {
+                    Expect::Absent | Expect::New => StoreError::Exists { kind, id },
+                    Expect::Version(_) | Expect::Any => StoreError::Conflict { kind, id },
+                });
+            }
             let head = self.expected(&address, *expect, group)?;
             for unique in &record.uniques {
                 self.free(record, *unique, batch, group)?;

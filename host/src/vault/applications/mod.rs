@@ -1,13 +1,16 @@
 //! Applications: who may do what (interface §2.3, §4.4; decisions §2).
 
 mod request;
+mod retry;
 
+use futures::FutureExt as _;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
 use request::Definition;
 pub use request::{Holder, WriteApplication, check_name, read_rights};
+pub use retry::{HOLDING_TRIES, TRIES, unless_lost};
 
 use super::audit::Event;
 use super::authentication::Authenticated;
@@ -176,6 +179,17 @@ impl Vault {
         id: ApplicationId,
         body: WriteApplication,
     ) -> Result<Application, Error> {
+        let step = || self.try_update_application(permit, id, body.clone()).boxed();
+        self.retried(TRIES, step).await
+    }
+
+    /// One try; `None` when the application was changed meanwhile.
+    async fn try_update_application(
+        &self,
+        permit: &Permit<ApplicationUpdate>,
+        id: ApplicationId,
+        body: WriteApplication,
+    ) -> Result<Option<Application>, Error> {
         // The kind decides which permissions fit; without the application only the rest can be checked.
         let stored = self.get::<KeptApplication>(permit.tenant(), &id.to_string()).await;
         let kind = stored.as_ref().ok().map(|stored| stored.entity.application.kind);
@@ -191,10 +205,9 @@ impl Vault {
         let before = stored.entity.application;
         let audit = before.audit.modified(Some(permit.actor_id()), self.now());
         let application = Application { name, permissions, rules, audit, ..before };
-        let kept = KeptApplication { application: application.clone(), ..stored.entity };
+        let kept = KeptApplication { application, ..stored.entity };
         let event = event(id, Operation::Update, "Application updated");
-        self.replace_application(permit, &kept, stored.version, event).await?;
-        Ok(application)
+        self.replace_application(permit, kept, stored.version, event).await
     }
 
     /// Gives the application a new key; the old one is void at once.
@@ -203,18 +216,25 @@ impl Vault {
         permit: &Permit<ApplicationUpdate>,
         id: ApplicationId,
     ) -> Result<ApplicationWithKey, Error> {
+        self.retried(TRIES, || self.try_regenerate_key(permit, id).boxed()).await
+    }
+
+    /// One try; `None` when the application was changed meanwhile.
+    async fn try_regenerate_key(
+        &self,
+        permit: &Permit<ApplicationUpdate>,
+        id: ApplicationId,
+    ) -> Result<Option<ApplicationWithKey>, Error> {
         let stored = self.get::<KeptApplication>(permit.tenant(), &id.to_string()).await?;
         let Stored { entity: KeptApplication { application, .. }, version } = stored;
         let key = ApiKey::draw(application.kind.key_tag(), self.0.entropy.as_ref());
         let audit = application.audit.modified(Some(permit.actor_id()), self.now());
         let application = Application { audit, ..application };
-        let kept = KeptApplication {
-            key_hash: key.hash(self.0.keyring.pepper()),
-            application: application.clone(),
-        };
+        let key_hash = key.hash(self.0.keyring.pepper());
+        let kept = KeptApplication { application, key_hash };
         let event = event(id, Operation::Update, "Application key regenerated");
-        self.replace_application(permit, &kept, version, event).await?;
-        Ok(ApplicationWithKey { application, key })
+        let replaced = self.replace_application(permit, kept, version, event).await?;
+        Ok(replaced.map(|application| ApplicationWithKey { application, key }))
     }
 
     /// Deletes an application, its key with it.
@@ -223,35 +243,46 @@ impl Vault {
         permit: &Permit<ApplicationDelete>,
         id: ApplicationId,
     ) -> Result<(), Error> {
+        self.retried(TRIES, || self.try_delete_application(permit, id).boxed()).await
+    }
+
+    /// One try; `None` when the application was changed meanwhile.
+    async fn try_delete_application(
+        &self,
+        permit: &Permit<ApplicationDelete>,
+        id: ApplicationId,
+    ) -> Result<Option<()>, Error> {
         let stored = self.get::<KeptApplication>(permit.tenant(), &id.to_string()).await?;
         if permit.actor_id() == id.0 {
             return Err(Error::Conflict("An application cannot delete itself."));
         }
         let keys = self.keys(permit.tenant()).await?;
         let users = super::index::term_of(&keys, term::APPLICATION, &[&id.to_string()]);
+        // A reactor that is made from now on changes the application's version, which the removal would not find.
+        self.settled().await?;
         if self.any::<KeptReactor>(permit.tenant(), &Filter::Term(users)).await? {
             return Err(Error::Conflict("A reactor acts as this application."));
         }
         let mut change = self.change(permit.tenant()).await?;
         change.remove(&stored);
         let event = event(id, Operation::Delete, "Application deleted");
-        change.commit(permit.actor(), vec![event]).await?;
+        let committed = change.try_commit(permit.actor(), vec![event]).await?;
         self.0.callers.forget_all();
-        Ok(())
+        unless_lost(committed, ())
     }
 
     async fn replace_application(
         &self,
         permit: &Permit<ApplicationUpdate>,
-        kept: &KeptApplication,
+        kept: KeptApplication,
         version: u64,
         event: Event,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Application>, Error> {
         let mut change = self.change(permit.tenant()).await?;
-        change.put(kept, Expect::Version(version))?;
-        change.commit(permit.actor(), vec![event]).await?;
+        change.put(&kept, Expect::Version(version))?;
+        let committed = change.try_commit(permit.actor(), vec![event]).await?;
         self.0.callers.forget_all();
-        Ok(())
+        unless_lost(committed, kept.application)
     }
 }
 

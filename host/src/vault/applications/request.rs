@@ -12,7 +12,7 @@ use crate::model::permission::{ApplicationType, Permission};
 use crate::model::rule::{Attribute, Condition, Operator, Rule, Transform};
 
 /// Body of `POST /applications`, and of `PUT /applications/{id}`, which reads neither `type` nor `expires_at`.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 pub struct WriteApplication {
     /// A name for people.
     #[schema(value_type = String, max_length = 200, example = "checkout backend", required = true)]

@@ -1,15 +1,21 @@
 //! Reactor formulas (decisions §6): what a tenant brings, and what ships with the product.
 
+mod component;
 mod request;
 
+use std::sync::Arc;
+
+use futures::FutureExt as _;
 use zeroize::Zeroizing;
 
+use component::Component;
 use request::Definition;
 pub use request::{Code, WriteFormula};
 
+use super::applications::{TRIES, unless_lost};
 use super::audit::Event;
-use super::index::{Index, term, term_of};
-use super::page::{Page, PageRequest};
+use super::index::{term, term_of};
+use super::page::{Page, PageRequest, only_ids};
 use super::permit::Permit;
 use super::reactors::KeptReactor;
 use super::record::{Entity, Stored, from_json_text, json_text, kind};
@@ -46,47 +52,6 @@ impl Entity for Formula {
     }
 }
 
-/// A formula's component, apart from the formula so that listing reads no code.
-pub struct Component {
-    formula_id: FormulaId,
-    created_ms: u64,
-    bytes: Vec<u8>,
-}
-
-impl Entity for Component {
-    const KIND: Kind = kind::COMPONENT;
-    const NOUN: &'static str = "component";
-
-    fn id(&self) -> String {
-        self.formula_id.to_string()
-    }
-
-    fn created_ms(&self) -> u64 {
-        self.created_ms
-    }
-
-    fn index(&self, _: &mut Index<'_>) {}
-
-    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
-        let mut text = Zeroizing::new(Vec::with_capacity(24 + self.bytes.len()));
-        text.extend_from_slice(self.formula_id.0.as_bytes());
-        text.extend_from_slice(&self.created_ms.to_be_bytes());
-        text.extend_from_slice(&self.bytes);
-        Ok(text)
-    }
-
-    fn from_text(text: &[u8]) -> Result<Self, Error> {
-        let cut = || Error::internal("a stored component is cut short");
-        let (id, rest) = text.split_first_chunk::<16>().ok_or_else(cut)?;
-        let (created_ms, bytes) = rest.split_first_chunk::<8>().ok_or_else(cut)?;
-        Ok(Self {
-            formula_id: FormulaId(uuid::Uuid::from_bytes(*id)),
-            created_ms: u64::from_be_bytes(*created_ms),
-            bytes: bytes.to_vec(),
-        })
-    }
-}
-
 impl Vault {
     /// Makes a formula of a component, which is checked and compiled first.
     pub async fn create_formula(
@@ -101,6 +66,7 @@ impl Vault {
         let id = FormulaId(self.draw_id());
         let audit = Audit::created(Some(permit.actor_id()), now);
         let formula = assemble(definition, id, permit.tenant(), digest, audit);
+        let bytes = Arc::new(bytes);
         let component = Component { formula_id: id, created_ms: now.0, bytes };
         let mut change = self.change(permit.tenant()).await?;
         change.put(&formula, Expect::Absent)?.put(&component, Expect::Absent)?;
@@ -117,11 +83,21 @@ impl Vault {
         name: Option<&str>,
         request: &PageRequest,
     ) -> Result<Page<FormulaView>, Error> {
-        let mut own = self.all::<Formula>(permit.tenant()).await?;
-        own.extend(official::formulas());
-        own.retain(|formula| ids.is_empty() || ids.contains(&formula.id));
-        own.retain(|formula| name.is_none_or(|name| matches_name(name, &formula.name)));
-        let page = request.cut(own, Entity::created_ms, Entity::id);
+        let asked = |formula: &Formula| {
+            (ids.is_empty() || ids.contains(&formula.id))
+                && name.is_none_or(|name| matches_name(name, &formula.name))
+        };
+        let official: Vec<Formula> = official::formulas().filter(&asked).collect();
+        let page = if name.is_none() {
+            let own = self.page(permit.tenant(), only_ids(&ids), request).await?;
+            continued(own, official, request)?
+        } else {
+            // Names are sealed: only who opens every formula finds one by its name.
+            let mut found = self.all::<Formula>(permit.tenant()).await?;
+            found.retain(&asked);
+            found.extend(official);
+            request.cut(found, Entity::created_ms, Entity::id)
+        };
         let read = |formula: &Formula| event(formula.id, Operation::Read, "Formula listed");
         let events = page.data.iter().map(read).collect();
         self.log(permit.tenant(), permit.actor(), events).await?;
@@ -160,15 +136,27 @@ impl Vault {
         body: WriteFormula,
     ) -> Result<FormulaView, Error> {
         let (definition, code) = body.check()?;
+        let code = code.map(|Code(bytes)| Arc::new(bytes));
+        let step = || self.try_update_formula(permit, id, definition.clone(), code.clone()).boxed();
+        self.retried(TRIES, step).await
+    }
+
+    /// One try; `None` when the formula was changed meanwhile.
+    async fn try_update_formula(
+        &self,
+        permit: &Permit<ReactorUpdate>,
+        id: FormulaId,
+        definition: Definition,
+        code: Option<Arc<Vec<u8>>>,
+    ) -> Result<Option<FormulaView>, Error> {
         let stored = self.own_formula(permit.tenant(), id).await?;
         let digest = match &code {
-            Some(Code(bytes)) => self.verify(bytes).await?,
+            Some(bytes) => self.verify(bytes).await?,
             None => stored.entity.component_digest.clone(),
         };
         let audit = stored.entity.audit.modified(Some(permit.actor_id()), self.now());
         let formula = assemble(definition, id, permit.tenant(), digest, audit);
-        self.replace_formula(permit, &formula, stored.version, code).await?;
-        Ok(formula)
+        self.replace_formula(permit, formula, stored.version, code).await
     }
 
     /// Replaces a formula's component.
@@ -178,12 +166,23 @@ impl Vault {
         id: FormulaId,
         bytes: Vec<u8>,
     ) -> Result<FormulaView, Error> {
+        let bytes = Arc::new(bytes);
+        let step = || self.try_update_component(permit, id, Arc::clone(&bytes)).boxed();
+        self.retried(TRIES, step).await
+    }
+
+    /// One try; `None` when the formula was changed meanwhile.
+    async fn try_update_component(
+        &self,
+        permit: &Permit<ReactorUpdate>,
+        id: FormulaId,
+        bytes: Arc<Vec<u8>>,
+    ) -> Result<Option<FormulaView>, Error> {
         let stored = self.own_formula(permit.tenant(), id).await?;
         let component_digest = self.verify(&bytes).await?;
         let audit = stored.entity.audit.modified(Some(permit.actor_id()), self.now());
         let formula = Formula { component_digest, audit, ..stored.entity };
-        self.replace_formula(permit, &formula, stored.version, Some(Code(bytes))).await?;
-        Ok(formula)
+        self.replace_formula(permit, formula, stored.version, Some(bytes)).await
     }
 
     /// Deletes a formula that no reactor uses.
@@ -192,10 +191,21 @@ impl Vault {
         permit: &Permit<ReactorDelete>,
         id: FormulaId,
     ) -> Result<(), Error> {
+        self.retried(TRIES, || self.try_delete_formula(permit, id).boxed()).await
+    }
+
+    /// One try; `None` when the formula was changed meanwhile.
+    async fn try_delete_formula(
+        &self,
+        permit: &Permit<ReactorDelete>,
+        id: FormulaId,
+    ) -> Result<Option<()>, Error> {
         let tenant = permit.tenant();
         let stored = self.own_formula(tenant, id).await?;
         let keys = self.keys(tenant).await?;
         let users = Filter::Term(term_of(&keys, term::FORMULA, &[&id.to_string()]));
+        // A reactor that is made from now on changes the formula's version, which the removal would not find.
+        self.settled().await?;
         if self.any::<KeptReactor>(tenant, &users).await? {
             return Err(Error::Conflict("A reactor uses this formula."));
         }
@@ -203,7 +213,7 @@ impl Vault {
         let mut change = self.change(tenant).await?;
         change.remove(&stored).remove(&component);
         let event = event(id, Operation::Delete, "Formula deleted");
-        change.commit(permit.actor(), vec![event]).await
+        unless_lost(change.try_commit(permit.actor(), vec![event]).await?, ())
     }
 
     /// A formula that the tenant may use: its own or an official one.
@@ -225,7 +235,8 @@ impl Vault {
         }
         // The formula is what may be missing, to whoever asks.
         let component = self.get::<Component>(tenant, &id.to_string()).await;
-        Ok(component.map_err(|_| Error::NotFound(Formula::NOUN))?.entity.bytes)
+        let component = component.map_err(|_| Error::NotFound(Formula::NOUN))?;
+        Ok(Arc::unwrap_or_clone(component.entity.bytes))
     }
 
     /// A formula of the tenant's own, to be changed. Official ones are everybody's and change with the product only.
@@ -250,19 +261,42 @@ impl Vault {
     async fn replace_formula(
         &self,
         permit: &Permit<ReactorUpdate>,
-        formula: &Formula,
+        formula: Formula,
         version: u64,
-        code: Option<Code>,
-    ) -> Result<(), Error> {
+        code: Option<Arc<Vec<u8>>>,
+    ) -> Result<Option<Formula>, Error> {
         let mut change = self.change(permit.tenant()).await?;
-        change.put(formula, Expect::Version(version))?;
-        if let Some(Code(bytes)) = code {
+        change.put(&formula, Expect::Version(version))?;
+        if let Some(bytes) = code {
             let created_ms = formula.audit.created_at.0;
             change.put(&Component { formula_id: formula.id, created_ms, bytes }, Expect::Any)?;
         }
         let event = event(formula.id, Operation::Update, "Formula updated");
-        change.commit(permit.actor(), vec![event]).await
+        unless_lost(change.try_commit(permit.actor(), vec![event]).await?, formula)
     }
+}
+
+/// A page of the tenant's own formulas, gone on with by the official ones, which are older than any of them.
+fn continued(
+    own: Page<Formula>,
+    official: Vec<Formula>,
+    request: &PageRequest,
+) -> Result<Page<Formula>, Error> {
+    if own.next.is_some() {
+        return Ok(Page { total_items: own.total_items + official.len() as u64, ..own });
+    }
+    // These are the last of its own. Those before them stand in the row without being read: they count, they are newer
+    // than the rest, and no page that comes so far shows them.
+    let before = own.total_items.saturating_sub(own.data.len() as u64);
+    let before = usize::try_from(before).map_err(Error::internal)?;
+    let known = own.data.into_iter().chain(official).map(Some);
+    let row: Vec<Option<Formula>> = std::iter::repeat_n(None, before).chain(known).collect();
+    let page = request.cut(
+        row,
+        |entry| entry.as_ref().map_or(u64::MAX, Entity::created_ms),
+        |entry| entry.as_ref().map(Entity::id).unwrap_or_default(),
+    );
+    page.try_filter_map(Ok)
 }
 
 fn event(id: FormulaId, operation: Operation, message: &str) -> Event {

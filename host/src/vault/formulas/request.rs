@@ -66,6 +66,7 @@ pub struct WriteFormula {
 pub struct Code(pub Vec<u8>);
 
 /// A formula's description, valid.
+#[derive(Clone)]
 pub(super) struct Definition {
     pub(super) name: String,
     pub(super) description: Option<String>,

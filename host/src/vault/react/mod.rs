@@ -72,10 +72,11 @@ impl Vault {
         let args = body.check()?;
         let reactor = self.get::<Reactor>(permit.tenant(), &id.to_string()).await?.entity;
         let formula = self.formula(permit.tenant(), reactor.formula_id).await?;
+        let application = self.reactors_application(&reactor).await?;
         let (args, uses) = self.detokenize_arguments(permit, args).await?;
         let mut run = Run {
             permit,
-            application: self.reactors_application(&reactor).await?,
+            application,
             reactor,
             id: InvocationId(self.draw_id()),
             began: self.now(),
@@ -124,7 +125,14 @@ impl Vault {
             wipe(&mut parts.data);
             wipe(&mut parts.whole);
         }
-        Ok((Some(filled.map_err(under_args)?), uses))
+        match filled {
+            Ok(filled) => Ok((Some(filled), uses)),
+            Err(faults) => {
+                // What a filter finds wrong tells of the data too.
+                self.log(permit.tenant(), permit.actor(), uses).await?;
+                Err(under_args(faults))
+            }
+        }
     }
 
     /// How a reactor sees a token: as the caller's rule for `token:use` shapes it.
@@ -162,8 +170,11 @@ impl Vault {
 
     async fn run(&self, run: &Run<'_>, formula: &Formula, args: Value) -> Result<Outcome, Error> {
         let component = || self.component(run.permit.tenant(), formula.id);
-        let program = self.program(&formula.component_digest, component).await?;
         let timeout_ms = self.0.react_timeout_ms;
+        let program = self.program(&formula.component_digest, component);
+        let program = tokio::time::timeout(Duration::from_millis(timeout_ms), program).await;
+        let Ok(program) = program else { return Ok(Outcome::late(timeout_ms)) };
+        let program = program?;
         let svc = |who: &Authenticated| -> std::sync::Arc<dyn GuestVault> {
             std::sync::Arc::new(Svc::new(self.clone(), who.clone()))
         };

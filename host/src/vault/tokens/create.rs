@@ -11,7 +11,7 @@ use super::{About, CreateToken, Token, TokenView};
 use crate::crypto::hash;
 use crate::crypto::keys::TenantKeys;
 use crate::expression::Scope;
-use crate::limits::ALIAS_TRIES_MAX;
+use crate::limits::{ALIAS_TRIES_MAX, EXPRESSION_WORK_BYTES_MAX};
 use crate::model::audit::Audit;
 use crate::model::faults::Faults;
 use crate::model::id::{TenantId, TokenId};
@@ -20,8 +20,9 @@ use crate::model::permission::Permission;
 use crate::model::permission::marker::TokenCreate;
 use crate::model::rule::{Rights, Transform};
 use crate::model::time::Timestamp;
-use crate::store::{Expect, Filter, Start, StoreError};
+use crate::store::{Expect, Filter, Record, Start, StoreError};
 use crate::vault::audit::{Actor, Event};
+use crate::vault::effort::with_effort;
 use crate::vault::index::term;
 use crate::vault::permit::Permit;
 use crate::vault::record::{Entity as _, from_record, kind};
@@ -39,7 +40,12 @@ struct Draft {
 }
 
 /// A token that was there before.
-pub(super) struct Existing(pub(super) Token);
+pub(super) struct Existing {
+    /// As it is now.
+    pub(super) token: Token,
+    /// As it is stored.
+    pub(super) record: Record,
+}
 
 /// What becomes of a draft.
 enum Found {
@@ -81,15 +87,11 @@ impl Vault {
         if settings.deduplicate_tokens && new.deduplicate.is_none() {
             new.deduplicate = Some(true);
         }
-        let entity_type = new.kind.log_entity_type();
         let keys = self.keys(permit.tenant()).await?;
         let mut draft = assemble(new, permit, &keys, now);
         let written = draft.token.data.clone();
         draft.token.retain_transients_of(written.expose(), now, settings)?;
-        self.draw_token_id(&mut draft)?;
-        if permit.first_uncovered(draft.token.about.subject()).is_some() {
-            return Err(self.deny(permit, (entity_type, "")).await);
-        }
+        self.draw_permitted_id(permit, &mut draft).await?;
         drafts.0.push(draft);
         Ok(())
     }
@@ -123,8 +125,7 @@ impl Vault {
                         token.event(Operation::Create, "Token created")?
                     }
                     Found::Existing(existing) => {
-                        let token = &existing.0;
-                        token.event(Operation::Read, "Token found by deduplication")?
+                        existing.token.event(Operation::Read, "Token found by deduplication")?
                     }
                     Found::SameAs(_) => continue,
                 };
@@ -136,7 +137,7 @@ impl Vault {
                 Err(StoreError::Exists { .. } | StoreError::Taken { .. })
                     if self.sweep_tokens(permit.tenant()).await? > 0 => {}
                 Err(StoreError::Exists { kind, id }) if kind == kind::TOKEN => {
-                    self.draw_again(&mut drafts, &id)?;
+                    self.draw_again(permit, &mut drafts, &id).await?;
                 }
                 // Somebody made a token of the same contents meanwhile: it is found now.
                 Err(StoreError::Taken { kind, .. }) if kind == kind::TOKEN => {}
@@ -159,7 +160,9 @@ impl Vault {
                     let transform = permit.decide(token.about.subject());
                     self.show(token, transform.unwrap_or(Transform::Redact))?
                 }
-                Found::Existing(existing) => self.show_existing(permit.rights(), existing)?,
+                Found::Existing(existing) => {
+                    self.show_existing(permit.rights(), &existing.token)?
+                }
                 Found::SameAs(earlier) => match shown.get(*earlier) {
                     Some(view) => view.clone().deduplicated(),
                     None => return Err(Error::internal("a draft refers to a later one")),
@@ -212,23 +215,36 @@ impl Vault {
             1 => newest,
             total => store.page(Token::KIND, tenant, &filter, Start::Offset(total - 1), 1).await?,
         };
-        let oldest = slice.records.first().map(|record| from_record::<Token>(record, &keys));
-        let Some(mut oldest) = oldest.transpose()? else { return Ok(None) };
-        oldest.entity.settle(self.now().0);
-        Ok(Some(Existing(oldest.entity)))
+        let Some(record) = slice.records.into_iter().next() else { return Ok(None) };
+        let mut token = from_record::<Token>(&record, &keys)?.entity;
+        token.settle(self.now().0);
+        // It may have been given other contents after it was found by these.
+        let is_same = token.about.fingerprint == about.fingerprint;
+        Ok(is_same.then_some(Existing { token, record }))
     }
 
     /// Shows a token in place of one that was not made; one that the caller may not read, in outline.
-    pub(super) fn show_existing(
-        &self,
-        rights: &Rights,
-        Existing(token): &Existing,
-    ) -> Result<TokenView, Error> {
+    pub(super) fn show_existing(&self, rights: &Rights, token: &Token) -> Result<TokenView, Error> {
         let view = match rights.decide(Permission::TokenRead, token.about.subject()) {
             Some(transform) => self.show(token, transform)?,
             None => TokenView::outline(&token.about),
         };
         Ok(view.deduplicated())
+    }
+
+    /// Gives the draft an id under which every container of it has a rule: a session's may look at
+    /// the id.
+    async fn draw_permitted_id(
+        &self,
+        permit: &Permit<TokenCreate>,
+        draft: &mut Draft,
+    ) -> Result<(), Error> {
+        self.draw_token_id(draft)?;
+        if permit.first_uncovered(draft.token.about.subject()).is_none() {
+            return Ok(());
+        }
+        let entity_type = draft.token.token_type()?.log_entity_type();
+        Err(self.deny(permit, (entity_type, "")).await)
     }
 
     /// Gives the draft an id: evaluated while tries are left, then one of our own.
@@ -249,7 +265,9 @@ impl Vault {
         let data = draft.token.data.expose();
         let scope = Scope { data, metadata, entropy: self.0.entropy.as_ref() };
         let mut faults = Faults::new();
-        let text = faults.check("id", template.evaluate_text(&scope)).map(Zeroizing::new);
+        let text =
+            with_effort(EXPRESSION_WORK_BYTES_MAX, |work| template.evaluate_text(&scope, work));
+        let text = faults.check("id", text).map(Zeroizing::new);
         let id = text.and_then(|text| faults.check("id", text.parse::<TokenId>()));
         match id {
             Some(id) => draft.token.about.id = id.to_string(),
@@ -259,12 +277,17 @@ impl Vault {
     }
 
     /// Draws another id for the draft whose id is taken; one that its caller chose is a conflict.
-    fn draw_again(&self, drafts: &mut Drafts, taken: &str) -> Result<(), Error> {
+    async fn draw_again(
+        &self,
+        permit: &Permit<TokenCreate>,
+        drafts: &mut Drafts,
+        taken: &str,
+    ) -> Result<(), Error> {
         // Two drafts of one call may have evaluated to one id: the later one gives way.
         let draft = drafts.0.iter_mut().rev().find(|draft| draft.token.about.id == taken);
         match draft {
             Some(draft) if !matches!(draft.id_rule, IdRule::Literal(_)) => {
-                self.draw_token_id(draft)
+                self.draw_permitted_id(permit, draft).await
             }
             _ => Err(Error::Conflict("A token with this id exists already.")),
         }
@@ -278,12 +301,13 @@ fn assemble(
     keys: &TenantKeys,
     now: Timestamp,
 ) -> Draft {
+    let fingerprinted = new.fingerprinted.unwrap_or_default();
     let about = About {
         id: String::new(),
         tenant_id: permit.tenant(),
         type_name: new.kind.as_str().to_owned(),
         mask: new.mask,
-        fingerprint: fingerprint(keys, new.kind.as_str(), &new.fingerprinted),
+        fingerprint: fingerprint(keys, new.kind.as_str(), &fingerprinted),
         containers: new.containers,
         metadata: new.metadata,
         search_indexes: new.search_indexes,

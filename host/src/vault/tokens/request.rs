@@ -7,18 +7,21 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use super::Token;
+use super::transient::{Derived, Erased};
 use crate::crypto::entropy::Entropy;
-use crate::expression::{ExpressionError, Mask, Scope, Template};
+use crate::expression::{Mask, Scope, Template};
 use crate::limits::{
-    CONTAINERS_MAX, JSON_DEPTH_MAX, METADATA_KEY_CHARS_MAX, METADATA_KEYS_MAX,
+    CONTAINERS_MAX, EXPRESSION_WORK_BYTES_MAX, METADATA_KEY_CHARS_MAX, METADATA_KEYS_MAX,
     METADATA_VALUE_CHARS_MAX, SEARCH_INDEXES_MAX, TOKEN_DATA_BYTES_MAX, TOKEN_MASK_BYTES_MAX,
 };
 use crate::model::container::Container;
 use crate::model::faults::Faults;
-use crate::model::member::{FromJson, Member, Text, is_within};
+use crate::model::member::{FromJson, Member, Text};
 use crate::model::plaintext::Plaintext;
 use crate::model::time::{Timestamp, parse_expiry};
 use crate::token_type::TokenType;
+use crate::vault::effort::with_effort;
 use zeroize::Zeroizing;
 
 /// Body of `POST /tokens` (interface §4.1).
@@ -49,11 +52,13 @@ pub struct CreateToken {
     #[schema(value_type = Option<std::collections::HashMap<String, String>>)]
     #[serde(default)]
     pub(super) metadata: Member<Map<String, Value>>,
-    /// Expressions over `data`, each to a value the token can be found by.
+    /// Expressions over `data`, each to a value the token can be found by. They must not depend on
+    /// what is erased, such as the `cvc` of a card.
     #[schema(value_type = Option<Vec<String>>)]
     #[serde(default)]
     pub(super) search_indexes: Member<Vec<String>>,
-    /// Expression over `data` and `metadata` to the value that is fingerprinted.
+    /// Expression over `data` and `metadata` to the value that is fingerprinted. It must not depend
+    /// on what is erased, such as the `cvc` of a card.
     #[schema(value_type = Option<String>)]
     #[serde(default)]
     pub(super) fingerprint_expression: Member<String>,
@@ -78,7 +83,8 @@ pub struct NewToken {
     pub(super) search_indexes: Option<Vec<String>>,
     pub(super) indexed: Vec<Zeroizing<String>>,
     pub(super) fingerprint_expression: Option<String>,
-    pub(super) fingerprinted: Zeroizing<String>,
+    /// `None` only when a change leaves the fingerprint as it was.
+    pub(super) fingerprinted: Option<Zeroizing<String>>,
     pub(super) deduplicate: Option<bool>,
     pub(super) expires_at: Option<Timestamp>,
 }
@@ -109,6 +115,16 @@ impl CreateToken {
         now: Timestamp,
         entropy: &dyn Entropy,
     ) -> Result<NewToken, Faults> {
+        self.check_over(now, entropy, None)
+    }
+
+    /// The same of a body that a change makes of a token, which was like this before.
+    pub(super) fn check_over(
+        self,
+        now: Timestamp,
+        entropy: &dyn Entropy,
+        before: Option<&Token>,
+    ) -> Result<NewToken, Faults> {
         let mut faults = Faults::new();
         let id = self.id.optional("id", &mut faults);
         let id = id.and_then(|text| read_id(text, &mut faults)).unwrap_or(IdRule::Drawn);
@@ -130,19 +146,20 @@ impl CreateToken {
             return Err(faults);
         }
         let scope = Scope { data: &data, metadata: metadata.as_ref(), entropy };
+        let erased = Erased::of(kind, &data);
+        let expressions = Expressions { scope, erased: erased.as_ref(), before };
         let mask = match self.mask {
             Member::Absent => kind.default_mask(&data),
             mask => mask.optional("mask", &mut faults),
         };
         if let Some(mask) = &mask {
-            check_mask(mask, &scope, &mut faults);
+            expressions.check_mask(mask, &mut faults);
         }
         let source = fingerprint_expression.as_deref();
-        let source = source.unwrap_or_else(|| kind.default_fingerprint_expression());
-        let fingerprinted = evaluate_fingerprint(source, &scope, &mut faults);
+        let fingerprinted = expressions.fingerprinted(kind, source, &mut faults);
         let defaults = || kind.default_search_indexes().iter().map(ToString::to_string).collect();
         let sources = sources.unwrap_or_else(defaults);
-        let indexed = evaluate_indexes(&sources, &scope, &mut faults);
+        let indexed = expressions.indexed(&sources, &mut faults);
         let containers = containers.unwrap_or_else(|| vec![kind.default_container()]);
         let new = NewToken {
             id,
@@ -152,7 +169,7 @@ impl CreateToken {
             search_indexes: Some(sources).filter(|sources| !sources.is_empty()),
             indexed,
             fingerprint_expression,
-            fingerprinted: fingerprinted.unwrap_or_default(),
+            fingerprinted,
             deduplicate,
             expires_at,
             metadata,
@@ -226,60 +243,95 @@ fn check_data(kind: TokenType, data: &Value, faults: &mut Faults) {
     if json_bytes(data) > TOKEN_DATA_BYTES_MAX {
         faults.add("data", format!("must have at most {TOKEN_DATA_BYTES_MAX} bytes as JSON"));
     }
-    check_depth("data", data, faults);
 }
 
-fn check_mask(mask: &Value, scope: &Scope<'_>, faults: &mut Faults) {
-    if json_bytes(mask) > TOKEN_MASK_BYTES_MAX {
-        faults.add("mask", format!("must have at most {TOKEN_MASK_BYTES_MAX} bytes as JSON"));
-        return;
-    }
-    if !check_depth("mask", mask, faults) {
-        return;
-    }
-    let evaluated = Mask::parse(mask).and_then(|mask| mask.evaluate(scope.data, scope.entropy));
-    if let Err(inner) = evaluated {
-        faults.extend_under("mask", inner);
-    }
+/// What evaluates the expressions of a body.
+struct Expressions<'a> {
+    scope: Scope<'a>,
+    /// The data without what will be erased of it, if anything will.
+    erased: Option<&'a Erased>,
+    /// The token as it was before a change.
+    before: Option<&'a Token>,
 }
 
-/// What is stored lies deeper than it did in its body: without a bound of our own, the parser could read the one and
-/// not the other.
-fn check_depth(path: &str, value: &Value, faults: &mut Faults) -> bool {
-    let within = is_within(value, JSON_DEPTH_MAX);
-    if !within {
-        faults.add(path, format!("must not be nested more than {JSON_DEPTH_MAX} levels deep"));
+impl Expressions<'_> {
+    fn check_mask(&self, mask: &Value, faults: &mut Faults) {
+        if json_bytes(mask) > TOKEN_MASK_BYTES_MAX {
+            faults.add("mask", format!("must have at most {TOKEN_MASK_BYTES_MAX} bytes as JSON"));
+            return;
+        }
+        let evaluate = |data: &Value| -> Result<Value, Faults> {
+            let mask = Mask::parse(mask)?;
+            with_effort(EXPRESSION_WORK_BYTES_MAX, |work| {
+                mask.evaluate(data, self.scope.entropy, work)
+            })
+        };
+        let Err(inner) = evaluate(self.scope.data) else { return };
+        // One that was there already and failed already wants what was erased: this request is not
+        // to blame.
+        let had = self.before.filter(|before| before.about.mask.as_ref() == Some(mask));
+        if had.is_none_or(|before| evaluate(before.data.expose()).is_ok()) {
+            faults.extend_under("mask", inner);
+        }
     }
-    within
-}
 
-fn evaluate_fingerprint(
-    source: &str,
-    scope: &Scope<'_>,
-    faults: &mut Faults,
-) -> Option<Zeroizing<String>> {
-    let evaluated = Template::parse_kept(source).and_then(|template| template.evaluate_text(scope));
-    faults.check("fingerprint_expression", evaluated).map(Zeroizing::new)
-}
+    /// The value to be fingerprinted.
+    fn fingerprinted(
+        &self,
+        kind: TokenType,
+        source: Option<&str>,
+        faults: &mut Faults,
+    ) -> Option<Zeroizing<String>> {
+        // Of other data, the fingerprint that the token had would be wrong.
+        let had = self.before.filter(|before| {
+            before.about.fingerprint_expression.as_deref() == source
+                && before.data.expose() == self.scope.data
+        });
+        let source = source.unwrap_or_else(|| kind.default_fingerprint_expression());
+        let derived = Derived { source, evaluate: Template::evaluate_text };
+        faults.check("fingerprint_expression", self.value(&derived, had)).flatten()
+    }
 
-fn evaluate_indexes(
-    sources: &[String],
-    scope: &Scope<'_>,
-    faults: &mut Faults,
-) -> Vec<Zeroizing<String>> {
-    if sources.len() > SEARCH_INDEXES_MAX {
-        faults.add("search_indexes", format!("must be at most {SEARCH_INDEXES_MAX}"));
-        return Vec::new();
+    /// The values to be found by.
+    fn indexed(&self, sources: &[String], faults: &mut Faults) -> Vec<Zeroizing<String>> {
+        if sources.len() > SEARCH_INDEXES_MAX {
+            faults.add("search_indexes", format!("must be at most {SEARCH_INDEXES_MAX}"));
+            return Vec::new();
+        }
+        let mut values = Vec::with_capacity(sources.len());
+        for (index, source) in sources.iter().enumerate() {
+            let had = self.before.filter(|before| {
+                before.about.search_indexes.iter().flatten().any(|known| known == source)
+            });
+            let derived = Derived { source, evaluate: Template::evaluate_index };
+            let value = self.value(&derived, had);
+            values.extend(faults.check(&format!("search_indexes[{index}]"), value).flatten());
+        }
+        values
     }
-    let evaluate = |source: &String| -> Result<String, ExpressionError> {
-        Template::parse_kept(source)?.evaluate_index(scope)
-    };
-    let mut values = Vec::with_capacity(sources.len());
-    for (index, source) in sources.iter().enumerate() {
-        let value = faults.check(&format!("search_indexes[{index}]"), evaluate(source));
-        values.extend(value.map(Zeroizing::new));
+
+    /// The value of an expression; none of one that the token had before and that failed there too,
+    /// since what it wants was erased.
+    fn value(
+        &self,
+        derived: &Derived<'_>,
+        had: Option<&Token>,
+    ) -> Result<Option<Zeroizing<String>>, String> {
+        let value = match derived.on(&self.scope) {
+            Ok(value) => value,
+            Err(error) => {
+                let failed_before = had.is_some_and(|before| {
+                    let (data, metadata) = (before.data.expose(), before.about.metadata.as_ref());
+                    derived.on(&Scope { data, metadata, entropy: self.scope.entropy }).is_err()
+                });
+                return if failed_before { Ok(None) } else { Err(error.to_string()) };
+            }
+        };
+        if let Some(erased) = self.erased {
+            erased.check(derived, &self.scope)?;
+        }
+        Ok(Some(value))
     }
-    values
 }
 
 /// Bytes of a value as JSON, counted without writing them anywhere.
@@ -300,33 +352,4 @@ fn json_bytes(value: &Value) -> usize {
     let mut counter = Counter(0);
     // A value always serialises; if it did not, it would be too large.
     serde_json::to_writer(&mut counter, value).map_or(usize::MAX, |()| counter.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::CreateToken;
-    use crate::crypto::entropy::SeededEntropy;
-    use crate::limits::JSON_DEPTH_MAX;
-    use crate::model::member;
-    use crate::model::time::Timestamp;
-
-    fn nested(levels: usize) -> Value {
-        (0..levels).fold(json!(1), |inner, _| json!([inner]))
-    }
-
-    #[test]
-    fn data_and_masks_are_no_deeper_than_the_store_reads() {
-        let faults = |data: Value, mask: Value| {
-            let body = json!({"type": "token", "data": data, "mask": mask});
-            let body: CreateToken = member::read(body).unwrap();
-            let checked = body.check(Timestamp(0), &SeededEntropy::new(1));
-            checked.err().map(|faults| faults.into_map().into_keys().collect::<Vec<_>>())
-        };
-        let (deep, too_deep) = (nested(JSON_DEPTH_MAX), nested(JSON_DEPTH_MAX + 1));
-        assert_eq!(faults(deep.clone(), deep.clone()), None);
-        assert_eq!(faults(too_deep.clone(), json!(1)), Some(vec!["data".to_owned()]));
-        assert_eq!(faults(deep, too_deep), Some(vec!["mask".to_owned()]));
-    }
 }

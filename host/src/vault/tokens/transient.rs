@@ -6,11 +6,74 @@ use serde_json::Value;
 use zeroize::Zeroizing;
 
 use super::Token;
-use crate::crypto::entropy::Entropy;
-use crate::expression::{Scope, Template};
+use crate::crypto::entropy::{Entropy, SeededEntropy};
+use crate::expression::{ExpressionError, Scope, Template, Work};
+use crate::limits::EXPRESSION_WORK_BYTES_MAX;
+use crate::model::plaintext::Plaintext;
 use crate::model::time::Timestamp;
+use crate::token_type::TokenType;
 use crate::vault::Error;
+use crate::vault::effort::with_effort;
 use crate::vault::tenants::TenantSettings;
+
+/// An expression whose value is kept beside the data.
+pub(super) struct Derived<'s> {
+    /// The expression.
+    pub(super) source: &'s str,
+    /// What becomes of it.
+    pub(super) evaluate: fn(&Template, &Scope<'_>, &Work) -> Result<String, ExpressionError>,
+}
+
+impl Derived<'_> {
+    /// Its value in a scope.
+    pub(super) fn on(&self, scope: &Scope<'_>) -> Result<Zeroizing<String>, ExpressionError> {
+        let template = Template::parse_kept(self.source)?;
+        let evaluate = |work: &Work| (self.evaluate)(&template, scope, work);
+        with_effort(EXPRESSION_WORK_BYTES_MAX, evaluate).map(Zeroizing::new)
+    }
+}
+
+/// Data as it will be once what is transient in it is erased.
+pub(super) struct Erased {
+    data: Plaintext,
+    names: Vec<&'static str>,
+}
+
+impl Erased {
+    /// `None` when nothing of the data will be erased.
+    pub(super) fn of(kind: TokenType, data: &Value) -> Option<Self> {
+        let names: Vec<_> = transients_in(kind, data).collect();
+        if names.is_empty() {
+            return None;
+        }
+        let mut data = Plaintext::new(data.clone());
+        for name in &names {
+            data.remove_member(name);
+        }
+        Some(Self { data, names })
+    }
+
+    /// Refuses an expression whose value would tell of what was erased: it stays in the index or
+    /// the fingerprint.
+    pub(super) fn check(&self, derived: &Derived<'_>, scope: &Scope<'_>) -> Result<(), String> {
+        // Whatever it draws, it draws twice: what differs then is due to the data.
+        let on = |data: &Value| {
+            let entropy = SeededEntropy::new(0);
+            derived.on(&Scope { data, metadata: scope.metadata, entropy: &entropy }).ok()
+        };
+        let after = on(self.data.expose());
+        if after.is_some() && after == on(scope.data) {
+            return Ok(());
+        }
+        Err(format!("must not depend on {}, which is erased", self.names.join(", ")))
+    }
+}
+
+/// The members of this data that will be erased. `null` is as good as absent.
+fn transients_in(kind: TokenType, data: &Value) -> impl Iterator<Item = &'static str> {
+    kind.transient_members()
+        .filter(move |name| data.get(*name).is_some_and(|value| !value.is_null()))
+}
 
 impl Token {
     /// Notes until when what `written` brought of transient members may stay.
@@ -20,8 +83,7 @@ impl Token {
         now: Timestamp,
         settings: TenantSettings,
     ) -> Result<(), Error> {
-        let mut members = self.token_type()?.transient_members();
-        if members.any(|name| written.get(name).is_some_and(|value| !value.is_null())) {
+        if transients_in(self.token_type()?, written).next().is_some() {
             let retention_ms = u64::from(settings.cvc_retention_minutes) * 60_000;
             self.about.transient_until = Some(Timestamp(now.0 + retention_ms));
         }
@@ -32,10 +94,11 @@ impl Token {
     pub(in crate::vault) fn index_anew(&mut self, entropy: &dyn Entropy) {
         let metadata = self.about.metadata.as_ref();
         let scope = Scope { data: self.data.expose(), metadata, entropy };
-        let evaluate =
-            |source: &String| Template::parse_kept(source).ok()?.evaluate_index(&scope).ok();
+        let evaluate = |source: &String| {
+            Derived { source, evaluate: Template::evaluate_index }.on(&scope).ok()
+        };
         let sources = self.about.search_indexes.iter().flatten();
-        self.indexed = sources.filter_map(evaluate).map(Zeroizing::new).collect();
+        self.indexed = sources.filter_map(evaluate).collect();
     }
 
     /// Whether there is something that must not stay any longer.

@@ -17,9 +17,10 @@ use crate::model::log::Operation;
 use crate::model::member::{Member, Text};
 use crate::model::permission::marker::TokenUpdate;
 use crate::model::rule::Transform;
-use crate::store::{Expect, StoreError};
+use crate::store::{Expect, Put, StoreError};
 use crate::vault::permit::Permit;
 use crate::vault::record::Stored;
+use crate::vault::tenants::TenantSettings;
 use crate::vault::{Error, Vault};
 
 /// How often a change that lost against a concurrent one is applied anew (decisions §1).
@@ -79,7 +80,7 @@ impl Vault {
         Err(Error::Conflict("The token was changed by other requests at the same time."))
     }
 
-    /// One try; `None` when the token was changed meanwhile.
+    /// One try; `None` when the token, or another one of the same contents, was changed meanwhile.
     async fn try_update(
         &self,
         permit: &Permit<TokenUpdate>,
@@ -87,35 +88,54 @@ impl Vault {
         body: UpdateToken,
     ) -> Result<Option<TokenView>, Error> {
         let (stored, _) = self.find_permitted(permit, id).await?;
+        let before = &stored.entity;
         let settings = self.settings(permit.tenant()).await?;
         let now = self.now();
         let writes_data = body.data.clone();
-        let new = body.apply(&stored.entity)?.check(now, self.0.entropy.as_ref())?;
-        let moved = new.containers != stored.entity.about.containers;
-        let mut token = self.changed(permit, &stored.entity, new).await?;
+        let says_whether = !matches!(body.deduplicate_token, Member::Absent);
+        let body = body.apply(before)?;
+        let new = body.check_over(now, self.0.entropy.as_ref(), Some(before))?;
+        let mut token = self.changed(permit, before, new).await?;
         if let Member::Given(patch) = &writes_data {
             token.retain_transients_of(patch, now, settings)?;
         }
+        let moved = token.about.containers != before.about.containers;
         if moved && permit.first_uncovered(token.about.subject()).is_some() {
             let entity_type = token.token_type()?.log_entity_type();
             return Err(self.deny(permit, (entity_type, id)).await);
         }
-        if token.about.deduplicate_token == Some(true) {
+        if may_give_way(&mut token.about, &before.about, says_whether, settings) {
             let existing = self.duplicate(permit.tenant(), &token.about, Some(id)).await?;
             if let Some(existing) = existing {
-                return self.give_way(permit, &stored, &existing).await;
+                return self.give_way(permit, &stored, existing).await;
             }
         }
+        self.put_changed(permit, &stored, &token).await
+    }
+
+    /// Stores the token as it was changed.
+    async fn put_changed(
+        &self,
+        permit: &Permit<TokenUpdate>,
+        stored: &Stored<Token>,
+        token: &Token,
+    ) -> Result<Option<TokenView>, Error> {
         let event = token.event(Operation::Update, "Token updated")?;
         let mut change = self.change(permit.tenant()).await?;
-        change.put(&token, Expect::Version(stored.version))?;
+        change.put(token, Expect::Version(stored.version))?;
         match change.try_commit(permit.actor(), vec![event]).await? {
-            Ok(()) => {}
-            Err(StoreError::Conflict { .. } | StoreError::Taken { .. }) => return Ok(None),
-            Err(error) => return Err(error.into()),
+            Ok(()) => {
+                let transform = permit.decide(token.about.subject()).unwrap_or(Transform::Redact);
+                self.show(token, transform).map(Some)
+            }
+            Err(StoreError::Taken { .. }) => {
+                // What has these contents may have ended already; else it is found now.
+                self.sweep_tokens(permit.tenant()).await?;
+                Ok(None)
+            }
+            Err(StoreError::Conflict { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
         }
-        let transform = permit.decide(token.about.subject()).unwrap_or(Transform::Redact);
-        self.show(&token, transform).map(Some)
     }
 
     /// The token with what was checked in place of what it had.
@@ -126,9 +146,13 @@ impl Vault {
         new: NewToken,
     ) -> Result<Token, Error> {
         let keys = self.keys(permit.tenant()).await?;
+        let fingerprint = match &new.fingerprinted {
+            Some(value) => super::create::fingerprint(&keys, new.kind.as_str(), value),
+            None => before.about.fingerprint.clone(),
+        };
         let about = About {
             mask: new.mask,
-            fingerprint: super::create::fingerprint(&keys, new.kind.as_str(), &new.fingerprinted),
+            fingerprint,
             containers: new.containers,
             metadata: new.metadata,
             search_indexes: new.search_indexes,
@@ -146,15 +170,19 @@ impl Vault {
         &self,
         permit: &Permit<TokenUpdate>,
         stored: &Stored<Token>,
-        existing: &Existing,
+        Existing { token, record }: Existing,
     ) -> Result<Option<TokenView>, Error> {
         let message = "Token removed in favour of one with the same contents";
         let removed = stored.entity.event(Operation::Delete, message)?;
-        let found = existing.0.event(Operation::Read, "Token found by deduplication")?;
+        let found = token.event(Operation::Read, "Token found by deduplication")?;
         let mut change = self.change(permit.tenant()).await?;
         change.remove(stored);
+        // Stored anew as it is, so that it must still be what was read: were it removed or changed
+        // at the same time, these contents would be nowhere.
+        let expect = Expect::Version(record.version);
+        change.batch.puts.push(Put { record, expect });
         match change.try_commit(permit.actor(), vec![removed, found]).await? {
-            Ok(()) => self.show_existing(permit.rights(), existing).map(Some),
+            Ok(()) => self.show_existing(permit.rights(), &token).map(Some),
             Err(StoreError::Conflict { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -221,6 +249,25 @@ impl UpdateToken {
         };
         Ok(faults.into_result(body)?)
     }
+}
+
+/// Whether a change lets the token give way to another one of the same contents: only one of its
+/// contents or of the wish does. A token that has lived beside its like goes on when something else
+/// about it is changed.
+fn may_give_way(
+    about: &mut About,
+    before: &About,
+    says_whether: bool,
+    settings: TenantSettings,
+) -> bool {
+    let wanted = about.deduplicate_token.unwrap_or(settings.deduplicate_tokens);
+    let differs = about.fingerprint != before.fingerprint;
+    if !wanted || !(differs || says_whether) {
+        return false;
+    }
+    // Kept as a new token's is, so that the store lets no other one have these contents.
+    about.deduplicate_token = Some(true);
+    differs || before.deduplicate_token != Some(true)
 }
 
 /// What a patch makes of a value.

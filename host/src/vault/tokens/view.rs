@@ -8,11 +8,13 @@ use utoipa::ToSchema;
 
 use super::{About, Token};
 use crate::expression::Mask;
+use crate::limits::EXPRESSION_WORK_BYTES_MAX;
 use crate::model::audit::Audit;
 use crate::model::container::Container;
 use crate::model::id::TenantId;
 use crate::model::rule::Transform;
 use crate::model::time::Timestamp;
+use crate::vault::effort::with_effort;
 use crate::vault::{Error, Vault};
 
 /// A token as one caller sees it.
@@ -140,9 +142,12 @@ impl Vault {
             (Transform::Reveal, _) => Ok(Some(token.data.expose().clone())),
             (Transform::Mask, Some(mask)) => {
                 let mask = Mask::parse(mask).map_err(Error::internal)?;
+                let masked = with_effort(EXPRESSION_WORK_BYTES_MAX, |work| {
+                    mask.evaluate(token.data.expose(), self.0.entropy.as_ref(), work)
+                });
                 // It was evaluated when it was written, but may want a member that was erased since, or refuse what it
                 // drew this time.
-                Ok(mask.evaluate(token.data.expose(), self.0.entropy.as_ref()).ok())
+                Ok(masked.ok())
             }
             (Transform::Redact, _) | (Transform::Mask, None) => Ok(None),
         }

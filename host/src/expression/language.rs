@@ -1,0 +1,143 @@
+//! What liquid is to us: one tag per expression, which writes a value as JSON.
+//!
+//! `value` takes an expression. `value_or_default` takes one whose first filter is `default`, which stands in for what is
+//! missing: everywhere else that is an error.
+
+use std::io::Write;
+use std::sync::LazyLock;
+
+use liquid_core::parser::{FilterChain, TagReflection};
+use liquid_core::{Expression, Language, ParseTag, Renderable, Runtime, TagTokenIter};
+
+use super::filters;
+use super::value::{from_liquid, is_infinite};
+use super::work::weight_of_view;
+
+/// The tag that an expression is handed to liquid in.
+pub fn tag(source: &str) -> String {
+    match defaulted(source) {
+        Some((head, filters)) => {
+            format!("{{% value_or_default {head} {head} | {filters} nil | {filters} %}}")
+        }
+        None => format!("{{% value {source} %}}"),
+    }
+}
+
+/// Head and filters of an expression whose first filter is `default`.
+fn defaulted(source: &str) -> Option<(&str, &str)> {
+    let mut quote = None;
+    let (bar, _) = source.char_indices().find(|(_, c)| {
+        match (quote, *c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') => quote = Some(*c),
+            _ => {}
+        }
+        quote.is_none() && *c == '|'
+    })?;
+    let (head, filters) = (source[..bar].trim(), source[bar + 1..].trim());
+    let rest = filters.strip_prefix("default")?;
+    let other = rest.starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == '-');
+    (!head.is_empty() && !other).then_some((head, filters))
+}
+
+/// The tags and filters there are.
+pub static LANGUAGE: LazyLock<Language> = LazyLock::new(|| {
+    let mut language = Language::empty();
+    language.tags.register("value".to_owned(), ValueTag.into());
+    language.tags.register("value_or_default".to_owned(), DefaultedTag.into());
+    filters::register(&mut language);
+    language
+});
+
+#[derive(Clone)]
+struct ValueTag;
+
+impl TagReflection for ValueTag {
+    fn tag(&self) -> &'static str {
+        "value"
+    }
+
+    fn description(&self) -> &'static str {
+        "Writes a value as JSON."
+    }
+}
+
+impl ParseTag for ValueTag {
+    fn parse(
+        &self,
+        mut arguments: TagTokenIter<'_>,
+        language: &Language,
+    ) -> liquid_core::Result<Box<dyn Renderable>> {
+        let chain = arguments.expect_next("an expression")?;
+        let chain = chain.expect_filter_chain(language).into_result()?;
+        arguments.expect_nothing()?;
+        Ok(Box::new(WrittenValue(chain)))
+    }
+
+    fn reflection(&self) -> &dyn TagReflection {
+        self
+    }
+}
+
+#[derive(Clone)]
+struct DefaultedTag;
+
+impl TagReflection for DefaultedTag {
+    fn tag(&self) -> &'static str {
+        "value_or_default"
+    }
+
+    fn description(&self) -> &'static str {
+        "Writes a value that may be missing as JSON."
+    }
+}
+
+impl ParseTag for DefaultedTag {
+    fn parse(
+        &self,
+        mut arguments: TagTokenIter<'_>,
+        language: &Language,
+    ) -> liquid_core::Result<Box<dyn Renderable>> {
+        let head = arguments.expect_next("a value")?.expect_value().into_result()?;
+        let present = arguments.expect_next("an expression")?;
+        let present = WrittenValue(present.expect_filter_chain(language).into_result()?);
+        let absent = arguments.expect_next("an expression")?;
+        let absent = WrittenValue(absent.expect_filter_chain(language).into_result()?);
+        arguments.expect_nothing()?;
+        Ok(Box::new(DefaultedValue { head, present, absent }))
+    }
+
+    fn reflection(&self) -> &dyn TagReflection {
+        self
+    }
+}
+
+#[derive(Debug)]
+struct WrittenValue(FilterChain);
+
+impl Renderable for WrittenValue {
+    fn render_to(&self, writer: &mut dyn Write, runtime: &dyn Runtime) -> liquid_core::Result<()> {
+        let value = self.0.evaluate(runtime)?;
+        if is_infinite(value.as_view()) {
+            return Err(liquid_core::Error::with_msg("no number of JSON"));
+        }
+        filters::pay(runtime, weight_of_view(value.as_view()).cost())?;
+        let failed = |_| liquid_core::Error::with_msg("a value does not serialise");
+        serde_json::to_writer(writer, &from_liquid(value.as_view())).map_err(failed)
+    }
+}
+
+#[derive(Debug)]
+struct DefaultedValue {
+    head: Expression,
+    present: WrittenValue,
+    absent: WrittenValue,
+}
+
+impl Renderable for DefaultedValue {
+    fn render_to(&self, writer: &mut dyn Write, runtime: &dyn Runtime) -> liquid_core::Result<()> {
+        let there = self.head.try_evaluate(runtime).is_some();
+        let written = if there { &self.present } else { &self.absent };
+        written.render_to(writer, runtime)
+    }
+}

@@ -1,0 +1,84 @@
+//! The body of `POST` and `PUT /reactors`, checked.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::model::faults::Faults;
+use crate::model::id::{ApplicationId, FormulaId};
+use crate::model::member::{FromJson, Member};
+use crate::vault::applications::check_name;
+
+/// Body of `POST /reactors`, and of `PUT /reactors/{id}`, which does not read `formula`.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+pub struct WriteReactor {
+    /// A name for people.
+    #[schema(value_type = String, max_length = 200, required = true)]
+    #[serde(default)]
+    name: Member<String>,
+    /// Values for the formula's `configuration`.
+    #[schema(value_type = Object, required = true)]
+    #[serde(default)]
+    configuration: Member<Map<String, Value>>,
+    /// The formula to configure.
+    #[schema(value_type = Reference, required = true)]
+    #[serde(default)]
+    formula: Member<Map<String, Value>>,
+    /// A public or private application whose rights the reactor's `svc` has.
+    #[schema(value_type = Option<Reference>)]
+    #[serde(default)]
+    application: Member<Map<String, Value>>,
+}
+
+/// Another entity, by its id.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Reference {
+    /// The entity's id.
+    id: uuid::Uuid,
+}
+
+/// Name, configuration and application of a reactor, as they stand in a request.
+pub(super) struct Definition {
+    pub(super) name: String,
+    pub(super) configuration: Map<String, Value>,
+    pub(super) application_id: Option<ApplicationId>,
+}
+
+impl WriteReactor {
+    /// The formula that a new reactor is to run.
+    pub(super) fn formula_id(&mut self, faults: &mut Faults) -> Option<FormulaId> {
+        let formula = std::mem::take(&mut self.formula).required("formula", faults);
+        formula.and_then(|members| reference("formula.id", members, faults))
+    }
+
+    /// Checks all but the formula.
+    pub(super) fn define(self, faults: &mut Faults) -> Option<Definition> {
+        let name = self.name.required("name", faults);
+        if let Some(name) = &name {
+            check_name(name, faults);
+        }
+        let configuration = self.configuration.required("configuration", faults);
+        let application = self.application.optional("application", faults);
+        let application_id =
+            application.and_then(|members| reference("application.id", members, faults));
+        Some(Definition { name: name?, configuration: configuration?, application_id })
+    }
+}
+
+/// The id of `{"id": …}`.
+fn reference<I>(path: &str, mut members: Map<String, Value>, faults: &mut Faults) -> Option<I>
+where
+    I: std::str::FromStr<Err: std::fmt::Display>,
+{
+    let Some(id) = members.remove("id").filter(|id| !id.is_null()) else {
+        faults.add(path, "is required");
+        return None;
+    };
+    match String::from_json(id) {
+        Ok(text) => faults.check(path, text.parse()),
+        Err(inner) => {
+            faults.extend_under(path, inner);
+            None
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Callers that hang up: what they began is carried to its end, whole.
+
+use std::net::SocketAddr;
+
+use serde_json::json;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+
+use crate::support::TestServer;
+
+/// Sends a request and closes the connection before any answer can come.
+async fn send_and_leave(address: SocketAddr, key: &str, head: &str, headers: &str, body: &str) {
+    let mut connection = TcpStream::connect(address).await.unwrap();
+    let request = format!(
+        "{head} HTTP/1.1\r\nHost: test\r\nSVC-API-KEY: {key}\r\n{headers}\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    connection.write_all(request.as_bytes()).await.unwrap();
+    connection.flush().await.unwrap();
+    // The server has begun by now, or begins with what lies in its buffer.
+    tokio::task::yield_now().await;
+    drop(connection);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_regenerated_key_is_the_only_one_although_nobody_read_it() {
+    let server = TestServer::start().await;
+    let mut seen = 0;
+    for _ in 0..20 {
+        let body = json!({"name": "a", "type": "private", "permissions": ["token:read"]});
+        let made = server.management.post("/applications", body).await.expect(201);
+        let (id, old) = (made["id"].as_str().unwrap(), made["key"].as_str().unwrap());
+        let client = server.client(old);
+        client.get("/applications/key").await.expect(200);
+        let head = format!("POST /applications/{id}/regenerate");
+        send_and_leave(server.address(), server.management.key.as_deref().unwrap(), &head, "", "")
+            .await;
+        let entries = format!("/logs?entity_id={id}");
+        let regenerated =
+            async || server.management.get(&entries).await.text().contains("regenerated");
+        for _ in 0..200 {
+            if regenerated().await {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        // The entry is of the same commit as the new key: from then on the old one is void.
+        if regenerated().await {
+            seen += 1;
+            for _ in 0..20 {
+                let answer = client.get("/applications/key").await;
+                if answer.status == 401 {
+                    break;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+            client.get("/applications/key").await.expect(401);
+        }
+    }
+    assert!(seen > 0, "no request was begun before its caller was gone");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repetition_after_a_hang_up_makes_nothing_twice() {
+    let server = TestServer::start().await;
+    for number in 0..30 {
+        let body = json!({"type": "token", "data": number, "metadata": {"n": number.to_string()}});
+        let header = format!("SVC-IDEMPOTENCY-KEY: order-{number}\r\n");
+        let text = body.to_string();
+        send_and_leave(
+            server.address(),
+            server.private.key.as_deref().unwrap(),
+            "POST /tokens",
+            &header,
+            &text,
+        )
+        .await;
+        let repeat = async || {
+            let request = server.private.request(reqwest::Method::POST, "/tokens");
+            let request = request.header("SVC-IDEMPOTENCY-KEY", format!("order-{number}"));
+            let request = request.header("Content-Type", "application/json").body(text.clone());
+            server.private.send(request).await
+        };
+        let mut answer = repeat().await;
+        // The first may still be under way.
+        for _ in 0..200 {
+            if answer.status != 409 {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            answer = repeat().await;
+        }
+        answer.expect(201);
+        let found = server.private.list(&format!("metadata.n={number}")).await;
+        assert_eq!(found.len(), 1, "{number}");
+    }
+}
