@@ -121,7 +121,7 @@ impl Renderable for WrittenValue {
         if is_infinite(value.as_view()) {
             return Err(liquid_core::Error::with_msg("no number of JSON"));
         }
-        filters::pay(runtime, weight_of_view(value.as_view()))?;
+        filters::pay(runtime, weight_of_view(value.as_view()).cost())?;
         let failed = |_| liquid_core::Error::with_msg("a value does not serialise");
         serde_json::to_writer(writer, &from_liquid(value.as_view())).map_err(failed)
     }

@@ -175,6 +175,10 @@ impl Filling<'_, '_> {
             Node::Text(_) if self.work.is_spent() => Value::Null,
             Node::Text(pieces) => {
                 let filled = self.text(pieces);
+                let too_much = [ExpressionError::TooLarge, ExpressionError::TooComplex];
+                if filled.as_ref().is_err_and(|error| too_much.contains(error)) {
+                    self.work.spend();
+                }
                 self.faults.check_at(path, filled).unwrap_or(Value::Null)
             }
             Node::Array(items) => {
@@ -212,7 +216,7 @@ impl Filling<'_, '_> {
         let data = if whole { &parts.whole } else { &parts.data };
         let value = match filters {
             None => {
-                self.work.pay(weight(data))?;
+                self.work.pay(weight(data).cost())?;
                 data.clone()
             }
             Some(template) => {

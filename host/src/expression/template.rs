@@ -60,7 +60,7 @@ impl<'a> Evaluation<'a> {
         if let Some(globals) = self.globals.get() {
             return Ok(globals);
         }
-        self.work.pay(weight(self.scope.data))?;
+        self.work.pay(weight(self.scope.data).cost())?;
         Ok(self.globals.get_or_init(|| globals(&self.scope)))
     }
 }
@@ -258,7 +258,7 @@ impl Piece {
                 for name in path {
                     value = value.get(name).ok_or(ExpressionError::Unevaluable)?;
                 }
-                evaluation.work.pay(weight(value))?;
+                evaluation.work.pay(weight(value).cost())?;
                 Ok(value.clone())
             }
             Self::Computed(renderable) => compute(renderable.as_ref(), evaluation),

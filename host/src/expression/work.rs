@@ -12,6 +12,8 @@ use super::ExpressionError;
 
 /// What even a small computation costs.
 const COMPUTATION_BYTES: usize = 256;
+/// What even a small value costs: an array of them is made, moved and dropped one by one.
+const VALUE_BYTES: usize = 8;
 
 /// Work that is left.
 #[derive(Debug, Default)]
@@ -35,6 +37,11 @@ impl Work {
         self.pay(COMPUTATION_BYTES)
     }
 
+    /// Gives up what is left.
+    pub fn spend(&self) {
+        self.0.set(0);
+    }
+
     /// Whether nothing is left.
     pub fn is_spent(&self) -> bool {
         self.0.get() == 0
@@ -52,32 +59,71 @@ impl Work {
     }
 }
 
-/// The size of a value: at most that of its JSON text, and in proportion to it.
-pub fn weight(value: &Value) -> usize {
+/// How much a value is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Weight {
+    /// At most the size of its JSON text, and in proportion to it.
+    pub bytes: usize,
+    /// The values in it, itself included.
+    values: usize,
+}
+
+impl Weight {
+    /// What it costs to convert or to copy it.
+    pub fn cost(self) -> usize {
+        self.values.saturating_mul(VALUE_BYTES).saturating_add(self.bytes)
+    }
+
+    fn add(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.values += 1;
+    }
+}
+
+/// The weight of a value.
+pub fn weight(value: &Value) -> Weight {
+    let mut weight = Weight::default();
+    add(&mut weight, value);
+    weight
+}
+
+fn add(weight: &mut Weight, value: &Value) {
     match value {
-        Value::String(text) => 2 + text.len(),
-        Value::Array(items) => 2 + items.iter().map(weight).sum::<usize>(),
-        Value::Object(members) => {
-            let member = |(name, value): (&String, &Value)| 3 + name.len() + weight(value);
-            2 + members.iter().map(member).sum::<usize>()
+        Value::String(text) => weight.add(2 + text.len()),
+        Value::Array(items) => {
+            weight.add(2);
+            items.iter().for_each(|item| add(weight, item));
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) => 1,
+        Value::Object(members) => {
+            weight.add(2);
+            for (name, value) in members {
+                weight.bytes += 3 + name.len();
+                add(weight, value);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => weight.add(1),
     }
 }
 
 /// The same of liquid's value.
-pub fn weight_of_view(value: &dyn ValueView) -> usize {
+pub fn weight_of_view(value: &dyn ValueView) -> Weight {
+    let mut weight = Weight::default();
+    add_view(&mut weight, value);
+    weight
+}
+
+fn add_view(weight: &mut Weight, value: &dyn ValueView) {
     if let Some(items) = value.as_array() {
-        2 + items.values().map(weight_of_view).sum::<usize>()
+        weight.add(2);
+        items.values().for_each(|item| add_view(weight, item));
     } else if let Some(members) = value.as_object() {
-        let member = |(name, value): (liquid_core::model::KStringCow<'_>, &dyn ValueView)| {
-            3 + name.len() + weight_of_view(value)
-        };
-        2 + members.iter().map(member).sum::<usize>()
-    } else {
-        match value.as_scalar() {
-            Some(scalar) if scalar.type_name() == "string" => 2 + scalar.to_kstr().len(),
-            _ => 1,
+        weight.add(2);
+        for (name, value) in members.iter() {
+            weight.bytes += 3 + name.len();
+            add_view(weight, value);
         }
+    } else {
+        let text = value.as_scalar().filter(|scalar| scalar.type_name() == "string");
+        weight.add(text.map_or(1, |text| 2 + text.to_kstr().len()));
     }
 }

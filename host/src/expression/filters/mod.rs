@@ -8,10 +8,10 @@ mod encode;
 mod number;
 mod reveal;
 mod shape;
+mod standard;
 
 use std::fmt;
 
-use liquid_core::model::ArrayView;
 use liquid_core::parser::{FilterArguments, ParameterReflection};
 use liquid_core::{
     Expression, Filter, FilterReflection, Language, ParseFilter, Runtime, ValueView,
@@ -21,12 +21,12 @@ use rand::rngs::StdRng;
 use serde_json::Value;
 
 use super::ExpressionError;
-use super::value::{from_liquid, large_number, to_liquid, to_text};
+use super::value::{from_liquid, to_liquid, to_text};
 use super::work::{Work, weight_of_view};
 use crate::crypto::entropy::Entropy;
 
-/// Items of an array that a filter takes.
-const ITEMS_MAX: i64 = 10_000;
+/// Items of an array that a filter of liquid's takes, and that some of ours take or make.
+pub(super) const ITEMS_MAX: usize = 10_000;
 /// Bytes that a filter may be given, and that one of ours may make, on the way to an output.
 pub(super) const MADE_BYTES_MAX: usize = 2 << 20;
 
@@ -70,8 +70,12 @@ pub(super) const TABLE: &[Row] = &[
     // Liquid's own can multiply their input without bound, and `replace` has a default here.
     row("replace", &["from", "to"], shape::replace),
     row("join", &["separator"], shape::join),
+    // Liquid's own makes an item of every character of a text of any length.
+    row("split", &["separator"], shape::split),
     // Liquid's own compares each item with each other.
     row("uniq", &[], shape::uniq),
+    // Liquid's own writes an object with its members in any order.
+    row("sort_natural", &["property"], shape::sort_natural),
     // Liquid's own pads to any width, and takes no day without a time.
     row("date", &["format"], shape::date),
     // Liquid's own counts bytes from the end, not characters.
@@ -83,20 +87,7 @@ pub(super) const TABLE: &[Row] = &[
 
 /// Registers the standard filters and ours.
 pub(super) fn register(language: &mut Language) {
-    macro_rules! standard {
-        ($($name:ident)+) => {
-            $({
-                let filter: Box<dyn ParseFilter> = liquid_lib::stdlib::$name.into();
-                let name = filter.reflection().name().to_owned();
-                language.filters.register(name, Box::new(Guarded(filter)));
-            })+
-        };
-    }
-    standard! {
-        Append Capitalize Compact Concat Default Downcase Escape EscapeOnce First Last Lstrip Map NewlineToBr
-        Prepend Remove RemoveFirst ReplaceFirst Reverse Rstrip Size Sort SortNatural Split Strip StripHtml
-        StripNewlines Truncate TruncateWords Upcase UrlDecode UrlEncode Where
-    }
+    standard::register(language);
     number::register(language);
     for row in TABLE {
         language.filters.register(row.name.to_owned(), Box::new(*row));
@@ -128,11 +119,11 @@ pub(super) fn pay(runtime: &dyn Runtime, bytes: usize) -> liquid_core::Result<()
 
 /// Pays for what a filter is given.
 fn pay_input(runtime: &dyn Runtime, input: &dyn ValueView) -> liquid_core::Result<()> {
-    let bytes = weight_of_view(input);
-    if bytes > MADE_BYTES_MAX {
+    let weight = weight_of_view(input);
+    if weight.bytes > MADE_BYTES_MAX {
         return Err(refuse(runtime, ExpressionError::TooComplex));
     }
-    pay(runtime, bytes)
+    pay(runtime, weight.cost())
 }
 
 /// Notes why, since liquid's errors are texts.
@@ -149,7 +140,7 @@ pub(super) struct Arguments<'r> {
 
 impl Arguments<'_> {
     /// An argument, if it is given.
-    fn given(&self, index: usize) -> Option<&Value> {
+    pub(super) fn given(&self, index: usize) -> Option<&Value> {
         self.values.get(index).and_then(Option::as_ref)
     }
 
@@ -293,46 +284,5 @@ impl Filter for Applied {
         made.map(|value| to_liquid(&value)).map_err(|reason| {
             refuse(runtime, ExpressionError::Filter { filter: self.row.name, reason })
         })
-    }
-}
-
-/// A standard filter that takes no endless array.
-#[derive(Clone)]
-struct Guarded(Box<dyn ParseFilter>);
-
-impl ParseFilter for Guarded {
-    fn parse(&self, arguments: FilterArguments<'_>) -> liquid_core::Result<Box<dyn Filter>> {
-        self.0.parse(arguments).map(|filter| Box::new(GuardedFilter(filter)) as Box<dyn Filter>)
-    }
-
-    fn reflection(&self) -> &dyn FilterReflection {
-        self.0.reflection()
-    }
-}
-
-#[derive(Debug)]
-struct GuardedFilter(Box<dyn Filter>);
-
-impl fmt::Display for GuardedFilter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl Filter for GuardedFilter {
-    fn evaluate(
-        &self,
-        input: &dyn ValueView,
-        runtime: &dyn Runtime,
-    ) -> liquid_core::Result<liquid_core::Value> {
-        let items = input.as_array().map_or(0, ArrayView::size);
-        if items > ITEMS_MAX {
-            return Err(liquid_core::Error::with_msg("too many items"));
-        }
-        pay_input(runtime, input)?;
-        match large_number(input) {
-            Some(digits) => self.0.evaluate(&digits, runtime),
-            None => self.0.evaluate(input, runtime),
-        }
     }
 }

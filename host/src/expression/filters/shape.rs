@@ -7,7 +7,7 @@ use serde_json::{Number, Value};
 use serde_json_path::JsonPath;
 
 use super::number::is_whole;
-use super::{Arguments, MADE_BYTES_MAX, Refusal, single};
+use super::{Arguments, ITEMS_MAX, MADE_BYTES_MAX, Refusal, single};
 use crate::expression::value::{canonical, to_text};
 
 /// Characters a value may be padded to.
@@ -155,6 +155,21 @@ pub(crate) fn join(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Re
     Ok(text.into())
 }
 
+/// The parts of a text between separators; an empty separator stands between all characters.
+pub(crate) fn split(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
+    let separator = arguments.given(0).map(to_text).ok_or("takes a separator")?;
+    let text = to_text(value);
+    if text.is_empty() {
+        return Ok(Value::Array(Vec::new()));
+    }
+    let parts: Vec<Value> = if separator.is_empty() {
+        text.chars().take(ITEMS_MAX + 1).map(|c| c.to_string().into()).collect()
+    } else {
+        text.split(&separator).take(ITEMS_MAX + 1).map(Value::from).collect()
+    };
+    if parts.len() > ITEMS_MAX { Err("makes at most 10000 items") } else { Ok(parts.into()) }
+}
+
 /// Characters of a text or items of an array from an offset on, which counts from the end when it is negative.
 pub(crate) fn slice(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
     let (offset, length) = (arguments.integer(0)?, arguments.count(1, 1)?);
@@ -176,6 +191,26 @@ pub(crate) fn uniq(value: &Value, _: &Arguments<'_>) -> Result<Value, Refusal> {
     let Value::Array(items) = value else { return Err("takes an array") };
     let mut seen = HashSet::with_capacity(items.len());
     Ok(items.iter().filter(|item| seen.insert(canonical(item))).cloned().collect())
+}
+
+/// Sorts the items of an array by their text, or by that of a member, in any case; those without
+/// one come last.
+pub(crate) fn sort_natural(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
+    let Value::Array(items) = value else { return Err("takes an array") };
+    if items.len() > ITEMS_MAX {
+        return Err("takes at most 10000 items");
+    }
+    let property = arguments.given(0).map(to_text);
+    if property.is_some() && !items.iter().all(Value::is_object) {
+        return Err("takes an array of objects to sort by a member");
+    }
+    let mut sorted = items.clone();
+    sorted.sort_by_cached_key(|item| {
+        let key = property.as_ref().map_or(Some(item), |name| item.get(name));
+        let key = key.filter(|key| !key.is_null());
+        (key.is_none(), key.map(|key| to_text(key).to_lowercase()))
+    });
+    Ok(Value::Array(sorted))
 }
 
 /// A date in another format; what is no date stays itself.

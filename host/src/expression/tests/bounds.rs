@@ -53,6 +53,38 @@ fn many_references_to_large_tokens_share_one_allowance() {
 }
 
 #[test]
+fn splitting_makes_no_more_items_than_filters_take() {
+    assert_eq!(filtered("split: ''", &json!("ab")), Ok(json!(["a", "b"])));
+    assert_eq!(filtered("split: ','", &json!(null)), Ok(json!([])));
+    assert_eq!(filtered("split: ',' | size", &json!(",".repeat(9_999))), Ok(json!(10_000)));
+    let refused = filtered("split: ','", &json!(",".repeat(10_000)));
+    assert!(matches!(refused, Err(ExpressionError::Filter { filter: "split", .. })), "{refused:?}");
+}
+
+#[test]
+fn many_small_values_cost_more_than_their_text() {
+    let token = |data| TokenParts { id: "one".to_owned(), data, whole: json!(1) };
+    let fill = |token: &TokenParts, count: usize| {
+        let args = Arguments::parse(&json!(vec!["{{ one | stringify | size }}"; count])).unwrap();
+        args.fill(&|_| Some(token), &SeededEntropy::new(1), &arguments_work())
+    };
+    // What a token may hold is taken at least once.
+    let small_values = token(json!(vec![1; 500_000]));
+    assert!(fill(&small_values, 1).is_ok());
+    assert!(fill(&small_values, 20).is_err());
+    assert!(fill(&token(json!("x".repeat(1 << 20))), 20).is_ok());
+}
+
+#[test]
+fn what_is_too_large_once_is_not_tried_again() {
+    let token =
+        TokenParts { id: "one".to_owned(), data: json!("x".repeat(70_000)), whole: json!(1) };
+    let args = Arguments::parse(&json!(vec!["{{ one | upcase }}"; 100])).unwrap();
+    let faults = args.fill(&|_| Some(&token), &SeededEntropy::new(1), &arguments_work()).unwrap_err();
+    assert_eq!(faults.into_map().into_keys().collect::<Vec<_>>(), ["[0]"]);
+}
+
+#[test]
 fn a_thousand_ids_are_refused_without_a_search_among_them() {
     let mut text = String::new();
     for n in 0..1_000 {

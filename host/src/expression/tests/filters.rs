@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::filtered;
+use super::{evaluate, filtered};
 use crate::expression::ExpressionError;
 use crate::token_type::luhn_valid;
 
@@ -205,6 +205,44 @@ fn liquids_own() {
         ("plus: 2", json!(40), json!(42)),
         ("upcase | append: '-' | append: '1'", json!("a"), json!("A-1")),
     ]);
+}
+
+#[test]
+fn objects_make_the_same_text_each_time() {
+    let object = json!({"d": 1, "c": "2", "b": [3], "a": null, "z": {"y": 1, "x": 2}});
+    let text = object_text(&object);
+    let data = json!({"o": object, "l": [object], "n": u64::MAX});
+    for (expression, expected) in [
+        ("data.o | append: '!'", format!("{text}!")),
+        ("'!' | append: data.o", format!("!{text}")),
+        ("'!' | append: data.l", format!("![{text}]")),
+        ("data.l | downcase", format!("[{text}]")),
+        ("data.o | remove: data.o", String::new()),
+        // A number that liquid holds as an object is one all the same.
+        ("'!' | append: data.n", format!("!{}", u64::MAX)),
+        // Arrays of single values are what liquid makes of them.
+        ("data.o.b | append: '!'", "3!".to_owned()),
+    ] {
+        let made = evaluate(&format!("{{{{ {expression} }}}}"), &data);
+        assert_eq!(made, Ok(json!(expected)), "{expression}");
+    }
+}
+
+fn object_text(object: &Value) -> String {
+    filtered("stringify", object).unwrap().as_str().unwrap().to_owned()
+}
+
+#[test]
+fn sorting_in_any_case() {
+    let (first, second) = (json!({"n": 1, "k": "b", "x": 1}), json!({"n": 1, "k": "A", "x": 1}));
+    let none = json!({"n": 0, "x": 1});
+    check(&[
+        ("sort_natural", json!(["b", null, "a", "C", "B"]), json!(["a", "b", "B", "C", null])),
+        ("sort_natural", json!([first, second]), json!([second, first])),
+        ("sort_natural: 'k'", json!([none, first, second]), json!([second, first, none])),
+    ]);
+    assert!(filtered("sort_natural: 'k'", &json!([first, 1])).is_err());
+    assert!(filtered("sort_natural", &json!(vec![1; 10_001])).is_err());
 }
 
 #[test]

@@ -1,0 +1,103 @@
+//! What the targets share: values from text, a bound on time, and the oracle of JSON Merge Patch.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value};
+use tokamak::limits::TOKEN_DATA_BYTES_MAX;
+
+/// How long one call may take, in a build with checks.
+const CALL_MAX: Duration = Duration::from_secs(2);
+/// Texts that stand for values too large to be found by mutation. Each fills most of a token's
+/// data.
+const LARGE_TEXT: &str = "@text";
+const LARGE_ARRAY: &str = "@array";
+const LARGE_OBJECT: &str = "@object";
+
+/// Calls and gives the answer, unless it took too long: by the clock, and on the processor too,
+/// which others may keep busy.
+pub fn timely<T>(what: &str, call: impl FnOnce() -> T) -> T {
+    let (began, computed) = (Instant::now(), computed());
+    let answer = call();
+    if began.elapsed() > CALL_MAX {
+        let took = self::computed().saturating_sub(computed);
+        assert!(took < CALL_MAX, "{what} took {took:?}");
+    }
+    answer
+}
+
+/// How long this thread has run.
+fn computed() -> Duration {
+    let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanoseconds = statistics.split(' ').next().and_then(|first| first.parse().ok());
+    Duration::from_nanos(nanoseconds.unwrap_or_default())
+}
+
+/// Panics that the product catches are no findings: only those that reach the fuzzer are, and they
+/// end it all the same.
+pub fn let_panics_be_caught() {
+    drop(std::panic::take_hook());
+    std::panic::set_hook(Box::new(|info| {
+        // Liquid's own arithmetic; the product answers with an error.
+        let caught = info.location().is_some_and(|at| at.file().contains("liquid"));
+        if !caught {
+            eprintln!("{info}");
+        }
+    }));
+}
+
+/// The text as JSON, or as itself.
+pub fn value(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
+}
+
+/// A token's data: as [`value`], with large values in the place of their stand-ins.
+pub fn data(text: &str) -> Option<Value> {
+    let mut data = value(text);
+    grow(&mut data);
+    (data.to_string().len() <= TOKEN_DATA_BYTES_MAX).then_some(data)
+}
+
+fn grow(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(grow),
+        Value::Object(members) => members.values_mut().for_each(grow),
+        Value::String(text) => match text.as_str() {
+            LARGE_TEXT => *value = Value::from("é 1<".repeat(150_000)),
+            LARGE_ARRAY => *value = (0..10_000).map(|n| format!("{:07}", n % 5_000)).collect(),
+            LARGE_OBJECT => *value = Value::Object((0..40_000).map(member).collect()),
+            _ => {}
+        },
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn member(number: usize) -> (String, Value) {
+    (format!("m{number}"), Value::from("4242"))
+}
+
+/// Bytes of all texts in a value, names of members included.
+pub fn text_bytes(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(text_bytes).sum(),
+        Value::Object(members) => {
+            members.iter().map(|(name, member)| name.len() + text_bytes(member)).sum()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
+}
+
+/// What RFC 7396 makes of a value.
+pub fn merge_patch(target: Option<&Value>, patch: &Value) -> Value {
+    let Value::Object(patch) = patch else { return patch.clone() };
+    let mut merged = target.and_then(Value::as_object).cloned().unwrap_or_else(Map::new);
+    for (name, patch) in patch {
+        if patch.is_null() {
+            merged.shift_remove(name);
+        } else {
+            let member = merge_patch(merged.get(name), patch);
+            merged.insert(name.clone(), member);
+        }
+    }
+    Value::Object(merged)
+}
