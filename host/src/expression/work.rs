@@ -92,7 +92,9 @@ fn add(weight: &mut Weight, value: &Value) {
         Value::String(text) => weight.add(2 + text.len()),
         Value::Array(items) => {
             weight.add(2);
-            items.iter().for_each(|item| add(weight, item));
+            for item in items {
+                add(weight, item);
+            }
         }
         Value::Object(members) => {
             weight.add(2);

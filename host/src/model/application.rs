@@ -23,7 +23,7 @@ pub struct Application {
     #[serde(rename = "type")]
     pub kind: ApplicationType,
     /// Rights on every container, last in priority.
-    #[schema(value_type = Vec<String>, example = json!(["token:create", "token:use"]))]
+    #[schema(example = json!(["token:create", "token:use"]))]
     pub permissions: Vec<Permission>,
     /// Access rules.
     pub rules: Vec<Rule>,

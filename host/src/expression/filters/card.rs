@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::reveal::{masked, pick};
 use super::{Arguments, Refusal, single};
+use crate::model::member::whole;
 
 const LAST4: usize = 4;
 
@@ -55,7 +56,7 @@ pub(crate) fn card_bin(value: &Value, arguments: &Arguments<'_>) -> Result<Value
 
 /// The expiry of a card object in one of the known formats.
 pub(crate) fn card_exp(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
-    let part = |name| value.get(name).and_then(Value::as_u64);
+    let part = |name| value.get(name).and_then(whole);
     let (Some(month), Some(year)) = (part("expiration_month"), part("expiration_year")) else {
         return Err("takes a card with its expiry");
     };

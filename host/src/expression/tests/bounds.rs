@@ -80,7 +80,8 @@ fn what_is_too_large_once_is_not_tried_again() {
     let token =
         TokenParts { id: "one".to_owned(), data: json!("x".repeat(70_000)), whole: json!(1) };
     let args = Arguments::parse(&json!(vec!["{{ one | upcase }}"; 100])).unwrap();
-    let faults = args.fill(&|_| Some(&token), &SeededEntropy::new(1), &arguments_work()).unwrap_err();
+    let faults =
+        args.fill(&|_| Some(&token), &SeededEntropy::new(1), &arguments_work()).unwrap_err();
     assert_eq!(faults.into_map().into_keys().collect::<Vec<_>>(), ["[0]"]);
 }
 
