@@ -53,11 +53,12 @@
 //! ```
 //!
 //! `cargo build --release --target wasm32-wasip2` yields the component; it is uploaded as it is.
-//! A small stack and a first memory of 256 KiB make a fresh instance cheaper; in `.cargo/config.toml`:
+//! A small stack and a first memory of 128 KiB make a fresh instance cheaper (a formula with more than 60 KiB of
+//! constants needs the next multiple of 64 KiB); in `.cargo/config.toml`:
 //!
 //! ```toml
 //! [target.wasm32-wasip2]
-//! rustflags = ["-C", "link-arg=-zstack-size=65536", "-C", "link-arg=--initial-memory=262144"]
+//! rustflags = ["-C", "link-arg=-zstack-size=65536", "-C", "link-arg=--initial-memory=131072"]
 //! ```
 //!
 //! # What a formula may do
