@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Client, TestServer};
+use crate::support::{Answer, Client, TestServer, guests};
 
 /// Routes that answer without a key.
 const OPEN: &[&str] = &["/healthz", "/readyz"];
@@ -96,52 +96,71 @@ async fn with_a_powerless_key_nothing_but_itself_answers() {
     assert!(denied.count() >= 20);
 }
 
+/// A private client of the other tenant, with every right over tokens that a walk needs.
+async fn private_of(other: &Client) -> Client {
+    let permissions = ["create", "read", "use", "delete", "update", "search"];
+    let permissions = permissions.map(|right| format!("token:{right}"));
+    let body = json!({"name": "p", "type": "private", "permissions": permissions});
+    let key = other.post("/applications", body).await.expect(201)["key"].clone();
+    other.with_key(key.as_str().unwrap())
+}
+
+/// What one tenant has, and how another one's clients ask for it.
+async fn foreign<'c>(
+    server: &TestServer,
+    other: &'c Client,
+    private: &'c Client,
+    token: &str,
+) -> Vec<(&'c Client, Method, String)> {
+    let body = json!({"name": "a", "type": "private", "permissions": ["token:use"]});
+    let made = server.management.post("/applications", body).await.expect(201);
+    let application = made["id"].as_str().unwrap();
+    let formula = guests::formula(server, "bare", json!({})).await;
+    let reactor = guests::reactor(server, &formula, json!({})).await;
+    vec![
+        (private, Method::GET, format!("/tokens/{token}")),
+        (private, Method::PATCH, format!("/tokens/{token}")),
+        (private, Method::DELETE, format!("/tokens/{token}")),
+        (private, Method::POST, format!("/reactors/{reactor}/react")),
+        (other, Method::GET, format!("/applications/{application}")),
+        (other, Method::DELETE, format!("/applications/{application}")),
+        (other, Method::POST, format!("/applications/{application}/regenerate")),
+        (other, Method::GET, format!("/reactor-formulas/{formula}")),
+        (other, Method::GET, format!("/reactor-formulas/{formula}/component")),
+        (other, Method::DELETE, format!("/reactor-formulas/{formula}")),
+        (other, Method::GET, format!("/reactors/{reactor}")),
+        (other, Method::GET, format!("/reactors/{reactor}/invocations")),
+        (other, Method::DELETE, format!("/reactors/{reactor}")),
+    ]
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn another_tenants_ids_look_like_ids_that_never_were() {
     let server = TestServer::start().await;
     let token = server.private.token("token", json!("secret")).await;
-    let formulas = server.management.get("/reactor-formulas").await.expect(200);
-    let official = formulas["data"][0]["id"].clone();
-    let made = server
-        .management
-        .post(
-            "/applications",
-            json!({
-        "name": "a", "type": "private", "permissions": ["token:use"]}),
-        )
-        .await
-        .expect(201);
     let other = server.other_tenant().await;
-    let private = other
-        .post(
-            "/applications",
-            json!({"name": "p", "type": "private",
-        "permissions": ["token:create", "token:read", "token:use", "token:delete", "token:update", "token:search"]}),
-        )
-        .await;
-    let private = server.client(private.expect(201)["key"].as_str().unwrap());
-    assert!(official.is_string());
-
-    let application = made["id"].as_str().unwrap();
-    let foreign = [
-        (&private, Method::GET, format!("/tokens/{token}")),
-        (&private, Method::PATCH, format!("/tokens/{token}")),
-        (&private, Method::DELETE, format!("/tokens/{token}")),
-        (&other, Method::GET, format!("/applications/{application}")),
-        (&other, Method::DELETE, format!("/applications/{application}")),
-        (&other, Method::POST, format!("/applications/{application}/regenerate")),
-    ];
-    for (client, method, path) in foreign {
-        let there = without_trace(send(client, &method, &path).await.expect(404));
+    let private = private_of(&other).await;
+    let foreign = foreign(&server, &other, &private, &token).await;
+    for (client, method, path) in &foreign {
+        let there = without_trace(send(client, method, path).await.expect(404));
         let id = path.split('/').nth(2).unwrap();
         let nowhere = path.replace(id, NOTHING);
-        let never = without_trace(send(client, &method, &nowhere).await.expect(404));
+        let never = without_trace(send(client, method, &nowhere).await.expect(404));
         assert_eq!(there, never, "{method} {path}");
     }
+    // A reference in a body is no other way in.
+    for id in [token.as_str(), NOTHING] {
+        let answer = private.post("/detokenize", json!([format!("{{{{ {id} }}}}")])).await;
+        assert_eq!(answer.faults(), ["[0]"], "{}", answer.text());
+        assert!(answer.text().contains("does not exist"));
+    }
     // Nothing of the first tenant is in the other one's lists, and all of it is still there.
-    for path in ["/applications", "/reactors", "/logs?size=100"] {
+    for path in ["/applications", "/reactors", "/reactor-formulas", "/logs?size=100"] {
         let text = other.get(path).await.text();
-        assert!(!text.contains(application) && !text.contains(&token), "{path}");
+        for (_, _, path) in &foreign {
+            let id = path.split('/').nth(2).unwrap();
+            assert!(!text.contains(id), "{path}");
+        }
     }
     for list in [
         private.get("/tokens").await,

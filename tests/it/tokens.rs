@@ -216,3 +216,24 @@ async fn a_mask_that_draws_may_show_nothing_but_never_fails() {
         assert!(seen.get("data").is_none_or(Value::is_number), "{seen}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metadata_is_there_for_fingerprints_alone() {
+    let server = TestServer::start().await;
+    let with = |member: &str, value: Value| {
+        let mut body = json!({"type": "token", "data": "x", "metadata": {"order": "17"}});
+        body[member] = value;
+        body
+    };
+    let expression = "{{ data }}-{{ metadata.order }}";
+    let fingerprint = with("fingerprint_expression", json!(expression));
+    server.private.post("/tokens", fingerprint).await.expect(201);
+    for (member, value, fault) in [
+        ("search_indexes", json!([expression]), "search_indexes[0]"),
+        ("id", json!(expression), "id"),
+        ("mask", json!(expression), "mask"),
+    ] {
+        let answer = server.private.post("/tokens", with(member, value)).await;
+        assert_eq!(answer.faults(), [fault]);
+    }
+}

@@ -35,6 +35,11 @@ impl Client {
         }
     }
 
+    /// The same client with another key.
+    pub fn with_key(&self, key: &str) -> Self {
+        Self { http: self.http.clone(), base: self.base.clone(), key: Some(key.to_owned()) }
+    }
+
     /// A request to be shaped further.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.http.request(method, format!("{}{path}", self.base));

@@ -261,9 +261,8 @@ impl Vault {
             }
         };
         draft.tries += 1;
-        let metadata = draft.token.about.metadata.as_ref();
         let data = draft.token.data.expose();
-        let scope = Scope { data, metadata, entropy: self.0.entropy.as_ref() };
+        let scope = Scope { data, metadata: None, entropy: self.0.entropy.as_ref() };
         let mut faults = Faults::new();
         let text =
             with_effort(EXPRESSION_WORK_BYTES_MAX, |work| template.evaluate_text(&scope, work));

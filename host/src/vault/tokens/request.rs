@@ -295,7 +295,7 @@ impl Expressions<'_> {
         });
         let source = source.unwrap_or_else(|| kind.default_fingerprint_expression());
         let derived = Derived { source, evaluate: Template::evaluate_text };
-        faults.check("fingerprint_expression", self.value(&derived, had)).flatten()
+        faults.check("fingerprint_expression", self.value(&derived, &self.scope, had)).flatten()
     }
 
     /// The values to be found by.
@@ -310,7 +310,9 @@ impl Expressions<'_> {
                 before.about.search_indexes.iter().flatten().any(|known| known == source)
             });
             let derived = Derived { source, evaluate: Template::evaluate_index };
-            let value = self.value(&derived, had);
+            // Metadata is there for fingerprints alone (decisions §4).
+            let scope = Scope { metadata: None, ..self.scope };
+            let value = self.value(&derived, &scope, had);
             values.extend(faults.check(&format!("search_indexes[{index}]"), value).flatten());
         }
         values
@@ -321,20 +323,22 @@ impl Expressions<'_> {
     fn value(
         &self,
         derived: &Derived<'_>,
+        scope: &Scope<'_>,
         had: Option<&Token>,
     ) -> Result<Option<Zeroizing<String>>, String> {
-        let value = match derived.on(&self.scope) {
+        let value = match derived.on(scope) {
             Ok(value) => value,
             Err(error) => {
                 let failed_before = had.is_some_and(|before| {
-                    let (data, metadata) = (before.data.expose(), before.about.metadata.as_ref());
-                    derived.on(&Scope { data, metadata, entropy: self.scope.entropy }).is_err()
+                    let metadata = scope.metadata.and(before.about.metadata.as_ref());
+                    let data = before.data.expose();
+                    derived.on(&Scope { data, metadata, entropy: scope.entropy }).is_err()
                 });
                 return if failed_before { Ok(None) } else { Err(error.to_string()) };
             }
         };
         if let Some(erased) = self.erased {
-            erased.check(derived, &self.scope)?;
+            erased.check(derived, scope)?;
         }
         Ok(Some(value))
     }

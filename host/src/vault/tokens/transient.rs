@@ -92,8 +92,7 @@ impl Token {
 
     /// Evaluates the search indexes on the data as it is.
     pub(in crate::vault) fn index_anew(&mut self, entropy: &dyn Entropy) {
-        let metadata = self.about.metadata.as_ref();
-        let scope = Scope { data: self.data.expose(), metadata, entropy };
+        let scope = Scope { data: self.data.expose(), metadata: None, entropy };
         let evaluate = |source: &String| {
             Derived { source, evaluate: Template::evaluate_index }.on(&scope).ok()
         };
