@@ -25,6 +25,7 @@ mod programs;
 mod react;
 mod reactors;
 mod record;
+mod retry;
 mod sessions;
 mod svc;
 mod sweep;

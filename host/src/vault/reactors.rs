@@ -11,13 +11,14 @@ use zeroize::Zeroizing;
 use request::Definition;
 pub use request::WriteReactor;
 
-use super::applications::{HOLDING_TRIES, KeptApplication, TRIES, unless_lost};
+use super::applications::KeptApplication;
 use super::audit::{Actor, Event};
 use super::formulas::{FormulaView, matches_name};
 use super::index::{Index, term};
 use super::page::{Page, PageRequest, only_ids};
 use super::permit::Permit;
 use super::record::{Entity, Stored, from_json_text, json_text, kind};
+use super::retry::{HOLDING_TRIES, TRIES, unless_lost};
 use super::{Error, Vault, official};
 use crate::binding::configure;
 use crate::model::application::Application;

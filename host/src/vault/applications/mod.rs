@@ -1,7 +1,6 @@
 //! Applications: who may do what (interface §2.3, §4.4; decisions §2).
 
 mod request;
-mod retry;
 
 use futures::FutureExt as _;
 use serde::{Deserialize, Serialize};
@@ -10,7 +9,6 @@ use zeroize::Zeroizing;
 
 use request::Definition;
 pub use request::{Holder, WriteApplication, check_name, read_rights};
-pub use retry::{HOLDING_TRIES, TRIES, unless_lost};
 
 use super::audit::Event;
 use super::authentication::Authenticated;
@@ -19,6 +17,7 @@ use super::page::{Page, PageRequest};
 use super::permit::Permit;
 use super::reactors::KeptReactor;
 use super::record::{Entity, Stored, from_json_text, json_text, kind};
+use super::retry::{TRIES, unless_lost};
 use super::{Error, Vault};
 use crate::crypto::api_key::{ApiKey, KeyHash};
 use crate::model::application::Application;

@@ -12,13 +12,13 @@ use component::Component;
 use request::Definition;
 pub use request::{Code, WriteFormula};
 
-use super::applications::{TRIES, unless_lost};
 use super::audit::Event;
 use super::index::{term, term_of};
 use super::page::{Page, PageRequest, only_ids};
 use super::permit::Permit;
 use super::reactors::KeptReactor;
 use super::record::{Entity, Stored, from_json_text, json_text, kind};
+use super::retry::{TRIES, unless_lost};
 use super::{Error, Vault, official};
 use crate::crypto::hash::sha256_hex;
 use crate::model::audit::Audit;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 
+use super::{Error, Vault};
 use crate::store::StoreError;
-use crate::vault::{Error, Vault};
 
 /// Tries of a change that only another change of the same entity can get in the way of.
 pub const TRIES: usize = 2;
@@ -17,7 +17,7 @@ const PAUSE_MS: u64 = 4;
 impl Vault {
     /// Does a step until it is done, at most so often. A step reads anew what it changes; it gives `None` when that was
     /// changed meanwhile.
-    pub(in crate::vault) async fn retried<'s, T>(
+    pub(super) async fn retried<'s, T>(
         &self,
         tries: usize,
         mut step: impl FnMut() -> BoxFuture<'s, Result<Option<T>, Error>>,
