@@ -134,6 +134,11 @@ async fn what_only_reads_is_carried_out_again() {
     assert_eq!(show().await.expect(200), json!(["a"]));
     reader.delete(&format!("/tokens/{id}")).await.expect(204);
     show().await.expect(400);
+    // What is no key is refused there too.
+    for path in ["/detokenize", "/tokens/search"] {
+        let long = "k".repeat(1_000);
+        send(&reader, &long, Method::POST, path, json!({})).await.expect(400);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

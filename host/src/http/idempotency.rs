@@ -11,7 +11,7 @@ use axum::extract::{FromRequestParts as _, MatchedPath, Request, State as Shared
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::response::Parts;
-use http::{HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt as _;
 use serde_json::Value;
 use zeroize::Zeroizing;
@@ -53,7 +53,13 @@ enum Keeping {
 /// Carries out the first request of each key, and answers the others with its answer.
 pub async fn layer(Shared(state): Shared<State>, request: Request, next: Next) -> Response {
     let keeping = Keeping::of(&request);
-    match request.headers().get(KEY).cloned() {
+    let key = match request.headers().get(KEY).map(read_key) {
+        Some(_) if !may_change(&request) => None,
+        Some(Err(rejection)) => return rejection.into_response(),
+        Some(Ok(key)) => Some(key),
+        None => None,
+    };
+    match key {
         Some(key) if keeping != Keeping::Nothing => {
             let answer = once(&state, keeping, &key, request, next).await;
             answer.unwrap_or_else(Rejection::into_response)
@@ -62,19 +68,28 @@ pub async fn layer(Shared(state): Shared<State>, request: Request, next: Next) -
     }
 }
 
-async fn once(
-    state: &State,
-    keeping: Keeping,
-    key: &HeaderValue,
-    request: Request,
-    next: Next,
-) -> Result<Response, Rejection> {
+/// Whether the method is one that the header goes with.
+fn may_change(request: &Request) -> bool {
+    matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH)
+}
+
+fn read_key(key: &HeaderValue) -> Result<String, Rejection> {
     let key = key.to_str().unwrap_or_default();
     if key.is_empty() || key.len() > IDEMPOTENCY_KEY_CHARS_MAX {
         let detail =
             format!("{KEY} must have 1 to {IDEMPOTENCY_KEY_CHARS_MAX} visible characters.");
         return Err(Problem::new(StatusCode::BAD_REQUEST, detail).into());
     }
+    Ok(key.to_owned())
+}
+
+async fn once(
+    state: &State,
+    keeping: Keeping,
+    key: &str,
+    request: Request,
+    next: Next,
+) -> Result<Response, Rejection> {
     let (mut parts, body) = request.into_parts();
     let Known(who) = Known::from_request_parts(&mut parts, state).await?;
     let request = Request::from_parts(parts, body);
@@ -104,9 +119,8 @@ impl Keeping {
     fn of(request: &Request) -> Self {
         let method = request.method().as_str();
         let path = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
-        let changes = ["POST", "PUT", "PATCH"].contains(&method) && !READS.contains(&path);
         match (method, path) {
-            _ if !changes => Self::Nothing,
+            _ if !may_change(request) || READS.contains(&path) => Self::Nothing,
             ("POST", "/applications" | "/applications/{id}/regenerate" | "/sessions") => {
                 Self::WithoutSecrets
             }
