@@ -13,11 +13,11 @@ use super::invocations::Invocation;
 use super::record::{Entity, Stored, from_record};
 use super::sessions::Session;
 use super::tokens::Token;
-use super::{Error, Vault};
+use super::{Change, Error, Vault};
 use crate::crypto::keys::TenantKeys;
 use crate::model::id::TenantId;
 use crate::model::log::{EntityType, Operation};
-use crate::store::{Expect, Filter, Record, Start, StoreError};
+use crate::store::{Expect, Field, Filter, Record, Start, StoreError};
 
 /// Records removed in one commit.
 const SWEPT_AT_ONCE: usize = 100;
@@ -68,46 +68,15 @@ impl Vault {
     /// Rewrites tokens without the members that must not stay any longer, such as a card's `cvc`.
     async fn sweep_transients(&self, tenant: TenantId) -> Result<usize, Error> {
         let now_ms = self.now().0;
-        let filter = Filter::Range {
-            field: number::TRANSIENT_UNTIL,
-            from: Bound::Unbounded,
-            to: Bound::Included(now_ms),
+        let erase = |change: &mut Change, stored: Stored<Token>| {
+            let Stored { entity: mut token, version } = stored;
+            token.erase_due(now_ms);
+            // No expression depends on what is erased: all give what they gave.
+            token.index_anew(self.0.entropy.as_ref());
+            change.put(&token, Expect::Version(version))?;
+            token.event(Operation::Update, "Token members erased").map(Some)
         };
-        let keys = self.keys(tenant).await?;
-        let (mut swept, mut skipped) = (0, 0);
-        loop {
-            let start = Start::Offset(skipped);
-            let slice =
-                self.0.store.page(Token::KIND, tenant, &filter, start, SWEPT_AT_ONCE).await?;
-            if slice.records.is_empty() {
-                return Ok(swept);
-            }
-            let mut change = self.change(tenant).await?;
-            let mut events = Vec::with_capacity(slice.records.len());
-            let mut unopened = 0;
-            for record in &slice.records {
-                let Some(stored) = opened::<Token>(record, &keys) else {
-                    unopened += 1;
-                    continue;
-                };
-                let Stored { entity: mut token, version } = stored;
-                token.erase_due(now_ms);
-                // No expression depends on what is erased: all give what they gave.
-                token.index_anew(self.0.entropy.as_ref());
-                change.put(&token, Expect::Version(version))?;
-                events.push(token.event(Operation::Update, "Token members erased")?);
-            }
-            let changed = change.len();
-            match change.try_commit(Actor::OPERATOR, events).await? {
-                Ok(()) => {
-                    swept += changed;
-                    skipped += unopened;
-                }
-                // Somebody changed or removed one of them meanwhile: look again.
-                Err(StoreError::Conflict { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        self.sweep_due(tenant, number::TRANSIENT_UNTIL, erase).await
     }
 
     async fn sweep_kind<E: Entity>(
@@ -115,11 +84,22 @@ impl Vault {
         tenant: TenantId,
         event: impl Fn(&E) -> Result<Option<Event>, Error>,
     ) -> Result<usize, Error> {
-        let filter = Filter::Range {
-            field: number::EXPIRES_AT,
-            from: Bound::Unbounded,
-            to: Bound::Included(self.now().0),
+        let remove = |change: &mut Change, stored: Stored<E>| {
+            change.remove(&stored);
+            event(&stored.entity)
         };
+        self.sweep_due(tenant, number::EXPIRES_AT, remove).await
+    }
+
+    /// Does `sweep` to all records whose time in this field has come, some at once.
+    async fn sweep_due<E: Entity>(
+        &self,
+        tenant: TenantId,
+        field: Field,
+        sweep: impl Fn(&mut Change, Stored<E>) -> Result<Option<Event>, Error>,
+    ) -> Result<usize, Error> {
+        let (from, to) = (Bound::Unbounded, Bound::Included(self.now().0));
+        let filter = Filter::Range { field, from, to };
         let keys = self.keys(tenant).await?;
         let (mut swept, mut skipped) = (0, 0);
         loop {
@@ -132,12 +112,10 @@ impl Vault {
             let mut events = Vec::with_capacity(slice.records.len());
             let mut unopened = 0;
             for record in &slice.records {
-                let Some(stored) = opened::<E>(record, &keys) else {
-                    unopened += 1;
-                    continue;
-                };
-                change.remove(&stored);
-                events.extend(event(&stored.entity)?);
+                match opened(record, &keys) {
+                    Some(stored) => events.extend(sweep(&mut change, stored)?),
+                    None => unopened += 1,
+                }
             }
             let changed = change.len();
             match change.try_commit(Actor::OPERATOR, events).await? {
