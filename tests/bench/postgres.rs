@@ -9,13 +9,12 @@
 //! A cluster of its own, once (`initdb` does not run as root, hence the other user):
 //!
 //! ```sh
-//! cd /usr/lib/postgresql/15/bin
-//! runuser -u postgres -- ./initdb -A trust -D /tmp/pg/data
-//! runuser -u postgres -- ./pg_ctl -D /tmp/pg/data -l /tmp/pg/log \
-//!     -o "-p 15432 -k /tmp/pg -h ''" start
+//! cd "$(pg_config --bindir)"   # $PG: a new folder that this user may write to
+//! runuser -u postgres -- ./initdb -A trust -D "$PG/data"
+//! runuser -u postgres -- ./pg_ctl -D "$PG/data" -l "$PG/log" -o "-p 15432 -k $PG -h ''" start
 //! ```
 //!
-//! It is then reached with `host=/tmp/pg port=15432 user=postgres dbname=postgres`; all that is
+//! It is then reached with `host=$PG port=15432 user=postgres dbname=postgres`; all that is
 //! made there is the schema `tokamak_bench`.
 //!
 //! The server keeps its own settings; the one that weighs most is printed, `shared_buffers`. With
