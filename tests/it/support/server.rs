@@ -165,7 +165,7 @@ impl TestServer {
 }
 
 /// Opens the store; the connections of a server that just stopped may hold it a moment longer.
-async fn open_store(folder: &Path) -> SledStore {
+pub async fn open_store(folder: &Path) -> SledStore {
     for _ in 0..100 {
         match SledStore::open(folder, CACHE_BYTES) {
             Ok(store) => return store,
