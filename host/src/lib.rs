@@ -34,3 +34,7 @@ pub mod runtime;
 pub mod store;
 pub mod token_type;
 pub mod vault;
+
+/// Requests are many small allocations that one thread makes and another frees; the C library's allocator is slower at it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

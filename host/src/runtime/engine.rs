@@ -13,6 +13,11 @@ use crate::limits::FORMULA_MEMORY_MB_MAX;
 const KEPT_MEMORY_BYTES: usize = 2 << 20;
 /// Bytes of a slot's stack that are wiped in place.
 const KEPT_STACK_BYTES: usize = 32 << 10;
+/// Bytes of a slot's stack: what a formula may use of it, and as much again as the host's own functions need. A larger one
+/// costs more to give back after each invocation, even untouched.
+const STACK_BYTES: usize = FORMULA_STACK_BYTES + (256 << 10);
+/// Bytes of native stack that a formula may use.
+const FORMULA_STACK_BYTES: usize = 512 << 10;
 /// Elements of a table, at most.
 pub const TABLE_ELEMENTS_MAX: usize = 20_000;
 /// Core instances of one invocation, on average: a Rust formula has three.
@@ -49,6 +54,8 @@ fn common() -> Config {
         .concurrency_support(false)
         // What one formula left on a stack is not the next one's to read.
         .async_stack_zeroing(true)
+        .max_wasm_stack(FORMULA_STACK_BYTES)
+        .async_stack_size(STACK_BYTES)
         .cranelift_opt_level(OptLevel::Speed)
         // The default reads an environment variable.
         .wasm_backtrace_details(WasmBacktraceDetails::Disable)

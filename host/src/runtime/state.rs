@@ -52,7 +52,8 @@ pub struct TooManyCalls;
 
 /// What a store holds beside the formula.
 pub struct State {
-    wasi: WasiCtx,
+    /// Made at the first call of it: most formulas on most arguments make none, and it is dear to make.
+    wasi: Option<Box<WasiCtx>>,
     table: ResourceTable,
     log: Arc<Mutex<Log>>,
     host_calls: u64,
@@ -64,18 +65,12 @@ pub struct State {
 impl State {
     /// The state of a new run.
     pub fn new(memory_bytes_max: u64) -> Self {
-        let log = Arc::new(Mutex::new(Log::default()));
-        let printed = |level| Printed { log: Arc::clone(&log), level };
-        let mut wasi = WasiCtx::builder();
-        wasi.stdout(printed(LogLevel::Stdout))
-            .stderr(printed(LogLevel::Stderr))
-            .max_random_size(RANDOM_BYTES_MAX);
         let mut table = ResourceTable::new();
         table.set_max_capacity(HELD_MAX);
         Self {
-            wasi: wasi.build(),
+            wasi: None,
             table,
-            log,
+            log: Arc::default(),
             host_calls: 0,
             svc_calls: 0,
             memory: Memory { bytes_max: memory_bytes_max, ..Memory::default() },
@@ -138,8 +133,19 @@ pub fn linker(engine: &Engine) -> Result<Linker<State>> {
 
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+        let Self { wasi, log, table, .. } = self;
+        WasiCtxView { ctx: wasi.get_or_insert_with(|| Box::new(wasi_of(log))), table }
     }
+}
+
+/// Closed but for clocks, random numbers and the two streams that are logged.
+fn wasi_of(log: &Arc<Mutex<Log>>) -> WasiCtx {
+    let printed = |level| Printed { log: Arc::clone(log), level };
+    WasiCtx::builder()
+        .stdout(printed(LogLevel::Stdout))
+        .stderr(printed(LogLevel::Stderr))
+        .max_random_size(RANDOM_BYTES_MAX)
+        .build()
 }
 
 /// Memory of one run: all of its memories together.
