@@ -34,6 +34,7 @@ mod list;
 mod logs;
 mod official;
 mod openapi;
+mod outbound;
 mod problems;
 mod react;
 mod react_arguments;

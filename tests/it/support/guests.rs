@@ -1,7 +1,7 @@
 //! The formulas under `tests/guests`, built once, and reactors of them.
 //!
 //! `probe` does what `args.behaviour` says (see its source) and answers with the whole request when told
-//! nothing. To add a formula: a package there, and its name in [`PACKAGES`].
+//! nothing; `fetch` sends the request that `args` describe. To add a formula: a package there, and its name in [`PACKAGES`].
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +18,7 @@ use super::TestServer;
 mod build;
 
 /// The packages of `tests/guests`.
-const PACKAGES: &[&str] = &["bare", "files", "probe", "sockets", "tables"];
+const PACKAGES: &[&str] = &["bare", "fetch", "files", "probe", "sockets", "tables"];
 
 /// A component without an import or export: not a formula.
 pub const EMPTY_COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
