@@ -106,6 +106,38 @@ pub const ALLOWED_HOSTS_MAX: usize = 100;
 pub const ICON_BYTES_MAX: usize = 64 << 10;
 /// Time of a synchronous invocation, in milliseconds (decisions §7).
 pub const REACT_TIMEOUT_MS: u64 = 10_000;
+/// Time of an asynchronous invocation, most, in milliseconds (interface §8).
+pub const ASYNCHRONOUS_TIMEOUT_MS_MAX: u64 = 210_000;
+/// Characters of a `callback_url`.
+pub const CALLBACK_URL_CHARS_MAX: usize = 2_048;
+/// Asynchronous runs of one tenant that wait, at most.
+pub const QUEUED_JOBS_MAX: u64 = 100_000;
+/// Asynchronous runs that go on at the same time.
+pub const JOBS_RUNNING_MAX: usize = 64;
+/// The same, of one tenant.
+pub const JOBS_RUNNING_PER_TENANT_MAX: usize = 32;
+/// Records that a worker takes from the store at a time.
+pub const HANDED_OUT_MAX: usize = 32;
+/// How often the workers look for what has become due, in milliseconds.
+pub const WORKERS_TICK_MS: u64 = 500;
+/// Webhooks that are being told at the same time.
+pub const DELIVERIES_MAX: usize = 128;
+/// The same, of one tenant.
+pub const DELIVERIES_PER_TENANT_MAX: usize = 64;
+/// The same, to one receiver.
+pub const DELIVERIES_PER_RECEIVER_MAX: usize = 8;
+/// How long a receiver may take to answer, in milliseconds (decisions §8).
+pub const DELIVERY_TIMEOUT_MS: u64 = 15_000;
+/// The wait before the second try of a delivery, in milliseconds (decisions §8).
+pub const DELIVERY_INTERVAL_MS_MIN: u64 = 5_000;
+/// The longest wait between two tries, in milliseconds (decisions §8).
+pub const DELIVERY_INTERVAL_MS_MAX: u64 = 6 * 60 * 60 * 1000;
+/// How long a delivery is tried, in milliseconds (decisions §8).
+pub const DELIVERY_WINDOW_MS: u64 = 24 * 60 * 60 * 1000;
+/// How long a rotated secret still signs, in milliseconds (decisions §8).
+pub const OLD_SECRET_SIGNS_MS: u64 = 24 * 60 * 60 * 1000;
+/// Signing secrets of a tenant that sign at the same time.
+pub const SIGNING_SECRETS_MAX: usize = 10;
 /// Bytes of log lines and standard output kept with an invocation (decisions §7).
 pub const INVOCATION_LOG_BYTES_MAX: usize = 64 << 10;
 /// Bytes a formula may answer with: `raw` and `tokenize` together.

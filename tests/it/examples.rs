@@ -1,17 +1,19 @@
 //! The examples of the description, told to a server in their order: it answers as they say.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::support::{TestServer, guests};
+use crate::support::{Answer, Client, TestServer, guests};
 
 /// Members whose values differ from run to run, beside ids and times.
-const OTHER: &[&str] = &["key", "nonce", "session_key", "fingerprint", "next", "component_digest"];
+const OTHER: &[&str] =
+    &["key", "nonce", "session_key", "secret", "fingerprint", "next", "component_digest"];
 const MEASURED: &[&str] =
-    &["elapsed_us", "fuel", "memory_peak_bytes", "total_items", "total_pages"];
+    &["elapsed_us", "fuel", "memory_peak_bytes", "total_items", "total_pages", "attempts"];
 
 fn differs(name: &str) -> bool {
     let id = name == "id" || name.ends_with("_id") || name.ends_with("_by");
@@ -75,7 +77,7 @@ async fn the_examples_are_what_happens() {
         }
         let client = &keys[text("as")];
         let answer = match (text("method"), request) {
-            ("GET", _) => client.get(&path).await,
+            ("GET", _) => get(client, &path, &step["until"]).await,
             ("DELETE", _) => client.delete(&path).await,
             ("PUT", None) => {
                 let request = client.request(reqwest::Method::PUT, &path);
@@ -97,6 +99,27 @@ async fn the_examples_are_what_happens() {
             let key = answer.json()["key"].as_str().unwrap().to_owned();
             keys.insert(name.as_str().unwrap().to_owned(), server.client(&key));
         }
+    }
+}
+
+/// Asks until the answer has these members, if there are any.
+async fn get(client: &Client, path: &str, until: &Value) -> Answer {
+    let has = |answer: &Value| match until {
+        Value::Null => true,
+        until => {
+            let mut merged = answer.clone();
+            json_patch::merge(&mut merged, until);
+            merged == *answer
+        }
+    };
+    let began = Instant::now();
+    loop {
+        let answer = client.get(path).await;
+        if answer.status != 200 || has(&answer.json()) || began.elapsed() > Duration::from_secs(20)
+        {
+            return answer;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 

@@ -11,3 +11,4 @@ pub mod entropy;
 pub mod hash;
 pub mod keys;
 pub mod seal;
+pub mod webhook;

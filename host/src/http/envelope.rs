@@ -18,6 +18,14 @@ pub struct Created<T> {
     pub body: T,
 }
 
+/// 202 with a JSON body and the place where what was begun can be looked at.
+pub struct Accepted<T> {
+    /// The path.
+    pub location: String,
+    /// The body.
+    pub body: T,
+}
+
 impl<T: Serialize> IntoResponse for Reply<T> {
     fn into_response(self) -> Response {
         json(StatusCode::OK, &self.0)
@@ -26,12 +34,21 @@ impl<T: Serialize> IntoResponse for Reply<T> {
 
 impl<T: Serialize> IntoResponse for Created<T> {
     fn into_response(self) -> Response {
-        let mut response = json(StatusCode::CREATED, &self.body);
-        if let Ok(location) = self.location.parse() {
-            response.headers_mut().insert(header::LOCATION, location);
-        }
-        response
+        located(json(StatusCode::CREATED, &self.body), &self.location)
     }
+}
+
+impl<T: Serialize> IntoResponse for Accepted<T> {
+    fn into_response(self) -> Response {
+        located(json(StatusCode::ACCEPTED, &self.body), &self.location)
+    }
+}
+
+fn located(mut response: Response, location: &str) -> Response {
+    if let Ok(location) = location.parse() {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    response
 }
 
 fn json(status: StatusCode, body: &impl Serialize) -> Response {

@@ -11,6 +11,7 @@ use http::request::Parts;
 use super::State;
 use super::problem::Rejection;
 use crate::crypto::api_key::ApiKey;
+use crate::model::id::InvocationId;
 use crate::model::log::{EntityType, Operation};
 use crate::model::permission::{Grant, Permission};
 use crate::vault::{Authenticated, Error, Permit};
@@ -57,8 +58,17 @@ fn attempt(permission: Permission, route: &str) -> (EntityType, Operation) {
     match (route.split('/').nth(1), permission) {
         (Some("reactor-formulas"), _) => (EntityType::ReactorFormula, operation),
         // The path names a reactor; the tokens it would be given are named nowhere yet.
-        (Some("reactors"), Permission::TokenUse) => (EntityType::Reactor, Operation::Invoke),
+        (Some("reactors"), Permission::TokenUse) => (EntityType::Reactor, use_of_reactor(route)),
         _ => (entity_type, operation),
+    }
+}
+
+/// What a caller with `token:use` does at a reactor.
+fn use_of_reactor(route: &str) -> Operation {
+    match route.rsplit('/').next() {
+        Some("{invocation_id}") => Operation::Read,
+        Some("redeliver") => Operation::Update,
+        _ => Operation::Invoke,
     }
 }
 
@@ -69,12 +79,27 @@ impl<I: FromStr + Send> FromRequestParts<State> for Id<I> {
     type Rejection = Rejection;
 
     async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, Rejection> {
-        let missing = || Rejection::from(Error::NotFound("entity"));
-        let params = RawPathParams::from_request_parts(parts, state).await;
-        let params = params.map_err(|_| missing())?;
-        let id = params.iter().find(|(name, _)| *name == "id").map(|(_, id)| id);
-        id.and_then(|id| id.parse().ok()).map(Self).ok_or_else(missing)
+        segment(parts, state, "id").await.map(Self)
     }
+}
+
+/// The path's `{invocation_id}`, in the same way.
+pub struct InvocationOf(pub InvocationId);
+
+impl FromRequestParts<State> for InvocationOf {
+    type Rejection = Rejection;
+
+    async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, Rejection> {
+        segment(parts, state, "invocation_id").await.map(Self)
+    }
+}
+
+async fn segment<I: FromStr>(parts: &mut Parts, state: &State, name: &str) -> Result<I, Rejection> {
+    let missing = || Rejection::from(Error::NotFound("entity"));
+    let params = RawPathParams::from_request_parts(parts, state).await;
+    let params = params.map_err(|_| missing())?;
+    let text = params.iter().find(|(other, _)| *other == name).map(|(_, text)| text);
+    text.and_then(|text| text.parse().ok()).ok_or_else(missing)
 }
 
 #[cfg(test)]
@@ -87,6 +112,18 @@ mod tests {
     fn attempts_are_at_what_the_route_names() {
         for (permission, route, entity_type, operation) in [
             (Permission::TokenUse, "/reactors/{id}/react", EntityType::Reactor, Operation::Invoke),
+            (
+                Permission::TokenUse,
+                "/reactors/{id}/results/{invocation_id}",
+                EntityType::Reactor,
+                Operation::Read,
+            ),
+            (
+                Permission::TokenUse,
+                "/reactors/{id}/results/{invocation_id}/redeliver",
+                EntityType::Reactor,
+                Operation::Update,
+            ),
             (
                 Permission::ReactorDelete,
                 "/reactor-formulas/{id}",

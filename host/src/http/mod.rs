@@ -28,6 +28,7 @@ mod sessions;
 mod tenants;
 mod tokens;
 mod trace;
+mod webhooks;
 
 pub use openapi::description;
 pub use routes::router;

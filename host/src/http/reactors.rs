@@ -1,25 +1,28 @@
 //! `/reactors` (interface §4.5).
 
 use axum::extract::State as Shared;
+use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::State;
 use super::body::Body;
-use super::envelope::{Created, Paginated, Reply};
-use super::extract::{Id, Permitted};
+use super::envelope::{Accepted, Created, Paginated, Reply};
+use super::extract::{Id, InvocationOf, Permitted};
 use super::openapi::{
     DeleteRefusals, ListParameters, ReactRefusals, ReadRefusals, Refusals, relaxed,
 };
 use super::problem::Rejection;
 use super::query::Query;
 use crate::model::faults::Faults;
-use crate::model::id::ReactorId;
+use crate::model::id::{InvocationId, ReactorId};
 use crate::model::permission::marker::{
     ReactorCreate, ReactorDelete, ReactorRead, ReactorUpdate, TokenUse,
 };
-use crate::vault::{Error, InvocationView, ReactRequest, ReactResponse, ReactorView, WriteReactor};
+use crate::vault::{
+    Error, InvocationView, JobView, ReactRequest, ReactResponse, Reacted, ReactorView, WriteReactor,
+};
 
 /// Create a reactor.
 #[utoipa::path(post, operation_id = "create_reactor", path = "/reactors", tag = "reactors", request_body = WriteReactor,
@@ -104,17 +107,48 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Run a reactor and wait for its answer.
+/// Run a reactor: wait for its answer, or with a `callback_url` have it queued and its result told as a webhook.
 #[utoipa::path(post, operation_id = "react", path = "/reactors/{id}/react", tag = "reactors", params(("id" = ReactorId, Path)),
     request_body = ReactRequest,
-    responses((status = 200, description = "What the formula answered", body = ReactResponse), ReactRefusals))]
+    responses((status = 200, description = "What the formula answered", body = ReactResponse),
+        (status = 202, description = "The run is queued", body = JobView), ReactRefusals))]
 pub async fn react(
     Permitted(permit): Permitted<TokenUse>,
     Shared(state): Shared<State>,
     Id(id): Id<ReactorId>,
     Body(body): Body<ReactRequest>,
-) -> Result<Reply<ReactResponse>, Rejection> {
-    Ok(Reply(state.vault.react(&permit, id, body).await?))
+) -> Result<Response, Rejection> {
+    Ok(match state.vault.react(&permit, id, body).await? {
+        Reacted::Answered(answer) => Reply(answer).into_response(),
+        Reacted::Queued(job) => Accepted { location: job.location(), body: job }.into_response(),
+    })
+}
+
+/// Show an asynchronous run: where it stands, what it answered, and how the telling of it goes.
+#[utoipa::path(get, operation_id = "get_result", path = "/reactors/{id}/results/{invocation_id}", tag = "reactors",
+    params(("id" = ReactorId, Path), ("invocation_id" = InvocationId, Path)),
+    responses((status = 200, description = "The run", body = JobView), ReadRefusals))]
+pub async fn result(
+    Permitted(permit): Permitted<TokenUse>,
+    Shared(state): Shared<State>,
+    Id(id): Id<ReactorId>,
+    InvocationOf(invocation): InvocationOf,
+) -> Result<Reply<JobView>, Rejection> {
+    Ok(Reply(state.vault.find_result(&permit, id, invocation).await?))
+}
+
+/// Tell the result of an asynchronous run once more.
+#[utoipa::path(post, operation_id = "redeliver", path = "/reactors/{id}/results/{invocation_id}/redeliver", tag = "reactors",
+    params(("id" = ReactorId, Path), ("invocation_id" = InvocationId, Path)),
+    responses((status = 202, description = "The run, its delivery queued", body = JobView), DeleteRefusals))]
+pub async fn redeliver(
+    Permitted(permit): Permitted<TokenUse>,
+    Shared(state): Shared<State>,
+    Id(id): Id<ReactorId>,
+    InvocationOf(invocation): InvocationOf,
+) -> Result<Accepted<JobView>, Rejection> {
+    let body = state.vault.redeliver(&permit, id, invocation).await?;
+    Ok(Accepted { location: body.location(), body })
 }
 
 /// List a reactor's invocations: how each went and what it logged, never what went in or came out.

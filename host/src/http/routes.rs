@@ -20,7 +20,7 @@ use utoipa_axum::routes;
 use super::problem::Problem;
 use super::{
     State, applications, docs, formulas, health, idempotency, linger, logs, openapi, reactors,
-    sessions, tenants, tokens, trace,
+    sessions, tenants, tokens, trace, webhooks,
 };
 
 /// Every route, with the description of them all.
@@ -46,6 +46,10 @@ pub(super) fn described() -> (Router<State>, OpenApi) {
         .routes(routes!(reactors::find, reactors::update, reactors::delete))
         .routes(routes!(reactors::react))
         .routes(routes!(reactors::invocations))
+        .routes(routes!(reactors::result))
+        .routes(routes!(reactors::redeliver))
+        .routes(routes!(webhooks::list))
+        .routes(routes!(webhooks::rotate))
         .routes(routes!(logs::list))
         .routes(routes!(logs::entity_types))
         .routes(routes!(health::healthz))

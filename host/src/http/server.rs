@@ -23,6 +23,7 @@ pub async fn serve(
     let vault = state.vault.clone();
     let stopping = state.stopping.clone();
     let sweeping = tokio::spawn(sweep_forever(vault.clone()));
+    let workers = vault.start_workers();
     let (announce, announced) = oneshot::channel();
     let stop = async move {
         stop.await;
@@ -50,6 +51,7 @@ pub async fn serve(
         }
     };
     sweeping.abort();
+    workers.stop(Duration::from_millis(DRAIN_MS_MAX)).await;
     vault.close();
     served
 }

@@ -34,6 +34,10 @@ pub mod term {
     pub const APPLICATION: &str = "application";
     /// The reactor of an invocation.
     pub const REACTOR: &str = "reactor";
+    /// Where a job stands that has not ended.
+    pub const JOB_STATUS: &str = "job_status";
+    /// The receiver of a delivery that waits.
+    pub const RECEIVER: &str = "receiver";
     /// The type of entity that a log entry is about.
     pub const ENTITY_TYPE: &str = "entity_type";
     /// The id of the entity that a log entry is about.
@@ -50,6 +54,8 @@ pub mod number {
     pub const EXPIRES_AT: Field = Field(3);
     /// When a part of it is to be erased.
     pub const TRANSIENT_UNTIL: Field = Field(4);
+    /// When it is to be tried next.
+    pub const DUE_AT: Field = Field(5);
 }
 
 /// Collects what one record is found by.

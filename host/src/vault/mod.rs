@@ -16,6 +16,7 @@ mod error;
 mod formulas;
 mod index;
 mod invocations;
+mod jobs;
 mod keyring;
 mod logs;
 mod official;
@@ -33,6 +34,7 @@ mod sweep;
 mod tenants;
 mod tokenize;
 mod tokens;
+mod webhooks;
 
 use std::sync::Arc;
 
@@ -45,17 +47,19 @@ pub use authentication::{Authenticated, Caller};
 pub use error::{Described, Error};
 pub use formulas::{FormulaView, WriteFormula};
 pub use invocations::InvocationView;
+pub use jobs::{JobView, Workers};
 pub use keyring::OpenError;
 pub use logs::{EntityTypeView, LogFilter};
 pub use official::component as official_component;
 pub use page::{Page, PageRequest, PageStart, Paginated};
 pub use permit::Permit;
-pub use react::{ReactRequest, ReactResponse, RunError};
+pub use react::{ReactRequest, ReactResponse, Reacted, RunError};
 pub use reactors::{ReactorView, WriteReactor};
 pub use sessions::{AuthorizeSession, NewSession, SessionView};
 pub use sweep::Swept;
 pub use tenants::{NewTenant, Tenant, TenantSettings, UpdateTenant};
 pub use tokens::{CreateToken, SearchTokens, TokenFilter, TokenView, UpdateToken, parse_scope};
+pub use webhooks::SigningSecretView;
 
 use audit::{Event, KeptEntry};
 use authentication::Callers;
@@ -112,6 +116,8 @@ struct Inner {
     ids: record::IdSource,
     fuel_per_ms: u64,
     react_timeout_ms: u64,
+    allow_http_callbacks: bool,
+    queue: jobs::Queue,
 }
 
 impl Vault {
@@ -133,6 +139,8 @@ impl Vault {
             ids: record::IdSource::default(),
             fuel_per_ms: foundation.fuel_per_ms,
             react_timeout_ms: foundation.react_timeout_ms,
+            allow_http_callbacks: foundation.allow_http_callbacks,
+            queue: jobs::Queue::default(),
         })))
     }
 
@@ -268,6 +276,11 @@ struct Change {
 }
 
 impl Change {
+    /// What time it is.
+    fn now(&self) -> Timestamp {
+        self.vault.now()
+    }
+
     /// Stores an entity that must find what `expect` says.
     fn put<E: Entity>(&mut self, entity: &E, expect: Expect) -> Result<&mut Self, Error> {
         let entropy = self.vault.0.entropy.as_ref();

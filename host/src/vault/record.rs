@@ -49,6 +49,12 @@ pub mod kind {
     pub const SESSION: Kind = Kind(10);
     /// Answers kept for idempotency keys.
     pub const ANSWER: Kind = Kind(11);
+    /// Asynchronous runs.
+    pub const JOB: Kind = Kind(12);
+    /// Deliveries of their results.
+    pub const DELIVERY: Kind = Kind(13);
+    /// Secrets that webhooks are signed with.
+    pub const SIGNING_SECRETS: Kind = Kind(14);
 }
 
 /// Something kept, sealed with its tenant's keys.

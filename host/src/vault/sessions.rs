@@ -236,6 +236,23 @@ impl Vault {
         if session.key_hash != hash {
             return Ok(None);
         }
+        self.caller_as(session).await
+    }
+
+    /// The caller that a session is, whoever holds its key; `None` as for [`Self::session_caller`].
+    pub(super) async fn session_caller_of(
+        &self,
+        tenant: TenantId,
+        id: Uuid,
+    ) -> Result<Option<Caller>, Error> {
+        let found = self.find::<Session>(tenant, &[&id.to_string()]).await?;
+        match found.into_iter().flatten().next() {
+            Some(stored) => self.caller_as(stored.entity).await,
+            None => Ok(None),
+        }
+    }
+
+    async fn caller_as(&self, session: Session) -> Result<Option<Caller>, Error> {
         let granted = session.granted.as_ref();
         let ids: Vec<String> = std::iter::once(session.application_id)
             .chain(granted.map(|granted| granted.by))

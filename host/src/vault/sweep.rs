@@ -10,6 +10,7 @@ use super::applications::KeptApplication;
 use super::audit::{Actor, Event};
 use super::index::number;
 use super::invocations::Invocation;
+use super::jobs::{Delivery, Job};
 use super::record::{Entity, Stored, from_record};
 use super::sessions::Session;
 use super::tokens::Token;
@@ -55,6 +56,8 @@ impl Vault {
             |session: &Session| Ok(Some(session.event(Operation::Delete, "Session expired")));
         swept += removed + self.sweep_kind::<Session>(tenant, session).await?;
         swept += self.sweep_kind::<KeptAnswer>(tenant, |_| Ok(None)).await?;
+        swept += self.sweep_kind::<Delivery>(tenant, |_| Ok(None)).await?;
+        swept += self.sweep_kind::<Job>(tenant, |_| Ok(None)).await?;
         // An invocation is a note about a reactor; that it was kept its time is no event of its own.
         Ok(swept + self.sweep_kind::<Invocation>(tenant, |_| Ok(None)).await?)
     }

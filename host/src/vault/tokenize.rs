@@ -5,6 +5,8 @@
 
 use std::collections::HashMap;
 
+use parking_lot::Mutex;
+
 use serde_json::Value;
 
 use super::effort::with_effort;
@@ -37,7 +39,7 @@ impl Vault {
         permit: &Permit<TokenCreate>,
         value: Value,
     ) -> Result<Value, Error> {
-        let with_nothing_else = |_: &mut Change| Ok(Vec::new());
+        let with_nothing_else = |_: &mut Change, _: &Value| Ok(Vec::new());
         let prepared = self.prepare_tokens(permit, value).await?;
         self.tokenize_with(permit, prepared, permit.actor(), with_nothing_else).await
     }
@@ -68,23 +70,24 @@ impl Vault {
         Ok(faults.into_result(Prepared { shape: value, places, drafts })?)
     }
 
-    /// Stores what was prepared, together with what `more` adds.
+    /// Stores what was prepared, together with what `more` adds on seeing what will be answered.
     pub(super) async fn tokenize_with(
         &self,
         permit: &Permit<TokenCreate>,
         prepared: Prepared,
         actor: Actor,
-        more: impl Fn(&mut Change) -> Result<Vec<Event>, Error>,
+        more: impl Fn(&mut Change, &Value) -> Result<Vec<Event>, Error>,
     ) -> Result<Value, Error> {
-        let Prepared { mut shape, places, drafts } = prepared;
-        let made = self.store_drafts_with(permit, drafts, actor, more).await?;
-        let mut replacements = Vec::with_capacity(made.len());
-        for (place, view) in places.into_iter().zip(made) {
-            replacements.push(place.fill(view)?);
-        }
-        // Places were collected depth first and are filled in the same order.
-        fill(&mut shape, &mut replacements.into_iter());
-        Ok(shape)
+        let Prepared { shape, places, drafts } = prepared;
+        let answer = Mutex::new(Value::Null);
+        let more = |change: &mut Change, made: &[TokenView]| {
+            let filled = fill_places(shape.clone(), &places, made)?;
+            let events = more(change, &filled)?;
+            *answer.lock() = filled;
+            Ok(events)
+        };
+        self.store_drafts_with(permit, drafts, actor, more).await?;
+        Ok(answer.into_inner())
     }
 
     /// Replaces every reference in a value by the data of its token, which the caller must see in plaintext.
@@ -168,8 +171,17 @@ pub struct Prepared {
     drafts: Drafts,
 }
 
+/// The value with tokens in their places.
+fn fill_places(mut shape: Value, places: &[Place], made: &[TokenView]) -> Result<Value, Error> {
+    let replacements = places.iter().zip(made).map(|(place, view)| place.fill(view));
+    let replacements = replacements.collect::<Result<Vec<_>, Error>>()?;
+    // Places were collected depth first and are filled in the same order.
+    fill(&mut shape, &mut replacements.into_iter());
+    Ok(shape)
+}
+
 impl Place {
-    fn fill(&self, view: TokenView) -> Result<Value, Error> {
+    fn fill(&self, view: &TokenView) -> Result<Value, Error> {
         match self {
             Self::Id => Ok(Value::String(view.id().to_owned())),
             Self::Token => serde_json::to_value(view).map_err(Error::internal),

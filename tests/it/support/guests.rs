@@ -12,7 +12,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::TestServer;
+use super::{Client, TestServer};
 
 #[path = "../../../host/build/guests.rs"]
 mod build;
@@ -43,8 +43,13 @@ pub fn component(package: &str) -> &'static [u8] {
 
 /// Makes a formula of a package; `members` are added to the request. Gives its id.
 pub async fn formula(server: &TestServer, package: &str, members: Value) -> String {
+    upload(&server.management, package, members).await
+}
+
+/// The same by a client of any server.
+pub async fn upload(management: &Client, package: &str, members: Value) -> String {
     let body = json!({ "name": package, "component": STANDARD.encode(component(package)) });
-    let answer = server.management.post("/reactor-formulas", with(body, members)).await;
+    let answer = management.post("/reactor-formulas", with(body, members)).await;
     answer.expect(201)["id"].as_str().unwrap().to_owned()
 }
 

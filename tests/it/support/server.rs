@@ -34,6 +34,8 @@ pub struct Setup {
     pub react_timeout_ms: u64,
     /// Whether formulas may reach this machine.
     pub allow_private_networks: bool,
+    /// Whether webhooks may go over plain http.
+    pub allow_http_callbacks: bool,
     /// Where the store lies, if it is to outlive the server.
     pub folder: Option<PathBuf>,
 }
@@ -44,8 +46,16 @@ impl Default for Setup {
             fuel_per_ms: 10_000_000,
             react_timeout_ms: 10_000,
             allow_private_networks: false,
+            allow_http_callbacks: false,
             folder: None,
         }
+    }
+}
+
+impl Setup {
+    /// With the way open to this machine, for formulas and for webhooks.
+    pub fn open() -> Self {
+        Self { allow_private_networks: true, allow_http_callbacks: true, ..Self::default() }
     }
 }
 
@@ -94,7 +104,7 @@ impl TestServer {
             root_key: RootKey::parse("QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=").unwrap(),
             fuel_per_ms: setup.fuel_per_ms,
             react_timeout_ms: setup.react_timeout_ms,
-            allow_http_callbacks: false,
+            allow_http_callbacks: setup.allow_http_callbacks,
         };
         let vault = Vault::open(foundation).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,99 +1,128 @@
 //! Running a reactor (interface §4.5, decisions §7).
 //!
 //! One way from request to answer: read all tokens at once, decide and open each, fill the arguments, bind and cast
-//! them, run the formula, tokenize what it says, and commit everything it left behind with its log entries. The number
-//! of round trips to the store does not depend on the number of tokens.
+//! them (this file), run the formula, tokenize what it says, and commit everything it left behind with its log entries
+//! ([`run`]). The number of round trips to the store does not depend on the number of tokens. A run that somebody waits
+//! for and one from the queue (`super::jobs`) go the same way.
 
 mod error;
 mod request;
+mod run;
 
-use std::time::Duration;
-
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 pub use error::RunError;
 pub use request::ReactRequest;
+pub(super) use request::{Asynchronous, Checked};
+pub(super) use run::Run;
 
 use super::applications::KeptApplication;
 use super::audit::Event;
 use super::authentication::{Authenticated, Caller};
-use super::invocations::{Invocation, InvocationStatus, LineView};
 use super::permit::Permit;
-use super::svc::Svc;
 use super::tokenize::fill_arguments;
 use super::tokens::Token;
-use super::{Change, Error, Vault};
+use super::{Error, Vault};
 use crate::binding::bind;
 use crate::expression::Arguments;
+use crate::model::container::Container;
 use crate::model::faults::Faults;
 use crate::model::formula::{Formula, Reactor};
-use crate::model::id::{InvocationId, ReactorId};
-use crate::model::log::{EntityType, Operation};
-use crate::model::permission::marker::{TokenCreate, TokenUse};
+use crate::model::id::ReactorId;
+use crate::model::log::Operation;
+use crate::model::permission::marker::TokenUse;
 use crate::model::plaintext::wipe;
-use crate::model::rule::Transform;
-use crate::model::time::Timestamp;
-use crate::runtime::{Budget, Call, GuestInvocation, GuestResponse, GuestVault, Outcome};
-use crate::store::Expect;
+use crate::model::rule::{Subject, Transform};
 
 /// What a reactor answers.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReactResponse {
     /// Tokens made of the formula's `tokenize` block, in its shape.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     tokens: Option<Value>,
     /// The formula's `raw` output.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     raw: Option<Value>,
 }
 
-/// A run that is under way or over.
-struct Run<'p> {
-    permit: &'p Permit<TokenUse>,
-    reactor: Reactor,
-    id: InvocationId,
-    began: Timestamp,
+/// What a request for a run comes to.
+#[derive(Debug)]
+pub enum Reacted {
+    /// It ran.
+    Answered(ReactResponse),
+    /// It was put into the queue.
+    Queued(super::jobs::JobView),
+}
+
+/// A run that nothing stands in the way of.
+pub(super) struct Ready {
+    /// The reactor.
+    pub reactor: Reactor,
+    /// Its formula.
+    pub formula: Formula,
     /// The reactor's application, when it has one.
-    application: Option<Authenticated>,
+    pub application: Option<Authenticated>,
+    /// The arguments in plaintext, bound and cast.
+    pub args: Value,
     /// One entry for each token that was detokenized.
-    uses: Vec<Event>,
+    pub uses: Vec<Event>,
+    /// These tokens.
+    pub given: Vec<UsedToken>,
+}
+
+/// A token that a run was given, as far as access rules look at it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsedToken {
+    id: String,
+    containers: Vec<Container>,
+}
+
+impl UsedToken {
+    /// What rules decide on.
+    pub fn subject(&self) -> Subject<'_> {
+        Subject { id: &self.id, containers: &self.containers }
+    }
 }
 
 impl Vault {
-    /// Runs a reactor and waits for its answer.
+    /// Runs a reactor and waits for its answer, or puts the run into the queue when there is an address to call back.
     pub async fn react(
         &self,
         permit: &Permit<TokenUse>,
         id: ReactorId,
         body: ReactRequest,
-    ) -> Result<ReactResponse, Error> {
-        let args = body.check()?;
+    ) -> Result<Reacted, Error> {
+        let Checked { args, asynchronous } = body.check(|url| self.check_callback(url))?;
+        if let Some(asynchronous) = asynchronous {
+            let job = self.queue_job(permit, id, args, asynchronous).await?;
+            return Ok(Reacted::Queued(job));
+        }
+        let ready = self.ready(permit, id, args).await?;
+        let run = Run::new(self, permit, ready, self.0.react_timeout_ms);
+        self.run(run).await.map(Reacted::Answered)
+    }
+
+    /// Checks everything that can be checked before a run: reactor, tokens, rules, arguments (interface §4.5 rules 1–9).
+    pub(super) async fn ready(
+        &self,
+        permit: &Permit<TokenUse>,
+        id: ReactorId,
+        args: Option<Map<String, Value>>,
+    ) -> Result<Ready, Error> {
         let reactor = self.get::<Reactor>(permit.tenant(), &id.to_string()).await?.entity;
         let formula = self.formula(permit.tenant(), reactor.formula_id).await?;
         let application = self.reactors_application(&reactor).await?;
-        let (args, uses) = self.detokenize_arguments(permit, args).await?;
-        let mut run = Run {
-            permit,
-            application,
-            reactor,
-            id: InvocationId(self.draw_id()),
-            began: self.now(),
-            uses,
-        };
-        let bound = bind(args, &formula.request_parameters, formula.undeclared_arguments);
-        let bound = match bound {
-            Ok(bound) => bound,
+        let (args, uses, given) = self.detokenize_arguments(permit, args).await?;
+        match bind(args, &formula.request_parameters, formula.undeclared_arguments) {
+            Ok(args) => Ok(Ready { reactor, formula, application, args, uses, given }),
             Err(faults) => {
                 // The tokens were read, although nothing came of it.
-                let events = std::mem::take(&mut run.uses);
-                self.log(permit.tenant(), permit.actor(), events).await?;
-                return Err(faults.into());
+                self.log(permit.tenant(), permit.actor(), uses).await?;
+                Err(faults.into())
             }
-        };
-        let outcome = self.run(&run, &formula, bound).await?;
-        self.settle(run, outcome).await
+        }
     }
 
     /// Replaces the references in the arguments; every token needs `token:use` for each of its containers.
@@ -101,8 +130,8 @@ impl Vault {
         &self,
         permit: &Permit<TokenUse>,
         args: Option<Map<String, Value>>,
-    ) -> Result<(Option<Value>, Vec<Event>), Error> {
-        let Some(args) = args else { return Ok((None, Vec::new())) };
+    ) -> Result<(Option<Value>, Vec<Event>, Vec<UsedToken>), Error> {
+        let Some(args) = args else { return Ok((None, Vec::new(), Vec::new())) };
         let under_args = |faults: Faults| {
             let mut under = Faults::new();
             under.extend_under("args", faults);
@@ -115,10 +144,13 @@ impl Vault {
         };
         let mut parts = Vec::with_capacity(tokens.len());
         let mut uses = Vec::with_capacity(tokens.len());
+        let mut given = Vec::with_capacity(tokens.len());
         for token in &tokens {
             let transform = self.decide_use(permit, token).await?;
             parts.push(self.parts(token, transform)?);
             uses.push(token.event(Operation::Use, "Token used by a reactor")?);
+            let Subject { id, containers } = token.about.subject();
+            given.push(UsedToken { id: id.to_owned(), containers: containers.to_vec() });
         }
         let filled = fill_arguments(&arguments, &parts, self.0.entropy.as_ref());
         for parts in &mut parts {
@@ -126,7 +158,7 @@ impl Vault {
             wipe(&mut parts.whole);
         }
         match filled {
-            Ok(filled) => Ok((Some(filled), uses)),
+            Ok(filled) => Ok((Some(filled), uses, given)),
             Err(faults) => {
                 // What a filter finds wrong tells of the data too.
                 self.log(permit.tenant(), permit.actor(), uses).await?;
@@ -166,148 +198,5 @@ impl Vault {
             Err(error) => return Err(error),
         };
         Ok(Some(Authenticated(std::sync::Arc::new(Caller::new(application)))))
-    }
-
-    async fn run(&self, run: &Run<'_>, formula: &Formula, args: Value) -> Result<Outcome, Error> {
-        let component = || self.component(run.permit.tenant(), formula.id);
-        let timeout_ms = self.0.react_timeout_ms;
-        let program = self.program(&formula.component_digest, component);
-        let program = tokio::time::timeout(Duration::from_millis(timeout_ms), program).await;
-        let Ok(program) = program else { return Ok(Outcome::late(timeout_ms)) };
-        let program = program?;
-        let svc = |who: &Authenticated| -> std::sync::Arc<dyn GuestVault> {
-            std::sync::Arc::new(Svc::new(self.clone(), who.clone()))
-        };
-        let mut args = args;
-        let text = serde_json::to_string(&args).map_err(Error::internal)?;
-        wipe(&mut args);
-        let configuration = serde_json::to_string(&run.reactor.configuration);
-        let call = Call {
-            args: text,
-            configuration: configuration.map_err(Error::internal)?,
-            vault: run.application.as_ref().map(svc),
-            http: Some(self.formula_http(formula)),
-            invocation: GuestInvocation {
-                id: run.id.to_string(),
-                reactor_id: run.reactor.id.to_string(),
-                attempt: 1,
-                deadline_ms: run.began.0 + timeout_ms,
-            },
-            budget: Budget {
-                memory_bytes: u64::from(formula.limits.memory_mb) << 20,
-                timeout: Duration::from_millis(timeout_ms),
-                fuel: timeout_ms.saturating_mul(self.0.fuel_per_ms),
-            },
-        };
-        Ok(self.0.runtime.invoke(&program, call).await)
-    }
-
-    /// Stores what the run left behind, in one commit, and answers.
-    async fn settle(&self, run: Run<'_>, outcome: Outcome) -> Result<ReactResponse, Error> {
-        let Outcome { result, usage, log, log_truncated } = outcome;
-        let result = result.map_err(|failure| RunError::from_failure(failure, run.id));
-        let mut invocation = Invocation {
-            id: run.id,
-            reactor_id: run.reactor.id,
-            status: InvocationStatus::Completed,
-            error: None,
-            elapsed_us: u64::try_from(usage.elapsed.as_micros()).unwrap_or(u64::MAX),
-            fuel: usage.fuel,
-            memory_peak_bytes: usage.memory_peak_bytes,
-            log: log.into_iter().map(LineView::from).collect(),
-            log_truncated,
-            created_at: run.began,
-        };
-        let error = match result {
-            Ok(response) => match self.answer(&run, response, &invocation).await {
-                Err(Answer::Failed(error)) => error,
-                Err(Answer::Uncommitted(error)) => return Err(error),
-                Ok(answer) => return Ok(answer),
-            },
-            Err(error) => Error::Run(Box::new(error)),
-        };
-        invocation.status = InvocationStatus::Failed;
-        invocation.error = Some(title(&error).to_owned());
-        let mut change = self.change(run.permit.tenant()).await?;
-        let events = run.left_behind(&mut change, &invocation)?;
-        change.commit(run.permit.actor(), events).await?;
-        Err(error)
-    }
-
-    /// Tokenizes what the formula wants tokenized and commits the run as completed.
-    async fn answer(
-        &self,
-        run: &Run<'_>,
-        response: GuestResponse,
-        invocation: &Invocation,
-    ) -> Result<ReactResponse, Answer> {
-        let GuestResponse { raw, tokenize } = response;
-        let caller = run.permit.actor();
-        let Some(value) = tokenize else {
-            let change = self.change(run.permit.tenant()).await;
-            let mut change = change.map_err(Answer::Uncommitted)?;
-            let events = run.left_behind(&mut change, invocation).map_err(Answer::Uncommitted)?;
-            change.commit(caller, events).await.map_err(Answer::Uncommitted)?;
-            return Ok(ReactResponse { tokens: None, raw });
-        };
-        let caller_itself = || run.permit.authenticated();
-        let maker = run.application.clone().unwrap_or_else(caller_itself);
-        let permit = self.permit::<TokenCreate>(&maker, None).await.map_err(Answer::Failed)?;
-        let prepared = self.prepare_tokens(&permit, value).await.map_err(Answer::tokenize)?;
-        let more = |change: &mut Change| run.left_behind(change, invocation);
-        let made = self.tokenize_with(&permit, prepared, caller, more).await;
-        Ok(ReactResponse { tokens: Some(made.map_err(Answer::tokenize)?), raw })
-    }
-}
-
-/// Why a run that answered has no answer.
-enum Answer {
-    /// Nothing is stored yet: the run is to be stored as failed.
-    Failed(Error),
-    /// The store failed: there is nothing more to be stored.
-    Uncommitted(Error),
-}
-
-impl Answer {
-    fn tokenize(error: Error) -> Self {
-        match error {
-            Error::Invalid(inner) => {
-                let mut faults = Faults::new();
-                faults.extend_under("tokenize", inner);
-                Self::Failed(Error::Invalid(faults))
-            }
-            error @ (Error::Unavailable | Error::Internal) => Self::Uncommitted(error),
-            error => Self::Failed(error),
-        }
-    }
-}
-
-impl Run<'_> {
-    /// Adds the invocation to a change, and gives the log entries of the run.
-    fn left_behind(
-        &self,
-        change: &mut Change,
-        invocation: &Invocation,
-    ) -> Result<Vec<Event>, Error> {
-        change.put(invocation, Expect::New)?;
-        let message = match &invocation.error {
-            None => "Reactor invoked".to_owned(),
-            Some(title) => format!("Reactor invoked: {title}"),
-        };
-        let id = self.reactor.id;
-        let mut events = self.uses.clone();
-        events.push(Event::done(EntityType::Reactor, id, Operation::Invoke, message));
-        Ok(events)
-    }
-}
-
-/// The title of the problem that an error is answered with.
-fn title(error: &Error) -> &'static str {
-    match error {
-        Error::Run(run) => run.title(),
-        Error::Invalid(_) => "Bad Request",
-        Error::Forbidden { .. } => "Forbidden",
-        Error::Conflict(_) => "Conflict",
-        _ => "Reactor Runtime Error",
     }
 }

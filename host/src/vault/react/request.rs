@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use crate::limits::{ASYNCHRONOUS_TIMEOUT_MS_MAX, REACT_TIMEOUT_MS};
 use crate::model::faults::Faults;
 use crate::model::member::Member;
 
@@ -14,26 +15,59 @@ pub struct ReactRequest {
     #[schema(value_type = Option<Object>, example = json!({"card": "{{ my-card }}"}))]
     #[serde(default)]
     args: Member<Map<String, Value>>,
-    #[schema(ignore)]
+    /// Where the result goes; the run is queued, and answered at once with 202. An `https` address that is public.
+    #[schema(value_type = Option<String>, format = "uri", max_length = 2048)]
     #[serde(default)]
-    callback_url: Member<Value>,
-    #[schema(ignore)]
+    callback_url: Member<String>,
+    /// How long the run may take, in milliseconds; only with `callback_url`.
+    #[schema(value_type = Option<u32>, minimum = 10_000, maximum = 210_000, default = 10_000)]
     #[serde(default)]
-    timeout_ms: Member<Value>,
+    timeout_ms: Member<u32>,
+}
+
+/// The body, checked.
+pub struct Checked {
+    /// The arguments, if there are any.
+    pub args: Option<Map<String, Value>>,
+    /// What makes the run asynchronous, if it is.
+    pub asynchronous: Option<Asynchronous>,
+}
+
+/// What an asynchronous run needs more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asynchronous {
+    /// Where the result goes.
+    pub callback_url: String,
+    /// How long the run may take.
+    pub timeout_ms: u64,
 }
 
 impl ReactRequest {
-    /// The arguments, if there are any.
-    pub(super) fn check(self) -> Result<Option<Map<String, Value>>, Faults> {
+    /// Checks the body; `callback` checks the address.
+    pub(super) fn check(
+        self,
+        callback: impl FnOnce(&str) -> Result<String, &'static str>,
+    ) -> Result<Checked, Faults> {
         let mut faults = Faults::new();
         let args = self.args.optional("args", &mut faults);
-        let asynchronous = self.callback_url.optional("callback_url", &mut faults).is_some();
-        if asynchronous {
-            faults.add("callback_url", "asynchronous runs are not taken by this version");
+        let callback_url = self.callback_url.optional("callback_url", &mut faults);
+        let timeout_ms = self.timeout_ms.optional("timeout_ms", &mut faults).map(u64::from);
+        let (least, most) = (REACT_TIMEOUT_MS, ASYNCHRONOUS_TIMEOUT_MS_MAX);
+        match (timeout_ms, &callback_url) {
+            (Some(_), None) => {
+                faults.add("timeout_ms", "is for asynchronous runs only: it needs a callback_url");
+            }
+            (Some(timeout_ms), Some(_)) if !(least..=most).contains(&timeout_ms) => {
+                faults.add("timeout_ms", format!("must be from {least} to {most}"));
+            }
+            _ => {}
         }
-        if self.timeout_ms.optional("timeout_ms", &mut faults).is_some() && !asynchronous {
-            faults.add("timeout_ms", "is for asynchronous runs only: it needs a callback_url");
-        }
-        faults.into_result(args)
+        let callback_url =
+            callback_url.and_then(|text| faults.check("callback_url", callback(&text)));
+        let asynchronous = callback_url.map(|callback_url| Asynchronous {
+            callback_url,
+            timeout_ms: timeout_ms.unwrap_or(REACT_TIMEOUT_MS),
+        });
+        faults.into_result(Checked { args, asynchronous })
     }
 }

@@ -102,22 +102,24 @@ impl Vault {
         permit: &Permit<TokenCreate>,
         drafts: Drafts,
     ) -> Result<Vec<TokenView>, Error> {
-        let with_nothing_else = |_: &mut Change| Ok(Vec::new());
+        let with_nothing_else = |_: &mut Change, _: &[TokenView]| Ok(Vec::new());
         self.store_drafts_with(permit, drafts, permit.actor(), with_nothing_else).await
     }
 
-    /// Stores the drafts together with what `more` adds to the change; `more` gives its log entries.
+    /// Stores the drafts together with what `more` adds to the change; `more` sees them as they will be answered, and
+    /// gives its log entries.
     pub(in crate::vault) async fn store_drafts_with(
         &self,
         permit: &Permit<TokenCreate>,
         mut drafts: Drafts,
         actor: Actor,
-        more: impl Fn(&mut Change) -> Result<Vec<Event>, Error>,
+        more: impl Fn(&mut Change, &[TokenView]) -> Result<Vec<Event>, Error>,
     ) -> Result<Vec<TokenView>, Error> {
         for _ in 0..TRIES_MAX {
             let found = self.duplicates(permit, &drafts).await?;
+            let shown = self.show_drafts(permit, &drafts, &found)?;
             let mut change = self.change(permit.tenant()).await?;
-            let mut events = more(&mut change)?;
+            let mut events = more(&mut change, &shown)?;
             for (Draft { token, .. }, found) in drafts.0.iter().zip(&found) {
                 let event = match found {
                     Found::New => {
@@ -132,7 +134,7 @@ impl Vault {
                 events.push(event.by(permit.actor()));
             }
             match change.try_commit(actor, events).await? {
-                Ok(()) => return self.show_drafts(permit, &drafts, &found),
+                Ok(()) => return Ok(shown),
                 // What stands in the way may have ended already.
                 Err(StoreError::Exists { .. } | StoreError::Taken { .. })
                     if self.sweep_tokens(permit.tenant()).await? > 0 => {}

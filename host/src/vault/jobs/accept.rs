@@ -1,0 +1,90 @@
+//! Taking a run into the queue.
+
+use serde_json::{Map, Value};
+
+use super::results::JobView;
+use super::{By, Job, JobStatus};
+use crate::egress::EgressError;
+use crate::limits::{CALLBACK_URL_CHARS_MAX, QUEUED_JOBS_MAX};
+use crate::model::id::{ApplicationId, InvocationId, ReactorId, TenantId};
+use crate::model::log::{ActorType, EntityType, Operation};
+use crate::model::permission::marker::TokenUse;
+use crate::model::plaintext::wipe;
+use crate::store::{Expect, Start};
+use crate::vault::audit::{Actor, Event};
+use crate::vault::permit::Permit;
+use crate::vault::react::{Asynchronous, Ready, RunError};
+use crate::vault::record::Entity as _;
+use crate::vault::{Error, Vault};
+
+impl Vault {
+    /// Checks an address to call back. What its name stands for is looked at when it is called.
+    pub(in crate::vault) fn check_callback(&self, text: &str) -> Result<String, &'static str> {
+        if text.chars().count() > CALLBACK_URL_CHARS_MAX {
+            return Err("has too many characters");
+        }
+        match self.0.egress.check_address(text, !self.0.allow_http_callbacks) {
+            Ok(url) => Ok(url.into()),
+            Err(EgressError::Denied(reason) | EgressError::Invalid(reason)) => Err(reason),
+            Err(_) => Err("is no address that can be called back"),
+        }
+    }
+
+    /// Checks a run as if it were to begin, and commits it as a job.
+    pub(in crate::vault) async fn queue_job(
+        &self,
+        permit: &Permit<TokenUse>,
+        reactor_id: ReactorId,
+        args: Option<Map<String, Value>>,
+        asynchronous: Asynchronous,
+    ) -> Result<JobView, Error> {
+        let tenant = permit.tenant();
+        let Ready { reactor, args: mut plaintext, given, .. } =
+            self.ready(permit, reactor_id, args.clone()).await?;
+        wipe(&mut plaintext);
+        if self.jobs_waiting(tenant).await? >= QUEUED_JOBS_MAX {
+            return Err(Error::Run(Box::new(RunError::Saturated)));
+        }
+        let job = Job {
+            id: InvocationId(self.draw_id()),
+            tenant_id: tenant,
+            reactor_id: reactor.id,
+            by: By::from(permit.actor()),
+            args,
+            callback_url: asynchronous.callback_url,
+            timeout_ms: asynchronous.timeout_ms,
+            used: given,
+            status: JobStatus::Queued,
+            response: None,
+            error: None,
+            elapsed_ms: 0,
+            created_at: self.now(),
+            started_at: None,
+            finished_at: None,
+        };
+        let (entity, id) = (EntityType::Reactor, job.reactor_id);
+        let event = Event::done(entity, id, Operation::Invoke, "Reactor run queued");
+        let mut change = self.change(tenant).await?;
+        change.put(&job, Expect::New)?;
+        change.commit(permit.actor(), vec![event]).await?;
+        self.0.queue.jobs_of(tenant);
+        Ok(JobView::of(job, None))
+    }
+
+    /// How many jobs of a tenant wait.
+    async fn jobs_waiting(&self, tenant: TenantId) -> Result<u64, Error> {
+        let queued = self.jobs_that_are(tenant, JobStatus::Queued).await?;
+        let store = self.0.store.as_ref();
+        Ok(store.page(Job::KIND, tenant, &queued, Start::Offset(0), 0).await?.total)
+    }
+}
+
+impl From<Actor> for By {
+    fn from(actor: Actor) -> Self {
+        let id = actor.id.unwrap_or_default();
+        match actor.kind {
+            ActorType::Session => Self::Session(id),
+            _ => Self::Application(ApplicationId(id)),
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Deliveries: what is still to be told to whom, and when it is tried again (decisions §8).
+
+use std::time::Duration;
+
+use backoff::SystemClock;
+use backoff::backoff::Backoff as _;
+use backoff::exponential::{ExponentialBackoff, ExponentialBackoffBuilder};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use zeroize::Zeroizing;
+
+use super::Job;
+use crate::egress::Url;
+use crate::limits::{
+    DELIVERY_INTERVAL_MS_MAX, DELIVERY_INTERVAL_MS_MIN, DELIVERY_WINDOW_MS, INVOCATION_KEPT_MS,
+};
+use crate::model::id::InvocationId;
+use crate::model::time::Timestamp;
+use crate::store::Kind;
+use crate::vault::Error;
+use crate::vault::index::{Index, number, term};
+use crate::vault::record::{Entity, from_json_text, json_text, kind};
+
+/// Each wait is so many times the one before: 5 s, 15 s, 45 s and so on up to 6 h, a dozen tries in a day.
+const MULTIPLIER: f64 = 3.0;
+/// A wait is so much longer or shorter, at random, that those who failed together do not all come again together.
+const JITTER: f64 = 0.2;
+
+/// Where a delivery stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DeliveryStatus {
+    /// It is tried, or will be.
+    Pending,
+    /// The receiver took it.
+    Delivered,
+    /// It was given up.
+    Failed,
+}
+
+/// A result that is to be told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delivery {
+    /// The invocation whose result it is.
+    pub id: InvocationId,
+    /// Where it goes.
+    pub url: String,
+    /// Where it stands.
+    pub status: DeliveryStatus,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// How often since it was put into the queue, which it may have been again.
+    tries: u32,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    last_status: Option<u16>,
+    due_at: Timestamp,
+    /// When it is given up.
+    ends_at: Timestamp,
+    expires_at: Timestamp,
+    created_at: Timestamp,
+}
+
+/// A delivery, as a result shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct DeliveryView {
+    /// Where it stands.
+    status: DeliveryStatus,
+    /// How often it was tried.
+    attempts: u32,
+    /// The status of the receiver's last answer; absent when there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_status: Option<u16>,
+    /// When it is tried next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_attempt_at: Option<Timestamp>,
+}
+
+/// What a receiver did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answered {
+    /// The status of its answer, if it gave one.
+    pub status: Option<u16>,
+    /// How long it wants to be left alone.
+    pub retry_after: Option<Duration>,
+}
+
+impl Delivery {
+    /// The delivery of a job that has just ended, due at once.
+    pub fn due(job: &Job, now: Timestamp) -> Self {
+        Self {
+            id: job.id,
+            url: job.callback_url.clone(),
+            status: DeliveryStatus::Pending,
+            attempts: 0,
+            tries: 0,
+            last_status: None,
+            due_at: now,
+            ends_at: Timestamp(now.0 + DELIVERY_WINDOW_MS),
+            expires_at: Timestamp(now.0 + INVOCATION_KEPT_MS),
+            created_at: now,
+        }
+    }
+
+    /// Puts it into the queue again, due at once and with all its tries.
+    pub fn again(&mut self, now: Timestamp) {
+        self.status = DeliveryStatus::Pending;
+        self.tries = 0;
+        self.due_at = now;
+        self.ends_at = Timestamp(now.0 + DELIVERY_WINDOW_MS);
+    }
+
+    /// Takes note of a try: it is over, or due again.
+    pub fn tried(&mut self, answered: Answered, now: Timestamp) {
+        self.attempts = self.attempts.saturating_add(1);
+        self.tries = self.tries.saturating_add(1);
+        self.last_status = answered.status;
+        if answered.status.is_some_and(|status| (200..300).contains(&status)) {
+            self.status = DeliveryStatus::Delivered;
+            return;
+        }
+        let after = |wait: Duration| {
+            Timestamp(now.0.saturating_add(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
+        };
+        // The last try is when the time is over, unless the receiver wants to be left alone for longer.
+        let planned = after(wait_after(self.tries)).min(self.ends_at);
+        self.due_at = planned.max(after(answered.retry_after.unwrap_or_default()));
+        if answered.status == Some(410) || now >= self.ends_at || self.due_at > self.ends_at {
+            self.status = DeliveryStatus::Failed;
+        }
+    }
+
+    /// How a result shows it.
+    pub fn view(&self) -> DeliveryView {
+        let pending = self.status == DeliveryStatus::Pending;
+        DeliveryView {
+            status: self.status,
+            attempts: self.attempts,
+            last_status: self.last_status,
+            next_attempt_at: pending.then_some(self.due_at),
+        }
+    }
+
+    /// The receiver: deliveries to one are bounded together.
+    pub fn receiver(&self) -> String {
+        receiver(&self.url)
+    }
+}
+
+/// The host and port of an address.
+pub fn receiver(url: &str) -> String {
+    let url = Url::parse(url).ok();
+    let of = |url: &Url| {
+        let host = url.host_str().unwrap_or_default();
+        format!("{host}:{}", url.port_or_known_default().unwrap_or_default())
+    };
+    url.as_ref().map(of).unwrap_or_default()
+}
+
+/// How long to wait after so many tries, by the policy of the `backoff` crate. Its state is made anew from the count, so
+/// that a restart goes on where the schedule was.
+fn wait_after(tries: u32) -> Duration {
+    let mut policy: ExponentialBackoff<SystemClock> = ExponentialBackoffBuilder::new()
+        .with_initial_interval(Duration::from_millis(DELIVERY_INTERVAL_MS_MIN))
+        .with_max_interval(Duration::from_millis(DELIVERY_INTERVAL_MS_MAX))
+        .with_multiplier(MULTIPLIER)
+        .with_randomization_factor(JITTER)
+        .with_max_elapsed_time(None)
+        .build();
+    // Once the longest interval is reached, more steps change nothing.
+    let steps = tries.saturating_sub(1).min(32);
+    for _ in 0..steps {
+        policy.next_backoff();
+    }
+    policy.next_backoff().unwrap_or(policy.max_interval)
+}
+
+impl Entity for Delivery {
+    const KIND: Kind = kind::DELIVERY;
+    const NOUN: &'static str = "delivery";
+
+    fn id(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn created_ms(&self) -> u64 {
+        self.created_at.0
+    }
+
+    fn expires_ms(&self) -> Option<u64> {
+        Some(self.expires_at.0)
+    }
+
+    fn index(&self, index: &mut Index<'_>) {
+        if self.status == DeliveryStatus::Pending {
+            index.number(number::DUE_AT, self.due_at.0);
+            index.term(term::RECEIVER, &[&self.receiver()]);
+        }
+    }
+
+    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
+        json_text(self)
+    }
+
+    fn from_text(text: &[u8]) -> Result<Self, Error> {
+        from_json_text(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Answered, Delivery, DeliveryStatus, receiver, wait_after};
+    use crate::limits::{DELIVERY_INTERVAL_MS_MAX, DELIVERY_WINDOW_MS};
+    use crate::model::id::InvocationId;
+    use crate::model::time::Timestamp;
+
+    const NOW: Timestamp = Timestamp(1_000_000_000);
+
+    fn delivery() -> Delivery {
+        let end = |ms: u64| Timestamp(NOW.0 + ms);
+        Delivery {
+            id: InvocationId(uuid::Uuid::nil()),
+            url: "https://example.com/hook".to_owned(),
+            status: DeliveryStatus::Pending,
+            attempts: 0,
+            tries: 0,
+            last_status: None,
+            due_at: NOW,
+            ends_at: end(DELIVERY_WINDOW_MS),
+            expires_at: end(7 * DELIVERY_WINDOW_MS),
+            created_at: NOW,
+        }
+    }
+
+    fn answered(status: u16) -> Answered {
+        Answered { status: Some(status), retry_after: None }
+    }
+
+    #[test]
+    fn waits_grow_threefold_up_to_six_hours() {
+        let mut expected_ms: u64 = 5_000;
+        for tries in 1..60 {
+            let wait_ms = u64::try_from(wait_after(tries).as_millis()).unwrap();
+            let (least, most) = (expected_ms * 8 / 10, expected_ms * 12 / 10 + 1);
+            assert!((least..=most).contains(&wait_ms), "{tries}: {wait_ms}");
+            expected_ms = (expected_ms * 3).min(DELIVERY_INTERVAL_MS_MAX);
+        }
+    }
+
+    #[test]
+    fn success_is_any_2xx_and_nothing_else() {
+        for status in [200, 201, 204, 299] {
+            let mut delivery = delivery();
+            delivery.tried(answered(status), NOW);
+            assert_eq!(delivery.status, DeliveryStatus::Delivered, "{status}");
+        }
+        for status in [100, 199, 300, 301, 302, 307, 308, 400, 404, 408, 429, 500, 503] {
+            let mut delivery = delivery();
+            delivery.tried(answered(status), NOW);
+            assert_eq!(delivery.status, DeliveryStatus::Pending, "{status}");
+            assert!(delivery.due_at > NOW);
+        }
+        let mut delivery = delivery();
+        delivery.tried(answered(410), NOW);
+        assert_eq!(delivery.status, DeliveryStatus::Failed);
+    }
+
+    #[test]
+    fn the_last_try_is_when_the_day_is_over() {
+        let mut delivery = delivery();
+        let mut tries = 0;
+        while delivery.status == DeliveryStatus::Pending {
+            let now = delivery.due_at;
+            delivery.tried(answered(500), now);
+            tries += 1;
+        }
+        assert_eq!(delivery.due_at, delivery.ends_at);
+        assert!((11..=15).contains(&tries), "{tries}");
+        delivery.again(delivery.ends_at);
+        assert_eq!((delivery.status, delivery.attempts), (DeliveryStatus::Pending, tries));
+        let now = delivery.due_at;
+        delivery.tried(answered(500), now);
+        assert!(delivery.due_at.0 - now.0 < 7_000);
+    }
+
+    #[test]
+    fn a_receiver_may_ask_for_more_time_within_the_day() {
+        let wait = |seconds| {
+            let mut delivery = delivery();
+            let retry_after = Some(Duration::from_secs(seconds));
+            delivery.tried(Answered { status: Some(503), retry_after }, NOW);
+            (delivery.status, delivery.due_at.0 - NOW.0)
+        };
+        assert_eq!(wait(3_600), (DeliveryStatus::Pending, 3_600_000));
+        // Less than the schedule is not asked for.
+        assert!(wait(1).1 >= 4_000);
+        assert_eq!(wait(24 * 3_600 + 1).0, DeliveryStatus::Failed);
+        assert_eq!(wait(u64::MAX).0, DeliveryStatus::Failed);
+    }
+
+    #[test]
+    fn receivers_are_hosts_with_ports() {
+        for (url, expected) in [
+            ("https://Example.com/a?b", "example.com:443"),
+            ("https://example.com:444/", "example.com:444"),
+            ("http://example.com/", "example.com:80"),
+            ("https://[2001:db8::1]/", "[2001:db8::1]:443"),
+        ] {
+            assert_eq!(receiver(url), expected);
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Asynchronous runs: a queue of references, a result kept, a webhook (interface §4.5, §6; decisions §7).
+//!
+//! `POST …/react` with a `callback_url` checks everything that a run checks, and commits a [`Job`]: the references as
+//! they were given, sealed, never what they stand for. A worker ([`work`]) takes it, marks it as begun, durably, before anything
+//! runs, and goes the way of every run; the result, the invocation, the log entries and the [`Delivery`] are one commit.
+//! So a crash leaves a job queued (it begins after the restart), running (it may have moved money: it is never begun
+//! again and ends as interrupted) or ended (it is delivered).
+
+mod accept;
+mod deliver;
+mod delivery;
+mod results;
+mod run;
+mod work;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
+use uuid::Uuid;
+use zeroize::Zeroizing;
+
+pub use results::JobView;
+pub use work::{Queue, Workers};
+
+pub(super) use delivery::Delivery;
+
+use super::audit::Actor;
+use super::index::{Index, term};
+use super::react::{RunError, UsedToken};
+use super::record::{Entity, Stored, from_json_text, json_text, kind};
+use super::{Change, Error};
+use crate::limits::INVOCATION_KEPT_MS;
+use crate::model::id::{ApplicationId, InvocationId, ReactorId, TenantId};
+use crate::model::log::ActorType;
+use crate::model::time::Timestamp;
+use crate::store::{Expect, Kind};
+
+/// Where a job stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum JobStatus {
+    /// It waits for a worker.
+    Queued,
+    /// It has begun.
+    Running,
+    /// The formula answered.
+    Completed,
+    /// It failed.
+    Failed,
+}
+
+impl JobStatus {
+    /// The name, as the index has it.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// Whether nothing more comes of it.
+    fn is_over(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed)
+    }
+}
+
+/// Who asked for a run. Its rights are looked up anew when the run begins: what was taken away meanwhile is not used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum By {
+    Application(ApplicationId),
+    Session(Uuid),
+}
+
+impl By {
+    /// How the log names it.
+    fn actor(self) -> Actor {
+        match self {
+            Self::Application(id) => Actor { id: Some(id.0), kind: ActorType::Application },
+            Self::Session(id) => Actor { id: Some(id), kind: ActorType::Session },
+        }
+    }
+}
+
+/// A run that was put into the queue, and what came of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Job {
+    /// The invocation it is.
+    pub id: InvocationId,
+    tenant_id: TenantId,
+    /// The reactor.
+    pub reactor_id: ReactorId,
+    by: By,
+    /// The arguments as they were given, references and all; gone once it has begun.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    args: Option<Map<String, Value>>,
+    callback_url: String,
+    /// How long the run may take.
+    pub timeout_ms: u64,
+    /// The tokens it is given: who may use them may read the result.
+    used: Vec<UsedToken>,
+    status: JobStatus,
+    /// The formula's answer, as `POST …/react` would give it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    response: Option<Value>,
+    /// The problem it ended with.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    error: Option<Value>,
+    #[serde(default)]
+    elapsed_ms: u64,
+    created_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    started_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    finished_at: Option<Timestamp>,
+}
+
+/// How a job ends.
+#[derive(Clone, Copy)]
+pub enum Ended<'a> {
+    /// With an answer.
+    Completed {
+        /// What was tokenized.
+        tokens: Option<&'a Value>,
+        /// The formula's own output.
+        raw: Option<&'a Value>,
+    },
+    /// With a problem.
+    Failed(&'a Error),
+    /// The server ended while it ran.
+    Interrupted,
+}
+
+impl Entity for Job {
+    const KIND: Kind = kind::JOB;
+    const NOUN: &'static str = "result";
+
+    fn id(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn created_ms(&self) -> u64 {
+        self.created_at.0
+    }
+
+    /// A job that waits or runs does not end by itself.
+    fn expires_ms(&self) -> Option<u64> {
+        self.finished_at.map(|finished| finished.0 + INVOCATION_KEPT_MS)
+    }
+
+    fn index(&self, index: &mut Index<'_>) {
+        if !self.status.is_over() {
+            index.term(term::JOB_STATUS, &[self.status.as_str()]);
+        }
+    }
+
+    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
+        json_text(self)
+    }
+
+    fn from_text(text: &[u8]) -> Result<Self, Error> {
+        from_json_text(text)
+    }
+}
+
+impl Stored<Job> {
+    /// Ends the job in a change: its result is kept and its delivery is due.
+    pub(super) fn end(
+        &self,
+        change: &mut Change,
+        ended: Ended<'_>,
+        elapsed_ms: u64,
+    ) -> Result<(), Error> {
+        let now = change.now();
+        let mut job = Job { args: None, elapsed_ms, finished_at: Some(now), ..self.entity.clone() };
+        job.status = match ended {
+            Ended::Completed { .. } => JobStatus::Completed,
+            Ended::Failed(_) | Ended::Interrupted => JobStatus::Failed,
+        };
+        match ended {
+            Ended::Completed { tokens, raw } => {
+                let members = [("tokens", tokens), ("raw", raw)].into_iter();
+                let members = members.filter_map(|(name, value)| Some((name, value?.clone())));
+                job.response =
+                    Some(members.map(|(name, value)| (name.to_owned(), value)).collect());
+            }
+            Ended::Failed(error) => job.error = Some(problem(error)),
+            Ended::Interrupted => job.error = Some(interrupted()),
+        }
+        change.put(&Delivery::due(&job, now), Expect::Absent)?;
+        change.put(&job, Expect::Version(self.version))?;
+        Ok(())
+    }
+}
+
+/// An error as the problem that a result and a webhook hold.
+fn problem(error: &Error) -> Value {
+    let described = error.describe();
+    let mut problem = json!({
+        "title": described.title,
+        "status": described.status,
+        "detail": described.detail,
+    });
+    if !described.errors.is_empty() {
+        problem["errors"] = json!(described.errors);
+    }
+    // What the formula shaped itself has no other place here than a member of its own.
+    if let Error::Run(run) = error
+        && let RunError::Custom { body, .. } = run.as_ref()
+    {
+        problem["body"] = body.clone();
+    }
+    problem
+}
+
+fn interrupted() -> Value {
+    json!({
+        "title": "Reactor Interrupted",
+        "status": 500,
+        "detail": "The server ended while the reactor ran. It is not run again, since it may have had effects.",
+    })
+}

@@ -1,0 +1,150 @@
+//! What a caller sees of a job: its result, and its delivery.
+
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::delivery::{Delivery, DeliveryStatus, DeliveryView};
+use super::{Job, JobStatus};
+use crate::model::id::{InvocationId, ReactorId};
+use crate::model::log::{EntityType, Operation};
+use crate::model::permission::marker::TokenUse;
+use crate::model::time::Timestamp;
+use crate::store::Expect;
+use crate::vault::audit::Event;
+use crate::vault::permit::Permit;
+use crate::vault::react::ReactResponse;
+use crate::vault::record::Stored;
+use crate::vault::retry::{TRIES, unless_lost};
+use crate::vault::{Error, Vault};
+
+/// An asynchronous run and what came of it (decisions §7). Kept for 7 days after its end.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct JobView {
+    /// Identifies the run; the webhook's `webhook-id` too.
+    pub invocation_id: InvocationId,
+    /// The reactor.
+    pub reactor_id: ReactorId,
+    /// Where it stands.
+    status: JobStatus,
+    /// What the formula answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<ReactResponse>)]
+    response: Option<Value>,
+    /// The problem it ended with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    error: Option<Value>,
+    /// The webhook, once there is a result to tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delivery: Option<DeliveryView>,
+    /// When it was queued.
+    created_at: Timestamp,
+    /// When it began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_at: Option<Timestamp>,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finished_at: Option<Timestamp>,
+}
+
+impl JobView {
+    pub(super) fn of(job: Job, delivery: Option<&Delivery>) -> Self {
+        Self {
+            invocation_id: job.id,
+            reactor_id: job.reactor_id,
+            status: job.status,
+            response: job.response,
+            error: job.error,
+            delivery: delivery.map(Delivery::view),
+            created_at: job.created_at,
+            started_at: job.started_at,
+            finished_at: job.finished_at,
+        }
+    }
+
+    /// Where it is to be had.
+    pub fn location(&self) -> String {
+        format!("/reactors/{}/results/{}", self.reactor_id, self.invocation_id)
+    }
+}
+
+impl Vault {
+    /// Shows an asynchronous run to those who could have asked for it.
+    pub async fn find_result(
+        &self,
+        permit: &Permit<TokenUse>,
+        reactor_id: ReactorId,
+        id: InvocationId,
+    ) -> Result<JobView, Error> {
+        let job = self.job_for(permit, reactor_id, id).await?;
+        let delivery = self.delivery_of(&job).await?;
+        let event = event_of(&job, Operation::Read, "Reactor result read");
+        self.log(permit.tenant(), permit.actor(), vec![event]).await?;
+        Ok(JobView::of(job, delivery.as_ref().map(|stored| &stored.entity)))
+    }
+
+    /// Tells a result once more, whatever became of it before.
+    pub async fn redeliver(
+        &self,
+        permit: &Permit<TokenUse>,
+        reactor_id: ReactorId,
+        id: InvocationId,
+    ) -> Result<JobView, Error> {
+        let job = self.job_for(permit, reactor_id, id).await?;
+        let delivery =
+            self.retried(TRIES, || Box::pin(self.queue_delivery_again(permit, &job))).await?;
+        self.0.queue.deliveries_of(permit.tenant());
+        Ok(JobView::of(job, Some(&delivery)))
+    }
+
+    async fn queue_delivery_again(
+        &self,
+        permit: &Permit<TokenUse>,
+        job: &Job,
+    ) -> Result<Option<Delivery>, Error> {
+        let unfinished = Error::Conflict("The run has not ended: there is nothing to deliver yet.");
+        let stored = self.delivery_of(job).await?.ok_or(unfinished)?;
+        let Stored { entity: mut delivery, version } = stored;
+        if delivery.status == DeliveryStatus::Pending && delivery.attempts == 0 {
+            // It is about to be tried for the first time.
+            return Ok(Some(delivery));
+        }
+        delivery.again(self.now());
+        let event = event_of(job, Operation::Update, "Webhook queued again");
+        let mut change = self.change(permit.tenant()).await?;
+        change.put(&delivery, Expect::Version(version))?;
+        unless_lost(change.try_commit(permit.actor(), vec![event]).await?, delivery)
+    }
+
+    /// The job, if the caller may use every token that it was given.
+    async fn job_for(
+        &self,
+        permit: &Permit<TokenUse>,
+        reactor_id: ReactorId,
+        id: InvocationId,
+    ) -> Result<Job, Error> {
+        let job = self.get::<Job>(permit.tenant(), &id.to_string()).await?.entity;
+        if job.reactor_id != reactor_id {
+            return Err(Error::NotFound("result"));
+        }
+        let covered = |used: &super::UsedToken| {
+            let subject = used.subject();
+            permit.decide(subject).is_some() && permit.first_uncovered(subject).is_none()
+        };
+        if !job.used.iter().all(covered) {
+            let entity = (EntityType::Reactor, &*job.reactor_id.to_string());
+            return Err(self.deny(permit, entity).await);
+        }
+        Ok(job)
+    }
+
+    async fn delivery_of(&self, job: &Job) -> Result<Option<Stored<Delivery>>, Error> {
+        let id = job.id.to_string();
+        Ok(self.find::<Delivery>(job.tenant_id, &[&id]).await?.pop().flatten())
+    }
+}
+
+fn event_of(job: &Job, operation: Operation, message: &str) -> Event {
+    Event::done(EntityType::Reactor, job.reactor_id, operation, message)
+}

@@ -1,0 +1,226 @@
+//! The run itself: in a sandbox, with what comes of it stored in one commit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{ReactResponse, Ready, RunError};
+use crate::model::faults::Faults;
+use crate::model::formula::{Formula, Reactor};
+use crate::model::id::InvocationId;
+use crate::model::log::{EntityType, Operation};
+use crate::model::permission::marker::{TokenCreate, TokenUse};
+use crate::model::plaintext::wipe;
+use crate::model::time::Timestamp;
+use crate::runtime::{Budget, Call, GuestInvocation, GuestResponse, GuestVault, Outcome};
+use crate::store::Expect;
+use crate::vault::audit::Event;
+use crate::vault::authentication::Authenticated;
+use crate::vault::invocations::{Invocation, InvocationStatus, LineView};
+use crate::vault::jobs::{Ended, Job};
+use crate::vault::permit::Permit;
+use crate::vault::record::Stored;
+use crate::vault::svc::Svc;
+use crate::vault::{Change, Error, Vault};
+
+/// A run that is under way or over.
+pub struct Run<'p> {
+    permit: &'p Permit<TokenUse>,
+    reactor: Reactor,
+    formula: Formula,
+    /// Taken by the call.
+    args: Value,
+    id: InvocationId,
+    began: Timestamp,
+    timeout_ms: u64,
+    /// The reactor's application, when it has one.
+    application: Option<Authenticated>,
+    /// One entry for each token that was detokenized.
+    uses: Vec<Event>,
+    /// What it was queued as.
+    job: Option<Stored<Job>>,
+}
+
+impl<'p> Run<'p> {
+    /// A run that somebody waits for.
+    pub fn new(vault: &Vault, permit: &'p Permit<TokenUse>, ready: Ready, timeout_ms: u64) -> Self {
+        let Ready { reactor, formula, application, args, uses, given: _ } = ready;
+        let id = InvocationId(vault.draw_id());
+        let began = vault.now();
+        Self { permit, reactor, formula, args, id, began, timeout_ms, application, uses, job: None }
+    }
+
+    /// The same as the run of a job.
+    #[must_use]
+    pub fn of_job(self, job: Stored<Job>) -> Self {
+        Self { id: job.entity.id, timeout_ms: job.entity.timeout_ms, job: Some(job), ..self }
+    }
+
+    /// Gives the job back: nothing came of it.
+    pub fn into_job(self) -> Option<Stored<Job>> {
+        self.job
+    }
+
+    /// Adds the invocation to a change, with the end of its job, and gives the log entries of the run.
+    fn left_behind(
+        &self,
+        change: &mut Change,
+        invocation: &Invocation,
+        ended: Ended<'_>,
+    ) -> Result<Vec<Event>, Error> {
+        change.put(invocation, Expect::New)?;
+        if let Some(job) = &self.job {
+            job.end(change, ended, invocation.elapsed_us / 1000)?;
+        }
+        let message = match &invocation.error {
+            None => "Reactor invoked".to_owned(),
+            Some(title) => format!("Reactor invoked: {title}"),
+        };
+        let id = self.reactor.id;
+        let mut events = self.uses.clone();
+        events.push(Event::done(EntityType::Reactor, id, Operation::Invoke, message));
+        Ok(events)
+    }
+}
+
+impl Vault {
+    /// Runs the formula, and stores what comes of it.
+    pub(in crate::vault) async fn run(&self, mut run: Run<'_>) -> Result<ReactResponse, Error> {
+        let outcome = self.invoke(&mut run).await?;
+        self.settle(run, outcome).await
+    }
+
+    /// Runs the formula.
+    pub(in crate::vault) async fn invoke(&self, run: &mut Run<'_>) -> Result<Outcome, Error> {
+        let component = || self.component(run.permit.tenant(), run.formula.id);
+        let time = Duration::from_millis(run.timeout_ms);
+        let program = self.program(&run.formula.component_digest, component);
+        let Ok(program) = tokio::time::timeout(time, program).await else {
+            return Ok(Outcome::late(run.timeout_ms));
+        };
+        let program = program?;
+        let svc = |who: &Authenticated| -> Arc<dyn GuestVault> {
+            Arc::new(Svc::new(self.clone(), who.clone()))
+        };
+        let text = serde_json::to_string(&run.args).map_err(Error::internal)?;
+        wipe(&mut run.args);
+        let configuration = serde_json::to_string(&run.reactor.configuration);
+        let call = Call {
+            args: text,
+            configuration: configuration.map_err(Error::internal)?,
+            vault: run.application.as_ref().map(svc),
+            http: Some(self.formula_http(&run.formula)),
+            invocation: GuestInvocation {
+                id: run.id.to_string(),
+                reactor_id: run.reactor.id.to_string(),
+                attempt: 1,
+                deadline_ms: run.began.0 + run.timeout_ms,
+            },
+            budget: Budget {
+                memory_bytes: u64::from(run.formula.limits.memory_mb) << 20,
+                timeout: time,
+                fuel: run.timeout_ms.saturating_mul(self.0.fuel_per_ms),
+            },
+        };
+        Ok(self.0.runtime.invoke(&program, call).await)
+    }
+
+    /// Stores what the run left behind, in one commit, and answers.
+    pub(in crate::vault) async fn settle(
+        &self,
+        run: Run<'_>,
+        outcome: Outcome,
+    ) -> Result<ReactResponse, Error> {
+        let Outcome { result, usage, log, log_truncated } = outcome;
+        let result = result.map_err(|failure| RunError::from_failure(failure, run.id));
+        let mut invocation = Invocation {
+            id: run.id,
+            reactor_id: run.reactor.id,
+            status: InvocationStatus::Completed,
+            error: None,
+            elapsed_us: u64::try_from(usage.elapsed.as_micros()).unwrap_or(u64::MAX),
+            fuel: usage.fuel,
+            memory_peak_bytes: usage.memory_peak_bytes,
+            log: log.into_iter().map(LineView::from).collect(),
+            log_truncated,
+            created_at: run.began,
+        };
+        let error = match result {
+            Ok(response) => match self.answer(&run, response, &invocation).await {
+                Err(Answer::Failed(error)) => error,
+                Err(Answer::Uncommitted(error)) => return Err(error),
+                Ok(answer) => return Ok(answer),
+            },
+            Err(error) => Error::Run(Box::new(error)),
+        };
+        invocation.status = InvocationStatus::Failed;
+        invocation.error = Some(title(&error).to_owned());
+        let mut change = self.change(run.permit.tenant()).await?;
+        let events = run.left_behind(&mut change, &invocation, Ended::Failed(&error))?;
+        change.commit(run.permit.actor(), events).await?;
+        Err(error)
+    }
+
+    /// Tokenizes what the formula wants tokenized and commits the run as completed.
+    async fn answer(
+        &self,
+        run: &Run<'_>,
+        response: GuestResponse,
+        invocation: &Invocation,
+    ) -> Result<ReactResponse, Answer> {
+        let GuestResponse { raw, tokenize } = response;
+        let caller = run.permit.actor();
+        let left_behind = |change: &mut Change, tokens: Option<&Value>| {
+            let raw = raw.as_ref();
+            run.left_behind(change, invocation, Ended::Completed { tokens, raw })
+        };
+        let Some(value) = tokenize else {
+            let change = self.change(run.permit.tenant()).await;
+            let mut change = change.map_err(Answer::Uncommitted)?;
+            let events = left_behind(&mut change, None).map_err(Answer::Uncommitted)?;
+            change.commit(caller, events).await.map_err(Answer::Uncommitted)?;
+            return Ok(ReactResponse { tokens: None, raw });
+        };
+        let caller_itself = || run.permit.authenticated();
+        let maker = run.application.clone().unwrap_or_else(caller_itself);
+        let permit = self.permit::<TokenCreate>(&maker, None).await.map_err(Answer::Failed)?;
+        let prepared = self.prepare_tokens(&permit, value).await.map_err(Answer::tokenize)?;
+        let more = |change: &mut Change, tokens: &Value| left_behind(change, Some(tokens));
+        let made = self.tokenize_with(&permit, prepared, caller, more).await;
+        Ok(ReactResponse { tokens: Some(made.map_err(Answer::tokenize)?), raw })
+    }
+}
+
+/// Why a run that answered has no answer.
+enum Answer {
+    /// Nothing is stored yet: the run is to be stored as failed.
+    Failed(Error),
+    /// The store failed: there is nothing more to be stored.
+    Uncommitted(Error),
+}
+
+impl Answer {
+    fn tokenize(error: Error) -> Self {
+        match error {
+            Error::Invalid(inner) => {
+                let mut faults = Faults::new();
+                faults.extend_under("tokenize", inner);
+                Self::Failed(Error::Invalid(faults))
+            }
+            error @ (Error::Unavailable | Error::Internal) => Self::Uncommitted(error),
+            error => Self::Failed(error),
+        }
+    }
+}
+
+/// The title of the problem that an error is answered with.
+fn title(error: &Error) -> &'static str {
+    match error {
+        Error::Run(run) => run.title(),
+        Error::Invalid(_) => "Bad Request",
+        Error::Forbidden { .. } => "Forbidden",
+        Error::Conflict(_) => "Conflict",
+        _ => "Reactor Runtime Error",
+    }
+}

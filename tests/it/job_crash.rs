@@ -1,0 +1,260 @@
+//! Asynchronous runs and `kill -9` of the real binary: one result each, at least one delivery, and never a second run of
+//! what had begun (decisions §7).
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
+use crate::support::receiver::{Action, Receiver};
+use crate::support::{Client, guests};
+
+fn serve(folder: &Path) -> Process {
+    let mut serve = command();
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--cache-mb", "32", "--log", "error"]);
+    serve.args(["--allow-private-networks", "--allow-http-callbacks"]);
+    serve.arg("--data-dir").arg(folder);
+    serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
+    Process::start(serve)
+}
+
+struct Site {
+    key: String,
+    reactor: String,
+}
+
+impl Site {
+    async fn set_up(process: &Process) -> Self {
+        let management = process.management();
+        let body = json!({"name": "p", "type": "private",
+            "permissions": ["token:use", "token:create", "token:read", "token:search"]});
+        let made = management.post("/applications", body).await.expect(201);
+        let formula = guests::upload(&management, "probe", json!({})).await;
+        let body = json!({"name": "r", "formula": {"id": formula}, "configuration": {},
+            "application": {"id": made["id"]}});
+        let reactor = management.post("/reactors", body).await.expect(201);
+        Self {
+            key: made["key"].as_str().unwrap().to_owned(),
+            reactor: reactor["id"].as_str().unwrap().to_owned(),
+        }
+    }
+
+    fn client(&self, process: &Process) -> Client {
+        Client::new(process.address, Some(&self.key))
+    }
+
+    async fn queue(&self, client: &Client, args: &Value, url: &str) -> Option<String> {
+        let body = json!({"args": args, "callback_url": url});
+        let path = format!("/reactors/{}/react", self.reactor);
+        let request = client.request(reqwest::Method::POST, &path).json(&body);
+        let answer = request.send().await.ok()?;
+        let accepted = answer.status() == 202;
+        let place = answer.headers().get("location")?.to_str().ok()?.to_owned();
+        accepted.then_some(place)
+    }
+}
+
+async fn wait_for(client: &Client, place: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    let began = Instant::now();
+    loop {
+        let result = client.get(place).await.expect(200);
+        if wanted(&result) {
+            return result;
+        }
+        assert!(began.elapsed() < Duration::from_secs(40), "{result}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn delivered(result: &Value) -> bool {
+    result["delivery"]["status"] == "delivered"
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_while_it_runs_it_is_interrupted_and_not_run_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = serve(folder.path());
+    let site = Site::set_up(&process).await;
+    let receiver = Receiver::start().await;
+    let client = site.client(&process);
+    let args = json!({"behaviour": "sleep", "ms": 8_000});
+    let place = site.queue(&client, &args, &receiver.url()).await.unwrap();
+    wait_for(&client, &place, |result| result["status"] == "running").await;
+    process.kill();
+    let process = serve(folder.path());
+    let client = site.client(&process);
+    let result = wait_for(&client, &place, delivered).await;
+    assert_eq!(
+        (&result["status"], &result["error"]["title"]),
+        (&json!("failed"), &json!("Reactor Interrupted"))
+    );
+    let told = receiver.wait(1).await[0].json();
+    assert_eq!(
+        (&told["type"], &told["data"]["error"]),
+        (&json!("reactor.failed"), &result["error"])
+    );
+    assert_eq!(process.terminate(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_while_it_waits_it_runs_after_the_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = serve(folder.path());
+    let site = Site::set_up(&process).await;
+    let receiver = Receiver::start().await;
+    let client = site.client(&process);
+    let sleep = json!({"behaviour": "sleep", "ms": 5_000});
+    let mut running = Vec::new();
+    // As many as one tenant's runs at a time.
+    for _ in 0..32 {
+        running.push(site.queue(&client, &sleep, &receiver.url()).await.unwrap());
+    }
+    for place in &running {
+        wait_for(&client, place, |result| result["status"] == "running").await;
+    }
+    let args = json!({"behaviour": "respond", "raw": "after the restart"});
+    let waiting = site.queue(&client, &args, &receiver.url()).await.unwrap();
+    process.kill();
+    let process = serve(folder.path());
+    let client = site.client(&process);
+    let result = wait_for(&client, &waiting, delivered).await;
+    assert_eq!(result["response"], json!({"raw": "after the restart"}));
+    for place in &running {
+        let result = wait_for(&client, place, delivered).await;
+        assert_eq!(result["error"]["title"], "Reactor Interrupted");
+    }
+    assert_eq!(receiver.wait(33).await.len(), 33);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_before_it_was_told_it_is_told_after_the_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = serve(folder.path());
+    let site = Site::set_up(&process).await;
+    let client = site.client(&process);
+    // The first try is under way when the server dies; the second comes from its successor.
+    let receiver = Receiver::with(|number| match number {
+        0 => Action::After(Duration::from_secs(30)),
+        _ => Action::Answer(200),
+    })
+    .await;
+    let args = json!({"behaviour": "respond", "raw": 7});
+    let place = site.queue(&client, &args, &receiver.url()).await.unwrap();
+    receiver.wait(1).await;
+    process.kill();
+    let process = serve(folder.path());
+    let result = wait_for(&site.client(&process), &place, delivered).await;
+    assert_eq!(result["response"], json!({"raw": 7}));
+    let hooks = receiver.wait(2).await;
+    assert_eq!(hooks[0].header("webhook-id"), hooks[1].header("webhook-id"));
+    assert_eq!(hooks[0].bytes, hooks[1].bytes);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_goes_on_with_the_schedule() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = serve(folder.path());
+    let site = Site::set_up(&process).await;
+    let client = site.client(&process);
+    let receiver = Receiver::with(|_| Action::With(503, "retry-after", "3600".to_owned())).await;
+    let args = json!({"behaviour": "echo"});
+    let place = site.queue(&client, &args, &receiver.url()).await.unwrap();
+    let tried = |result: &Value| result["delivery"]["attempts"] == 1;
+    let before = wait_for(&client, &place, tried).await;
+    assert_eq!(process.terminate(), Some(0));
+    let process = serve(folder.path());
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let after = wait_for(&site.client(&process), &place, tried).await;
+    assert_eq!(after["delivery"], before["delivery"]);
+    assert_eq!(receiver.seen().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_lets_a_short_run_finish() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = serve(folder.path());
+    let site = Site::set_up(&process).await;
+    let client = site.client(&process);
+    let receiver = Receiver::start().await;
+    let args = json!({"behaviour": "sleep", "ms": 1_500});
+    let place = site.queue(&client, &args, &receiver.url()).await.unwrap();
+    wait_for(&client, &place, |result| result["status"] == "running").await;
+    assert_eq!(process.terminate(), Some(0));
+    let process = serve(folder.path());
+    let result = wait_for(&site.client(&process), &place, delivered).await;
+    assert_eq!(result["status"], "completed");
+}
+
+/// Rounds of load, each ended by a kill at another moment.
+const ROUNDS: u64 = 4;
+/// Runs that each of three callers asks for in a round, at most.
+const RUNS_MAX: usize = 16;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn under_load_and_kills_every_accepted_run_ends_once_and_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let receiver = Receiver::listening(listener, |_| Action::Answer(200));
+    let process = serve(folder.path());
+    let site = Site::set_up(&process).await;
+    process.kill();
+    let mut accepted = Vec::new();
+    for round in 0..ROUNDS {
+        let process = serve(folder.path());
+        let client = site.client(&process);
+        let load_time = Duration::from_millis(130 + round * 430);
+        let until = Instant::now() + load_time + Duration::from_millis(20);
+        let load = async |worker: u64| {
+            let mut accepted = Vec::new();
+            while Instant::now() < until && accepted.len() < RUNS_MAX {
+                // What a run does is to make one token that names it: runs are counted by what they left.
+                let name = format!("run-{round}-{worker}-{}", accepted.len());
+                let args = json!({"behaviour": "svc", "operation": "tokenize", "input": {
+                    "type": "token", "data": 1, "metadata": {"run": name}
+                }});
+                match site.queue(&client, &args, &receiver.url()).await {
+                    Some(place) => accepted.push((place, name)),
+                    None => break,
+                }
+            }
+            accepted
+        };
+        let killed = async {
+            tokio::time::sleep(load_time).await;
+            process.kill();
+        };
+        let (a, b, c, ()) = tokio::join!(load(1), load(2), load(3), killed);
+        accepted.extend(a.into_iter().chain(b).chain(c));
+    }
+    assert!(accepted.len() > 20, "only {} were accepted", accepted.len());
+    let process = serve(folder.path());
+    let client = site.client(&process);
+    let (mut completed, mut interrupted) = (0, 0);
+    for (place, name) in &accepted {
+        let result = wait_for(&client, place, delivered).await;
+        let found = client.search(&format!("metadata.run:{name}")).await;
+        // One that was interrupted may have come as far as its token.
+        assert!(found.len() <= 1, "{name} ran {} times: {result}", found.len());
+        if result["status"] == "completed" {
+            completed += 1;
+            assert_eq!(found.len(), 1, "{name}: {result}");
+        } else {
+            interrupted += 1;
+            assert_eq!(result["error"]["title"], "Reactor Interrupted", "{result}");
+        }
+    }
+    let mut told: HashMap<String, Vec<Value>> = HashMap::new();
+    for hook in receiver.seen() {
+        let body = hook.json();
+        told.entry(hook.header("webhook-id").to_owned()).or_default().push(body);
+    }
+    for (place, name) in &accepted {
+        let bodies = &told[place.rsplit('/').next().unwrap()];
+        assert!(bodies.iter().all(|body| *body == bodies[0]), "{name} has two results");
+    }
+    println!("{completed} completed, {interrupted} interrupted");
+    assert!(completed > 0);
+}

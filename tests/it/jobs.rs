@@ -1,0 +1,326 @@
+//! Asynchronous runs (interface §4.5, §6; decisions §7).
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::receiver::Receiver;
+use crate::support::server::Setup;
+use crate::support::{Answer, Client, TestServer, guests};
+
+const HOUR_MS: u64 = 3_600_000;
+
+/// A server with a reactor of `probe`.
+async fn server() -> (TestServer, String) {
+    let server = TestServer::start_with(Setup::open()).await;
+    let formula = guests::formula(&server, "probe", json!({})).await;
+    let reactor = guests::reactor(&server, &formula, json!({})).await;
+    (server, reactor)
+}
+
+async fn queue(client: &Client, reactor: &str, args: Value, callback: &str) -> Answer {
+    let body = json!({"args": args, "callback_url": callback});
+    client.post(&format!("/reactors/{reactor}/react"), body).await
+}
+
+fn location(queued: &Answer) -> String {
+    queued.headers["location"].to_str().unwrap().to_owned()
+}
+
+/// Asks for a result until it is as wanted.
+async fn result(client: &Client, location: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    let began = Instant::now();
+    loop {
+        let result = client.get(location).await.expect(200);
+        if wanted(&result) {
+            return result;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "{result}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn delivered(result: &Value) -> bool {
+    result["delivery"]["status"] == "delivered"
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_queued_done_kept_and_told() {
+    let (server, reactor) = server().await;
+    let receiver = Receiver::start().await;
+    let card = server.private.token("card_number", json!("4242424242424242")).await;
+    let args =
+        json!({"behaviour": "respond", "raw": {"seen": format!("{{{{ {card} | last4 }}}}")}});
+    let queued = queue(&server.private, &reactor, args, &receiver.url()).await;
+    let body = queued.expect(202);
+    assert_eq!((&body["status"], &body["reactor_id"]), (&json!("queued"), &json!(reactor)));
+    assert!(body.get("response").is_none() && body.get("delivery").is_none());
+    let place = location(&queued);
+    let id = body["invocation_id"].as_str().unwrap();
+    assert_eq!(place, format!("/reactors/{reactor}/results/{id}"));
+    let result = result(&server.private, &place, delivered).await;
+    assert_eq!(result["status"], "completed");
+    assert_eq!(result["response"], json!({"raw": {"seen": "4242"}}));
+    assert_eq!(
+        result["delivery"],
+        json!({"status": "delivered", "attempts": 1, "last_status": 204})
+    );
+    for time in ["created_at", "started_at", "finished_at"] {
+        assert!(result[time].is_string(), "{time}");
+    }
+    let hooks = receiver.wait(1).await;
+    let told = hooks[0].json();
+    assert_eq!(told["type"], "reactor.completed");
+    assert_eq!(told["timestamp"], result["finished_at"]);
+    let data = &told["data"];
+    assert_eq!(data["invocation_id"], id);
+    assert_eq!(data["reactor_id"], json!(reactor));
+    assert_eq!(data["tenant_id"].as_str().unwrap().len(), 36);
+    assert!(data["elapsed_ms"].is_u64());
+    assert_eq!(data["response"], result["response"]);
+    assert!(data.get("error").is_none());
+    // The run stands among the reactor's invocations as any other, and in the log.
+    let listed = server.management.get(&format!("/reactors/{reactor}/invocations")).await;
+    assert_eq!(listed.expect(200)["data"][0]["id"], id);
+    let entries = server.management.get(&format!("/logs?entity_id={reactor}&size=50")).await;
+    let text = entries.text();
+    for message in ["Reactor run queued", "Reactor invoked", "Reactor result read"] {
+        assert!(text.contains(message), "{message}");
+    }
+    let used = server.management.get(&format!("/logs?entity_id={card}")).await.text();
+    assert!(used.contains("Token used by a reactor"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_is_checked_before_202() {
+    let server = TestServer::start_with(Setup::open()).await;
+    let declared = json!({"request_parameters": [{"name": "n", "type": "number"}]});
+    let formula = guests::formula(&server, "probe", declared).await;
+    let reactor = guests::reactor(&server, &formula, json!({})).await;
+    let path = format!("/reactors/{reactor}/react");
+    let url = "http://127.0.0.1:9/hook";
+    let secret = server.private.token("token", json!("no number")).await;
+    let long = format!("https://example.com/{}", "x".repeat(2_048));
+    for (body, fault) in [
+        (json!({"args": {"n": 1}, "timeout_ms": 20_000}), "timeout_ms"),
+        (json!({"args": {"n": 1}, "timeout_ms": 9_999, "callback_url": url}), "timeout_ms"),
+        (json!({"args": {"n": 1}, "timeout_ms": 210_001, "callback_url": url}), "timeout_ms"),
+        (json!({"args": {"n": 1}, "timeout_ms": "x", "callback_url": url}), "timeout_ms"),
+        (json!({"args": {"n": 1}, "callback_url": "no address"}), "callback_url"),
+        (json!({"args": {"n": 1}, "callback_url": "ftp://example.com/"}), "callback_url"),
+        (json!({"args": {"n": 1}, "callback_url": "https://user:pw@example.com/"}), "callback_url"),
+        (json!({"args": {"n": 1}, "callback_url": long}), "callback_url"),
+        (json!({"args": {"n": 1}, "callback_url": 7}), "callback_url"),
+        (json!({"callback_url": url}), "args"),
+        (json!({"args": {"n": "{{ no-such-token }}"}, "callback_url": url}), "args.n"),
+        (json!({"args": {"n": format!("{{{{ {secret} }}}}")}, "callback_url": url}), "args.n"),
+    ] {
+        let answer = server.private.post(&path, body.clone()).await;
+        answer.expect(400);
+        let faults = answer.faults();
+        assert!(faults.iter().any(|path| path.starts_with(fault)), "{body}: {faults:?}");
+    }
+    let body = json!({"args": {"n": 1}, "callback_url": url});
+    let powerless = server.application("private", &["token:read"], json!([])).await;
+    powerless.post(&path, body.clone()).await.expect(403);
+    let missing = "/reactors/00000000-0000-4000-8000-000000000000/react";
+    server.private.post(missing, body).await.expect(404);
+    let jobs = server.management.get(&format!("/reactors/{reactor}/invocations")).await;
+    assert_eq!(jobs.expect(200)["pagination"]["total_items"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callbacks_are_https_and_public_unless_the_operator_says_otherwise() {
+    let strict = Setup::default();
+    let server = TestServer::start_with(strict).await;
+    let reactor = guests::echo_reactor(&server).await;
+    for (url, expected) in [
+        ("https://example.com/hook", 202),
+        ("http://example.com/hook", 400),
+        ("https://127.0.0.1/hook", 400),
+        ("https://localhost/hook", 400),
+        ("https://[::ffff:10.0.0.1]/hook", 400),
+        ("https://0x7f.1/hook", 400),
+        ("https://2130706433/hook", 400),
+        ("https://169.254.169.254/latest", 400),
+    ] {
+        let answer = queue(&server.private, &reactor, json!({}), url).await;
+        // A name is looked at when it is called: a private one is refused then.
+        let expected = if url.contains("localhost") { answer.status.as_u16() } else { expected };
+        assert_eq!(answer.status, expected, "{url}: {}", answer.text());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_fails_is_told_as_its_problem() {
+    let (server, reactor) = server().await;
+    let cases = [
+        (json!({"behaviour": "fail", "kind": "rate_limit", "detail": "slow"}), 429, "slow"),
+        (
+            json!({"behaviour": "custom", "status": 418, "body": {"tea": true}}),
+            418,
+            "The formula answered 418",
+        ),
+        (json!({"behaviour": "no such"}), 400, ""),
+    ];
+    for (args, status, detail) in cases {
+        let receiver = Receiver::start().await;
+        let queued = queue(&server.private, &reactor, args, &receiver.url()).await;
+        queued.expect(202);
+        let told = receiver.wait(1).await[0].json();
+        assert_eq!(told["type"], "reactor.failed");
+        let error = &told["data"]["error"];
+        assert_eq!(error["status"], status, "{told}");
+        assert!(error["title"].is_string());
+        let found = error["detail"].as_str().unwrap();
+        assert!(found.to_lowercase().contains(&detail.to_lowercase()), "{found}");
+        if status == 418 {
+            assert_eq!(error["body"], json!({"tea": true}));
+        }
+        let result = result(&server.private, &location(&queued), delivered).await;
+        assert_eq!((&result["status"], &result["error"]), (&json!("failed"), error));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_run_tokenizes_is_made_and_told() {
+    let (server, reactor) = server().await;
+    let receiver = Receiver::start().await;
+    let args = json!({"behaviour": "respond", "raw": 1, "tokenize": {"card": {
+        "type": "card_number", "data": "5555555555554444"
+    }}});
+    let queued = queue(&server.private, &reactor, args, &receiver.url()).await;
+    queued.expect(202);
+    let told = receiver.wait(1).await[0].json();
+    let response = &told["data"]["response"];
+    let id = response["tokens"]["card"]["id"].as_str().unwrap();
+    assert_eq!(
+        (&response["raw"], &response["tokens"]["card"]["data"]),
+        (&json!(1), &json!("XXXXXXXXXXXX4444"))
+    );
+    server.private.get(&format!("/tokens/{id}")).await.expect(200);
+    let kept = result(&server.private, &location(&queued), delivered).await;
+    assert_eq!(&kept["response"], response);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_are_for_those_who_may_use_what_went_in() {
+    let (server, reactor) = server().await;
+    let receiver = Receiver::start().await;
+    let card = server.private.token("card_number", json!("4242424242424242")).await;
+    let args = json!({"behaviour": "respond", "raw": format!("{{{{ {card} }}}}")});
+    let queued = queue(&server.private, &reactor, args, &receiver.url()).await;
+    let id = queued.expect(202)["invocation_id"].as_str().unwrap().to_owned();
+    let place = location(&queued);
+    receiver.wait(1).await;
+    let rules = |container: &str| {
+        json!([{"description": "", "priority": 1, "container": container,
+            "transform": "reveal", "permissions": ["token:use"]}])
+    };
+    let again = format!("{place}/redeliver");
+    let other_reactor = guests::echo_reactor(&server).await;
+    let elsewhere = format!("/reactors/{other_reactor}/results/{id}");
+    for (client, expected) in [
+        (server.application("private", &[], rules("/pci/")).await, 200),
+        (server.application("private", &[], rules("/bank/")).await, 403),
+        (server.application("private", &["token:read"], json!([])).await, 403),
+        (server.management.clone(), 403),
+        (server.stranger(), 401),
+    ] {
+        client.get(&place).await.expect(expected);
+        let answer = client.post(&again, json!({})).await;
+        assert_eq!(
+            answer.status,
+            if expected == 200 { 202 } else { expected },
+            "{}",
+            answer.text()
+        );
+        let missing = if expected == 200 { 404 } else { expected };
+        if expected != 403 {
+            client.get(&elsewhere).await.expect(missing);
+        }
+    }
+    let other = server.other_tenant().await;
+    let body = json!({"name": "a", "type": "private", "permissions": ["token:use"]});
+    let made = other.post("/applications", body).await.expect(201);
+    let other = server.client(made["key"].as_str().unwrap());
+    other.get(&place).await.expect(404);
+    other.post(&again, json!({})).await.expect(404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rights_taken_away_before_a_run_begins_are_not_used() {
+    let (server, reactor) = server().await;
+    let receiver = Receiver::start().await;
+    let body = json!({"name": "short-lived", "type": "private", "permissions": ["token:use", "token:create"]});
+    let made = server.management.post("/applications", body).await.expect(201);
+    let id = made["id"].as_str().unwrap();
+    let client = server.client(made["key"].as_str().unwrap());
+    // More than a tenant's runs at a time: the last ones wait.
+    let sleep = json!({"behaviour": "sleep", "ms": 1_000});
+    for _ in 0..32 {
+        queue(&server.private, &reactor, sleep.clone(), &receiver.url()).await.expect(202);
+    }
+    let last = queue(&client, &reactor, json!({"behaviour": "echo"}), &receiver.url()).await;
+    last.expect(202);
+    server.management.delete(&format!("/applications/{id}")).await.expect(204);
+    let failed = |result: &Value| result["status"] == "failed";
+    let result = result(&server.private, &location(&last), failed).await;
+    assert_eq!(result["error"]["status"], 401);
+    // Each is told once.
+    let hooks = receiver.wait(33).await;
+    let mut ids: Vec<_> = hooks.iter().map(|hook| hook.header("webhook-id").to_owned()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 33);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_are_kept_for_seven_days() {
+    let (server, reactor) = server().await;
+    let receiver = Receiver::start().await;
+    let queued =
+        queue(&server.private, &reactor, json!({"behaviour": "echo"}), &receiver.url()).await;
+    queued.expect(202);
+    let place = location(&queued);
+    result(&server.private, &place, delivered).await;
+    server.clock.advance_ms(HOUR_MS * (7 * 24 - 1));
+    server.private.get(&place).await.expect(200);
+    server.clock.advance_ms(2 * HOUR_MS);
+    server.private.get(&place).await.expect(404);
+    server.private.post(&format!("{place}/redeliver"), json!({})).await.expect(404);
+    // The job, its delivery, its invocation.
+    assert_eq!(server.vault.sweep().await.unwrap().0, 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_the_arguments_lies_on_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let setup = Setup { folder: Some(folder.path().to_owned()), ..Setup::open() };
+    let server = TestServer::start_with(setup).await;
+    let formula = guests::formula(&server, "probe", json!({})).await;
+    let reactor = guests::reactor(&server, &formula, json!({})).await;
+    let receiver = Receiver::start().await;
+    let token = server.private.token("token", json!("canary-of-a-token-7311")).await;
+    let args = json!({
+        "behaviour": "respond",
+        "raw": ["canary-in-the-arguments-7312", format!("{{{{ {token} }}}}")],
+    });
+    queue(&server.private, &reactor, args, &receiver.url()).await.expect(202);
+    let told = receiver.wait(1).await[0].json();
+    assert_eq!(told["data"]["response"]["raw"][1], "canary-of-a-token-7311");
+    server.stop().await;
+    let mut looked_at = 0;
+    for entry in std::fs::read_dir(folder.path().join("store")).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_file() {
+            let bytes = std::fs::read(entry.path()).unwrap();
+            looked_at += bytes.len();
+            for canary in [b"canary-of".as_slice(), b"canary-in", b"/hook"] {
+                let found = bytes.windows(canary.len()).any(|window| window == canary);
+                assert!(!found, "{:?} holds plaintext", entry.path());
+            }
+        }
+    }
+    assert!(looked_at > 1_000);
+}

@@ -1,0 +1,274 @@
+//! Webhooks: signatures, retries, secrets (decisions §8).
+
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
+
+use crate::support::receiver::{Action, Hook, Receiver};
+use crate::support::server::{START_MS, Setup};
+use crate::support::{Answer, Client, TestServer, guests};
+
+const HOUR_MS: u64 = 3_600_000;
+
+/// A server whose clock is right, since other implementations look at theirs, and a reactor.
+async fn server() -> (TestServer, String) {
+    let server = TestServer::start_with(Setup::open()).await;
+    let now_ms = u64::try_from(Utc::now().timestamp_millis()).unwrap();
+    server.clock.advance_ms(now_ms - START_MS);
+    let reactor = guests::echo_reactor(&server).await;
+    (server, reactor)
+}
+
+async fn queue(server: &TestServer, reactor: &str, url: &str) -> String {
+    let body = json!({"args": {"a": 1}, "callback_url": url});
+    let queued = server.private.post(&format!("/reactors/{reactor}/react"), body).await;
+    queued.expect(202);
+    queued.headers["location"].to_str().unwrap().to_owned()
+}
+
+/// Asks for the delivery until it is as wanted.
+async fn delivery(client: &Client, place: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    let began = Instant::now();
+    loop {
+        let result = client.get(place).await.expect(200);
+        let delivery = &result["delivery"];
+        if delivery.is_object() && wanted(delivery) {
+            return delivery.clone();
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "{result}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn attempts(count: u64) -> impl Fn(&Value) -> bool {
+    move |delivery| delivery["attempts"] == count
+}
+
+/// How long until the next try, in milliseconds.
+fn wait_ms(server: &TestServer, delivery: &Value) -> i64 {
+    use tokamak::clock::Clock as _;
+    let next: DateTime<Utc> = delivery["next_attempt_at"].as_str().unwrap().parse().unwrap();
+    next.timestamp_millis() - i64::try_from(server.clock.now_ms()).unwrap()
+}
+
+async fn secrets(server: &TestServer) -> Vec<String> {
+    let listed = server.management.get("/webhooks/signing-secrets").await;
+    texts(&listed)
+}
+
+fn texts(listed: &Answer) -> Vec<String> {
+    let listed = listed.expect(200);
+    let listed = listed.as_array().unwrap();
+    listed.iter().map(|secret| secret["secret"].as_str().unwrap().to_owned()).collect()
+}
+
+fn assert_signed(hook: &Hook, secrets: &[String]) {
+    for secret in secrets {
+        hook.verify(secret).unwrap();
+    }
+    let signatures: Vec<_> = hook.header("webhook-signature").split(' ').collect();
+    assert_eq!(signatures.len(), secrets.len());
+    assert!(signatures.iter().all(|signature| signature.starts_with("v1,")));
+    let other = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+    assert!(hook.verify(other).is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signatures_are_those_of_standard_webhooks() {
+    let (server, reactor) = server().await;
+    let receiver = Receiver::start().await;
+    let place = queue(&server, &reactor, &receiver.url()).await;
+    let hook = receiver.wait(1).await.remove(0);
+    assert_eq!(place.rsplit('/').next(), Some(hook.header("webhook-id")));
+    assert_eq!(hook.header("content-type"), "application/json");
+    let sent: i64 = hook.header("webhook-timestamp").parse().unwrap();
+    assert!((Utc::now().timestamp() - sent).abs() < 60);
+    let known = secrets(&server).await;
+    assert_eq!(known.len(), 1);
+    assert_signed(&hook, &known);
+    let mut changed = hook.clone();
+    changed.bytes = changed.bytes.iter().map(|byte| byte ^ 1).collect();
+    assert!(changed.verify(&known[0]).is_err());
+    // Nothing of the vault's keys goes out.
+    assert!(hook.headers.get("svc-api-key").is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rotated_secret_signs_for_a_day_more() {
+    let (server, reactor) = server().await;
+    let receiver = Receiver::start().await;
+    let first = secrets(&server).await;
+    let rotated = server.management.post("/webhooks/signing-secrets/rotate", json!({})).await;
+    let body = rotated.expect(200);
+    let both = texts(&rotated);
+    assert_eq!((both.len(), &both[1]), (2, &first[0]));
+    assert!(body[0].get("expires_at").is_none() && body[1]["expires_at"].is_string());
+    queue(&server, &reactor, &receiver.url()).await;
+    assert_signed(&receiver.wait(1).await[0], &both);
+    server.clock.advance_ms(24 * HOUR_MS + 1);
+    assert_eq!(secrets(&server).await, both[..1]);
+    queue(&server, &reactor, &receiver.url()).await;
+    let hook = &receiver.wait(2).await[1];
+    assert_eq!(hook.header("webhook-signature").split(' ').count(), 1);
+    // There is an end to how many sign at once.
+    for _ in 0..9 {
+        server.management.post("/webhooks/signing-secrets/rotate", json!({})).await.expect(200);
+    }
+    server.management.post("/webhooks/signing-secrets/rotate", json!({})).await.expect(409);
+    let log = server.management.get("/logs?entity_type=webhook&size=50").await.text();
+    for message in ["Signing secret created", "Signing secret rotated", "Signing secrets read"] {
+        assert!(log.contains(message), "{message}");
+    }
+    assert!(!log.contains("whsec_"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn secrets_are_the_tenants_own_and_need_their_permissions() {
+    let (server, _) = server().await;
+    let mine = secrets(&server).await;
+    let other = server.other_tenant().await;
+    let theirs = texts(&other.get("/webhooks/signing-secrets").await);
+    assert_ne!(mine, theirs);
+    let powerless = server.application("management", &["log:read"], json!([])).await;
+    for client in [&server.private, &powerless] {
+        client.get("/webhooks/signing-secrets").await.expect(403);
+        client.post("/webhooks/signing-secrets/rotate", json!({})).await.expect(403);
+    }
+    assert_eq!(secrets(&server).await, mine);
+    // Many ask at once for what is not there yet: one secret is made.
+    let fresh = server.other_tenant().await;
+    let asked = (0..8).map(|_| fresh.get("/webhooks/signing-secrets"));
+    let answers = futures::future::join_all(asked).await;
+    let all: Vec<_> = answers.iter().map(texts).collect();
+    assert!(all.iter().all(|texts| texts == &all[0]), "{all:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_refused_is_tried_again_on_a_growing_schedule() {
+    let (server, reactor) = server().await;
+    let receiver = Receiver::with(|number| Action::Answer([500, 302, 404, 200][number])).await;
+    let place = queue(&server, &reactor, &receiver.url()).await;
+    let mut expected_ms = 5_000;
+    for (attempt, status) in [(1, 500), (2, 302), (3, 404)] {
+        let tried = delivery(&server.private, &place, attempts(attempt)).await;
+        assert_eq!((&tried["status"], &tried["last_status"]), (&json!("pending"), &json!(status)));
+        let wait = wait_ms(&server, &tried);
+        // A fifth of jitter to either side.
+        assert!((expected_ms * 79 / 100..=expected_ms * 121 / 100).contains(&wait), "{wait}");
+        assert_eq!(receiver.seen().len(), usize::try_from(attempt).unwrap());
+        server.clock.advance_ms(u64::try_from(wait).unwrap() + 1);
+        expected_ms *= 3;
+    }
+    let told = delivery(&server.private, &place, |told| told["status"] == "delivered").await;
+    assert_eq!(told, json!({"status": "delivered", "attempts": 4, "last_status": 200}));
+    let hooks = receiver.seen();
+    assert!(hooks.iter().all(|hook| hook.header("webhook-id") == hooks[0].header("webhook-id")));
+    assert!(hooks.iter().all(|hook| hook.bytes == hooks[0].bytes));
+    let times: Vec<u64> =
+        hooks.iter().map(|hook| hook.header("webhook-timestamp").parse().unwrap()).collect();
+    assert!(times.is_sorted() && times[0] < times[3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_says_how_long_to_wait_or_that_it_is_gone() {
+    let (server, reactor) = server().await;
+    let in_seconds = Receiver::with(|_| Action::With(503, "retry-after", "1200".to_owned())).await;
+    let date = (Utc::now() + chrono::Duration::hours(2)).to_rfc2822();
+    let by_date =
+        Receiver::with(move |_| Action::With(429, "retry-after", date.replace("+0000", "GMT")))
+            .await;
+    let senseless = Receiver::with(|_| Action::With(503, "retry-after", "soon".to_owned())).await;
+    for (receiver, least, most) in [
+        (in_seconds, 1_190_000, 1_200_000),
+        (by_date, 7_100_000, 7_260_000),
+        (senseless, 3_900, 6_100),
+    ] {
+        let place = queue(&server, &reactor, &receiver.url()).await;
+        let tried = delivery(&server.private, &place, attempts(1)).await;
+        let wait = wait_ms(&server, &tried);
+        assert!((least..=most).contains(&wait), "{wait}");
+    }
+    let gone = Receiver::with(|_| Action::Answer(410)).await;
+    let place = queue(&server, &reactor, &gone.url()).await;
+    let ended = delivery(&server.private, &place, |delivery| delivery["status"] == "failed").await;
+    assert_eq!(ended, json!({"status": "failed", "attempts": 1, "last_status": 410}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delivery_is_given_up_after_a_day_and_may_be_queued_again() {
+    let (server, reactor) = server().await;
+    let receiver =
+        Receiver::with(|number| Action::Answer(if number < 40 { 500 } else { 200 })).await;
+    let place = queue(&server, &reactor, &receiver.url()).await;
+    let began = Instant::now();
+    let mut elapsed_ms = 0;
+    let ended = loop {
+        let result = server.private.get(&place).await.expect(200);
+        let tried = &result["delivery"];
+        if tried["status"] == "failed" {
+            break tried.clone();
+        }
+        assert!(began.elapsed() < Duration::from_secs(50), "{result}");
+        if tried["attempts"].as_u64() == Some(receiver.seen().len() as u64) {
+            let wait = u64::try_from(wait_ms(&server, tried).max(0)).unwrap() + 1;
+            assert!(wait < 8 * HOUR_MS, "{wait}");
+            elapsed_ms += wait;
+            server.clock.advance_ms(wait);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    let tries = ended["attempts"].as_u64().unwrap();
+    assert!((10..=16).contains(&tries), "{tries} tries");
+    assert!((24 * HOUR_MS - 1_000..24 * HOUR_MS + 1_000).contains(&elapsed_ms), "{elapsed_ms}");
+    assert!(ended.get("next_attempt_at").is_none());
+    let again = server.private.post(&format!("{place}/redeliver"), json!({})).await.expect(202);
+    assert_eq!(again["delivery"]["status"], "pending");
+    let tried = delivery(&server.private, &place, attempts(tries + 1)).await;
+    // The schedule begins anew.
+    assert!(wait_ms(&server, &tried) < 7_000);
+    assert_eq!(receiver.seen().len() as u64, tries + 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_delivered_may_be_delivered_again() {
+    let (server, reactor) = server().await;
+    let receiver = Receiver::start().await;
+    let place = queue(&server, &reactor, &receiver.url()).await;
+    delivery(&server.private, &place, |told| told["status"] == "delivered").await;
+    server.private.post(&format!("{place}/redeliver"), json!({})).await.expect(202);
+    let hooks = receiver.wait(2).await;
+    assert_eq!(hooks[0].bytes, hooks[1].bytes);
+    let told = delivery(&server.private, &place, attempts(2)).await;
+    assert_eq!(told["status"], "delivered");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_does_not_answer_delays_nobody_else() {
+    let (server, reactor) = server().await;
+    let silent = Receiver::with(|_| Action::After(Duration::from_mins(1))).await;
+    let prompt = Receiver::start().await;
+    for _ in 0..40 {
+        queue(&server, &reactor, &silent.url()).await;
+    }
+    silent.wait(8).await;
+    let began = Instant::now();
+    for _ in 0..5 {
+        queue(&server, &reactor, &prompt.url()).await;
+    }
+    prompt.wait(5).await;
+    // Far less than one try of the silent one takes.
+    assert!(began.elapsed() < Duration::from_secs(10));
+    assert_eq!(silent.seen().len(), 8, "a receiver has so many at a time and no more");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_there_is_a_failed_try_without_a_status() {
+    let (server, reactor) = server().await;
+    // A port that was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let place = queue(&server, &reactor, &format!("http://127.0.0.1:{port}/")).await;
+    let tried = delivery(&server.private, &place, attempts(1)).await;
+    assert!(tried.get("last_status").is_none());
+    assert_eq!(tried["status"], "pending");
+}
