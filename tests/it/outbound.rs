@@ -155,7 +155,7 @@ async fn a_redirect_to_another_host_leaves_credentials_behind() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn time() {
-    let setup = Setup { allow_private_networks: true, react_timeout_ms: 2_000, ..Setup::default() };
+    let setup = Setup { allow_private_networks: true, react_timeout_ms: 4_000, ..Setup::default() };
     let upstream = Upstream::start().await;
     let allowed = json!([upstream.address.to_string()]);
     let world = World::with(setup, upstream, allowed).await;
@@ -166,7 +166,7 @@ async fn time() {
         let began = Instant::now();
         let seen = world.fetch(json!({ "url": url, "timeout_ms": 200 })).await;
         assert_eq!(seen["error"], "timeout", "{path}");
-        assert!(began.elapsed() < Duration::from_millis(1_900), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_millis(3_500), "{:?}", began.elapsed());
         // The run's: whatever the formula says.
         for timeout_ms in [Value::Null, json!(u32::MAX)] {
             let began = Instant::now();
@@ -177,7 +177,7 @@ async fn time() {
                 _ => assert_eq!(late.expect(200)["raw"]["error"], "timeout"),
             }
             let took = began.elapsed();
-            assert!((1_900..20_000).contains(&took.as_millis()), "{path}: {took:?}");
+            assert!((3_900..30_000).contains(&took.as_millis()), "{path}: {took:?}");
         }
     }
     assert_eq!(world.get("/bytes/1").await["body_bytes"], 1);

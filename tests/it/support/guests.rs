@@ -66,6 +66,20 @@ pub async fn echo_reactor(server: &TestServer) -> String {
     reactor(server, &formula, json!({})).await
 }
 
+/// Sends a request by a formula that may send it anywhere. Gives what the formula saw.
+pub async fn fetch(management: &Client, url: &str) -> Value {
+    let component = STANDARD.encode(component("fetch"));
+    let body = json!({ "name": "fetch", "component": component, "allowed_hosts": ["*"] });
+    let formula = management.post("/reactor-formulas", body).await.expect(201);
+    let body = json!({ "name": "fetch", "formula": { "id": formula["id"] }, "configuration": {} });
+    let reactor = management.post("/reactors", body).await.expect(201);
+    let body = json!({ "name": "a", "type": "private", "permissions": ["token:use"] });
+    let application = management.post("/applications", body).await.expect(201);
+    let caller = management.with_key(application["key"].as_str().unwrap());
+    let path = format!("/reactors/{}/react", reactor["id"].as_str().unwrap());
+    caller.post(&path, json!({ "args": { "url": url } })).await.expect(200)["raw"].clone()
+}
+
 fn with(mut body: Value, members: Value) -> Value {
     let Value::Object(members) = members else { panic!("members of an object") };
     for (name, value) in members {
