@@ -71,7 +71,7 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
 async fn open(folder: &std::path::Path) -> Vault {
     let foundation = Foundation {
         store: Arc::new(SledStore::open(&folder.join("store"), 256 << 20).unwrap()),
-        runtime: Runtime::new(RuntimeConfig { slots: 16 }).unwrap(),
+        runtime: Runtime::new(RuntimeConfig::new(16)).unwrap(),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy::new().unwrap()),
         root_key: RootKey::draw(&SystemEntropy::new().unwrap()),

@@ -96,7 +96,7 @@ pub async fn open(settings: &Settings, root_key: RootKey) -> Result<Vault, Failu
     let store = SledStore::open(&store_folder, settings.cache_mb << 20)?;
     let foundation = Foundation {
         store: Arc::new(store),
-        runtime: Runtime::new(RuntimeConfig { slots: settings.reactor_slots })?,
+        runtime: Runtime::new(RuntimeConfig::new(settings.reactor_slots))?,
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy::new()?),
         root_key,

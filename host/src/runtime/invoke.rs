@@ -1,6 +1,6 @@
 //! One invocation: a fresh instance, a call, an outcome.
 
-use std::sync::atomic::Ordering;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use wasmtime::{PoolConcurrencyLimitError, Store, Trap};
@@ -8,6 +8,7 @@ use wasmtime_wasi::I32Exit;
 
 use super::call::{Budget, Call, Failure, GuestResponse, Outcome, Usage};
 use super::component::Program;
+use super::slots::Slot;
 use super::state::{HostFailed, Invocation, Request, State, TooManyCalls};
 use super::{Runtime, response};
 use crate::limits::RESPONSE_BYTES_MAX;
@@ -18,21 +19,31 @@ const YIELD_FUEL: u64 = 1_000_000;
 const HANDLES_MAX: usize = 1_024;
 
 impl Runtime {
-    /// Runs a formula. Nothing of it remains when this returns or is dropped.
+    /// Runs a formula, in a slot of the call's owner. Nothing of it remains when this returns or is dropped.
     pub async fn invoke(&self, program: &Program, call: Call) -> Outcome {
         let began = Instant::now();
+        match self.acquire(call.owner, call.budget.timeout).await {
+            Ok(slot) => self.run_in(slot, began, program, call).await,
+            Err(failure) => without_a_run(failure, began.elapsed()),
+        }
+    }
+
+    /// As [`Self::invoke`], in a slot that was taken before; the call's time begins now.
+    pub async fn invoke_in(&self, slot: Slot, program: &Program, call: Call) -> Outcome {
+        self.run_in(slot, Instant::now(), program, call).await
+    }
+
+    async fn run_in(&self, slot: Slot, began: Instant, program: &Program, call: Call) -> Outcome {
         let Budget { memory_bytes, timeout, fuel } = call.budget;
-        let slot = match self.slot(timeout).await {
-            Ok(slot) => slot,
-            Err(failure) => return without_a_run(failure, began.elapsed()),
-        };
         let mut store = Store::new(&self.0.engine, State::new(memory_bytes));
         let log = store.data().log();
-        let left = timeout.saturating_sub(began.elapsed());
-        let run = tokio::time::timeout(left, run(program, call, &mut store));
-        let result = match run.await {
-            Ok(result) => result,
-            Err(_) => Err(Failure::Deadline),
+        let result = {
+            let run = pin!(run(program, call, &mut store));
+            let now = Instant::now();
+            let run = self.0.lane.fair(slot.owner(), run, now);
+            let left = timeout.saturating_sub(now - began);
+            let result = tokio::time::timeout(left, run).await;
+            result.unwrap_or(Err(Failure::Deadline))
         };
         let fuel_left = store.get_fuel().unwrap_or_default();
         let memory_peak_bytes = store.data().memory.peak_bytes;
@@ -47,34 +58,6 @@ impl Runtime {
         let (log, log_truncated) = log.lock().finish();
         Outcome { result, usage, log, log_truncated }
     }
-
-    /// Waits for a slot, within the call's own time and with a bounded crowd.
-    async fn slot(&self, timeout: Duration) -> Result<tokio::sync::SemaphorePermit<'_>, Failure> {
-        if let Ok(slot) = self.0.slots.try_acquire() {
-            return Ok(slot);
-        }
-        let waiting = Waiting::join(self).ok_or(Failure::Saturated)?;
-        let slot = tokio::time::timeout(timeout, self.0.slots.acquire()).await;
-        drop(waiting);
-        slot.ok().and_then(Result::ok).ok_or(Failure::Saturated)
-    }
-}
-
-/// A place among those that wait for a slot; given up when dropped, however the wait ends.
-struct Waiting<'r>(&'r Runtime);
-
-impl<'r> Waiting<'r> {
-    fn join(runtime: &'r Runtime) -> Option<Self> {
-        let place = Self(runtime);
-        let before = runtime.0.waiting.fetch_add(1, Ordering::Relaxed);
-        (before < runtime.0.waiting_max).then_some(place)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.0.waiting.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 fn without_a_run(failure: Failure, elapsed: Duration) -> Outcome {
@@ -87,7 +70,7 @@ async fn run(
     call: Call,
     store: &mut Store<State>,
 ) -> Result<GuestResponse, Failure> {
-    let Call { args, configuration, vault, invocation, budget } = call;
+    let Call { args, configuration, vault, invocation, budget, .. } = call;
     let prepare = |store: &mut Store<State>| -> wasmtime::Result<Request> {
         store.limiter(|state| &mut state.memory);
         store.set_fuel(budget.fuel)?;

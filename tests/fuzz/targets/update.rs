@@ -71,7 +71,7 @@ impl World {
         let world = tokio.block_on(async {
             let foundation = Foundation {
                 store: Arc::new(SledStore::open(&folder.path().join("store"), 64 << 20).unwrap()),
-                runtime: Runtime::new(RuntimeConfig { slots: 1 }).unwrap(),
+                runtime: Runtime::new(RuntimeConfig::new(1)).unwrap(),
                 clock: Arc::new(ManualClock::new(NOW_MS)),
                 entropy: Arc::new(SeededEntropy::new(1)),
                 root_key: RootKey::parse(ROOT_KEY).unwrap(),

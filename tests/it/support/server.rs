@@ -178,7 +178,7 @@ pub async fn open_store(folder: &Path) -> SledStore {
 /// One sandbox for all tests of the process: each reserves much address space.
 pub fn shared_runtime() -> Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME.get_or_init(|| Runtime::new(RuntimeConfig { slots: 64 }).unwrap()).clone()
+    RUNTIME.get_or_init(|| Runtime::new(RuntimeConfig::new(64)).unwrap()).clone()
 }
 
 async fn first_clients(vault: &Vault, address: SocketAddr) -> (Client, Client) {

@@ -192,6 +192,7 @@ impl Vault {
                 attempt: 1,
                 deadline_ms: run.began.0 + timeout_ms,
             },
+            owner: run.permit.tenant().0.as_u128(),
             budget: Budget {
                 memory_bytes: u64::from(formula.limits.memory_mb) << 20,
                 timeout: Duration::from_millis(timeout_ms),
