@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokamak::clock::SystemClock;
 use tokamak::crypto::entropy::SystemEntropy;
 use tokamak::crypto::keys::RootKey;
-use tokamak::http::{State, Stopping};
+use tokamak::http::{Rates, State, Stopping};
 use tokamak::model::permission::ApplicationType;
 use tokamak::runtime::{Runtime, RuntimeConfig};
 use tokamak::store::sled::SledStore;
@@ -48,7 +48,7 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
         let kind = ApplicationType::Private;
         let key = vault.issue_application(made.tenant.id, kind, "bench").await.unwrap();
         let (listener, server) = listen().await;
-        let state = State { vault, stopping: Stopping::default() };
+        let state = State { vault, stopping: Stopping::default(), rates: Rates::default() };
         tokio::spawn(tokamak::http::serve(listener, state, std::future::pending()));
         let (listener, echo) = listen().await;
         tokio::spawn(async { axum::serve(listener, echo_router()).await });

@@ -30,6 +30,7 @@ mod formulas;
 mod hang_ups;
 mod hostile;
 mod idempotency;
+mod limits;
 mod list;
 mod logs;
 mod official;

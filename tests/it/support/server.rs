@@ -8,9 +8,10 @@ use std::time::Duration;
 use serde_json::json;
 use tempfile::TempDir;
 use tokamak::clock::ManualClock;
+use tokamak::config::RateLimits;
 use tokamak::crypto::entropy::SeededEntropy;
 use tokamak::crypto::keys::RootKey;
-use tokamak::http::{State, Stopping};
+use tokamak::http::{Rates, State, Stopping};
 use tokamak::model::permission::{ApplicationType, Permission};
 use tokamak::runtime::{Runtime, RuntimeConfig};
 use tokamak::store::sled::SledStore;
@@ -33,11 +34,21 @@ pub struct Setup {
     pub react_timeout_ms: u64,
     /// Where the store lies, if it is to outlive the server.
     pub folder: Option<PathBuf>,
+    /// How often who may send what.
+    pub rates: RateLimits,
+    /// A sandbox of its own, if not the one that all tests share.
+    pub runtime: Option<Runtime>,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { fuel_per_ms: 10_000_000, react_timeout_ms: 10_000, folder: None }
+        Self {
+            fuel_per_ms: 10_000_000,
+            react_timeout_ms: 10_000,
+            folder: None,
+            rates: RateLimits::default(),
+            runtime: None,
+        }
     }
 }
 
@@ -76,18 +87,19 @@ impl TestServer {
         let store = open_store(&folder.join("store")).await;
         let foundation = Foundation {
             store: Arc::new(store),
-            runtime: shared_runtime(),
+            runtime: setup.runtime.unwrap_or_else(shared_runtime),
             clock: Arc::new(clock.clone()),
             entropy: Arc::new(SeededEntropy::new(rand_seed())),
             root_key: RootKey::parse("QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=").unwrap(),
             fuel_per_ms: setup.fuel_per_ms,
             react_timeout_ms: setup.react_timeout_ms,
         };
+        let rates = Rates::new(&setup.rates, &foundation.clock);
         let vault = Vault::open(foundation).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
-        let state = State { vault: vault.clone(), stopping: Stopping::default() };
+        let state = State { vault: vault.clone(), stopping: Stopping::default(), rates };
         let served = tokio::spawn(tokamak::http::serve(listener, state, async {
             let _ = stopped.await;
         }));
