@@ -1,17 +1,17 @@
-//! Fair turns: long runs do not hold up short ones.
+//! Fair turns: long runs do not hold up short ones, nor one owner's another's.
 //!
-//! Formulas run on the threads that everything runs on, and give them back every 0.1 ms or so. That alone lets a
-//! hundred endless loops put a hundred such slices before whatever else has to be done. So a run may compute freely only
-//! as long as its owner's runs under way have used little; from there on each slice needs a turn in the [`Lane`]. There
-//! are fewer turns than threads; each goes to the owner whose last one is longest ago, and there to the run that asked
-//! first.
+//! Formulas begin on the threads that everything runs on, and give them back every 0.1 ms or so. That alone lets a
+//! hundred endless loops put a hundred such slices before whatever else has to be done. So a run may compute there only
+//! as long as its owner's runs under way have used little; from then on it is long, belongs to the threads in
+//! [`super::slow`], and each of its slices needs a turn in the [`Lane`]. A turn goes to the owner whose last one is
+//! longest ago, and there to the run that asked first.
 //!
 //! A turn lasts for one poll: a run that waits, for the vault or for time, holds none.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -86,8 +86,8 @@ pub struct Fair<'l, F> {
     began: Option<Instant>,
     /// What it charged to the account.
     charged_ns: u64,
-    /// Whether its slices need turns.
-    long: bool,
+    /// Whether its slices need turns; shared with whoever has to move it.
+    long: Arc<AtomicBool>,
     /// Its place in the lane.
     ticket: Option<Ticket>,
 }
@@ -104,11 +104,11 @@ impl Lane {
         }
     }
 
-    /// Makes a run of `owner` take turns. It is first polled at once, and `began` is now.
+    /// Makes a run of an owner take turns once it is long, which `long` tells. It is first polled at once: `began` is now.
     pub fn fair<'l, F: Future + Unpin>(
         &'l self,
         (owner, account): (u128, &'l Account),
-        run: F,
+        (run, long): (F, Arc<AtomicBool>),
         began: Instant,
     ) -> Fair<'l, F> {
         Fair {
@@ -118,7 +118,7 @@ impl Lane {
             lane: self,
             began: Some(began),
             charged_ns: 0,
-            long: false,
+            long,
             ticket: None,
         }
     }
@@ -245,7 +245,7 @@ impl<F: Future + Unpin> Future for Fair<'_, F> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = &mut *self;
-        if this.long {
+        if this.long.load(Ordering::Relaxed) {
             let owner = (this.owner, this.account);
             let turn = this.lane.turn(owner, &mut this.ticket, context.waker());
             let Some(_turn) = turn else { return Poll::Pending };
@@ -257,7 +257,9 @@ impl<F: Future + Unpin> Future for Fair<'_, F> {
         if polled.is_pending() {
             let ns = nanoseconds(began.elapsed());
             this.charged_ns += ns;
-            this.long = this.account.charge(ns) >= this.lane.free_ns;
+            if this.account.charge(ns) >= this.lane.free_ns {
+                this.long.store(true, Ordering::Relaxed);
+            }
         }
         polled
     }

@@ -1,6 +1,10 @@
 //! One invocation: a fresh instance, a call, an outcome.
 
+use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use wasmtime::{PoolConcurrencyLimitError, Store, Trap};
@@ -34,13 +38,43 @@ impl Runtime {
     }
 
     async fn run_in(&self, slot: Slot, began: Instant, program: &Program, call: Call) -> Outcome {
+        let long = Arc::new(AtomicBool::new(false));
+        let whole = Whole { slot, began, program: program.clone(), call, long: Arc::clone(&long) };
+        let mut whole = Box::pin(whole.run(self.clone()));
+        let ended_here = poll_fn(|context| match whole.as_mut().poll(context) {
+            Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
+            Poll::Pending if long.load(Ordering::Relaxed) => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        });
+        if let Some(outcome) = ended_here.await {
+            return outcome;
+        }
+        let outcome = self.0.slow.finish(whole).await;
+        let failed = || Failure::HostFault("a run panicked".to_owned());
+        outcome.unwrap_or_else(|| without_a_run(failed(), began.elapsed()))
+    }
+}
+
+/// A run and all that it takes, so that it can move to other threads.
+struct Whole {
+    slot: Slot,
+    began: Instant,
+    program: Program,
+    call: Call,
+    /// Whether it is to move.
+    long: Arc<AtomicBool>,
+}
+
+impl Whole {
+    async fn run(self, runtime: Runtime) -> Outcome {
+        let Self { slot, began, program, call, long } = self;
         let Budget { memory_bytes, timeout, fuel } = call.budget;
-        let mut store = Store::new(&self.0.engine, State::new(memory_bytes));
+        let mut store = Store::new(&runtime.0.engine, State::new(memory_bytes));
         let log = store.data().log();
         let result = {
-            let run = pin!(run(program, call, &mut store));
+            let run = pin!(run(&program, call, &mut store));
             let now = Instant::now();
-            let run = self.0.lane.fair(slot.owner(), run, now);
+            let run = runtime.0.lane.fair(slot.owner(), (run, long), now);
             let left = timeout.saturating_sub(now - began);
             let result = tokio::time::timeout(left, run).await;
             result.unwrap_or(Err(Failure::Deadline))

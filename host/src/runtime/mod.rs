@@ -16,6 +16,7 @@ mod load;
 mod log;
 mod response;
 mod slots;
+mod slow;
 mod state;
 
 use std::sync::Arc;
@@ -23,7 +24,6 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use thiserror::Error;
-use tokio::runtime::Handle;
 use wasmtime::Engine;
 use wasmtime::component::Linker;
 
@@ -38,6 +38,7 @@ pub use slots::Slot;
 use crate::limits::{FREE_CPU_MS, REACTOR_QUEUE_PER_SLOT};
 use fair::Lane;
 use slots::Slots;
+use slow::Slow;
 use state::State;
 
 /// How the runtime is set up.
@@ -85,6 +86,8 @@ struct Inner {
     slots: Slots,
     /// Where those that run long take turns.
     lane: Lane,
+    /// What computes those.
+    slow: Slow,
     /// Compiling takes a core and much memory: one small and one large component at a time.
     compiling: [parking_lot::Mutex<()>; 2],
 }
@@ -95,12 +98,15 @@ impl Runtime {
         let failed = |error: wasmtime::Error| RuntimeError(error.to_string());
         let (engine, slots) = engine::serving(config.slots).map_err(failed)?;
         let linker = state::linker(&engine).map_err(failed)?;
+        let threads = available_parallelism().map_or(1, usize::from);
+        let slow = Slow::start(threads).map_err(|error| RuntimeError(error.to_string()))?;
         let (slots, per_owner, queue_per_owner) = config.shares(slots);
         Ok(Self(Arc::new(Inner {
             engine,
             linker,
             slots: Slots::new(slots, per_owner, queue_per_owner),
-            lane: Lane::new(threads().saturating_sub(1), Duration::from_millis(FREE_CPU_MS)),
+            lane: Lane::new(threads, Duration::from_millis(FREE_CPU_MS)),
+            slow,
             compiling: Default::default(),
         })))
     }
@@ -115,12 +121,6 @@ impl Runtime {
     pub async fn acquire(&self, owner: u128, timeout: Duration) -> Result<Slot, Failure> {
         self.0.slots.acquire(owner, timeout).await
     }
-}
-
-/// Threads that formulas and everything else share.
-fn threads() -> usize {
-    let here = Handle::try_current().map(|handle| handle.metrics().num_workers());
-    here.unwrap_or_else(|_| available_parallelism().map_or(1, usize::from))
 }
 
 #[cfg(test)]

@@ -48,6 +48,10 @@ fn poll<F: Future + Unpin>(run: &mut Fair<'_, F>, bell: &Arc<Bell>) -> Poll<F::O
     Pin::new(run).poll(&mut Context::from_waker(&waker))
 }
 
+fn is_long<F>(run: &Fair<'_, F>) -> bool {
+    run.long.load(Ordering::SeqCst)
+}
+
 /// A test's world: a lane, an account for each of three owners, and what was computed.
 struct World {
     lane: Lane,
@@ -66,6 +70,7 @@ impl World {
 
     fn run(&self, owner: usize, name: &'static str, slices: usize) -> Fair<'_, Slices<'_>> {
         let run = Slices { name, left: slices, done: &self.done };
+        let run = (run, Arc::default());
         self.lane.fair((owner as u128, &self.accounts[owner]), run, Instant::now())
     }
 
@@ -73,7 +78,7 @@ impl World {
     fn long(&self, owner: usize, name: &'static str, slices: usize) -> Fair<'_, Slices<'_>> {
         let mut run = self.run(owner, name, slices + 1);
         assert!(poll(&mut run, &Arc::default()).is_pending());
-        assert!(run.long);
+        assert!(is_long(&run));
         self.done.borrow_mut().clear();
         run
     }
@@ -153,15 +158,15 @@ fn an_owners_runs_use_its_time_together_and_give_it_back() {
     world.accounts[0].charge(half);
     let mut first = world.run(0, "a", 9);
     assert!(poll(&mut first, &bell).is_pending());
-    assert!(!first.long);
+    assert!(!is_long(&first));
     world.accounts[0].charge(half);
     let mut second = world.run(0, "b", 9);
     assert!(poll(&mut second, &bell).is_pending());
-    assert!(second.long);
+    assert!(is_long(&second));
     // Another owner has its own.
     let mut other = world.run(1, "c", 9);
     assert!(poll(&mut other, &bell).is_pending());
-    assert!(!other.long);
+    assert!(!is_long(&other));
     world.accounts[0].refund(2 * half);
     assert!(first.charged_ns + second.charged_ns > 0);
     drop((first, second, other));
@@ -253,7 +258,8 @@ fn a_slice_that_panics_keeps_no_turn() {
         futures::pending!();
         panic!("as a bug does")
     });
-    let mut run = world.lane.fair((0, &world.accounts[0]), panics, Instant::now());
+    let mut run =
+        world.lane.fair((0, &world.accounts[0]), (panics, Arc::default()), Instant::now());
     let bell = Arc::default();
     assert!(poll(&mut run, &bell).is_pending());
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
