@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokamak::config::{Rate, RateLimits};
 use tokamak::runtime::{Runtime, RuntimeConfig};
 
+use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
 use crate::support::server::Setup;
 use crate::support::{Answer, Client, TestServer, guests};
 
@@ -159,6 +160,51 @@ async fn requests_without_a_valid_key_are_counted_by_address() {
     server.stranger().get("/healthz").await.expect(200);
     server.clock.advance_ms(seconds * 1_000);
     wrong.get("/tokens").await.expect(401);
+}
+
+/// Whether one of several requests in a row is past a limit of one a second.
+async fn is_limited(client: &Client, path: &str) -> bool {
+    for _ in 0..10 {
+        let answer = client.get(path).await;
+        if answer.status == 429 {
+            refused(&answer, "more than 1 requests");
+            return true;
+        }
+    }
+    false
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_operator_sets_limits_by_flag_variable_and_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("options.toml");
+    let text =
+        "rate-limit-read = 1\nrate-limit-search = \"1000:2000\"\nreactor-slots-per-tenant = 3\n";
+    std::fs::write(&file, text).unwrap();
+    let mut serve = command();
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--rate-limit-manage", "1:1"]);
+    serve.arg("--data-dir").arg(folder.path().join("data")).arg("--config").arg(&file);
+    serve.args(["--reactor-queue-per-tenant", "5"]);
+    serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
+    serve.env("TOKAMAK_RATE_LIMIT_UNAUTHENTICATED", "1");
+    let process = Process::start(serve);
+    let management = process.management();
+    assert!(is_limited(&management, "/logs").await);
+    assert!(is_limited(&management, "/permissions").await);
+    assert!(is_limited(&Client::new(process.address, None), "/tokens").await);
+    assert!(!is_limited(&management, "/tokens").await);
+    assert_eq!(process.terminate(), Some(0));
+
+    for (option, value) in [
+        ("--rate-limit-read", "often"),
+        ("--rate-limit-write", "5:0"),
+        ("--reactor-slots-per-tenant", "-1"),
+    ] {
+        let mut serve = command();
+        let output = serve.args(["serve", &format!("{option}={value}")]).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && stderr.contains(option), "{stderr}");
+    }
 }
 
 /// A server of its own sandbox, with a reactor of `probe` for each of two tenants.
