@@ -3,14 +3,17 @@
 //! The one place that reads the machine's clock. Everything else is given a [`Clock`], so that a test moves time
 //! by hand and never sleeps. It knows nothing of formats; see `model::time`.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, OnceLock};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Where the time comes from.
 pub trait Clock: Send + Sync + 'static {
     /// Milliseconds since the Unix epoch.
     fn now_ms(&self) -> u64;
+
+    /// Nanoseconds since some moment in the past, for measuring: never goes back, whatever is done to the time of day.
+    fn elapsed_ns(&self) -> u64;
 }
 
 /// The machine's clock.
@@ -22,6 +25,12 @@ impl Clock for SystemClock {
     fn now_ms(&self) -> u64 {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        static START: OnceLock<Instant> = OnceLock::new();
+        let elapsed = START.get_or_init(Instant::now).elapsed();
+        u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
     }
 }
 
@@ -44,5 +53,9 @@ impl ManualClock {
 impl Clock for ManualClock {
     fn now_ms(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        self.now_ms() * 1_000_000
     }
 }

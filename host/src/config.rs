@@ -4,6 +4,8 @@
 //! The one place that reads the environment. To add an option: a field in [`Options`] with a default in
 //! [`Options::settle`]; flag, variable and member of the file follow from its name.
 
+mod rate;
+
 use std::env::VarError;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -13,6 +15,8 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use thiserror::Error;
 use zeroize::Zeroizing;
+
+pub use rate::{InvalidRate, Rate, RateLimits};
 
 use crate::limits::{CACHE_MB_DEFAULT, FUEL_PER_MS_DEFAULT, REACTOR_SLOTS_DEFAULT};
 
@@ -55,6 +59,12 @@ pub struct Options {
     /// Invocations that run at the same time [default: 256].
     #[arg(long, env = "TOKAMAK_REACTOR_SLOTS", value_name = "COUNT")]
     pub reactor_slots: Option<u32>,
+    /// Invocations of one tenant that run at the same time, 0 for as many as there are slots [default: half of them].
+    #[arg(long, env = "TOKAMAK_REACTOR_SLOTS_PER_TENANT", value_name = "COUNT")]
+    pub reactor_slots_per_tenant: Option<u32>,
+    /// Invocations of one tenant that wait for a slot; those beyond are answered 429 [default: 8 for each of its slots].
+    #[arg(long, env = "TOKAMAK_REACTOR_QUEUE_PER_TENANT", value_name = "COUNT")]
+    pub reactor_queue_per_tenant: Option<u32>,
     /// WebAssembly instructions, about, that an invocation may run for each millisecond of its time [default: 10000000].
     #[arg(long, env = "TOKAMAK_REACTOR_FUEL_PER_MS", value_name = "FUEL")]
     pub reactor_fuel_per_ms: Option<u64>,
@@ -69,6 +79,24 @@ pub struct Options {
         require_equals = true, default_missing_value = "true",
         value_parser = BoolishValueParser::new())]
     pub allow_http_callbacks: Option<bool>,
+    /// Requests of one key in a second that read single tokens; with a burst 50:200, 0 for no limit [default: 0].
+    #[arg(long, env = "TOKAMAK_RATE_LIMIT_READ", value_name = "RATE[:BURST]")]
+    pub rate_limit_read: Option<Rate>,
+    /// Requests of one key in a second that list or search tokens [default: 0].
+    #[arg(long, env = "TOKAMAK_RATE_LIMIT_SEARCH", value_name = "RATE[:BURST]")]
+    pub rate_limit_search: Option<Rate>,
+    /// Requests of one key in a second that make, change or delete tokens and sessions [default: 0].
+    #[arg(long, env = "TOKAMAK_RATE_LIMIT_WRITE", value_name = "RATE[:BURST]")]
+    pub rate_limit_write: Option<Rate>,
+    /// Requests of one key in a second that run reactors [default: 0].
+    #[arg(long, env = "TOKAMAK_RATE_LIMIT_INVOKE", value_name = "RATE[:BURST]")]
+    pub rate_limit_invoke: Option<Rate>,
+    /// Requests of one key in a second about applications, formulas, reactors, the tenant and its log [default: 0].
+    #[arg(long, env = "TOKAMAK_RATE_LIMIT_MANAGE", value_name = "RATE[:BURST]")]
+    pub rate_limit_manage: Option<Rate>,
+    /// Requests of one client address in a second without a valid key; a proxy is one address for all [default: 0].
+    #[arg(long, env = "TOKAMAK_RATE_LIMIT_UNAUTHENTICATED", value_name = "RATE[:BURST]")]
+    pub rate_limit_unauthenticated: Option<Rate>,
     /// How log lines are written [default: text].
     #[arg(long, env = "TOKAMAK_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
@@ -90,12 +118,18 @@ pub struct Settings {
     pub cache_mb: u64,
     /// Invocations that run at the same time.
     pub reactor_slots: u32,
+    /// Of these, most for one tenant, if not half of them; 0 for all of them.
+    pub reactor_slots_per_tenant: Option<u32>,
+    /// Invocations of one tenant that wait, if not 8 for each of its slots.
+    pub reactor_queue_per_tenant: Option<u32>,
     /// Fuel of an invocation for each millisecond of its time.
     pub reactor_fuel_per_ms: u64,
     /// Whether formulas and callbacks may reach addresses that are not public.
     pub allow_private_networks: bool,
     /// Whether callbacks may go to `http://`.
     pub allow_http_callbacks: bool,
+    /// Requests that may come in a second.
+    pub rates: RateLimits,
     /// How log lines are written.
     pub log_format: LogFormat,
     /// Which log lines are written.
@@ -140,6 +174,7 @@ impl Options {
     pub fn settle(self) -> Result<Settings, ConfigError> {
         refuse_unknown_variables()?;
         let file = self.config.as_deref().map_or_else(|| Ok(Self::default()), read_file)?;
+        let rates = self.rates(&file);
         let default_listen = SocketAddr::from(([127, 0, 0, 1], 8080));
         Ok(Settings {
             data_dir: self.data_dir.or(file.data_dir).ok_or(ConfigError::Missing("data-dir"))?,
@@ -150,6 +185,12 @@ impl Options {
                 .reactor_slots
                 .or(file.reactor_slots)
                 .unwrap_or(REACTOR_SLOTS_DEFAULT),
+            reactor_slots_per_tenant: self
+                .reactor_slots_per_tenant
+                .or(file.reactor_slots_per_tenant),
+            reactor_queue_per_tenant: self
+                .reactor_queue_per_tenant
+                .or(file.reactor_queue_per_tenant),
             reactor_fuel_per_ms: self
                 .reactor_fuel_per_ms
                 .or(file.reactor_fuel_per_ms)
@@ -162,9 +203,22 @@ impl Options {
                 .allow_http_callbacks
                 .or(file.allow_http_callbacks)
                 .unwrap_or_default(),
+            rates,
             log_format: self.log_format.or(file.log_format).unwrap_or_default(),
             log: self.log.or(file.log).unwrap_or_else(|| "info".to_owned()),
         })
+    }
+
+    fn rates(&self, file: &Self) -> RateLimits {
+        let rate = |own: Option<Rate>, file: Option<Rate>| own.or(file).unwrap_or_default();
+        RateLimits {
+            read: rate(self.rate_limit_read, file.rate_limit_read),
+            search: rate(self.rate_limit_search, file.rate_limit_search),
+            write: rate(self.rate_limit_write, file.rate_limit_write),
+            invoke: rate(self.rate_limit_invoke, file.rate_limit_invoke),
+            manage: rate(self.rate_limit_manage, file.rate_limit_manage),
+            unauthenticated: rate(self.rate_limit_unauthenticated, file.rate_limit_unauthenticated),
+        }
     }
 }
 
@@ -227,7 +281,7 @@ fn read_text(path: &Path) -> Result<String, ConfigError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ConfigError, LogFormat, Options};
+    use super::{ConfigError, LogFormat, Options, Rate, RateLimits};
     use clap::{Args as _, FromArgMatches as _};
     use std::io::Write as _;
 
@@ -291,5 +345,34 @@ mod tests {
         assert!(error.to_string().contains("lissten"), "{error}");
         let error = settle("", Options::default()).unwrap_err();
         assert_eq!(error.to_string(), "--data-dir is required");
+    }
+
+    #[test]
+    fn limits_come_from_flags_and_the_file() {
+        let flags = Options {
+            reactor_slots_per_tenant: Some(3),
+            rate_limit_write: Some(Rate { per_second: 5, burst: 9 }),
+            ..Options::default()
+        };
+        let text = "data-dir = \"kept\"\nreactor-slots-per-tenant = 4\nreactor-queue-per-tenant = 0\n\
+            rate-limit-read = 7\nrate-limit-write = 8\nrate-limit-invoke = \"1:2\"\n";
+        let settings = settle(text, flags).unwrap();
+        assert_eq!(settings.reactor_slots_per_tenant, Some(3));
+        assert_eq!(settings.reactor_queue_per_tenant, Some(0));
+        let expected = RateLimits {
+            read: 7.into(),
+            write: Rate { per_second: 5, burst: 9 },
+            invoke: Rate { per_second: 1, burst: 2 },
+            ..RateLimits::default()
+        };
+        assert_eq!(settings.rates, expected);
+        let settings = settle("data-dir = \"kept\"\n", Options::default()).unwrap();
+        assert_eq!(settings.rates, RateLimits::default());
+        assert_eq!(settings.reactor_slots_per_tenant, None);
+        for wrong in ["-1", "1.5", "\"5:0\"", "\"often\"", "true"] {
+            let text = format!("data-dir = \"kept\"\nrate-limit-search = {wrong}\n");
+            let error = settle(&text, Options::default()).unwrap_err().to_string();
+            assert!(error.contains("rate-limit-search"), "{error}");
+        }
     }
 }

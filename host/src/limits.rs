@@ -157,6 +157,11 @@ pub const DRAIN_MS_MAX: u64 = 30 * 1000;
 pub const FUEL_PER_MS_DEFAULT: u64 = 10_000_000;
 /// Invocations that run at the same time, unless the operator says otherwise.
 pub const REACTOR_SLOTS_DEFAULT: u32 = 256;
+/// Invocations of one tenant that wait, for each slot it may have, unless the operator says otherwise.
+pub const REACTOR_QUEUE_PER_SLOT: u32 = 8;
+/// Time that one tenant's invocations under way may compute, together, before they take turns with other long ones, in
+/// milliseconds.
+pub const FREE_CPU_MS: u64 = 20;
 /// Memory of the store's cache, in MiB, unless the operator says otherwise.
 pub const CACHE_MB_DEFAULT: u64 = 256;
 /// Calls of its host that one invocation may make.

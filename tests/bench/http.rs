@@ -19,7 +19,7 @@ use tokamak::clock::SystemClock;
 use tokamak::crypto::entropy::SystemEntropy;
 use tokamak::crypto::keys::RootKey;
 use tokamak::egress::{Egress, EgressConfig};
-use tokamak::http::{State, Stopping};
+use tokamak::http::{Rates, State, Stopping};
 use tokamak::model::permission::ApplicationType;
 use tokamak::runtime::{Runtime, RuntimeConfig};
 use tokamak::store::sled::SledStore;
@@ -49,7 +49,7 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
         let kind = ApplicationType::Private;
         let key = vault.issue_application(made.tenant.id, kind, "bench").await.unwrap();
         let (listener, server) = listen().await;
-        let state = State { vault, stopping: Stopping::default() };
+        let state = State { vault, stopping: Stopping::default(), rates: Rates::default() };
         tokio::spawn(tokamak::http::serve(listener, state, std::future::pending()));
         let (listener, echo) = listen().await;
         tokio::spawn(async { axum::serve(listener, echo_router()).await });
@@ -72,7 +72,7 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
 async fn open(folder: &std::path::Path) -> Vault {
     let foundation = Foundation {
         store: Arc::new(SledStore::open(&folder.join("store"), 256 << 20).unwrap()),
-        runtime: Runtime::new(RuntimeConfig { slots: 16 }).unwrap(),
+        runtime: Runtime::new(RuntimeConfig::new(16)).unwrap(),
         egress: Egress::new(EgressConfig::default()).unwrap(),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy::new().unwrap()),

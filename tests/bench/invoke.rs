@@ -22,7 +22,7 @@ struct World {
 
 static WORLD: LazyLock<World> = LazyLock::new(|| {
     let threads = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let runtime = Runtime::new(RuntimeConfig { slots: 16 }).unwrap();
+    let runtime = Runtime::new(RuntimeConfig::new(16)).unwrap();
     let shipped = tokamak::vault::official_component("card-insights").unwrap();
     let program = runtime.compile(shipped).unwrap();
     World { threads, runtime, program }
@@ -40,6 +40,7 @@ fn call(args: &str) -> Call {
             attempt: 1,
             deadline_ms: 1_800_000_000_000,
         },
+        owner: 1,
         budget: Budget {
             memory_bytes: 64 << 20,
             timeout: Duration::from_secs(10),

@@ -85,7 +85,7 @@ fn body(number: usize) -> Value {
 async fn open(folder: &Path) -> Vault {
     let foundation = Foundation {
         store: Arc::new(SledStore::open(&folder.join("store"), 256 << 20).unwrap()),
-        runtime: Runtime::new(RuntimeConfig { slots: 4 }).unwrap(),
+        runtime: Runtime::new(RuntimeConfig::new(4)).unwrap(),
         egress: Egress::new(EgressConfig::default()).unwrap(),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy::new().unwrap()),

@@ -32,6 +32,7 @@ mod hostile;
 mod idempotency;
 mod job_crash;
 mod jobs;
+mod limits;
 mod list;
 mod logs;
 mod official;

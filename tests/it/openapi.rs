@@ -182,19 +182,24 @@ async fn refusals_are_those_that_can_come() {
         let responses = description["paths"][path][method]["responses"].as_object().unwrap();
         responses.keys().cloned().collect::<Vec<_>>()
     };
-    assert_eq!(statuses("get", "/tenants/self"), ["200", "401", "403", "500", "503"]);
-    assert_eq!(statuses("get", "/tokens"), ["200", "400", "401", "403", "500", "503"]);
-    assert_eq!(statuses("get", "/tokens/{id}"), ["200", "401", "403", "404", "500", "503"]);
+    assert_eq!(statuses("get", "/tenants/self"), ["200", "401", "403", "429", "500", "503"]);
+    assert_eq!(statuses("get", "/tokens"), ["200", "400", "401", "403", "429", "500", "503"]);
+    assert_eq!(statuses("get", "/tokens/{id}"), ["200", "401", "403", "404", "429", "500", "503"]);
     let delete = statuses("delete", "/reactor-formulas/{id}");
-    assert_eq!(delete, ["204", "401", "403", "404", "409", "500", "503"]);
+    assert_eq!(delete, ["204", "401", "403", "404", "409", "429", "500", "503"]);
     let create = statuses("post", "/reactor-formulas");
-    let expected = ["201", "400", "401", "403", "409", "413", "415", "422", "500", "503"];
+    let expected = ["201", "400", "401", "403", "409", "413", "415", "422", "429", "500", "503"];
     assert_eq!(create, expected);
     // A formula may refuse with any status and body.
     let react = &description["paths"]["/reactors/{id}/react"]["post"]["responses"];
     assert!(react["default"].is_object());
     let body = &react["404"]["content"]["application/json"]["schema"];
     assert_eq!(body["anyOf"].as_array().unwrap().len(), 2);
+    // What needs no key is not counted.
+    assert_eq!(statuses("get", "/healthz"), ["200"]);
+    assert!(react["429"]["description"].as_str().unwrap().contains("`invoke`"));
+    let wait = &description["paths"]["/tokens"]["post"]["responses"]["429"]["headers"];
+    assert!(wait["Retry-After"].is_object());
 }
 
 /// What is said of a token that the caller may not read is what the description promises.

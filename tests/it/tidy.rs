@@ -35,6 +35,7 @@ const SIDEWAYS: &[(&str, &str)] = &[
 /// Outside crates and the one place each lives in.
 const FENCES: &[(&str, &[&str])] = &[
     ("axum", &["http/"]),
+    ("governor", &["http/"]),
     ("tower", &["http/"]),
     ("tower_http", &["http/"]),
     ("utoipa_axum", &["http/"]),

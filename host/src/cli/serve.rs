@@ -10,13 +10,13 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Failure, logging, say};
-use crate::clock::SystemClock;
+use crate::clock::{Clock, SystemClock};
 use crate::config::{Options, Settings, bootstrap_key};
 use crate::crypto::api_key::ApiKey;
 use crate::crypto::entropy::SystemEntropy;
 use crate::crypto::keys::RootKey;
 use crate::egress::{Egress, EgressConfig};
-use crate::http::{State, Stopping};
+use crate::http::{Rates, State, Stopping};
 use crate::limits::REACT_TIMEOUT_MS;
 use crate::model::permission::ApplicationType;
 use crate::runtime::{Runtime, RuntimeConfig};
@@ -95,9 +95,14 @@ pub async fn open(settings: &Settings, root_key: RootKey) -> Result<Vault, Failu
     make_folder(&settings.data_dir)?;
     let store_folder = settings.data_dir.join("store");
     let store = SledStore::open(&store_folder, settings.cache_mb << 20)?;
+    let sandbox = RuntimeConfig {
+        slots: settings.reactor_slots,
+        slots_per_owner: settings.reactor_slots_per_tenant,
+        queue_per_owner: settings.reactor_queue_per_tenant,
+    };
     let foundation = Foundation {
         store: Arc::new(store),
-        runtime: Runtime::new(RuntimeConfig { slots: settings.reactor_slots })?,
+        runtime: Runtime::new(sandbox)?,
         egress: Egress::new(EgressConfig {
             allow_private_networks: settings.allow_private_networks,
         })?,
@@ -133,7 +138,10 @@ pub async fn serve(
     // The first run of a formula that ships with the product is not to wait for its compilation.
     let ready = vault.clone();
     tokio::spawn(async move { ready.compile_official().await });
-    crate::http::serve(listener, State { vault, stopping: Stopping::default() }, stop).await?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let rates = Rates::new(&settings.rates, &clock);
+    let state = State { vault, stopping: Stopping::default(), rates };
+    crate::http::serve(listener, state, stop).await?;
     Ok(())
 }
 

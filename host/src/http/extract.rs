@@ -3,13 +3,15 @@
 //! Their order in a handler's signature is the order of the checks (decisions §1): the permit first, then path, query
 //! and body.
 
+use std::net::SocketAddr;
 use std::str::FromStr;
 
-use axum::extract::{FromRequestParts, MatchedPath, RawPathParams};
+use axum::extract::{ConnectInfo, FromRequestParts, MatchedPath, RawPathParams};
 use http::request::Parts;
 
 use super::State;
 use super::problem::Rejection;
+use super::rates::Class;
 use crate::crypto::api_key::ApiKey;
 use crate::model::id::InvocationId;
 use crate::model::log::{EntityType, Operation};
@@ -19,20 +21,49 @@ use crate::vault::{Authenticated, Error, Permit};
 /// The header that carries the API key.
 pub const API_KEY: &str = "SVC-API-KEY";
 
-/// Whoever the key belongs to, whatever it may do.
+/// Where a connection comes from.
+type Address = ConnectInfo<SocketAddr>;
+
+/// Whoever the key belongs to, whatever it may do, if it does not do it too often.
 pub struct Known(pub Authenticated);
+
+/// A caller that this request was counted for. Only [`Known`] leaves one behind.
+#[derive(Clone)]
+struct Counted(Authenticated);
 
 impl FromRequestParts<State> for Known {
     type Rejection = Rejection;
 
     async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, Rejection> {
-        let mut keys = parts.headers.get_all(API_KEY).iter();
-        let key = keys.next().and_then(|key| key.to_str().ok());
-        // Two keys are no key: which one counted would be a guess.
-        let key = key.filter(|_| keys.next().is_none());
-        let key = key.map(|key| ApiKey::given(key.to_owned()));
-        Ok(Self(state.vault.authenticate(key).await?))
+        // A layer asked before the handler does: one request counts once.
+        if let Some(Counted(who)) = parts.extensions.get() {
+            return Ok(Self(who.clone()));
+        }
+        let who = match authenticate(parts, state).await {
+            Err(Error::Unauthenticated) => {
+                if let Some(ConnectInfo(address)) = parts.extensions.get::<Address>() {
+                    state.rates.count_unauthenticated(address.ip())?;
+                }
+                return Err(Error::Unauthenticated.into());
+            }
+            who => who?,
+        };
+        let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+        if let Some(class) = Class::of(&parts.method, route) {
+            state.rates.count(&who, class)?;
+        }
+        parts.extensions.insert(Counted(who.clone()));
+        Ok(Self(who))
     }
+}
+
+async fn authenticate(parts: &Parts, state: &State) -> Result<Authenticated, Error> {
+    let mut keys = parts.headers.get_all(API_KEY).iter();
+    let key = keys.next().and_then(|key| key.to_str().ok());
+    // Two keys are no key: which one counted would be a guess.
+    let key = key.filter(|_| keys.next().is_none());
+    let key = key.map(|key| ApiKey::given(key.to_owned()));
+    state.vault.authenticate(key).await
 }
 
 /// A permit, from the request's key. Refusals are logged by the vault.

@@ -21,6 +21,7 @@ mod logs;
 mod openapi;
 mod problem;
 mod query;
+mod rates;
 mod reactors;
 mod routes;
 mod server;
@@ -31,6 +32,7 @@ mod trace;
 mod webhooks;
 
 pub use openapi::description;
+pub use rates::Rates;
 pub use routes::router;
 pub use server::serve;
 
@@ -46,6 +48,8 @@ pub struct State {
     pub vault: Vault,
     /// Whether the server has begun to stop.
     pub stopping: Stopping,
+    /// How often who may send what.
+    pub rates: Rates,
 }
 
 /// A flag raised once, when the server begins to stop.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::response::{IntoResponse as _, Response};
-use http::{HeaderName, header};
+use http::{HeaderName, Method, header};
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, ParameterStyle};
 use utoipa::openapi::schema::{AnyOfBuilder, SchemaType};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
@@ -16,6 +16,7 @@ use utoipa::{IntoParams, IntoResponses, Modify, OpenApi as _, ToSchema};
 use super::extract::API_KEY;
 use super::idempotency::{KEY, REPLAY};
 use super::problem::Problem;
+use super::rates::Class;
 use super::trace::TRACE_ID;
 use crate::limits::IDEMPOTENCY_KEY_CHARS_MAX;
 
@@ -78,6 +79,7 @@ pub fn description() -> OpenApi {
     let (_, mut description) = super::routes::described();
     super::examples::add(&mut description);
     add_refusals(&mut description);
+    add_limits(&mut description);
     add_shaped(&mut description);
     add_headers(&mut description);
     add_metadata_filter(&mut description);
@@ -122,6 +124,31 @@ fn add_refusals(description: &mut OpenApi) {
         }
         if takes_key {
             add_reuse(operation);
+        }
+    }
+}
+
+/// Adds the 429 of a limit, with the class that the operation counts in.
+fn add_limits(description: &mut OpenApi) {
+    for (path, item) in &mut description.paths.paths {
+        let all = [
+            (Method::GET, &mut item.get),
+            (Method::POST, &mut item.post),
+            (Method::PUT, &mut item.put),
+            (Method::PATCH, &mut item.patch),
+            (Method::DELETE, &mut item.delete),
+        ];
+        for (method, operation) in all {
+            let (Some(operation), Some(class)) = (operation, Class::of(&method, path)) else {
+                continue;
+            };
+            let class = class.as_str();
+            let mut text =
+                format!("The key sends more requests of the class `{class}` than it may");
+            if operation.responses.responses.contains_key("429") {
+                text.push_str(", or as many reactors of the tenant run and wait as may");
+            }
+            operation.responses.responses.insert("429".to_owned(), problem(&text));
         }
     }
 }

@@ -4,6 +4,7 @@
 //! [`super::trace`], which knows the request's trace id and what its client accepts, writes it out.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -82,6 +83,16 @@ impl IntoResponse for Problem {
 #[derive(Debug)]
 pub struct Rejection(Box<Response>);
 
+impl Rejection {
+    /// 429: too often. What was exceeded stands in `detail`; `wait` is told in seconds, rounded up.
+    pub fn too_many(detail: String, wait: Duration) -> Self {
+        let mut response = Problem::new(StatusCode::TOO_MANY_REQUESTS, detail).into_response();
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+        Self(Box::new(response))
+    }
+}
+
 impl From<Problem> for Rejection {
     fn from(problem: Problem) -> Self {
         Self(Box::new(problem.into_response()))
@@ -132,8 +143,21 @@ fn custom_response(status: u16, headers: &[(String, String)], body: &Value) -> R
 
 #[cfg(test)]
 mod tests {
-    use super::Problem;
+    use super::{Problem, Rejection};
+    use axum::response::IntoResponse as _;
     use http::{HeaderValue, StatusCode};
+    use std::time::Duration;
+
+    #[test]
+    fn a_wait_is_told_in_whole_seconds_rounded_up() {
+        for (wait_ms, seconds) in [(0, "1"), (1, "1"), (1_000, "1"), (1_001, "2"), (59_999, "60")] {
+            let wait = Duration::from_millis(wait_ms);
+            let response = Rejection::too_many("Too often.".to_owned(), wait).into_response();
+            assert_eq!(response.status(), 429);
+            assert_eq!(response.headers()["retry-after"], seconds, "{wait:?}");
+            assert_eq!(response.extensions().get::<Problem>().unwrap().detail, "Too often.");
+        }
+    }
 
     #[test]
     fn the_content_type_follows_accept() {

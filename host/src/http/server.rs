@@ -1,6 +1,7 @@
 //! Serving: connections in, drained at the end.
 
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::extract::Request;
@@ -36,7 +37,9 @@ pub async fn serve(
             tracing::debug!(%error, "a connection keeps its delay");
         }
     });
-    let service = axum::ServiceExt::<Request>::into_make_service(router(state));
+    let service = axum::ServiceExt::<Request>::into_make_service_with_connect_info::<SocketAddr>(
+        router(state),
+    );
     let serving = axum::serve(listener, service).with_graceful_shutdown(stop);
     let bound = async {
         // A sender that is gone means that serving ended by itself.

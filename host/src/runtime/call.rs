@@ -20,6 +20,8 @@ pub struct Call {
     pub http: Option<Arc<dyn GuestHttp>>,
     /// Which call it is.
     pub invocation: GuestInvocation,
+    /// Whose slots it counts against, and with whose runs it shares its turns.
+    pub owner: u128,
     /// What it may use.
     pub budget: Budget,
 }
@@ -238,7 +240,7 @@ pub enum Failure {
     },
     /// Its answer is too large.
     TooLarge,
-    /// No slot was free.
+    /// No slot of its owner's was free, and too many waited or none became free in time.
     Saturated,
     /// A fault of ours; the cause is for the operator.
     HostFault(String),

@@ -1,6 +1,10 @@
 //! One invocation: a fresh instance, a call, an outcome.
 
-use std::sync::atomic::Ordering;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use wasmtime::{PoolConcurrencyLimitError, Store, Trap};
@@ -9,6 +13,7 @@ use wasmtime_wasi::I32Exit;
 use super::call::{Budget, Call, Failure, GuestResponse, Outcome, Usage};
 use super::component::Program;
 use super::http::Outgoing;
+use super::slots::Slot;
 use super::state::{HostFailed, Invocation, Request, State, TooManyCalls};
 use super::{Runtime, response};
 use crate::limits::{HTTP_BODY_BYTES_MAX, RESPONSE_BYTES_MAX};
@@ -26,23 +31,63 @@ const HANDED_BYTES_MAX: usize = 2 * if RESPONSE_BYTES_MAX > HTTP_BODY_BYTES_MAX 
 };
 
 impl Runtime {
-    /// Runs a formula. Nothing of it remains when this returns or is dropped.
-    pub async fn invoke(&self, program: &Program, mut call: Call) -> Outcome {
+    /// Runs a formula, in a slot of the call's owner. Nothing of it remains when this returns or is dropped.
+    pub async fn invoke(&self, program: &Program, call: Call) -> Outcome {
         let began = Instant::now();
+        match self.acquire(call.owner, call.budget.timeout).await {
+            Ok(slot) => self.run_in(slot, began, program, call).await,
+            Err(failure) => without_a_run(failure, began.elapsed()),
+        }
+    }
+
+    /// As [`Self::invoke`], in a slot that was taken before; the call's time begins now.
+    pub async fn invoke_in(&self, slot: Slot, program: &Program, call: Call) -> Outcome {
+        self.run_in(slot, Instant::now(), program, call).await
+    }
+
+    async fn run_in(&self, slot: Slot, began: Instant, program: &Program, call: Call) -> Outcome {
+        let long = Arc::new(AtomicBool::new(false));
+        let whole = Whole { slot, began, program: program.clone(), call, long: Arc::clone(&long) };
+        let mut whole = Box::pin(whole.run(self.clone()));
+        let ended_here = poll_fn(|context| match whole.as_mut().poll(context) {
+            Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
+            Poll::Pending if long.load(Ordering::Relaxed) => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        });
+        if let Some(outcome) = ended_here.await {
+            return outcome;
+        }
+        let outcome = self.0.slow.finish(whole).await;
+        let failed = || Failure::HostFault("a run panicked".to_owned());
+        outcome.unwrap_or_else(|| without_a_run(failed(), began.elapsed()))
+    }
+}
+
+/// A run and all that it takes, so that it can move to other threads.
+struct Whole {
+    slot: Slot,
+    began: Instant,
+    program: Program,
+    call: Call,
+    /// Whether it is to move.
+    long: Arc<AtomicBool>,
+}
+
+impl Whole {
+    async fn run(self, runtime: Runtime) -> Outcome {
+        let Self { slot, began, program, mut call, long } = self;
         let Budget { memory_bytes, timeout, fuel } = call.budget;
-        let slot = match self.slot(timeout).await {
-            Ok(slot) => slot,
-            Err(failure) => return without_a_run(failure, began.elapsed()),
-        };
         let mut state = State::new(memory_bytes);
         state.outgoing = Outgoing::new(call.http.take(), began + timeout);
-        let mut store = Store::new(&self.0.engine, state);
+        let mut store = Store::new(&runtime.0.engine, state);
         let log = store.data().log();
-        let left = timeout.saturating_sub(began.elapsed());
-        let run = tokio::time::timeout(left, run(program, call, &mut store));
-        let result = match run.await {
-            Ok(result) => result,
-            Err(_) => Err(Failure::Deadline),
+        let result = {
+            let run = pin!(run(&program, call, &mut store));
+            let now = Instant::now();
+            let run = runtime.0.lane.fair(slot.owner(), (run, long), now);
+            let left = timeout.saturating_sub(now - began);
+            let result = tokio::time::timeout(left, run).await;
+            result.unwrap_or(Err(Failure::Deadline))
         };
         let fuel_left = store.get_fuel().unwrap_or_default();
         let memory_peak_bytes = store.data().memory.peak_bytes;
@@ -56,34 +101,6 @@ impl Runtime {
         let usage = Usage { fuel, memory_peak_bytes, elapsed: began.elapsed() };
         let (log, log_truncated) = log.lock().finish();
         Outcome { result, usage, log, log_truncated }
-    }
-
-    /// Waits for a slot, within the call's own time and with a bounded crowd.
-    async fn slot(&self, timeout: Duration) -> Result<tokio::sync::SemaphorePermit<'_>, Failure> {
-        if let Ok(slot) = self.0.slots.try_acquire() {
-            return Ok(slot);
-        }
-        let waiting = Waiting::join(self).ok_or(Failure::Saturated)?;
-        let slot = tokio::time::timeout(timeout, self.0.slots.acquire()).await;
-        drop(waiting);
-        slot.ok().and_then(Result::ok).ok_or(Failure::Saturated)
-    }
-}
-
-/// A place among those that wait for a slot; given up when dropped, however the wait ends.
-struct Waiting<'r>(&'r Runtime);
-
-impl<'r> Waiting<'r> {
-    fn join(runtime: &'r Runtime) -> Option<Self> {
-        let place = Self(runtime);
-        let before = runtime.0.waiting.fetch_add(1, Ordering::Relaxed);
-        (before < runtime.0.waiting_max).then_some(place)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

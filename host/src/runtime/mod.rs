@@ -11,18 +11,21 @@
 mod call;
 mod component;
 mod engine;
+mod fair;
 mod http;
 mod invoke;
 mod load;
 mod log;
 mod response;
+mod slots;
+mod slow;
 mod state;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::thread::available_parallelism;
+use std::time::Duration;
 
 use thiserror::Error;
-use tokio::sync::Semaphore;
 use wasmtime::Engine;
 use wasmtime::component::Linker;
 
@@ -32,7 +35,12 @@ pub use call::{
 };
 pub use component::{ComponentError, Program};
 pub use log::{LogLevel, LogLine};
+pub use slots::Slot;
 
+use crate::limits::{FREE_CPU_MS, REACTOR_QUEUE_PER_SLOT};
+use fair::Lane;
+use slots::Slots;
+use slow::Slow;
 use state::State;
 
 /// How the runtime is set up.
@@ -40,6 +48,28 @@ use state::State;
 pub struct RuntimeConfig {
     /// Invocations that run at the same time; fewer if the machine cannot hold them.
     pub slots: u32,
+    /// Of these, most for one owner: half of them, and at least one, unless it is said here. 0 for all of them.
+    pub slots_per_owner: Option<u32>,
+    /// Invocations of one owner that wait for a slot: eight for each slot it may have, unless it is said here.
+    pub queue_per_owner: Option<u32>,
+}
+
+impl RuntimeConfig {
+    /// A runtime with so many slots, and the usual part of them for each owner.
+    pub fn new(slots: u32) -> Self {
+        Self { slots, slots_per_owner: None, queue_per_owner: None }
+    }
+
+    /// Slots in all, slots of one owner and places in its queue, for a machine that holds `slots`.
+    fn shares(self, slots: u32) -> (u32, u32, u32) {
+        let per_owner = match self.slots_per_owner {
+            None => (slots / 2).max(1),
+            Some(0) => slots,
+            Some(given) => given.min(slots),
+        };
+        let usual = per_owner.saturating_mul(REACTOR_QUEUE_PER_SLOT);
+        (slots, per_owner, self.queue_per_owner.unwrap_or(usual))
+    }
 }
 
 /// Why the runtime cannot start.
@@ -54,11 +84,12 @@ pub struct Runtime(Arc<Inner>);
 struct Inner {
     engine: Engine,
     linker: Linker<State>,
-    /// One permit for each invocation that may run.
-    slots: Semaphore,
-    /// Invocations that wait for a slot.
-    waiting: AtomicU32,
-    waiting_max: u32,
+    /// One for each invocation that may run.
+    slots: Slots,
+    /// Where those that run long take turns.
+    lane: Lane,
+    /// What computes those.
+    slow: Slow,
     /// Compiling takes a core and much memory: one small and one large component at a time.
     compiling: [parking_lot::Mutex<()>; 2],
 }
@@ -69,13 +100,52 @@ impl Runtime {
         let failed = |error: wasmtime::Error| RuntimeError(error.to_string());
         let (engine, slots) = engine::serving(config.slots).map_err(failed)?;
         let linker = state::linker(&engine).map_err(failed)?;
+        let threads = available_parallelism().map_or(1, usize::from);
+        let slow = Slow::start(threads).map_err(|error| RuntimeError(error.to_string()))?;
+        let (slots, per_owner, queue_per_owner) = config.shares(slots);
         Ok(Self(Arc::new(Inner {
             engine,
             linker,
-            slots: Semaphore::new(slots as usize),
-            waiting: AtomicU32::new(0),
-            waiting_max: slots.saturating_mul(8),
+            slots: Slots::new(slots, per_owner, queue_per_owner),
+            lane: Lane::new(threads, Duration::from_millis(FREE_CPU_MS)),
+            slow,
             compiling: Default::default(),
         })))
+    }
+
+    /// A slot for a run of this owner, if one is free now and nobody waits for it; for [`Self::invoke_in`].
+    pub fn try_acquire(&self, owner: u128) -> Option<Slot> {
+        self.0.slots.try_acquire(owner)
+    }
+
+    /// Waits for a slot for a run of this owner. [`Failure::Saturated`] when as many wait as may, or none was free in
+    /// time.
+    pub async fn acquire(&self, owner: u128, timeout: Duration) -> Result<Slot, Failure> {
+        self.0.slots.acquire(owner, timeout).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RuntimeConfig;
+
+    #[test]
+    fn an_owner_has_half_of_the_slots_unless_it_is_said() {
+        let config = |slots_per_owner, queue_per_owner| RuntimeConfig {
+            slots: 256,
+            slots_per_owner,
+            queue_per_owner,
+        };
+        for (config, held, expected) in [
+            (RuntimeConfig::new(256), 256, (256, 128, 1_024)),
+            (RuntimeConfig::new(1), 1, (1, 1, 8)),
+            // The machine holds fewer than asked for.
+            (RuntimeConfig::new(256), 10, (10, 5, 40)),
+            (config(Some(3), None), 256, (256, 3, 24)),
+            (config(Some(300), Some(7)), 256, (256, 256, 7)),
+            (config(Some(0), Some(0)), 256, (256, 256, 0)),
+        ] {
+            assert_eq!(config.shares(held), expected, "{config:?}");
+        }
     }
 }

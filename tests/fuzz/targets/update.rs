@@ -72,7 +72,7 @@ impl World {
         let world = tokio.block_on(async {
             let foundation = Foundation {
                 store: Arc::new(SledStore::open(&folder.path().join("store"), 64 << 20).unwrap()),
-                runtime: Runtime::new(RuntimeConfig { slots: 1 }).unwrap(),
+                runtime: Runtime::new(RuntimeConfig::new(1)).unwrap(),
                 egress: Egress::new(EgressConfig::default()).unwrap(),
                 clock: Arc::new(ManualClock::new(NOW_MS)),
                 entropy: Arc::new(SeededEntropy::new(1)),

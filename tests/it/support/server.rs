@@ -8,10 +8,11 @@ use std::time::Duration;
 use serde_json::json;
 use tempfile::TempDir;
 use tokamak::clock::ManualClock;
+use tokamak::config::RateLimits;
 use tokamak::crypto::entropy::SeededEntropy;
 use tokamak::crypto::keys::RootKey;
 use tokamak::egress::{Egress, EgressConfig};
-use tokamak::http::{State, Stopping};
+use tokamak::http::{Rates, State, Stopping};
 use tokamak::model::permission::{ApplicationType, Permission};
 use tokamak::runtime::{Runtime, RuntimeConfig};
 use tokamak::store::sled::SledStore;
@@ -38,6 +39,10 @@ pub struct Setup {
     pub allow_http_callbacks: bool,
     /// Where the store lies, if it is to outlive the server.
     pub folder: Option<PathBuf>,
+    /// How often who may send what.
+    pub rates: RateLimits,
+    /// A sandbox of its own, if not the one that all tests share.
+    pub runtime: Option<Runtime>,
 }
 
 impl Default for Setup {
@@ -48,6 +53,8 @@ impl Default for Setup {
             allow_private_networks: false,
             allow_http_callbacks: false,
             folder: None,
+            rates: RateLimits::default(),
+            runtime: None,
         }
     }
 }
@@ -94,7 +101,7 @@ impl TestServer {
         let store = open_store(&folder.join("store")).await;
         let foundation = Foundation {
             store: Arc::new(store),
-            runtime: shared_runtime(),
+            runtime: setup.runtime.unwrap_or_else(shared_runtime),
             egress: Egress::new(EgressConfig {
                 allow_private_networks: setup.allow_private_networks,
             })
@@ -106,11 +113,12 @@ impl TestServer {
             react_timeout_ms: setup.react_timeout_ms,
             allow_http_callbacks: setup.allow_http_callbacks,
         };
+        let rates = Rates::new(&setup.rates, &foundation.clock);
         let vault = Vault::open(foundation).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
-        let state = State { vault: vault.clone(), stopping: Stopping::default() };
+        let state = State { vault: vault.clone(), stopping: Stopping::default(), rates };
         let served = tokio::spawn(tokamak::http::serve(listener, state, async {
             let _ = stopped.await;
         }));
@@ -201,7 +209,7 @@ pub async fn open_store(folder: &Path) -> SledStore {
 /// One sandbox for all tests of the process: each reserves much address space.
 pub fn shared_runtime() -> Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME.get_or_init(|| Runtime::new(RuntimeConfig { slots: 64 }).unwrap()).clone()
+    RUNTIME.get_or_init(|| Runtime::new(RuntimeConfig::new(64)).unwrap()).clone()
 }
 
 async fn first_clients(vault: &Vault, address: SocketAddr) -> (Client, Client) {

@@ -1,11 +1,12 @@
 //! One job, from its mark that it has begun to its end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{By, Ended, Job, JobStatus};
+use crate::limits::{REACT_TIMEOUT_MS, WORKERS_TICK_MS};
 use crate::model::id::TenantId;
 use crate::model::permission::marker::TokenUse;
-use crate::runtime::{Failure, Outcome};
 use crate::store::Expect;
 use crate::vault::applications::KeptApplication;
 use crate::vault::audit::Actor;
@@ -28,14 +29,16 @@ impl Vault {
     }
 
     async fn try_run_job(&self, tenant: TenantId, job: Stored<Job>) -> Result<(), Error> {
+        // A job that there is no room for has not begun.
+        let waits = Duration::from_millis(REACT_TIMEOUT_MS);
+        let Ok(slot) = self.0.runtime.acquire(tenant.0.as_u128(), waits).await else {
+            tokio::time::sleep(Duration::from_millis(WORKERS_TICK_MS)).await;
+            return Ok(());
+        };
         let Stored { entity: queued, version } = job;
         let args = queued.args.clone();
-        let begun = Job {
-            status: JobStatus::Running,
-            started_at: Some(self.now()),
-            args: None,
-            ..queued.clone()
-        };
+        let begun =
+            Job { status: JobStatus::Running, started_at: Some(self.now()), args: None, ..queued };
         // From here on it is not begun again, whatever happens.
         let mut change = self.change(tenant).await?;
         change.put(&begun, Expect::Version(version))?;
@@ -55,14 +58,8 @@ impl Vault {
             (Ok(permit), Ok(ready)) => (permit, ready),
             (Err(error), _) | (_, Err(error)) => return self.end_unrun(&job, actor, &error).await,
         };
-        let mut run = Run::new(self, &permit, ready, job.entity.timeout_ms).of_job(job);
+        let mut run = Run::new(self, &permit, ready, job.entity.timeout_ms).of_job(job, slot);
         match self.invoke(&mut run).await {
-            Ok(Outcome { result: Err(Failure::Saturated), .. }) => {
-                // There was no room for it: nothing of it has begun.
-                let mut change = self.change(tenant).await?;
-                change.put(&queued, Expect::Version(version + 1))?;
-                change.commit(actor, Vec::new()).await
-            }
             Ok(outcome) => match self.settle(run, outcome).await {
                 // The run's failure is its result; only the store's is not.
                 Err(error @ (Error::Unavailable | Error::Internal)) => Err(error),

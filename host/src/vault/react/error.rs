@@ -37,8 +37,8 @@ pub enum RunError {
     /// The formula ran past its time.
     #[error("{0}")]
     Timeout(&'static str),
-    /// Too many formulas run already.
-    #[error("Too many reactors are running; try again.")]
+    /// Too many formulas of the tenant run and wait already.
+    #[error("As many reactors of the tenant run and wait as may; try again.")]
     Saturated,
     /// A fault of ours.
     #[error("The server failed to run the formula.")]

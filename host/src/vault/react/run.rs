@@ -13,7 +13,7 @@ use crate::model::log::{EntityType, Operation};
 use crate::model::permission::marker::{TokenCreate, TokenUse};
 use crate::model::plaintext::wipe;
 use crate::model::time::Timestamp;
-use crate::runtime::{Budget, Call, GuestInvocation, GuestResponse, GuestVault, Outcome};
+use crate::runtime::{Budget, Call, GuestInvocation, GuestResponse, GuestVault, Outcome, Slot};
 use crate::store::Expect;
 use crate::vault::audit::Event;
 use crate::vault::authentication::Authenticated;
@@ -40,6 +40,8 @@ pub struct Run<'p> {
     uses: Vec<Event>,
     /// What it was queued as.
     job: Option<Stored<Job>>,
+    /// The slot that was taken for it before it began.
+    slot: Option<Slot>,
 }
 
 impl<'p> Run<'p> {
@@ -48,13 +50,15 @@ impl<'p> Run<'p> {
         let Ready { reactor, formula, application, args, uses, given: _ } = ready;
         let id = InvocationId(vault.draw_id());
         let began = vault.now();
-        Self { permit, reactor, formula, args, id, began, timeout_ms, application, uses, job: None }
+        let (job, slot) = (None, None);
+        Self { permit, reactor, formula, args, id, began, timeout_ms, application, uses, job, slot }
     }
 
-    /// The same as the run of a job.
+    /// The same as the run of a job, in a slot that it has.
     #[must_use]
-    pub fn of_job(self, job: Stored<Job>) -> Self {
-        Self { id: job.entity.id, timeout_ms: job.entity.timeout_ms, job: Some(job), ..self }
+    pub fn of_job(self, job: Stored<Job>, slot: Slot) -> Self {
+        let (id, timeout_ms) = (job.entity.id, job.entity.timeout_ms);
+        Self { id, timeout_ms, job: Some(job), slot: Some(slot), ..self }
     }
 
     /// Gives the job back: nothing came of it.
@@ -111,6 +115,7 @@ impl Vault {
             configuration: configuration.map_err(Error::internal)?,
             vault: run.application.as_ref().map(svc),
             http: Some(self.formula_http(&run.formula)),
+            owner: run.permit.tenant().0.as_u128(),
             invocation: GuestInvocation {
                 id: run.id.to_string(),
                 reactor_id: run.reactor.id.to_string(),
@@ -123,7 +128,10 @@ impl Vault {
                 fuel: run.timeout_ms.saturating_mul(self.0.fuel_per_ms),
             },
         };
-        Ok(self.0.runtime.invoke(&program, call).await)
+        Ok(match run.slot.take() {
+            Some(slot) => self.0.runtime.invoke_in(slot, &program, call).await,
+            None => self.0.runtime.invoke(&program, call).await,
+        })
     }
 
     /// Stores what the run left behind, in one commit, and answers.

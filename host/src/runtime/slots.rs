@@ -1,0 +1,156 @@
+//! Slots: how many formulas run at the same time, in all and for each owner.
+//!
+//! An owner is whoever runs are counted for; here it is a number and nothing else. A call takes one of its owner's slots
+//! first and one of all slots then, so that an owner that uses up its own stands in nobody's way.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use tokio::sync::Semaphore;
+
+use super::call::Failure;
+use super::fair::Account;
+
+#[cfg(test)]
+mod tests;
+
+/// Owners remembered before the idle ones are looked for.
+const OWNERS_MIN: usize = 64;
+
+/// All slots. Cloning shares them.
+#[derive(Clone)]
+pub struct Slots(Arc<Inner>);
+
+struct Inner {
+    all: Semaphore,
+    per_owner: u32,
+    queue_per_owner: u32,
+    owners: RwLock<Owners>,
+}
+
+struct Owners {
+    by_number: HashMap<u128, Arc<Owner>>,
+    /// How many there may be before the idle ones go.
+    clean_at: usize,
+}
+
+struct Owner {
+    slots: Semaphore,
+    /// Calls that wait for a slot of the owner's.
+    waiting: AtomicU32,
+    account: Account,
+}
+
+/// A slot that is taken, for one run. Free again when it is dropped.
+pub struct Slot {
+    slots: Slots,
+    owner: Arc<Owner>,
+    number: u128,
+}
+
+impl Slots {
+    /// `all` slots, `per_owner` of them at most for one owner, and `queue_per_owner` calls that wait for those.
+    pub fn new(all: u32, per_owner: u32, queue_per_owner: u32) -> Self {
+        let owners = Owners { by_number: HashMap::new(), clean_at: OWNERS_MIN };
+        Self(Arc::new(Inner {
+            all: Semaphore::new(all as usize),
+            per_owner,
+            queue_per_owner,
+            owners: RwLock::new(owners),
+        }))
+    }
+
+    /// A slot for a run of this owner, if one is free now and nobody waits for it.
+    pub fn try_acquire(&self, number: u128) -> Option<Slot> {
+        self.take(number, &self.owner(number))
+    }
+
+    /// Waits for a slot for a run of this owner. [`Failure::Saturated`] when too many wait already, or none is free in
+    /// time.
+    pub async fn acquire(&self, number: u128, timeout: Duration) -> Result<Slot, Failure> {
+        let owner = self.owner(number);
+        if let Some(slot) = self.take(number, &owner) {
+            return Ok(slot);
+        }
+        let both = async {
+            let own = if let Ok(own) = owner.slots.try_acquire() {
+                own
+            } else {
+                let _place = Place::join(&owner.waiting, self.0.queue_per_owner)?;
+                owner.slots.acquire().await.ok()?
+            };
+            // Here wait at most as many as the owner has slots.
+            let all = self.0.all.acquire().await.ok()?;
+            own.forget();
+            all.forget();
+            Some(())
+        };
+        match tokio::time::timeout(timeout, both).await {
+            Ok(Some(())) => Ok(Slot { slots: self.clone(), owner: Arc::clone(&owner), number }),
+            _ => Err(Failure::Saturated),
+        }
+    }
+
+    fn take(&self, number: u128, owner: &Arc<Owner>) -> Option<Slot> {
+        let own = owner.slots.try_acquire().ok()?;
+        let all = self.0.all.try_acquire().ok()?;
+        own.forget();
+        all.forget();
+        Some(Slot { slots: self.clone(), owner: Arc::clone(owner), number })
+    }
+
+    /// The one entry of an owner.
+    fn owner(&self, number: u128) -> Arc<Owner> {
+        if let Some(owner) = self.0.owners.read().by_number.get(&number) {
+            return Arc::clone(owner);
+        }
+        let mut owners = self.0.owners.write();
+        if owners.by_number.len() >= owners.clean_at {
+            // Whoever runs or waits holds its owner; an entry that nobody holds says nothing.
+            owners.by_number.retain(|_, owner| Arc::strong_count(owner) > 1);
+            owners.clean_at = OWNERS_MIN.max(2 * owners.by_number.len());
+        }
+        let made = || {
+            Arc::new(Owner {
+                slots: Semaphore::new(self.0.per_owner as usize),
+                waiting: AtomicU32::new(0),
+                account: Account::default(),
+            })
+        };
+        Arc::clone(owners.by_number.entry(number).or_insert_with(made))
+    }
+}
+
+impl Slot {
+    /// Whose run it is for, and what that owner's runs have used.
+    pub(super) fn owner(&self) -> (u128, &Account) {
+        (self.number, &self.owner.account)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.slots.0.all.add_permits(1);
+        self.owner.slots.add_permits(1);
+    }
+}
+
+/// A place among those that wait; given up when dropped, however the wait ends.
+struct Place<'w>(&'w AtomicU32);
+
+impl<'w> Place<'w> {
+    fn join(waiting: &'w AtomicU32, most: u32) -> Option<Self> {
+        let place = Self(waiting);
+        let before = waiting.fetch_add(1, Ordering::Relaxed);
+        (before < most).then_some(place)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,150 @@
+//! Threads for long runs.
+//!
+//! A run that computes for long moves here from the threads that everything runs on. The system prefers those: what is
+//! short does not wait until a slice of a long run ends, and long runs use what is left, all of it when nothing else is
+//! to be done. Only the computing moves; whatever a run starts, such as a call of the vault or a timer, stays with the
+//! threads it came from.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::JoinSet;
+use tracing::Instrument as _;
+
+/// How far these threads stand back: the share of a processor that others want is a tenth of theirs.
+#[cfg(target_os = "linux")]
+const NICENESS: libc::c_int = 10;
+
+/// The threads. They end when this is dropped, without waiting for what they are at.
+pub struct Slow(Option<Runtime>);
+
+impl Slow {
+    /// Starts so many threads.
+    pub fn start(threads: usize) -> io::Result<Self> {
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(threads.max(1)).thread_name("long-runs").on_thread_start(stand_back);
+        Ok(Self(Some(builder.build()?)))
+    }
+
+    /// Carries a run to its end here; `None` if it panics. It is dropped when this is, if a little later.
+    pub async fn finish<F>(&self, run: Pin<Box<F>>) -> Option<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let threads = self.0.as_ref()?;
+        let run = Away { run, home: Handle::current() };
+        let mut task = JoinSet::new();
+        task.spawn_on(run.in_current_span(), threads.handle());
+        task.join_next().await?.ok()
+    }
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        if let Some(threads) = self.0.take() {
+            threads.shutdown_background();
+        }
+    }
+}
+
+/// A run that is computed elsewhere than where it began.
+struct Away<F> {
+    run: Pin<Box<F>>,
+    home: Handle,
+}
+
+impl<F: Future> Future for Away<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let Self { run, home } = &mut *self;
+        let _at_home = home.enter();
+        run.as_mut().poll(context)
+    }
+}
+
+/// Makes the system prefer other threads to this one.
+fn stand_back() {
+    #[cfg(target_os = "linux")]
+    {
+        #[expect(unsafe_code, reason = "there is no other way to say it")]
+        // SAFETY: takes three numbers and touches no memory of ours. 0 means this thread alone.
+        let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICENESS) };
+        if result != 0 {
+            tracing::warn!("long runs have the priority of everything else");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Slow;
+    use std::sync::Arc;
+    use std::thread::current;
+    use std::time::Duration;
+    use tokio::sync::Notify;
+
+    fn here() -> Option<String> {
+        current().name().map(str::to_owned)
+    }
+
+    #[tokio::test]
+    async fn only_the_computing_moves() {
+        let slow = Slow::start(1).unwrap();
+        let run = Box::pin(async {
+            let computed = here();
+            // These threads keep no time of their own, and tasks belong where the run came from.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            (computed, here(), tokio::spawn(async { here() }).await.unwrap())
+        });
+        let (before, after, started) = slow.finish(run).await.unwrap();
+        assert_eq!((before.as_deref(), after.as_deref()), (Some("long-runs"), Some("long-runs")));
+        assert_eq!(started, here());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_threads_stand_back() {
+        let slow = Slow::start(2).unwrap();
+        // The 19th number of a thread's `stat`, after its name in parentheses.
+        let niceness = || {
+            let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+            stat.rsplit(')').next().unwrap().split_whitespace().nth(16).unwrap().to_owned()
+        };
+        let there = slow.finish(Box::pin(async move { niceness() })).await.unwrap();
+        assert_eq!((niceness().as_str(), there.as_str()), ("0", "10"));
+    }
+
+    #[tokio::test]
+    async fn a_run_that_nobody_waits_for_is_dropped() {
+        let slow = Slow::start(1).unwrap();
+        let (begun, dropped) = (Arc::new(Notify::new()), Arc::new(()));
+        let run = Box::pin({
+            let (begun, held) = (Arc::clone(&begun), Arc::clone(&dropped));
+            async move {
+                begun.notify_one();
+                std::future::pending::<()>().await;
+                drop(held);
+            }
+        });
+        tokio::select! {
+            _ = slow.finish(run) => panic!("it never ends"),
+            () = begun.notified() => {}
+        }
+        let gone = async {
+            while Arc::strong_count(&dropped) > 1 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_mins(1), gone).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_run_that_panics_has_no_answer() {
+        let slow = Slow::start(1).unwrap();
+        assert_eq!(slow.finish(Box::pin(async { panic!("as a bug does") })).await, None::<()>);
+        assert_eq!(slow.finish(Box::pin(async { 1 })).await, Some(1));
+    }
+}

@@ -1,0 +1,308 @@
+//! Limits of each key and each tenant: past them 429 with `Retry-After`, and nobody else notices (decisions §1).
+
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokamak::config::{Rate, RateLimits};
+use tokamak::runtime::{Runtime, RuntimeConfig};
+
+use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
+use crate::support::server::Setup;
+use crate::support::{Answer, Client, TestServer, guests};
+
+/// A server with these rates.
+async fn limited(rates: RateLimits) -> TestServer {
+    TestServer::start_with(Setup { rates, ..Setup::default() }).await
+}
+
+/// Seconds to wait, from a 429 whose detail holds this text.
+#[track_caller]
+fn refused(answer: &Answer, part: &str) -> u64 {
+    let problem = answer.expect(429);
+    assert_eq!(problem["title"], "Too Many Requests");
+    assert!(problem["detail"].as_str().unwrap().contains(part), "{problem}");
+    assert!(problem["trace_id"].is_string());
+    let seconds = answer.headers["retry-after"].to_str().unwrap().parse().unwrap();
+    assert!(seconds > 0);
+    seconds
+}
+
+fn token() -> Value {
+    json!({"type": "token", "data": "x"})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_past_its_rate_waits_and_others_do_not() {
+    let server =
+        limited(RateLimits { write: "1:3".parse().unwrap(), ..RateLimits::default() }).await;
+    let other = server.application("private", &["token:create"], json!([])).await;
+    for _ in 0..3 {
+        server.private.post("/tokens", token()).await.expect(201);
+    }
+    let answer = server.private.post("/tokens", token()).await;
+    let seconds = refused(&answer, "more than 1 requests of the class `write` in a second");
+    assert_eq!(seconds, 1);
+    // Whatever else writes counts in the same class; what is not found counts too.
+    refused(&server.private.post("/tokenize", json!({})).await, "`write`");
+    refused(&server.private.delete("/tokens/none").await, "`write`");
+    // Another class, and another key of the same tenant.
+    server.private.get("/tokens").await.expect(200);
+    other.post("/tokens", token()).await.expect(201);
+    // Nothing came of what was refused.
+    assert_eq!(server.private.list("").await.len(), 4);
+    server.clock.advance_ms(seconds * 1_000);
+    server.private.post("/tokens", token()).await.expect(201);
+    refused(&server.private.post("/tokens", token()).await, "`write`");
+    // A new key of the same application is the same caller.
+    let made = json!({"name": "a", "type": "private", "permissions": ["token:create"]});
+    let made = server.management.post("/applications", made).await.expect(201);
+    let old = server.client(made["key"].as_str().unwrap());
+    for _ in 0..3 {
+        old.post("/tokens", token()).await.expect(201);
+    }
+    let path = format!("/applications/{}/regenerate", made["id"].as_str().unwrap());
+    let renewed = server.management.post(&path, json!({})).await.expect(200);
+    let renewed = server.client(renewed["key"].as_str().unwrap());
+    refused(&renewed.post("/tokens", token()).await, "`write`");
+}
+
+/// One request of each class.
+async fn send(server: &TestServer, class: &str) -> Answer {
+    match class {
+        "read" => server.private.get("/tokens/none").await,
+        "search" => server.private.post("/tokens/search", json!({})).await,
+        "write" => server.private.post("/tokens", token()).await,
+        "invoke" => server.private.post("/reactors/none/react", json!({})).await,
+        "manage" => server.management.get("/logs").await,
+        _ => panic!("{class} is no class"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_class_has_its_own_rate() {
+    let one: Rate = 1.into();
+    let none = RateLimits::default();
+    let limits = [
+        ("read", RateLimits { read: one, ..none }),
+        ("search", RateLimits { search: one, ..none }),
+        ("write", RateLimits { write: one, ..none }),
+        ("invoke", RateLimits { invoke: one, ..none }),
+        // Making the private application of the test's server was one already.
+        ("manage", RateLimits { manage: "1:2".parse().unwrap(), ..none }),
+    ];
+    for (limited_class, rates) in limits {
+        let server = limited(rates).await;
+        for class in ["read", "search", "write", "invoke", "manage"] {
+            assert_ne!(send(&server, class).await.status, 429, "{class}");
+            let second = send(&server, class).await;
+            if class == limited_class {
+                refused(&second, &format!("`{class}`"));
+            } else {
+                assert_ne!(second.status, 429, "{class} is limited by {limited_class}");
+            }
+        }
+        server.clock.advance_ms(1_000);
+        assert_ne!(send(&server, limited_class).await.status, 429, "{limited_class}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_limited_unless_the_operator_says_so() {
+    let server = TestServer::start().await;
+    for _ in 0..200 {
+        server.private.get("/permissions").await.expect(200);
+        server.stranger().get("/permissions").await.expect(401);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_comes_before_permission_and_is_not_kept() {
+    let server = limited(RateLimits { write: 1.into(), ..RateLimits::default() }).await;
+    // Denied attempts count too, and one past the rate is neither denied nor logged.
+    let blind = server.application("private", &["token:read"], json!([])).await;
+    blind.post("/tokens", token()).await.expect(403);
+    refused(&blind.post("/tokens", token()).await, "`write`");
+    let denied = server.management.get("/logs").await.text().matches("Denied: ").count();
+    assert_eq!(denied, 1);
+
+    let keyed = async |key: &str| {
+        let request = server.private.request(Method::POST, "/tokens").json(&token());
+        server.private.send(request.header("svc-idempotency-key", key)).await
+    };
+    // One request counts once, although two places ask who sends it.
+    let first = keyed("a").await.expect(201);
+    refused(&keyed("b").await, "`write`");
+    // A repetition is a request as well.
+    refused(&keyed("a").await, "`write`");
+    server.clock.advance_ms(1_000);
+    let repeated = keyed("a").await;
+    assert_eq!(repeated.expect(201)["id"], first["id"]);
+    assert_eq!(repeated.headers["svc-idempotent-replay"], "true");
+    server.clock.advance_ms(1_000);
+    let later = keyed("b").await;
+    assert_ne!(later.expect(201)["id"], first["id"]);
+    assert!(!later.headers.contains_key("svc-idempotent-replay"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_without_a_valid_key_are_counted_by_address() {
+    let rates = RateLimits { unauthenticated: "1:3".parse().unwrap(), ..RateLimits::default() };
+    let server = limited(rates).await;
+    let wrong = server.client("key_prv_00000000000000000000000000000000");
+    wrong.get("/tokens").await.expect(401);
+    server.stranger().get("/tokens").await.expect(401);
+    wrong.post("/tokens", token()).await.expect(401);
+    let seconds = refused(&wrong.get("/tokens").await, "1 requests without a valid key");
+    refused(&server.stranger().get("/logs").await, "without a valid key");
+    // Valid keys from the same address, and what needs none.
+    server.private.get("/tokens").await.expect(200);
+    server.stranger().get("/healthz").await.expect(200);
+    server.clock.advance_ms(seconds * 1_000);
+    wrong.get("/tokens").await.expect(401);
+}
+
+/// Whether one of several requests in a row is past a limit of one a second.
+async fn is_limited(client: &Client, path: &str) -> bool {
+    for _ in 0..10 {
+        let answer = client.get(path).await;
+        if answer.status == 429 {
+            refused(&answer, "more than 1 requests");
+            return true;
+        }
+    }
+    false
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_operator_sets_limits_by_flag_variable_and_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("options.toml");
+    let text =
+        "rate-limit-read = 1\nrate-limit-search = \"1000:2000\"\nreactor-slots-per-tenant = 3\n";
+    std::fs::write(&file, text).unwrap();
+    let mut serve = command();
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--rate-limit-manage", "1:1"]);
+    serve.arg("--data-dir").arg(folder.path().join("data")).arg("--config").arg(&file);
+    serve.args(["--reactor-queue-per-tenant", "5"]);
+    serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
+    serve.env("TOKAMAK_RATE_LIMIT_UNAUTHENTICATED", "1");
+    let process = Process::start(serve);
+    let management = process.management();
+    assert!(is_limited(&management, "/logs").await);
+    assert!(is_limited(&management, "/permissions").await);
+    assert!(is_limited(&Client::new(process.address, None), "/tokens").await);
+    assert!(!is_limited(&management, "/tokens").await);
+    assert_eq!(process.terminate(), Some(0));
+
+    for (option, value) in [
+        ("--rate-limit-read", "often"),
+        ("--rate-limit-write", "5:0"),
+        ("--reactor-slots-per-tenant", "-1"),
+    ] {
+        let mut serve = command();
+        let output = serve.args(["serve", &format!("{option}={value}")]).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && stderr.contains(option), "{stderr}");
+    }
+}
+
+/// A server of its own sandbox, with a reactor of `probe` for each of two tenants.
+struct Two {
+    server: TestServer,
+    /// May run the reactors of each tenant.
+    clients: [Client; 2],
+    paths: [String; 2],
+}
+
+async fn two_tenants(config: RuntimeConfig) -> Two {
+    let runtime = Some(Runtime::new(config).unwrap());
+    let mut server = TestServer::start_with(Setup { runtime, ..Setup::default() }).await;
+    let mut made = Vec::new();
+    for management in [server.management.clone(), server.other_tenant().await] {
+        server.management = management.clone();
+        let reactor = guests::echo_reactor(&server).await;
+        let client = server.application("private", &["token:use"], json!([])).await;
+        let path = format!("/reactors/{reactor}/react");
+        client.post(&path, json!({})).await.expect(200);
+        made.push((client, path));
+    }
+    let [(a, a_path), (b, b_path)] = <[_; 2]>::try_from(made).unwrap();
+    Two { server, clients: [a, b], paths: [a_path, b_path] }
+}
+
+impl Two {
+    /// Sends so many calls of one tenant that hold their slots for a while.
+    fn hold(
+        &self,
+        tenant: usize,
+        calls: usize,
+        args: &Value,
+    ) -> Vec<tokio::task::JoinHandle<Answer>> {
+        let call = |_| {
+            let (client, path) = (self.clients[tenant].clone(), self.paths[tenant].clone());
+            let body = json!({ "args": args });
+            tokio::spawn(async move { client.post(&path, body).await })
+        };
+        (0..calls).map(call).collect()
+    }
+
+    async fn react(&self, tenant: usize) -> Answer {
+        self.clients[tenant].post(&self.paths[tenant], json!({"args": {"ping": 1}})).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_past_its_slots_and_its_queue_is_refused_and_others_are_not() {
+    let config = RuntimeConfig { slots: 4, slots_per_owner: Some(2), queue_per_owner: Some(1) };
+    let two = two_tenants(config).await;
+    let held = two.hold(0, 4, &json!({"behaviour": "sleep", "ms": 1_500}));
+    // Two run, one waits; the fourth is refused while the others are under way.
+    let refused_one = async {
+        loop {
+            if let Some(one) = held.iter().position(tokio::task::JoinHandle::is_finished) {
+                return one;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let one = refused_one.await;
+    // The other tenant's slots are free, and so is its queue.
+    let others = two.hold(1, 2, &json!({"behaviour": "sleep", "ms": 50}));
+    two.react(1).await.expect(200);
+    for other in others {
+        other.await.unwrap().expect(200);
+    }
+    assert_eq!(refused(&two.react(0).await, "As many reactors of the tenant run and wait"), 1);
+    for (at, call) in held.into_iter().enumerate() {
+        let answer = call.await.unwrap();
+        if at == one {
+            refused(&answer, "As many reactors of the tenant run and wait");
+        } else {
+            answer.expect(200);
+        }
+    }
+    // Its slots are free again.
+    two.react(0).await.expect(200);
+    two.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn short_calls_are_answered_while_another_tenants_loops_take_all_of_its_slots() {
+    let config = RuntimeConfig { slots: 64, slots_per_owner: None, queue_per_owner: None };
+    let two = two_tenants(config).await;
+    // Half of the slots loop without end, and as many again wait.
+    let loops = two.hold(0, 64, &json!({"behaviour": "loop"}));
+    let began = Instant::now();
+    let mut slowest = Duration::ZERO;
+    for _ in 0..20 {
+        let began = Instant::now();
+        two.react(1).await.expect(200);
+        slowest = slowest.max(began.elapsed());
+    }
+    let took = began.elapsed();
+    assert!(loops.iter().filter(|call| !call.is_finished()).count() >= 32, "{took:?}");
+    // Each would wait for dozens of slices at each step if loops had the threads to themselves. Far above what it takes.
+    assert!(slowest < Duration::from_secs(2), "{slowest:?}, {took:?} in all");
+    loops.iter().for_each(tokio::task::JoinHandle::abort);
+}
