@@ -8,6 +8,7 @@ use std::env::VarError;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use thiserror::Error;
@@ -57,6 +58,17 @@ pub struct Options {
     /// WebAssembly instructions, about, that an invocation may run for each millisecond of its time [default: 10000000].
     #[arg(long, env = "TOKAMAK_REACTOR_FUEL_PER_MS", value_name = "FUEL")]
     pub reactor_fuel_per_ms: Option<u64>,
+    /// Lets formulas and callbacks reach private, loopback, link-local and other addresses that are not public: whatever
+    /// is in this network, and the metadata service of a cloud.
+    #[arg(long, env = "TOKAMAK_ALLOW_PRIVATE_NETWORKS", value_name = "BOOL", num_args = 0..=1,
+        require_equals = true, default_missing_value = "true",
+        value_parser = BoolishValueParser::new())]
+    pub allow_private_networks: Option<bool>,
+    /// Lets callbacks go to addresses that begin with http://, in clear.
+    #[arg(long, env = "TOKAMAK_ALLOW_HTTP_CALLBACKS", value_name = "BOOL", num_args = 0..=1,
+        require_equals = true, default_missing_value = "true",
+        value_parser = BoolishValueParser::new())]
+    pub allow_http_callbacks: Option<bool>,
     /// How log lines are written [default: text].
     #[arg(long, env = "TOKAMAK_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
@@ -80,6 +92,10 @@ pub struct Settings {
     pub reactor_slots: u32,
     /// Fuel of an invocation for each millisecond of its time.
     pub reactor_fuel_per_ms: u64,
+    /// Whether formulas and callbacks may reach addresses that are not public.
+    pub allow_private_networks: bool,
+    /// Whether callbacks may go to `http://`.
+    pub allow_http_callbacks: bool,
     /// How log lines are written.
     pub log_format: LogFormat,
     /// Which log lines are written.
@@ -138,6 +154,14 @@ impl Options {
                 .reactor_fuel_per_ms
                 .or(file.reactor_fuel_per_ms)
                 .unwrap_or(FUEL_PER_MS_DEFAULT),
+            allow_private_networks: self
+                .allow_private_networks
+                .or(file.allow_private_networks)
+                .unwrap_or_default(),
+            allow_http_callbacks: self
+                .allow_http_callbacks
+                .or(file.allow_http_callbacks)
+                .unwrap_or_default(),
             log_format: self.log_format.or(file.log_format).unwrap_or_default(),
             log: self.log.or(file.log).unwrap_or_else(|| "info".to_owned()),
         })

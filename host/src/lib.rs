@@ -6,13 +6,13 @@
 //! |---|---|---|
 //! | 5 | [`http`], [`cli`] | status codes, JSON envelopes, flags |
 //! | 4 | [`vault`] | rules, permits, audit, orchestration |
-//! | 3 | [`store`], [`runtime`] | records kept; formulas run. Neither knows the other |
+//! | 3 | [`store`], [`runtime`], [`egress`] | records kept; formulas run; requests sent. None knows another |
 //! | 2 | [`expression`], [`query`], [`token_type`], [`binding`], [`crypto`] | pure and synchronous |
 //! | 1 | [`model`] | nouns, newtypes, parsing |
 //! | 0 | [`limits`], [`clock`], [`config`] | numbers, time, options |
 //!
-//! Each outside crate lives in one place: axum in [`http`], sled in `store::sled`, wasmtime in [`runtime`], liquid in
-//! [`expression`]. A test holds the floors and these fences.
+//! Each outside crate lives in one place: axum in [`http`], sled in `store::sled`, wasmtime in [`runtime`], reqwest in
+//! [`egress`], liquid in [`expression`]. A test holds the floors and these fences.
 //!
 //! The story of one request, `POST /reactors/{id}/react`: `http::reactors::react` takes a permit (the key is known and
 //! holds `token:use`), the path and the body, and calls `vault.react`. That finds the reactor, reads all referenced
@@ -25,6 +25,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod crypto;
+pub mod egress;
 pub mod expression;
 pub mod http;
 pub mod limits;

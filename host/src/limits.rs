@@ -131,3 +131,26 @@ pub const CACHE_MB_DEFAULT: u64 = 256;
 pub const HOST_CALLS_MAX: u64 = 1_000_000;
 /// Calls of `svc` that one invocation may make.
 pub const SVC_CALLS_MAX: u64 = 1_000;
+
+/// Requests that one invocation may send to other hosts.
+pub const HTTP_CALLS_MAX: u64 = 100;
+/// Bytes of an outbound request's body, and of its answer's.
+pub const HTTP_BODY_BYTES_MAX: usize = 4 << 20;
+/// Headers of an outbound request, and of its answer.
+pub const HTTP_HEADERS_MAX: usize = 100;
+/// Bytes of an outbound request's headers, and of its answer's: names and values.
+pub const HTTP_HEADERS_BYTES_MAX: usize = 64 << 10;
+/// Bytes of an outbound request's address.
+pub const HTTP_URL_BYTES_MAX: usize = 8 << 10;
+/// Characters of an outbound request's method.
+pub const HTTP_METHOD_CHARS_MAX: usize = 32;
+/// Redirects that an outbound request may follow.
+pub const HTTP_REDIRECTS_MAX: u8 = 10;
+/// Addresses of one name that are tried.
+pub const HTTP_ADDRESSES_MAX: usize = 8;
+/// Names that are looked up at the same time: each keeps a thread.
+pub const HTTP_LOOKUPS_MAX: usize = 64;
+/// Connections to one host that are kept while nothing is sent.
+pub const HTTP_IDLE_MAX: usize = 8;
+/// How long such a connection is kept, in milliseconds.
+pub const HTTP_IDLE_MS: u64 = 15_000;

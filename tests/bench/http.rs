@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tokamak::clock::SystemClock;
 use tokamak::crypto::entropy::SystemEntropy;
 use tokamak::crypto::keys::RootKey;
+use tokamak::egress::{Egress, EgressConfig};
 use tokamak::http::{State, Stopping};
 use tokamak::model::permission::ApplicationType;
 use tokamak::runtime::{Runtime, RuntimeConfig};
@@ -72,11 +73,13 @@ async fn open(folder: &std::path::Path) -> Vault {
     let foundation = Foundation {
         store: Arc::new(SledStore::open(&folder.join("store"), 256 << 20).unwrap()),
         runtime: Runtime::new(RuntimeConfig { slots: 16 }).unwrap(),
+        egress: Egress::new(EgressConfig::default()).unwrap(),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy::new().unwrap()),
         root_key: RootKey::draw(&SystemEntropy::new().unwrap()),
         fuel_per_ms: 10_000_000,
         react_timeout_ms: 10_000,
+        allow_http_callbacks: false,
     };
     Vault::open(foundation).await.unwrap()
 }

@@ -33,6 +33,7 @@ fn call(args: &str) -> Call {
         args: args.to_owned(),
         configuration: "{}".to_owned(),
         vault: None,
+        http: None,
         invocation: GuestInvocation {
             id: "0192a7c0-0000-7000-8000-000000000000".to_owned(),
             reactor_id: "0192a7c0-0000-7000-8000-000000000001".to_owned(),

@@ -30,6 +30,7 @@ use tokamak::clock::SystemClock;
 use tokamak::crypto::api_key::ApiKey;
 use tokamak::crypto::entropy::SystemEntropy;
 use tokamak::crypto::keys::RootKey;
+use tokamak::egress::{Egress, EgressConfig};
 use tokamak::model::member;
 use tokamak::model::permission::ApplicationType;
 use tokamak::model::permission::marker::{TokenCreate, TokenSearch};
@@ -85,11 +86,13 @@ async fn open(folder: &Path) -> Vault {
     let foundation = Foundation {
         store: Arc::new(SledStore::open(&folder.join("store"), 256 << 20).unwrap()),
         runtime: Runtime::new(RuntimeConfig { slots: 4 }).unwrap(),
+        egress: Egress::new(EgressConfig::default()).unwrap(),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy::new().unwrap()),
         root_key: RootKey::parse(ROOT_KEY).unwrap(),
         fuel_per_ms: 10_000_000,
         react_timeout_ms: 10_000,
+        allow_http_callbacks: false,
     };
     Vault::open(foundation).await.unwrap()
 }

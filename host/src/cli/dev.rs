@@ -56,6 +56,9 @@ pub fn run(options: &DevOptions) -> Result<(), Failure> {
         data_dir: Some(folder.clone()),
         listen: Some(options.listen),
         log: Some(options.log.clone()),
+        // What formulas and callbacks are tried out against is on this machine.
+        allow_private_networks: Some(true),
+        allow_http_callbacks: Some(true),
         ..Options::default()
     };
     let settings = settings.settle()?;

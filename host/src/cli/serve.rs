@@ -15,6 +15,7 @@ use crate::config::{Options, Settings, bootstrap_key};
 use crate::crypto::api_key::ApiKey;
 use crate::crypto::entropy::SystemEntropy;
 use crate::crypto::keys::RootKey;
+use crate::egress::{Egress, EgressConfig};
 use crate::http::{State, Stopping};
 use crate::limits::REACT_TIMEOUT_MS;
 use crate::model::permission::ApplicationType;
@@ -97,11 +98,15 @@ pub async fn open(settings: &Settings, root_key: RootKey) -> Result<Vault, Failu
     let foundation = Foundation {
         store: Arc::new(store),
         runtime: Runtime::new(RuntimeConfig { slots: settings.reactor_slots })?,
+        egress: Egress::new(EgressConfig {
+            allow_private_networks: settings.allow_private_networks,
+        })?,
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy::new()?),
         root_key,
         fuel_per_ms: settings.reactor_fuel_per_ms,
         react_timeout_ms: REACT_TIMEOUT_MS,
+        allow_http_callbacks: settings.allow_http_callbacks,
     };
     Ok(Vault::open(foundation).await?)
 }

@@ -16,6 +16,8 @@ pub struct Call {
     pub configuration: String,
     /// The vault, as the formula may use it.
     pub vault: Option<Arc<dyn GuestVault>>,
+    /// Its way to other hosts, as the formula may use it.
+    pub http: Option<Arc<dyn GuestHttp>>,
     /// Which call it is.
     pub invocation: GuestInvocation,
     /// What it may use.
@@ -68,6 +70,58 @@ pub trait GuestVault: Send + Sync + 'static {
     fn tokenize(&self, value: String) -> BoxFuture<'_, Result<String, GuestProblem>>;
     /// `POST /detokenize`
     fn detokenize(&self, value: String) -> BoxFuture<'_, Result<String, GuestProblem>>;
+}
+
+/// The way to other hosts.
+pub trait GuestHttp: Send + Sync + 'static {
+    /// Sends a request and reads the answer to its end, within the request's time.
+    fn send(
+        &self,
+        request: GuestHttpRequest,
+    ) -> BoxFuture<'_, Result<GuestHttpResponse, GuestHttpError>>;
+}
+
+/// A request of a formula.
+#[derive(Clone, PartialEq, Eq)]
+pub struct GuestHttpRequest {
+    /// `GET`, `POST`, …
+    pub method: String,
+    /// Absolute.
+    pub url: String,
+    /// Names and values.
+    pub headers: Vec<(String, String)>,
+    /// The body, if there is one.
+    pub body: Option<Vec<u8>>,
+    /// How long it may take: never past the end of the run.
+    pub timeout: Duration,
+    /// How many redirects are followed.
+    pub redirects: u8,
+}
+
+/// An answer for a formula.
+#[derive(Clone, PartialEq, Eq)]
+pub struct GuestHttpResponse {
+    /// The status.
+    pub status: u16,
+    /// Names and values.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// Why a formula's request has no answer, in fixed words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GuestHttpError {
+    /// It may not be sent there.
+    Denied(&'static str),
+    /// It is no request.
+    Invalid(&'static str),
+    /// No connection, or it broke.
+    Unreachable(&'static str),
+    /// It took too long.
+    Timeout,
+    /// The request or its answer is too large.
+    TooLarge,
 }
 
 /// A refusal of the vault, for the formula to read.

@@ -15,7 +15,7 @@ const VERSION: &str = "@1.";
 const EXPORT: &str = "tokamak:formula/reactor";
 
 /// Interfaces of the world that a formula may import.
-const WORLD: &[&str] = &["types", "vault", "logging"];
+const WORLD: &[&str] = &["types", "vault", "logging", "http"];
 
 /// WASI interfaces that the host provides. No files, no sockets, nothing of the machine's environment.
 const WASI: &[&str] = &[
@@ -213,6 +213,7 @@ mod tests {
         for import in [
             "tokamak:formula/vault@1.0.0",
             "tokamak:formula/logging@1.3.2",
+            "tokamak:formula/http@1.0.0",
             "wasi:io/streams@0.2.6",
             "wasi:clocks/monotonic-clock@0.2.0",
         ] {
@@ -220,7 +221,8 @@ mod tests {
         }
         for import in [
             "tokamak:formula/vault@2.0.0",
-            "tokamak:formula/http@1.0.0",
+            "tokamak:formula/http@2.0.0",
+            "tokamak:formula/sockets@1.0.0",
             "wasi:filesystem/types@0.2.0",
             "wasi:sockets/tcp@0.2.0",
             "wasi:http/outgoing-handler@0.2.0",

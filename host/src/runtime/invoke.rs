@@ -8,25 +8,35 @@ use wasmtime_wasi::I32Exit;
 
 use super::call::{Budget, Call, Failure, GuestResponse, Outcome, Usage};
 use super::component::Program;
+use super::http::Outgoing;
 use super::state::{HostFailed, Invocation, Request, State, TooManyCalls};
 use super::{Runtime, response};
-use crate::limits::RESPONSE_BYTES_MAX;
+use crate::limits::{HTTP_BODY_BYTES_MAX, RESPONSE_BYTES_MAX};
 
 /// How much a formula burns before others on its thread get their turn: about 0.1 ms.
 const YIELD_FUEL: u64 = 1_000_000;
 /// Handles of the host that a formula may hold.
 const HANDLES_MAX: usize = 1_024;
+/// What a formula may hand its host in one call: twice the largest answer or body that is taken, so that one of a little
+/// more is told apart from one that would fill the host's memory.
+const HANDED_BYTES_MAX: usize = 2 * if RESPONSE_BYTES_MAX > HTTP_BODY_BYTES_MAX {
+    RESPONSE_BYTES_MAX
+} else {
+    HTTP_BODY_BYTES_MAX
+};
 
 impl Runtime {
     /// Runs a formula. Nothing of it remains when this returns or is dropped.
-    pub async fn invoke(&self, program: &Program, call: Call) -> Outcome {
+    pub async fn invoke(&self, program: &Program, mut call: Call) -> Outcome {
         let began = Instant::now();
         let Budget { memory_bytes, timeout, fuel } = call.budget;
         let slot = match self.slot(timeout).await {
             Ok(slot) => slot,
             Err(failure) => return without_a_run(failure, began.elapsed()),
         };
-        let mut store = Store::new(&self.0.engine, State::new(memory_bytes));
+        let mut state = State::new(memory_bytes);
+        state.outgoing = Outgoing::new(call.http.take(), began + timeout);
+        let mut store = Store::new(&self.0.engine, state);
         let log = store.data().log();
         let left = timeout.saturating_sub(began.elapsed());
         let run = tokio::time::timeout(left, run(program, call, &mut store));
@@ -87,12 +97,12 @@ async fn run(
     call: Call,
     store: &mut Store<State>,
 ) -> Result<GuestResponse, Failure> {
-    let Call { args, configuration, vault, invocation, budget } = call;
+    let Call { args, configuration, vault, invocation, budget, .. } = call;
     let prepare = |store: &mut Store<State>| -> wasmtime::Result<Request> {
         store.limiter(|state| &mut state.memory);
         store.set_fuel(budget.fuel)?;
         store.fuel_async_yield_interval(Some(YIELD_FUEL))?;
-        store.set_hostcall_fuel(2 * RESPONSE_BYTES_MAX);
+        store.set_hostcall_fuel(HANDED_BYTES_MAX);
         store.set_max_component_handles(HANDLES_MAX);
         let svc = vault.map(|vault| store.data_mut().bind(vault)).transpose()?;
         let invocation = Invocation {
@@ -134,7 +144,7 @@ fn classify(error: &wasmtime::Error, memory_refused: bool) -> Failure {
         // A formula that is refused memory gives up by a trap of its own.
         _ if memory_refused => Failure::OutOfMemory,
         Some(trap) => Failure::Trapped { cause: describe(*trap) },
-        // wasmtime's own type is private; what a formula may push through one call is twice an answer.
+        // wasmtime's own type is private; it means that more than `HANDED_BYTES_MAX` were handed over.
         None if error.root_cause().to_string().contains("hostcalls") => Failure::TooLarge,
         None => {
             tracing::debug!(%error, "a formula broke its contract");

@@ -2,14 +2,16 @@
 //!
 //! It takes WebAssembly components of the world in `wit/formula.wit`, checks and compiles them, and runs them with
 //! bounded memory, fuel and time. It knows nothing of tenants, tokens, records or HTTP: what a formula may ask of the
-//! vault comes in as a [`GuestVault`], and what came of a run goes out as an [`Outcome`].
+//! vault comes in as a [`GuestVault`], its way to other hosts as a [`GuestHttp`], and what came of a run goes out as an
+//! [`Outcome`].
 //!
-//! To offer formulas another interface: add it to the world, implement its `Host` in [`state`], and name it in
+//! To offer formulas another interface: add it to the world, implement its `Host` for [`state`]'s `State`, and name it in
 //! [`component`]'s table.
 
 mod call;
 mod component;
 mod engine;
+mod http;
 mod invoke;
 mod load;
 mod log;
@@ -25,8 +27,8 @@ use wasmtime::Engine;
 use wasmtime::component::Linker;
 
 pub use call::{
-    Budget, Call, Failure, FaultKind, GuestInvocation, GuestProblem, GuestResponse, GuestVault,
-    Outcome, Usage,
+    Budget, Call, Failure, FaultKind, GuestHttp, GuestHttpError, GuestHttpRequest,
+    GuestHttpResponse, GuestInvocation, GuestProblem, GuestResponse, GuestVault, Outcome, Usage,
 };
 pub use component::{ComponentError, Program};
 pub use log::{LogLevel, LogLine};

@@ -13,6 +13,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use super::call::{GuestProblem, GuestVault};
 use super::engine::TABLE_ELEMENTS_MAX;
+use super::http::Outgoing;
 use super::log::{Log, LogLevel, Printed};
 use crate::limits::{HOST_CALLS_MAX, SVC_CALLS_MAX};
 
@@ -31,6 +32,7 @@ mod generated {
 }
 
 pub use generated::exports::tokamak::formula::reactor::{Invocation, Request, Response};
+pub use generated::tokamak::formula::http;
 pub use generated::tokamak::formula::types::{CustomResponse, Error as GuestError, Fault};
 pub use generated::{Formula, FormulaPre};
 
@@ -58,6 +60,8 @@ pub struct State {
     log: Arc<Mutex<Log>>,
     host_calls: u64,
     svc_calls: u64,
+    /// Its way to other hosts.
+    pub outgoing: Outgoing,
     /// Memory it holds and may hold.
     pub memory: Memory,
 }
@@ -73,6 +77,7 @@ impl State {
             log: Arc::default(),
             host_calls: 0,
             svc_calls: 0,
+            outgoing: Outgoing::default(),
             memory: Memory { bytes_max: memory_bytes_max, ..Memory::default() },
         }
     }
@@ -87,7 +92,8 @@ impl State {
         Ok(self.table.push(BoundVault(vault))?)
     }
 
-    fn count_call(&mut self) -> Result<()> {
+    /// Counts a call of the host; one too many ends the run.
+    pub fn count_call(&mut self) -> Result<()> {
         self.host_calls += 1;
         if self.host_calls > HOST_CALLS_MAX { Err(TooManyCalls.into()) } else { Ok(()) }
     }
@@ -203,7 +209,7 @@ pub struct HostFailed;
 
 /// Runs a call of the host as a task. The formula's own stack is small and not a thread's: parsers that look at how much
 /// of their thread's stack is left, as pest does, would refuse to work there. Ends with whoever waits for it.
-async fn on_its_own_stack<T: Send + 'static>(
+pub async fn on_its_own_stack<T: Send + 'static>(
     call: impl Future<Output = T> + Send + 'static,
 ) -> Result<T> {
     let mut task = JoinSet::new();

@@ -19,6 +19,7 @@ mod invocations;
 mod keyring;
 mod logs;
 mod official;
+mod outbound;
 mod page;
 mod permit;
 mod programs;
@@ -65,6 +66,7 @@ use record::{Entity, Stored, from_record, to_record};
 use crate::clock::Clock;
 use crate::crypto::entropy::Entropy;
 use crate::crypto::keys::RootKey;
+use crate::egress::Egress;
 use crate::model::id::TenantId;
 use crate::model::time::Timestamp;
 use crate::runtime::Runtime;
@@ -76,6 +78,8 @@ pub struct Foundation {
     pub store: Arc<dyn Store>,
     /// Where formulas run.
     pub runtime: Runtime,
+    /// How requests leave, for formulas and for callbacks.
+    pub egress: Egress,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
     /// Where randomness comes from.
@@ -86,6 +90,8 @@ pub struct Foundation {
     pub fuel_per_ms: u64,
     /// Time of a synchronous invocation, in milliseconds.
     pub react_timeout_ms: u64,
+    /// Whether a callback's address may begin with `http://` (decisions §8).
+    pub allow_http_callbacks: bool,
 }
 
 /// The vault. Cloning shares it.
@@ -95,6 +101,7 @@ pub struct Vault(Arc<Inner>);
 struct Inner {
     store: Arc<dyn Store>,
     runtime: Runtime,
+    egress: Egress,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     keyring: Keyring,
@@ -110,11 +117,12 @@ struct Inner {
 impl Vault {
     /// Opens the vault on its store. A root key that is not the store's is an error.
     pub async fn open(foundation: Foundation) -> Result<Self, OpenError> {
-        let Foundation { store, runtime, clock, entropy, root_key, .. } = foundation;
+        let Foundation { store, runtime, egress, clock, entropy, root_key, .. } = foundation;
         let keyring = Keyring::open(store.as_ref(), root_key, entropy.as_ref()).await?;
         Ok(Self(Arc::new(Inner {
             store,
             runtime,
+            egress,
             clock,
             entropy,
             keyring,

@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use tokamak::clock::ManualClock;
 use tokamak::crypto::entropy::SeededEntropy;
 use tokamak::crypto::keys::RootKey;
+use tokamak::egress::{Egress, EgressConfig};
 use tokamak::limits::TOKEN_DATA_BYTES_MAX;
 use tokamak::model::member;
 use tokamak::model::permission::marker::{
@@ -72,11 +73,13 @@ impl World {
             let foundation = Foundation {
                 store: Arc::new(SledStore::open(&folder.path().join("store"), 64 << 20).unwrap()),
                 runtime: Runtime::new(RuntimeConfig { slots: 1 }).unwrap(),
+                egress: Egress::new(EgressConfig::default()).unwrap(),
                 clock: Arc::new(ManualClock::new(NOW_MS)),
                 entropy: Arc::new(SeededEntropy::new(1)),
                 root_key: RootKey::parse(ROOT_KEY).unwrap(),
                 fuel_per_ms: 1,
                 react_timeout_ms: 1,
+                allow_http_callbacks: false,
             };
             let vault = Vault::open(foundation).await.unwrap();
             let made = vault.bootstrap(None).await.unwrap().unwrap();

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use tokamak::clock::ManualClock;
 use tokamak::crypto::entropy::SeededEntropy;
 use tokamak::crypto::keys::RootKey;
+use tokamak::egress::{Egress, EgressConfig};
 use tokamak::http::{State, Stopping};
 use tokamak::model::permission::{ApplicationType, Permission};
 use tokamak::runtime::{Runtime, RuntimeConfig};
@@ -31,13 +32,20 @@ pub struct Setup {
     pub fuel_per_ms: u64,
     /// Time of a synchronous invocation, in milliseconds.
     pub react_timeout_ms: u64,
+    /// Whether formulas may reach this machine.
+    pub allow_private_networks: bool,
     /// Where the store lies, if it is to outlive the server.
     pub folder: Option<PathBuf>,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { fuel_per_ms: 10_000_000, react_timeout_ms: 10_000, folder: None }
+        Self {
+            fuel_per_ms: 10_000_000,
+            react_timeout_ms: 10_000,
+            allow_private_networks: false,
+            folder: None,
+        }
     }
 }
 
@@ -77,11 +85,16 @@ impl TestServer {
         let foundation = Foundation {
             store: Arc::new(store),
             runtime: shared_runtime(),
+            egress: Egress::new(EgressConfig {
+                allow_private_networks: setup.allow_private_networks,
+            })
+            .unwrap(),
             clock: Arc::new(clock.clone()),
             entropy: Arc::new(SeededEntropy::new(rand_seed())),
             root_key: RootKey::parse("QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=").unwrap(),
             fuel_per_ms: setup.fuel_per_ms,
             react_timeout_ms: setup.react_timeout_ms,
+            allow_http_callbacks: false,
         };
         let vault = Vault::open(foundation).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use crate::egress::HostPattern;
 use crate::limits::{
     ALLOWED_HOSTS_MAX, COMPONENT_BYTES_MAX, DESCRIPTION_CHARS_MAX, FORMULA_MEMORY_MB_DEFAULT,
     FORMULA_MEMORY_MB_MAX, ICON_BYTES_MAX,
@@ -53,7 +54,8 @@ pub struct WriteFormula {
     #[schema(value_type = Option<Undeclared>)]
     #[serde(default)]
     undeclared_arguments: Member<String>,
-    /// Where it may connect to: names, `*.suffix`, `host:port`, or `*`.
+    /// Where it may send requests to: names, `*.suffix` for those below one, either with a port if it is not the
+    /// scheme's usual one, or `*`.
     #[schema(value_type = Option<Vec<String>>, max_items = 100,
         pattern = r"^(\*|(\*\.)?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*(:[0-9]{1,5})?)$")]
     #[serde(default)]
@@ -212,33 +214,16 @@ fn check_hosts(hosts: &[String], faults: &mut Faults) {
         return;
     }
     for (index, host) in hosts.iter().enumerate() {
-        if !valid_host(host) {
+        if HostPattern::parse(host).is_none() {
             let message = "must be a name, *.suffix, host:port, or *";
             faults.add(format!("allowed_hosts[{index}]"), message);
         }
     }
 }
 
-fn valid_host(host: &str) -> bool {
-    if host == "*" {
-        return true;
-    }
-    let (name, port) = host.split_once(':').map_or((host, None), |(n, p)| (n, Some(p)));
-    let name = name.strip_prefix("*.").unwrap_or(name);
-    let label = |label: &str| {
-        (1..=63).contains(&label.len())
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-            && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
-    };
-    port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
-        && name.len() <= 253
-        && name.split('.').all(label)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{WriteFormula, valid_host};
+    use super::WriteFormula;
     use crate::model::member;
     use crate::vault::Error;
     use serde_json::{Value, json};
@@ -248,16 +233,6 @@ mod tests {
             Err(Error::Invalid(faults)) => faults.into_map().into_keys().collect(),
             Err(error) => panic!("{error}"),
             Ok(_) => Vec::new(),
-        }
-    }
-
-    #[test]
-    fn hosts() {
-        for valid in ["*", "api.example.com", "*.example.com", "example.com:8443", "127.0.0.1"] {
-            assert!(valid_host(valid), "{valid}");
-        }
-        for wrong in ["", "https://a.com", "a..b", "*.*", "a.com:0", "a.com:x", "-a.com", "a b"] {
-            assert!(!valid_host(wrong), "{wrong}");
         }
     }
 

@@ -63,7 +63,9 @@ impl RunError {
             Failure::BadResponse { cause } => {
                 Self::Runtime(format!("The formula's answer cannot be used: {cause}."))
             }
-            Failure::TooLarge => Self::Runtime("The formula's answer is too large.".to_owned()),
+            Failure::TooLarge => Self::Runtime(
+                "The formula's answer, or what it handed its host, is too large.".to_owned(),
+            ),
             Failure::OutOfFuel => Self::Timeout("The formula used up its computing time."),
             Failure::Deadline => Self::Timeout("The formula ran past its deadline."),
             Failure::Saturated => Self::Saturated,

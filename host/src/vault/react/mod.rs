@@ -186,6 +186,7 @@ impl Vault {
             args: text,
             configuration: configuration.map_err(Error::internal)?,
             vault: run.application.as_ref().map(svc),
+            http: Some(self.formula_http(formula)),
             invocation: GuestInvocation {
                 id: run.id.to_string(),
                 reactor_id: run.reactor.id.to_string(),

@@ -1,0 +1,133 @@
+//! What is asked for, checked before anything is sent.
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use url::{Host, Url};
+
+use super::guard::Guard;
+use super::{EgressError, Outbound};
+use crate::limits::{
+    HTTP_BODY_BYTES_MAX, HTTP_HEADERS_BYTES_MAX, HTTP_HEADERS_MAX, HTTP_METHOD_CHARS_MAX,
+    HTTP_REDIRECTS_MAX, HTTP_URL_BYTES_MAX,
+};
+
+/// Headers that say where a message ends, how long a connection lives or whom it is for: the client's own to set. What
+/// begins with `proxy-` is one too.
+const FORBIDDEN: &[&str] = &[
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+const FORBIDDEN_PREFIX: &str = "proxy-";
+/// Methods that mean something else than an exchange with a host.
+const FORBIDDEN_METHODS: &[&str] = &["CONNECT", "PRI", "TRACE"];
+
+/// Which addresses may be sent to, whoever asks.
+#[derive(Debug, Clone, Copy)]
+pub struct AddressRules {
+    pub https_only: bool,
+    pub guard: Guard,
+}
+
+impl AddressRules {
+    /// Reads and checks an address.
+    pub fn read(self, text: &str) -> Result<Url, EgressError> {
+        if text.len() > HTTP_URL_BYTES_MAX {
+            return Err(EgressError::Invalid("the address is too long"));
+        }
+        let url = Url::parse(text);
+        self.check(url.map_err(|_| EgressError::Invalid("the address is not an absolute one"))?)
+    }
+
+    /// Checks an address: all that can be known of it without asking for what its name resolves to.
+    pub fn check(self, mut url: Url) -> Result<Url, EgressError> {
+        match url.scheme() {
+            "https" => {}
+            "http" if !self.https_only => {}
+            "http" => return Err(EgressError::Denied("the address must begin with https://")),
+            _ => {
+                let reason = "the address must begin with https:// or http://";
+                return Err(EgressError::Invalid(reason));
+            }
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(EgressError::Invalid("the address must hold no user name or password"));
+        }
+        // A host of digits is connected to as it stands, past every resolver. The parser has read all its spellings.
+        let may_be_reached = match url.host() {
+            None => return Err(EgressError::Invalid("the address has no host")),
+            Some(Host::Domain(_)) => true,
+            Some(Host::Ipv4(address)) => (self.guard)(address.into()),
+            Some(Host::Ipv6(address)) => (self.guard)(address.into()),
+        };
+        if !may_be_reached {
+            return Err(EgressError::Denied("the host's address is not a public one"));
+        }
+        if url.as_str().len() > HTTP_URL_BYTES_MAX {
+            return Err(EgressError::Invalid("the address is too long"));
+        }
+        url.set_fragment(None);
+        Ok(url)
+    }
+}
+
+/// One exchange: the request itself, or what a redirect makes of it.
+#[derive(Debug, Clone)]
+pub struct Hop {
+    pub method: Method,
+    pub url: Url,
+    pub headers: HeaderMap,
+    pub body: Option<bytes::Bytes>,
+}
+
+impl Hop {
+    /// Checks a request; gives its first exchange.
+    pub fn first(request: &Outbound, rules: AddressRules) -> Result<Self, EgressError> {
+        if request.redirects > HTTP_REDIRECTS_MAX {
+            return Err(EgressError::Invalid("more redirects are asked for than are followed"));
+        }
+        let body = request.body.clone();
+        if body.as_ref().is_some_and(|body| body.len() > HTTP_BODY_BYTES_MAX) {
+            return Err(EgressError::TooLarge);
+        }
+        let method = read_method(&request.method)?;
+        let headers = read_headers(&request.headers)?;
+        Ok(Self { method, url: rules.read(&request.url)?, headers, body })
+    }
+}
+
+fn read_method(text: &str) -> Result<Method, EgressError> {
+    let plain = (1..=HTTP_METHOD_CHARS_MAX).contains(&text.len())
+        && text.bytes().all(|c| c.is_ascii_uppercase() || c == b'-')
+        && !FORBIDDEN_METHODS.contains(&text);
+    let method = Method::from_bytes(text.as_bytes()).ok().filter(|_| plain);
+    method.ok_or(EgressError::Invalid("the method is none that can be sent"))
+}
+
+fn read_headers(headers: &[(String, String)]) -> Result<HeaderMap, EgressError> {
+    let bytes = headers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+    if headers.len() > HTTP_HEADERS_MAX || bytes > HTTP_HEADERS_BYTES_MAX {
+        return Err(EgressError::Invalid("there are too many headers"));
+    }
+    let mut map = HeaderMap::with_capacity(headers.len());
+    for (name, value) in headers {
+        let name = HeaderName::try_from(name.as_str());
+        let name = name.map_err(|_| EgressError::Invalid("a header has no valid name"))?;
+        let value = HeaderValue::try_from(value.as_str());
+        let value = value.map_err(|_| EgressError::Invalid("a header has no valid value"))?;
+        if FORBIDDEN.contains(&name.as_str()) || name.as_str().starts_with(FORBIDDEN_PREFIX) {
+            return Err(EgressError::Invalid("a header is not the sender's to set"));
+        }
+        map.append(name, value);
+    }
+    Ok(map)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! Servers that would go on for ever, or say more than anybody wants to hear.
+
+use std::time::{Duration, Instant};
+
+use super::server::Server;
+use super::{EgressError, Outbound, anywhere, get, send};
+use crate::limits::{HTTP_BODY_BYTES_MAX, HTTP_HEADERS_BYTES_MAX, HTTP_HEADERS_MAX};
+
+async fn error_of(server: Server, timeout: Duration) -> (EgressError, Duration) {
+    let began = Instant::now();
+    let request = Outbound { timeout, ..get(server.url("a.test", "/")) };
+    (send(&anywhere(), request).await.unwrap_err(), began.elapsed())
+}
+
+const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+const LONG: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_millis(300);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_large() {
+    let announced =
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", HTTP_BODY_BYTES_MAX + 1);
+    let headers = "x: y\r\n".repeat(HTTP_HEADERS_MAX + 1);
+    let long = "v".repeat(HTTP_HEADERS_BYTES_MAX);
+    let wide: &[u8] = &[b'x'; 64 << 10];
+    for (name, server) in [
+        ("announced", Server::answering(announced).await),
+        ("endless body", Server::repeating("HTTP/1.1 200 OK\r\n\r\n", wide).await),
+        (
+            "small chunks",
+            Server::repeating(CHUNKED, b"10\r\n0123456789abcdef\r\n".repeat(1_000)).await,
+        ),
+        ("many headers", Server::answering(format!("HTTP/1.1 200 OK\r\n{headers}\r\n")).await),
+        ("a long header", Server::answering(format!("HTTP/1.1 200 OK\r\nx: {long}\r\n\r\n")).await),
+        ("endless headers", Server::repeating("HTTP/1.1 200 OK\r\n", b"x: y\r\n").await),
+        ("an endless header", Server::repeating("HTTP/1.1 200 OK\r\nx: ", wide).await),
+        ("an endless first line", Server::repeating("HTTP/1.1 200 ", wide).await),
+    ] {
+        let (error, _) = error_of(server, LONG).await;
+        assert_eq!(error, EgressError::TooLarge, "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_never_ends_ends_with_its_time() {
+    for (name, server) in [
+        ("says nothing", Server::falling_silent("").await),
+        ("stops in its head", Server::falling_silent("HTTP/1.1 200 OK\r\nx: y").await),
+        (
+            "stops in its body",
+            Server::falling_silent("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx").await,
+        ),
+        (
+            "stops in a chunk",
+            Server::falling_silent("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nx")
+                .await,
+        ),
+        ("never begins", Server::repeating("", b"HTTP/1.1 100 Continue\r\n\r\n").await),
+    ] {
+        let (error, took) = error_of(server, SHORT).await;
+        assert_eq!(error, EgressError::Timeout, "{name}");
+        assert!((SHORT..Duration::from_secs(10)).contains(&took), "{name}: {took:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_byte_at_a_time_takes_no_longer_than_the_time() {
+    let server = Server::repeating(CHUNKED, b"1\r\nx\r\n".repeat(1_000)).await;
+    let (error, took) = error_of(server, Duration::from_secs(2)).await;
+    assert!(matches!(error, EgressError::TooLarge | EgressError::Timeout), "{error:?}");
+    assert!(took < Duration::from_secs(20), "{took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_said_beside_the_body_is_bounded() {
+    for (name, piece) in [
+        (
+            "extensions of chunks",
+            &b"1;aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\nx\r\n"[..],
+        ),
+        (
+            "trailers",
+            b"0\r\nx: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\r\n",
+        ),
+    ] {
+        let (error, _) = error_of(Server::repeating(CHUNKED, piece).await, LONG).await;
+        assert!(!matches!(error, EgressError::Timeout), "{name}: {error:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn as_much_as_is_allowed() {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {HTTP_BODY_BYTES_MAX}\r\n\r\n");
+    let mut largest = head.into_bytes();
+    largest.resize(largest.len() + HTTP_BODY_BYTES_MAX, b'x');
+    let server = Server::answering(largest).await;
+    let answer = send(&anywhere(), get(server.url("a.test", "/"))).await.unwrap();
+    assert_eq!(answer.body.len(), HTTP_BODY_BYTES_MAX);
+
+    let headers = "x: y\r\n".repeat(HTTP_HEADERS_MAX - 1);
+    let most = format!("HTTP/1.1 200 OK\r\n{headers}Content-Length: 0\r\n\r\n");
+    let server = Server::answering(most).await;
+    let answer = send(&anywhere(), get(server.url("a.test", "/"))).await.unwrap();
+    assert_eq!(answer.headers.len(), HTTP_HEADERS_MAX);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_nobody_waits_for_ends() {
+    let server = Server::falling_silent("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx").await;
+    let egress = anywhere();
+    let request = send(&egress, get(server.url("a.test", "/")));
+    assert!(tokio::time::timeout(SHORT, request).await.is_err());
+    // Had it been kept, this one would wait behind it or find it in the middle of an answer.
+    let request = Outbound { timeout: SHORT, ..get(server.url("a.test", "/")) };
+    assert_eq!(send(&egress, request).await, Err(EgressError::Timeout));
+    assert_eq!(server.connections(), 2);
+}

@@ -1,0 +1,61 @@
+//! `http`: other hosts as a formula sees them, which are those that its `allowed_hosts` name (decisions §6).
+
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+
+use super::Vault;
+use crate::egress::{AllowedHosts, Egress, EgressError, Outbound};
+use crate::model::formula::Formula;
+use crate::runtime::{GuestHttp, GuestHttpError, GuestHttpRequest, GuestHttpResponse};
+
+/// The way out of one formula.
+struct FormulaHttp {
+    egress: Egress,
+    allowed: AllowedHosts,
+}
+
+impl Vault {
+    /// A formula's way to the hosts that it names.
+    pub(super) fn formula_http(&self, formula: &Formula) -> Arc<dyn GuestHttp> {
+        let allowed = AllowedHosts::parse(&formula.allowed_hosts);
+        Arc::new(FormulaHttp { egress: self.0.egress.clone(), allowed })
+    }
+}
+
+impl GuestHttp for FormulaHttp {
+    fn send(
+        &self,
+        request: GuestHttpRequest,
+    ) -> BoxFuture<'_, Result<GuestHttpResponse, GuestHttpError>> {
+        let send = async move {
+            if self.allowed.is_empty() {
+                return Err(GuestHttpError::Denied("the formula's allowed_hosts name no host"));
+            }
+            let GuestHttpRequest { method, url, headers, body, timeout, redirects } = request;
+            let body = body.map(Into::into);
+            let https_only = false;
+            let outbound = Outbound { method, url, headers, body, timeout, redirects, https_only };
+            let answer = self.egress.send(outbound, &|url| self.allowed.permits(url)).await?;
+            Ok(GuestHttpResponse {
+                status: answer.status,
+                headers: answer.headers,
+                body: answer.body,
+            })
+        };
+        send.boxed()
+    }
+}
+
+impl From<EgressError> for GuestHttpError {
+    fn from(error: EgressError) -> Self {
+        match error {
+            EgressError::Denied(reason) => Self::Denied(reason),
+            EgressError::Invalid(reason) => Self::Invalid(reason),
+            EgressError::Unreachable(reason) => Self::Unreachable(reason),
+            EgressError::Timeout => Self::Timeout,
+            EgressError::TooLarge => Self::TooLarge,
+        }
+    }
+}
