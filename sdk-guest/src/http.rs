@@ -259,10 +259,10 @@ impl fmt::Debug for Response {
     }
 }
 
-/// Why there is no answer. The texts are the host's, for logs.
+/// Why there is no answer. The texts are the host's; they hold nothing of the request and may be logged.
 ///
-/// `?` turns it into an [`Error`](crate::Error) with words of its own, since an address may hold what callers must
-/// not see:
+/// `?` turns it into an [`Error`](crate::Error) with words of its own, since how the network is built is no affair of
+/// the caller's:
 ///
 /// - Nobody there ([`Unreachable`](Error::Unreachable)) or not in time ([`Timeout`](Error::Timeout)) is *service
 ///   unavailable*: another try may go well. Whether the request arrived is not known.

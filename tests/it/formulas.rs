@@ -328,16 +328,16 @@ async fn pages_go_on_from_a_tenants_own_formulas_to_the_official_ones() {
         ids.map(|id| id.as_str().unwrap().to_owned()).collect()
     };
     let all = row("name=*&size=100").await;
-    assert_eq!((&all[..4], all.len()), (&own[..], 6));
+    assert_eq!((&all[..4], all.len()), (&own[..], 9));
     assert_eq!(row("size=100").await, all);
     // The last own formula ends a page, stands within one, or is alone on one.
-    for size in 1..=7 {
+    for size in 1..=10 {
         let path = format!("/reactor-formulas?size={size}");
         let (mut seen, mut next) = (Vec::new(), String::new());
         for number in 1_usize.. {
             let page = server.management.get(&format!("{path}{next}")).await.expect(200);
             let pagination = &page["pagination"];
-            assert_eq!(pagination["total_items"], 6, "{size} {number}");
+            assert_eq!(pagination["total_items"], 9, "{size} {number}");
             assert_eq!(pagination["page_number"], number, "{size}");
             let numbered = server.management.get(&format!("{path}&page={number}")).await;
             assert_eq!(numbered.expect(200), page, "{size} {number}");
@@ -349,10 +349,10 @@ async fn pages_go_on_from_a_tenants_own_formulas_to_the_official_ones() {
             }
         }
         assert_eq!(seen, all, "{size}");
-        let beyond = server.management.get(&format!("{path}&page=9")).await.expect(200);
+        let beyond = server.management.get(&format!("{path}&page=10")).await.expect(200);
         assert_eq!(
             (&beyond["data"], &beyond["pagination"]["total_items"]),
-            (&json!([]), &json!(6))
+            (&json!([]), &json!(9))
         );
     }
     let official = &all[5];

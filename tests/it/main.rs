@@ -33,6 +33,7 @@ mod idempotency;
 mod list;
 mod logs;
 mod official;
+mod official_http;
 mod openapi;
 mod problems;
 mod react;

@@ -49,10 +49,9 @@ fn react(request: Request<Value>) -> Result<Response, Error> {
         _ => return Err(faults.into_error("the request to the endpoint cannot be made")),
     };
     let received = outgoing.send().map_err(|error| {
-        let error = Error::from(error);
-        // The host's own words may repeat the address, which may hold arguments.
-        log::warn(error.detail());
-        error
+        // The host's words are fixed ones: they hold nothing of the request.
+        log::warn(&error);
+        Error::from(error)
     })?;
     log::info(format_args!("the endpoint answered {}", received.status));
     answer(&received, &settings)

@@ -33,8 +33,11 @@ pub(crate) fn authorize(
         let request = http::post(&settings.url)
             .bearer(&settings.api_key)
             .header("idempotency-key", key)
-            .header("accept", "application/json")
-            .timeout_ms(timeout_ms(settings, invocation));
+            .header("accept", "application/json");
+        let request = match timeout_ms(settings, invocation) {
+            Some(timeout_ms) => request.timeout_ms(timeout_ms),
+            None => request,
+        };
         settings.style.write(payment, settings, request).send()
     };
     let answer = match send() {
@@ -55,10 +58,15 @@ pub(crate) fn authorize(
     judge(&answer, payment, settings, key)
 }
 
-fn timeout_ms(settings: &Settings, invocation: &Invocation) -> u32 {
+/// How long the processor may take; none when the host's own bound has to do.
+fn timeout_ms(settings: &Settings, invocation: &Invocation) -> Option<u32> {
     let left = invocation.deadline_ms.saturating_sub(clock::now_ms()).saturating_sub(RESERVE_MS);
-    let left = u32::try_from(left.max(1)).unwrap_or(u32::MAX);
-    settings.timeout_ms.map_or(left, |timeout_ms| timeout_ms.min(left))
+    // Nothing left means that the clocks of the run and of its deadline disagree.
+    let left = u32::try_from(left).ok().filter(|left| *left > 0);
+    match (settings.timeout_ms, left) {
+        (Some(timeout_ms), Some(left)) => Some(timeout_ms.min(left)),
+        (timeout_ms, left) => timeout_ms.or(left),
+    }
 }
 
 /// What the answer means.

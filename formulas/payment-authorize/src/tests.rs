@@ -123,6 +123,28 @@ fn a_payment_intent_is_a_form() {
 }
 
 #[test]
+fn the_processor_has_the_time_that_is_left() {
+    let timeout_ms = |late_ms: u64, configured: Option<u32>| {
+        let network = FakeHttp::new().json(200, intent());
+        let formula = |mut request: tokamak_sdk::Request<Value, Value>| {
+            request.invocation.deadline_ms -= late_ms;
+            react(request)
+        };
+        let configuration =
+            with(configuration("payment_intents"), json!({ "timeout_ms": configured }));
+        let call = Call::new(args()).configuration(configuration).at_ms(NOVEMBER_MS);
+        assert!(call.http(&network).run(formula).is_ok());
+        network.requests()[0].timeout_ms
+    };
+    assert_eq!(timeout_ms(0, None), Some(9_500));
+    assert_eq!(timeout_ms(0, Some(300)), Some(300));
+    assert_eq!(timeout_ms(9_000, Some(2_000)), Some(500));
+    // A clock that is past the deadline is wrong, or the host would have ended the run.
+    assert_eq!(timeout_ms(9_500, None), None);
+    assert_eq!(timeout_ms(20_000, Some(300)), Some(300));
+}
+
+#[test]
 fn all_that_a_payment_may_have_is_in_the_form() {
     let args =
         with(args(), json!({ "billing": billing(), "reference": "order&17", "capture": true }));
