@@ -228,6 +228,7 @@ fn read_text(path: &Path) -> Result<String, ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::{ConfigError, LogFormat, Options};
+    use clap::{Args as _, FromArgMatches as _};
     use std::io::Write as _;
 
     fn file(text: &str) -> tempfile::NamedTempFile {
@@ -250,6 +251,38 @@ mod tests {
         assert_eq!(settings.data_dir.to_str(), Some("kept"));
         assert_eq!(settings.log_format, LogFormat::Json);
         assert_eq!(settings.listen.to_string(), "127.0.0.1:8080");
+    }
+
+    /// The options as a command line gives them.
+    fn parse(flags: &[&str]) -> Result<Options, clap::Error> {
+        let command = Options::augment_args(clap::Command::new("tokamak"));
+        let flags = [&["tokamak", "--data-dir", "kept"], flags].concat();
+        Options::from_arg_matches(&command.try_get_matches_from(flags)?)
+    }
+
+    #[test]
+    fn what_is_opened_is_opened_by_name() {
+        let opened = |flags: &[&str], text: &str| {
+            let settings = settle(text, parse(flags).unwrap()).unwrap();
+            (settings.allow_private_networks, settings.allow_http_callbacks)
+        };
+        let file = "allow-private-networks = true\n";
+        for (flags, text, expected) in [
+            (&[][..], "", (false, false)),
+            (&["--allow-private-networks"], "", (true, false)),
+            (&["--allow-http-callbacks"], "", (false, true)),
+            (&["--allow-http-callbacks=true", "--allow-private-networks=0"], "", (false, true)),
+            (&[], file, (true, false)),
+            (&["--allow-private-networks=false"], file, (false, false)),
+        ] {
+            assert_eq!(opened(flags, text), expected, "{flags:?} {text:?}");
+        }
+        for wrong in
+            ["--allow-private-networks=maybe", "--allow-http-callbacks=", "--allow-private"]
+        {
+            assert!(parse(&[wrong]).is_err(), "{wrong}");
+        }
+        assert!(settle("allow-private-networks = \"yes\"\n", Options::default()).is_err());
     }
 
     #[test]

@@ -8,8 +8,9 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::support::Client;
 use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
+use crate::support::upstream::Upstream;
+use crate::support::{Client, guests};
 
 fn run(mut command: Command) -> (i32, String, String) {
     let Output { status, stdout, stderr } = command.output().unwrap();
@@ -72,6 +73,31 @@ fn options_that_cannot_be_used_are_named() {
     misspelt.arg("--data-dir").arg(folder.path()).env("TOKAMAK_LISSTEN", "x");
     let (code, _, stderr) = run(misspelt);
     assert!(code == 1 && stderr.contains("TOKAMAK_LISSTEN"), "{stderr}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn private_networks_are_opened_by_the_environment_or_a_flag() {
+    let upstream = Upstream::start().await;
+    for (variable, flag, expected) in [
+        (None, None, false),
+        (Some("true"), None, true),
+        (Some("1"), None, true),
+        (None, Some("--allow-private-networks"), true),
+        (Some("true"), Some("--allow-private-networks=false"), false),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut serve = command();
+        serve.args(["serve", "--listen", "127.0.0.1:0", "--cache-mb", "32", "--data-dir"]);
+        serve.arg(folder.path()).args(flag);
+        serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
+        if let Some(variable) = variable {
+            serve.env("TOKAMAK_ALLOW_PRIVATE_NETWORKS", variable);
+        }
+        let process = Process::start(serve);
+        let seen = guests::fetch(&process.management(), &upstream.url("/echo")).await;
+        assert_eq!(seen["status"] == 202, expected, "{variable:?} {flag:?}: {seen}");
+        assert_eq!(seen["error"] == "denied", !expected, "{variable:?} {flag:?}: {seen}");
+    }
 }
 
 #[test]

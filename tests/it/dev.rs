@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::binary::{Process, command};
+use crate::support::upstream::Upstream;
+use crate::support::{Client, guests};
 
 fn dev(folder: &Path) -> Process {
     let mut dev = command();
@@ -63,4 +65,14 @@ fn the_printed_commands_work_and_a_second_start_keeps_all() {
     let react = |line: &str| line.split("/reactors/").nth(1).unwrap()[..36].to_owned();
     assert_eq!(react(&again[1]), react(&commands[1]), "the reactor is the same");
     assert_eq!(paste(&again[1])["raw"]["last4"], "4242", "the card is still there");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn formulas_reach_this_machine() {
+    let upstream = Upstream::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let process = dev(folder.path());
+    let management = Client::new(process.address, Some(value(&process, "management key")));
+    let seen = guests::fetch(&management, &upstream.url("/echo")).await;
+    assert_eq!(seen["status"], 202, "{seen}");
 }

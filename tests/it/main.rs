@@ -35,6 +35,7 @@ mod logs;
 mod official;
 mod official_http;
 mod openapi;
+mod outbound;
 mod problems;
 mod react;
 mod react_arguments;

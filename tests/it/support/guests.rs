@@ -1,7 +1,7 @@
 //! The formulas under `tests/guests`, built once, and reactors of them.
 //!
 //! `probe` does what `args.behaviour` says (see its source) and answers with the whole request when told
-//! nothing. To add a formula: a package there, and its name in [`PACKAGES`].
+//! nothing; `fetch` sends the request that `args` describe. To add a formula: a package there, and its name in [`PACKAGES`].
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,13 +12,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::TestServer;
+use super::{Client, TestServer};
 
 #[path = "../../../host/build/guests.rs"]
 mod build;
 
 /// The packages of `tests/guests`.
-const PACKAGES: &[&str] = &["bare", "files", "probe", "sockets", "tables"];
+const PACKAGES: &[&str] = &["bare", "fetch", "files", "probe", "sockets", "tables"];
 
 /// A component without an import or export: not a formula.
 pub const EMPTY_COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
@@ -59,6 +59,20 @@ pub async fn reactor(server: &TestServer, formula: &str, members: Value) -> Stri
 pub async fn echo_reactor(server: &TestServer) -> String {
     let formula = formula(server, "probe", json!({})).await;
     reactor(server, &formula, json!({})).await
+}
+
+/// Sends a request by a formula that may send it anywhere. Gives what the formula saw.
+pub async fn fetch(management: &Client, url: &str) -> Value {
+    let component = STANDARD.encode(component("fetch"));
+    let body = json!({ "name": "fetch", "component": component, "allowed_hosts": ["*"] });
+    let formula = management.post("/reactor-formulas", body).await.expect(201);
+    let body = json!({ "name": "fetch", "formula": { "id": formula["id"] }, "configuration": {} });
+    let reactor = management.post("/reactors", body).await.expect(201);
+    let body = json!({ "name": "a", "type": "private", "permissions": ["token:use"] });
+    let application = management.post("/applications", body).await.expect(201);
+    let caller = management.with_key(application["key"].as_str().unwrap());
+    let path = format!("/reactors/{}/react", reactor["id"].as_str().unwrap());
+    caller.post(&path, json!({ "args": { "url": url } })).await.expect(200)["raw"].clone()
 }
 
 fn with(mut body: Value, members: Value) -> Value {

@@ -4,6 +4,7 @@ pub mod binary;
 pub mod client;
 pub mod guests;
 pub mod server;
+pub mod upstream;
 
 pub use client::{Answer, Client};
 pub use server::TestServer;
