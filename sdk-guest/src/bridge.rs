@@ -5,8 +5,9 @@
 
 use crate::bindings::exports::tokamak::formula::reactor as wire;
 use crate::bindings::tokamak::formula::types::{CustomResponse, Error as WireError, Fault};
-use crate::bindings::tokamak::formula::{logging, vault};
+use crate::bindings::tokamak::formula::{http, logging, vault};
 use crate::error::{Custom, Report};
+use crate::http::{Error as HttpError, Response, Sent};
 use crate::log::Level;
 use crate::request::{Argument, Inbound};
 use crate::response::{Answer, Outbound};
@@ -45,6 +46,22 @@ pub(crate) fn write_line(level: Level, message: &str) {
         Level::Error => logging::Level::Error,
     };
     logging::write(level, message);
+}
+
+/// Sends a request and waits for its answer.
+pub(crate) fn send(sent: Sent) -> Result<Response, HttpError> {
+    let Sent { method, url, headers, body, timeout_ms, redirects } = sent;
+    let request = http::Request { method, url, headers, body, timeout_ms, redirects };
+    match http::send(&request) {
+        Ok(http::Response { status, headers, body }) => Ok(Response { status, headers, body }),
+        Err(error) => Err(match error {
+            http::Error::Denied(cause) => HttpError::Denied(cause),
+            http::Error::Invalid(cause) => HttpError::Invalid(cause),
+            http::Error::Unreachable(cause) => HttpError::Unreachable(cause),
+            http::Error::Timeout => HttpError::Timeout,
+            http::Error::TooLarge => HttpError::TooLarge,
+        }),
+    }
 }
 
 fn wire_error(error: Error) -> WireError {

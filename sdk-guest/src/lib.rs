@@ -64,9 +64,9 @@
 //! # What a formula may do
 //!
 //! It sees its arguments ([`Request::args`]), the reactor's configuration, the clocks, random numbers and,
-//! when the reactor has an application, the vault through [`Svc`]. It has no files, no environment and no
-//! sockets. Each run is a fresh instance: nothing is kept from one to the next. What it prints and
-//! [logs](log) is kept with the invocation, so print no sensitive data.
+//! when the reactor has an application, the vault through [`Svc`]. It sends [requests](http) to the hosts that its
+//! `allowed_hosts` name. It has no files, no environment and no sockets. Each run is a fresh instance: nothing is kept
+//! from one to the next. What it prints and [logs](log) is kept with the invocation, so print no sensitive data.
 //!
 //! A panic ends the run as a runtime error without detail; report what the caller should know as an [`Error`].
 
@@ -85,6 +85,7 @@ pub mod clock;
 mod decode;
 mod error;
 mod filter;
+pub mod http;
 pub mod log;
 mod request;
 mod response;

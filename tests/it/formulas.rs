@@ -10,6 +10,9 @@ use crate::support::{Answer, TestServer};
 
 const INSIGHTS: &str = "/reactor-formulas/6f2b0c0e-3d5a-4c38-9d6b-5a1f3c7e9b01";
 
+/// How many formulas ship with the product.
+const OFFICIAL: usize = 5;
+
 async fn create(server: &TestServer, bytes: &[u8]) -> Answer {
     let body = json!({"name": "f", "component": STANDARD.encode(bytes)});
     server.management.post("/reactor-formulas", body).await
@@ -41,7 +44,7 @@ async fn what_cannot_run_is_refused_by_what_is_wrong_with_it() {
     }
     // Nothing of them stays.
     let list = server.management.get("/reactor-formulas").await.expect(200);
-    assert_eq!(list["pagination"]["total_items"], 2);
+    assert_eq!(list["pagination"]["total_items"], OFFICIAL);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -146,7 +149,7 @@ async fn lists_filter_by_id_and_name() {
     assert_eq!(names("name=*one").await, ["Alpha one"]);
     assert_eq!(names("name=alpha").await, Vec::<String>::new());
     assert_eq!(names(&format!("id={one}")).await, ["Alpha one"]);
-    assert_eq!(names("").await.len(), 4);
+    assert_eq!(names("").await.len(), 2 + OFFICIAL);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -328,16 +331,16 @@ async fn pages_go_on_from_a_tenants_own_formulas_to_the_official_ones() {
         ids.map(|id| id.as_str().unwrap().to_owned()).collect()
     };
     let all = row("name=*&size=100").await;
-    assert_eq!((&all[..4], all.len()), (&own[..], 6));
+    assert_eq!((&all[..4], all.len()), (&own[..], 4 + OFFICIAL));
     assert_eq!(row("size=100").await, all);
     // The last own formula ends a page, stands within one, or is alone on one.
-    for size in 1..=7 {
+    for size in 1..=5 + OFFICIAL {
         let path = format!("/reactor-formulas?size={size}");
         let (mut seen, mut next) = (Vec::new(), String::new());
         for number in 1_usize.. {
             let page = server.management.get(&format!("{path}{next}")).await.expect(200);
             let pagination = &page["pagination"];
-            assert_eq!(pagination["total_items"], 6, "{size} {number}");
+            assert_eq!(pagination["total_items"], 4 + OFFICIAL, "{size} {number}");
             assert_eq!(pagination["page_number"], number, "{size}");
             let numbered = server.management.get(&format!("{path}&page={number}")).await;
             assert_eq!(numbered.expect(200), page, "{size} {number}");
@@ -349,10 +352,10 @@ async fn pages_go_on_from_a_tenants_own_formulas_to_the_official_ones() {
             }
         }
         assert_eq!(seen, all, "{size}");
-        let beyond = server.management.get(&format!("{path}&page=9")).await.expect(200);
+        let beyond = server.management.get(&format!("{path}&page=99")).await.expect(200);
         assert_eq!(
             (&beyond["data"], &beyond["pagination"]["total_items"]),
-            (&json!([]), &json!(6))
+            (&json!([]), &json!(4 + OFFICIAL))
         );
     }
     let official = &all[5];

@@ -36,6 +36,7 @@ mod limits;
 mod list;
 mod logs;
 mod official;
+mod official_http;
 mod openapi;
 mod outbound;
 mod problems;

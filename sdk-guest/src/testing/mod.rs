@@ -1,4 +1,4 @@
-//! Calls a formula natively: no WebAssembly, no server, a fake vault.
+//! Calls a formula natively: no WebAssembly, no server, a fake vault, a fake network.
 //!
 //! A [`Call`] takes the way a real one takes: arguments and configuration pass through JSON into the
 //! formula's types, the answer through JSON back. The counterpart of `bridge`, which does not exist here.
@@ -18,6 +18,7 @@
 //! assert_eq!(vault.data(&id), Some(json!("a secret")));
 //! ```
 
+mod http;
 mod vault;
 
 use std::cell::RefCell;
@@ -25,8 +26,10 @@ use std::cell::RefCell;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+pub use http::FakeHttp;
 pub use vault::FakeVault;
 
+use crate::http::{Error as HttpError, Response, Sent};
 use crate::log::Level;
 use crate::request::{Argument, Inbound};
 use crate::response::{Answer, Outbound};
@@ -39,10 +42,16 @@ pub const NOW_MS: u64 = 1_893_499_200_000;
 struct Host {
     now_ms: u64,
     lines: Vec<(Level, String)>,
+    http: Option<FakeHttp>,
+}
+
+impl Host {
+    /// The host between calls.
+    const IDLE: Self = Self { now_ms: NOW_MS, lines: Vec::new(), http: None };
 }
 
 thread_local! {
-    static HOST: RefCell<Host> = const { RefCell::new(Host { now_ms: NOW_MS, lines: Vec::new() }) };
+    static HOST: RefCell<Host> = const { RefCell::new(Host::IDLE) };
 }
 
 pub(crate) fn now_ms() -> u64 {
@@ -53,22 +62,30 @@ pub(crate) fn write_line(level: Level, message: String) {
     HOST.with_borrow_mut(|host| host.lines.push((level, message)));
 }
 
+pub(crate) fn send(sent: Sent) -> Result<Response, HttpError> {
+    // The fake may run a closure of the test, which must find the host free.
+    let network = HOST.with_borrow(|host| host.http.clone()).unwrap_or_default();
+    network.send(sent)
+}
+
 /// A call of a formula, being put together.
 pub struct Call {
     args: String,
     configuration: String,
     svc: Option<Svc>,
+    http: Option<FakeHttp>,
     invocation: Invocation,
     now_ms: u64,
 }
 
 impl Call {
-    /// A call with these arguments, an empty configuration and no vault.
+    /// A call with these arguments, an empty configuration, no vault and no network.
     pub fn new(args: impl Serialize) -> Self {
         Self {
             args: text(args),
             configuration: text(json!({})),
             svc: None,
+            http: None,
             invocation: Invocation {
                 id: "01900000-0000-7000-8000-000000000001".to_owned(),
                 reactor_id: "01900000-0000-7000-8000-000000000002".to_owned(),
@@ -97,6 +114,12 @@ impl Call {
         Self { svc: Some(Svc::over(vault)), ..self }
     }
 
+    /// Lets the formula send requests, which the fake answers.
+    #[must_use]
+    pub fn http(self, network: &FakeHttp) -> Self {
+        Self { http: Some(network.clone()), ..self }
+    }
+
     /// Sets the clock, in milliseconds since the Unix epoch; the deadline is 10 s later.
     #[must_use]
     pub fn at_ms(mut self, now_ms: u64) -> Self {
@@ -114,7 +137,7 @@ impl Call {
 
     /// Calls the formula.
     pub fn run<A: Argument, R: Answer>(self, formula: impl FnOnce(A) -> R) -> Outcome {
-        HOST.set(Host { now_ms: self.now_ms, lines: Vec::new() });
+        HOST.set(Host { now_ms: self.now_ms, lines: Vec::new(), http: self.http });
         let inbound = Inbound {
             args: &self.args,
             configuration: &self.configuration,
@@ -122,7 +145,7 @@ impl Call {
             invocation: self.invocation,
         };
         let result = A::read(inbound).and_then(|argument| formula(argument).into_outbound());
-        let host = HOST.replace(Host { now_ms: NOW_MS, lines: Vec::new() });
+        let host = HOST.replace(Host::IDLE);
         Outcome { result, lines: host.lines }
     }
 }

@@ -1,0 +1,79 @@
+//! Sends detokenized arguments to an endpoint and maps its answer.
+//!
+//! # In
+//! Any arguments. Where they go is the reactor's configuration (see `formula.json`), here one for a shop:
+//!
+//! ```json
+//! {
+//!   "url": "https://api.example.com/customers/{{ args.customer }}/cards",
+//!   "headers": "{\"Authorization\": \"Bearer {{ configuration.api_key }}\", \"Idempotency-Key\": \"{{ invocation.id }}\"}",
+//!   "body_template": "{\"number\": \"{{ args.card.number }}\", \"month\": \"{{ args.card.expiration_month }}\"}",
+//!   "api_key": "…",
+//!   "raw_path": "/id"
+//! }
+//! ```
+//!
+//! Placeholders name members of `args`, `configuration` and `invocation` (`id`, `reactor_id`, `attempt`); numbers lead
+//! into arrays. What they stand for becomes a JSON value in the body, percent-encoded in the address, and is refused
+//! in a header unless it is printable ASCII: nothing that a caller sends can become syntax. One that stands for
+//! nothing is a bad request that names it, unless it ends in `?`.
+//!
+//! # Out
+//! - `raw`: `{"status", "body"}`; the part at `raw_path` when that is set; the status alone when only `tokenize_path`
+//!   is. What `redact` names is left out first. A body that is not JSON is a string.
+//! - `tokens`: the part at `tokenize_path`, tokenized.
+//!
+//! A status that is not expected is an error that tells the status and nothing of what was sent or answered: rate
+//! limit for 429, service unavailable for 502 to 504, else a runtime error.
+
+mod answer;
+mod body;
+mod settings;
+mod target;
+mod template;
+
+use tokamak_sdk::{Error, Faults, Request, Response, Value, formula, http, log};
+
+use crate::answer::answer;
+use crate::settings::Settings;
+use crate::template::Scope;
+
+#[formula]
+fn react(request: Request<Value>) -> Result<Response, Error> {
+    let scope = Scope::of(&request);
+    let mut faults = Faults::default();
+    let settings = Settings::read(&request.configuration, &mut faults);
+    let outgoing = settings.as_ref().and_then(|settings| build(settings, &scope, &mut faults));
+    let (settings, outgoing) = match settings.zip(outgoing) {
+        Some(both) if faults.is_empty() => both,
+        _ => return Err(faults.into_error("the request to the endpoint cannot be made")),
+    };
+    let received = outgoing.send().map_err(|error| {
+        // The host's words are fixed ones: they hold nothing of the request.
+        log::warn(&error);
+        Error::from(error)
+    })?;
+    log::info(format_args!("the endpoint answered {}", received.status));
+    answer(&received, &settings)
+}
+
+/// The request, all of whose placeholders stand for something.
+fn build(settings: &Settings, scope: &Scope, faults: &mut Faults) -> Option<http::Request> {
+    let url = target::url(&settings.url, scope, faults);
+    let headers = target::headers(&settings.headers, scope, faults);
+    let body = body::render(settings, scope, faults);
+    let mut request = http::request(settings.method.name(), url?);
+    for (name, value) in headers? {
+        request = request.header(name, value);
+    }
+    if !settings.headers.keys().any(|name| name.eq_ignore_ascii_case("accept")) {
+        request = request.header("accept", "application/json");
+    }
+    if let Some(timeout_ms) = settings.timeout_ms {
+        request = request.timeout_ms(timeout_ms);
+    }
+    Some(body?.put_into(request))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,324 @@
+//! The formula as a reactor would call it, on a network that answers as it is told.
+
+use tokamak_sdk::http::{Error as HttpError, Response, Sent};
+use tokamak_sdk::testing::{Call, FakeHttp, Outcome};
+use tokamak_sdk::{ErrorKind, Value, json};
+
+use super::react;
+
+const URL: &str = "https://api.example.com/cards";
+const INVOCATION: &str = "01900000-0000-7000-8000-000000000001";
+
+fn with(mut value: Value, members: Value) -> Value {
+    let Value::Object(members) = members else { panic!("members of an object") };
+    for (name, member) in members {
+        value[name] = member;
+    }
+    value
+}
+
+fn call(args: &Value, configuration: Value, network: &FakeHttp) -> Outcome {
+    let configuration = with(json!({ "url": URL }), configuration);
+    Call::new(args).configuration(configuration).http(network).run(react)
+}
+
+fn answering(body: Value) -> FakeHttp {
+    FakeHttp::new().json(200, body)
+}
+
+/// What is sent for these arguments and this configuration.
+fn sent(args: &Value, configuration: Value) -> Sent {
+    let network = answering(json!({}));
+    let outcome = call(args, configuration, &network);
+    assert!(outcome.is_ok(), "{:?}", outcome.error());
+    network.requests().remove(0)
+}
+
+/// The members that a refused request names; nothing is sent, nothing of the arguments is told.
+fn refused(args: &Value, configuration: Value) -> Vec<String> {
+    let network = answering(json!({}));
+    let outcome = call(args, configuration, &network);
+    let error = outcome.error();
+    assert_eq!(error.kind(), Some(ErrorKind::BadRequest));
+    assert!(network.requests().is_empty());
+    let told = format!("{error:?}");
+    assert!(!told.contains("secret"), "{told}");
+    let known = ["configuration", "args"]
+        .iter()
+        .flat_map(|root| told.split('"').filter(move |part| part.starts_with(root)));
+    let mut members: Vec<String> = known.map(str::to_owned).collect();
+    members.retain(|member| !error.messages(member).is_empty());
+    members
+}
+
+fn card() -> Value {
+    json!({ "card": { "number": "4242424242424242", "expiration_month": 12, "cvc": null }, "tags": ["a", 2] })
+}
+
+#[test]
+fn without_a_template_the_arguments_are_sent() {
+    let sent = sent(&card(), json!({}));
+    assert_eq!((sent.method.as_str(), sent.url.as_str(), sent.redirects), ("POST", URL, 0));
+    assert_eq!(sent.json(), card());
+    assert_eq!(sent.header("content-type"), Some("application/json"));
+    assert_eq!(sent.header("accept"), Some("application/json"));
+    assert_eq!(sent.timeout_ms, None);
+}
+
+#[test]
+fn a_template_is_filled_and_keeps_types() {
+    let table = [
+        (json!("{{ args.card }}"), card()["card"].clone()),
+        (json!({ "n": "{{ args.card.number }}" }), json!({ "n": "4242424242424242" })),
+        (json!(["{{args.card.expiration_month}}"]), json!([12])),
+        (json!("m={{ args.card.expiration_month }};"), json!("m=12;")),
+        (json!("{{ args.tags.1 }}/{{ args.tags.0 }}"), json!("2/a")),
+        (
+            json!({ "a": { "b": [1, true, null, "text"] } }),
+            json!({ "a": { "b": [1, true, null, "text"] } }),
+        ),
+        // Null is a value; absent is none, and may be left out.
+        (json!(["{{ args.card.cvc }}"]), json!([null])),
+        (json!({ "a": "{{ args.gone? }}", "b": ["{{ args.gone? }}", 1] }), json!({ "b": [1] })),
+        (json!("<{{ args.gone? }}>"), json!("<>")),
+        (json!("{{ invocation.id }} {{ invocation.attempt }}"), json!(format!("{INVOCATION} 1"))),
+        (json!({ "k": "{{ configuration.api_key }}" }), json!({ "k": "key" })),
+    ];
+    for (template, expected) in table {
+        let configuration = json!({ "body_template": template.to_string(), "api_key": "key" });
+        assert_eq!(sent(&card(), configuration).json(), expected, "{template}");
+    }
+}
+
+#[test]
+fn values_never_become_syntax_of_the_body() {
+    let nasty = "\"}, \"admin\": true, \"x\": \"{{ configuration.api_key }}\r\n\\";
+    let args = json!({ "name": nasty });
+    let template = json!({ "name": "{{ args.name }}", "text": "Dear {{ args.name }}" }).to_string();
+    let sent_json = sent(&args, json!({ "body_template": template, "api_key": "key" })).json();
+    assert_eq!(sent_json, json!({ "name": nasty, "text": format!("Dear {nasty}") }));
+    let args = json!({ "name": "a&admin=1", "b]=2&c[": "=" });
+    let sent = sent(&args, json!({ "content_type": "form" }));
+    assert_eq!(sent.text(), "name=a%26admin%3D1&b%5D%3D2%26c%5B=%3D");
+}
+
+#[test]
+fn a_form_has_a_field_for_each_scalar() {
+    let sent = sent(&card(), json!({ "content_type": "form" }));
+    assert_eq!(sent.header("content-type"), Some("application/x-www-form-urlencoded"));
+    let expected = "card%5Bnumber%5D=4242424242424242&card%5Bexpiration_month%5D=12&tags%5B0%5D=a&tags%5B1%5D=2";
+    assert_eq!(sent.text(), expected);
+    let template = json!({ "n": "{{ args.card.number }}", "live": true }).to_string();
+    let sent = self::sent(&card(), json!({ "content_type": "form", "body_template": template }));
+    assert_eq!(sent.text(), "n=4242424242424242&live=true");
+    assert_eq!(refused(&json!([1]), json!({ "content_type": "form" })), ["args"]);
+    let list = json!({ "content_type": "form", "body_template": "[]" });
+    assert_eq!(refused(&card(), list), ["configuration.body_template"]);
+}
+
+#[test]
+fn methods_decide_whether_arguments_are_a_body() {
+    for (method, sends) in
+        [("get", false), ("POST", true), ("Put", true), ("PATCH", true), ("DELETE", false)]
+    {
+        let sent = sent(&card(), json!({ "method": method }));
+        assert_eq!((sent.method, sent.body.is_some()), (method.to_uppercase(), sends));
+    }
+    let sent = sent(&card(), json!({ "method": "DELETE", "body_template": "1" }));
+    assert_eq!(sent.text(), "1");
+}
+
+#[test]
+fn addresses_hold_encoded_values() {
+    let args = json!({ "id": "a/../b?c#d e", "n": 7, "empty": "" });
+    let url = |template: &str| sent(&args, json!({ "url": template })).url;
+    assert_eq!(
+        url("https://a.example/x/{{ args.id }}/y-{{ args.n }}?q={{ args.id }}&e={{ args.empty }}"),
+        "https://a.example/x/a%2F..%2Fb%3Fc%23d%20e/y-7?q=a%2F..%2Fb%3Fc%23d%20e&e="
+    );
+    assert_eq!(url("https://a.example?q={{args.n}}"), "https://a.example?q=7");
+    assert_eq!(
+        url("https://a.example/a?q={{ args.gone? }}&n={{ args.n? }}"),
+        "https://a.example/a?q=&n=7"
+    );
+}
+
+#[test]
+fn values_never_lead_an_address_elsewhere() {
+    let url = json!({ "url": "https://a.example/x/{{ args.id }}/y" });
+    for id in ["", ".", ".."] {
+        assert_eq!(refused(&json!({ "id": id }), url.clone()), ["args.id"], "{id}");
+    }
+    // An encoded dot is encoded once more, and harmless.
+    assert_eq!(sent(&json!({ "id": "%2e" }), url).url, "https://a.example/x/%252e/y");
+    let dots = json!({ "url": "https://a.example/x/.{{ args.id }}" });
+    assert_eq!(refused(&json!({ "id": "." }), dots), ["args.id"]);
+    let whole = json!({ "url": "https://a.example/x/{{ args.id? }}" });
+    assert_eq!(refused(&json!({}), whole), ["args.id"]);
+}
+
+#[test]
+fn headers_are_filled() {
+    let headers = json!({
+        "Authorization": "Bearer {{ configuration.api_key }}", "Idempotency-Key": "{{ invocation.id }}",
+        "X-Trace": "{{ args.trace? }}", "X-Tag": "t-{{ args.tags.1 }}", "Accept": "text/csv",
+        "Content-Type": "application/vnd.api+json",
+    });
+    let configuration = json!({ "headers": headers.to_string(), "api_key": "k-1" });
+    let sent = sent(&card(), configuration);
+    assert_eq!(sent.header("authorization"), Some("Bearer k-1"));
+    assert_eq!(sent.header("idempotency-key"), Some(INVOCATION));
+    assert_eq!((sent.header("x-trace"), sent.header("x-tag")), (None, Some("t-2")));
+    assert_eq!(sent.header("accept"), Some("text/csv"));
+    assert_eq!(sent.header("content-type"), Some("application/vnd.api+json"));
+    assert_eq!(sent.headers.len(), 5);
+}
+
+#[test]
+fn values_never_become_another_header() {
+    let headers = json!({ "X-Name": "{{ args.name }}" }).to_string();
+    for name in ["secret\r\nX-Admin: 1", "secret\n", "secret\0", "secrét", "\u{7f}secret"] {
+        let members = refused(&json!({ "name": name }), json!({ "headers": headers }));
+        assert_eq!(members, ["args.name"], "{name:?}");
+    }
+}
+
+#[test]
+fn placeholders_without_a_value_are_all_named() {
+    let configuration = json!({
+        "url": "https://a.example/{{ args.id }}",
+        "headers": json!({ "Authorization": "{{ configuration.api_key }}", "X-A": "{{ args.list }}" }).to_string(),
+        "body_template": json!({ "a": "{{ args.card.number }}", "b": "x{{ args.null }}" }).to_string(),
+    });
+    let args = json!({ "card": "secret", "list": ["secret"], "null": null });
+    let mut members = refused(&args, configuration);
+    members.sort();
+    let expected =
+        ["args.card.number", "args.id", "args.list", "args.null", "configuration.api_key"];
+    assert_eq!(members, expected);
+}
+
+#[test]
+fn the_configuration_is_checked() {
+    let table = [
+        ("url", json!("https://{{ args.host }}/")),
+        ("url", json!("api.example.com")),
+        ("method", json!("TRACE")),
+        ("content_type", json!("xml")),
+        ("body_template", json!("{")),
+        ("body_template", json!("{\"a\": {{ args.a }}}")),
+        ("body_template", json!("\"{{ args.a | last4 }}\"")),
+        ("headers", json!("[]")),
+        ("headers", json!("{\"Host\": \"x\"}")),
+        ("headers", json!("{\"X\": \"a\\r\\nb\"}")),
+        ("expected_status", json!("2xx")),
+        ("raw_path", json!("a.b")),
+        ("tokenize_path", json!("a")),
+        ("tokenize_type", json!("card")),
+        ("redact", json!("/a")),
+        ("redact", json!("[\"\"]")),
+    ];
+    for (name, value) in table {
+        let mut configuration = json!({});
+        configuration[name] = value.clone();
+        let members = refused(&json!({ "a": "secret" }), configuration);
+        assert_eq!(members, [format!("configuration.{name}")], "{value}");
+    }
+    let with_get = json!({ "method": "GET", "body_template": "1" });
+    assert_eq!(refused(&card(), with_get), ["configuration.body_template"]);
+    let wrong = json!({ "timeout_ms": "secret" });
+    assert_eq!(refused(&card(), wrong), ["configuration"]);
+    assert_eq!(sent(&card(), json!({ "timeout_ms": 1500 })).timeout_ms, Some(1500));
+}
+
+#[test]
+fn answers_are_mapped() {
+    let body = json!({ "id": "c-1", "card": { "number": "4242", "brand": "visa" }, "list": [1, 2], "a/b": 3 });
+    let all = json!({ "status": 200, "body": body });
+    let table = [
+        (json!({}), all.clone(), json!(null)),
+        (json!({ "raw_path": "" }), body.clone(), json!(null)),
+        (json!({ "raw_path": "/card/brand" }), json!("visa"), json!(null)),
+        (json!({ "raw_path": "/gone" }), json!(null), json!(null)),
+        (json!({ "tokenize_path": "/card/number" }), json!({ "status": 200 }), json!("4242")),
+        (
+            json!({ "tokenize_path": "/card", "tokenize_type": "card", "raw_path": "/id" }),
+            json!("c-1"),
+            json!({ "type": "card", "data": { "number": "4242", "brand": "visa" } }),
+        ),
+        (
+            json!({ "redact": "[\"/card/number\", \"/list/0\", \"/gone/x\", \"/a~1b\"]", "raw_path": "" }),
+            json!({ "id": "c-1", "card": { "brand": "visa" }, "list": [null, 2] }),
+            json!(null),
+        ),
+        // What is tokenized may be what is left out of the rest.
+        (
+            json!({ "redact": "[\"/card\"]", "raw_path": "/card", "tokenize_path": "/card/number" }),
+            json!(null),
+            json!("4242"),
+        ),
+    ];
+    for (configuration, raw, tokenize) in table {
+        let outcome = call(&card(), configuration.clone(), &answering(body.clone()));
+        assert_eq!((outcome.raw(), outcome.tokenize()), (raw, tokenize), "{configuration}");
+        assert_eq!(outcome.lines(), ["the endpoint answered 200"]);
+    }
+}
+
+#[test]
+fn answers_that_are_not_json_are_text() {
+    let raw = |body: &[u8]| {
+        let network = FakeHttp::new().then(Ok(Response::new(200, body)));
+        call(&card(), json!({}), &network).raw()["body"].clone()
+    };
+    assert_eq!(raw(b"<ok/>"), json!("<ok/>"));
+    assert_eq!(raw(b""), json!(null));
+    for body in [&b"\xff"[..], b"secret"] {
+        let network = FakeHttp::new().then(Ok(Response::new(200, body)));
+        let outcome = call(&card(), json!({ "tokenize_path": "/a" }), &network);
+        assert_eq!(outcome.error().kind(), Some(ErrorKind::Runtime));
+        assert!(!format!("{:?}", outcome.error()).contains("secret"));
+    }
+}
+
+#[test]
+fn unexpected_statuses_are_told_and_no_bodies() {
+    let table = [
+        (200, "201", ErrorKind::Runtime),
+        (302, "200-299", ErrorKind::Runtime),
+        (400, "200-299", ErrorKind::Runtime),
+        (401, "200-299", ErrorKind::Runtime),
+        (429, "200-299", ErrorKind::RateLimit),
+        (500, "200-299", ErrorKind::Runtime),
+        (502, "200-299", ErrorKind::ServiceUnavailable),
+        (503, "200-299", ErrorKind::ServiceUnavailable),
+        (504, "200-299", ErrorKind::ServiceUnavailable),
+    ];
+    for (status, expected, kind) in table {
+        let network = FakeHttp::new().json(status, json!({ "echo": "4242424242424242" }));
+        let outcome = call(&card(), json!({ "expected_status": expected }), &network);
+        assert_eq!(outcome.error().kind(), Some(kind), "{status}");
+        assert_eq!(outcome.error().detail(), format!("the endpoint answered {status}"));
+        assert!(!format!("{:?}{:?}", outcome.error(), outcome.log()).contains("4242"));
+    }
+    let network = FakeHttp::new().json(404, json!("no"));
+    let outcome = call(&card(), json!({ "expected_status": "200,404" }), &network);
+    assert_eq!(outcome.raw(), json!({ "status": 404, "body": "no" }));
+}
+
+#[test]
+fn what_gives_no_answer_is_told_with_the_hosts_words_in_the_log() {
+    let words = || "no connection".to_owned();
+    for (error, kind) in [
+        (HttpError::Unreachable(words()), ErrorKind::ServiceUnavailable),
+        (HttpError::Timeout, ErrorKind::ServiceUnavailable),
+        (HttpError::Denied(words()), ErrorKind::Runtime),
+        (HttpError::Invalid(words()), ErrorKind::Runtime),
+        (HttpError::TooLarge, ErrorKind::Runtime),
+    ] {
+        let outcome = call(&card(), json!({}), &FakeHttp::new().fails(error.clone()));
+        assert_eq!(outcome.error().kind(), Some(kind));
+        assert_eq!(outcome.lines(), [error.to_string()]);
+        assert!(!format!("{:?}{:?}", outcome.error(), outcome.log()).contains("4242"));
+    }
+}

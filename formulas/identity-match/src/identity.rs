@@ -1,0 +1,136 @@
+//! A person or company as the caller gives it: checked for its types and brought into one form.
+//!
+//! What is null or empty is absent. Values of the wrong type are faults, named by their member.
+
+use tokamak_sdk::{Faults, Map, Value};
+
+use crate::date::Date;
+use crate::text;
+
+/// What can be compared; each field may be missing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// The caller's own name for it.
+    pub(crate) id: Option<String>,
+    /// Words in one form, see [`text::words`].
+    pub(crate) name: Option<Vec<String>>,
+    pub(crate) birth_date: Option<Date>,
+    /// Letters and digits alone, as in the next two.
+    pub(crate) ssn: Option<String>,
+    pub(crate) ein: Option<String>,
+    pub(crate) national_id: Option<String>,
+    /// Digits alone.
+    pub(crate) phone: Option<String>,
+    /// In lower case.
+    pub(crate) email: Option<String>,
+    pub(crate) address: Option<Address>,
+}
+
+/// An address; each part may be missing, not all of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// Words of the lines, or of the whole when it was one text.
+    pub(crate) lines: Option<Vec<String>>,
+    pub(crate) city: Option<Vec<String>>,
+    /// Letters and digits alone, as in the next two.
+    pub(crate) state: Option<String>,
+    pub(crate) postal_code: Option<String>,
+    pub(crate) country: Option<String>,
+}
+
+impl Identity {
+    /// Reads the member `member` of the request; notes all that is wrong with it.
+    pub(crate) fn read(value: &Value, member: &str, faults: &mut Faults) -> Option<Self> {
+        let members = faults.expect(value.as_object(), member, "must be an object")?;
+        let mut reader = Reader { members, member, faults };
+        let names = ["name", "first_name", "middle_name", "last_name"];
+        let parts: Vec<Option<String>> = names.iter().map(|name| reader.text(name)).collect();
+        // The whole name goes before its parts: a caller who gives both repeats them.
+        let name = match parts.split_first() {
+            Some((Some(name), _)) => name.clone(),
+            _ => parts.into_iter().flatten().collect::<Vec<_>>().join(" "),
+        };
+        let birth_date = reader.text("birth_date").map(|text| Date::parse(&text));
+        if birth_date == Some(None) {
+            reader.fault("birth_date", "must be a date, YYYY-MM-DD");
+        }
+        let code = |text: Option<String>| text.map(|text| text::code(&text)).and_then(filled);
+        let digits = |text: Option<String>| text.map(|text| text::digits(&text)).and_then(filled);
+        Some(Self {
+            id: reader.text("id"),
+            name: some_words(text::words(&name)),
+            birth_date: birth_date.flatten(),
+            ssn: code(reader.text("ssn")),
+            ein: code(reader.text("ein")),
+            national_id: code(reader.text("national_id")),
+            phone: digits(reader.text("phone")),
+            email: reader.text("email").map(|text| text.to_lowercase()),
+            address: reader.address(),
+        })
+    }
+
+    /// Whether there is nothing to compare.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self { id: self.id.clone(), ..Self::default() }
+    }
+}
+
+/// Reads the members of one object.
+struct Reader<'a> {
+    members: &'a Map<String, Value>,
+    /// Where the object is in the request.
+    member: &'a str,
+    faults: &'a mut Faults,
+}
+
+impl Reader<'_> {
+    fn fault(&mut self, name: &str, message: &str) {
+        self.faults.add(format!("{}.{name}", self.member), message);
+    }
+
+    /// A text that is not blank. A number will do, since a cast or a caller may have made it one.
+    fn text(&mut self, name: &str) -> Option<String> {
+        match self.members.get(name) {
+            None | Some(Value::Null) => None,
+            Some(Value::String(text)) if text.chars().count() > text::CHARS_MAX => {
+                self.fault(name, "must have at most 500 characters");
+                None
+            }
+            Some(Value::String(text)) => filled(text.trim().to_owned()),
+            Some(Value::Number(number)) => Some(number.to_string()),
+            Some(_) => {
+                self.fault(name, "must be a string");
+                None
+            }
+        }
+    }
+
+    fn address(&mut self) -> Option<Address> {
+        let Some(Value::Object(members)) = self.members.get("address") else {
+            let lines = some_words(text::words(&self.text("address")?));
+            return Some(Address { lines: Some(lines?), ..Address::default() });
+        };
+        let member = format!("{}.address", self.member);
+        let mut reader = Reader { members, member: &member, faults: self.faults };
+        let lines: Vec<String> =
+            ["line1", "line2"].iter().filter_map(|name| reader.text(name)).collect();
+        let city = reader.text("city").unwrap_or_default();
+        let mut code = |name| reader.text(name).map(|text| text::code(&text)).and_then(filled);
+        let address = Address {
+            lines: some_words(text::words(&lines.join(" "))),
+            city: some_words(text::words(&city)),
+            state: code("state"),
+            postal_code: code("postal_code"),
+            country: code("country"),
+        };
+        (address != Address::default()).then_some(address)
+    }
+}
+
+fn filled(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}
+
+fn some_words(words: Vec<String>) -> Option<Vec<String>> {
+    (!words.is_empty()).then_some(words)
+}

@@ -1,0 +1,57 @@
+//! Authorises a payment with a card at a processor's HTTP API.
+//!
+//! # In
+//! The processor is the reactor's configuration (see `formula.json`), the payment the arguments:
+//!
+//! ```json
+//! { "args": { "card": "{{ <token id> }}", "amount": 1250, "currency": "EUR", "reference": "order-17" } }
+//! ```
+//!
+//! `amount` is in minor units. `capture: true` takes the money at once. `billing` may have `name`, `email`, `phone`,
+//! `line1`, `line2`, `city`, `state`, `postal_code` and `country`, for checks of the address.
+//!
+//! # Out
+//! In `raw`, for what is authorised:
+//!
+//! ```json
+//! { "status": "authorized", "id": "pi_1", "amount": 1250, "currency": "EUR",
+//!   "network_transaction_id": "MCC1", "checks": { "cvc": "pass", "postal_code": "pass" } }
+//! ```
+//!
+//! - `status` is `authorized`, `captured`, `pending` (the processor has not decided), or `requires_action` (the
+//!   cardholder has to do something, such as 3-D Secure).
+//! - A declined card is an error, *invalid payment method*, with the processor's code in its detail.
+//! - What the processor finds wrong with amount, currency or card is a bad request that names the argument; that it
+//!   does not take the reactor's key, or that its answer cannot be read, is a runtime error.
+//!
+//! # Exactly once
+//! `Idempotency-Key` is the invocation's id, so a broken connection is tried again at once. When it is not known
+//! whether the payment was made (no answer, or a processor in trouble), the error says which `retry_of` to call the
+//! reactor again with: the processor then makes the payment or tells what became of it, and never makes a second.
+
+mod card;
+mod payment;
+mod processor;
+mod settings;
+mod style;
+
+use tokamak_sdk::clock::Minute;
+use tokamak_sdk::{Error, Faults, Request, Response, Value, formula};
+
+use crate::payment::Payment;
+use crate::settings::Settings;
+
+#[formula]
+fn react(request: Request<Value, Value>) -> Result<Response, Error> {
+    let mut faults = Faults::default();
+    let settings = Settings::read(&request.configuration, &mut faults);
+    let payment = Payment::read(&request.args, Minute::now(), &mut faults);
+    let (settings, payment) = match settings.zip(payment) {
+        Some(both) if faults.is_empty() => both,
+        _ => return Err(faults.into_error("the payment cannot be authorised")),
+    };
+    processor::authorize(&payment, &settings, &request.invocation).map(Response::raw)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! One payment at the processor: the request, and what its answer means for the caller.
+
+use tokamak_sdk::{Error, Invocation, Value, clock, http, log};
+
+use crate::payment::Payment;
+use crate::settings::Settings;
+use crate::style::{Approval, Verdict};
+
+/// What is kept of the invocation's time to say that the processor did not answer within it.
+const RESERVE_MS: u64 = 500;
+
+/// Which argument a parameter of the processor's stands for; the first part that its name holds decides.
+const PARAMETERS: &[(&str, &str)] = &[
+    ("amount", "args.amount"),
+    ("currency", "args.currency"),
+    ("number", "args.card.number"),
+    ("month", "args.card.expiration_month"),
+    ("year", "args.card.expiration_year"),
+    ("cvc", "args.card.cvc"),
+    ("cvv", "args.card.cvc"),
+    ("billing", "args.billing"),
+    ("reference", "args.reference"),
+];
+
+/// Makes the payment.
+pub(crate) fn authorize(
+    payment: &Payment,
+    settings: &Settings,
+    invocation: &Invocation,
+) -> Result<Approval, Error> {
+    let key = payment.retry_of.as_deref().unwrap_or(&invocation.id);
+    let send = || {
+        let request = http::post(&settings.url)
+            .bearer(&settings.api_key)
+            .header("idempotency-key", key)
+            .header("accept", "application/json");
+        let request = match timeout_ms(settings, invocation) {
+            Some(timeout_ms) => request.timeout_ms(timeout_ms),
+            None => request,
+        };
+        settings.style.write(payment, settings, request).send()
+    };
+    let answer = match send() {
+        // Connections that were idle too long break; the key makes it safe to try again.
+        Err(http::Error::Unreachable(_)) => send(),
+        answer => answer,
+    };
+    let answer = answer.map_err(|error| {
+        // The address is the reactor's own and holds nothing of the payment.
+        log::warn(&error);
+        match error {
+            http::Error::Unreachable(_) => unknown("the processor cannot be reached", key),
+            http::Error::Timeout => unknown("the processor did not answer in time", key),
+            other => other.into(),
+        }
+    })?;
+    log::info(format_args!("the processor answered {}", answer.status));
+    judge(&answer, payment, settings, key)
+}
+
+/// How long the processor may take; none when the host's own bound has to do.
+fn timeout_ms(settings: &Settings, invocation: &Invocation) -> Option<u32> {
+    let left = invocation.deadline_ms.saturating_sub(clock::now_ms()).saturating_sub(RESERVE_MS);
+    // Nothing left means that the clocks of the run and of its deadline disagree.
+    let left = u32::try_from(left).ok().filter(|left| *left > 0);
+    match (settings.timeout_ms, left) {
+        (Some(timeout_ms), Some(left)) => Some(timeout_ms.min(left)),
+        (timeout_ms, left) => timeout_ms.or(left),
+    }
+}
+
+/// What the answer means.
+fn judge(
+    answer: &http::Response,
+    payment: &Payment,
+    settings: &Settings,
+    key: &str,
+) -> Result<Approval, Error> {
+    let body: Value = answer.json().unwrap_or_default();
+    let code = settings.style.code(&body, payment);
+    match answer.status {
+        200..=299 => match settings.style.read(&body, payment) {
+            Some(Verdict::Accepted(approval)) => {
+                log::info(format_args!("the payment is {}", approval.status.name()));
+                Ok(approval)
+            }
+            Some(Verdict::Declined) => Err(declined(code)),
+            None => {
+                Err(Error::runtime(uncertain("the processor's answer cannot be understood", key)))
+            }
+        },
+        402 => Err(declined(code)),
+        401 | 403 => {
+            Err(Error::runtime(with_code("the processor does not accept the reactor's key", code)))
+        }
+        429 => Err(Error::rate_limit("the processor takes no more requests at present")),
+        409 => Err(unknown("the processor is still at work on this payment", key)),
+        500..=599 => Err(unknown(&format!("the processor answered {}", answer.status), key)),
+        400 | 422 => Err(refused(&body, code)),
+        status => Err(Error::runtime(with_code(&format!("the processor answered {status}"), code))),
+    }
+}
+
+fn declined(code: Option<String>) -> Error {
+    log::info("the card was declined");
+    Error::invalid_payment_method(with_code("the card was declined", code))
+}
+
+/// The processor found something wrong; if it is an argument, that is the caller's affair.
+fn refused(body: &Value, code: Option<String>) -> Error {
+    let detail = "the processor refused the payment";
+    let types = [&body["error"]["type"], &body["type"], &body["error"]["code"], &body["code"]];
+    let reused =
+        types.iter().any(|value| value.as_str().is_some_and(|text| text.contains("idempotency")));
+    if reused {
+        return Error::bad_request(detail).at("args.retry_of", "is the id of another payment");
+    }
+    let named = [&body["error"]["param"], &body["param"], &body["error_codes"][0]];
+    let member = named.iter().filter_map(|value| value.as_str()).find_map(|name| {
+        PARAMETERS.iter().find(|(part, _)| name.contains(part)).map(|(_, member)| *member)
+    });
+    match member {
+        Some(member) => Error::bad_request(with_code(detail, code))
+            .at(member, "is not accepted by the processor"),
+        None => Error::runtime(with_code(detail, code)),
+    }
+}
+
+fn unknown(what: &str, key: &str) -> Error {
+    Error::service_unavailable(uncertain(what, key))
+}
+
+/// Says how to find out. The id of an invocation is no secret.
+fn uncertain(what: &str, key: &str) -> String {
+    format!(
+        "{what}; whether the payment was made is not known: call again with the same arguments and \
+         `retry_of` set to {key}, and it is made once"
+    )
+}
+
+fn with_code(what: &str, code: Option<String>) -> String {
+    code.map_or_else(|| what.to_owned(), |code| format!("{what} ({code})"))
+}

@@ -1,0 +1,147 @@
+//! The ways in which processors are spoken to.
+//!
+//! A style writes a payment as a request and reads what is said of it; statuses of HTTP mean the same in all, see
+//! `processor`. To add one: a variant, its module, and a row in each `match` here.
+
+mod intents;
+mod json;
+
+use serde::Serialize;
+use tokamak_sdk::{Value, http};
+
+use crate::payment::Payment;
+use crate::settings::Settings;
+
+/// A way to speak to a processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// A form that makes a payment intent and confirms it.
+    PaymentIntents,
+    /// A JSON object with the card as its source.
+    Json,
+}
+
+impl Style {
+    /// The style of this name.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        match name {
+            "payment_intents" => Some(Self::PaymentIntents),
+            "json" => Some(Self::Json),
+            _ => None,
+        }
+    }
+
+    /// Where payments are made below the base of the API.
+    pub(crate) fn path(self) -> &'static str {
+        match self {
+            Self::PaymentIntents => "/v1/payment_intents",
+            Self::Json => "/payments",
+        }
+    }
+
+    /// The request with the payment as its body.
+    pub(crate) fn write(
+        self,
+        payment: &Payment,
+        settings: &Settings,
+        request: http::Request,
+    ) -> http::Request {
+        match self {
+            Self::PaymentIntents => request.form(&intents::fields(payment, settings)),
+            Self::Json => request.json(&json::body(payment, settings)),
+        }
+    }
+
+    /// What became of the payment; none when the answer does not say.
+    pub(crate) fn read(self, answer: &Value, payment: &Payment) -> Option<Verdict> {
+        match self {
+            Self::PaymentIntents => intents::verdict(answer, payment),
+            Self::Json => json::verdict(answer, payment),
+        }
+    }
+
+    /// The processor's code for what it refuses.
+    pub(crate) fn code(self, answer: &Value, payment: &Payment) -> Option<String> {
+        let places = match self {
+            Self::PaymentIntents => intents::CODES,
+            Self::Json => json::CODES,
+        };
+        places.iter().find_map(|place| code(answer.pointer(place)?, payment))
+    }
+}
+
+/// What became of a payment.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It was made, or may yet be.
+    Accepted(Approval),
+    /// It was not.
+    Declined,
+}
+
+/// What the caller learns of a payment.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Approval {
+    pub(crate) status: Status,
+    pub(crate) id: String,
+    /// In the currency's minor unit.
+    pub(crate) amount: u64,
+    pub(crate) currency: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) network_transaction_id: Option<String>,
+    #[serde(skip_serializing_if = "Checks::is_empty")]
+    pub(crate) checks: Checks,
+}
+
+/// How far a payment is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Status {
+    Authorized,
+    Captured,
+    Pending,
+    RequiresAction,
+}
+
+impl Status {
+    /// The name that callers read.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Authorized => "authorized",
+            Self::Captured => "captured",
+            Self::Pending => "pending",
+            Self::RequiresAction => "requires_action",
+        }
+    }
+}
+
+/// What the issuer says of what was sent along, in the processor's words.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Checks {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cvc: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) address: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) postal_code: Option<String>,
+}
+
+impl Checks {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A short text of an answer, unless it repeats the card.
+fn text(value: Option<&Value>, payment: &Payment) -> Option<String> {
+    let text = value?.as_str()?;
+    let card = &payment.card;
+    let repeats = text.contains(&card.number) || card.cvc.as_deref() == Some(text);
+    (!text.is_empty() && text.len() <= 200 && !repeats).then(|| text.to_owned())
+}
+
+/// A code: letters, digits and what joins them.
+fn code(value: &Value, payment: &Payment) -> Option<String> {
+    let joins = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    text(Some(value), payment).filter(|code| code.len() <= 64 && code.bytes().all(joins))
+}
