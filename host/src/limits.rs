@@ -125,6 +125,14 @@ pub const DRAIN_MS_MAX: u64 = 30 * 1000;
 pub const FUEL_PER_MS_DEFAULT: u64 = 10_000_000;
 /// Invocations that run at the same time, unless the operator says otherwise.
 pub const REACTOR_SLOTS_DEFAULT: u32 = 256;
+/// Address space of a process that compiles a component, in MiB.
+pub const COMPILE_MEMORY_MB_MAX: u64 = 2_048;
+/// Computing time of a process that compiles a component, in seconds, all its threads together.
+pub const COMPILE_CPU_SECONDS_MAX: u64 = 60;
+/// Bytes of one component's compiled code.
+pub const COMPILED_BYTES_MAX: usize = 512 << 20;
+/// Compiled code kept on disk, in MiB, unless the operator says otherwise.
+pub const COMPILED_CACHE_MB_DEFAULT: u64 = 1_024;
 /// Memory of the store's cache, in MiB, unless the operator says otherwise.
 pub const CACHE_MB_DEFAULT: u64 = 256;
 /// Calls of its host that one invocation may make.

@@ -20,7 +20,7 @@ use tokamak::crypto::entropy::SystemEntropy;
 use tokamak::crypto::keys::RootKey;
 use tokamak::http::{State, Stopping};
 use tokamak::model::permission::ApplicationType;
-use tokamak::runtime::{Runtime, RuntimeConfig};
+use tokamak::runtime::{Compiler, Runtime, RuntimeConfig};
 use tokamak::store::sled::SledStore;
 use tokamak::vault::{Foundation, Vault};
 use tokio::net::TcpListener;
@@ -71,7 +71,8 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
 async fn open(folder: &std::path::Path) -> Vault {
     let foundation = Foundation {
         store: Arc::new(SledStore::open(&folder.join("store"), 256 << 20).unwrap()),
-        runtime: Runtime::new(RuntimeConfig { slots: 16 }).unwrap(),
+        runtime: Runtime::new(RuntimeConfig { slots: 16, compiler: Compiler::Thread, cache: None })
+            .unwrap(),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy::new().unwrap()),
         root_key: RootKey::draw(&SystemEntropy::new().unwrap()),

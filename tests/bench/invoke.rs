@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use divan::Bencher;
-use tokamak::runtime::{Budget, Call, GuestInvocation, Program, Runtime, RuntimeConfig};
+use tokamak::runtime::{Budget, Call, Compiler, GuestInvocation, Program, Runtime, RuntimeConfig};
 
 struct World {
     threads: tokio::runtime::Runtime,
@@ -22,9 +22,10 @@ struct World {
 
 static WORLD: LazyLock<World> = LazyLock::new(|| {
     let threads = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let runtime = Runtime::new(RuntimeConfig { slots: 16 }).unwrap();
+    let runtime =
+        Runtime::new(RuntimeConfig { slots: 16, compiler: Compiler::Thread, cache: None }).unwrap();
     let shipped = tokamak::vault::official_component("card-insights").unwrap();
-    let program = runtime.compile(shipped).unwrap();
+    let program = threads.block_on(runtime.compile(shipped.to_vec())).unwrap();
     World { threads, runtime, program }
 });
 

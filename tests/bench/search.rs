@@ -33,7 +33,7 @@ use tokamak::crypto::keys::RootKey;
 use tokamak::model::member;
 use tokamak::model::permission::ApplicationType;
 use tokamak::model::permission::marker::{TokenCreate, TokenSearch};
-use tokamak::runtime::{Runtime, RuntimeConfig};
+use tokamak::runtime::{Compiler, Runtime, RuntimeConfig};
 use tokamak::store::sled::SledStore;
 use tokamak::vault::{Foundation, Permit, Vault};
 
@@ -84,7 +84,8 @@ fn body(number: usize) -> Value {
 async fn open(folder: &Path) -> Vault {
     let foundation = Foundation {
         store: Arc::new(SledStore::open(&folder.join("store"), 256 << 20).unwrap()),
-        runtime: Runtime::new(RuntimeConfig { slots: 4 }).unwrap(),
+        runtime: Runtime::new(RuntimeConfig { slots: 4, compiler: Compiler::Thread, cache: None })
+            .unwrap(),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy::new().unwrap()),
         root_key: RootKey::parse(ROOT_KEY).unwrap(),

@@ -9,7 +9,7 @@ use crate::support::{TestServer, guests};
 
 /// Little fuel and little time, so that the tests are fast.
 async fn server() -> (TestServer, String) {
-    let setup = Setup { fuel_per_ms: 50_000, react_timeout_ms: 1_000, folder: None };
+    let setup = Setup { fuel_per_ms: 50_000, react_timeout_ms: 1_000, ..Setup::default() };
     let server = TestServer::start_with(setup).await;
     let formula = guests::formula(&server, "probe", json!({"limits": {"memory_mb": 16}})).await;
     let application = json!({"name": "a", "type": "private", "permissions": ["token:read"]});

@@ -46,6 +46,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("wasmtime", &["runtime/"]),
     ("wasmparser", &["runtime/"]),
     ("wasmtime_wasi", &["runtime/"]),
+    ("rustix", &["runtime/"]),
     ("liquid", &["expression/"]),
     ("liquid_core", &["expression/"]),
     ("liquid_lib", &["expression/"]),

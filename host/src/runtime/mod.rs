@@ -7,7 +7,10 @@
 //! To offer formulas another interface: add it to the world, implement its `Host` in [`state`], and name it in
 //! [`component`]'s table.
 
+mod cache;
 mod call;
+mod child;
+mod compile;
 mod component;
 mod engine;
 mod invoke;
@@ -24,20 +27,29 @@ use tokio::sync::Semaphore;
 use wasmtime::Engine;
 use wasmtime::component::Linker;
 
+pub use cache::CacheConfig;
 pub use call::{
     Budget, Call, Failure, FaultKind, GuestInvocation, GuestProblem, GuestResponse, GuestVault,
     Outcome, Usage,
 };
+pub use child::{COMMAND as COMPILE_COMMAND, CompileBounds, compile_standard_input};
+pub use compile::{CompileError, Compiler};
 pub use component::{ComponentError, Program};
 pub use log::{LogLevel, LogLine};
 
+use cache::Cache;
+use compile::Lanes;
 use state::State;
 
 /// How the runtime is set up.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub struct RuntimeConfig {
     /// Invocations that run at the same time; fewer if the machine cannot hold them.
     pub slots: u32,
+    /// Where components are compiled.
+    pub compiler: Compiler,
+    /// Where compiled code outlives the process, if anywhere.
+    pub cache: Option<CacheConfig>,
 }
 
 /// Why the runtime cannot start.
@@ -57,8 +69,9 @@ struct Inner {
     /// Invocations that wait for a slot.
     waiting: AtomicU32,
     waiting_max: u32,
-    /// Compiling takes a core and much memory: one small and one large component at a time.
-    compiling: [parking_lot::Mutex<()>; 2],
+    compiler: Compiler,
+    lanes: Lanes,
+    cache: Option<Cache>,
 }
 
 impl Runtime {
@@ -67,13 +80,16 @@ impl Runtime {
         let failed = |error: wasmtime::Error| RuntimeError(error.to_string());
         let (engine, slots) = engine::serving(config.slots).map_err(failed)?;
         let linker = state::linker(&engine).map_err(failed)?;
+        let cache = config.cache.map(|cache| Cache::new(cache, &engine::fingerprint(&engine)));
         Ok(Self(Arc::new(Inner {
             engine,
             linker,
             slots: Semaphore::new(slots as usize),
             waiting: AtomicU32::new(0),
             waiting_max: slots.saturating_mul(8),
-            compiling: Default::default(),
+            compiler: config.compiler,
+            lanes: Lanes::default(),
+            cache,
         })))
     }
 }

@@ -1,7 +1,7 @@
 //! Compiled components, by the digest of their bytes.
 //!
-//! Compiling takes tens of milliseconds and happens once per component and process, on a thread that may block. The
-//! most recently used programs stay.
+//! The most recently used programs stay in memory, their code on disk; see `runtime::cache`. Compiling happens once per
+//! component and engine.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -58,7 +58,8 @@ impl Vault {
         }
     }
 
-    /// The program of a digest, compiled from `bytes` at first need; requests for one digest compile it once.
+    /// The program of a digest: at hand, kept on disk, or compiled from `bytes`; requests for one digest load or compile it
+    /// once.
     pub(super) async fn program<F>(
         &self,
         digest: &str,
@@ -71,6 +72,16 @@ impl Vault {
         if let Some(program) = slot.get() {
             return Ok(program.clone());
         }
+        let runtime = self.0.runtime.clone();
+        let (slot_to_fill, kept) = (Arc::clone(&slot), digest.to_owned());
+        // Tasks of their own: whoever gives up waiting leaves the work to those that come after.
+        let load = tokio::spawn(async move {
+            let load = async || runtime.load(&kept).await.ok_or(());
+            slot_to_fill.get_or_try_init(load).await.cloned()
+        });
+        if let Ok(program) = load.await.map_err(Error::internal)? {
+            return Ok(program);
+        }
         let bytes = bytes().await?;
         // The component may have been replaced since its digest was read. What is kept under a digest is what has it:
         // other formulas, of other tenants too, run by it.
@@ -78,14 +89,69 @@ impl Vault {
             return Err(Error::Conflict("The formula's component was just replaced."));
         }
         let runtime = self.0.runtime.clone();
-        // A task of its own: whoever gives up waiting leaves the work to those that come after.
         let compile = tokio::spawn(async move {
-            let compile = || async {
-                let compiled = tokio::task::spawn_blocking(move || runtime.compile(&bytes)).await;
-                Ok::<_, Error>(compiled.map_err(Error::internal)??)
-            };
+            let compile = async || Ok(runtime.compile(bytes).await?);
             slot.get_or_try_init(compile).await.cloned()
         });
         compile.await.map_err(Error::internal)?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+    use std::sync::Arc;
+
+    use super::{KEPT_MAX, Programs, Vault, official};
+    use crate::clock::ManualClock;
+    use crate::crypto::entropy::SeededEntropy;
+    use crate::crypto::keys::RootKey;
+    use crate::runtime::{Compiler, Runtime, RuntimeConfig};
+    use crate::store::sled::SledStore;
+    use crate::vault::{Error, Foundation};
+
+    async fn vault(folder: &std::path::Path) -> Vault {
+        let runtime = RuntimeConfig { slots: 1, compiler: Compiler::Thread, cache: None };
+        let foundation = Foundation {
+            store: Arc::new(SledStore::open(folder, 1 << 20).unwrap()),
+            runtime: Runtime::new(runtime).unwrap(),
+            clock: Arc::new(ManualClock::new(0)),
+            entropy: Arc::new(SeededEntropy::new(1)),
+            root_key: RootKey::draw(&SeededEntropy::new(2)),
+            fuel_per_ms: 1,
+            react_timeout_ms: 1,
+        };
+        Vault::open(foundation).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn nothing_is_compiled_under_a_digest_that_is_not_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let vault = vault(folder.path()).await;
+        let [one, other, ..] = &official::all().collect::<Vec<_>>()[..] else { panic!() };
+        let digest = &one.formula.component_digest;
+        let given = |bytes: &'static [u8]| move || ready(Ok(bytes.to_vec()));
+        for wrong in [other.component, &one.component[..100], b""] {
+            let refused = vault.program(digest, given(wrong)).await;
+            assert!(matches!(refused, Err(Error::Conflict(_))));
+        }
+        vault.program(digest, given(one.component)).await.unwrap();
+        // From now on it is at hand: nobody asks for the component.
+        let unasked = || async { panic!("the component was read") };
+        vault.program(digest, unasked).await.unwrap();
+    }
+
+    #[test]
+    fn the_longest_unused_program_makes_room() {
+        let programs = Programs::default();
+        for number in 0..KEPT_MAX {
+            programs.slot(&number.to_string());
+        }
+        let first = programs.slot("0");
+        programs.slot("one more");
+        let at_hand = |digest: &str| programs.slots.lock().contains_key(digest);
+        assert!(at_hand("0") && !at_hand("1") && at_hand("2") && at_hand("one more"));
+        assert_eq!(programs.slots.lock().len(), KEPT_MAX);
+        assert!(Arc::ptr_eq(&first, &programs.slot("0")));
     }
 }

@@ -19,7 +19,7 @@ use tokamak::model::member;
 use tokamak::model::permission::marker::{
     ApplicationCreate, TokenCreate, TokenDelete, TokenRead, TokenSearch, TokenUpdate,
 };
-use tokamak::runtime::{Runtime, RuntimeConfig};
+use tokamak::runtime::{Compiler, Runtime, RuntimeConfig};
 use tokamak::store::sled::SledStore;
 use tokamak::token_type::TokenType;
 use tokamak::vault::{Authenticated, Error, Foundation, Permit, Vault};
@@ -71,7 +71,7 @@ impl World {
         let world = tokio.block_on(async {
             let foundation = Foundation {
                 store: Arc::new(SledStore::open(&folder.path().join("store"), 64 << 20).unwrap()),
-                runtime: Runtime::new(RuntimeConfig { slots: 1 }).unwrap(),
+                runtime: Runtime::new(RuntimeConfig { slots: 1, compiler: Compiler::Thread, cache: None }).unwrap(),
                 clock: Arc::new(ManualClock::new(NOW_MS)),
                 entropy: Arc::new(SeededEntropy::new(1)),
                 root_key: RootKey::parse(ROOT_KEY).unwrap(),

@@ -43,9 +43,14 @@ pub fn component(package: &str) -> &'static [u8] {
 
 /// Makes a formula of a package; `members` are added to the request. Gives its id.
 pub async fn formula(server: &TestServer, package: &str, members: Value) -> String {
-    let body = json!({ "name": package, "component": STANDARD.encode(component(package)) });
-    let answer = server.management.post("/reactor-formulas", with(body, members)).await;
+    let body = with(upload(component(package)), members);
+    let answer = server.management.post("/reactor-formulas", body).await;
     answer.expect(201)["id"].as_str().unwrap().to_owned()
+}
+
+/// The body of a request that makes a formula of a component.
+pub fn upload(component: &[u8]) -> Value {
+    json!({ "name": "test", "component": STANDARD.encode(component) })
 }
 
 /// Makes a reactor of a formula; `members` are added to the request. Gives its id.

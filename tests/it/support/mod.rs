@@ -3,6 +3,7 @@
 pub mod binary;
 pub mod client;
 pub mod guests;
+pub mod hostile_components;
 pub mod server;
 
 pub use client::{Answer, Client};

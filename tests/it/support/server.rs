@@ -9,10 +9,12 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokamak::clock::ManualClock;
 use tokamak::crypto::entropy::SeededEntropy;
+use tokamak::crypto::hash;
 use tokamak::crypto::keys::RootKey;
+use tokamak::crypto::seal::Key;
 use tokamak::http::{State, Stopping};
 use tokamak::model::permission::{ApplicationType, Permission};
-use tokamak::runtime::{Runtime, RuntimeConfig};
+use tokamak::runtime::{CacheConfig, CompileBounds, Compiler, Runtime, RuntimeConfig};
 use tokamak::store::sled::SledStore;
 use tokamak::vault::{Foundation, Vault};
 use tokio::net::TcpListener;
@@ -33,11 +35,13 @@ pub struct Setup {
     pub react_timeout_ms: u64,
     /// Where the store lies, if it is to outlive the server.
     pub folder: Option<PathBuf>,
+    /// Where formulas run, if not where those of all tests do.
+    pub runtime: Option<Runtime>,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { fuel_per_ms: 10_000_000, react_timeout_ms: 10_000, folder: None }
+        Self { fuel_per_ms: 10_000_000, react_timeout_ms: 10_000, folder: None, runtime: None }
     }
 }
 
@@ -76,7 +80,7 @@ impl TestServer {
         let store = open_store(&folder.join("store")).await;
         let foundation = Foundation {
             store: Arc::new(store),
-            runtime: shared_runtime(),
+            runtime: setup.runtime.unwrap_or_else(shared_runtime),
             clock: Arc::new(clock.clone()),
             entropy: Arc::new(SeededEntropy::new(rand_seed())),
             root_key: RootKey::parse("QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=").unwrap(),
@@ -178,7 +182,27 @@ pub async fn open_store(folder: &Path) -> SledStore {
 /// One sandbox for all tests of the process: each reserves much address space.
 pub fn shared_runtime() -> Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME.get_or_init(|| Runtime::new(RuntimeConfig { slots: 64 }).unwrap()).clone()
+    let cache = || CacheConfig {
+        folder: Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled"),
+        key: key_of_this_build(),
+        bytes_max: 256 << 20,
+    };
+    let shared = || runtime(64, CompileBounds::default(), Some(cache()));
+    RUNTIME.get_or_init(shared).clone()
+}
+
+/// A sandbox that compiles as the server does: in processes of the real binary.
+pub fn runtime(slots: u32, bounds: CompileBounds, cache: Option<CacheConfig>) -> Runtime {
+    let program = env!("CARGO_BIN_EXE_tokamak").into();
+    let compiler = Compiler::Process { program, bounds };
+    Runtime::new(RuntimeConfig { slots, compiler, cache }).unwrap()
+}
+
+/// What was compiled by another build of the tests does not count in this one.
+fn key_of_this_build() -> Key {
+    let build = std::env::current_exe().and_then(std::fs::metadata).unwrap().modified().unwrap();
+    let built = build.duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
+    Key::from(hash::keyed(&Key::default(), &[&built.to_be_bytes()]))
 }
 
 async fn first_clients(vault: &Vault, address: SocketAddr) -> (Client, Client) {
