@@ -1,7 +1,7 @@
 //! Compiled code on disk: made once, loaded ever after, believed only if it is what was kept.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -17,6 +17,11 @@ use crate::support::server::{Setup, runtime};
 use crate::support::{Client, TestServer, guests};
 
 const KEY: [u8; 32] = [7; 32];
+
+/// What tells a file from all others that exist, or are held, at the same time.
+fn inode(file: &File) -> u64 {
+    file.metadata().unwrap().ino()
+}
 
 /// Files below a folder by name: which they are, and when they were last used.
 fn files(folder: &Path) -> BTreeMap<String, (u64, SystemTime)> {
@@ -47,6 +52,8 @@ async fn formulas_that_ship_are_compiled_at_the_first_start_and_loaded_at_the_se
     }
     assert_eq!(process.terminate(), Some(0));
 
+    let _held: Vec<File> =
+        first.keys().map(|name| File::open(compiled.join(name)).unwrap()).collect();
     let process = Process::serve(folder.path());
     let used = || {
         let now = files(&compiled);
@@ -118,8 +125,9 @@ impl World {
         self.compiled.path().join(name.unwrap_or_else(|| panic!("no code of {package}")))
     }
 
-    fn inodes(&self) -> [u64; 2] {
-        PACKAGES.map(|package| fs::metadata(self.file(package)).unwrap().ino())
+    /// The files as they are now. While they are held, no other file gets their numbers.
+    fn hold(&self) -> [File; 2] {
+        PACKAGES.map(|package| File::open(self.file(package)).unwrap())
     }
 }
 
@@ -127,9 +135,9 @@ impl World {
 async fn a_file_that_is_not_what_was_kept_is_compiled_anew() {
     let world = World::new().await;
     let (bare, probe) = (world.file("bare"), world.file("probe"));
-    let kept = world.inodes();
+    let kept = world.hold();
     world.both_answer(KEY).await;
-    assert_eq!(world.inodes(), kept, "they were loaded");
+    assert_eq!(world.hold().map(|file| inode(&file)), kept.each_ref().map(inode), "loaded");
 
     let whole = fs::read(&bare).unwrap();
     let flipped = |at: usize| {
@@ -149,17 +157,17 @@ async fn a_file_that_is_not_what_was_kept_is_compiled_anew() {
     ];
     for (name, bytes) in damages {
         fs::write(&bare, &bytes).unwrap();
-        let damaged = world.inodes();
         world.both_answer(KEY).await;
-        let [of_bare, of_probe] = world.inodes();
-        assert_ne!(of_bare, damaged[0], "{name}: it was loaded");
-        assert_eq!(of_probe, kept[1], "{name}: the other one is whole");
-        assert_eq!(fs::read(&bare).unwrap().len(), whole.len(), "{name}");
+        // The same code again, and not by leaving the file alone.
+        assert!(fs::read(&bare).unwrap() == whole, "{name}");
+        let [_, of_probe] = world.hold();
+        assert_eq!(inode(&of_probe), inode(&kept[1]), "{name}: the other one is whole");
     }
     // A file that somebody with another key wrote.
-    let before = world.inodes();
+    let before = world.hold();
     world.both_answer([8; 32]).await;
-    assert!(world.inodes().iter().all(|inode| !before.contains(inode)));
+    let after = world.hold().map(|file| inode(&file));
+    assert!(before.iter().all(|file| !after.contains(&inode(file))));
     // The folder is nobody's only copy of anything.
     fs::remove_dir_all(world.compiled.path()).unwrap();
     world.both_answer(KEY).await;

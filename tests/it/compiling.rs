@@ -44,6 +44,27 @@ async fn what_costs_the_compiler_too_much_is_refused_and_the_server_lives() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn all_who_wait_for_a_component_learn_of_one_try() {
+    const AT_ONCE: usize = 6;
+    // More time than requests that are sent at once may lie apart.
+    let server = server(4).await;
+    let uploads = (0..AT_ONCE).map(|_| {
+        let client = server.management.clone();
+        tokio::spawn(async move { upload(&client, &slow()).await })
+    });
+    let mut uploads: Vec<_> = uploads.collect();
+    let mut tries = std::collections::BTreeSet::new();
+    while !uploads.iter().all(tokio::task::JoinHandle::is_finished) {
+        tries.extend(compiling(std::process::id(), "--cpu-seconds 4"));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    for upload in &mut uploads {
+        upload.await.unwrap().expect(422);
+    }
+    assert_eq!(tries.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_component_that_does_not_compile_is_told_why() {
     let server = server(60).await;
     let core = guests::CORE_MODULE;

@@ -12,12 +12,13 @@ use tokio::sync::OnceCell;
 
 use super::{Error, Vault, official};
 use crate::crypto::hash::sha256_hex;
-use crate::runtime::Program;
+use crate::runtime::{CompileError, ComponentError, Program};
 
 /// Programs kept in memory.
 const KEPT_MAX: usize = 256;
 
-type Slot = Arc<OnceCell<Program>>;
+/// A program, or why there is none.
+type Slot = Arc<OnceCell<Result<Program, ComponentError>>>;
 
 /// Programs at hand.
 #[derive(Default)]
@@ -45,6 +46,14 @@ impl Programs {
         slots.insert(digest.to_owned(), (now, Arc::clone(&slot)));
         slot
     }
+
+    /// Gives up a slot: whoever waits for it learns why, and whoever comes later tries again.
+    fn forget(&self, digest: &str, slot: &Slot) {
+        let mut slots = self.slots.lock();
+        if slots.get(digest).is_some_and(|(_, kept)| Arc::ptr_eq(kept, slot)) {
+            slots.remove(digest);
+        }
+    }
 }
 
 impl Vault {
@@ -69,18 +78,13 @@ impl Vault {
         F: Future<Output = Result<Vec<u8>, Error>>,
     {
         let slot = self.0.programs.slot(digest);
-        if let Some(program) = slot.get() {
-            return Ok(program.clone());
+        if let Some(known) = slot.get() {
+            return Ok(known.clone()?);
         }
-        let runtime = self.0.runtime.clone();
-        let (slot_to_fill, kept) = (Arc::clone(&slot), digest.to_owned());
         // Tasks of their own: whoever gives up waiting leaves the work to those that come after.
-        let load = tokio::spawn(async move {
-            let load = async || runtime.load(&kept).await.ok_or(());
-            slot_to_fill.get_or_try_init(load).await.cloned()
-        });
-        if let Ok(program) = load.await.map_err(Error::internal)? {
-            return Ok(program);
+        let loading = self.clone().load(digest.to_owned(), Arc::clone(&slot));
+        if let Some(known) = tokio::spawn(loading).await.map_err(Error::internal)? {
+            return Ok(known?);
         }
         let bytes = bytes().await?;
         // The component may have been replaced since its digest was read. What is kept under a digest is what has it:
@@ -88,12 +92,29 @@ impl Vault {
         if sha256_hex(&bytes) != digest {
             return Err(Error::Conflict("The formula's component was just replaced."));
         }
-        let runtime = self.0.runtime.clone();
-        let compile = tokio::spawn(async move {
-            let compile = async || Ok(runtime.compile(bytes).await?);
-            slot.get_or_try_init(compile).await.cloned()
-        });
-        compile.await.map_err(Error::internal)?
+        let compiling = self.clone().compile(digest.to_owned(), slot, bytes);
+        tokio::spawn(compiling).await.map_err(Error::internal)?
+    }
+
+    /// Fills a slot by what is kept on disk.
+    async fn load(self, digest: String, slot: Slot) -> Option<Result<Program, ComponentError>> {
+        let load = async || self.0.runtime.load(&digest).await.map(Ok).ok_or(());
+        slot.get_or_try_init(load).await.ok().cloned()
+    }
+
+    /// Fills a slot by compiling. A component that is refused is so for all who wait: each of them trying again would take
+    /// the compiler for hours.
+    async fn compile(self, digest: String, slot: Slot, bytes: Vec<u8>) -> Result<Program, Error> {
+        let compile = async || match self.0.runtime.compile(bytes).await {
+            Ok(program) => Ok(Ok(program)),
+            Err(CompileError::Component(refusal)) => Ok(Err(refusal)),
+            Err(fault) => Err(Error::from(fault)),
+        };
+        let known = slot.get_or_try_init(compile).await?.clone();
+        if known.is_err() {
+            self.0.programs.forget(&digest, &slot);
+        }
+        Ok(known?)
     }
 }
 
@@ -102,11 +123,11 @@ mod tests {
     use std::future::ready;
     use std::sync::Arc;
 
-    use super::{KEPT_MAX, Programs, Vault, official};
+    use super::{KEPT_MAX, Programs, Vault, official, sha256_hex};
     use crate::clock::ManualClock;
     use crate::crypto::entropy::SeededEntropy;
     use crate::crypto::keys::RootKey;
-    use crate::runtime::{Compiler, Runtime, RuntimeConfig};
+    use crate::runtime::{Compiler, ComponentError, Runtime, RuntimeConfig};
     use crate::store::sled::SledStore;
     use crate::vault::{Error, Foundation};
 
@@ -139,6 +160,25 @@ mod tests {
         // From now on it is at hand: nobody asks for the component.
         let unasked = || async { panic!("the component was read") };
         vault.program(digest, unasked).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_is_refused_takes_no_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let vault = vault(folder.path()).await;
+        let wrong = b"no component";
+        let digest = sha256_hex(wrong);
+        for _ in 0..2 {
+            let refused = vault.program(&digest, || ready(Ok(wrong.to_vec()))).await;
+            assert!(matches!(refused, Err(Error::NotRunnable(ComponentError::NotWebAssembly))));
+            assert!(vault.0.programs.slots.lock().is_empty());
+        }
+        // A slot that another one replaced is not that one's end.
+        let old = vault.0.programs.slot("a");
+        vault.0.programs.forget("a", &old);
+        let new = vault.0.programs.slot("a");
+        vault.0.programs.forget("a", &old);
+        assert!(Arc::ptr_eq(&new, &vault.0.programs.slot("a")));
     }
 
     #[test]
