@@ -33,7 +33,7 @@ async fn what_costs_the_compiler_too_much_is_refused_and_the_server_lives() {
         let detail = problem["detail"].as_str().unwrap();
         assert!(detail.contains("too much memory or time"), "{name}: {problem}");
         // A processor that is shared may take its time, but not for ever.
-        assert!(began.elapsed() < Duration::from_secs(60), "{name}: {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_mins(1), "{name}: {:?}", began.elapsed());
         let found = server.management.get("/reactor-formulas").await.expect(200);
         let own = found["data"].as_array().unwrap().iter().filter(|f| f["type"] == "private");
         assert_eq!(own.count(), 0, "{name}");
