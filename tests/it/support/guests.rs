@@ -43,7 +43,8 @@ pub fn component(package: &str) -> &'static [u8] {
 
 /// Makes a formula of a package; `members` are added to the request. Gives its id.
 pub async fn formula(server: &TestServer, package: &str, members: Value) -> String {
-    let body = with(upload(component(package)), members);
+    let body = with(upload(component(package)), json!({ "name": package }));
+    let body = with(body, members);
     let answer = server.management.post("/reactor-formulas", body).await;
     answer.expect(201)["id"].as_str().unwrap().to_owned()
 }
