@@ -18,7 +18,9 @@ use zeroize::Zeroizing;
 
 pub use rate::{InvalidRate, Rate, RateLimits};
 
-use crate::limits::{CACHE_MB_DEFAULT, FUEL_PER_MS_DEFAULT, REACTOR_SLOTS_DEFAULT};
+use crate::limits::{
+    CACHE_MB_DEFAULT, COMPILED_CACHE_MB_DEFAULT, FUEL_PER_MS_DEFAULT, REACTOR_SLOTS_DEFAULT,
+};
 
 const PREFIX: &str = "TOKAMAK_";
 /// Secrets come from the environment only: a flag would show in the list of processes.
@@ -56,6 +58,9 @@ pub struct Options {
     /// Memory of the store's cache, in MiB [default: 256].
     #[arg(long, env = "TOKAMAK_CACHE_MB", value_name = "MIB")]
     pub cache_mb: Option<u64>,
+    /// Compiled formulas kept in the data folder, in MiB; 0 keeps none [default: 1024].
+    #[arg(long, env = "TOKAMAK_COMPILED_CACHE_MB", value_name = "MIB")]
+    pub compiled_cache_mb: Option<u64>,
     /// Invocations that run at the same time [default: 256].
     #[arg(long, env = "TOKAMAK_REACTOR_SLOTS", value_name = "COUNT")]
     pub reactor_slots: Option<u32>,
@@ -116,6 +121,8 @@ pub struct Settings {
     pub root_key_file: Option<PathBuf>,
     /// Memory of the store's cache, in MiB.
     pub cache_mb: u64,
+    /// Compiled formulas kept in the data folder, in MiB.
+    pub compiled_cache_mb: u64,
     /// Invocations that run at the same time.
     pub reactor_slots: u32,
     /// Of these, most for one tenant, if not half of them; 0 for all of them.
@@ -181,6 +188,10 @@ impl Options {
             listen: self.listen.or(file.listen).unwrap_or(default_listen),
             root_key_file: self.root_key_file.or(file.root_key_file),
             cache_mb: self.cache_mb.or(file.cache_mb).unwrap_or(CACHE_MB_DEFAULT),
+            compiled_cache_mb: self
+                .compiled_cache_mb
+                .or(file.compiled_cache_mb)
+                .unwrap_or(COMPILED_CACHE_MB_DEFAULT),
             reactor_slots: self
                 .reactor_slots
                 .or(file.reactor_slots)

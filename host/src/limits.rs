@@ -162,6 +162,14 @@ pub const REACTOR_QUEUE_PER_SLOT: u32 = 8;
 /// Time that one tenant's invocations under way may compute, together, before they take turns with other long ones, in
 /// milliseconds.
 pub const FREE_CPU_MS: u64 = 20;
+/// Address space of a process that compiles a component, in MiB.
+pub const COMPILE_MEMORY_MB_MAX: u64 = 2_048;
+/// Computing time of a process that compiles a component, in seconds, all its threads together.
+pub const COMPILE_CPU_SECONDS_MAX: u64 = 60;
+/// Bytes of one component's compiled code.
+pub const COMPILED_BYTES_MAX: usize = 512 << 20;
+/// Compiled code kept on disk, in MiB, unless the operator says otherwise.
+pub const COMPILED_CACHE_MB_DEFAULT: u64 = 1_024;
 /// Memory of the store's cache, in MiB, unless the operator says otherwise.
 pub const CACHE_MB_DEFAULT: u64 = 256;
 /// Calls of its host that one invocation may make.

@@ -24,7 +24,7 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
     let threads = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let runtime = Runtime::new(RuntimeConfig::new(16)).unwrap();
     let shipped = tokamak::vault::official_component("card-insights").unwrap();
-    let program = runtime.compile(shipped).unwrap();
+    let program = threads.block_on(runtime.compile(shipped.to_vec())).unwrap();
     World { threads, runtime, program }
 });
 

@@ -32,7 +32,7 @@ impl Site {
         let body = json!({"name": "p", "type": "private",
             "permissions": ["token:use", "token:create", "token:read", "token:search"]});
         let made = management.post("/applications", body).await.expect(201);
-        let formula = guests::upload(&management, "probe", json!({})).await;
+        let formula = guests::send(&management, "probe", json!({})).await;
         let body = json!({"name": "r", "formula": {"id": formula}, "configuration": {},
             "application": {"id": made["id"]}});
         let reactor = management.post("/reactors", body).await.expect(201);

@@ -254,7 +254,11 @@ impl Two {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_past_its_slots_and_its_queue_is_refused_and_others_are_not() {
-    let config = RuntimeConfig { slots: 4, slots_per_owner: Some(2), queue_per_owner: Some(1) };
+    let config = RuntimeConfig {
+        slots_per_owner: Some(2),
+        queue_per_owner: Some(1),
+        ..RuntimeConfig::new(4)
+    };
     let two = two_tenants(config).await;
     let held = two.hold(0, 4, &json!({"behaviour": "sleep", "ms": 1_500}));
     // Two run, one waits; the fourth is refused while the others are under way.
@@ -289,7 +293,7 @@ async fn a_tenant_past_its_slots_and_its_queue_is_refused_and_others_are_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn short_calls_are_answered_while_another_tenants_loops_take_all_of_its_slots() {
-    let config = RuntimeConfig { slots: 64, slots_per_owner: None, queue_per_owner: None };
+    let config = RuntimeConfig::new(64);
     let two = two_tenants(config).await;
     // Half of the slots loop without end, and as many again wait.
     let loops = two.hold(0, 64, &json!({"behaviour": "loop"}));

@@ -21,6 +21,8 @@ mod applications;
 mod bounds;
 mod canary;
 mod cli;
+mod compiled;
+mod compiling;
 mod crash;
 mod dedupe;
 mod dev;

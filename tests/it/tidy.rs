@@ -51,6 +51,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("hyper", &["egress/"]),
     ("url", &["egress/"]),
     ("webpki_root_certs", &["egress/"]),
+    ("rustix", &["runtime/"]),
     ("liquid", &["expression/"]),
     ("liquid_core", &["expression/"]),
     ("liquid_lib", &["expression/"]),

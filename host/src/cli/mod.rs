@@ -2,6 +2,7 @@
 //!
 //! To add a command: a variant of [`Command`], a file, and an arm in [`run`].
 
+mod compile;
 mod dev;
 mod logging;
 mod serve;
@@ -23,6 +24,9 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Compile a component for the server that started this.
+    #[command(name = crate::runtime::COMPILE_COMMAND, hide = true)]
+    CompileComponent(compile::CompileOptions),
     /// Try everything out on one machine; data and keys are kept in a folder.
     Dev(dev::DevOptions),
     /// Serve, for production.
@@ -40,6 +44,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// Runs the command that the process was started with.
 pub fn run() -> ExitCode {
     let done = match Cli::parse().command {
+        Command::CompileComponent(options) => return compile::run(&options),
         Command::Dev(options) => dev::run(&options),
         Command::Serve(options) => serve::run(options),
         Command::Tenant { command } => tenant::run(command),

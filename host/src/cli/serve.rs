@@ -2,7 +2,7 @@
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::egress::{Egress, EgressConfig};
 use crate::http::{Rates, State, Stopping};
 use crate::limits::REACT_TIMEOUT_MS;
 use crate::model::permission::ApplicationType;
-use crate::runtime::{Runtime, RuntimeConfig};
+use crate::runtime::{CacheConfig, CompileBounds, Compiler, Runtime, RuntimeConfig};
 use crate::store::sled::SledStore;
 use crate::vault::{Foundation, NewTenant, Vault};
 
@@ -90,15 +90,29 @@ pub fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<
     outcome
 }
 
+/// The program that is running, also after an upgrade has put another one in its place: a process that compiles must be
+/// of the engine that loads what it made.
+fn own_program() -> std::io::Result<PathBuf> {
+    let running = Path::new("/proc/self/exe");
+    if running.exists() { Ok(running.to_owned()) } else { std::env::current_exe() }
+}
+
 /// Opens the vault in the settings' folder.
 pub async fn open(settings: &Settings, root_key: RootKey) -> Result<Vault, Failure> {
     make_folder(&settings.data_dir)?;
     let store_folder = settings.data_dir.join("store");
     let store = SledStore::open(&store_folder, settings.cache_mb << 20)?;
+    let cache = CacheConfig {
+        folder: settings.data_dir.join("compiled"),
+        key: root_key.derive("compiled components"),
+        bytes_max: settings.compiled_cache_mb << 20,
+    };
     let sandbox = RuntimeConfig {
         slots: settings.reactor_slots,
         slots_per_owner: settings.reactor_slots_per_tenant,
         queue_per_owner: settings.reactor_queue_per_tenant,
+        compiler: Compiler::Process { program: own_program()?, bounds: CompileBounds::default() },
+        cache: Some(cache),
     };
     let foundation = Foundation {
         store: Arc::new(store),

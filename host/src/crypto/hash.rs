@@ -3,6 +3,7 @@
 //! Every part is hashed with its length before it, so that no two lists of parts hash alike.
 
 use aws_lc_rs::{digest, hmac};
+use subtle::ConstantTimeEq as _;
 
 use super::seal::Key;
 
@@ -17,6 +18,11 @@ pub fn keyed(key: &Key, parts: &[&[u8]]) -> [u8; 32] {
     let mut hash = [0; 32];
     hash.copy_from_slice(context.sign().as_ref());
     hash
+}
+
+/// Whether a hash is [`keyed`] of these parts; takes as long for any that is not.
+pub fn is_keyed(hash: &[u8], key: &Key, parts: &[&[u8]]) -> bool {
+    hash.ct_eq(&keyed(key, parts)).into()
 }
 
 /// The first 16 bytes of [`keyed`]: a blind index term.
@@ -40,7 +46,7 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{keyed, sha256_hex, term};
+    use super::{is_keyed, keyed, sha256_hex, term};
     use crate::crypto::seal::Key;
 
     #[test]
@@ -49,6 +55,18 @@ mod tests {
         assert_ne!(keyed(&key, &[b"ab", b"c"]), keyed(&key, &[b"a", b"bc"]));
         assert_ne!(keyed(&key, &[b"ab"]), keyed(&Key::from([2; 32]), &[b"ab"]));
         assert_eq!(term(&key, &[b"ab"]), keyed(&key, &[b"ab"])[..16]);
+    }
+
+    #[test]
+    fn only_the_whole_hash_of_these_parts_and_this_key_is_taken() {
+        let key = Key::from([1; 32]);
+        let hash = keyed(&key, &[b"a", b"b"]);
+        assert!(is_keyed(&hash, &key, &[b"a", b"b"]));
+        assert!(!is_keyed(&hash, &key, &[b"b", b"a"]));
+        assert!(!is_keyed(&hash, &Key::from([2; 32]), &[b"a", b"b"]));
+        for length in 0..hash.len() {
+            assert!(!is_keyed(&hash[..length], &key, &[b"a", b"b"]), "{length}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ use thiserror::Error;
 use zeroize::Zeroizing;
 
 use super::entropy::Entropy;
+use super::hash;
 use super::seal::{KEY_BYTES, Key, draw_key};
 
 /// The operator's key.
@@ -46,6 +47,11 @@ impl RootKey {
     /// The key in base64, for the file beside a development store.
     pub fn to_base64(&self) -> Zeroizing<String> {
         Zeroizing::new(STANDARD.encode(self.0.as_slice()))
+    }
+
+    /// A key for one purpose that is kept nowhere, such as to authenticate files that can be made again.
+    pub fn derive(&self, purpose: &str) -> Key {
+        Key::from(hash::keyed(&self.0, &[b"derived key", purpose.as_bytes()]))
     }
 
     /// The key for [`super::seal`].
@@ -226,5 +232,15 @@ mod tests {
             assert!(RootKey::parse(wrong).is_err(), "{wrong}");
         }
         assert_eq!(format!("{root:?}"), "RootKey(..)");
+    }
+
+    #[test]
+    fn derived_keys_are_of_their_root_and_purpose() {
+        let (root, other) = (&SeededEntropy::new(8), &SeededEntropy::new(9));
+        let (root, other) = (RootKey::draw(root), RootKey::draw(other));
+        assert_eq!(root.derive("a"), root.derive("a"));
+        for different in [root.derive("b"), other.derive("a"), root.as_key().clone()] {
+            assert_ne!(root.derive("a"), different);
+        }
     }
 }

@@ -1,12 +1,12 @@
-//! Components as they arrive: checked, compiled, ready to run.
+//! What makes a component a formula: checks of its bytes before it is compiled, and of its world when it is loaded.
 
 use thiserror::Error;
 use wasmparser::{ComponentTypeRef, Payload};
 use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
+use super::Runtime;
 use super::state::{FormulaPre, State};
-use super::{Runtime, engine, load};
 use crate::limits::COMPONENT_BYTES_MAX;
 
 /// The package of the world that formulas are of, and the major version that is served.
@@ -41,8 +41,8 @@ const WASI: &[&str] = &[
 
 /// Bytes of one function: what compiling costs grows faster than a function does.
 const FUNCTION_BYTES_MAX: usize = 1 << 20;
-/// Components of at most so many bytes are compiled apart from larger ones.
-const SMALL_BYTES_MAX: usize = 512 << 10;
+/// Characters of what the compiler says, in an answer.
+const CAUSE_CHARS_MAX: usize = 400;
 
 /// Why bytes are no formula.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -59,6 +59,9 @@ pub enum ComponentError {
     /// More bytes than a component may have.
     #[error("The component must have at most {COMPONENT_BYTES_MAX} bytes.")]
     TooLarge,
+    /// It makes the compiler take more than it may.
+    #[error("Compiling the component takes too much memory or time: make its functions smaller.")]
+    TooCostly,
     /// It does not validate or compile.
     #[error("The component does not compile: {0}.")]
     Invalid(String),
@@ -87,25 +90,13 @@ impl std::fmt::Debug for Program {
 }
 
 impl Runtime {
-    /// Checks and compiles a component. Takes a core for as long as it takes, one small and one large component at a time: call it where
-    /// blocking is allowed.
-    pub fn compile(&self, component: &[u8]) -> Result<Program, ComponentError> {
-        check_bytes(component)?;
-        // Before it costs anything to compile.
-        check_names(component)?;
-        let compiled = {
-            // A small component does not wait for a large one.
-            let lane = usize::from(component.len() > SMALL_BYTES_MAX);
-            let _one_at_a_time = self.0.compiling[lane].lock();
-            let engine = engine::compiling().map_err(|error| invalid(&error))?;
-            load::compile(&engine, component).map_err(|error| invalid(&error))?
-        };
-        let loaded = compiled.load(&self.0.engine).map_err(|error| invalid(&error))?;
-        self.check_world(&loaded)?;
+    /// Checks what a component imports and exports, and links it.
+    pub(super) fn link(&self, component: &Component) -> Result<Program, ComponentError> {
+        self.check_world(component)?;
         let wrong = |error: wasmtime::Error| ComponentError::WrongWorld(brief(&error));
-        let linked = self.0.linker.instantiate_pre(&loaded).map_err(wrong)?;
+        let linked = self.0.linker.instantiate_pre(component).map_err(wrong)?;
         // The image of its memory is made now, not by the first invocation.
-        loaded.initialize_copy_on_write_image().map_err(|error| invalid(&error))?;
+        component.initialize_copy_on_write_image().map_err(|error| invalid(&error))?;
         FormulaPre::new(linked).map(Program).map_err(wrong)
     }
 
@@ -131,11 +122,16 @@ impl Runtime {
     }
 }
 
+/// Checks what can be told of a component without compiling it.
+pub fn check(component: &[u8]) -> Result<(), ComponentError> {
+    check_bytes(component)?;
+    check_names(component)
+}
+
 /// Validates the bytes, and looks at the names of what the component itself imports and exports.
 fn check_names(component: &[u8]) -> Result<(), ComponentError> {
-    let unreadable = |error: wasmparser::BinaryReaderError| {
-        ComponentError::Invalid(error.message().chars().take(400).collect())
-    };
+    let unreadable =
+        |error: wasmparser::BinaryReaderError| ComponentError::Invalid(line(error.message()));
     let mut validator = wasmparser::Validator::new();
     let mut depth = 0_usize;
     let mut exports = false;
@@ -191,17 +187,23 @@ fn provided(import: &str) -> bool {
     }
 }
 
-fn invalid(error: &wasmtime::Error) -> ComponentError {
+/// A component that does not compile.
+pub fn invalid(error: &wasmtime::Error) -> ComponentError {
     ComponentError::Invalid(brief(error))
 }
 
 /// The outermost and innermost cause, on one line: they speak of the component's structure only.
-fn brief(error: &wasmtime::Error) -> String {
+pub fn brief(error: &wasmtime::Error) -> String {
     let outer = error.to_string();
     let inner = error.root_cause().to_string();
     let text = if inner == outer { outer } else { format!("{outer}: {inner}") };
-    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    line.chars().take(400).collect()
+    line(&text)
+}
+
+/// A text on one line, cut short.
+pub fn line(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().take(CAUSE_CHARS_MAX).collect()
 }
 
 #[cfg(test)]

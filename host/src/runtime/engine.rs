@@ -1,14 +1,18 @@
 //! Engines: one that serves, and short-lived ones that compile.
 
 use std::fs;
+use std::hash::{Hash as _, Hasher};
 
 use wasmtime::{
     Config, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, Result,
     WasmBacktraceDetails,
 };
 
+use crate::crypto::hash::sha256_hex;
 use crate::limits::FORMULA_MEMORY_MB_MAX;
 
+/// The version of wasmtime, as the manifest pins it.
+const VERSION: &str = "48.0.8";
 /// Bytes of a slot's memory that are wiped in place instead of being given back: it covers what most formulas touch.
 const KEPT_MEMORY_BYTES: usize = 2 << 20;
 /// Bytes of a slot's stack that are wiped in place.
@@ -43,6 +47,24 @@ pub fn serving(slots: u32) -> Result<(Engine, u32)> {
 /// An engine for one compilation: what the compiler holds is freed with it.
 pub fn compiling() -> Result<Engine> {
     Engine::new(&common())
+}
+
+/// What compiled code depends on beside its component: the compiler, its settings, what this processor can do. In
+/// hexadecimal.
+pub fn fingerprint(engine: &Engine) -> String {
+    struct Collected(Vec<u8>);
+    impl Hasher for Collected {
+        fn write(&mut self, bytes: &[u8]) {
+            self.0.extend_from_slice(bytes);
+        }
+        fn finish(&self) -> u64 {
+            0
+        }
+    }
+    // Wasmtime takes code of any patch of its version, but a patch may be there to repair the compiler.
+    let mut collected = Collected(VERSION.as_bytes().to_vec());
+    engine.precompile_compatibility_hash().hash(&mut collected);
+    sha256_hex(&collected.0)
 }
 
 /// What both must agree on, or compiled code does not load.
@@ -83,4 +105,38 @@ fn maps_max() -> u32 {
     const USUAL: u32 = 65_530;
     let setting = fs::read_to_string("/proc/sys/vm/max_map_count").ok();
     setting.and_then(|text| text.trim().parse().ok()).unwrap_or(USUAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{VERSION, common, compiling, fingerprint, serving};
+    use wasmtime::{Engine, OptLevel};
+
+    #[test]
+    fn the_version_is_the_one_that_is_built() {
+        let lock = include_str!("../../../Cargo.lock");
+        assert!(lock.contains(&format!("name = \"wasmtime\"\nversion = \"{VERSION}\"\n")));
+    }
+
+    #[test]
+    fn an_engine_of_other_settings_or_another_processor_has_another_fingerprint() {
+        let fingerprint_of = |config: &wasmtime::Config| fingerprint(&Engine::new(config).unwrap());
+        let usual = fingerprint(&compiling().unwrap());
+        assert_eq!(usual, fingerprint(&compiling().unwrap()));
+        assert_eq!(usual, fingerprint(&serving(2).unwrap().0));
+        let mut slower = common();
+        slower.cranelift_opt_level(OptLevel::None);
+        assert_ne!(usual, fingerprint_of(&slower));
+        let mut without_fuel = common();
+        without_fuel.consume_fuel(false);
+        assert_ne!(usual, fingerprint_of(&without_fuel));
+        // A named target is one without the extras of the processor at hand.
+        let mut plain = common();
+        plain.target(&plain_target()).unwrap();
+        assert_ne!(usual, fingerprint_of(&plain));
+    }
+
+    fn plain_target() -> String {
+        format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
+    }
 }

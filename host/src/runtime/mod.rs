@@ -8,7 +8,10 @@
 //! To offer formulas another interface: add it to the world, implement its `Host` for [`state`]'s `State`, and name it in
 //! [`component`]'s table.
 
+mod cache;
 mod call;
+mod child;
+mod compile;
 mod component;
 mod engine;
 mod fair;
@@ -29,25 +32,34 @@ use thiserror::Error;
 use wasmtime::Engine;
 use wasmtime::component::Linker;
 
+pub use cache::CacheConfig;
 pub use call::{
     Budget, Call, Failure, FaultKind, GuestHttp, GuestHttpError, GuestHttpRequest,
     GuestHttpResponse, GuestInvocation, GuestProblem, GuestResponse, GuestVault, Outcome, Usage,
 };
+pub use child::{COMMAND as COMPILE_COMMAND, CompileBounds, compile_standard_input};
+pub use compile::{CompileError, Compiler};
 pub use component::{ComponentError, Program};
 pub use log::{LogLevel, LogLine};
 pub use slots::Slot;
 
 use crate::limits::{FREE_CPU_MS, REACTOR_QUEUE_PER_SLOT};
+use cache::Cache;
+use compile::Lanes;
 use fair::Lane;
 use slots::Slots;
 use slow::Slow;
 use state::State;
 
 /// How the runtime is set up.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub struct RuntimeConfig {
     /// Invocations that run at the same time; fewer if the machine cannot hold them.
     pub slots: u32,
+    /// Where components are compiled.
+    pub compiler: Compiler,
+    /// Where compiled code outlives the process, if anywhere.
+    pub cache: Option<CacheConfig>,
     /// Of these, most for one owner: half of them, and at least one, unless it is said here. 0 for all of them.
     pub slots_per_owner: Option<u32>,
     /// Invocations of one owner that wait for a slot: eight for each slot it may have, unless it is said here.
@@ -55,13 +67,20 @@ pub struct RuntimeConfig {
 }
 
 impl RuntimeConfig {
-    /// A runtime with so many slots, and the usual part of them for each owner.
+    /// A runtime with so many slots and the usual part of them for each owner, which compiles on its own threads and keeps
+    /// nothing.
     pub fn new(slots: u32) -> Self {
-        Self { slots, slots_per_owner: None, queue_per_owner: None }
+        Self {
+            slots,
+            compiler: Compiler::Thread,
+            cache: None,
+            slots_per_owner: None,
+            queue_per_owner: None,
+        }
     }
 
     /// Slots in all, slots of one owner and places in its queue, for a machine that holds `slots`.
-    fn shares(self, slots: u32) -> (u32, u32, u32) {
+    fn shares(&self, slots: u32) -> (u32, u32, u32) {
         let per_owner = match self.slots_per_owner {
             None => (slots / 2).max(1),
             Some(0) => slots,
@@ -90,8 +109,9 @@ struct Inner {
     lane: Lane,
     /// What computes those.
     slow: Slow,
-    /// Compiling takes a core and much memory: one small and one large component at a time.
-    compiling: [parking_lot::Mutex<()>; 2],
+    compiler: Compiler,
+    lanes: Lanes,
+    cache: Option<Cache>,
 }
 
 impl Runtime {
@@ -103,13 +123,16 @@ impl Runtime {
         let threads = available_parallelism().map_or(1, usize::from);
         let slow = Slow::start(threads).map_err(|error| RuntimeError(error.to_string()))?;
         let (slots, per_owner, queue_per_owner) = config.shares(slots);
+        let cache = config.cache.map(|cache| Cache::new(cache, &engine::fingerprint(&engine)));
         Ok(Self(Arc::new(Inner {
             engine,
             linker,
             slots: Slots::new(slots, per_owner, queue_per_owner),
             lane: Lane::new(threads, Duration::from_millis(FREE_CPU_MS)),
             slow,
-            compiling: Default::default(),
+            compiler: config.compiler,
+            lanes: Lanes::default(),
+            cache,
         })))
     }
 
@@ -132,9 +155,9 @@ mod tests {
     #[test]
     fn an_owner_has_half_of_the_slots_unless_it_is_said() {
         let config = |slots_per_owner, queue_per_owner| RuntimeConfig {
-            slots: 256,
             slots_per_owner,
             queue_per_owner,
+            ..RuntimeConfig::new(256)
         };
         for (config, held, expected) in [
             (RuntimeConfig::new(256), 256, (256, 128, 1_024)),
@@ -145,7 +168,7 @@ mod tests {
             (config(Some(300), Some(7)), 256, (256, 256, 7)),
             (config(Some(0), Some(0)), 256, (256, 256, 0)),
         ] {
-            assert_eq!(config.shares(held), expected, "{config:?}");
+            assert_eq!(config.shares(held), expected, "{expected:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::model::faults::Faults;
 use crate::model::permission::Permission;
-use crate::runtime::ComponentError;
+use crate::runtime::{CompileError, ComponentError};
 use crate::store::StoreError;
 
 use super::react::RunError;
@@ -73,6 +73,15 @@ impl Error {
 impl From<Faults> for Error {
     fn from(faults: Faults) -> Self {
         Self::Invalid(faults)
+    }
+}
+
+impl From<CompileError> for Error {
+    fn from(error: CompileError) -> Self {
+        match error {
+            CompileError::Component(error) => Self::NotRunnable(error),
+            fault @ CompileError::Host(_) => Self::internal(fault),
+        }
     }
 }
 

@@ -79,6 +79,11 @@ impl Process {
         Client::new(self.address, Some(MANAGEMENT_KEY))
     }
 
+    /// The id of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// `kill -9`.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
@@ -98,4 +103,31 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Processes that compile a component for this one, with these words among their arguments.
+pub fn compiling(parent: u32, words: &str) -> Vec<u32> {
+    let ids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        entry.unwrap().file_name().to_str().and_then(|name| name.parse::<u32>().ok())
+    });
+    let read = |id: u32, file: &str| std::fs::read_to_string(format!("/proc/{id}/{file}"));
+    let is_one = |id: &u32| {
+        let status = read(*id, "status").unwrap_or_default();
+        let arguments = read(*id, "cmdline").unwrap_or_default().replace('\0', " ");
+        status.lines().any(|line| line == format!("PPid:\t{parent}"))
+            && arguments.contains("compile-component")
+            && arguments.contains(words)
+    };
+    ids.filter(is_one).collect()
+}
+
+/// Waits until something is there; gives it. What never comes fails the test.
+pub async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..1_200 {
+        if let Some(found) = look() {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("within a minute: no {what}");
 }

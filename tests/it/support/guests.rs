@@ -43,14 +43,19 @@ pub fn component(package: &str) -> &'static [u8] {
 
 /// Makes a formula of a package; `members` are added to the request. Gives its id.
 pub async fn formula(server: &TestServer, package: &str, members: Value) -> String {
-    upload(&server.management, package, members).await
+    send(&server.management, package, members).await
 }
 
 /// The same by a client of any server.
-pub async fn upload(management: &Client, package: &str, members: Value) -> String {
-    let body = json!({ "name": package, "component": STANDARD.encode(component(package)) });
+pub async fn send(management: &Client, package: &str, members: Value) -> String {
+    let body = with(upload(component(package)), json!({ "name": package }));
     let answer = management.post("/reactor-formulas", with(body, members)).await;
     answer.expect(201)["id"].as_str().unwrap().to_owned()
+}
+
+/// The body of a request that makes a formula of a component.
+pub fn upload(component: &[u8]) -> Value {
+    json!({ "name": "test", "component": STANDARD.encode(component) })
 }
 
 /// Makes a reactor of a formula; `members` are added to the request. Gives its id.

@@ -10,11 +10,13 @@ use tempfile::TempDir;
 use tokamak::clock::ManualClock;
 use tokamak::config::RateLimits;
 use tokamak::crypto::entropy::SeededEntropy;
+use tokamak::crypto::hash;
 use tokamak::crypto::keys::RootKey;
+use tokamak::crypto::seal::Key;
 use tokamak::egress::{Egress, EgressConfig};
 use tokamak::http::{Rates, State, Stopping};
 use tokamak::model::permission::{ApplicationType, Permission};
-use tokamak::runtime::{Runtime, RuntimeConfig};
+use tokamak::runtime::{CacheConfig, CompileBounds, Compiler, Runtime, RuntimeConfig};
 use tokamak::store::sled::SledStore;
 use tokamak::vault::{Foundation, Vault};
 use tokio::net::TcpListener;
@@ -41,7 +43,7 @@ pub struct Setup {
     pub folder: Option<PathBuf>,
     /// How often who may send what.
     pub rates: RateLimits,
-    /// A sandbox of its own, if not the one that all tests share.
+    /// Where formulas run, if not where those of all tests do.
     pub runtime: Option<Runtime>,
 }
 
@@ -209,7 +211,27 @@ pub async fn open_store(folder: &Path) -> SledStore {
 /// One sandbox for all tests of the process: each reserves much address space.
 pub fn shared_runtime() -> Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME.get_or_init(|| Runtime::new(RuntimeConfig::new(64)).unwrap()).clone()
+    let cache = || CacheConfig {
+        folder: Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled"),
+        key: key_of_this_build(),
+        bytes_max: 256 << 20,
+    };
+    let shared = || runtime(64, CompileBounds::default(), Some(cache()));
+    RUNTIME.get_or_init(shared).clone()
+}
+
+/// A sandbox that compiles as the server does: in processes of the real binary.
+pub fn runtime(slots: u32, bounds: CompileBounds, cache: Option<CacheConfig>) -> Runtime {
+    let program = env!("CARGO_BIN_EXE_tokamak").into();
+    let compiler = Compiler::Process { program, bounds };
+    Runtime::new(RuntimeConfig { compiler, cache, ..RuntimeConfig::new(slots) }).unwrap()
+}
+
+/// What was compiled by another build of the tests does not count in this one.
+fn key_of_this_build() -> Key {
+    let build = std::env::current_exe().and_then(std::fs::metadata).unwrap().modified().unwrap();
+    let built = build.duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
+    Key::from(hash::keyed(&Key::default(), &[&built.to_be_bytes()]))
 }
 
 async fn first_clients(vault: &Vault, address: SocketAddr) -> (Client, Client) {

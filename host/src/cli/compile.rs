@@ -1,0 +1,24 @@
+//! `tokamak compile-component`: what the server starts for itself to compile a component, and nobody else.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::runtime::{CompileBounds, compile_standard_input};
+
+/// What the process may use.
+#[derive(Debug, Args)]
+pub struct CompileOptions {
+    /// Address space, in MiB.
+    #[arg(long, value_name = "MIB")]
+    memory_mb: u64,
+    /// Computing time, in seconds.
+    #[arg(long, value_name = "SECONDS")]
+    cpu_seconds: u64,
+}
+
+/// Compiles what comes by standard input.
+pub fn run(options: &CompileOptions) -> ExitCode {
+    let CompileOptions { memory_mb, cpu_seconds } = *options;
+    compile_standard_input(CompileBounds { memory_mb, cpu_seconds })
+}

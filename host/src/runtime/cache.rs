@@ -1,0 +1,153 @@
+//! Compiled code on disk: a file for each component, used again after a restart.
+//!
+//! It holds nothing that cannot be made again: what is missing, damaged or of another engine is compiled anew, and
+//! deleting the folder loses nothing. Whoever can write the folder gets no code run by it: a file counts only with a
+//! hash under a key derived from the operator's, over its name and its code.
+//!
+//! A file's time of modification is when it was last loaded; the longest unused files make room for new ones.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use parking_lot::Mutex;
+use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, futimens};
+
+use super::load::{Compiled, MAC_BYTES};
+use crate::crypto::seal::Key;
+use crate::limits::COMPILED_BYTES_MAX;
+
+/// The file that is being written.
+const UNFINISHED: &str = "unfinished";
+/// Characters of an engine's fingerprint in a file's name.
+const ENGINE_CHARS: usize = 16;
+
+/// Where compiled code is kept.
+#[derive(Clone)]
+pub struct CacheConfig {
+    /// The folder; it is made when it is needed.
+    pub folder: PathBuf,
+    /// What authenticates the files; for this purpose alone.
+    pub key: Key,
+    /// Bytes of all files together.
+    pub bytes_max: u64,
+}
+
+/// Compiled code on disk. A process that holds the data folder has one; its calls block.
+pub struct Cache {
+    config: CacheConfig,
+    /// What code must have been compiled for.
+    engine: String,
+    /// Held by who writes and makes room.
+    writing: Mutex<()>,
+}
+
+impl Cache {
+    /// A cache of code for the engine of this fingerprint.
+    pub fn new(config: CacheConfig, engine: &str) -> Self {
+        let engine = engine.chars().take(ENGINE_CHARS).collect();
+        Self { config, engine, writing: Mutex::new(()) }
+    }
+
+    /// The code of a component with this digest. A file that is not what was kept is removed.
+    pub fn find(&self, digest: &str) -> Option<Compiled> {
+        let name = self.name(digest);
+        match self.read(&name) {
+            Ok(Some(compiled)) => Some(compiled),
+            Ok(None) => {
+                tracing::warn!(file = name, "not what was kept there; it is compiled anew");
+                self.discard(digest);
+                None
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                tracing::warn!(file = name, %error, "compiled code cannot be read");
+                None
+            }
+        }
+    }
+
+    /// Keeps the code of a component with this digest. If that fails, it is compiled again some day.
+    pub fn keep(&self, digest: &str, compiled: &Compiled) {
+        let name = self.name(digest);
+        if let Err(error) = self.write(&name, compiled) {
+            tracing::warn!(file = name, %error, "compiled code cannot be kept");
+        }
+    }
+
+    /// Removes the code of a component with this digest.
+    pub fn discard(&self, digest: &str) {
+        let name = self.name(digest);
+        if let Err(error) = fs::remove_file(self.config.folder.join(&name)) {
+            tracing::warn!(file = name, %error, "compiled code cannot be removed");
+        }
+    }
+
+    fn name(&self, digest: &str) -> String {
+        format!("{digest}-{}", self.engine)
+    }
+
+    /// Reads a file and marks it as just used; `None` if it is not authentic.
+    fn read(&self, name: &str) -> io::Result<Option<Compiled>> {
+        let file = File::open(self.config.folder.join(name))?;
+        let mut bytes = Vec::new();
+        (&file).take((MAC_BYTES + COMPILED_BYTES_MAX) as u64).read_to_end(&mut bytes)?;
+        let compiled = Compiled::authentic(bytes, &self.config.key, name);
+        if compiled.is_some() {
+            let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+            let unchanged = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+            futimens(&file, &Timestamps { last_access: unchanged, last_modification: now })?;
+        }
+        Ok(compiled)
+    }
+
+    /// Writes a file whole: who reads it meanwhile sees the one before, or none.
+    fn write(&self, name: &str, compiled: &Compiled) -> io::Result<()> {
+        let mac = compiled.mac(&self.config.key, name);
+        let bytes = (mac.len() + compiled.code().len()) as u64;
+        if bytes > self.config.bytes_max {
+            return Ok(());
+        }
+        let folder = &self.config.folder;
+        let _alone = self.writing.lock();
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        self.make_room(bytes, name)?;
+        let unfinished = folder.join(UNFINISHED);
+        let mut options = OpenOptions::new();
+        let mut file =
+            options.write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+        // No sync: a file that a crash left torn is not authentic.
+        let written = file.write_all(&mac).and_then(|()| file.write_all(compiled.code()));
+        let kept = written.and_then(|()| fs::rename(&unfinished, folder.join(name)));
+        if kept.is_err() {
+            // A full disk gets its room back.
+            let _ = fs::remove_file(&unfinished);
+        }
+        kept
+    }
+
+    /// Removes the longest unused files until there is room for so many bytes under this name.
+    fn make_room(&self, bytes: u64, name: &str) -> io::Result<()> {
+        let mut files: Vec<(SystemTime, PathBuf, u64)> = Vec::new();
+        for entry in fs::read_dir(&self.config.folder)? {
+            let entry = entry?;
+            // One that is gone by now takes no room.
+            let Ok(about) = entry.metadata() else { continue };
+            if about.is_file() && entry.file_name() != name && entry.file_name() != UNFINISHED {
+                files.push((about.modified()?, entry.path(), about.len()));
+            }
+        }
+        files.sort_unstable();
+        let mut used: u64 = files.iter().map(|(_, _, bytes)| bytes).sum();
+        for (_, path, freed) in files {
+            if used + bytes <= self.config.bytes_max {
+                break;
+            }
+            fs::remove_file(path)?;
+            used -= freed;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,272 @@
+//! A process that compiles one component: what it may use, what starts it, what it does.
+//!
+//! Compiling runs a large program over what a stranger wrote, and no check tells beforehand how long that takes or how
+//! much memory. So it happens in a process of its own, of this very program: without a secret of ours in its environment,
+//! bounded by the kernel, of low priority, and gone when nobody waits for it any more.
+//!
+//! The component goes in by standard input, its length before it; what follows is that input's end, which tells the
+//! process that its parent is gone. The code comes out by standard output, as [`Compiled::received`] takes it. An exit
+//! code says which.
+
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{ExitCode, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, nice, setrlimit};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::Command;
+
+use super::compile::CompileError;
+use super::component::ComponentError;
+use super::load::{self, Compiled, HEADER_BYTES};
+use super::{component, engine};
+use crate::limits::{
+    COMPILE_CPU_SECONDS_MAX, COMPILE_MEMORY_MB_MAX, COMPILED_BYTES_MAX, COMPONENT_BYTES_MAX,
+};
+
+/// The command that the program is started with, and its options.
+pub const COMMAND: &str = "compile-component";
+const MEMORY_MB: &str = "--memory-mb";
+const CPU_SECONDS: &str = "--cpu-seconds";
+
+/// Exit code: the component is not valid; standard output says why.
+const INVALID: u8 = 65;
+/// Exit code: the process could not do its work.
+const FAILED: u8 = 70;
+/// Exit code of a panic.
+const PANICKED: i32 = 101;
+/// Threads that compile functions side by side; each takes address space.
+const THREADS: &str = "2";
+/// How much the process gives way to others.
+const NICE: i32 = 10;
+/// Bytes of what the process complains that go to the log.
+const COMPLAINT_BYTES_MAX: u64 = 4 << 10;
+
+/// What one compilation may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CompileBounds {
+    /// Address space, in MiB.
+    pub memory_mb: u64,
+    /// Computing time, in seconds, all threads together. On the wall it may be twice that.
+    pub cpu_seconds: u64,
+}
+
+impl Default for CompileBounds {
+    fn default() -> Self {
+        Self { memory_mb: COMPILE_MEMORY_MB_MAX, cpu_seconds: COMPILE_CPU_SECONDS_MAX }
+    }
+}
+
+/// Compiles a component in a process of its own. Dropping the future kills the process.
+pub async fn compile(
+    program: &Path,
+    bounds: CompileBounds,
+    component: &[u8],
+) -> Result<Compiled, CompileError> {
+    let on_the_wall = Duration::from_secs(bounds.cpu_seconds.saturating_mul(2));
+    match tokio::time::timeout(on_the_wall, converse(program, bounds, component)).await {
+        Ok(said) => said?.understand(),
+        Err(_) => Err(ComponentError::TooCostly.into()),
+    }
+}
+
+/// What a process said, and how it ended.
+struct Said {
+    output: Vec<u8>,
+    complaint: Vec<u8>,
+    status: ExitStatus,
+}
+
+async fn converse(
+    program: &Path,
+    bounds: CompileBounds,
+    component: &[u8],
+) -> Result<Said, CompileError> {
+    let failed = |error: io::Error| CompileError::Host(format!("{}: {error}", program.display()));
+    let mut child = command(program, bounds).spawn().map_err(failed)?;
+    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (Some(mut input), Some(output), Some(mut errors)) = pipes else {
+        return Err(CompileError::Host("a process without its pipes".to_owned()));
+    };
+    let feed = async {
+        let length = (component.len() as u64).to_be_bytes();
+        // A process that takes no more has ended, and how it did says more than this.
+        if input.write_all(&length).await.is_ok() {
+            let _ = input.write_all(component).await;
+        }
+        // Left open: its end would end the process.
+        input
+    };
+    let read = async {
+        let mut bytes = Vec::new();
+        let bytes_max = (HEADER_BYTES + COMPILED_BYTES_MAX) as u64;
+        output.take(bytes_max).read_to_end(&mut bytes).await.map(|_| bytes)
+    };
+    let listen = async {
+        let mut bytes = Vec::new();
+        let _ = (&mut errors).take(COMPLAINT_BYTES_MAX).read_to_end(&mut bytes).await;
+        // What is not read would hold the process up.
+        let _ = tokio::io::copy(&mut errors, &mut tokio::io::sink()).await;
+        bytes
+    };
+    let (input, output, complaint) = tokio::join!(feed, read, listen);
+    drop(input);
+    let status = child.wait().await.map_err(failed)?;
+    Ok(Said { output: output.map_err(failed)?, complaint, status })
+}
+
+fn command(program: &Path, bounds: CompileBounds) -> Command {
+    let mut command = Command::new(program);
+    command
+        .arg0("tokamak")
+        .arg(COMMAND)
+        .args([MEMORY_MB, &bounds.memory_mb.to_string()])
+        .args([CPU_SECONDS, &bounds.cpu_seconds.to_string()])
+        // The root key is in ours.
+        .env_clear()
+        .env("RAYON_NUM_THREADS", THREADS)
+        .current_dir("/")
+        // A terminal's interrupt is for the server, which ends its processes when it is done.
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    command
+}
+
+impl Said {
+    fn understand(self) -> Result<Compiled, CompileError> {
+        let Self { output, complaint, status } = self;
+        let complaint = String::from_utf8_lossy(&complaint);
+        let complaint = complaint.trim();
+        if let Some(signal) = status.signal() {
+            // Out of time or memory, or of stack: all of them are the component's doing.
+            tracing::warn!(signal, complaint, "a process that compiled a component was ended");
+            return Err(ComponentError::TooCostly.into());
+        }
+        if output.len() > COMPILED_BYTES_MAX {
+            return Err(ComponentError::TooCostly.into());
+        }
+        match status.code() {
+            Some(0) => Compiled::received(output)
+                .ok_or_else(|| CompileError::Host("compiled code was cut off".to_owned())),
+            Some(code) if code == i32::from(INVALID) => {
+                Err(ComponentError::Invalid(component::line(&String::from_utf8_lossy(&output)))
+                    .into())
+            }
+            Some(PANICKED) => {
+                tracing::error!(complaint, "the compiler failed on a component");
+                Err(ComponentError::Invalid("the compiler gave it up".to_owned()).into())
+            }
+            code => {
+                let code = code.unwrap_or_default();
+                let cause = format!("a process that compiles ended with {code}: {complaint}");
+                Err(CompileError::Host(cause))
+            }
+        }
+    }
+}
+
+/// What the process itself does: bounds itself, reads a component, compiles it, writes the code.
+pub fn compile_standard_input(bounds: CompileBounds) -> ExitCode {
+    let compiled = bound(bounds).and_then(|()| read_component()).and_then(|component| {
+        leave_with_the_parent()?;
+        Ok(engine::compiling().and_then(|engine| load::compile(&engine, &component)))
+    });
+    let (code, parts) = match compiled {
+        Ok(Ok(compiled)) => (ExitCode::SUCCESS, [compiled.header(), compiled.code().to_vec()]),
+        Ok(Err(error)) => {
+            (ExitCode::from(INVALID), [component::brief(&error).into_bytes(), Vec::new()])
+        }
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "{error}");
+            return ExitCode::from(FAILED);
+        }
+    };
+    let mut out = io::stdout().lock();
+    match parts.iter().try_for_each(|part| out.write_all(part)).and_then(|()| out.flush()) {
+        Ok(()) => code,
+        Err(_) => ExitCode::from(FAILED),
+    }
+}
+
+/// Takes less than the process was given, for good.
+fn bound(bounds: CompileBounds) -> io::Result<()> {
+    let most = |current, maximum| Rlimit { current: Some(current), maximum: Some(maximum) };
+    let bytes = bounds.memory_mb.saturating_mul(1 << 20);
+    setrlimit(Resource::As, most(bytes, bytes))?;
+    // The first ends it with a signal that says why.
+    setrlimit(Resource::Cpu, most(bounds.cpu_seconds, bounds.cpu_seconds.saturating_add(1)))?;
+    // It leaves nothing on disk, no image of its memory either.
+    setrlimit(Resource::Core, most(0, 0))?;
+    setrlimit(Resource::Fsize, most(0, 0))?;
+    nice(NICE)?;
+    Ok(())
+}
+
+fn read_component() -> io::Result<Vec<u8>> {
+    let mut input = io::stdin().lock();
+    let mut length = [0; 8];
+    input.read_exact(&mut length)?;
+    let length = u64::from_be_bytes(length);
+    let mut component = Vec::new();
+    let read = input.take(length.min(COMPONENT_BYTES_MAX as u64)).read_to_end(&mut component)?;
+    if read as u64 == length { Ok(component) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+/// Ends the process when its standard input ends: the parent gave it up, or is gone.
+fn leave_with_the_parent() -> io::Result<()> {
+    let watch = || {
+        let _ = io::stdin().lock().read(&mut [0]);
+        std::process::exit(i32::from(FAILED))
+    };
+    std::thread::Builder::new().spawn(watch).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn understood(wait_status: i32, output: &[u8]) -> Result<(), CompileError> {
+        let status = ExitStatus::from_raw(wait_status);
+        let said = Said { output: output.to_vec(), complaint: b" it broke \n".to_vec(), status };
+        said.understand().map(|_| ())
+    }
+
+    fn exited(code: u8) -> i32 {
+        i32::from(code) << 8
+    }
+
+    #[test]
+    fn whose_fault_an_end_is() {
+        let invalid = |cause: &str| Err(ComponentError::Invalid(cause.to_owned()).into());
+        let host = |cause: &str| Err(CompileError::Host(cause.to_owned()));
+        let costly = || Err(ComponentError::TooCostly.into());
+        let table = [
+            ("out of memory", 6, "", costly()),
+            ("killed", 9, "", costly()),
+            ("a stack that overflowed", 11, "", costly()),
+            ("out of time", 24, "", costly()),
+            ("refused", exited(INVALID), "no\nway", invalid("no way")),
+            ("a panic", exited(101), "", invalid("the compiler gave it up")),
+            ("nothing said", exited(0), "", host("compiled code was cut off")),
+            ("a part said", exited(0), "code", host("compiled code was cut off")),
+            ("unable", exited(70), "", host("a process that compiles ended with 70: it broke")),
+            ("misused", exited(2), "", host("a process that compiles ended with 2: it broke")),
+        ];
+        for (name, wait_status, output, expected) in table {
+            assert_eq!(understood(wait_status, output.as_bytes()), expected, "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_program_that_is_not_there_or_does_something_else_is_our_fault() {
+        for program in ["/nowhere/tokamak", "/bin/true", "/bin/false"] {
+            let compiled = compile(Path::new(program), CompileBounds::default(), b"").await;
+            assert!(matches!(compiled, Err(CompileError::Host(_))), "{program}");
+        }
+    }
+}

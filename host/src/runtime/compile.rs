@@ -1,0 +1,140 @@
+//! From a component's bytes to a program: checked, compiled in a bounded place, kept, loaded.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use thiserror::Error;
+use tokio::sync::Semaphore;
+
+use super::child::{self, CompileBounds};
+use super::component::{self, ComponentError, Program};
+use super::load::{self, Compiled};
+use super::{Runtime, engine};
+use crate::crypto::hash::sha256_hex;
+
+/// Components of at most so many bytes are compiled apart from larger ones.
+const SMALL_BYTES_MAX: usize = 512 << 10;
+
+/// Where components are compiled.
+#[derive(Debug, Clone)]
+pub enum Compiler {
+    /// Each in a process of its own, bounded by the kernel.
+    Process {
+        /// This very program.
+        program: PathBuf,
+        /// What each may use.
+        bounds: CompileBounds,
+    },
+    /// On a thread of this process, without a bound: for components that one knows.
+    Thread,
+}
+
+/// Why there is no program.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CompileError {
+    /// The component is no formula that runs.
+    #[error(transparent)]
+    Component(#[from] ComponentError),
+    /// A fault of ours; the cause is for the operator.
+    #[error("components cannot be compiled: {0}")]
+    Host(String),
+}
+
+/// Compiling takes a core and much memory: one small and one large component at a time. A small one does not wait for a
+/// large one.
+pub struct Lanes([Arc<Semaphore>; 2]);
+
+impl Default for Lanes {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Arc::new(Semaphore::new(1))))
+    }
+}
+
+impl Lanes {
+    fn of(&self, component: &[u8]) -> Arc<Semaphore> {
+        Arc::clone(&self.0[usize::from(component.len() > SMALL_BYTES_MAX)])
+    }
+}
+
+impl Runtime {
+    /// The program of a component with this digest, if its code is kept on disk.
+    pub async fn load(&self, digest: &str) -> Option<Program> {
+        let (runtime, digest) = (self.clone(), digest.to_owned());
+        let load = move || {
+            let cache = runtime.0.cache.as_ref()?;
+            let compiled = cache.find(&digest)?;
+            match runtime.program(&compiled) {
+                Ok(program) => {
+                    tracing::debug!(digest, "a program was loaded");
+                    Some(program)
+                }
+                Err(error) => {
+                    tracing::warn!(digest, %error, "kept code does not load; it is compiled anew");
+                    cache.discard(&digest);
+                    None
+                }
+            }
+        };
+        tokio::task::spawn_blocking(load).await.ok().flatten()
+    }
+
+    /// Checks and compiles a component, and keeps its code. Others may be compiled before it.
+    pub async fn compile(&self, component: Vec<u8>) -> Result<Program, CompileError> {
+        let check = move || {
+            // Before it costs anything to compile.
+            component::check(&component)?;
+            Ok((sha256_hex(&component), component))
+        };
+        let (digest, component) = on_a_thread(check).await?;
+        let compiled = self.machine_code(component).await?;
+        let runtime = self.clone();
+        let load = move || {
+            let program = runtime.program(&compiled)?;
+            if let Some(cache) = &runtime.0.cache {
+                cache.keep(&digest, &compiled);
+            }
+            tracing::debug!(digest, "a program was compiled");
+            Ok(program)
+        };
+        on_a_thread(load).await
+    }
+
+    async fn machine_code(&self, component: Vec<u8>) -> Result<Compiled, CompileError> {
+        let lane = self.0.lanes.of(&component).acquire_owned().await;
+        let lane = lane.map_err(|closed| CompileError::Host(closed.to_string()))?;
+        match &self.0.compiler {
+            Compiler::Process { program, bounds } => {
+                let compiled = child::compile(program, *bounds, &component).await;
+                drop(lane);
+                compiled
+            }
+            Compiler::Thread => {
+                let compile = move || {
+                    // Whoever gives up waiting leaves the thread at work, and the lane with it.
+                    let _lane = lane;
+                    let engine = engine::compiling().map_err(|error| fault(&error))?;
+                    Ok(load::compile(&engine, &component)
+                        .map_err(|error| component::invalid(&error))?)
+                };
+                on_a_thread(compile).await
+            }
+        }
+    }
+
+    /// Loads code and links it: what takes no compiler.
+    fn program(&self, compiled: &Compiled) -> Result<Program, CompileError> {
+        let component = compiled.load(&self.0.engine).map_err(|error| fault(&error))?;
+        Ok(self.link(&component)?)
+    }
+}
+
+fn fault(error: &wasmtime::Error) -> CompileError {
+    CompileError::Host(component::brief(error))
+}
+
+async fn on_a_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, CompileError> + Send + 'static,
+) -> Result<T, CompileError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(CompileError::Host(error.to_string())))
+}

@@ -1,0 +1,203 @@
+//! Compiling: in a process of its own that is bounded, holds nobody up, and is gone when nobody waits for it.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokamak::runtime::{CompileBounds, Compiler, Runtime, RuntimeConfig};
+
+use crate::support::binary::{Process, compiling, eventually};
+use crate::support::hostile_components::{hungry, slow, variant};
+use crate::support::server::{Setup, runtime};
+use crate::support::{Answer, Client, TestServer, guests};
+
+const MEMORY_MB: u64 = 1_536;
+
+/// A server that lets each compilation take this much computing time.
+async fn server(cpu_seconds: u64) -> TestServer {
+    let bounds = CompileBounds { memory_mb: MEMORY_MB, cpu_seconds };
+    let runtime = Some(runtime(4, bounds, None));
+    TestServer::start_with(Setup { runtime, ..Setup::default() }).await
+}
+
+async fn upload(client: &Client, component: &[u8]) -> Answer {
+    client.post("/reactor-formulas", guests::upload(component)).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_costs_the_compiler_too_much_is_refused_and_the_server_lives() {
+    // The bound that ends each first is its own: time for one, memory for the other.
+    for (name, component, cpu_seconds) in [("slow", slow(), 1), ("hungry", hungry(), 60)] {
+        let server = server(cpu_seconds).await;
+        let began = Instant::now();
+        let problem = upload(&server.management, &component).await.expect(422);
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains("too much memory or time"), "{name}: {problem}");
+        // A processor that is shared may take its time, but not for ever.
+        assert!(began.elapsed() < Duration::from_mins(1), "{name}: {:?}", began.elapsed());
+        let found = server.management.get("/reactor-formulas").await.expect(200);
+        let own = found["data"].as_array().unwrap().iter().filter(|f| f["type"] == "private");
+        assert_eq!(own.count(), 0, "{name}");
+    }
+    let server = server(60).await;
+    let reactor = guests::echo_reactor(&server).await;
+    server.private.post(&format!("/reactors/{reactor}/react"), json!({})).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_who_wait_for_a_component_learn_of_one_try() {
+    const AT_ONCE: usize = 6;
+    // More time than requests that are sent at once may lie apart.
+    let server = server(4).await;
+    let uploads = (0..AT_ONCE).map(|_| {
+        let client = server.management.clone();
+        tokio::spawn(async move { upload(&client, &slow()).await })
+    });
+    let mut uploads: Vec<_> = uploads.collect();
+    let mut tries = std::collections::BTreeSet::new();
+    while !uploads.iter().all(tokio::task::JoinHandle::is_finished) {
+        tries.extend(compiling(std::process::id(), "--cpu-seconds 4"));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    for upload in &mut uploads {
+        upload.await.unwrap().expect(422);
+    }
+    assert_eq!(tries.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_that_does_not_compile_is_told_why() {
+    let server = server(60).await;
+    let core = guests::CORE_MODULE;
+    assert!(upload(&server.management, core).await.expect(422)["detail"].is_string());
+    // Valid, but nothing that runs here: the world is looked at after compiling.
+    let text =
+        r#"(component (instance $i) (export "tokamak:formula/reactor@1.0.0" (instance $i)))"#;
+    let problem = upload(&server.management, &wat::parse_str(text).unwrap()).await.expect(422);
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("another world"), "{detail}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_small_component_does_not_wait_behind_a_large_one() {
+    let server = server(61).await;
+    let large = variant(&slow(), &vec![0; 600 << 10]);
+    let client = server.management.clone();
+    let uploading = tokio::spawn(async move { upload(&client, &large).await });
+    let at_work = || compiling(std::process::id(), "--cpu-seconds 61").pop();
+    let child = eventually("process that compiles the large one", at_work).await;
+    upload(&server.management, guests::component("bare")).await.expect(201);
+    assert!(!uploading.is_finished());
+    assert!(compiling(std::process::id(), "--cpu-seconds 61").contains(&child));
+    uploading.abort();
+}
+
+/// What the kernel tells of a process.
+fn told(id: u32, file: &str) -> String {
+    std::fs::read_to_string(format!("/proc/{id}/{file}")).unwrap()
+}
+
+/// Uploads what takes long to compile; gives the process that does, and the upload.
+async fn begin(process: &Process) -> (u32, tokio::task::JoinHandle<Answer>) {
+    let client = process.management();
+    let uploading = tokio::spawn(async move { upload(&client, &slow()).await });
+    let parent = process.id();
+    // The formulas that ship come first.
+    let at_work = move || {
+        compiling(parent, "").into_iter().find(|id| {
+            let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+            // The fourteenth field: computing time, in hundredths of a second.
+            let time = stat.split_whitespace().nth(13).and_then(|time| time.parse::<u64>().ok());
+            time.is_some_and(|time| time > 300)
+        })
+    };
+    (eventually("process that compiles for long", at_work).await, uploading)
+}
+
+async fn gone(id: u32) {
+    let look = || (!std::path::Path::new(&format!("/proc/{id}")).exists()).then_some(());
+    eventually("end of the process that compiles", look).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_stopped_does_not_wait_for_the_compiler() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = Process::serve(folder.path());
+    let (child, uploading) = begin(&process).await;
+    // The process that compiles knows no key of ours, and is bounded.
+    assert_eq!(told(child, "environ"), "RAYON_NUM_THREADS=2\0");
+    let limits = told(child, "limits");
+    let limit = |name: &str| {
+        let line = limits.lines().find(|line| line.starts_with(name)).unwrap();
+        line[name.len()..].split_whitespace().next().unwrap().to_owned()
+    };
+    assert_eq!(limit("Max address space"), (2_048_u64 << 20).to_string());
+    assert_eq!(limit("Max cpu time"), "60");
+    assert_eq!(limit("Max core file size"), "0");
+    assert_eq!(limit("Max file size"), "0");
+    // Its caller hangs up; compiling goes on, for whoever comes next.
+    uploading.abort();
+    let _ = uploading.await;
+    let began = Instant::now();
+    assert_eq!(process.terminate(), Some(0));
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    gone(child).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_compiler_does_not_outlive_a_server_that_crashed() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = Process::serve(folder.path());
+    let (child, uploading) = begin(&process).await;
+    process.kill();
+    gone(child).await;
+    uploading.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_formula_is_not_ready_in_time_has_run_out_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let setup = |react_timeout_ms| Setup {
+        folder: Some(folder.path().to_owned()),
+        react_timeout_ms,
+        runtime: Some(runtime(4, CompileBounds::default(), None)),
+        ..Setup::default()
+    };
+    let first = TestServer::start_with(setup(10_000)).await;
+    let reactor = guests::echo_reactor(&first).await;
+    let keys = [&first.management, &first.private].map(|client| client.key.clone().unwrap());
+    first.stop().await;
+    // Far less than the process needs to start.
+    let second = TestServer::start_with(setup(5)).await;
+    let [management, private] = keys.map(|key| second.client(&key));
+    let path = format!("/reactors/{reactor}/react");
+    let problem = private.post(&path, json!({})).await.expect(504);
+    assert_eq!(problem["title"], "Reactor Timeout");
+    assert_eq!(problem["detail"], "The formula ran past its deadline.");
+    let runs = management.get(&format!("/reactors/{reactor}/invocations")).await.expect(200);
+    let run: &Value = &runs["data"][0];
+    assert_eq!((&run["status"], &run["fuel"]), (&json!("failed"), &json!(0)));
+    // What it began is finished for those that come after.
+    let mut answered = false;
+    for _ in 0..600 {
+        answered = private.post(&path, json!({})).await.status == 200;
+        if answered {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(answered);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_compiler_that_cannot_be_started_is_a_fault_of_ours() {
+    let program = "/nowhere/tokamak".into();
+    let compiler = Compiler::Process { program, bounds: CompileBounds::default() };
+    let config = RuntimeConfig { compiler, ..RuntimeConfig::new(2) };
+    let runtime = Some(Runtime::new(config).unwrap());
+    let server = TestServer::start_with(Setup { runtime, ..Setup::default() }).await;
+    let answer = upload(&server.management, guests::component("bare")).await;
+    let problem = answer.expect(500);
+    assert_eq!(problem["detail"], "The server failed to handle the request.");
+    assert!(!answer.text().contains("nowhere"));
+    server.private.token("token", json!(1)).await;
+}
