@@ -4,7 +4,10 @@
 //! The one place that reads the environment. To add an option: a field in [`Options`] with a default in
 //! [`Options::settle`]; flag, variable and member of the file follow from its name.
 
+mod jobs;
 mod rate;
+#[cfg(test)]
+mod tests;
 
 use std::env::VarError;
 use std::net::SocketAddr;
@@ -16,6 +19,7 @@ use serde::Deserialize;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
+pub use jobs::JobLimits;
 pub use rate::{InvalidRate, Rate, RateLimits};
 
 use crate::limits::{
@@ -70,6 +74,15 @@ pub struct Options {
     /// Invocations of one tenant that wait for a slot; those beyond are answered 429 [default: 8 for each of its slots].
     #[arg(long, env = "TOKAMAK_REACTOR_QUEUE_PER_TENANT", value_name = "COUNT")]
     pub reactor_queue_per_tenant: Option<u32>,
+    /// Asynchronous runs that go on at the same time [default: 64].
+    #[arg(long, env = "TOKAMAK_REACTOR_JOBS", value_name = "COUNT")]
+    pub reactor_jobs: Option<u32>,
+    /// Of these, one tenant's at most; 0 for all of them [default: half of them].
+    #[arg(long, env = "TOKAMAK_REACTOR_JOBS_PER_TENANT", value_name = "COUNT")]
+    pub reactor_jobs_per_tenant: Option<u32>,
+    /// Asynchronous runs of one tenant that wait; more are refused [default: 100000].
+    #[arg(long, env = "TOKAMAK_REACTOR_JOBS_WAITING_PER_TENANT", value_name = "COUNT")]
+    pub reactor_jobs_waiting_per_tenant: Option<u64>,
     /// WebAssembly instructions, about, that an invocation may run for each millisecond of its time [default: 10000000].
     #[arg(long, env = "TOKAMAK_REACTOR_FUEL_PER_MS", value_name = "FUEL")]
     pub reactor_fuel_per_ms: Option<u64>,
@@ -129,6 +142,8 @@ pub struct Settings {
     pub reactor_slots_per_tenant: Option<u32>,
     /// Invocations of one tenant that wait, if not 8 for each of its slots.
     pub reactor_queue_per_tenant: Option<u32>,
+    /// Asynchronous runs that go on and that wait.
+    pub jobs: JobLimits,
     /// Fuel of an invocation for each millisecond of its time.
     pub reactor_fuel_per_ms: u64,
     /// Whether formulas and callbacks may reach addresses that are not public.
@@ -182,6 +197,7 @@ impl Options {
         refuse_unknown_variables()?;
         let file = self.config.as_deref().map_or_else(|| Ok(Self::default()), read_file)?;
         let rates = self.rates(&file);
+        let jobs = JobLimits::of(&self, &file);
         let default_listen = SocketAddr::from(([127, 0, 0, 1], 8080));
         Ok(Settings {
             data_dir: self.data_dir.or(file.data_dir).ok_or(ConfigError::Missing("data-dir"))?,
@@ -202,6 +218,7 @@ impl Options {
             reactor_queue_per_tenant: self
                 .reactor_queue_per_tenant
                 .or(file.reactor_queue_per_tenant),
+            jobs,
             reactor_fuel_per_ms: self
                 .reactor_fuel_per_ms
                 .or(file.reactor_fuel_per_ms)
@@ -288,102 +305,4 @@ fn read_file(path: &Path) -> Result<Options, ConfigError> {
 fn read_text(path: &Path) -> Result<String, ConfigError> {
     let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
     std::fs::read_to_string(path).map_err(unreadable)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{ConfigError, LogFormat, Options, Rate, RateLimits};
-    use clap::{Args as _, FromArgMatches as _};
-    use std::io::Write as _;
-
-    fn file(text: &str) -> tempfile::NamedTempFile {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(text.as_bytes()).unwrap();
-        file
-    }
-
-    fn settle(text: &str, flags: Options) -> Result<super::Settings, ConfigError> {
-        let file = file(text);
-        Options { config: Some(file.path().to_owned()), ..flags }.settle()
-    }
-
-    #[test]
-    fn flags_go_before_the_file_and_the_file_before_defaults() {
-        let flags = Options { cache_mb: Some(7), ..Options::default() };
-        let text = "data-dir = \"kept\"\ncache-mb = 9\nlog-format = \"json\"\n";
-        let settings = settle(text, flags).unwrap();
-        assert_eq!(settings.cache_mb, 7);
-        assert_eq!(settings.data_dir.to_str(), Some("kept"));
-        assert_eq!(settings.log_format, LogFormat::Json);
-        assert_eq!(settings.listen.to_string(), "127.0.0.1:8080");
-    }
-
-    /// The options as a command line gives them.
-    fn parse(flags: &[&str]) -> Result<Options, clap::Error> {
-        let command = Options::augment_args(clap::Command::new("tokamak"));
-        let flags = [&["tokamak", "--data-dir", "kept"], flags].concat();
-        Options::from_arg_matches(&command.try_get_matches_from(flags)?)
-    }
-
-    #[test]
-    fn what_is_opened_is_opened_by_name() {
-        let opened = |flags: &[&str], text: &str| {
-            let settings = settle(text, parse(flags).unwrap()).unwrap();
-            (settings.allow_private_networks, settings.allow_http_callbacks)
-        };
-        let file = "allow-private-networks = true\n";
-        for (flags, text, expected) in [
-            (&[][..], "", (false, false)),
-            (&["--allow-private-networks"], "", (true, false)),
-            (&["--allow-http-callbacks"], "", (false, true)),
-            (&["--allow-http-callbacks=true", "--allow-private-networks=0"], "", (false, true)),
-            (&[], file, (true, false)),
-            (&["--allow-private-networks=false"], file, (false, false)),
-        ] {
-            assert_eq!(opened(flags, text), expected, "{flags:?} {text:?}");
-        }
-        for wrong in
-            ["--allow-private-networks=maybe", "--allow-http-callbacks=", "--allow-private"]
-        {
-            assert!(parse(&[wrong]).is_err(), "{wrong}");
-        }
-        assert!(settle("allow-private-networks = \"yes\"\n", Options::default()).is_err());
-    }
-
-    #[test]
-    fn an_unknown_option_in_the_file_is_named() {
-        let error = settle("data-dir = \"a\"\nlissten = \"b\"\n", Options::default()).unwrap_err();
-        assert!(error.to_string().contains("lissten"), "{error}");
-        let error = settle("", Options::default()).unwrap_err();
-        assert_eq!(error.to_string(), "--data-dir is required");
-    }
-
-    #[test]
-    fn limits_come_from_flags_and_the_file() {
-        let flags = Options {
-            reactor_slots_per_tenant: Some(3),
-            rate_limit_write: Some(Rate { per_second: 5, burst: 9 }),
-            ..Options::default()
-        };
-        let text = "data-dir = \"kept\"\nreactor-slots-per-tenant = 4\nreactor-queue-per-tenant = 0\n\
-            rate-limit-read = 7\nrate-limit-write = 8\nrate-limit-invoke = \"1:2\"\n";
-        let settings = settle(text, flags).unwrap();
-        assert_eq!(settings.reactor_slots_per_tenant, Some(3));
-        assert_eq!(settings.reactor_queue_per_tenant, Some(0));
-        let expected = RateLimits {
-            read: 7.into(),
-            write: Rate { per_second: 5, burst: 9 },
-            invoke: Rate { per_second: 1, burst: 2 },
-            ..RateLimits::default()
-        };
-        assert_eq!(settings.rates, expected);
-        let settings = settle("data-dir = \"kept\"\n", Options::default()).unwrap();
-        assert_eq!(settings.rates, RateLimits::default());
-        assert_eq!(settings.reactor_slots_per_tenant, None);
-        for wrong in ["-1", "1.5", "\"5:0\"", "\"often\"", "true"] {
-            let text = format!("data-dir = \"kept\"\nrate-limit-search = {wrong}\n");
-            let error = settle(&text, Options::default()).unwrap_err().to_string();
-            assert!(error.contains("rate-limit-search"), "{error}");
-        }
-    }
 }

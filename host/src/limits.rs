@@ -110,12 +110,10 @@ pub const REACT_TIMEOUT_MS: u64 = 10_000;
 pub const ASYNCHRONOUS_TIMEOUT_MS_MAX: u64 = 210_000;
 /// Characters of a `callback_url`.
 pub const CALLBACK_URL_CHARS_MAX: usize = 2_048;
-/// Asynchronous runs of one tenant that wait, at most.
-pub const QUEUED_JOBS_MAX: u64 = 100_000;
-/// Asynchronous runs that go on at the same time.
-pub const JOBS_RUNNING_MAX: usize = 64;
-/// The same, of one tenant.
-pub const JOBS_RUNNING_PER_TENANT_MAX: usize = 32;
+/// Asynchronous runs of one tenant that wait, unless the operator says otherwise.
+pub const JOBS_WAITING_DEFAULT: u64 = 100_000;
+/// Asynchronous runs that go on at the same time, unless the operator says otherwise.
+pub const JOBS_RUNNING_DEFAULT: u32 = 64;
 /// Records that a worker takes from the store at a time.
 pub const HANDED_OUT_MAX: usize = 32;
 /// How often the workers look for what has become due, in milliseconds.

@@ -24,6 +24,7 @@ use base64::engine::general_purpose::STANDARD;
 use reqwest::Client;
 use serde_json::{Value, json};
 use tokamak::clock::SystemClock;
+use tokamak::config::JobLimits;
 use tokamak::crypto::entropy::SystemEntropy;
 use tokamak::crypto::keys::RootKey;
 use tokamak::egress::{Egress, EgressConfig};
@@ -81,6 +82,7 @@ async fn open(folder: &Path) -> Vault {
         fuel_per_ms: FUEL_PER_MS_DEFAULT,
         react_timeout_ms: REACT_TIMEOUT_MS,
         allow_http_callbacks: false,
+        jobs: JobLimits::default(),
     };
     Vault::open(foundation).await.unwrap()
 }

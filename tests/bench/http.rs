@@ -16,6 +16,7 @@ use futures::future::join_all;
 use reqwest::Client;
 use serde_json::{Value, json};
 use tokamak::clock::SystemClock;
+use tokamak::config::JobLimits;
 use tokamak::crypto::entropy::SystemEntropy;
 use tokamak::crypto::keys::RootKey;
 use tokamak::egress::{Egress, EgressConfig};
@@ -80,6 +81,7 @@ async fn open(folder: &std::path::Path) -> Vault {
         fuel_per_ms: 10_000_000,
         react_timeout_ms: 10_000,
         allow_http_callbacks: false,
+        jobs: JobLimits::default(),
     };
     Vault::open(foundation).await.unwrap()
 }

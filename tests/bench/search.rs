@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 use futures::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 use tokamak::clock::SystemClock;
+use tokamak::config::JobLimits;
 use tokamak::crypto::api_key::ApiKey;
 use tokamak::crypto::entropy::SystemEntropy;
 use tokamak::crypto::keys::RootKey;
@@ -93,6 +94,7 @@ async fn open(folder: &Path) -> Vault {
         fuel_per_ms: 10_000_000,
         react_timeout_ms: 10_000,
         allow_http_callbacks: false,
+        jobs: JobLimits::default(),
     };
     Vault::open(foundation).await.unwrap()
 }

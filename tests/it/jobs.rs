@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tokamak::config::JobLimits;
 
 use crate::support::receiver::Receiver;
 use crate::support::server::Setup;
@@ -273,6 +274,36 @@ async fn rights_taken_away_before_a_run_begins_are_not_used() {
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), 33);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_queue_is_said_so_and_other_tenants_have_their_own() {
+    let jobs = JobLimits::new(Some(4), Some(1), Some(3));
+    let server = TestServer::start_with(Setup { jobs, ..Setup::open() }).await;
+    let reactor = guests::echo_reactor(&server).await;
+    let receiver = Receiver::start().await;
+    let sleep = json!({"behaviour": "sleep", "ms": 1_500});
+    let first = queue(&server.private, &reactor, sleep, &receiver.url()).await;
+    first.expect(202);
+    let running = |result: &Value| result["status"] == "running";
+    result(&server.private, &location(&first), running).await;
+    let echo = json!({"behaviour": "echo"});
+    for _ in 0..3 {
+        queue(&server.private, &reactor, echo.clone(), &receiver.url()).await.expect(202);
+    }
+    let refused = queue(&server.private, &reactor, echo.clone(), &receiver.url()).await;
+    let problem = refused.expect(429);
+    assert!(problem["detail"].as_str().unwrap().contains("queue"), "{problem}");
+    assert!(refused.headers.contains_key("retry-after"));
+    // Somebody who waits for the answer does not wait in this queue.
+    server
+        .private
+        .post(&format!("/reactors/{reactor}/react"), json!({"args": echo}))
+        .await
+        .expect(200);
+    assert_eq!(receiver.wait(4).await.len(), 4);
+    queue(&server.private, &reactor, echo, &receiver.url()).await.expect(202);
+    receiver.wait(5).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

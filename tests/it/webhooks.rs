@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
+use crate::support::binary::Process;
 use crate::support::receiver::{Action, Hook, Receiver};
 use crate::support::server::{START_MS, Setup};
 use crate::support::{Answer, Client, TestServer, guests};
@@ -271,4 +272,25 @@ async fn nobody_there_is_a_failed_try_without_a_status() {
     let tried = delivery(&server.private, &place, attempts(1)).await;
     assert!(tried.get("last_status").is_none());
     assert_eq!(tried["status"], "pending");
+}
+
+/// The example is built by the command that builds the tests, beside them.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_receives_what_is_signed_and_nothing_else() {
+    let (server, reactor) = server().await;
+    let secret = secrets(&server).await.remove(0);
+    let tests = std::env::current_exe().unwrap();
+    let example = tests.parent().unwrap().with_file_name("examples").join("webhook-receiver");
+    let mut command = std::process::Command::new(example);
+    command.args(["127.0.0.1:0", &secret]);
+    let mut receiver = Process::start(command);
+    let url = format!("http://{}/hook", receiver.address);
+    let place = queue(&server, &reactor, &url).await;
+    let told = delivery(&server.private, &place, |told| told["status"] == "delivered").await;
+    assert_eq!(told["last_status"], 204);
+    assert!(receiver.read_until("reactor.completed").contains(place.rsplit('/').next().unwrap()));
+    server.private.post(&format!("{place}/redeliver"), json!({})).await.expect(202);
+    receiver.read_until("came once more");
+    let forged = Client::new(receiver.address, None).post("/hook", json!({"type": "forged"})).await;
+    assert_eq!(forged.status, 401);
 }

@@ -126,6 +126,7 @@ pub async fn open(settings: &Settings, root_key: RootKey) -> Result<Vault, Failu
         fuel_per_ms: settings.reactor_fuel_per_ms,
         react_timeout_ms: REACT_TIMEOUT_MS,
         allow_http_callbacks: settings.allow_http_callbacks,
+        jobs: settings.jobs,
     };
     Ok(Vault::open(foundation).await?)
 }

@@ -68,6 +68,7 @@ use programs::Programs;
 use record::{Entity, Stored, from_record, to_record};
 
 use crate::clock::Clock;
+use crate::config::JobLimits;
 use crate::crypto::entropy::Entropy;
 use crate::crypto::keys::RootKey;
 use crate::egress::Egress;
@@ -96,6 +97,8 @@ pub struct Foundation {
     pub react_timeout_ms: u64,
     /// Whether a callback's address may begin with `http://` (decisions §8).
     pub allow_http_callbacks: bool,
+    /// How many asynchronous runs go on and wait.
+    pub jobs: JobLimits,
 }
 
 /// The vault. Cloning shares it.
@@ -117,6 +120,7 @@ struct Inner {
     fuel_per_ms: u64,
     react_timeout_ms: u64,
     allow_http_callbacks: bool,
+    jobs: JobLimits,
     queue: jobs::Queue,
 }
 
@@ -140,6 +144,7 @@ impl Vault {
             fuel_per_ms: foundation.fuel_per_ms,
             react_timeout_ms: foundation.react_timeout_ms,
             allow_http_callbacks: foundation.allow_http_callbacks,
+            jobs: foundation.jobs,
             queue: jobs::Queue::default(),
         })))
     }

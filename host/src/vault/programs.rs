@@ -125,6 +125,7 @@ mod tests {
 
     use super::{KEPT_MAX, Programs, Vault, official, sha256_hex};
     use crate::clock::ManualClock;
+    use crate::config::JobLimits;
     use crate::crypto::entropy::SeededEntropy;
     use crate::crypto::keys::RootKey;
     use crate::egress::{Egress, EgressConfig};
@@ -143,6 +144,7 @@ mod tests {
             fuel_per_ms: 1,
             react_timeout_ms: 1,
             allow_http_callbacks: false,
+            jobs: JobLimits::default(),
         };
         Vault::open(foundation).await.unwrap()
     }

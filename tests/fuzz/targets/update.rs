@@ -11,6 +11,7 @@ use std::sync::{Arc, LazyLock};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
+use tokamak::config::JobLimits;
 use tokamak::clock::ManualClock;
 use tokamak::crypto::entropy::SeededEntropy;
 use tokamak::crypto::keys::RootKey;
@@ -80,6 +81,7 @@ impl World {
                 fuel_per_ms: 1,
                 react_timeout_ms: 1,
                 allow_http_callbacks: false,
+                jobs: JobLimits::default(),
             };
             let vault = Vault::open(foundation).await.unwrap();
             let made = vault.bootstrap(None).await.unwrap().unwrap();

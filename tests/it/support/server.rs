@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 use tempfile::TempDir;
 use tokamak::clock::ManualClock;
+use tokamak::config::JobLimits;
 use tokamak::config::RateLimits;
 use tokamak::crypto::entropy::SeededEntropy;
 use tokamak::crypto::hash;
@@ -43,6 +44,8 @@ pub struct Setup {
     pub folder: Option<PathBuf>,
     /// How often who may send what.
     pub rates: RateLimits,
+    /// How many asynchronous runs go on and wait.
+    pub jobs: JobLimits,
     /// Where formulas run, if not where those of all tests do.
     pub runtime: Option<Runtime>,
 }
@@ -56,6 +59,7 @@ impl Default for Setup {
             allow_http_callbacks: false,
             folder: None,
             rates: RateLimits::default(),
+            jobs: JobLimits::default(),
             runtime: None,
         }
     }
@@ -114,6 +118,7 @@ impl TestServer {
             fuel_per_ms: setup.fuel_per_ms,
             react_timeout_ms: setup.react_timeout_ms,
             allow_http_callbacks: setup.allow_http_callbacks,
+            jobs: setup.jobs,
         };
         let rates = Rates::new(&setup.rates, &foundation.clock);
         let vault = Vault::open(foundation).await.unwrap();

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::results::JobView;
 use super::{By, Job, JobStatus};
 use crate::egress::EgressError;
-use crate::limits::{CALLBACK_URL_CHARS_MAX, QUEUED_JOBS_MAX};
+use crate::limits::CALLBACK_URL_CHARS_MAX;
 use crate::model::id::{ApplicationId, InvocationId, ReactorId, TenantId};
 use crate::model::log::{ActorType, EntityType, Operation};
 use crate::model::permission::marker::TokenUse;
@@ -42,8 +42,8 @@ impl Vault {
         let Ready { reactor, args: mut plaintext, given, .. } =
             self.ready(permit, reactor_id, args.clone()).await?;
         wipe(&mut plaintext);
-        if self.jobs_waiting(tenant).await? >= QUEUED_JOBS_MAX {
-            return Err(Error::Run(Box::new(RunError::Saturated)));
+        if self.jobs_waiting(tenant).await? >= self.0.jobs.waiting_per_tenant {
+            return Err(Error::Run(Box::new(RunError::QueueFull)));
         }
         let job = Job {
             id: InvocationId(self.draw_id()),

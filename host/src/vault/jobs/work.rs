@@ -12,9 +12,7 @@ use tokio::sync::Notify;
 use tokio::task::{self, JoinError, JoinSet};
 
 use super::{Ended, Job, JobStatus};
-use crate::limits::{
-    HANDED_OUT_MAX, JOBS_RUNNING_MAX, JOBS_RUNNING_PER_TENANT_MAX, WORKERS_TICK_MS,
-};
+use crate::limits::{HANDED_OUT_MAX, WORKERS_TICK_MS};
 use crate::model::id::{InvocationId, TenantId};
 use crate::store::{Filter, Start};
 use crate::vault::audit::Actor;
@@ -214,9 +212,9 @@ impl Vault {
     /// Begins jobs, one of each tenant in turn, as long as there is room.
     async fn hand_out_jobs(&self, in_hand: &mut InHand) {
         let mut later = Vec::new();
-        while in_hand.jobs(None).count() < JOBS_RUNNING_MAX {
+        while in_hand.jobs(None).count() < self.0.jobs.running {
             let Some(tenant) = self.0.queue.jobs.lock().next() else { break };
-            if in_hand.jobs(Some(tenant)).count() >= JOBS_RUNNING_PER_TENANT_MAX {
+            if in_hand.jobs(Some(tenant)).count() >= self.0.jobs.running_per_tenant {
                 later.push(tenant);
                 continue;
             }

@@ -40,6 +40,9 @@ pub enum RunError {
     /// Too many formulas of the tenant run and wait already.
     #[error("As many reactors of the tenant run and wait as may; try again.")]
     Saturated,
+    /// Too many asynchronous runs wait already.
+    #[error("The queue of asynchronous runs is full; try again.")]
+    QueueFull,
     /// A fault of ours.
     #[error("The server failed to run the formula.")]
     Host,
@@ -91,7 +94,7 @@ impl RunError {
             Self::Custom { status, .. } => (*status, "Custom Response"),
             Self::Runtime(_) => (500, "Reactor Runtime Error"),
             Self::Timeout(_) => (504, "Reactor Timeout"),
-            Self::Saturated => (429, "Too Many Requests"),
+            Self::Saturated | Self::QueueFull => (429, "Too Many Requests"),
             Self::Host => (500, "Internal Server Error"),
         }
     }

@@ -1,0 +1,92 @@
+use super::{ConfigError, LogFormat, Options, Rate, RateLimits};
+use clap::{Args as _, FromArgMatches as _};
+use std::io::Write as _;
+
+fn file(text: &str) -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+fn settle(text: &str, flags: Options) -> Result<super::Settings, ConfigError> {
+    let file = file(text);
+    Options { config: Some(file.path().to_owned()), ..flags }.settle()
+}
+
+#[test]
+fn flags_go_before_the_file_and_the_file_before_defaults() {
+    let flags = Options { cache_mb: Some(7), ..Options::default() };
+    let text = "data-dir = \"kept\"\ncache-mb = 9\nlog-format = \"json\"\n";
+    let settings = settle(text, flags).unwrap();
+    assert_eq!(settings.cache_mb, 7);
+    assert_eq!(settings.data_dir.to_str(), Some("kept"));
+    assert_eq!(settings.log_format, LogFormat::Json);
+    assert_eq!(settings.listen.to_string(), "127.0.0.1:8080");
+}
+
+/// The options as a command line gives them.
+fn parse(flags: &[&str]) -> Result<Options, clap::Error> {
+    let command = Options::augment_args(clap::Command::new("tokamak"));
+    let flags = [&["tokamak", "--data-dir", "kept"], flags].concat();
+    Options::from_arg_matches(&command.try_get_matches_from(flags)?)
+}
+
+#[test]
+fn what_is_opened_is_opened_by_name() {
+    let opened = |flags: &[&str], text: &str| {
+        let settings = settle(text, parse(flags).unwrap()).unwrap();
+        (settings.allow_private_networks, settings.allow_http_callbacks)
+    };
+    let file = "allow-private-networks = true\n";
+    for (flags, text, expected) in [
+        (&[][..], "", (false, false)),
+        (&["--allow-private-networks"], "", (true, false)),
+        (&["--allow-http-callbacks"], "", (false, true)),
+        (&["--allow-http-callbacks=true", "--allow-private-networks=0"], "", (false, true)),
+        (&[], file, (true, false)),
+        (&["--allow-private-networks=false"], file, (false, false)),
+    ] {
+        assert_eq!(opened(flags, text), expected, "{flags:?} {text:?}");
+    }
+    for wrong in ["--allow-private-networks=maybe", "--allow-http-callbacks=", "--allow-private"] {
+        assert!(parse(&[wrong]).is_err(), "{wrong}");
+    }
+    assert!(settle("allow-private-networks = \"yes\"\n", Options::default()).is_err());
+}
+
+#[test]
+fn an_unknown_option_in_the_file_is_named() {
+    let error = settle("data-dir = \"a\"\nlissten = \"b\"\n", Options::default()).unwrap_err();
+    assert!(error.to_string().contains("lissten"), "{error}");
+    let error = settle("", Options::default()).unwrap_err();
+    assert_eq!(error.to_string(), "--data-dir is required");
+}
+
+#[test]
+fn limits_come_from_flags_and_the_file() {
+    let flags = Options {
+        reactor_slots_per_tenant: Some(3),
+        rate_limit_write: Some(Rate { per_second: 5, burst: 9 }),
+        ..Options::default()
+    };
+    let text = "data-dir = \"kept\"\nreactor-slots-per-tenant = 4\nreactor-queue-per-tenant = 0\n\
+        rate-limit-read = 7\nrate-limit-write = 8\nrate-limit-invoke = \"1:2\"\n";
+    let settings = settle(text, flags).unwrap();
+    assert_eq!(settings.reactor_slots_per_tenant, Some(3));
+    assert_eq!(settings.reactor_queue_per_tenant, Some(0));
+    let expected = RateLimits {
+        read: 7.into(),
+        write: Rate { per_second: 5, burst: 9 },
+        invoke: Rate { per_second: 1, burst: 2 },
+        ..RateLimits::default()
+    };
+    assert_eq!(settings.rates, expected);
+    let settings = settle("data-dir = \"kept\"\n", Options::default()).unwrap();
+    assert_eq!(settings.rates, RateLimits::default());
+    assert_eq!(settings.reactor_slots_per_tenant, None);
+    for wrong in ["-1", "1.5", "\"5:0\"", "\"often\"", "true"] {
+        let text = format!("data-dir = \"kept\"\nrate-limit-search = {wrong}\n");
+        let error = settle(&text, Options::default()).unwrap_err().to_string();
+        assert!(error.contains("rate-limit-search"), "{error}");
+    }
+}
