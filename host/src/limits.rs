@@ -118,11 +118,13 @@ pub const JOBS_RUNNING_DEFAULT: u32 = 64;
 pub const HANDED_OUT_MAX: usize = 32;
 /// How often the workers look for what has become due, in milliseconds.
 pub const WORKERS_TICK_MS: u64 = 500;
+/// Tenants that the workers look at anew at each such time.
+pub const TENANTS_LOOKED_AT: usize = 256;
 /// Webhooks that are being told at the same time.
 pub const DELIVERIES_MAX: usize = 128;
 /// The same, of one tenant.
 pub const DELIVERIES_PER_TENANT_MAX: usize = 64;
-/// The same, to one receiver.
+/// The same, of one tenant to one receiver.
 pub const DELIVERIES_PER_RECEIVER_MAX: usize = 8;
 /// How long a receiver may take to answer, in milliseconds (decisions §8).
 pub const DELIVERY_TIMEOUT_MS: u64 = 15_000;

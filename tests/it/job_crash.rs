@@ -188,6 +188,52 @@ async fn a_stop_lets_a_short_run_finish() {
     assert_eq!(result["status"], "completed");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_begins_nothing_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = serve(folder.path());
+    let site = Site::set_up(&process).await;
+    let client = site.client(&process);
+    let receiver = Receiver::start().await;
+    let sleep = json!({"behaviour": "sleep", "ms": 2_500});
+    for _ in 0..32 {
+        site.queue(&client, &sleep, &receiver.url()).await.unwrap();
+    }
+    let args = json!({"behaviour": "respond", "raw": "not before the restart"});
+    let waiting = site.queue(&client, &args, &receiver.url()).await.unwrap();
+    assert_eq!(process.terminate(), Some(0));
+    let process = serve(folder.path());
+    let client = site.client(&process);
+    let result = wait_for(&client, &waiting, delivered).await;
+    assert_eq!(
+        (&result["status"], &result["response"]["raw"]),
+        (&json!("completed"), &json!("not before the restart"))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_run_is_in_the_log_with_what_it_was_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = serve(folder.path());
+    let site = Site::set_up(&process).await;
+    let client = site.client(&process);
+    let receiver = Receiver::start().await;
+    let token = client.token("card_number", json!("4242424242424242")).await;
+    let args = json!({"behaviour": "sleep", "ms": 8_000, "card": format!("{{{{ {token} }}}}")});
+    let place = site.queue(&client, &args, &receiver.url()).await.unwrap();
+    wait_for(&client, &place, |result| result["status"] == "running").await;
+    process.kill();
+    let process = serve(folder.path());
+    wait_for(&site.client(&process), &place, delivered).await;
+    let entries = process.management().get(&format!("/logs?entity_id={token}")).await.text();
+    assert_eq!(entries.matches("Token used by a reactor").count(), 1, "{entries}");
+    let entries = process.management().get(&format!("/logs?entity_id={}", site.reactor)).await;
+    assert!(entries.text().contains("Reactor invoked: Reactor Interrupted"));
+    let path = format!("/reactors/{}/invocations", site.reactor);
+    let listed = process.management().get(&path).await.expect(200);
+    assert_eq!(listed["data"][0]["error"], "Reactor Interrupted");
+}
+
 /// Rounds of load, each ended by a kill at another moment.
 const ROUNDS: u64 = 4;
 /// Runs that each of three callers asks for in a round, at most.

@@ -125,6 +125,22 @@ async fn a_rotated_secret_signs_for_a_day_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_rotation_shows_no_secret() {
+    let (server, _) = server().await;
+    let rotate = async || {
+        let request =
+            server.management.request(reqwest::Method::POST, "/webhooks/signing-secrets/rotate");
+        server.management.send(request.header("SVC-IDEMPOTENCY-KEY", "rotation-1")).await
+    };
+    let first = rotate().await.expect(200);
+    assert!(first[0]["secret"].as_str().unwrap().starts_with("whsec_"));
+    let again = rotate().await;
+    assert_eq!(again.headers["svc-idempotent-replay"], "true");
+    assert_eq!(again.expect(200)[0]["id"], first[0]["id"]);
+    assert!(!again.text().contains("whsec_"), "{}", again.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn secrets_are_the_tenants_own_and_need_their_permissions() {
     let (server, _) = server().await;
     let mine = secrets(&server).await;
@@ -293,4 +309,42 @@ async fn the_example_receives_what_is_signed_and_nothing_else() {
     receiver.read_until("came once more");
     let forged = Client::new(receiver.address, None).post("/hook", json!({"type": "forged"})).await;
     assert_eq!(forged.status, 401);
+}
+
+/// Deliveries of one tenant to receivers that do not answer, as many as may be in hand, keep no other tenant's waiting:
+/// neither to a receiver of its own, nor to the same one.
+#[tokio::test(flavor = "multi_thread")]
+async fn tenants_take_turns() {
+    let (server, reactor) = server().await;
+    let mut silent = Vec::new();
+    for _ in 0..9 {
+        silent.push(
+            Receiver::with(|number| match number {
+                0..8 => Action::After(Duration::from_mins(1)),
+                _ => Action::Answer(200),
+            })
+            .await,
+        );
+    }
+    for receiver in &silent {
+        for _ in 0..10 {
+            queue(&server, &reactor, &receiver.url()).await;
+        }
+    }
+    silent[0].wait(8).await;
+    let other = server.other_tenant().await;
+    let body = json!({"name": "o", "type": "private", "permissions": ["token:use"]});
+    let key = other.post("/applications", body).await.expect(201)["key"].clone();
+    let formula = json!({"id": "6f2b0c0e-3d5a-4c38-9d6b-5a1f3c7e9b01"});
+    let body = json!({"name": "r", "formula": formula, "configuration": {}});
+    let made = other.post("/reactors", body).await.expect(201);
+    let path = format!("/reactors/{}/react", made["id"].as_str().unwrap());
+    let client = server.client(key.as_str().unwrap());
+    // The ninth of the silent receiver's webhooks is this one.
+    let began = Instant::now();
+    let args = json!({"card": {"number": "4242424242424242"}});
+    let body = json!({"args": args, "callback_url": silent[0].url()});
+    client.post(&path, body).await.expect(202);
+    silent[0].wait(9).await;
+    assert!(began.elapsed() < Duration::from_secs(10));
 }

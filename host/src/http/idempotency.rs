@@ -30,8 +30,8 @@ pub const REPLAY: HeaderName = HeaderName::from_static("svc-idempotent-replay");
 
 /// What changes nothing, although it is a POST.
 const READS: [&str; 2] = ["/tokens/search", "/detokenize"];
-/// Members of an answer that are shown once and kept as hashes only.
-const SECRETS: [&str; 3] = ["key", "session_key", "nonce"];
+/// Members of an answer that are shown to whoever did it, and to nobody who repeats it.
+const SECRETS: [&str; 4] = ["key", "session_key", "nonce", "secret"];
 /// Members of a token that say which it is, and nothing of what it holds.
 const OUTLINE: [&str; 6] = ["id", "tenant_id", "type", "fingerprint", "containers", "_extras"];
 
@@ -121,9 +121,13 @@ impl Keeping {
         let path = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
         match (method, path) {
             _ if !may_change(request) || READS.contains(&path) => Self::Nothing,
-            ("POST", "/applications" | "/applications/{id}/regenerate" | "/sessions") => {
-                Self::WithoutSecrets
-            }
+            (
+                "POST",
+                "/applications"
+                | "/applications/{id}/regenerate"
+                | "/sessions"
+                | "/webhooks/signing-secrets/rotate",
+            ) => Self::WithoutSecrets,
             ("POST", "/tokens") | ("PATCH", "/tokens/{id}") => Self::Token,
             ("POST", "/tokenize") => Self::Tokens,
             _ => Self::Whole,
@@ -154,9 +158,11 @@ impl Keeping {
     }
 }
 
-fn retain(value: &mut Value, keep: impl Fn(&str) -> bool) {
-    if let Value::Object(members) = value {
-        members.retain(|name, _| keep(name));
+fn retain(value: &mut Value, keep: fn(&str) -> bool) {
+    match value {
+        Value::Object(members) => members.retain(|name, _| keep(name)),
+        Value::Array(items) => items.iter_mut().for_each(|item| retain(item, keep)),
+        _ => {}
     }
 }
 

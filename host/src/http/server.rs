@@ -2,7 +2,8 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use axum::extract::Request;
 use axum::serve::ListenerExt as _;
@@ -25,10 +26,15 @@ pub async fn serve(
     let stopping = state.stopping.clone();
     let sweeping = tokio::spawn(sweep_forever(vault.clone()));
     let workers = vault.start_workers();
+    let stopped = vault.clone();
     let (announce, announced) = oneshot::channel();
+    let since = Arc::new(OnceLock::new());
+    let noted = Arc::clone(&since);
     let stop = async move {
         stop.await;
+        let _ = noted.set(Instant::now());
         stopping.begin();
+        stopped.begin_no_more();
         let _ = announce.send(());
     };
     let listener = listener.tap_io(|stream| {
@@ -54,7 +60,9 @@ pub async fn serve(
         }
     };
     sweeping.abort();
-    workers.stop(Duration::from_millis(DRAIN_MS_MAX)).await;
+    // Requests and runs have one time to finish in, not one after the other.
+    let gone = since.get().map(Instant::elapsed).unwrap_or_default();
+    workers.stop(Duration::from_millis(DRAIN_MS_MAX).saturating_sub(gone)).await;
     vault.close();
     served
 }

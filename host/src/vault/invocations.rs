@@ -62,6 +62,8 @@ pub struct Invocation {
     pub log_truncated: bool,
     /// When it began.
     pub created_at: Timestamp,
+    /// When it ended; lists show what ended last first.
+    pub finished_at: Timestamp,
 }
 
 /// An invocation, as a response shows it.
@@ -81,12 +83,13 @@ impl Entity for Invocation {
         self.id.to_string()
     }
 
+    /// The time it is stored at: a record among older ones would cost what lies behind it.
     fn created_ms(&self) -> u64 {
-        self.created_at.0
+        self.finished_at.0
     }
 
     fn expires_ms(&self) -> Option<u64> {
-        Some(self.created_at.0 + INVOCATION_KEPT_MS)
+        Some(self.finished_at.0 + INVOCATION_KEPT_MS)
     }
 
     fn index(&self, index: &mut Index<'_>) {

@@ -154,6 +154,11 @@ impl Vault {
         Ok(self.0.store.health()?)
     }
 
+    /// Begins no more asynchronous runs and deliveries: the process is about to end.
+    pub fn begin_no_more(&self) {
+        self.0.queue.stop();
+    }
+
     /// Lets the store finish what it has begun, and closes it.
     pub fn close(&self) {
         self.0.store.close();

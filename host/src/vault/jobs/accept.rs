@@ -53,7 +53,7 @@ impl Vault {
             args,
             callback_url: asynchronous.callback_url,
             timeout_ms: asynchronous.timeout_ms,
-            used: given,
+            given,
             status: JobStatus::Queued,
             response: None,
             error: None,

@@ -12,9 +12,9 @@ use super::{Job, JobStatus};
 use crate::crypto::webhook;
 use crate::egress::Outbound;
 use crate::limits::{
-    DELIVERIES_MAX, DELIVERIES_PER_RECEIVER_MAX, DELIVERIES_PER_TENANT_MAX, DELIVERY_TIMEOUT_MS,
+    DELIVERIES_PER_RECEIVER_MAX, DELIVERIES_PER_TENANT_MAX, DELIVERY_TIMEOUT_MS, WORKERS_TICK_MS,
 };
-use crate::model::id::TenantId;
+use crate::model::id::{InvocationId, TenantId};
 use crate::model::time::Timestamp;
 use crate::store::{Expect, Filter, Start};
 use crate::vault::audit::Actor;
@@ -23,28 +23,25 @@ use crate::vault::record::{Entity as _, Stored};
 use crate::vault::retry::unless_lost;
 use crate::vault::{Error, Vault};
 
+const UNANSWERED: Answered = Answered { status: None, retry_after: None };
+
 impl Vault {
-    /// Deliveries of a tenant to begin now, and whether any wait, due or not. A receiver that has as many in hand as it may
-    /// is left out, so that one that does not answer delays nobody else's.
+    /// Deliveries of a tenant to begin now, at most so many, and whether any wait, due or not. A receiver that has as many
+    /// of the tenant's in hand as it may is left out, so that one that does not answer delays no other.
     pub(super) async fn due_deliveries(
         &self,
         tenant: TenantId,
         in_hand: &InHand,
+        share: usize,
     ) -> Result<(Vec<Stored<Delivery>>, bool), Error> {
         let keys = self.keys(tenant).await?;
         let mut held = Vec::new();
         let mut to: HashMap<String, usize> = HashMap::new();
-        let mut room = DELIVERIES_MAX;
-        let mut own_room = DELIVERIES_PER_TENANT_MAX;
-        for (other, id, receiver) in in_hand.deliveries() {
-            room = room.saturating_sub(1);
+        for (_, id, receiver) in in_hand.deliveries().filter(|(other, ..)| *other == tenant) {
             *to.entry(receiver.to_owned()).or_default() += 1;
-            if other == tenant {
-                own_room = own_room.saturating_sub(1);
-                held.push(id.to_string());
-            }
+            held.push(id.to_string());
         }
-        let mut room = room.min(own_room);
+        let mut room = share.min(DELIVERIES_PER_TENANT_MAX.saturating_sub(held.len()));
         let mut begun = Vec::new();
         while room > 0 {
             let busy = to.iter().filter(|(_, count)| **count >= DELIVERIES_PER_RECEIVER_MAX);
@@ -77,23 +74,39 @@ impl Vault {
 
     /// Tries a delivery once, and keeps what came of it.
     pub(super) async fn deliver(&self, tenant: TenantId, stored: Stored<Delivery>) {
-        let Stored { entity: mut delivery, version } = stored;
-        let id = delivery.id;
-        match self.tell(tenant, &delivery).await {
-            Ok(answered) => delivery.tried(answered, self.now()),
-            Err(error) => {
-                tracing::error!(invocation = %id, %error, "a result cannot be told");
-                delivery.tried(Answered { status: None, retry_after: None }, self.now());
-            }
-        }
-        let kept = async {
-            let mut change = self.change(tenant).await?;
-            change.put(&delivery, Expect::Version(version))?;
-            // Somebody queued it again meanwhile: that stands.
-            unless_lost(change.try_commit(Actor::OPERATOR, Vec::new()).await?, ())
-        };
-        if let Err(error) = kept.await {
+        let id = stored.entity.id;
+        let answered = self.tell(tenant, &stored.entity).await.unwrap_or_else(|error| {
+            tracing::error!(invocation = %id, %error, "a result cannot be told");
+            UNANSWERED
+        });
+        if let Err(error) = self.note_try(tenant, stored, answered).await {
             tracing::error!(invocation = %id, %error, "a delivery cannot be stored: it will be tried again");
+            // Not at once.
+            tokio::time::sleep(Duration::from_millis(WORKERS_TICK_MS)).await;
+        }
+    }
+
+    async fn note_try(
+        &self,
+        tenant: TenantId,
+        stored: Stored<Delivery>,
+        answered: Answered,
+    ) -> Result<(), Error> {
+        let Stored { entity: mut delivery, version } = stored;
+        delivery.tried(answered, self.now());
+        let mut change = self.change(tenant).await?;
+        change.put(&delivery, Expect::Version(version))?;
+        // If somebody queued it again meanwhile, that stands.
+        unless_lost(change.try_commit(Actor::OPERATOR, Vec::new()).await?, ()).map(drop)
+    }
+
+    /// A try whose task broke counts as one without an answer.
+    pub(super) async fn note_broken_try(&self, tenant: TenantId, id: InvocationId) {
+        let found = self.get::<Delivery>(tenant, &id.to_string()).await;
+        if let Ok(stored) = found
+            && let Err(error) = self.note_try(tenant, stored, UNANSWERED).await
+        {
+            tracing::error!(invocation = %id, %error, "a delivery cannot be stored");
         }
     }
 
@@ -130,7 +143,7 @@ impl Vault {
             }
             Err(cause) => {
                 tracing::info!(invocation = %delivery.id, %cause, "a receiver did not answer");
-                Ok(Answered { status: None, retry_after: None })
+                Ok(UNANSWERED)
             }
         }
     }

@@ -112,6 +112,10 @@ impl Delivery {
     /// Takes note of a try: it is over, or due again.
     pub fn tried(&mut self, answered: Answered, now: Timestamp) {
         self.attempts = self.attempts.saturating_add(1);
+        if self.tries == 0 {
+            // The time while the server was down is not the receiver's.
+            self.ends_at = Timestamp(now.0 + DELIVERY_WINDOW_MS);
+        }
         self.tries = self.tries.saturating_add(1);
         self.last_status = answered.status;
         if answered.status.is_some_and(|status| (200..300).contains(&status)) {
@@ -121,10 +125,10 @@ impl Delivery {
         let after = |wait: Duration| {
             Timestamp(now.0.saturating_add(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
         };
-        // The last try is when the time is over, unless the receiver wants to be left alone for longer.
-        let planned = after(wait_after(self.tries)).min(self.ends_at);
-        self.due_at = planned.max(after(answered.retry_after.unwrap_or_default()));
-        if answered.status == Some(410) || now >= self.ends_at || self.due_at > self.ends_at {
+        let wait = wait_after(self.tries).max(answered.retry_after.unwrap_or_default());
+        // The last try is when the time is over.
+        self.due_at = after(wait).min(self.ends_at);
+        if answered.status == Some(410) || now >= self.ends_at {
             self.status = DeliveryStatus::Failed;
         }
     }
@@ -285,6 +289,15 @@ mod tests {
     }
 
     #[test]
+    fn the_day_begins_with_the_first_try() {
+        let mut delivery = delivery();
+        let late = Timestamp(NOW.0 + 3 * DELIVERY_WINDOW_MS);
+        delivery.tried(answered(500), late);
+        assert_eq!(delivery.status, DeliveryStatus::Pending);
+        assert_eq!(delivery.ends_at, Timestamp(late.0 + DELIVERY_WINDOW_MS));
+    }
+
+    #[test]
     fn a_receiver_may_ask_for_more_time_within_the_day() {
         let wait = |seconds| {
             let mut delivery = delivery();
@@ -295,8 +308,9 @@ mod tests {
         assert_eq!(wait(3_600), (DeliveryStatus::Pending, 3_600_000));
         // Less than the schedule is not asked for.
         assert!(wait(1).1 >= 4_000);
-        assert_eq!(wait(24 * 3_600 + 1).0, DeliveryStatus::Failed);
-        assert_eq!(wait(u64::MAX).0, DeliveryStatus::Failed);
+        // The last try is at the end of the day, whatever it asks for.
+        assert_eq!(wait(24 * 3_600 + 1), (DeliveryStatus::Pending, DELIVERY_WINDOW_MS));
+        assert_eq!(wait(u64::MAX), (DeliveryStatus::Pending, DELIVERY_WINDOW_MS));
     }
 
     #[test]

@@ -2,13 +2,14 @@
 //!
 //! `POST …/react` with a `callback_url` checks everything that a run checks, and commits a [`Job`]: the references as
 //! they were given, sealed, never what they stand for. A worker ([`work`]) takes it, marks it as begun, durably, before anything
-//! runs, and goes the way of every run; the result, the invocation, the log entries and the [`Delivery`] are one commit.
+//! runs, and goes the way of every run; the result, the invocation, its log entry and the [`Delivery`] are one commit.
 //! So a crash leaves a job queued (it begins after the restart), running (it may have moved money: it is never begun
 //! again and ends as interrupted) or ended (it is delivered).
 
 mod accept;
 mod deliver;
 mod delivery;
+mod queue;
 mod results;
 mod run;
 mod work;
@@ -19,21 +20,26 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
+pub use queue::Queue;
 pub use results::JobView;
-pub use work::{Queue, Workers};
+pub use work::Workers;
 
 pub(super) use delivery::Delivery;
 
-use super::audit::Actor;
+use super::audit::{Actor, Event};
 use super::index::{Index, term};
+use super::invocations::{Invocation, InvocationStatus};
 use super::react::{RunError, UsedToken};
 use super::record::{Entity, Stored, from_json_text, json_text, kind};
 use super::{Change, Error};
 use crate::limits::INVOCATION_KEPT_MS;
 use crate::model::id::{ApplicationId, InvocationId, ReactorId, TenantId};
-use crate::model::log::ActorType;
+use crate::model::log::{ActorType, EntityType, Operation};
 use crate::model::time::Timestamp;
 use crate::store::{Expect, Kind};
+
+/// The title of the problem that a run ends with when the server ended first (decisions §7).
+const INTERRUPTED: &str = "Reactor Interrupted";
 
 /// Where a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -100,7 +106,7 @@ pub struct Job {
     /// How long the run may take.
     pub timeout_ms: u64,
     /// The tokens it is given: who may use them may read the result.
-    used: Vec<UsedToken>,
+    given: Vec<UsedToken>,
     status: JobStatus,
     /// The formula's answer, as `POST …/react` would give it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -193,6 +199,39 @@ impl Stored<Job> {
         change.put(&job, Expect::Version(self.version))?;
         Ok(())
     }
+
+    /// Ends the job in a change without a run to tell of; gives its log entry.
+    pub(super) fn end_without_outcome(
+        &self,
+        change: &mut Change,
+        ended: Ended<'_>,
+    ) -> Result<Event, Error> {
+        let now = change.now();
+        let job = &self.entity;
+        let began = job.started_at.unwrap_or(now);
+        let elapsed_ms = now.0.saturating_sub(began.0);
+        let title = match ended {
+            Ended::Failed(error) => error.describe().title,
+            Ended::Completed { .. } | Ended::Interrupted => INTERRUPTED,
+        };
+        let invocation = Invocation {
+            id: job.id,
+            reactor_id: job.reactor_id,
+            status: InvocationStatus::Failed,
+            error: Some(title.to_owned()),
+            elapsed_us: elapsed_ms.saturating_mul(1_000),
+            fuel: 0,
+            memory_peak_bytes: 0,
+            log: Vec::new(),
+            log_truncated: false,
+            created_at: began,
+            finished_at: now,
+        };
+        change.put(&invocation, Expect::New)?;
+        self.end(change, ended, elapsed_ms)?;
+        let message = format!("Reactor invoked: {title}");
+        Ok(Event::done(EntityType::Reactor, job.reactor_id, Operation::Invoke, message))
+    }
 }
 
 /// An error as the problem that a result and a webhook hold.
@@ -208,16 +247,20 @@ fn problem(error: &Error) -> Value {
     }
     // What the formula shaped itself has no other place here than a member of its own.
     if let Error::Run(run) = error
-        && let RunError::Custom { body, .. } = run.as_ref()
+        && let RunError::Custom { headers, body, .. } = run.as_ref()
     {
         problem["body"] = body.clone();
+        if !headers.is_empty() {
+            let headers = headers.iter().map(|(name, value)| (name.clone(), json!(value)));
+            problem["headers"] = headers.collect();
+        }
     }
     problem
 }
 
 fn interrupted() -> Value {
     json!({
-        "title": "Reactor Interrupted",
+        "title": INTERRUPTED,
         "status": 500,
         "detail": "The server ended while the reactor ran. It is not run again, since it may have had effects.",
     })

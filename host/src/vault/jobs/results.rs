@@ -128,11 +128,11 @@ impl Vault {
         if job.reactor_id != reactor_id {
             return Err(Error::NotFound("result"));
         }
-        let covered = |used: &super::UsedToken| {
-            let subject = used.subject();
+        let covered = |token: &super::UsedToken| {
+            let subject = token.subject();
             permit.decide(subject).is_some() && permit.first_uncovered(subject).is_none()
         };
-        if !job.used.iter().all(covered) {
+        if !job.given.iter().all(covered) {
             let entity = (EntityType::Reactor, &*job.reactor_id.to_string());
             return Err(self.deny(permit, entity).await);
         }

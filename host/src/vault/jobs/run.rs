@@ -4,60 +4,60 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{By, Ended, Job, JobStatus};
-use crate::limits::{REACT_TIMEOUT_MS, WORKERS_TICK_MS};
+use crate::limits::WORKERS_TICK_MS;
 use crate::model::id::TenantId;
 use crate::model::permission::marker::TokenUse;
+use crate::runtime::Slot;
 use crate::store::Expect;
 use crate::vault::applications::KeptApplication;
-use crate::vault::audit::Actor;
 use crate::vault::authentication::{Authenticated, Caller};
-use crate::vault::react::Run;
+use crate::vault::permit::Permit;
+use crate::vault::react::{Ready, Run};
 use crate::vault::record::Stored;
 use crate::vault::{Error, Vault};
 
 impl Vault {
-    /// Does a job, up to its end.
-    pub(super) async fn run_job(&self, tenant: TenantId, job: Stored<Job>) {
+    /// Does a job, up to its end, in a slot that was taken for it.
+    pub(super) async fn run_job(&self, tenant: TenantId, job: Stored<Job>, slot: Slot) {
         let id = job.entity.id;
-        match self.try_run_job(tenant, job).await {
-            Ok(()) => {}
-            // The store took nothing: the job stays as it was, and is looked at again at the next start.
-            Err(error) => tracing::error!(invocation = %id, %error, "a run could not be stored"),
+        if let Err(error) = self.try_run_job(tenant, job, slot).await {
+            tracing::error!(invocation = %id, %error, "a run could not be begun or stored");
+            // It may have begun.
+            self.0.queue.unended(tenant, id);
+            tokio::time::sleep(Duration::from_millis(WORKERS_TICK_MS)).await;
         }
-        self.0.queue.jobs_of(tenant);
         self.0.queue.deliveries_of(tenant);
     }
 
-    async fn try_run_job(&self, tenant: TenantId, job: Stored<Job>) -> Result<(), Error> {
-        // A job that there is no room for has not begun.
-        let waits = Duration::from_millis(REACT_TIMEOUT_MS);
-        let Ok(slot) = self.0.runtime.acquire(tenant.0.as_u128(), waits).await else {
-            tokio::time::sleep(Duration::from_millis(WORKERS_TICK_MS)).await;
-            return Ok(());
-        };
-        let Stored { entity: queued, version } = job;
-        let args = queued.args.clone();
-        let begun =
-            Job { status: JobStatus::Running, started_at: Some(self.now()), args: None, ..queued };
-        // From here on it is not begun again, whatever happens.
-        let mut change = self.change(tenant).await?;
-        change.put(&begun, Expect::Version(version))?;
-        change.commit(Actor::OPERATOR, Vec::new()).await?;
-        // A commit counts the version on by one.
-        let job = Stored { entity: begun, version: version + 1 };
-        let actor = job.entity.by.actor();
+    async fn try_run_job(
+        &self,
+        tenant: TenantId,
+        job: Stored<Job>,
+        slot: Slot,
+    ) -> Result<(), Error> {
         let permit = match self.caller_of(tenant, job.entity.by).await {
             Ok(who) => self.permit::<TokenUse>(&who, None).await,
             Err(error) => Err(error),
         };
         let ready = match &permit {
-            Ok(permit) => self.ready(permit, job.entity.reactor_id, args).await,
+            Ok(permit) => {
+                let (id, args) = (job.entity.reactor_id, job.entity.args.clone());
+                self.ready(permit, id, args).await
+            }
             Err(_) => Err(Error::Unauthenticated),
         };
-        let (permit, ready) = match (permit, ready) {
+        let (permit, mut ready) = match (permit, ready) {
             (Ok(permit), Ok(ready)) => (permit, ready),
-            (Err(error), _) | (_, Err(error)) => return self.end_unrun(&job, actor, &error).await,
+            // The store's failure is not the run's.
+            (Err(error @ (Error::Unavailable | Error::Internal)), _)
+            | (_, Err(error @ (Error::Unavailable | Error::Internal))) => return Err(error),
+            (Err(error), _) | (_, Err(error)) => return self.end_unrun(&job, &error).await,
         };
+        if self.0.queue.is_stopping() {
+            // It has not begun, and the next process finds it as it was.
+            return Ok(());
+        }
+        let job = self.begin_job(job, &permit, &mut ready).await?;
         let mut run = Run::new(self, &permit, ready, job.entity.timeout_ms).of_job(job, slot);
         match self.invoke(&mut run).await {
             Ok(outcome) => match self.settle(run, outcome).await {
@@ -66,17 +66,40 @@ impl Vault {
                 _ => Ok(()),
             },
             Err(error) => match run.into_job() {
-                Some(job) => self.end_unrun(&job, actor, &error).await,
+                Some(job) => self.end_unrun(&job, &error).await,
                 None => Ok(()),
             },
         }
     }
 
+    /// Notes that a job has begun, with the entries of the tokens it is given: whatever happens from here on, it is not
+    /// begun again, and who saw what is in the log.
+    async fn begin_job(
+        &self,
+        job: Stored<Job>,
+        permit: &Permit<TokenUse>,
+        ready: &mut Ready,
+    ) -> Result<Stored<Job>, Error> {
+        let Stored { entity: queued, version } = job;
+        let begun = Job {
+            status: JobStatus::Running,
+            started_at: Some(self.now()),
+            args: None,
+            given: ready.given.clone(),
+            ..queued
+        };
+        let mut change = self.change(permit.tenant()).await?;
+        change.put(&begun, Expect::Version(version))?;
+        change.commit(permit.actor(), std::mem::take(&mut ready.uses)).await?;
+        // A commit counts the version on by one.
+        Ok(Stored { entity: begun, version: version + 1 })
+    }
+
     /// Ends a job that came to no run.
-    async fn end_unrun(&self, job: &Stored<Job>, actor: Actor, error: &Error) -> Result<(), Error> {
+    async fn end_unrun(&self, job: &Stored<Job>, error: &Error) -> Result<(), Error> {
         let mut change = self.change(job.entity.tenant_id).await?;
-        job.end(&mut change, Ended::Failed(error), 0)?;
-        change.commit(actor, Vec::new()).await
+        let event = job.end_without_outcome(&mut change, Ended::Failed(error))?;
+        change.commit(job.entity.by.actor(), vec![event]).await
     }
 
     /// Who asked for a run, with the rights it has now.

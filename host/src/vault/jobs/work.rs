@@ -3,16 +3,13 @@
 //! What waits lies in the store and nowhere else: the workers know which tenants have something waiting, ask the index
 //! for the oldest of it, and hold only what is in hand. A tenant's turn comes after every other's.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use tokio::sync::Notify;
-use tokio::task::{self, JoinError, JoinSet};
+use tokio::task::{self, JoinError, JoinHandle, JoinSet};
 
-use super::{Ended, Job, JobStatus};
-use crate::limits::{HANDED_OUT_MAX, WORKERS_TICK_MS};
+use super::{Delivery, Ended, Job, JobStatus};
+use crate::limits::{DELIVERIES_MAX, HANDED_OUT_MAX, TENANTS_LOOKED_AT, WORKERS_TICK_MS};
 use crate::model::id::{InvocationId, TenantId};
 use crate::store::{Filter, Start};
 use crate::vault::audit::Actor;
@@ -20,55 +17,10 @@ use crate::vault::index::{term, term_of};
 use crate::vault::record::{Entity, Stored, from_record};
 use crate::vault::{Error, Vault};
 
-/// Which tenants have something waiting. What it is, the store knows.
-#[derive(Default)]
-pub struct Queue {
-    jobs: Mutex<Turns>,
-    deliveries: Mutex<Turns>,
-    wake: Notify,
-}
-
-/// Tenants in the order of their turns, each once.
-#[derive(Default)]
-struct Turns {
-    order: VecDeque<TenantId>,
-    members: HashSet<TenantId>,
-}
-
-impl Turns {
-    fn add(&mut self, tenant: TenantId) {
-        if self.members.insert(tenant) {
-            self.order.push_back(tenant);
-        }
-    }
-
-    /// Takes a turn's tenant out.
-    fn next(&mut self) -> Option<TenantId> {
-        let tenant = self.order.pop_front()?;
-        self.members.remove(&tenant);
-        Some(tenant)
-    }
-}
-
-impl Queue {
-    /// A tenant has jobs waiting.
-    pub fn jobs_of(&self, tenant: TenantId) {
-        self.jobs.lock().add(tenant);
-        self.wake.notify_one();
-    }
-
-    /// A tenant has deliveries waiting.
-    pub fn deliveries_of(&self, tenant: TenantId) {
-        self.deliveries.lock().add(tenant);
-        self.wake.notify_one();
-    }
-}
-
 /// The workers of a vault, until they are stopped.
 pub struct Workers {
     vault: Vault,
-    task: tokio::task::JoinHandle<()>,
-    stop: Arc<Notify>,
+    task: JoinHandle<()>,
 }
 
 /// What is in hand: a task for each, and by the task what it is.
@@ -78,6 +30,7 @@ pub(super) struct InHand {
     held: HashMap<task::Id, Held>,
 }
 
+#[derive(Clone)]
 struct Held {
     tenant: TenantId,
     id: InvocationId,
@@ -88,29 +41,36 @@ struct Held {
 impl Vault {
     /// Ends what an earlier process left running, and begins to work on what waits.
     pub fn start_workers(&self) -> Workers {
-        let stop = Arc::new(Notify::new());
-        let (vault, stopped) = (self.clone(), Arc::clone(&stop));
-        let task = tokio::spawn(async move { vault.work(&stopped).await });
-        Workers { vault: self.clone(), task, stop }
+        let vault = self.clone();
+        let task = tokio::spawn(async move {
+            // A fault of ours in the loop ends what is in hand, and nothing else.
+            while let Err(error) = tokio::spawn(vault.clone().work()).await {
+                tracing::error!(%error, "the workers broke and begin anew");
+                tick().await;
+            }
+        });
+        Workers { vault: self.clone(), task }
     }
 
-    async fn work(&self, stop: &Notify) {
-        while let Err(error) = self.take_over().await {
-            tracing::warn!(%error, "what an earlier process left cannot be looked at");
-            tokio::select! {
-                () = stop.notified() => return,
-                () = tick() => {}
-            }
-        }
+    async fn work(self) {
+        let queue = &self.0.queue;
         let mut in_hand = InHand::default();
-        loop {
-            self.hand_out_jobs(&mut in_hand).await;
-            self.hand_out_deliveries(&mut in_hand).await;
+        let mut untaken: Option<Vec<TenantId>> = None;
+        let mut ticks = tokio::time::interval(Duration::from_millis(WORKERS_TICK_MS));
+        while !queue.is_stopping() {
+            // A store that takes no writes could keep no note of what was done: it would be done again and again.
+            if self.health().is_ok() {
+                self.take_over(&mut untaken).await;
+                self.hand_out_jobs(&mut in_hand).await;
+                self.hand_out_deliveries(&mut in_hand).await;
+            }
             tokio::select! {
-                () = stop.notified() => break,
-                () = self.0.queue.wake.notified() => {}
+                () = queue.woken(), if self.health().is_ok() => {}
                 Some(done) = in_hand.tasks.join_next_with_id() => self.put_down(&mut in_hand, done).await,
-                () = tick() => {}
+                _ = ticks.tick() => {
+                    queue.look_again(TENANTS_LOOKED_AT);
+                    self.end_unended().await;
+                }
             }
         }
         // What is in hand finishes, as long as it is waited for.
@@ -119,42 +79,75 @@ impl Vault {
         }
     }
 
-    /// Forgets what is done. A job whose task broke is ended, since nobody else would.
+    /// Forgets what is done. What broke is ended, since nobody else would.
     async fn put_down(&self, in_hand: &mut InHand, done: Result<(task::Id, ()), JoinError>) {
         let (id, broke) = match done {
             Ok((id, ())) => (id, false),
             Err(error) => (error.id(), true),
         };
         let Some(held) = in_hand.held.remove(&id) else { return };
-        if !broke || held.receiver.is_some() {
+        let Held { tenant, id, receiver } = held;
+        if receiver.is_some() {
+            self.0.queue.deliveries_of(tenant);
+        } else {
+            self.0.queue.jobs_of(tenant);
+        }
+        if !broke {
             return;
         }
-        tracing::error!(invocation = %held.id, "a worker broke");
-        if let Err(error) = self.interrupt(held.tenant, held.id).await {
-            tracing::error!(invocation = %held.id, %error, "its job is left to the next start");
+        tracing::error!(invocation = %id, "a worker broke");
+        if receiver.is_some() {
+            self.note_broken_try(tenant, id).await;
+        } else {
+            self.0.queue.unended(tenant, id);
+        }
+    }
+
+    /// Ends jobs that ran but whose end could not be stored, or whose task broke.
+    async fn end_unended(&self) {
+        for (tenant, id) in self.0.queue.take_unended() {
+            if self.interrupt(tenant, id).await.is_err() {
+                self.0.queue.unended(tenant, id);
+            }
         }
     }
 
     async fn interrupt(&self, tenant: TenantId, id: InvocationId) -> Result<(), Error> {
-        let job = self.get::<Job>(tenant, &id.to_string()).await?;
-        if job.entity.status.is_over() {
-            return Ok(());
-        }
-        let mut change = self.change(tenant).await?;
-        job.end(&mut change, Ended::Interrupted, 0)?;
-        change.commit(Actor::OPERATOR, Vec::new()).await?;
-        self.0.queue.deliveries_of(tenant);
-        Ok(())
+        let job = match self.get::<Job>(tenant, &id.to_string()).await {
+            Ok(job) if job.entity.status == JobStatus::Running => job,
+            Ok(_) | Err(Error::NotFound(_)) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        self.end_interrupted(tenant, &[job]).await
     }
 
-    /// Finds what waits in every tenant, and ends jobs that had begun when an earlier process ended.
-    async fn take_over(&self) -> Result<(), Error> {
-        for tenant in self.tenants().await? {
-            self.interrupt_running(tenant.id).await?;
-            self.0.queue.jobs_of(tenant.id);
-            self.0.queue.deliveries_of(tenant.id);
+    /// Finds what waits in every tenant, and ends jobs that had begun when an earlier process ended. A tenant that cannot be
+    /// looked at stands in no other's way; it is looked at again.
+    async fn take_over(&self, untaken: &mut Option<Vec<TenantId>>) {
+        let tenants = match untaken.take() {
+            Some(tenants) => tenants,
+            None => match self.tenants().await {
+                Ok(tenants) => tenants.into_iter().map(|tenant| tenant.id).collect(),
+                Err(error) => {
+                    tracing::warn!(%error, "the tenants cannot be looked at");
+                    return;
+                }
+            },
+        };
+        let mut failed = Vec::new();
+        for tenant in tenants {
+            match self.interrupt_running(tenant).await {
+                Ok(()) => {
+                    self.0.queue.jobs_of(tenant);
+                    self.0.queue.deliveries_of(tenant);
+                }
+                Err(error) => {
+                    tracing::error!(tenant = %tenant, %error, "its queue cannot be looked at");
+                    failed.push(tenant);
+                }
+            }
         }
-        Ok(())
+        *untaken = Some(failed);
     }
 
     async fn interrupt_running(&self, tenant: TenantId) -> Result<(), Error> {
@@ -164,14 +157,20 @@ impl Vault {
             if jobs.is_empty() {
                 return Ok(());
             }
-            let mut change = self.change(tenant).await?;
-            for job in &jobs {
-                tracing::warn!(invocation = %job.entity.id, "was interrupted and is not run again");
-                let began = job.entity.started_at.unwrap_or(job.entity.created_at).0;
-                job.end(&mut change, Ended::Interrupted, self.now().0.saturating_sub(began))?;
-            }
-            change.commit(Actor::OPERATOR, Vec::new()).await?;
+            self.end_interrupted(tenant, &jobs).await?;
         }
+    }
+
+    async fn end_interrupted(&self, tenant: TenantId, jobs: &[Stored<Job>]) -> Result<(), Error> {
+        let mut change = self.change(tenant).await?;
+        let mut events = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            tracing::warn!(invocation = %job.entity.id, "was interrupted and is not run again");
+            events.push(job.end_without_outcome(&mut change, Ended::Interrupted)?);
+        }
+        change.commit(Actor::OPERATOR, events).await?;
+        self.0.queue.deliveries_of(tenant);
+        Ok(())
     }
 
     /// The filter for jobs of a status.
@@ -184,7 +183,8 @@ impl Vault {
         Ok(Filter::Term(term_of(&keys, term::JOB_STATUS, &[status.as_str()])))
     }
 
-    /// The oldest entities that match. One that does not open is told to the operator and left.
+    /// The oldest entities that match, at least one of them if there is any. One that does not open is told to the
+    /// operator and left.
     pub(super) async fn oldest<E: Entity>(
         &self,
         tenant: TenantId,
@@ -192,50 +192,59 @@ impl Vault {
         count: usize,
     ) -> Result<Vec<Stored<E>>, Error> {
         let store = self.0.store.as_ref();
-        let total = store.page(E::KIND, tenant, filter, Start::Offset(0), 0).await?.total;
-        let start = Start::Offset(total.saturating_sub(count as u64));
-        let slice = store.page(E::KIND, tenant, filter, start, count).await?;
         let keys = self.keys(tenant).await?;
-        let opened = slice.records.iter().rev().filter_map(|record| {
-            let opened = from_record::<E>(record, &keys);
-            if opened.is_err() {
-                tracing::error!(
-                    kind = record.kind.0,
-                    "a record does not open, and is not worked on"
-                );
+        let mut left = store.page(E::KIND, tenant, filter, Start::Offset(0), 0).await?.total;
+        while left > 0 {
+            let first = left.saturating_sub(count as u64);
+            let slice = store.page(E::KIND, tenant, filter, Start::Offset(first), count).await?;
+            let opened = slice.records.iter().rev().filter_map(|record| {
+                let opened = from_record::<E>(record, &keys);
+                if opened.is_err() {
+                    let kind = record.kind.0;
+                    tracing::error!(kind, "a record does not open, and is not worked on");
+                }
+                opened.ok()
+            });
+            let opened: Vec<_> = opened.collect();
+            if !opened.is_empty() {
+                return Ok(opened);
             }
-            opened.ok()
-        });
-        Ok(opened.collect())
+            left = first;
+        }
+        Ok(Vec::new())
     }
 
     /// Begins jobs, one of each tenant in turn, as long as there is room.
     async fn hand_out_jobs(&self, in_hand: &mut InHand) {
         let mut later = Vec::new();
         while in_hand.jobs(None).count() < self.0.jobs.running {
-            let Some(tenant) = self.0.queue.jobs.lock().next() else { break };
+            let Some(tenant) = self.0.queue.next_for_jobs() else { break };
             if in_hand.jobs(Some(tenant)).count() >= self.0.jobs.running_per_tenant {
-                later.push(tenant);
+                // Its turn comes when one of its own is done.
                 continue;
             }
+            // Those who wait for an answer go before those who are called back.
+            let Some(slot) = self.0.runtime.try_acquire(tenant.0.as_u128()) else {
+                later.push(tenant);
+                continue;
+            };
             match self.next_job(tenant, in_hand).await {
                 Ok(Some(job)) => {
                     let (vault, id) = (self.clone(), job.entity.id);
-                    let work = async move { vault.run_job(tenant, job).await };
+                    let work = async move { vault.run_job(tenant, job, slot).await };
                     in_hand.take(Held { tenant, id, receiver: None }, work);
-                    self.0.queue.jobs.lock().add(tenant);
+                    self.0.queue.jobs_again(tenant);
                 }
                 Ok(None) => {}
                 Err(error) => {
                     tracing::warn!(%error, "the queue cannot be read");
                     later.push(tenant);
-                    break;
                 }
             }
         }
-        let mut turns = self.0.queue.jobs.lock();
+        // Not at once: what they wait for takes a while.
         for tenant in later {
-            turns.add(tenant);
+            self.0.queue.jobs_later(tenant);
         }
     }
 
@@ -252,29 +261,46 @@ impl Vault {
         Ok(self.oldest::<Job>(tenant, &filter, 1).await?.pop())
     }
 
-    /// Begins deliveries that are due.
+    /// Begins deliveries that are due: each tenant's share of the room in a turn, until there is no more of either.
     async fn hand_out_deliveries(&self, in_hand: &mut InHand) {
-        let tenants = self.0.queue.deliveries.lock().order.len();
-        for _ in 0..tenants {
-            let Some(tenant) = self.0.queue.deliveries.lock().next() else { break };
-            match self.due_deliveries(tenant, in_hand).await {
-                Ok((due, more)) => {
-                    for delivery in due {
-                        let (vault, id) = (self.clone(), delivery.entity.id);
-                        let receiver = Some(delivery.entity.receiver());
-                        let work = async move { vault.deliver(tenant, delivery).await };
-                        in_hand.take(Held { tenant, id, receiver }, work);
-                    }
-                    if more {
-                        self.0.queue.deliveries.lock().add(tenant);
-                    }
+        loop {
+            let turns = self.0.queue.delivery_turns();
+            let mut begun = 0;
+            for _ in 0..turns {
+                let room = DELIVERIES_MAX.saturating_sub(in_hand.deliveries().count());
+                if room == 0 {
+                    return;
                 }
-                Err(error) => {
-                    tracing::warn!(%error, "the deliveries cannot be read");
-                    self.0.queue.deliveries.lock().add(tenant);
+                let Some(tenant) = self.0.queue.next_for_deliveries() else { return };
+                match self.due_deliveries(tenant, in_hand, (room / turns).max(1)).await {
+                    Ok((due, more)) => {
+                        begun += due.len();
+                        if due.is_empty() && more {
+                            self.0.queue.deliveries_later(tenant);
+                        } else if more {
+                            self.0.queue.deliveries_again(tenant);
+                        }
+                        for delivery in due {
+                            self.begin(tenant, delivery, in_hand);
+                        }
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "the deliveries cannot be read");
+                        self.0.queue.deliveries_later(tenant);
+                    }
                 }
             }
+            if begun == 0 {
+                return;
+            }
         }
+    }
+
+    fn begin(&self, tenant: TenantId, delivery: Stored<Delivery>, in_hand: &mut InHand) {
+        let (vault, id) = (self.clone(), delivery.entity.id);
+        let receiver = Some(delivery.entity.receiver());
+        let work = async move { vault.deliver(tenant, delivery).await };
+        in_hand.take(Held { tenant, id, receiver }, work);
     }
 }
 
@@ -303,7 +329,7 @@ impl Workers {
     /// Begins nothing more, and waits for what is in hand. Whatever still runs when `bound` is over is left: a delivery for
     /// the next process, a run to end as interrupted.
     pub async fn stop(mut self, bound: Duration) {
-        self.stop.notify_one();
+        self.vault.begin_no_more();
         if tokio::time::timeout(bound, &mut self.task).await.is_ok() {
             return;
         }

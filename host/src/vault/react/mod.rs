@@ -99,7 +99,11 @@ impl Vault {
             let job = self.queue_job(permit, id, args, asynchronous).await?;
             return Ok(Reacted::Queued(job));
         }
-        let ready = self.ready(permit, id, args).await?;
+        let mut ready = self.ready(permit, id, args).await?;
+        if !ready.formula.allowed_hosts.is_empty() {
+            // What the formula may send out cannot be called back: it is in the log before, whatever happens then.
+            self.log(permit.tenant(), permit.actor(), std::mem::take(&mut ready.uses)).await?;
+        }
         let run = Run::new(self, permit, ready, self.0.react_timeout_ms);
         self.run(run).await.map(Reacted::Answered)
     }

@@ -153,6 +153,7 @@ impl Vault {
             log: log.into_iter().map(LineView::from).collect(),
             log_truncated,
             created_at: run.began,
+            finished_at: self.now(),
         };
         let error = match result {
             Ok(response) => match self.answer(&run, response, &invocation).await {

@@ -1,0 +1,194 @@
+//! Which tenants have something waiting. What it is, the store knows.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::model::id::{InvocationId, TenantId};
+
+/// Tenants whose turn it is, and tenants to look at now and then.
+#[derive(Default)]
+pub struct Queue {
+    jobs: Mutex<Turns>,
+    deliveries: Mutex<Turns>,
+    /// Runs that ended without a note of it.
+    unended: Mutex<Vec<(TenantId, InvocationId)>>,
+    stopping: AtomicBool,
+    wake: Notify,
+}
+
+/// Tenants in the order of their turns, each once.
+#[derive(Default)]
+struct Order {
+    queue: VecDeque<TenantId>,
+    members: HashSet<TenantId>,
+}
+
+#[derive(Default)]
+struct Turns {
+    now: Order,
+    /// Nothing to be begun when it was last looked at.
+    later: Order,
+}
+
+impl Order {
+    fn add(&mut self, tenant: TenantId) {
+        if self.members.insert(tenant) {
+            self.queue.push_back(tenant);
+        }
+    }
+
+    fn next(&mut self) -> Option<TenantId> {
+        let tenant = self.queue.pop_front()?;
+        self.members.remove(&tenant);
+        Some(tenant)
+    }
+}
+
+impl Turns {
+    fn look_again(&mut self, count: usize) {
+        for _ in 0..count {
+            let Some(tenant) = self.later.next() else { return };
+            self.now.add(tenant);
+        }
+    }
+}
+
+impl Queue {
+    /// A tenant has jobs waiting.
+    pub fn jobs_of(&self, tenant: TenantId) {
+        self.jobs.lock().now.add(tenant);
+        self.wake.notify_one();
+    }
+
+    /// A tenant has deliveries waiting.
+    pub fn deliveries_of(&self, tenant: TenantId) {
+        self.deliveries.lock().now.add(tenant);
+        self.wake.notify_one();
+    }
+
+    /// Nothing more is to be begun.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.wake.notify_one();
+    }
+
+    /// Whether nothing more is to be begun.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Waits until there is something to look at.
+    pub(super) async fn woken(&self) {
+        self.wake.notified().await;
+    }
+
+    /// Gives turns to so many of those that had nothing to be begun.
+    pub(super) fn look_again(&self, count: usize) {
+        self.jobs.lock().look_again(count);
+        self.deliveries.lock().look_again(count);
+    }
+
+    pub(super) fn next_for_jobs(&self) -> Option<TenantId> {
+        self.jobs.lock().now.next()
+    }
+
+    pub(super) fn jobs_again(&self, tenant: TenantId) {
+        self.jobs.lock().now.add(tenant);
+    }
+
+    pub(super) fn jobs_later(&self, tenant: TenantId) {
+        self.jobs.lock().later.add(tenant);
+    }
+
+    /// How many tenants have a turn.
+    pub(super) fn delivery_turns(&self) -> usize {
+        self.deliveries.lock().now.queue.len()
+    }
+
+    pub(super) fn next_for_deliveries(&self) -> Option<TenantId> {
+        self.deliveries.lock().now.next()
+    }
+
+    pub(super) fn deliveries_again(&self, tenant: TenantId) {
+        self.deliveries.lock().now.add(tenant);
+    }
+
+    pub(super) fn deliveries_later(&self, tenant: TenantId) {
+        self.deliveries.lock().later.add(tenant);
+    }
+
+    /// A run ended, and nobody could be told.
+    pub(super) fn unended(&self, tenant: TenantId, id: InvocationId) {
+        self.unended.lock().push((tenant, id));
+    }
+
+    pub(super) fn take_unended(&self) -> Vec<(TenantId, InvocationId)> {
+        std::mem::take(&mut *self.unended.lock())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::Queue;
+    use crate::model::id::{InvocationId, TenantId};
+
+    fn tenant(number: u128) -> TenantId {
+        TenantId(Uuid::from_u128(number))
+    }
+
+    #[test]
+    fn a_tenant_has_one_turn_and_then_all_others_have_theirs() {
+        let queue = Queue::default();
+        for number in [1, 2, 1, 3, 2] {
+            queue.jobs_of(tenant(number));
+        }
+        let mut turns = Vec::new();
+        for _ in 0..6 {
+            let next = queue.next_for_jobs().unwrap();
+            turns.push(next.0.as_u128());
+            queue.jobs_again(next);
+        }
+        assert_eq!(turns, [1, 2, 3, 1, 2, 3]);
+    }
+
+    #[test]
+    fn what_had_nothing_is_looked_at_again_some_at_a_time() {
+        let queue = Queue::default();
+        for number in 1..=5 {
+            queue.deliveries_later(tenant(number));
+        }
+        assert_eq!((queue.delivery_turns(), queue.next_for_deliveries()), (0, None));
+        queue.look_again(2);
+        assert_eq!(queue.delivery_turns(), 2);
+        queue.look_again(10);
+        assert_eq!(queue.delivery_turns(), 5);
+        assert_eq!(queue.next_for_deliveries(), Some(tenant(1)));
+    }
+
+    #[tokio::test]
+    async fn whoever_adds_or_stops_wakes() {
+        let queue = Queue::default();
+        queue.jobs_of(tenant(1));
+        queue.woken().await;
+        queue.deliveries_of(tenant(1));
+        queue.woken().await;
+        assert!(!queue.is_stopping());
+        queue.stop();
+        queue.woken().await;
+        assert!(queue.is_stopping());
+    }
+
+    #[test]
+    fn unended_runs_are_given_once() {
+        let queue = Queue::default();
+        let id = InvocationId(Uuid::from_u128(9));
+        queue.unended(tenant(1), id);
+        assert_eq!(queue.take_unended(), [(tenant(1), id)]);
+        assert!(queue.take_unended().is_empty());
+    }
+}
