@@ -1,5 +1,7 @@
 //! What makes a component a formula: checks of its bytes before it is compiled, and of its world when it is loaded.
 
+use std::sync::Arc;
+
 use thiserror::Error;
 use wasmparser::{ComponentTypeRef, Payload};
 use wasmtime::component::Component;
@@ -81,7 +83,7 @@ pub enum ComponentError {
 
 /// A formula, compiled. Cloning shares it.
 #[derive(Clone)]
-pub struct Program(pub(super) FormulaPre<State>);
+pub struct Program(pub(super) Arc<FormulaPre<State>>);
 
 impl std::fmt::Debug for Program {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -97,7 +99,7 @@ impl Runtime {
         let linked = self.0.linker.instantiate_pre(component).map_err(wrong)?;
         // The image of its memory is made now, not by the first invocation.
         component.initialize_copy_on_write_image().map_err(|error| invalid(&error))?;
-        FormulaPre::new(linked).map(Program).map_err(wrong)
+        FormulaPre::new(linked).map(Arc::new).map(Program).map_err(wrong)
     }
 
     fn check_world(&self, component: &Component) -> Result<(), ComponentError> {

@@ -6,13 +6,14 @@
 //! belongs, and the slots after it are given out anew: the cost is that of the records after it.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::ops::Bound;
 
 use roaring::RoaringBitmap;
 
 use super::numbers::{Numbers, inclusive};
 use super::rows::IndexRow;
+use super::term_hasher::TermHasher;
 use crate::model::id::TenantId;
 use crate::store::{Field, Filter, Kind, Position, Start, Term};
 
@@ -93,25 +94,6 @@ enum Postings {
     Many(Box<RoaringBitmap>),
 }
 
-/// Terms are hashes already.
-#[derive(Default)]
-struct TermHasher(u64);
-
-impl Hasher for TermHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        if let Some(start) = bytes.first_chunk() {
-            self.0 = u64::from_ne_bytes(*start);
-        }
-    }
-
-    /// The length, which is the same for all.
-    fn write_usize(&mut self, _: usize) {}
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
 /// The records of one kind and tenant.
 #[derive(Default)]
 struct Partition {
@@ -133,7 +115,13 @@ impl Partition {
         let position = Position { order_ms, id };
         let terms = terms.into_iter().map(|term| self.term_number(term)).collect();
         let entry = Entry { position, terms, numbers: numbers.into() };
-        let slot = self.entries.partition_point(|other| other.position < entry.position);
+        // Most come last; looking for their place among a million would cost more than the rest of this.
+        let comes_last = |last: &Entry| last.position < entry.position;
+        let slot = if self.entries.last().is_none_or(comes_last) {
+            self.entries.len()
+        } else {
+            self.entries.partition_point(|other| other.position < entry.position)
+        };
         match self.entries.get(slot) {
             Some(other) if other.position == entry.position => {
                 // A hole may become the same record anew.

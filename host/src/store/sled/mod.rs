@@ -7,6 +7,7 @@ mod index;
 mod log;
 mod numbers;
 mod rows;
+mod term_hasher;
 #[cfg(test)]
 mod tests;
 mod writer;
