@@ -32,14 +32,12 @@ pub enum InvalidNetwork {
 impl Network {
     /// A network of IPv4 that is known to be one.
     pub const fn v4(first: [u8; 4], length: u8) -> Self {
-        let [a, b, c, d] = first;
-        Self { first: IpAddr::V4(Ipv4Addr::new(a, b, c, d)), length }
+        Self { first: IpAddr::V4(Ipv4Addr::from_octets(first)), length }
     }
 
     /// A network of IPv6 that is known to be one.
     pub const fn v6(first: [u16; 8], length: u8) -> Self {
-        let [a, b, c, d, e, f, g, h] = first;
-        Self { first: IpAddr::V6(Ipv6Addr::new(a, b, c, d, e, f, g, h)), length }
+        Self { first: IpAddr::V6(Ipv6Addr::from_segments(first)), length }
     }
 
     /// Whether an address is in it. One of IPv4 never is in a network of IPv6, however it is spelt.
