@@ -5,6 +5,7 @@
 //! [`Options::settle`]; flag, variable and member of the file follow from its name.
 
 mod jobs;
+mod network;
 mod rate;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use thiserror::Error;
 use zeroize::Zeroizing;
 
 pub use jobs::JobLimits;
+pub use network::{InvalidNetwork, Network};
 pub use rate::{InvalidRate, Rate, RateLimits};
 
 use crate::limits::{
@@ -92,6 +94,10 @@ pub struct Options {
         require_equals = true, default_missing_value = "true",
         value_parser = BoolishValueParser::new())]
     pub allow_private_networks: Option<bool>,
+    /// Networks that are not public and that formulas and callbacks may reach all the same, such as 10.0.0.0/8; where
+    /// metadata services of clouds are stays closed unless it is named by itself.
+    #[arg(long, env = "TOKAMAK_ALLOW_NETWORKS", value_name = "CIDR,…", value_delimiter = ',')]
+    pub allow_networks: Option<Vec<Network>>,
     /// Lets callbacks go to addresses that begin with http://, in clear.
     #[arg(long, env = "TOKAMAK_ALLOW_HTTP_CALLBACKS", value_name = "BOOL", num_args = 0..=1,
         require_equals = true, default_missing_value = "true",
@@ -148,6 +154,8 @@ pub struct Settings {
     pub reactor_fuel_per_ms: u64,
     /// Whether formulas and callbacks may reach addresses that are not public.
     pub allow_private_networks: bool,
+    /// Networks of such addresses that they may reach in any case.
+    pub allow_networks: Vec<Network>,
     /// Whether callbacks may go to `http://`.
     pub allow_http_callbacks: bool,
     /// Requests that may come in a second.
@@ -227,6 +235,7 @@ impl Options {
                 .allow_private_networks
                 .or(file.allow_private_networks)
                 .unwrap_or_default(),
+            allow_networks: self.allow_networks.or(file.allow_networks).unwrap_or_default(),
             allow_http_callbacks: self
                 .allow_http_callbacks
                 .or(file.allow_http_callbacks)

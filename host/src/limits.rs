@@ -193,9 +193,23 @@ pub const HTTP_METHOD_CHARS_MAX: usize = 32;
 pub const HTTP_REDIRECTS_MAX: u8 = 10;
 /// Addresses of one name that are tried.
 pub const HTTP_ADDRESSES_MAX: usize = 8;
+/// How long a connection may take to be there, its name looked up, in milliseconds.
+pub const HTTP_CONNECT_MS: u64 = 30_000;
 /// Names that are looked up at the same time: each keeps a thread.
 pub const HTTP_LOOKUPS_MAX: usize = 64;
-/// Connections to one host that are kept while nothing is sent.
-pub const HTTP_IDLE_MAX: usize = 8;
+/// The same, for one owner.
+pub const HTTP_LOOKUPS_PER_OWNER_MAX: usize = 8;
+/// Owners whose places for looking up names are remembered while they use none.
+pub const HTTP_LOOKUP_OWNERS_MAX: usize = 1_024;
+/// How long it is remembered that a name has no address, in milliseconds.
+pub const HTTP_UNKNOWN_MS: u64 = 3_000;
+/// Names of which that is remembered.
+pub const HTTP_UNKNOWN_MAX: usize = 1_024;
+/// Hosts that connections are kept for while nothing is sent.
+pub const HTTP_POOLS_MAX: usize = 256;
+/// The same, of one owner.
+pub const HTTP_POOLS_PER_OWNER_MAX: usize = 16;
+/// Connections of one owner to one host that are kept while nothing is sent.
+pub const HTTP_IDLE_MAX: usize = 4;
 /// How long such a connection is kept, in milliseconds.
 pub const HTTP_IDLE_MS: u64 = 15_000;

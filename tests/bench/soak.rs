@@ -197,7 +197,7 @@ async fn set_up(process: &Process, counter: SocketAddr, runs: usize) -> (Site, S
     let body = json!({"name": "soak", "type": "private", "permissions": ["token:use"]});
     let key = management.post("/applications", body).await.expect(201)["key"].clone();
     let body = json!({"name": "soak", "formula": {"id": HTTP_FORWARD},
-        "configuration": {"url": format!("http://{counter}/count")}});
+        "configuration": {"url": format!("http://{counter}/count"), "allow_http": true}});
     let reactor = management.post("/reactors", body).await.expect(201);
     let secrets = management.get("/webhooks/signing-secrets").await.expect(200);
     let key = key.as_str().unwrap().to_owned();

@@ -78,26 +78,52 @@ fn options_that_cannot_be_used_are_named() {
 #[tokio::test(flavor = "multi_thread")]
 async fn private_networks_are_opened_by_the_environment_or_a_flag() {
     let upstream = Upstream::start().await;
+    let (all, single) = ("TOKAMAK_ALLOW_PRIVATE_NETWORKS", "TOKAMAK_ALLOW_NETWORKS");
     for (variable, flag, expected) in [
         (None, None, false),
-        (Some("true"), None, true),
-        (Some("1"), None, true),
+        (Some((all, "true")), None, true),
+        (Some((all, "1")), None, true),
         (None, Some("--allow-private-networks"), true),
-        (Some("true"), Some("--allow-private-networks=false"), false),
+        (Some((all, "true")), Some("--allow-private-networks=false"), false),
+        (Some((single, "10.0.0.0/8,127.0.0.1")), None, true),
+        (None, Some("--allow-networks=127.0.0.0/8"), true),
+        (Some((single, "127.0.0.1")), Some("--allow-networks=10.0.0.0/8"), false),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let mut serve = command();
         serve.args(["serve", "--listen", "127.0.0.1:0", "--cache-mb", "32", "--data-dir"]);
         serve.arg(folder.path()).args(flag);
         serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
-        if let Some(variable) = variable {
-            serve.env("TOKAMAK_ALLOW_PRIVATE_NETWORKS", variable);
+        if let Some((name, value)) = variable {
+            serve.env(name, value);
         }
         let process = Process::start(serve);
         let seen = guests::fetch(&process.management(), &upstream.url("/echo")).await;
         assert_eq!(seen["status"] == 202, expected, "{variable:?} {flag:?}: {seen}");
         assert_eq!(seen["error"] == "denied", !expected, "{variable:?} {flag:?}: {seen}");
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn as_many_files_as_are_allowed() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = command().get_program().to_owned();
+    let shell = "ulimit -S -n 200 && exec \"$@\"";
+    let mut limited = Command::new("sh");
+    limited.args(["-c", shell, "sh"]).arg(program);
+    limited.args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--data-dir"]);
+    limited.arg(folder.path());
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TOKAMAK_")) {
+        limited.env_remove(name);
+    }
+    limited.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
+    let process = Process::start(limited);
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", process.id())).unwrap();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let numbers: Vec<_> = line.unwrap().split_whitespace().collect();
+    assert!(numbers[0] == numbers[1] && numbers[0] != "200", "{numbers:?}");
+    assert_eq!(process.terminate(), Some(0));
 }
 
 #[test]

@@ -173,6 +173,13 @@ async fn react(server: &TestServer, reactor: &str, args: Value) -> Answer {
     server.private.post(&format!("/reactors/{reactor}/react"), json!({"args": args})).await
 }
 
+/// A reactor that forwards to a stand-in, which speaks in clear.
+async fn forward(server: &TestServer, url: &str, mut configuration: Value) -> String {
+    configuration["url"] = json!(url);
+    configuration["allow_http"] = json!(true);
+    guests::reactor(server, FORWARD, json!({"configuration": configuration})).await
+}
+
 async fn card(server: &TestServer, number: &str) -> String {
     let card =
         json!({"number": number, "expiration_month": 12, "expiration_year": 2099, "cvc": "987"});
@@ -289,7 +296,7 @@ async fn every_host_is_allowed_and_no_private_address() {
     assert_eq!(refused.status, 500, "{}", refused.text());
     tells_nothing(&refused);
     let url = format!("{}/endpoint/cards", stand_in.base);
-    let forward = guests::reactor(&server, FORWARD, json!({"configuration": {"url": url}})).await;
+    let forward = forward(&server, &url, json!({})).await;
     let refused = react(&server, &forward, json!({"card": card})).await;
     assert_eq!(refused.status, 500, "{}", refused.text());
     assert_eq!((stand_in.payments(), stand_in.requests().len()), ((0, 0), 0));
@@ -298,8 +305,8 @@ async fn every_host_is_allowed_and_no_private_address() {
 #[tokio::test(flavor = "multi_thread")]
 async fn arguments_are_forwarded_by_template() {
     let (server, stand_in) = (server().await, StandIn::start().await);
+    let url = "/endpoint/customers/{{ args.customer }}?q={{ args.customer }}";
     let configuration = json!({
-        "url": format!("{}/endpoint/customers/{{{{ args.customer }}}}?q={{{{ args.customer }}}}", stand_in.base),
         "headers": json!({"Authorization": "Bearer {{ configuration.api_key }}",
             "Idempotency-Key": "{{ invocation.id }}"}).to_string(),
         "body_template": json!({"pan": "{{ args.card.number }}", "month": "{{ args.card.expiration_month }}",
@@ -307,7 +314,7 @@ async fn arguments_are_forwarded_by_template() {
         "api_key": KEY, "raw_path": "/id", "tokenize_path": "/card", "tokenize_type": "card",
         "expected_status": "201",
     });
-    let reactor = guests::reactor(&server, FORWARD, json!({"configuration": configuration})).await;
+    let reactor = forward(&server, &format!("{}{url}", stand_in.base), configuration).await;
     let args = json!({"card": card(&server, GOOD).await, "customer": "a/..\"&{}"});
     let answer = react(&server, &reactor, args).await;
     let body = answer.expect(200);
@@ -332,15 +339,14 @@ async fn arguments_are_forwarded_by_template() {
 async fn a_forward_that_fails_tells_its_status_and_no_more() {
     let (server, stand_in) = (server().await, StandIn::start().await);
     let url = format!("{}/endpoint/fail", stand_in.base);
-    let reactor = guests::reactor(&server, FORWARD, json!({"configuration": {"url": url}})).await;
+    let reactor = forward(&server, &url, json!({})).await;
     let answer = react(&server, &reactor, json!({"card": card(&server, GOOD).await})).await;
     assert_eq!(answer.expect(503)["detail"], "the endpoint answered 502");
     tells_nothing(&answer);
 
     let url = format!("{}/endpoint/x", stand_in.base);
     let headers = json!({"X-Name": "{{ args.name }}"}).to_string();
-    let configuration = json!({"url": url, "headers": headers});
-    let reactor = guests::reactor(&server, FORWARD, json!({"configuration": configuration})).await;
+    let reactor = forward(&server, &url, json!({"headers": headers})).await;
     for (args, status) in
         [(json!({"name": "a\r\nX-Admin: 1"}), 400), (json!({}), 400), (json!({"name": "Ada"}), 200)]
     {
@@ -351,6 +357,27 @@ async fn a_forward_that_fails_tells_its_status_and_no_more() {
         }
     }
     assert_eq!(stand_in.requests().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_forwarded_in_clear_unless_that_is_allowed() {
+    let (server, stand_in) = (server().await, StandIn::start().await);
+    let url = format!("{}/endpoint/cards", stand_in.base);
+    let args = json!({"card": card(&server, GOOD).await});
+    for configuration in [json!({"url": url}), json!({"url": url, "allow_http": false})] {
+        let configuration = json!({"configuration": configuration});
+        let reactor = guests::reactor(&server, FORWARD, configuration).await;
+        let refused = react(&server, &reactor, args.clone()).await;
+        assert_eq!(
+            (refused.status.as_u16(), refused.faults()),
+            (400, vec!["configuration.url".to_owned()])
+        );
+        tells_nothing(&refused);
+    }
+    assert_eq!(stand_in.requests().len(), 0);
+    let allowed = forward(&server, &url, json!({})).await;
+    assert_eq!(react(&server, &allowed, args).await.status, 200);
+    assert_eq!(stand_in.requests().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -220,6 +220,27 @@ async fn hosts_that_the_formula_does_not_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_operator_opens_single_networks() {
+    let allow_networks = vec!["127.0.0.1/32".parse().unwrap(), "0.0.0.0/0".parse().unwrap()];
+    let setup = |allow_networks| Setup { allow_networks, ..Setup::default() };
+    let upstream = Upstream::start().await;
+    let world = World::with(setup(vec![allow_networks[0]]), upstream, json!(["*"])).await;
+    let port = world.upstream.address.port();
+    assert_eq!(world.get("/echo").await["status"], 202);
+    for host in ["127.0.0.2", "[::1]", "10.0.0.1", "169.254.169.254"] {
+        let url = format!("http://{host}:{port}/echo");
+        let seen = world.fetch(json!({ "url": url, "timeout_ms": 5_000 })).await;
+        assert_eq!(seen["error"], "denied", "{host}: {seen}");
+    }
+    assert_eq!(world.upstream.seen().len(), 1);
+    // A network around everything does not open what tells a cloud's credentials.
+    let world = World::with(setup(allow_networks), Upstream::start().await, json!(["*"])).await;
+    assert_eq!(world.get("/echo").await["status"], 202);
+    let metadata = json!({ "url": "http://169.254.169.254/latest", "timeout_ms": 5_000 });
+    assert_eq!(world.fetch(metadata).await["error"], "denied");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn private_networks_are_closed_unless_the_operator_opens_them() {
     let world = World::with(Setup::default(), Upstream::start().await, json!(["*"])).await;
     let port = world.upstream.address.port();

@@ -51,7 +51,10 @@ const FENCES: &[(&str, &[&str])] = &[
     ("hyper", &["egress/"]),
     ("url", &["egress/"]),
     ("webpki_root_certs", &["egress/"]),
-    ("rustix", &["runtime/"]),
+    ("rustls", &["egress/"]),
+    ("rustls_native_certs", &["egress/"]),
+    // What the kernel bounds: compilers in the one, open files of the server in the other.
+    ("rustix", &["runtime/", "cli/"]),
     ("liquid", &["expression/"]),
     ("liquid_core", &["expression/"]),
     ("liquid_lib", &["expression/"]),

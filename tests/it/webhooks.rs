@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::support::binary::Process;
 use crate::support::receiver::{Action, Hook, Receiver};
 use crate::support::server::{START_MS, Setup};
+use crate::support::upstream::Upstream;
 use crate::support::{Answer, Client, TestServer, guests};
 
 const HOUR_MS: u64 = 3_600_000;
@@ -258,6 +259,19 @@ async fn what_was_delivered_may_be_delivered_again() {
     assert_eq!(hooks[0].bytes, hooks[1].bytes);
     let told = delivery(&server.private, &place, attempts(2)).await;
     assert_eq!(told["status"], "delivered");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_status_is_a_success_whatever_follows_it() {
+    let (server, reactor) = server().await;
+    let upstream = Upstream::start().await;
+    for path in ["/bytes/5000000", "/endless"] {
+        let place = queue(&server, &reactor, &upstream.url(path)).await;
+        let told = delivery(&server.private, &place, attempts(1)).await;
+        let expected = json!({"status": "delivered", "attempts": 1, "last_status": 200});
+        assert_eq!(told, expected, "{path}");
+    }
+    assert_eq!(upstream.seen().len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

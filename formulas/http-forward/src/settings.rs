@@ -11,6 +11,7 @@ use crate::target;
 #[derive(Deserialize)]
 struct Configuration {
     url: String,
+    allow_http: Option<bool>,
     method: Option<String>,
     content_type: Option<String>,
     body_template: Option<String>,
@@ -87,14 +88,15 @@ pub(crate) struct Settings {
 impl Settings {
     /// Checks the configuration; notes all that is wrong with it.
     pub(crate) fn read(configuration: &Value, faults: &mut Faults) -> Option<Self> {
-        let expected = "must have a `url`, texts, and a `timeout_ms` that is a whole number";
+        let expected = "must have a `url`, texts, a `timeout_ms` that is a whole number, and an `allow_http` that is a boolean";
         let given = Configuration::deserialize(configuration).ok();
         let given = faults.expect(given, "configuration", expected)?;
-        let url = Some(given.url).filter(|url| target::is_address(url));
+        let allow_http = given.allow_http.unwrap_or_default();
+        let url = Some(given.url).filter(|url| target::is_address(url, allow_http));
         let url = faults.expect(
             url,
             "configuration.url",
-            "must be an https or http address with placeholders after its host only",
+            "must be an https address with placeholders after its host only; one with http needs `allow_http`",
         );
         let method = faults.expect(
             given.method.map_or(Some(Method::Post), |name| Method::parse(&name)),

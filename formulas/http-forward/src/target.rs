@@ -21,10 +21,11 @@ const RESERVED: &[&str] = &[
     "upgrade",
 ];
 
-/// Whether this is an absolute address whose placeholders, if any, come after its host.
-pub(crate) fn is_address(url: &str) -> bool {
-    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
-    let Some(rest) = rest else { return false };
+/// Whether this is an absolute address whose placeholders, if any, come after its host. One in clear is none unless
+/// that is allowed.
+pub(crate) fn is_address(url: &str, allow_http: bool) -> bool {
+    let in_clear = || url.strip_prefix("http://").filter(|_| allow_http);
+    let Some(rest) = url.strip_prefix("https://").or_else(in_clear) else { return false };
     let (host, after) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let plain = |c: char| !c.is_whitespace() && !c.is_control() && !"{}@\\".contains(c);
     let (path, _) = split_query(after);
@@ -146,12 +147,15 @@ mod tests {
     fn placeholders_stand_after_the_host() {
         for right in [
             "https://a.example",
-            "http://a.example:8080/",
+            "https://a.example:8080/",
             "https://a.example/x/{{ args.a }}?b={{ args.b }}",
             "https://a.example?b={{ args.b }}",
             "https://[::1]/x",
         ] {
-            assert!(is_address(right), "{right}");
+            assert!(is_address(right, false), "{right}");
+            let in_clear = right.replace("https://", "http://");
+            assert!(is_address(&in_clear, true), "{in_clear}");
+            assert!(!is_address(&in_clear, false), "{in_clear}");
         }
         for wrong in [
             "",
@@ -171,7 +175,8 @@ mod tests {
             "https://a.example/\r\nx",
             "{{ args.url }}",
         ] {
-            assert!(!is_address(wrong), "{wrong}");
+            assert!(!is_address(wrong, false), "{wrong}");
+            assert!(!is_address(wrong, true), "{wrong}");
         }
     }
 

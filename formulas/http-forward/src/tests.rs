@@ -203,6 +203,8 @@ fn the_configuration_is_checked() {
     let table = [
         ("url", json!("https://{{ args.host }}/")),
         ("url", json!("api.example.com")),
+        ("url", json!("http://api.example.com/")),
+        ("url", json!("http://127.0.0.1/")),
         ("method", json!("TRACE")),
         ("content_type", json!("xml")),
         ("body_template", json!("{")),
@@ -226,9 +228,21 @@ fn the_configuration_is_checked() {
     }
     let with_get = json!({ "method": "GET", "body_template": "1" });
     assert_eq!(refused(&card(), with_get), ["configuration.body_template"]);
-    let wrong = json!({ "timeout_ms": "secret" });
-    assert_eq!(refused(&card(), wrong), ["configuration"]);
+    for wrong in [json!({ "timeout_ms": "secret" }), json!({ "allow_http": "true" })] {
+        assert_eq!(refused(&card(), wrong), ["configuration"]);
+    }
     assert_eq!(sent(&card(), json!({ "timeout_ms": 1500 })).timeout_ms, Some(1500));
+}
+
+#[test]
+fn nothing_goes_in_clear_unless_that_is_allowed() {
+    let url = "http://a.example/x";
+    let denied = json!({ "url": url, "allow_http": false });
+    assert_eq!(refused(&card(), denied), ["configuration.url"]);
+    assert_eq!(sent(&card(), json!({ "url": url, "allow_http": true })).url, url);
+    assert_eq!(sent(&card(), json!({ "allow_http": true })).url, URL);
+    let placeholder = json!({ "url": "http://{{ args.host }}/", "allow_http": true });
+    assert_eq!(refused(&card(), placeholder), ["configuration.url"]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! To add a command: a variant of [`Command`], a file, and an arm in [`run`].
 
 mod compile;
+mod descriptors;
 mod dev;
 mod logging;
 mod serve;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Failure, logging, say};
+use super::{Failure, descriptors, logging, say};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Options, Settings, bootstrap_key};
 use crate::crypto::api_key::ApiKey;
@@ -119,6 +119,7 @@ pub async fn open(settings: &Settings, root_key: RootKey) -> Result<Vault, Failu
         runtime: Runtime::new(sandbox)?,
         egress: Egress::new(EgressConfig {
             allow_private_networks: settings.allow_private_networks,
+            allow_networks: settings.allow_networks.clone(),
         })?,
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy::new()?),
@@ -137,6 +138,7 @@ pub async fn serve(
     vault: Vault,
     listening: impl FnOnce(std::net::SocketAddr),
 ) -> Result<(), Failure> {
+    descriptors::raise_limit();
     let listener = TcpListener::bind(settings.listen)
         .await
         .map_err(|error| format!("cannot listen on {}: {error}", settings.listen))?;

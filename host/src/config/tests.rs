@@ -55,6 +55,37 @@ fn what_is_opened_is_opened_by_name() {
 }
 
 #[test]
+fn networks_are_opened_one_by_one() {
+    let opened = |flags: &[&str], text: &str| {
+        let networks = settle(text, parse(flags).unwrap()).unwrap().allow_networks;
+        networks.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let file = "allow-networks = [\"10.0.0.0/8\", \"fd12::/16\"]\n";
+    for (flags, text, expected) in [
+        (&[][..], "", &[][..]),
+        (&["--allow-networks", "10.0.0.0/8"], "", &["10.0.0.0/8"]),
+        (&["--allow-networks=10.0.0.0/8,::1"], "", &["10.0.0.0/8", "::1/128"]),
+        (
+            &["--allow-networks", "10.0.0.0/8", "--allow-networks", "192.168.1.0/24,10.1.2.3"],
+            "",
+            &["10.0.0.0/8", "192.168.1.0/24", "10.1.2.3/32"],
+        ),
+        (&[], file, &["10.0.0.0/8", "fd12::/16"]),
+        (&["--allow-networks", "127.0.0.1"], file, &["127.0.0.1/32"]),
+    ] {
+        assert_eq!(opened(flags, text), expected, "{flags:?} {text:?}");
+    }
+    for wrong in ["10.1.2.3/8", "localhost", "", "10.0.0.0/8,", "10.0.0.0/8 ::1"] {
+        assert!(parse(&["--allow-networks", wrong]).is_err(), "{wrong}");
+    }
+    for wrong in ["[\"10.1.2.3/8\"]", "[8]", "\"10.0.0.0/8\""] {
+        let text = format!("allow-networks = {wrong}\n");
+        let error = settle(&text, Options::default()).unwrap_err().to_string();
+        assert!(error.contains("allow-networks"), "{error}");
+    }
+}
+
+#[test]
 fn an_unknown_option_in_the_file_is_named() {
     let error = settle("data-dir = \"a\"\nlissten = \"b\"\n", Options::default()).unwrap_err();
     assert!(error.to_string().contains("lissten"), "{error}");

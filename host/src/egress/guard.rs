@@ -4,9 +4,13 @@
 //! nobody has heard of yet is refused. The tables follow the special-purpose registries of IANA.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use super::EgressConfig;
+use crate::config::Network;
 
 /// Decides whether an address may be reached.
-pub type Guard = fn(IpAddr) -> bool;
+pub type Guard = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
 
 /// Networks of IPv4 that are not public, with the length of their prefix.
 const CLOSED_V4: &[([u8; 4], u32)] = &[
@@ -52,6 +56,47 @@ const CLOSED_V6: &[(Ipv6Addr, u32)] = &[
 /// Where NAT64 puts the IPv4 addresses of the world: in networks without IPv4 of their own, names resolve to these.
 const NAT64: (Ipv6Addr, u32) = (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);
 
+/// Where metadata services are, which tell machines' credentials to whoever asks, and the rest of what is link-local.
+/// Opening a network around one of these does not open it.
+const APART: &[Network] = &[
+    Network::v4([169, 254, 0, 0], 16),
+    Network::v6([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10),
+    // Those of single clouds, elsewhere.
+    Network::v4([100, 100, 100, 200], 32),
+    Network::v4([168, 63, 129, 16], 32),
+    Network::v4([192, 0, 0, 192], 32),
+    Network::v6([0xfd00, 0xec2, 0, 0, 0, 0, 0, 0], 32),
+    Network::v6([0xfd00, 0xc1, 0, 0, 0, 0, 0, 0], 32),
+    Network::v6([0xfd20, 0xce, 0, 0, 0, 0, 0, 0], 32),
+];
+
+/// The guard that an operator asks for.
+pub fn guard(config: EgressConfig) -> Guard {
+    let EgressConfig { allow_private_networks, allow_networks } = config;
+    match (allow_private_networks, allow_networks.as_slice()) {
+        (true, _) => Arc::new(|_| true),
+        (false, []) => Arc::new(is_public),
+        _ => Arc::new(move |address| is_public(address) || is_opened(address, &allow_networks)),
+    }
+}
+
+/// Whether an address is in one of these networks. One that is set apart needs a network that is no wider than that.
+fn is_opened(address: IpAddr, networks: &[Network]) -> bool {
+    let address = meant(address);
+    let apart = APART.iter().find(|apart| apart.contains(address));
+    let opens = |network: &&Network| {
+        network.contains(address) && apart.is_none_or(|apart| apart.covers(network))
+    };
+    networks.iter().any(|network| opens(&network))
+}
+
+/// The address of IPv4 that one of IPv6 stands for, where it stands for one that would be connected to.
+fn meant(address: IpAddr) -> IpAddr {
+    let IpAddr::V6(six) = address else { return address };
+    let four = if inside_v6(six, NAT64) { Some(last_four(six)) } else { six.to_ipv4_mapped() };
+    four.map_or(address, IpAddr::V4)
+}
+
 /// Whether an address is one that anybody on the internet could reach.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
@@ -71,12 +116,16 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
     if inside_v6(address, NAT64) {
-        let [.., a, b, c, d] = address.octets();
-        return is_public_v4(Ipv4Addr::new(a, b, c, d));
+        return is_public_v4(last_four(address));
     }
     inside_v6(address, OPEN_V6)
         && !CLOSED_V6.iter().any(|network| inside_v6(address, *network))
         && !is_isatap(address)
+}
+
+fn last_four(address: Ipv6Addr) -> Ipv4Addr {
+    let [.., a, b, c, d] = address.octets();
+    Ipv4Addr::new(a, b, c, d)
 }
 
 fn inside_v6(address: Ipv6Addr, (network, length): (Ipv6Addr, u32)) -> bool {
@@ -92,8 +141,76 @@ fn is_isatap(address: Ipv6Addr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_public;
+    use super::{EgressConfig, guard, is_public};
     use std::net::IpAddr;
+
+    /// Whether a guard that opens these networks lets an address pass.
+    fn opened(networks: &[&str], address: &str) -> bool {
+        let allow_networks = networks.iter().map(|text| text.parse().unwrap()).collect();
+        let guard = guard(EgressConfig { allow_networks, ..EgressConfig::default() });
+        guard(address.parse().unwrap())
+    }
+
+    #[test]
+    fn opened_networks_and_no_others() {
+        let networks = &["10.0.0.0/8", "192.168.7.1", "fd12::/16"];
+        for address in [
+            "10.0.0.0",
+            "10.255.255.255",
+            "192.168.7.1",
+            "fd12::1",
+            // Always.
+            "8.8.8.8",
+            "2606:4700::1111",
+            // As good as the address of IPv4.
+            "::ffff:10.0.0.1",
+            "64:ff9b::10.0.0.1",
+        ] {
+            assert!(opened(networks, address), "{address}");
+        }
+        for address in [
+            "127.0.0.1",
+            "192.168.7.0",
+            "192.168.7.2",
+            "172.16.0.1",
+            "169.254.169.254",
+            "fd13::1",
+            "::1",
+            "::ffff:127.0.0.1",
+            "64:ff9b::127.0.0.1",
+            "64:ff9b::192.168.7.2",
+        ] {
+            assert!(!opened(networks, address), "{address}");
+        }
+        assert!(!opened(&[], "10.0.0.1"));
+        let all = guard(EgressConfig { allow_private_networks: true, ..EgressConfig::default() });
+        assert!(all("169.254.169.254".parse().unwrap()) && all("fd00:ec2::254".parse().unwrap()));
+    }
+
+    #[test]
+    fn metadata_services_are_opened_by_name_only() {
+        let wide = &["0.0.0.0/0", "::/0", "169.0.0.0/8", "fc00::/7", "fd00::/8", "100.64.0.0/10"];
+        for (address, narrow) in [
+            ("169.254.169.254", &["169.254.169.254", "169.254.0.0/16", "169.254.169.0/24"][..]),
+            ("169.254.170.2", &["169.254.0.0/16"]),
+            ("::ffff:169.254.169.254", &["169.254.169.254"]),
+            ("64:ff9b::169.254.169.254", &["169.254.169.254"]),
+            ("100.100.100.200", &["100.100.100.200"]),
+            ("168.63.129.16", &["168.63.129.16/32"]),
+            ("fd00:ec2::254", &["fd00:ec2::254", "fd00:ec2::/32"]),
+            ("fd20:ce::254", &["fd20:ce::254"]),
+            ("fe80::1", &["fe80::/10"]),
+        ] {
+            assert!(!opened(wide, address), "{address}");
+            for network in narrow {
+                assert!(opened(&[network], address), "{network} {address}");
+            }
+        }
+        // What lies around them is opened.
+        for address in ["169.253.0.1", "10.0.0.1", "127.0.0.1", "::1", "fd12::1", "100.64.0.1"] {
+            assert!(opened(wide, address), "{address}");
+        }
+    }
 
     fn public(text: &str) -> bool {
         is_public(text.parse::<IpAddr>().unwrap_or_else(|_| panic!("{text}")))

@@ -6,14 +6,17 @@
 //! mind gains nothing; it is made anew for each connection and each redirect.
 //!
 //! The one place that holds an HTTP client: no proxy, no cookies, no decompression, nothing followed by itself.
-//! It knows nothing of formulas, tenants or the vault.
+//! It knows nothing of formulas, tenants or the vault: an owner is a number, and owners share no connection.
 
 mod guard;
 mod hosts;
+mod lookup;
+mod pools;
 mod redirect;
 mod request;
 mod resolve;
 mod send;
+mod tls;
 
 #[cfg(test)]
 mod tests;
@@ -22,6 +25,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
+use rustls::pki_types::CertificateDer;
 use thiserror::Error;
 
 pub use guard::is_public;
@@ -29,16 +34,23 @@ pub use hosts::{AllowedHosts, HostPattern};
 pub use url::Url;
 
 use guard::Guard;
+use lookup::{Lookup, Lookups, SystemLookup};
+use pools::Pools;
 use request::AddressRules;
-use resolve::{GuardedResolver, Lookup, SystemLookup};
+use resolve::GuardedResolver;
+use url::Position;
 
-use crate::limits::{HTTP_HEADERS_MAX, HTTP_IDLE_MAX, HTTP_IDLE_MS};
+use crate::config::Network;
+use crate::limits::{HTTP_CONNECT_MS, HTTP_HEADERS_MAX, HTTP_IDLE_MAX, HTTP_IDLE_MS};
 
 /// How requests are sent.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EgressConfig {
     /// Whether private, loopback, link-local and other addresses that are not public may be reached (decisions §6, §8).
     pub allow_private_networks: bool,
+    /// Networks of such addresses that may be reached in any case. Where metadata services are is opened only by a
+    /// network that is no wider than that.
+    pub allow_networks: Vec<Network>,
 }
 
 /// A request, as it is asked for.
@@ -58,16 +70,30 @@ pub struct Outbound {
     pub redirects: u8,
     /// Whether `http` is refused.
     pub https_only: bool,
+    /// On whose behalf, as a number that means nothing here: owners have their own connections and their own share of
+    /// what all use.
+    pub owner: u128,
+    /// What of the answer is read.
+    pub wanted: Wanted,
 }
 
-/// An answer, read to its end.
+/// What of an answer is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// All of it, or it is none.
+    Whole,
+    /// Status and headers; what follows them is thrown away, however much it is.
+    Head,
+}
+
+/// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The status.
     pub status: u16,
     /// Names, in lower case, and values; what is no UTF-8 in them is replaced.
     pub headers: Vec<(String, String)>,
-    /// The body.
+    /// The body; empty when it was not wanted.
     pub body: Vec<u8>,
 }
 
@@ -98,37 +124,33 @@ pub struct SetupError(String);
 
 /// Sends requests. Cloning shares its connections.
 #[derive(Clone)]
-pub struct Egress {
-    client: reqwest::Client,
+pub struct Egress(Arc<Shared>);
+
+struct Shared {
     guard: Guard,
+    lookups: Arc<Lookups>,
+    tls: rustls::ClientConfig,
+    clients: Mutex<Pools<reqwest::Client>>,
 }
 
 impl Egress {
-    /// Sets up the client, with the machine's resolver and the certificates that the machine trusts.
+    /// Sets up what all clients share, with the machine's resolver and the certificates that the machine trusts.
     pub fn new(config: EgressConfig) -> Result<Self, SetupError> {
-        let guard = if config.allow_private_networks { |_| true } else { is_public };
-        Self::assemble(guard, &Arc::new(SystemLookup::default()), &[])
+        Self::assemble(guard::guard(config), Arc::new(SystemLookup), &[])
     }
 
     /// As [`Self::new`], with addresses decided and names resolved by somebody else, and further certificates trusted.
-    fn assemble<L: Lookup>(
+    fn assemble(
         guard: Guard,
-        lookup: &Arc<L>,
-        trusted: &[reqwest::Certificate],
+        lookup: Arc<dyn Lookup>,
+        trusted: &[CertificateDer<'static>],
     ) -> Result<Self, SetupError> {
-        let builder = || {
-            let lookup = Arc::clone(lookup);
-            builder(GuardedResolver { lookup, guard })
-        };
-        let client = builder().tls_certs_merge(trusted.iter().cloned()).build().or_else(|error| {
-            // A machine without certificates of its own, such as a small container, trusts those that browsers do.
-            tracing::warn!(%error, "no certificates of this machine; the usual ones are trusted");
-            let roots = webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter();
-            let roots = roots.filter_map(|root| reqwest::Certificate::from_der(root).ok());
-            builder().tls_certs_only(roots).build()
-        });
-        let client = client.map_err(|error| SetupError(error.to_string()))?;
-        Ok(Self { client, guard })
+        let (lookups, clients) = (Arc::new(Lookups::new(lookup)), Mutex::default());
+        let egress =
+            Self(Arc::new(Shared { guard, lookups, tls: tls::trusting(trusted)?, clients }));
+        // If there can be none, it is better known now.
+        egress.make_client(0).map_err(|error| SetupError(error.to_string()))?;
+        Ok(egress)
     }
 
     /// Reads an address that requests are to be sent to later, and checks all of it that does not depend on what its
@@ -137,23 +159,37 @@ impl Egress {
         self.rules(https_only).read(text)
     }
 
-    fn rules(&self, https_only: bool) -> AddressRules {
-        AddressRules { https_only, guard: self.guard }
+    fn rules(&self, https_only: bool) -> AddressRules<'_> {
+        AddressRules { https_only, guard: &self.0.guard }
     }
-}
 
-fn builder(resolver: GuardedResolver<impl Lookup>) -> reqwest::ClientBuilder {
-    reqwest::Client::builder()
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
-        .referer(false)
-        // What was sent may have moved money: whether it is sent again is for whoever asked.
-        .retry(reqwest::retry::never())
-        .http1_only()
-        .http1_max_headers(HTTP_HEADERS_MAX)
-        .tls_version_min(reqwest::tls::Version::TLS_1_2)
-        .pool_max_idle_per_host(HTTP_IDLE_MAX)
-        .pool_idle_timeout(Duration::from_millis(HTTP_IDLE_MS))
-        .user_agent("tokamak")
-        .dns_resolver(resolver)
+    /// An owner's client for a host.
+    fn client(&self, owner: u128, url: &Url) -> Result<reqwest::Client, reqwest::Error> {
+        let origin = &url[Position::BeforeScheme..Position::BeforePath];
+        let kept = self.0.clients.lock().get(owner, origin);
+        if let Some(client) = kept {
+            return Ok(client);
+        }
+        let client = self.make_client(owner)?;
+        Ok(self.0.clients.lock().keep(owner, origin, client))
+    }
+
+    fn make_client(&self, owner: u128) -> Result<reqwest::Client, reqwest::Error> {
+        let (lookups, guard) = (Arc::clone(&self.0.lookups), self.0.guard.clone());
+        reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .referer(false)
+            // What was sent may have moved money: whether it is sent again is for whoever asked.
+            .retry(reqwest::retry::never())
+            .http1_only()
+            .http1_max_headers(HTTP_HEADERS_MAX)
+            .tls_backend_preconfigured(tls::for_one_client(&self.0.tls))
+            .connect_timeout(Duration::from_millis(HTTP_CONNECT_MS))
+            .pool_max_idle_per_host(HTTP_IDLE_MAX)
+            .pool_idle_timeout(Duration::from_millis(HTTP_IDLE_MS))
+            .user_agent("tokamak")
+            .dns_resolver(GuardedResolver { lookups, guard, owner })
+            .build()
+    }
 }

@@ -29,13 +29,13 @@ const FORBIDDEN_PREFIX: &str = "proxy-";
 const FORBIDDEN_METHODS: &[&str] = &["CONNECT", "PRI", "TRACE"];
 
 /// Which addresses may be sent to, whoever asks.
-#[derive(Debug, Clone, Copy)]
-pub struct AddressRules {
+#[derive(Clone, Copy)]
+pub struct AddressRules<'a> {
     pub https_only: bool,
-    pub guard: Guard,
+    pub guard: &'a Guard,
 }
 
-impl AddressRules {
+impl AddressRules<'_> {
     /// Reads and checks an address.
     pub fn read(self, text: &str) -> Result<Url, EgressError> {
         if text.len() > HTTP_URL_BYTES_MAX {
@@ -88,7 +88,7 @@ pub struct Hop {
 
 impl Hop {
     /// Checks a request; gives its first exchange.
-    pub fn first(request: &Outbound, rules: AddressRules) -> Result<Self, EgressError> {
+    pub fn first(request: &Outbound, rules: AddressRules<'_>) -> Result<Self, EgressError> {
         if request.redirects > HTTP_REDIRECTS_MAX {
             return Err(EgressError::Invalid("more redirects are asked for than are followed"));
         }

@@ -3,19 +3,19 @@
 use std::error::Error;
 use std::io;
 
-use http::{HeaderMap, StatusCode};
+use http::HeaderMap;
 use reqwest::Response;
 use url::Url;
 
 use super::redirect::{follow, target};
 use super::request::Hop;
 use super::resolve::Unresolved;
-use super::{Answer, Egress, EgressError, Outbound};
+use super::{Answer, Egress, EgressError, Outbound, Wanted};
 use crate::limits::{HTTP_BODY_BYTES_MAX, HTTP_HEADERS_BYTES_MAX};
 
 impl Egress {
-    /// Sends a request to hosts that `permits` lets pass, the redirects' too, and reads the answer to its end. What is
-    /// under way ends when this is dropped.
+    /// Sends a request to hosts that `permits` lets pass, the redirects' too, and reads as much of the answer as is
+    /// wanted. What is under way ends when this is dropped.
     pub async fn send(
         &self,
         request: Outbound,
@@ -37,11 +37,11 @@ impl Egress {
         }
         let mut redirects = request.redirects;
         loop {
-            let response = self.once(&hop).await?;
+            let response = self.once(&hop, request.owner).await?;
             let (status, headers) = (response.status(), response.headers());
             check_headers(headers)?;
             let next = if redirects > 0 { target(status, headers, &hop.url)? } else { None };
-            let Some(next) = next else { return read(response, status).await };
+            let Some(next) = next else { return read(response, request.wanted).await };
             drop(response);
             redirects -= 1;
             let next = rules.check(next).map_err(of_a_redirect)?;
@@ -52,8 +52,10 @@ impl Egress {
         }
     }
 
-    async fn once(&self, hop: &Hop) -> Result<Response, EgressError> {
-        let request = self.client.request(hop.method.clone(), hop.url.clone());
+    async fn once(&self, hop: &Hop, owner: u128) -> Result<Response, EgressError> {
+        let client = self.client(owner, &hop.url);
+        let client = client.map_err(|error| explain(&error, "no connection could be set up"))?;
+        let request = client.request(hop.method.clone(), hop.url.clone());
         let request = request.headers(hop.headers.clone());
         let request = hop.body.iter().fold(request, |request, body| request.body(body.clone()));
         request.send().await.map_err(|error| explain(&error, "the exchange broke off"))
@@ -79,15 +81,25 @@ fn check_headers(headers: &HeaderMap) -> Result<(), EgressError> {
     Ok(())
 }
 
-async fn read(mut response: Response, status: StatusCode) -> Result<Answer, EgressError> {
-    let announced = response.content_length().unwrap_or_default();
-    if announced > HTTP_BODY_BYTES_MAX as u64 {
-        return Err(EgressError::TooLarge);
-    }
+async fn read(response: Response, wanted: Wanted) -> Result<Answer, EgressError> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let headers = response.headers().iter();
     let headers =
         headers.map(|(name, value)| (name.as_str().to_owned(), text(value.as_bytes()))).collect();
+    let status = response.status().as_u16();
+    let body = match wanted {
+        Wanted::Whole => read_body(response).await?,
+        // Dropped with its rest; the client closes the connection unless there is none.
+        Wanted::Head => Vec::new(),
+    };
+    Ok(Answer { status, headers, body })
+}
+
+async fn read_body(mut response: Response) -> Result<Vec<u8>, EgressError> {
+    let announced = response.content_length().unwrap_or_default();
+    if announced > HTTP_BODY_BYTES_MAX as u64 {
+        return Err(EgressError::TooLarge);
+    }
     let mut body = Vec::new();
     let broke = |error| explain(&error, "the connection broke before the answer was whole");
     while let Some(chunk) = response.chunk().await.map_err(broke)? {
@@ -96,7 +108,7 @@ async fn read(mut response: Response, status: StatusCode) -> Result<Answer, Egre
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(Answer { status: status.as_u16(), headers, body })
+    Ok(body)
 }
 
 /// Puts the client's error into fixed words: its own may quote the address.

@@ -6,21 +6,23 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
 use super::Vault;
-use crate::egress::{AllowedHosts, Egress, EgressError, Outbound};
+use crate::egress::{AllowedHosts, Egress, EgressError, Outbound, Wanted};
 use crate::model::formula::Formula;
+use crate::model::id::TenantId;
 use crate::runtime::{GuestHttp, GuestHttpError, GuestHttpRequest, GuestHttpResponse};
 
 /// The way out of one formula.
 struct FormulaHttp {
     egress: Egress,
     allowed: AllowedHosts,
+    tenant: TenantId,
 }
 
 impl Vault {
-    /// A formula's way to the hosts that it names.
-    pub(super) fn formula_http(&self, formula: &Formula) -> Arc<dyn GuestHttp> {
+    /// A formula's way to the hosts that it names, on behalf of a tenant.
+    pub(super) fn formula_http(&self, tenant: TenantId, formula: &Formula) -> Arc<dyn GuestHttp> {
         let allowed = AllowedHosts::parse(&formula.allowed_hosts);
-        Arc::new(FormulaHttp { egress: self.0.egress.clone(), allowed })
+        Arc::new(FormulaHttp { egress: self.0.egress.clone(), allowed, tenant })
     }
 }
 
@@ -34,9 +36,17 @@ impl GuestHttp for FormulaHttp {
                 return Err(GuestHttpError::Denied("the formula's allowed_hosts name no host"));
             }
             let GuestHttpRequest { method, url, headers, body, timeout, redirects } = request;
-            let body = body.map(Into::into);
-            let https_only = false;
-            let outbound = Outbound { method, url, headers, body, timeout, redirects, https_only };
+            let outbound = Outbound {
+                method,
+                url,
+                headers,
+                body: body.map(Into::into),
+                timeout,
+                redirects,
+                https_only: false,
+                owner: self.tenant.0.as_u128(),
+                wanted: Wanted::Whole,
+            };
             let answer = self.egress.send(outbound, &|url| self.allowed.permits(url)).await?;
             Ok(GuestHttpResponse {
                 status: answer.status,

@@ -8,8 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 use tempfile::TempDir;
 use tokamak::clock::ManualClock;
-use tokamak::config::JobLimits;
-use tokamak::config::RateLimits;
+use tokamak::config::{JobLimits, Network, RateLimits};
 use tokamak::crypto::entropy::SeededEntropy;
 use tokamak::crypto::hash;
 use tokamak::crypto::keys::RootKey;
@@ -38,6 +37,8 @@ pub struct Setup {
     pub react_timeout_ms: u64,
     /// Whether formulas may reach this machine.
     pub allow_private_networks: bool,
+    /// Networks that they may reach in any case.
+    pub allow_networks: Vec<Network>,
     /// Whether webhooks may go over plain http.
     pub allow_http_callbacks: bool,
     /// Where the store lies, if it is to outlive the server.
@@ -56,6 +57,7 @@ impl Default for Setup {
             fuel_per_ms: 10_000_000,
             react_timeout_ms: 10_000,
             allow_private_networks: false,
+            allow_networks: Vec::new(),
             allow_http_callbacks: false,
             folder: None,
             rates: RateLimits::default(),
@@ -110,6 +112,7 @@ impl TestServer {
             runtime: setup.runtime.unwrap_or_else(shared_runtime),
             egress: Egress::new(EgressConfig {
                 allow_private_networks: setup.allow_private_networks,
+                allow_networks: setup.allow_networks,
             })
             .unwrap(),
             clock: Arc::new(clock.clone()),

@@ -1,15 +1,23 @@
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use super::{AddressRules, EgressError, Hop, Outbound};
-use crate::egress::guard::is_public;
+use crate::egress::Wanted;
+use crate::egress::guard::{Guard, is_public};
 use crate::limits::{
     HTTP_BODY_BYTES_MAX, HTTP_HEADERS_BYTES_MAX, HTTP_HEADERS_MAX, HTTP_REDIRECTS_MAX,
     HTTP_URL_BYTES_MAX,
 };
 
-const PUBLIC: AddressRules = AddressRules { https_only: false, guard: is_public };
-const ANYWHERE: AddressRules = AddressRules { https_only: false, guard: |_| true };
-const HTTPS: AddressRules = AddressRules { https_only: true, guard: is_public };
+static PUBLIC_ONLY: LazyLock<Guard> = LazyLock::new(|| Arc::new(is_public));
+static ANY: LazyLock<Guard> = LazyLock::new(|| Arc::new(|_| true));
+
+static PUBLIC: LazyLock<AddressRules<'static>> =
+    LazyLock::new(|| AddressRules { https_only: false, guard: &PUBLIC_ONLY });
+static ANYWHERE: LazyLock<AddressRules<'static>> =
+    LazyLock::new(|| AddressRules { https_only: false, guard: &ANY });
+static HTTPS: LazyLock<AddressRules<'static>> =
+    LazyLock::new(|| AddressRules { https_only: true, guard: &PUBLIC_ONLY });
 
 fn outbound() -> Outbound {
     Outbound {
@@ -20,11 +28,13 @@ fn outbound() -> Outbound {
         timeout: Duration::from_secs(1),
         redirects: 0,
         https_only: false,
+        owner: 1,
+        wanted: Wanted::Whole,
     }
 }
 
 fn first(request: &Outbound) -> Result<Hop, EgressError> {
-    Hop::first(request, PUBLIC)
+    Hop::first(request, *PUBLIC)
 }
 
 #[test]

@@ -9,7 +9,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::io::AsyncWriteExt as _;
 
-use super::super::resolve::Lookup;
+use super::super::lookup::Lookup;
 use super::super::{AllowedHosts, EgressConfig, is_public};
 use super::server::Server;
 use super::{Egress, EgressError, Names, Outbound, PUBLIC, anywhere, egress, get, send};
@@ -92,7 +92,9 @@ async fn names_that_stand_for_somebodys_inside() {
 async fn this_machine_by_all_its_names() {
     let server = Server::answering(ENDING).await;
     let guarded = Egress::new(EgressConfig::default()).unwrap();
-    let open = Egress::new(EgressConfig { allow_private_networks: true }).unwrap();
+    let open =
+        Egress::new(EgressConfig { allow_private_networks: true, ..EgressConfig::default() })
+            .unwrap();
     for host in ["127.0.0.1", "0x7f.1", "2130706433", "0177.0.0.1", "127.1", "LOCALHOST"] {
         assert_eq!(send(&guarded, get(server.url(host, "/"))).await, Err(NOT_PUBLIC), "{host}");
         let answer = send(&open, get(server.url(host, "/"))).await;
@@ -222,7 +224,7 @@ impl Lookup for Silent {
 
 #[tokio::test]
 async fn looking_a_name_up_is_part_of_the_time() {
-    let egress = Egress::assemble(is_public, &Arc::new(Silent), &[]).unwrap();
+    let egress = Egress::assemble(Arc::new(is_public), Arc::new(Silent), &[]).unwrap();
     let request =
         Outbound { timeout: Duration::from_millis(50), ..get("http://a.test/".to_owned()) };
     assert_eq!(send(&egress, request).await, Err(EgressError::Timeout));

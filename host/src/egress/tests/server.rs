@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -18,6 +19,7 @@ pub struct Server {
     pub port: u16,
     seen: Arc<Mutex<Vec<String>>>,
     connections: Arc<AtomicUsize>,
+    open: Arc<AtomicUsize>,
     serving: JoinHandle<()>,
 }
 
@@ -85,17 +87,24 @@ impl Server {
     ) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (seen, connections) =
-            (Arc::<Mutex<Vec<String>>>::default(), Arc::new(AtomicUsize::new(0)));
+        let seen = Arc::<Mutex<Vec<String>>>::default();
+        let (connections, open) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let answering: Arc<Answering> = Arc::new(answering);
         let (noted, counted) = (Arc::clone(&seen), Arc::clone(&connections));
+        let still = Arc::clone(&open);
         let serving = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 counted.fetch_add(1, Ordering::Relaxed);
-                tokio::spawn(serve(stream, Arc::clone(&noted), Arc::clone(&answering)));
+                still.fetch_add(1, Ordering::Relaxed);
+                let serve = serve(stream, Arc::clone(&noted), Arc::clone(&answering));
+                let still = Arc::clone(&still);
+                tokio::spawn(async move {
+                    serve.await;
+                    still.fetch_sub(1, Ordering::Relaxed);
+                });
             }
         });
-        Self { port, seen, connections, serving }
+        Self { port, seen, connections, open, serving }
     }
 
     /// A port that nobody listens on.
@@ -116,6 +125,17 @@ impl Server {
     /// The connections so far.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
+    }
+
+    /// Those that nobody has ended yet, once they are at most so many; what never comes is what there are.
+    pub async fn open_at_most(&self, count: usize) -> usize {
+        for _ in 0..200 {
+            if self.open.load(Ordering::Relaxed) <= count {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        self.open.load(Ordering::Relaxed)
     }
 }
 

@@ -10,7 +10,7 @@ use super::delivery::{Answered, Delivery};
 use super::work::InHand;
 use super::{Job, JobStatus};
 use crate::crypto::webhook;
-use crate::egress::Outbound;
+use crate::egress::{Outbound, Wanted};
 use crate::limits::{
     DELIVERIES_PER_RECEIVER_MAX, DELIVERIES_PER_TENANT_MAX, DELIVERY_TIMEOUT_MS, WORKERS_TICK_MS,
 };
@@ -134,6 +134,9 @@ impl Vault {
             timeout: Duration::from_millis(DELIVERY_TIMEOUT_MS),
             redirects: 0,
             https_only: !self.0.allow_http_callbacks,
+            owner: tenant.0.as_u128(),
+            // The status says it all (decisions §8).
+            wanted: Wanted::Head,
         };
         match self.0.egress.send(request, &|_| true).await {
             Ok(answer) => {

@@ -114,7 +114,7 @@ impl Vault {
             args: text,
             configuration: configuration.map_err(Error::internal)?,
             vault: run.application.as_ref().map(svc),
-            http: Some(self.formula_http(&run.formula)),
+            http: Some(self.formula_http(run.permit.tenant(), &run.formula)),
             owner: run.permit.tenant().0.as_u128(),
             invocation: GuestInvocation {
                 id: run.id.to_string(),

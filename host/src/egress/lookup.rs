@@ -1,0 +1,128 @@
+//! Who may ask for the addresses of names, and how much at a time.
+//!
+//! The machine's resolver cannot be interrupted: a lookup keeps a thread until it has an answer, although nobody may be
+//! waiting for it any more, and a name's own server decides how long that takes. So there are only so many places, and
+//! only so many of them for one owner. Whoever waits for a place waits themselves: nothing is left behind when they
+//! give up.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+use crate::limits::{
+    HTTP_LOOKUP_OWNERS_MAX, HTTP_LOOKUPS_MAX, HTTP_LOOKUPS_PER_OWNER_MAX, HTTP_UNKNOWN_MAX,
+    HTTP_UNKNOWN_MS,
+};
+
+/// Who knows the addresses of names.
+pub trait Lookup: Send + Sync + 'static {
+    /// All addresses of a name.
+    fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
+}
+
+/// The machine's own resolver.
+pub struct SystemLookup;
+
+impl Lookup for SystemLookup {
+    fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        let found = async {
+            let found = tokio::net::lookup_host((name, 0)).await?;
+            Ok(found.map(|address| address.ip()).collect())
+        };
+        found.boxed()
+    }
+}
+
+/// The places for looking names up.
+pub struct Lookups {
+    lookup: Arc<dyn Lookup>,
+    places: Arc<Semaphore>,
+    shares: Mutex<HashMap<u128, Arc<Semaphore>>>,
+    unknown: Arc<Mutex<Unknown>>,
+}
+
+impl Lookups {
+    /// With all places free.
+    pub fn new(lookup: Arc<dyn Lookup>) -> Self {
+        Self {
+            lookup,
+            places: Arc::new(Semaphore::new(HTTP_LOOKUPS_MAX)),
+            shares: Mutex::default(),
+            unknown: Arc::default(),
+        }
+    }
+
+    /// All addresses of a name, once there is a place to ask for them. Failing is remembered for a while, for this
+    /// owner alone: others would learn what it asks for.
+    pub async fn find(&self, owner: u128, name: &str) -> io::Result<Vec<IpAddr>> {
+        self.check(owner, name)?;
+        let own = self.share(owner).acquire_owned().await.map_err(io::Error::other)?;
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(io::Error::other)?;
+        // Somebody in front may have found out meanwhile.
+        self.check(owner, name)?;
+        let name = name.to_owned();
+        let (found, unknown) = (self.lookup.lookup(name.clone()), Arc::clone(&self.unknown));
+        // The places are kept by what keeps the thread, which outlives whoever asked.
+        let ask = async move {
+            let found = found.await;
+            if found.is_err() {
+                unknown.lock().note(owner, name, Instant::now());
+            }
+            drop((own, place));
+            found
+        };
+        tokio::spawn(ask).await.map_err(io::Error::other)?
+    }
+
+    fn check(&self, owner: u128, name: &str) -> io::Result<()> {
+        let unknown = self.unknown.lock().holds(owner, name, Instant::now());
+        if unknown { Err(io::ErrorKind::NotFound.into()) } else { Ok(()) }
+    }
+
+    /// An owner's places. Those that nobody uses or waits for are forgotten in time; the others are no more than there
+    /// are requests under way.
+    fn share(&self, owner: u128) -> Arc<Semaphore> {
+        let mut shares = self.shares.lock();
+        if shares.len() >= HTTP_LOOKUP_OWNERS_MAX && !shares.contains_key(&owner) {
+            shares.retain(|_, share| Arc::strong_count(share) > 1);
+        }
+        let share = shares.entry(owner);
+        Arc::clone(share.or_insert_with(|| Arc::new(Semaphore::new(HTTP_LOOKUPS_PER_OWNER_MAX))))
+    }
+}
+
+/// Names that had no address a moment ago, by owner, and until when that is taken for true.
+#[derive(Default)]
+struct Unknown(HashMap<(u128, String), Instant>);
+
+impl Unknown {
+    fn holds(&mut self, owner: u128, name: &str, now: Instant) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
+        self.0.get(&(owner, name.to_owned())).is_some_and(|until| *until > now)
+    }
+
+    fn note(&mut self, owner: u128, name: String, now: Instant) {
+        if self.0.len() >= HTTP_UNKNOWN_MAX {
+            self.0.retain(|_, until| *until > now);
+        }
+        if self.0.len() >= HTTP_UNKNOWN_MAX {
+            let oldest = self.0.iter().min_by_key(|(_, until)| **until);
+            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
+                self.0.remove(&oldest);
+            }
+        }
+        self.0.insert((owner, name), now + Duration::from_millis(HTTP_UNKNOWN_MS));
+    }
+}
+
+#[cfg(test)]
+mod tests;

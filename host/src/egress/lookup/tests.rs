@@ -1,0 +1,165 @@
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+use super::{Lookup, Lookups, SystemLookup, Unknown};
+use crate::limits::{
+    HTTP_LOOKUP_OWNERS_MAX, HTTP_LOOKUPS_MAX, HTTP_LOOKUPS_PER_OWNER_MAX, HTTP_UNKNOWN_MAX,
+    HTTP_UNKNOWN_MS,
+};
+
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const SHORT: Duration = Duration::from_millis(50);
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Answers for names that begin with `slow` when it is allowed to, for `no` that there is no such name, for others at
+/// once.
+struct Zone {
+    asked: Mutex<Vec<String>>,
+    answers: Arc<Semaphore>,
+}
+
+impl Zone {
+    fn new() -> (Arc<Self>, Arc<Lookups>) {
+        let (asked, answers) = (Mutex::default(), Arc::new(Semaphore::new(0)));
+        let zone = Arc::new(Self { asked, answers });
+        (Arc::clone(&zone), Arc::new(Lookups::new(zone)))
+    }
+
+    fn asked(&self, name: &str) -> usize {
+        self.asked.lock().iter().filter(|asked| asked.starts_with(name)).count()
+    }
+}
+
+impl Lookup for Zone {
+    fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        let (slow, none) = (name.starts_with("slow"), name.starts_with("no"));
+        self.asked.lock().push(name);
+        let answers = Arc::clone(&self.answers);
+        async move {
+            if slow {
+                answers.acquire().await.unwrap().forget();
+            }
+            if none { Err(io::ErrorKind::NotFound.into()) } else { Ok(vec![HERE]) }
+        }
+        .boxed()
+    }
+}
+
+/// Asks for so many names that are not answered, and gives up.
+async fn give_up(lookups: &Lookups, owner: u128, count: usize) {
+    let ask = |at| async move {
+        let name = format!("slow-{owner}-{at}");
+        assert!(tokio::time::timeout(SHORT, lookups.find(owner, &name)).await.is_err());
+    };
+    futures::future::join_all((0..count).map(ask)).await;
+}
+
+async fn found(lookups: &Lookups, owner: u128, name: &str) -> Vec<IpAddr> {
+    tokio::time::timeout(PATIENCE, lookups.find(owner, name)).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn the_system_knows_its_own_name() {
+    let lookups = Lookups::new(Arc::new(SystemLookup));
+    let found = found(&lookups, 1, "localhost").await;
+    assert!(!found.is_empty() && found.iter().all(IpAddr::is_loopback), "{found:?}");
+    assert!(lookups.find(1, "no-such-host.invalid").await.is_err());
+}
+
+#[tokio::test]
+async fn one_owners_names_that_are_never_answered_are_nobody_elses() {
+    let (zone, lookups) = Zone::new();
+    give_up(&lookups, 1, 10 * HTTP_LOOKUPS_MAX).await;
+    assert_eq!(zone.asked("slow"), HTTP_LOOKUPS_PER_OWNER_MAX);
+    assert_eq!(found(&lookups, 2, "prompt").await, [HERE]);
+    let own = tokio::time::timeout(SHORT, lookups.find(1, "prompt")).await;
+    assert!(own.is_err(), "its own places are taken: {own:?}");
+}
+
+#[tokio::test]
+async fn whoever_gives_up_waiting_leaves_nothing_behind() {
+    let (zone, lookups) = Zone::new();
+    give_up(&lookups, 1, 100).await;
+    // All that was begun ends. Had those who gave up kept their turns, theirs would begin now.
+    zone.answers.add_permits(100);
+    assert_eq!(found(&lookups, 1, "prompt").await, [HERE]);
+    tokio::time::sleep(SHORT).await;
+    assert_eq!(zone.asked("slow"), HTTP_LOOKUPS_PER_OWNER_MAX);
+    assert_eq!(zone.answers.available_permits(), 100 - HTTP_LOOKUPS_PER_OWNER_MAX);
+    assert_eq!(lookups.places.available_permits(), HTTP_LOOKUPS_MAX);
+}
+
+#[tokio::test]
+async fn there_are_so_many_places_in_all() {
+    let (zone, lookups) = Zone::new();
+    let owners = HTTP_LOOKUPS_MAX / HTTP_LOOKUPS_PER_OWNER_MAX;
+    let many = (0..owners).map(|owner| give_up(&lookups, owner as u128, 2 * HTTP_LOOKUPS_MAX));
+    futures::future::join_all(many).await;
+    assert_eq!(zone.asked("slow"), HTTP_LOOKUPS_MAX);
+    assert_eq!(lookups.places.available_permits(), 0);
+    let (late, other) = (Arc::clone(&lookups), owners as u128);
+    let late = tokio::spawn(async move { found(&late, other, "prompt").await });
+    tokio::time::sleep(SHORT).await;
+    assert_eq!(zone.asked("prompt"), 0);
+    zone.answers.add_permits(1);
+    assert_eq!(late.await.unwrap(), [HERE]);
+}
+
+#[tokio::test]
+async fn a_name_without_an_address_is_not_asked_for_again_at_once() {
+    let (zone, lookups) = Zone::new();
+    for _ in 0..5 {
+        assert!(lookups.find(1, "no.test").await.is_err());
+    }
+    assert_eq!(zone.asked("no.test"), 1);
+    assert!(lookups.find(2, "no.test").await.is_err());
+    assert_eq!(zone.asked("no.test"), 2, "what an owner asked for is its own");
+    // Those who wait behind the one that finds out do not ask either.
+    let many = (0..5 * HTTP_LOOKUPS_PER_OWNER_MAX).map(|_| lookups.find(3, "none.test"));
+    assert!(futures::future::join_all(many).await.iter().all(Result::is_err));
+    assert!(zone.asked("none.test") <= HTTP_LOOKUPS_PER_OWNER_MAX);
+    for _ in 0..2 {
+        assert_eq!(found(&lookups, 1, "prompt").await, [HERE]);
+    }
+    assert_eq!(zone.asked("prompt"), 2);
+}
+
+#[test]
+fn what_is_unknown_is_so_for_a_while_and_bounded() {
+    let (mut unknown, began) = (Unknown::default(), Instant::now());
+    let after = |ms| began + Duration::from_millis(ms);
+    assert!(!unknown.holds(1, "a", began));
+    unknown.note(1, "a".to_owned(), began);
+    assert!(unknown.holds(1, "a", after(HTTP_UNKNOWN_MS - 1)));
+    assert!(!unknown.holds(1, "a", after(HTTP_UNKNOWN_MS)));
+    assert!(!unknown.holds(2, "a", began) && !unknown.holds(1, "b", began));
+    for at in 1..3 * HTTP_UNKNOWN_MAX {
+        let now = began + Duration::from_micros(at as u64);
+        unknown.note(2, at.to_string(), now);
+        assert!(unknown.0.len() <= HTTP_UNKNOWN_MAX);
+        assert!(unknown.holds(2, &at.to_string(), now));
+    }
+    assert!(!unknown.holds(1, "a", began), "the oldest is forgotten first");
+    unknown.note(1, "late".to_owned(), after(2 * HTTP_UNKNOWN_MS));
+    assert_eq!(unknown.0.len(), 1);
+}
+
+#[tokio::test]
+async fn owners_are_forgotten() {
+    let (_zone, lookups) = Zone::new();
+    give_up(&lookups, 0, 2 * HTTP_LOOKUPS_PER_OWNER_MAX).await;
+    for owner in 1..3 * HTTP_LOOKUP_OWNERS_MAX {
+        found(&lookups, owner as u128, "prompt").await;
+        assert!(lookups.shares.lock().len() <= HTTP_LOOKUP_OWNERS_MAX);
+    }
+    // One whose lookups go on keeps its share.
+    let own = tokio::time::timeout(SHORT, lookups.find(0, "prompt")).await;
+    assert!(own.is_err(), "{own:?}");
+}
