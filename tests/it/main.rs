@@ -37,6 +37,7 @@ mod jobs;
 mod limits;
 mod list;
 mod logs;
+mod memory;
 mod official;
 mod official_http;
 mod openapi;
