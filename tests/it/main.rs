@@ -21,6 +21,7 @@ mod applications;
 mod bounds;
 mod canary;
 mod cli;
+mod closed;
 mod compiled;
 mod compiling;
 mod crash;
