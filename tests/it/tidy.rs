@@ -58,7 +58,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("serde_json_path", &["expression/"]),
     ("quick_cache", &["expression/"]),
     ("aws_lc_rs", &["crypto/", "expression/"]),
-    ("clap", &["cli/", "config.rs"]),
+    ("clap", &["cli/", "config"]),
     ("toml", &["config.rs"]),
     ("tracing_subscriber", &["cli/"]),
 ];
