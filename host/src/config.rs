@@ -5,6 +5,7 @@
 //! [`Options::settle`]; flag, variable and member of the file follow from its name.
 
 mod jobs;
+mod memory;
 mod network;
 mod rate;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use thiserror::Error;
 use zeroize::Zeroizing;
 
 pub use jobs::JobLimits;
+pub use memory::MemoryLimits;
 pub use network::{InvalidNetwork, Network};
 pub use rate::{InvalidRate, Rate, RateLimits};
 
@@ -85,6 +87,14 @@ pub struct Options {
     /// Asynchronous runs of one tenant that wait; more are refused [default: 100000].
     #[arg(long, env = "TOKAMAK_REACTOR_JOBS_WAITING_PER_TENANT", value_name = "COUNT")]
     pub reactor_jobs_waiting_per_tenant: Option<u64>,
+    /// Memory that all invocations together may hold, in MiB; one tenant's hold half of it [default: a quarter of the
+    /// machine's].
+    #[arg(long, env = "TOKAMAK_REACTOR_MEMORY_MB", value_name = "MIB")]
+    pub reactor_memory_mb: Option<u64>,
+    /// Machine code of formulas kept in memory, in MiB; one tenant's takes half of it, and a formula with more than that
+    /// is refused [default: 512].
+    #[arg(long, env = "TOKAMAK_PROGRAMS_MEMORY_MB", value_name = "MIB")]
+    pub programs_memory_mb: Option<u64>,
     /// WebAssembly instructions, about, that an invocation may run for each millisecond of its time [default: 10000000].
     #[arg(long, env = "TOKAMAK_REACTOR_FUEL_PER_MS", value_name = "FUEL")]
     pub reactor_fuel_per_ms: Option<u64>,
@@ -150,6 +160,8 @@ pub struct Settings {
     pub reactor_queue_per_tenant: Option<u32>,
     /// Asynchronous runs that go on and that wait.
     pub jobs: JobLimits,
+    /// Memory that formulas may hold, and their code.
+    pub memory: MemoryLimits,
     /// Fuel of an invocation for each millisecond of its time.
     pub reactor_fuel_per_ms: u64,
     /// Whether formulas and callbacks may reach addresses that are not public.
@@ -206,6 +218,7 @@ impl Options {
         let file = self.config.as_deref().map_or_else(|| Ok(Self::default()), read_file)?;
         let rates = self.rates(&file);
         let jobs = JobLimits::of(&self, &file);
+        let memory = MemoryLimits::of(&self, &file);
         let default_listen = SocketAddr::from(([127, 0, 0, 1], 8080));
         Ok(Settings {
             data_dir: self.data_dir.or(file.data_dir).ok_or(ConfigError::Missing("data-dir"))?,
@@ -227,6 +240,7 @@ impl Options {
                 .reactor_queue_per_tenant
                 .or(file.reactor_queue_per_tenant),
             jobs,
+            memory,
             reactor_fuel_per_ms: self
                 .reactor_fuel_per_ms
                 .or(file.reactor_fuel_per_ms)

@@ -162,6 +162,18 @@ pub const REACTOR_QUEUE_PER_SLOT: u32 = 8;
 /// Time that one tenant's invocations under way may compute, together, before they take turns with other long ones, in
 /// milliseconds.
 pub const FREE_CPU_MS: u64 = 20;
+/// Memory that all invocations together may hold when the machine does not tell how much it has, in MiB.
+pub const REACTOR_MEMORY_MB_UNKNOWN: u64 = 4_096;
+/// The same when it does: a quarter of the machine's, and at least this, in MiB.
+pub const REACTOR_MEMORY_MB_MIN: u64 = 512;
+/// Bytes of that which are set aside for each slot: what a small formula holds.
+pub const RUN_MEMORY_BYTES_FIRST: u64 = 256 << 10;
+/// Machine code of formulas kept in memory, in MiB, unless the operator says otherwise.
+pub const PROGRAMS_MEMORY_MB_DEFAULT: u64 = 512;
+/// Uploads of components that wait until they are compiled, or are being compiled.
+pub const UPLOADS_MAX: usize = 16;
+/// The same, of one tenant.
+pub const UPLOADS_PER_TENANT_MAX: usize = 4;
 /// Address space of a process that compiles a component, in MiB.
 pub const COMPILE_MEMORY_MB_MAX: u64 = 2_048;
 /// Computing time of a process that compiles a component, in seconds, all its threads together.

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use divan::Bencher;
-use tokamak::runtime::{Budget, Call, GuestInvocation, Program, Runtime, RuntimeConfig};
+use tokamak::runtime::{Budget, Call, GuestInvocation, Program, Purpose, Runtime, RuntimeConfig};
 
 struct World {
     threads: tokio::runtime::Runtime,
@@ -24,7 +24,7 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
     let threads = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let runtime = Runtime::new(RuntimeConfig::new(16)).unwrap();
     let shipped = tokamak::vault::official_component("card-insights").unwrap();
-    let program = threads.block_on(runtime.compile(shipped.to_vec())).unwrap();
+    let program = threads.block_on(runtime.compile(shipped.to_vec(), Purpose::run(1))).unwrap();
     World { threads, runtime, program }
 });
 

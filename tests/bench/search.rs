@@ -95,6 +95,7 @@ async fn open(folder: &Path) -> Vault {
         react_timeout_ms: 10_000,
         allow_http_callbacks: false,
         jobs: JobLimits::default(),
+        programs_bytes_max: 512 << 20,
     };
     Vault::open(foundation).await.unwrap()
 }

@@ -45,7 +45,8 @@ async fn what_costs_the_compiler_too_much_is_refused_and_the_server_lives() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_who_wait_for_a_component_learn_of_one_try() {
-    const AT_ONCE: usize = 6;
+    // As many uploads as a tenant may have at a time.
+    const AT_ONCE: usize = 4;
     // More time than requests that are sent at once may lie apart.
     let server = server(4).await;
     let uploads = (0..AT_ONCE).map(|_| {

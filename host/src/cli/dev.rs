@@ -21,6 +21,7 @@ use crate::model::faults::Faults;
 use crate::model::member;
 use crate::model::permission::ApplicationType;
 use crate::model::permission::marker::{ReactorCreate, ReactorRead};
+use crate::runtime::close_to_others;
 use crate::vault::{PageRequest, Vault};
 
 const DEMO_REACTOR: &str = "demo: card insights";
@@ -63,6 +64,7 @@ pub fn run(options: &DevOptions) -> Result<(), Failure> {
     };
     let settings = settings.settle()?;
     logging::start(&settings.log, settings.log_format)?;
+    close_to_others()?;
     let root_key = keep_root_key(&folder.join("root-key"))?;
     serve::block_on(async {
         let vault = serve::open(&settings, root_key).await?;

@@ -19,7 +19,9 @@ use crate::egress::{Egress, EgressConfig};
 use crate::http::{Rates, State, Stopping};
 use crate::limits::REACT_TIMEOUT_MS;
 use crate::model::permission::ApplicationType;
-use crate::runtime::{CacheConfig, CompileBounds, Compiler, Runtime, RuntimeConfig};
+use crate::runtime::{
+    CacheConfig, CompileBounds, Compiler, Runtime, RuntimeConfig, close_to_others,
+};
 use crate::store::sled::SledStore;
 use crate::vault::{Foundation, NewTenant, Vault};
 
@@ -34,6 +36,7 @@ const RANDOM_CHARS_MAX: usize = 120;
 pub fn run(options: Options) -> Result<(), Failure> {
     let settings = options.settle()?;
     logging::start(&settings.log, settings.log_format)?;
+    close_to_others()?;
     let root_key = RootKey::parse(&settings.root_key_text()?)?;
     let key = first_key()?;
     block_on(async {
@@ -113,6 +116,7 @@ pub async fn open(settings: &Settings, root_key: RootKey) -> Result<Vault, Failu
         queue_per_owner: settings.reactor_queue_per_tenant,
         compiler: Compiler::Process { program: own_program()?, bounds: CompileBounds::default() },
         cache: Some(cache),
+        memory_bytes: settings.memory.reactors_mb << 20,
     };
     let foundation = Foundation {
         store: Arc::new(store),
@@ -128,6 +132,7 @@ pub async fn open(settings: &Settings, root_key: RootKey) -> Result<Vault, Failu
         react_timeout_ms: REACT_TIMEOUT_MS,
         allow_http_callbacks: settings.allow_http_callbacks,
         jobs: settings.jobs,
+        programs_bytes_max: settings.memory.programs_mb << 20,
     };
     Ok(Vault::open(foundation).await?)
 }

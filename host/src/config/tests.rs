@@ -94,6 +94,19 @@ fn an_unknown_option_in_the_file_is_named() {
 }
 
 #[test]
+fn memory_comes_from_flags_the_file_and_the_machine() {
+    let flags = parse(&["--reactor-memory-mb", "100"]).unwrap();
+    let text = "reactor-memory-mb = 200\nprograms-memory-mb = 300\n";
+    let memory = settle(text, flags).unwrap().memory;
+    assert_eq!((memory.reactors_mb, memory.programs_mb), (100, 300));
+    let memory = settle("", parse(&[]).unwrap()).unwrap().memory;
+    assert!(memory.reactors_mb >= 512 && memory.programs_mb == 512, "{memory:?}");
+    for wrong in ["--reactor-memory-mb=-1", "--programs-memory-mb=much"] {
+        assert!(parse(&[wrong]).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn limits_come_from_flags_and_the_file() {
     let flags = Options {
         reactor_slots_per_tenant: Some(3),

@@ -227,6 +227,10 @@ pub enum Failure {
     },
     /// It wanted more memory than it may have.
     OutOfMemory,
+    /// It wanted more memory, and its owner's runs hold all they may.
+    OwnerOutOfMemory,
+    /// It wanted more memory, and there is none left for anybody's.
+    HostOutOfMemory,
     /// It used up its fuel.
     OutOfFuel,
     /// Its time was up.

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, nice, setrlimit};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, nice, set_dumpable_behavior, setrlimit};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
@@ -43,6 +43,16 @@ const THREADS: &str = "2";
 const NICE: i32 = 10;
 /// Bytes of what the process complains that go to the log.
 const COMPLAINT_BYTES_MAX: u64 = 4 << 10;
+
+/// Closes this process to others of the same user, for good: none of them reads its memory or its environment, and it
+/// leaves no image of its memory on disk. Root still can.
+///
+/// For the process that holds keys, before it does: what compiles for it runs as the same user.
+pub fn close_to_others() -> io::Result<()> {
+    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    Ok(())
+}
 
 /// What one compilation may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,19 +1,15 @@
 //! From a component's bytes to a program: checked, compiled in a bounded place, kept, loaded.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use thiserror::Error;
-use tokio::sync::Semaphore;
 
 use super::child::{self, CompileBounds};
 use super::component::{self, ComponentError, Program};
+use super::lanes::{Place, Purpose};
 use super::load::{self, Compiled};
 use super::{Runtime, engine};
 use crate::crypto::hash::sha256_hex;
-
-/// Components of at most so many bytes are compiled apart from larger ones.
-const SMALL_BYTES_MAX: usize = 512 << 10;
 
 /// Where components are compiled.
 #[derive(Debug, Clone)]
@@ -40,22 +36,6 @@ pub enum CompileError {
     Host(String),
 }
 
-/// Compiling takes a core and much memory: one small and one large component at a time. A small one does not wait for a
-/// large one.
-pub struct Lanes([Arc<Semaphore>; 2]);
-
-impl Default for Lanes {
-    fn default() -> Self {
-        Self(std::array::from_fn(|_| Arc::new(Semaphore::new(1))))
-    }
-}
-
-impl Lanes {
-    fn of(&self, component: &[u8]) -> Arc<Semaphore> {
-        Arc::clone(&self.0[usize::from(component.len() > SMALL_BYTES_MAX)])
-    }
-}
-
 impl Runtime {
     /// The program of a component with this digest, if its code is kept on disk.
     pub async fn load(&self, digest: &str) -> Option<Program> {
@@ -78,15 +58,24 @@ impl Runtime {
         tokio::task::spawn_blocking(load).await.ok().flatten()
     }
 
+    /// A place for an upload of this owner; `None` when too many are under way.
+    pub fn place(&self, owner: u128) -> Option<Place> {
+        self.0.lanes.place(owner)
+    }
+
     /// Checks and compiles a component, and keeps its code. Others may be compiled before it.
-    pub async fn compile(&self, component: Vec<u8>) -> Result<Program, CompileError> {
+    pub async fn compile(
+        &self,
+        component: Vec<u8>,
+        purpose: Purpose,
+    ) -> Result<Program, CompileError> {
         let check = move || {
             // Before it costs anything to compile.
             component::check(&component)?;
             Ok((sha256_hex(&component), component))
         };
         let (digest, component) = on_a_thread(check).await?;
-        let compiled = self.machine_code(component).await?;
+        let compiled = self.machine_code(component, &purpose).await?;
         let runtime = self.clone();
         let load = move || {
             let program = runtime.program(&compiled)?;
@@ -99,19 +88,23 @@ impl Runtime {
         on_a_thread(load).await
     }
 
-    async fn machine_code(&self, component: Vec<u8>) -> Result<Compiled, CompileError> {
-        let lane = self.0.lanes.of(&component).acquire_owned().await;
-        let lane = lane.map_err(|closed| CompileError::Host(closed.to_string()))?;
+    async fn machine_code(
+        &self,
+        component: Vec<u8>,
+        purpose: &Purpose,
+    ) -> Result<Compiled, CompileError> {
+        let turn = self.0.lanes.enter(component.len(), purpose).await;
+        let turn = turn.ok_or_else(|| CompileError::Host("nobody's turn".to_owned()))?;
         match &self.0.compiler {
             Compiler::Process { program, bounds } => {
                 let compiled = child::compile(program, *bounds, &component).await;
-                drop(lane);
+                drop(turn);
                 compiled
             }
             Compiler::Thread => {
                 let compile = move || {
-                    // Whoever gives up waiting leaves the thread at work, and the lane with it.
-                    let _lane = lane;
+                    // Whoever gives up waiting leaves the thread at work, and the turn with it.
+                    let _turn = turn;
                     let engine = engine::compiling().map_err(|error| fault(&error))?;
                     Ok(load::compile(&engine, &component)
                         .map_err(|error| component::invalid(&error))?)
@@ -124,7 +117,7 @@ impl Runtime {
     /// Loads code and links it: what takes no compiler.
     fn program(&self, compiled: &Compiled) -> Result<Program, CompileError> {
         let component = compiled.load(&self.0.engine).map_err(|error| fault(&error))?;
-        Ok(self.link(&component)?)
+        Ok(self.link(&component, compiled.code().len())?)
     }
 }
 

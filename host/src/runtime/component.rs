@@ -64,6 +64,9 @@ pub enum ComponentError {
     /// It makes the compiler take more than it may.
     #[error("Compiling the component takes too much memory or time: make its functions smaller.")]
     TooCostly,
+    /// It is compiled, to more code than is kept for one owner.
+    #[error("The component's machine code is larger than the server keeps: make it smaller.")]
+    CodeTooLarge,
     /// It does not validate or compile.
     #[error("The component does not compile: {0}.")]
     Invalid(String),
@@ -83,7 +86,17 @@ pub enum ComponentError {
 
 /// A formula, compiled. Cloning shares it.
 #[derive(Clone)]
-pub struct Program(pub(super) Arc<FormulaPre<State>>);
+pub struct Program {
+    pub(super) linked: Arc<FormulaPre<State>>,
+    code_bytes: usize,
+}
+
+impl Program {
+    /// Bytes of its machine code, as it is kept on disk: about what it takes in memory.
+    pub fn code_bytes(&self) -> usize {
+        self.code_bytes
+    }
+}
 
 impl std::fmt::Debug for Program {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -93,13 +106,18 @@ impl std::fmt::Debug for Program {
 
 impl Runtime {
     /// Checks what a component imports and exports, and links it.
-    pub(super) fn link(&self, component: &Component) -> Result<Program, ComponentError> {
+    pub(super) fn link(
+        &self,
+        component: &Component,
+        code_bytes: usize,
+    ) -> Result<Program, ComponentError> {
         self.check_world(component)?;
         let wrong = |error: wasmtime::Error| ComponentError::WrongWorld(brief(&error));
         let linked = self.0.linker.instantiate_pre(component).map_err(wrong)?;
         // The image of its memory is made now, not by the first invocation.
         component.initialize_copy_on_write_image().map_err(|error| invalid(&error))?;
-        FormulaPre::new(linked).map(Arc::new).map(Program).map_err(wrong)
+        let linked = FormulaPre::new(linked).map(Arc::new).map_err(wrong)?;
+        Ok(Program { linked, code_bytes })
     }
 
     fn check_world(&self, component: &Component) -> Result<(), ComponentError> {

@@ -13,6 +13,7 @@ use wasmtime_wasi::I32Exit;
 use super::call::{Budget, Call, Failure, GuestResponse, Outcome, Usage};
 use super::component::Program;
 use super::http::Outgoing;
+use super::memory::{Memory, Refusal};
 use super::slots::Slot;
 use super::state::{HostFailed, Invocation, Request, State, TooManyCalls};
 use super::{Runtime, response};
@@ -77,7 +78,7 @@ impl Whole {
     async fn run(self, runtime: Runtime) -> Outcome {
         let Self { slot, began, program, mut call, long } = self;
         let Budget { memory_bytes, timeout, fuel } = call.budget;
-        let mut state = State::new(memory_bytes);
+        let mut state = State::new(Memory::new(slot.memory(), memory_bytes));
         state.outgoing = Outgoing::new(call.http.take(), began + timeout);
         let mut store = Store::new(&runtime.0.engine, state);
         let log = store.data().log();
@@ -91,8 +92,8 @@ impl Whole {
         };
         let fuel_left = store.get_fuel().unwrap_or_default();
         let memory_peak_bytes = store.data().memory.peak_bytes;
-        // The instance goes before the slot does.
-        drop(store);
+        // The instance goes before its memory is given back, and that before the slot.
+        drop(store.into_data());
         drop(slot);
         let fuel = match result {
             Err(Failure::OutOfFuel) => fuel,
@@ -132,7 +133,7 @@ async fn run(
     };
     let request = prepare(store).map_err(|error| Failure::HostFault(error.to_string()))?;
     let answer = async {
-        let formula = program.0.instantiate_async(&mut *store).await?;
+        let formula = program.linked.instantiate_async(&mut *store).await?;
         formula.tokamak_formula_reactor().call_react(&mut *store, &request).await
     };
     match answer.await {
@@ -143,7 +144,7 @@ async fn run(
 }
 
 /// What ended a run that did not return.
-fn classify(error: &wasmtime::Error, memory_refused: bool) -> Failure {
+fn classify(error: &wasmtime::Error, refused: Option<Refusal>) -> Failure {
     if error.is::<I32Exit>() {
         return Failure::Exited;
     }
@@ -156,10 +157,18 @@ fn classify(error: &wasmtime::Error, memory_refused: bool) -> Failure {
     if error.is::<PoolConcurrencyLimitError>() {
         return Failure::Saturated;
     }
-    match error.downcast_ref::<Trap>() {
-        Some(Trap::OutOfFuel) => Failure::OutOfFuel,
-        // A formula that is refused memory gives up by a trap of its own.
-        _ if memory_refused => Failure::OutOfMemory,
+    let trap = error.downcast_ref::<Trap>();
+    if trap == Some(&Trap::OutOfFuel) {
+        return Failure::OutOfFuel;
+    }
+    // A formula that is refused memory gives up by a trap of its own.
+    match refused {
+        Some(Refusal::Formula) => return Failure::OutOfMemory,
+        Some(Refusal::Owner) => return Failure::OwnerOutOfMemory,
+        Some(Refusal::Host) => return Failure::HostOutOfMemory,
+        None => {}
+    }
+    match trap {
         Some(trap) => Failure::Trapped { cause: describe(*trap) },
         // wasmtime's own type is private; it means that more than `HANDED_BYTES_MAX` were handed over.
         None if error.root_cause().to_string().contains("hostcalls") => Failure::TooLarge,

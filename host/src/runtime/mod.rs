@@ -17,8 +17,10 @@ mod engine;
 mod fair;
 mod http;
 mod invoke;
+mod lanes;
 mod load;
 mod log;
+mod memory;
 mod response;
 mod slots;
 mod slow;
@@ -37,16 +39,20 @@ pub use call::{
     Budget, Call, Failure, FaultKind, GuestHttp, GuestHttpError, GuestHttpRequest,
     GuestHttpResponse, GuestInvocation, GuestProblem, GuestResponse, GuestVault, Outcome, Usage,
 };
-pub use child::{COMMAND as COMPILE_COMMAND, CompileBounds, compile_standard_input};
+pub use child::{
+    COMMAND as COMPILE_COMMAND, CompileBounds, close_to_others, compile_standard_input,
+};
 pub use compile::{CompileError, Compiler};
 pub use component::{ComponentError, Program};
+pub use lanes::{Place, Purpose};
 pub use log::{LogLevel, LogLine};
 pub use slots::Slot;
 
-use crate::limits::{FREE_CPU_MS, REACTOR_QUEUE_PER_SLOT};
+use crate::limits::{FREE_CPU_MS, REACTOR_MEMORY_MB_UNKNOWN, REACTOR_QUEUE_PER_SLOT};
 use cache::Cache;
-use compile::Lanes;
 use fair::Lane;
+use lanes::Lanes;
+use memory::Room;
 use slots::Slots;
 use slow::Slow;
 use state::State;
@@ -64,6 +70,9 @@ pub struct RuntimeConfig {
     pub slots_per_owner: Option<u32>,
     /// Invocations of one owner that wait for a slot: eight for each slot it may have, unless it is said here.
     pub queue_per_owner: Option<u32>,
+    /// Bytes that all invocations together may hold; one owner's hold half of them. A slot keeps up to 2 MiB more of what
+    /// its last invocation touched.
+    pub memory_bytes: u64,
 }
 
 impl RuntimeConfig {
@@ -76,6 +85,7 @@ impl RuntimeConfig {
             cache: None,
             slots_per_owner: None,
             queue_per_owner: None,
+            memory_bytes: REACTOR_MEMORY_MB_UNKNOWN << 20,
         }
     }
 
@@ -123,11 +133,12 @@ impl Runtime {
         let threads = available_parallelism().map_or(1, usize::from);
         let slow = Slow::start(threads).map_err(|error| RuntimeError(error.to_string()))?;
         let (slots, per_owner, queue_per_owner) = config.shares(slots);
+        let room = Room::new(config.memory_bytes, slots);
         let cache = config.cache.map(|cache| Cache::new(cache, &engine::fingerprint(&engine)));
         Ok(Self(Arc::new(Inner {
             engine,
             linker,
-            slots: Slots::new(slots, per_owner, queue_per_owner),
+            slots: Slots::new(slots, per_owner, queue_per_owner, room),
             lane: Lane::new(threads, Duration::from_millis(FREE_CPU_MS)),
             slow,
             compiler: config.compiler,

@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 
 use super::call::Failure;
 use super::fair::Account;
+use super::memory::{Part, Room};
 
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ struct Inner {
     all: Semaphore,
     per_owner: u32,
     queue_per_owner: u32,
+    room: Arc<Room>,
     owners: RwLock<Owners>,
 }
 
@@ -42,6 +44,8 @@ struct Owner {
     /// Calls that wait for a slot of the owner's.
     waiting: AtomicU32,
     account: Account,
+    /// What its runs hold of the memory of all.
+    memory: Arc<Part>,
 }
 
 /// A slot that is taken, for one run. Free again when it is dropped.
@@ -52,13 +56,15 @@ pub struct Slot {
 }
 
 impl Slots {
-    /// `all` slots, `per_owner` of them at most for one owner, and `queue_per_owner` calls that wait for those.
-    pub fn new(all: u32, per_owner: u32, queue_per_owner: u32) -> Self {
+    /// `all` slots, `per_owner` of them at most for one owner, and `queue_per_owner` calls that wait for those; `room` is
+    /// the memory of all.
+    pub fn new(all: u32, per_owner: u32, queue_per_owner: u32, room: Room) -> Self {
         let owners = Owners { by_number: HashMap::new(), clean_at: OWNERS_MIN };
         Self(Arc::new(Inner {
             all: Semaphore::new(all as usize),
             per_owner,
             queue_per_owner,
+            room: Arc::new(room),
             owners: RwLock::new(owners),
         }))
     }
@@ -118,6 +124,7 @@ impl Slots {
                 slots: Semaphore::new(self.0.per_owner as usize),
                 waiting: AtomicU32::new(0),
                 account: Account::default(),
+                memory: Arc::new(Part::of(&self.0.room)),
             })
         };
         Arc::clone(owners.by_number.entry(number).or_insert_with(made))
@@ -128,6 +135,11 @@ impl Slot {
     /// Whose run it is for, and what that owner's runs have used.
     pub(super) fn owner(&self) -> (u128, &Account) {
         (self.number, &self.owner.account)
+    }
+
+    /// What that owner's runs may hold of the memory of all.
+    pub(super) fn memory(&self) -> Arc<Part> {
+        Arc::clone(&self.owner.memory)
     }
 }
 

@@ -6,15 +6,15 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 use wasmtime::component::{HasSelf, Linker, Resource, ResourceTable};
-use wasmtime::{Engine, ResourceLimiter, Result};
+use wasmtime::{Engine, Result};
 use wasmtime_wasi::cli::{WasiCli, WasiCliView as _};
 use wasmtime_wasi::random::WasiRandom;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use super::call::{GuestProblem, GuestVault};
-use super::engine::TABLE_ELEMENTS_MAX;
 use super::http::Outgoing;
 use super::log::{Log, LogLevel, Printed};
+use super::memory::Memory;
 use crate::limits::{HOST_CALLS_MAX, SVC_CALLS_MAX};
 
 /// What the world's definition becomes.
@@ -68,7 +68,7 @@ pub struct State {
 
 impl State {
     /// The state of a new run.
-    pub fn new(memory_bytes_max: u64) -> Self {
+    pub fn new(memory: Memory) -> Self {
         let mut table = ResourceTable::new();
         table.set_max_capacity(HELD_MAX);
         Self {
@@ -78,7 +78,7 @@ impl State {
             host_calls: 0,
             svc_calls: 0,
             outgoing: Outgoing::default(),
-            memory: Memory { bytes_max: memory_bytes_max, ..Memory::default() },
+            memory,
         }
     }
 
@@ -152,35 +152,6 @@ fn wasi_of(log: &Arc<Mutex<Log>>) -> WasiCtx {
         .stderr(printed(LogLevel::Stderr))
         .max_random_size(RANDOM_BYTES_MAX)
         .build()
-}
-
-/// Memory of one run: all of its memories together.
-#[derive(Debug, Default)]
-pub struct Memory {
-    bytes: u64,
-    bytes_max: u64,
-    /// The most it held.
-    pub peak_bytes: u64,
-    /// Whether it was refused more: what it does then is for want of memory.
-    pub refused: bool,
-}
-
-impl ResourceLimiter for Memory {
-    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> Result<bool> {
-        let bytes = self.bytes + (desired as u64).saturating_sub(current as u64);
-        if bytes > self.bytes_max {
-            self.refused = true;
-            return Ok(false);
-        }
-        self.bytes = bytes;
-        self.peak_bytes = self.peak_bytes.max(bytes);
-        Ok(true)
-    }
-
-    fn table_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> Result<bool> {
-        self.refused |= desired > TABLE_ELEMENTS_MAX;
-        Ok(desired <= TABLE_ELEMENTS_MAX)
-    }
 }
 
 impl types::Host for State {}

@@ -40,6 +40,9 @@ pub enum Error {
     /// 409: the request contradicts what is there.
     #[error("{0}")]
     Conflict(&'static str),
+    /// 429: too much of this is under way.
+    #[error("{0}")]
+    Busy(&'static str),
     /// 422: the idempotency key belongs to another request.
     #[error("The idempotency key was used for another request.")]
     KeyReused,
@@ -125,6 +128,7 @@ impl Error {
             Self::NotFound(_) => (404, "Not Found"),
             Self::Conflict(_) => (409, "Conflict"),
             Self::NotRunnable(_) | Self::KeyReused => (422, "Unprocessable Content"),
+            Self::Busy(_) => (429, "Too Many Requests"),
             Self::Run(run) => run.status_and_title(),
             Self::Unavailable => (503, "Service Unavailable"),
             Self::Internal => (500, "Internal Server Error"),

@@ -99,6 +99,8 @@ pub struct Foundation {
     pub allow_http_callbacks: bool,
     /// How many asynchronous runs go on and wait.
     pub jobs: JobLimits,
+    /// Bytes of formulas' machine code that are kept in memory.
+    pub programs_bytes_max: u64,
 }
 
 /// The vault. Cloning shares it.
@@ -137,7 +139,7 @@ impl Vault {
             entropy,
             keyring,
             callers: Callers::default(),
-            programs: Programs::default(),
+            programs: Programs::new(foundation.programs_bytes_max),
             settings: tenants::SettingsCache::default(),
             claimed: answers::Claimed::default(),
             ids: record::IdSource::default(),

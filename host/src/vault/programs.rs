@@ -1,57 +1,170 @@
 //! Compiled components, by the digest of their bytes.
 //!
-//! The most recently used programs stay in memory, their code on disk; see `runtime::cache`. Compiling happens once per
-//! component and engine.
+//! The most recently used programs stay in memory, so many bytes of their code, of which one tenant's take at most half:
+//! one tenant's uploads do not shove out everybody's. Those of the formulas that ship with the product belong to nobody,
+//! stay, and do not count. All code lies on disk; see `runtime::cache`. Compiling happens once per component and engine.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use super::{Error, Vault, official};
 use crate::crypto::hash::sha256_hex;
-use crate::runtime::{CompileError, ComponentError, Program};
+use crate::model::formula::Formula;
+use crate::model::id::TenantId;
+use crate::runtime::{CompileError, ComponentError, Place, Program, Purpose};
 
-/// Programs kept in memory.
-const KEPT_MAX: usize = 256;
+#[cfg(test)]
+mod tests;
+
+/// Bytes that a program is counted with beside its code, and before it is there.
+const ENTRY_BYTES: u64 = 64 << 10;
 
 /// A program, or why there is none.
-type Slot = Arc<OnceCell<Result<Program, ComponentError>>>;
+type Known = Result<Program, ComponentError>;
+type Slot = Arc<OnceCell<Known>>;
 
 /// Programs at hand.
-#[derive(Default)]
 pub struct Programs {
-    slots: Mutex<HashMap<String, (u64, Slot)>>,
-    uses: AtomicU64,
+    /// Of all tenants' code.
+    bytes_max: u64,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    by_digest: HashMap<String, Entry>,
+    uses: u64,
+}
+
+struct Entry {
+    slot: Slot,
+    /// When it was used last, counted in uses.
+    used: u64,
+    /// Who brought it here; nobody for what ships with the product.
+    owner: Option<TenantId>,
+    bytes: u64,
+}
+
+/// Which program is asked for, and for whom.
+pub struct Asked<'d> {
+    digest: &'d str,
+    owner: Option<TenantId>,
+    is_upload: bool,
+}
+
+impl<'d> Asked<'d> {
+    /// A formula's, to run it.
+    pub fn to_run(formula: &'d Formula) -> Self {
+        Self { digest: &formula.component_digest, owner: formula.tenant_id, is_upload: false }
+    }
+
+    /// An uploaded component's, to see whether there is one.
+    pub fn to_check(digest: &'d str, tenant: TenantId) -> Self {
+        Self { digest, owner: Some(tenant), is_upload: true }
+    }
+
+    /// The owner as the runtime counts it; 0 for what ships with the product.
+    fn number(&self) -> u128 {
+        self.owner.map_or(0, |tenant| tenant.0.as_u128())
+    }
 }
 
 impl Programs {
-    /// The slot of a digest, marked as just used; the longest unused one makes room.
-    fn slot(&self, digest: &str) -> Slot {
-        let now = self.uses.fetch_add(1, Ordering::Relaxed);
-        let mut slots = self.slots.lock();
-        if let Some((used, slot)) = slots.get_mut(digest) {
-            *used = now;
-            return Arc::clone(slot);
+    /// Keeps so many bytes of code.
+    pub fn new(bytes_max: u64) -> Self {
+        Self { bytes_max, kept: Mutex::default() }
+    }
+
+    /// What is known of a program, marked as just used.
+    fn at_hand(&self, digest: &str) -> Option<Known> {
+        let mut kept = self.kept.lock();
+        kept.touch(digest)?.slot.get().cloned()
+    }
+
+    /// The slot of a program, marked as just used.
+    fn slot(&self, digest: &str, owner: Option<TenantId>) -> Slot {
+        let mut kept = self.kept.lock();
+        if let Some(entry) = kept.touch(digest) {
+            // What ships with the product is nobody's, whoever had it before.
+            entry.owner = entry.owner.and(owner);
+            return Arc::clone(&entry.slot);
         }
-        if slots.len() >= KEPT_MAX {
-            let oldest = slots.iter().min_by_key(|(_, (used, _))| *used);
-            if let Some(oldest) = oldest.map(|(digest, _)| digest.clone()) {
-                slots.remove(&oldest);
-            }
-        }
-        let slot = Slot::default();
-        slots.insert(digest.to_owned(), (now, Arc::clone(&slot)));
+        let (slot, used) = (Slot::default(), kept.uses);
+        let entry = Entry { slot: Arc::clone(&slot), used, owner, bytes: ENTRY_BYTES };
+        kept.by_digest.insert(digest.to_owned(), entry);
+        kept.make_room(digest, self.bytes_max);
         slot
+    }
+
+    /// Counts what a slot was filled with; the longest unused programs make room.
+    fn weigh(&self, digest: &str, slot: &Slot, program: &Program) {
+        let mut kept = self.kept.lock();
+        if let Some(entry) = kept.by_digest.get_mut(digest).filter(|entry| entry.is(slot)) {
+            entry.bytes = ENTRY_BYTES + program.code_bytes() as u64;
+            kept.make_room(digest, self.bytes_max);
+        }
     }
 
     /// Gives up a slot: whoever waits for it learns why, and whoever comes later tries again.
     fn forget(&self, digest: &str, slot: &Slot) {
-        let mut slots = self.slots.lock();
-        if slots.get(digest).is_some_and(|(_, kept)| Arc::ptr_eq(kept, slot)) {
-            slots.remove(digest);
+        let mut kept = self.kept.lock();
+        if kept.by_digest.get(digest).is_some_and(|entry| entry.is(slot)) {
+            kept.by_digest.remove(digest);
+        }
+    }
+
+    /// A program, unless it alone is more than a tenant may have: whatever runs is to be shared by all of its runs.
+    fn admit(&self, program: Program, owner: Option<TenantId>) -> Known {
+        let bytes = ENTRY_BYTES + program.code_bytes() as u64;
+        let fits = owner.is_none() || bytes <= self.bytes_max / 2;
+        if fits { Ok(program) } else { Err(ComponentError::CodeTooLarge) }
+    }
+}
+
+impl Entry {
+    fn is(&self, slot: &Slot) -> bool {
+        Arc::ptr_eq(&self.slot, slot)
+    }
+}
+
+impl Kept {
+    fn touch(&mut self, digest: &str) -> Option<&mut Entry> {
+        self.uses += 1;
+        let entry = self.by_digest.get_mut(digest)?;
+        entry.used = self.uses;
+        Some(entry)
+    }
+
+    /// Lets go of programs until this one fits, of its owner's first.
+    fn make_room(&mut self, digest: &str, bytes_max: u64) {
+        let owner = self.by_digest.get(digest).and_then(|entry| entry.owner);
+        if owner.is_some() {
+            self.reduce(digest, bytes_max / 2, |entry| entry.owner == owner);
+            self.reduce(digest, bytes_max, |entry| entry.owner.is_some());
+        }
+    }
+
+    /// Lets go of the longest unused of these, but not of this one, until they have at most so many bytes.
+    fn reduce(&mut self, digest: &str, most: u64, these: impl Fn(&Entry) -> bool) {
+        let mut found: Vec<_> = self.by_digest.iter().filter(|(_, entry)| these(entry)).collect();
+        let mut bytes: u64 = found.iter().map(|(_, entry)| entry.bytes).sum();
+        if bytes <= most {
+            return;
+        }
+        found.sort_unstable_by_key(|(_, entry)| entry.used);
+        let mut gone = Vec::new();
+        for (name, entry) in found.into_iter().filter(|(name, _)| *name != digest) {
+            if bytes <= most {
+                break;
+            }
+            bytes -= entry.bytes;
+            gone.push(name.clone());
+        }
+        for name in gone {
+            self.by_digest.remove(&name);
         }
     }
 }
@@ -61,28 +174,39 @@ impl Vault {
     pub async fn compile_official(&self) {
         for official in official::all() {
             let bytes = || std::future::ready(Ok(official.component.to_vec()));
-            if let Err(error) = self.program(&official.formula.component_digest, bytes).await {
+            if let Err(error) = self.program(Asked::to_run(&official.formula), bytes).await {
                 tracing::error!(formula = official.formula.name, ?error, "does not compile");
             }
         }
     }
 
+    /// The program of a formula, if it is at hand.
+    pub(super) fn program_at_hand(&self, formula: &Formula) -> Option<Result<Program, Error>> {
+        let known = self.0.programs.at_hand(&formula.component_digest)?;
+        Some(known.map_err(Error::from))
+    }
+
     /// The program of a digest: at hand, kept on disk, or compiled from `bytes`; requests for one digest load or compile it
-    /// once.
+    /// once. [`Error::Busy`] for an upload when too many are under way.
     pub(super) async fn program<F>(
         &self,
-        digest: &str,
+        asked: Asked<'_>,
         bytes: impl FnOnce() -> F,
     ) -> Result<Program, Error>
     where
         F: Future<Output = Result<Vec<u8>, Error>>,
     {
-        let slot = self.0.programs.slot(digest);
-        if let Some(known) = slot.get() {
-            return Ok(known.clone()?);
+        let Asked { digest, owner, is_upload } = asked;
+        if let Some(known) = self.0.programs.at_hand(digest) {
+            return Ok(known?);
         }
+        let number = asked.number();
+        let purpose =
+            if is_upload { Purpose::upload(self.place(number)?) } else { Purpose::run(number) };
+        let slot = self.0.programs.slot(digest, owner);
+        let filling = Filling { vault: self.clone(), digest: digest.to_owned(), owner, slot };
         // Tasks of their own: whoever gives up waiting leaves the work to those that come after.
-        let loading = self.clone().load(digest.to_owned(), Arc::clone(&slot));
+        let loading = filling.clone().load();
         if let Some(known) = tokio::spawn(loading).await.map_err(Error::internal)? {
             return Ok(known?);
         }
@@ -92,110 +216,57 @@ impl Vault {
         if sha256_hex(&bytes) != digest {
             return Err(Error::Conflict("The formula's component was just replaced."));
         }
-        let compiling = self.clone().compile(digest.to_owned(), slot, bytes);
+        let compiling = filling.compile(bytes, purpose);
         tokio::spawn(compiling).await.map_err(Error::internal)?
     }
 
-    /// Fills a slot by what is kept on disk.
-    async fn load(self, digest: String, slot: Slot) -> Option<Result<Program, ComponentError>> {
-        let load = async || self.0.runtime.load(&digest).await.map(Ok).ok_or(());
-        slot.get_or_try_init(load).await.ok().cloned()
-    }
-
-    /// Fills a slot by compiling. A component that is refused is so for all who wait: each of them trying again would take
-    /// the compiler for hours.
-    async fn compile(self, digest: String, slot: Slot, bytes: Vec<u8>) -> Result<Program, Error> {
-        let compile = async || match self.0.runtime.compile(bytes).await {
-            Ok(program) => Ok(Ok(program)),
-            Err(CompileError::Component(refusal)) => Ok(Err(refusal)),
-            Err(fault) => Err(Error::from(fault)),
-        };
-        let known = slot.get_or_try_init(compile).await?.clone();
-        if known.is_err() {
-            self.0.programs.forget(&digest, &slot);
-        }
-        Ok(known?)
+    /// A place for an upload.
+    fn place(&self, owner: u128) -> Result<Place, Error> {
+        let busy = "Too many components are being compiled; try again.";
+        self.0.runtime.place(owner).ok_or(Error::Busy(busy))
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::future::ready;
-    use std::sync::Arc;
+/// A slot that is being filled.
+#[derive(Clone)]
+struct Filling {
+    vault: Vault,
+    digest: String,
+    owner: Option<TenantId>,
+    slot: Slot,
+}
 
-    use super::{KEPT_MAX, Programs, Vault, official, sha256_hex};
-    use crate::clock::ManualClock;
-    use crate::config::JobLimits;
-    use crate::crypto::entropy::SeededEntropy;
-    use crate::crypto::keys::RootKey;
-    use crate::egress::{Egress, EgressConfig};
-    use crate::runtime::{ComponentError, Runtime, RuntimeConfig};
-    use crate::store::sled::SledStore;
-    use crate::vault::{Error, Foundation};
-
-    async fn vault(folder: &std::path::Path) -> Vault {
-        let foundation = Foundation {
-            store: Arc::new(SledStore::open(folder, 1 << 20).unwrap()),
-            runtime: Runtime::new(RuntimeConfig::new(1)).unwrap(),
-            egress: Egress::new(EgressConfig::default()).unwrap(),
-            clock: Arc::new(ManualClock::new(0)),
-            entropy: Arc::new(SeededEntropy::new(1)),
-            root_key: RootKey::draw(&SeededEntropy::new(2)),
-            fuel_per_ms: 1,
-            react_timeout_ms: 1,
-            allow_http_callbacks: false,
-            jobs: JobLimits::default(),
+impl Filling {
+    /// By what is kept on disk.
+    async fn load(self) -> Option<Known> {
+        let load = async || {
+            let program = self.vault.0.runtime.load(&self.digest).await.ok_or(())?;
+            Ok::<_, ()>(self.vault.0.programs.admit(program, self.owner))
         };
-        Vault::open(foundation).await.unwrap()
+        let known = self.slot.get_or_try_init(load).await.ok()?.clone();
+        self.settle(&known);
+        Some(known)
     }
 
-    #[tokio::test]
-    async fn nothing_is_compiled_under_a_digest_that_is_not_its_own() {
-        let folder = tempfile::tempdir().unwrap();
-        let vault = vault(folder.path()).await;
-        let [one, other, ..] = &official::all().collect::<Vec<_>>()[..] else { panic!() };
-        let digest = &one.formula.component_digest;
-        let given = |bytes: &'static [u8]| move || ready(Ok(bytes.to_vec()));
-        for wrong in [other.component, &one.component[..100], b""] {
-            let refused = vault.program(digest, given(wrong)).await;
-            assert!(matches!(refused, Err(Error::Conflict(_))));
-        }
-        vault.program(digest, given(one.component)).await.unwrap();
-        // From now on it is at hand: nobody asks for the component.
-        let unasked = || async { panic!("the component was read") };
-        vault.program(digest, unasked).await.unwrap();
+    /// By compiling. A component that is refused is so for all who wait: each of them trying again would take the compiler
+    /// for hours.
+    async fn compile(self, bytes: Vec<u8>, purpose: Purpose) -> Result<Program, Error> {
+        let compile = async || match self.vault.0.runtime.compile(bytes, purpose).await {
+            Ok(program) => Ok(self.vault.0.programs.admit(program, self.owner)),
+            Err(CompileError::Component(refusal)) => Ok(Err(refusal)),
+            Err(fault) => Err(Error::from(fault)),
+        };
+        let known = self.slot.get_or_try_init(compile).await?.clone();
+        self.settle(&known);
+        Ok(known?)
     }
 
-    #[tokio::test]
-    async fn what_is_refused_takes_no_room() {
-        let folder = tempfile::tempdir().unwrap();
-        let vault = vault(folder.path()).await;
-        let wrong = b"no component";
-        let digest = sha256_hex(wrong);
-        for _ in 0..2 {
-            let refused = vault.program(&digest, || ready(Ok(wrong.to_vec()))).await;
-            assert!(matches!(refused, Err(Error::NotRunnable(ComponentError::NotWebAssembly))));
-            assert!(vault.0.programs.slots.lock().is_empty());
+    /// Counts what came of it; a refusal is not kept.
+    fn settle(&self, known: &Known) {
+        let programs = &self.vault.0.programs;
+        match known {
+            Ok(program) => programs.weigh(&self.digest, &self.slot, program),
+            Err(_) => programs.forget(&self.digest, &self.slot),
         }
-        // A slot that another one replaced is not that one's end.
-        let old = vault.0.programs.slot("a");
-        vault.0.programs.forget("a", &old);
-        let new = vault.0.programs.slot("a");
-        vault.0.programs.forget("a", &old);
-        assert!(Arc::ptr_eq(&new, &vault.0.programs.slot("a")));
-    }
-
-    #[test]
-    fn the_longest_unused_program_makes_room() {
-        let programs = Programs::default();
-        for number in 0..KEPT_MAX {
-            programs.slot(&number.to_string());
-        }
-        let first = programs.slot("0");
-        programs.slot("one more");
-        let at_hand = |digest: &str| programs.slots.lock().contains_key(digest);
-        assert!(at_hand("0") && !at_hand("1") && at_hand("2") && at_hand("one more"));
-        assert_eq!(programs.slots.lock().len(), KEPT_MAX);
-        assert!(Arc::ptr_eq(&first, &programs.slot("0")));
     }
 }

@@ -82,6 +82,7 @@ impl World {
                 react_timeout_ms: 1,
                 allow_http_callbacks: false,
                 jobs: JobLimits::default(),
+                programs_bytes_max: 512 << 20,
             };
             let vault = Vault::open(foundation).await.unwrap();
             let made = vault.bootstrap(None).await.unwrap().unwrap();

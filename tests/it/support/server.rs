@@ -122,6 +122,7 @@ impl TestServer {
             react_timeout_ms: setup.react_timeout_ms,
             allow_http_callbacks: setup.allow_http_callbacks,
             jobs: setup.jobs,
+            programs_bytes_max: 512 << 20,
         };
         let rates = Rates::new(&setup.rates, &foundation.clock);
         let vault = Vault::open(foundation).await.unwrap();

@@ -1,5 +1,6 @@
 use super::{OWNERS_MIN, Slots};
 use crate::runtime::Failure;
+use crate::runtime::memory::Room;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -7,9 +8,13 @@ use tokio::time::timeout;
 const LONG: Duration = Duration::from_mins(1);
 const SHORT: Duration = Duration::from_millis(20);
 
+fn slots(all: u32, per_owner: u32, queue_per_owner: u32) -> Slots {
+    Slots::new(all, per_owner, queue_per_owner, Room::new(0, all))
+}
+
 #[tokio::test]
 async fn an_owner_has_its_own_slots_and_no_more() {
-    let slots = Slots::new(4, 2, 0);
+    let slots = slots(4, 2, 0);
     let _held = [slots.try_acquire(1).unwrap(), slots.try_acquire(1).unwrap()];
     assert!(slots.try_acquire(1).is_none());
     // Nobody may wait here: refused at once.
@@ -32,7 +37,7 @@ async fn an_owner_has_its_own_slots_and_no_more() {
 
 #[tokio::test]
 async fn those_that_wait_are_served_in_order_and_counted() {
-    let slots = Slots::new(8, 1, 2);
+    let slots = slots(8, 1, 2);
     let held = slots.try_acquire(7).unwrap();
     let waiting: Vec<_> = (0..2)
         .map(|_| {
@@ -60,7 +65,7 @@ async fn those_that_wait_are_served_in_order_and_counted() {
 
 #[tokio::test]
 async fn whoever_stops_waiting_leaves_nothing_behind() {
-    let slots = Slots::new(2, 1, 1);
+    let slots = slots(2, 1, 1);
     let held = slots.try_acquire(1).unwrap();
     for _ in 0..10 {
         // Dropped in the middle, as a caller does that hangs up; then out of its own time.
@@ -82,7 +87,7 @@ async fn whoever_stops_waiting_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn owners_without_runs_are_forgotten() {
-    let slots = Slots::new(1_000, 1, 1);
+    let slots = slots(1_000, 1, 1);
     let held: Vec<_> = (0..10).map(|number| slots.try_acquire(number).unwrap()).collect();
     for number in 0..100_000 {
         drop(slots.try_acquire(number));

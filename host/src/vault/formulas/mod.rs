@@ -16,6 +16,7 @@ use super::audit::Event;
 use super::index::{term, term_of};
 use super::page::{Page, PageRequest, only_ids};
 use super::permit::Permit;
+use super::programs::Asked;
 use super::reactors::KeptReactor;
 use super::record::{Entity, Stored, from_json_text, json_text, kind};
 use super::retry::{TRIES, unless_lost};
@@ -61,7 +62,7 @@ impl Vault {
     ) -> Result<FormulaView, Error> {
         let (definition, code) = body.check_with_code()?;
         let Code(bytes) = code;
-        let digest = self.verify(&bytes).await?;
+        let digest = self.verify(permit.tenant(), &bytes).await?;
         let now = self.now();
         let id = FormulaId(self.draw_id());
         let audit = Audit::created(Some(permit.actor_id()), now);
@@ -151,7 +152,7 @@ impl Vault {
     ) -> Result<Option<FormulaView>, Error> {
         let stored = self.own_formula(permit.tenant(), id).await?;
         let digest = match &code {
-            Some(bytes) => self.verify(bytes).await?,
+            Some(bytes) => self.verify(permit.tenant(), bytes).await?,
             None => stored.entity.component_digest.clone(),
         };
         let audit = stored.entity.audit.modified(Some(permit.actor_id()), self.now());
@@ -179,7 +180,7 @@ impl Vault {
         bytes: Arc<Vec<u8>>,
     ) -> Result<Option<FormulaView>, Error> {
         let stored = self.own_formula(permit.tenant(), id).await?;
-        let component_digest = self.verify(&bytes).await?;
+        let component_digest = self.verify(permit.tenant(), &bytes).await?;
         let audit = stored.entity.audit.modified(Some(permit.actor_id()), self.now());
         let formula = Formula { component_digest, audit, ..stored.entity };
         self.replace_formula(permit, formula, stored.version, Some(bytes)).await
@@ -252,9 +253,10 @@ impl Vault {
     }
 
     /// Checks and compiles a component; gives its digest.
-    async fn verify(&self, bytes: &[u8]) -> Result<String, Error> {
+    async fn verify(&self, tenant: TenantId, bytes: &[u8]) -> Result<String, Error> {
         let digest = sha256_hex(bytes);
-        self.program(&digest, || std::future::ready(Ok(bytes.to_vec()))).await?;
+        let asked = Asked::to_check(&digest, tenant);
+        self.program(asked, || std::future::ready(Ok(bytes.to_vec()))).await?;
         Ok(digest)
     }
 

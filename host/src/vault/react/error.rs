@@ -40,6 +40,12 @@ pub enum RunError {
     /// Too many formulas of the tenant run and wait already.
     #[error("As many reactors of the tenant run and wait as may; try again.")]
     Saturated,
+    /// The formula wanted more memory than the tenant's may hold together.
+    #[error("The tenant's reactors hold all the memory they may.")]
+    TenantsMemory,
+    /// The formula wanted more memory than is left for anybody's.
+    #[error("The server has no memory left for the formula.")]
+    NoMemory,
     /// Too many asynchronous runs wait already.
     #[error("The queue of asynchronous runs is full; try again.")]
     QueueFull,
@@ -62,6 +68,11 @@ impl RunError {
             Failure::Custom { status, headers, body } => Self::Custom { status, headers, body },
             Failure::Trapped { cause } => Self::Runtime(format!("The formula trapped: {cause}.")),
             Failure::OutOfMemory => Self::Runtime("The formula ran out of memory.".to_owned()),
+            Failure::OwnerOutOfMemory => Self::TenantsMemory,
+            Failure::HostOutOfMemory => {
+                tracing::warn!(%invocation, "the reactors hold all the memory they may");
+                Self::NoMemory
+            }
             Failure::Exited => Self::Runtime("The formula exited instead of answering.".to_owned()),
             Failure::BadResponse { cause } => {
                 Self::Runtime(format!("The formula's answer cannot be used: {cause}."))
@@ -94,7 +105,10 @@ impl RunError {
             Self::Custom { status, .. } => (*status, "Custom Response"),
             Self::Runtime(_) => (500, "Reactor Runtime Error"),
             Self::Timeout(_) => (504, "Reactor Timeout"),
-            Self::Saturated | Self::QueueFull => (429, "Too Many Requests"),
+            // As with slots: the tenant has used up its part, and the next run may find room.
+            Self::Saturated | Self::TenantsMemory | Self::QueueFull => (429, "Too Many Requests"),
+            // The tenant did nothing too often.
+            Self::NoMemory => (503, "Service Unavailable"),
             Self::Host => (500, "Internal Server Error"),
         }
     }
@@ -102,5 +116,24 @@ impl RunError {
     /// The title of its problem.
     pub fn title(&self) -> &'static str {
         self.status_and_title().1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Failure, InvocationId, RunError};
+    use uuid::Uuid;
+
+    #[test]
+    fn each_want_of_memory_has_its_status() {
+        for (failure, status, part) in [
+            (Failure::OutOfMemory, 500, "The formula ran out of memory"),
+            (Failure::OwnerOutOfMemory, 429, "The tenant's reactors hold all the memory"),
+            (Failure::HostOutOfMemory, 503, "The server has no memory left"),
+        ] {
+            let error = RunError::from_failure(failure, InvocationId(Uuid::nil()));
+            assert_eq!(error.status_and_title().0, status, "{error}");
+            assert!(error.to_string().starts_with(part), "{error}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The run itself: in a sandbox, with what comes of it stored in one commit.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -20,6 +20,7 @@ use crate::vault::authentication::Authenticated;
 use crate::vault::invocations::{Invocation, InvocationStatus, LineView};
 use crate::vault::jobs::{Ended, Job};
 use crate::vault::permit::Permit;
+use crate::vault::programs::Asked;
 use crate::vault::record::Stored;
 use crate::vault::svc::Svc;
 use crate::vault::{Change, Error, Vault};
@@ -95,15 +96,22 @@ impl Vault {
         self.settle(run, outcome).await
     }
 
-    /// Runs the formula.
+    /// Runs the formula. Its time is that of the whole: until its program is there, for a slot, and to run.
     pub(in crate::vault) async fn invoke(&self, run: &mut Run<'_>) -> Result<Outcome, Error> {
-        let component = || self.component(run.permit.tenant(), run.formula.id);
+        let began = Instant::now();
         let time = Duration::from_millis(run.timeout_ms);
-        let program = self.program(&run.formula.component_digest, component);
-        let Ok(program) = tokio::time::timeout(time, program).await else {
-            return Ok(Outcome::late(run.timeout_ms));
+        let program = if let Some(at_hand) = self.program_at_hand(&run.formula) {
+            at_hand?
+        } else {
+            // It may be long in coming: a job's slot is others' meanwhile, and it takes one as anybody does.
+            run.slot = None;
+            let component = || self.component(run.permit.tenant(), run.formula.id);
+            let program = self.program(Asked::to_run(&run.formula), component);
+            let Ok(program) = tokio::time::timeout(time, program).await else {
+                return Ok(Outcome::late(run.timeout_ms));
+            };
+            program?
         };
-        let program = program?;
         let svc = |who: &Authenticated| -> Arc<dyn GuestVault> {
             Arc::new(Svc::new(self.clone(), who.clone()))
         };
@@ -124,14 +132,16 @@ impl Vault {
             },
             budget: Budget {
                 memory_bytes: u64::from(run.formula.limits.memory_mb) << 20,
-                timeout: time,
+                timeout: time.saturating_sub(began.elapsed()),
                 fuel: run.timeout_ms.saturating_mul(self.0.fuel_per_ms),
             },
         };
-        Ok(match run.slot.take() {
+        let mut outcome = match run.slot.take() {
             Some(slot) => self.0.runtime.invoke_in(slot, &program, call).await,
             None => self.0.runtime.invoke(&program, call).await,
-        })
+        };
+        outcome.usage.elapsed = began.elapsed();
+        Ok(outcome)
     }
 
     /// Stores what the run left behind, in one commit, and answers.

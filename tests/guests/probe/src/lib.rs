@@ -74,8 +74,12 @@ enum Behaviour {
     LookAround,
     /// Answers with this many bytes.
     Output { bytes: usize },
-    /// Uses this many bytes of memory, touched, then answers with `{"held"}`.
-    Hold { bytes: usize },
+    /// Uses this many bytes of memory, touched, for so long, then answers with `{"held"}`.
+    Hold {
+        bytes: usize,
+        #[serde(default)]
+        ms: u64,
+    },
     /// Loops for ever.
     Loop,
     /// Takes memory until there is none.
@@ -191,8 +195,11 @@ fn react(request: Request<Value>) -> Result<Response, Error> {
         Behaviour::Random => Ok(Response::raw(json!({ "random": random() }))),
         Behaviour::LookAround => Ok(Response::raw(look_around())),
         Behaviour::Output { bytes } => Ok(Response::raw("x".repeat(bytes))),
-        Behaviour::Hold { bytes } => {
+        Behaviour::Hold { bytes, ms } => {
             let held = std::hint::black_box(vec![1_u8; bytes]);
+            if ms > 0 {
+                std::thread::sleep(Duration::from_millis(ms));
+            }
             Ok(Response::raw(json!({ "held": held.len() })))
         }
         Behaviour::Loop => hostile::endless_loop(),

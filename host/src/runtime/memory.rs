@@ -1,0 +1,143 @@
+//! Memory: what one run may hold, what one owner's runs may hold together, and what all may.
+//!
+//! Every slot comes with a little memory of its own, set aside when the server starts, so that a small formula counts
+//! nothing. What a run grows beyond it is taken from the [`Room`] of all, by way of its owner's part of it, in steps, and
+//! goes back when the run ends, however it ends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use wasmtime::{ResourceLimiter, Result};
+
+use super::engine::TABLE_ELEMENTS_MAX;
+use crate::limits::RUN_MEMORY_BYTES_FIRST;
+
+#[cfg(test)]
+mod tests;
+
+/// Bytes that a growing run takes at a time, if there are so many: formulas grow by pages of 64 KiB.
+const STEP_BYTES: u64 = 1 << 20;
+
+/// Why a run is refused memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// It holds what its formula may.
+    Formula,
+    /// Its owner's runs hold what they may.
+    Owner,
+    /// All runs together hold what they may.
+    Host,
+}
+
+/// Memory of all runs together.
+#[derive(Debug)]
+pub struct Room {
+    /// Bytes that each run has without asking.
+    first: u64,
+    /// Bytes that all may take beyond those.
+    bytes_max: u64,
+    taken: AtomicU64,
+}
+
+impl Room {
+    /// So many bytes for all, a little of them set aside for each slot: never more than half in all.
+    pub fn new(bytes: u64, slots: u32) -> Self {
+        let slots = u64::from(slots.max(1));
+        let first = RUN_MEMORY_BYTES_FIRST.min(bytes / 2 / slots);
+        Self { first, bytes_max: bytes - first * slots, taken: AtomicU64::new(0) }
+    }
+}
+
+/// An owner's part of it: half at most.
+#[derive(Debug)]
+pub struct Part {
+    room: Arc<Room>,
+    taken: AtomicU64,
+}
+
+impl Part {
+    /// The part of an owner that has nothing yet.
+    pub fn of(room: &Arc<Room>) -> Self {
+        Self { room: Arc::clone(room), taken: AtomicU64::new(0) }
+    }
+
+    fn take(&self, bytes: u64) -> std::result::Result<(), Refusal> {
+        add(&self.taken, bytes, self.room.bytes_max / 2).ok_or(Refusal::Owner)?;
+        add(&self.room.taken, bytes, self.room.bytes_max).ok_or_else(|| {
+            self.taken.fetch_sub(bytes, Ordering::Relaxed);
+            Refusal::Host
+        })
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.room.taken.fetch_sub(bytes, Ordering::Relaxed);
+        self.taken.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Adds to a counter, unless it would go past its most.
+fn add(counter: &AtomicU64, bytes: u64, most: u64) -> Option<()> {
+    let sum = |taken: u64| taken.checked_add(bytes).filter(|sum| *sum <= most);
+    counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).ok().map(|_| ())
+}
+
+/// Memory of one run: all of its memories together. What it took goes back when this is dropped.
+#[derive(Debug)]
+pub struct Memory {
+    part: Arc<Part>,
+    /// Bytes it took from its owner's part.
+    taken: u64,
+    bytes: u64,
+    bytes_max: u64,
+    /// The most it held.
+    pub peak_bytes: u64,
+    /// Why it was refused more, the last time it was: what it does then is for want of memory.
+    pub refused: Option<Refusal>,
+}
+
+impl Memory {
+    /// For a run of a formula that may hold so many bytes.
+    pub fn new(part: Arc<Part>, bytes_max: u64) -> Self {
+        Self { part, taken: 0, bytes: 0, bytes_max, peak_bytes: 0, refused: None }
+    }
+
+    fn hold(&mut self, bytes: u64) -> std::result::Result<(), Refusal> {
+        if bytes > self.bytes_max {
+            return Err(Refusal::Formula);
+        }
+        let missing = bytes.saturating_sub(self.part.room.first + self.taken);
+        if missing > 0 {
+            let step = missing.next_multiple_of(STEP_BYTES);
+            // What is too small for a step may do without.
+            let taken = self.part.take(step).map(|()| step);
+            self.taken += taken.or_else(|_| self.part.take(missing).map(|()| missing))?;
+        }
+        self.bytes = bytes;
+        self.peak_bytes = self.peak_bytes.max(bytes);
+        Ok(())
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if self.taken > 0 {
+            self.part.give_back(self.taken);
+        }
+    }
+}
+
+impl ResourceLimiter for Memory {
+    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> Result<bool> {
+        let held = self.hold(self.bytes + (desired as u64).saturating_sub(current as u64));
+        self.refused = held.err().or(self.refused);
+        Ok(held.is_ok())
+    }
+
+    fn table_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> Result<bool> {
+        let fits = desired <= TABLE_ELEMENTS_MAX;
+        if !fits {
+            self.refused = Some(Refusal::Formula);
+        }
+        Ok(fits)
+    }
+}

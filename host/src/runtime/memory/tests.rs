@@ -1,0 +1,123 @@
+use super::{Memory, Part, Refusal, Room, STEP_BYTES};
+use crate::limits::RUN_MEMORY_BYTES_FIRST as FIRST;
+use proptest::prelude::*;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use wasmtime::ResourceLimiter as _;
+
+const MIB: u64 = 1 << 20;
+
+/// Room for so many MiB beyond what 16 slots have, and so many owners' parts of it.
+fn room<const OWNERS: usize>(mb: u64) -> (Arc<Room>, [Arc<Part>; OWNERS]) {
+    let room = Arc::new(Room::new(mb * MIB + 16 * FIRST, 16));
+    let parts = std::array::from_fn(|_| Arc::new(Part::of(&room)));
+    (room, parts)
+}
+
+fn taken(room: &Room) -> u64 {
+    room.taken.load(Ordering::Relaxed)
+}
+
+/// Lets a run grow to so many bytes.
+fn grow(memory: &mut Memory, bytes: u64) -> Result<(), Refusal> {
+    let (from, to) = (memory.bytes, bytes);
+    let (from, to) = (usize::try_from(from).unwrap(), usize::try_from(to).unwrap());
+    let grown = memory.memory_growing(from, to, None).unwrap();
+    if grown { Ok(()) } else { Err(memory.refused.unwrap()) }
+}
+
+#[test]
+fn a_small_run_takes_nothing_and_a_larger_one_in_steps() {
+    let (room, [part]) = room(16);
+    let mut memory = Memory::new(part, 64 * MIB);
+    grow(&mut memory, FIRST / 2).unwrap();
+    grow(&mut memory, FIRST).unwrap();
+    assert_eq!((taken(&room), memory.peak_bytes), (0, FIRST));
+    grow(&mut memory, FIRST + 1).unwrap();
+    assert_eq!(taken(&room), STEP_BYTES);
+    grow(&mut memory, FIRST + STEP_BYTES).unwrap();
+    assert_eq!(taken(&room), STEP_BYTES);
+    grow(&mut memory, FIRST + 3 * STEP_BYTES + 1).unwrap();
+    assert_eq!(taken(&room), 4 * STEP_BYTES);
+    drop(memory);
+    assert_eq!(taken(&room), 0);
+}
+
+#[test]
+fn an_owner_has_half_of_it_and_others_have_theirs() {
+    let (room, [a, b, c]) = room(16);
+    let run = |part: &Arc<Part>| Memory::new(Arc::clone(part), 64 * MIB);
+    let (mut first, mut second) = (run(&a), run(&a));
+    grow(&mut first, FIRST + 5 * MIB).unwrap();
+    assert_eq!(grow(&mut second, FIRST + 4 * MIB), Err(Refusal::Owner));
+    grow(&mut second, FIRST + 3 * MIB).unwrap();
+    assert_eq!(grow(&mut second, FIRST + 3 * MIB + 1), Err(Refusal::Owner));
+    let (mut third, mut fourth) = (run(&b), run(&c));
+    grow(&mut third, FIRST + 7 * MIB).unwrap();
+    // Less than a step is left once this one has what it wants.
+    grow(&mut fourth, FIRST + MIB / 2).unwrap();
+    assert_eq!(grow(&mut fourth, FIRST + MIB + 1), Err(Refusal::Host));
+    // A refusal takes nothing, of the owner's part neither.
+    assert_eq!(taken(&room), 16 * MIB);
+    assert_eq!(c.taken.load(Ordering::Relaxed), MIB);
+    // What one gives back another may have.
+    drop(first);
+    grow(&mut fourth, FIRST + MIB + 1).unwrap();
+    assert_eq!(fourth.refused, Some(Refusal::Host));
+    assert_eq!(grow(&mut fourth, 64 * MIB + 1), Err(Refusal::Formula));
+    drop((second, third, fourth));
+    assert_eq!(taken(&room), 0);
+    for part in [a, b, c] {
+        assert_eq!(part.taken.load(Ordering::Relaxed), 0);
+    }
+}
+
+#[test]
+fn what_is_set_aside_for_slots_is_at_most_half() {
+    for (bytes, slots, first, left) in [
+        (512 * MIB, 256, FIRST, 512 * MIB - 256 * FIRST),
+        (MIB, 256, 2 * 1024, MIB / 2),
+        (0, 16, 0, 0),
+        (MIB, 0, FIRST, MIB - FIRST),
+    ] {
+        let room = Room::new(bytes, slots);
+        assert_eq!((room.first, room.bytes_max), (first, left), "{bytes} bytes, {slots} slots");
+    }
+}
+
+#[test]
+fn too_large_a_table_is_for_want_of_memory() {
+    let (_, [part]) = room(1);
+    let mut memory = Memory::new(part, MIB);
+    assert!(memory.table_growing(0, 20_000, None).unwrap());
+    assert_eq!(memory.refused, None);
+    assert!(!memory.table_growing(0, 20_001, None).unwrap());
+    assert_eq!(memory.refused, Some(Refusal::Formula));
+}
+
+proptest! {
+    /// Whatever runs do: nobody holds more than was taken for it, nothing is taken past its most, all goes back.
+    #[test]
+    fn the_books_balance(steps in prop::collection::vec((0..4_usize, 0..12 * MIB, any::<bool>()), 1..60)) {
+        let (room, [a, b]) = room(8);
+        let parts = [&a, &a, &b, &b];
+        let mut runs = parts.map(|part| Memory::new(Arc::clone(part), 10 * MIB));
+        for (at, bytes, ends) in steps {
+            if ends {
+                runs[at] = Memory::new(Arc::clone(parts[at]), 10 * MIB);
+            } else if bytes > runs[at].bytes {
+                let _ = grow(&mut runs[at], bytes);
+            }
+            let sum: u64 = runs.iter().map(|run| run.taken).sum();
+            prop_assert_eq!(taken(&room), sum);
+            prop_assert!(sum <= 8 * MIB);
+            prop_assert_eq!(a.taken.load(Ordering::Relaxed), runs[0].taken + runs[1].taken);
+            prop_assert!(runs[0].taken + runs[1].taken <= 4 * MIB);
+            for run in &runs {
+                prop_assert!(run.bytes <= FIRST + run.taken);
+            }
+        }
+        drop(runs);
+        prop_assert_eq!(taken(&room), 0);
+    }
+}
