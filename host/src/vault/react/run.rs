@@ -103,8 +103,7 @@ impl Vault {
         let program = if let Some(at_hand) = self.program_at_hand(&run.formula) {
             at_hand?
         } else {
-            // It may be long in coming: a job's slot is others' meanwhile, and it takes one as anybody does.
-            run.slot = None;
+            // A job keeps its slot meanwhile: what has begun is not to be refused for want of one.
             let component = || self.component(run.permit.tenant(), run.formula.id);
             let program = self.program(Asked::to_run(&run.formula), component);
             let Ok(program) = tokio::time::timeout(time, program).await else {
