@@ -133,17 +133,19 @@ async fn uploads_that_wait_are_bounded_for_each_tenant() {
 async fn a_runs_time_is_that_of_the_whole() {
     const TIME: Duration = Duration::from_secs(6);
     let folder = tempfile::tempdir().unwrap();
-    let setup = |react_timeout_ms| Setup {
+    let setup = |react_timeout_ms, bounds| Setup {
         folder: Some(folder.path().to_owned()),
         react_timeout_ms,
-        runtime: Some(runtime(4, CompileBounds { memory_mb: 1_536, cpu_seconds: 3 }, None)),
+        runtime: Some(runtime(4, bounds, None)),
         ..Setup::default()
     };
-    let first = TestServer::start_with(setup(20_000)).await;
+    let first = TestServer::start_with(setup(20_000, CompileBounds::default())).await;
     let reactor = guests::echo_reactor(&first).await;
     let keys = [&first.management, &first.private].map(|client| client.key.clone().unwrap());
     first.stop().await;
-    let second = TestServer::start_with(setup(u64::try_from(TIME.as_millis()).unwrap())).await;
+    let bounds = CompileBounds { memory_mb: 1_536, cpu_seconds: 3 };
+    let time_ms = u64::try_from(TIME.as_millis()).unwrap();
+    let second = TestServer::start_with(setup(time_ms, bounds)).await;
     let [management, private] = keys.map(|key| second.client(&key));
     // The compiler is busy for three seconds, and the program is not there before.
     let uploading = tokio::spawn({
