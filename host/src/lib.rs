@@ -9,7 +9,7 @@
 //! | 3 | [`store`], [`runtime`], [`egress`] | records kept; formulas run; requests sent. None knows another |
 //! | 2 | [`expression`], [`query`], [`token_type`], [`binding`], [`crypto`] | pure and synchronous |
 //! | 1 | [`model`] | nouns, newtypes, parsing |
-//! | 0 | [`limits`], [`clock`], [`config`] | numbers, time, options |
+//! | 0 | [`limits`], [`clock`], [`config`], [`figures`] | numbers, time, options, metrics |
 //!
 //! Each outside crate lives in one place: axum in [`http`], sled in `store::sled`, wasmtime in [`runtime`], reqwest in
 //! [`egress`], liquid in [`expression`]. A test holds the floors and these fences.
@@ -27,6 +27,7 @@ pub mod config;
 pub mod crypto;
 pub mod egress;
 pub mod expression;
+pub mod figures;
 pub mod http;
 pub mod limits;
 pub mod model;

@@ -42,6 +42,7 @@ mod memory;
 mod official;
 mod official_http;
 mod openapi;
+mod operation;
 mod outbound;
 mod problems;
 mod react;

@@ -14,7 +14,7 @@ const LINE_CHARS_MAX: usize = 140;
 
 /// The floors from the ground up. A module uses what lies on its own module or below, never beside or above.
 const FLOORS: &[&[&str]] = &[
-    &["limits", "clock", "config"],
+    &["limits", "clock", "config", "figures"],
     &["model"],
     &["crypto", "expression", "query", "token_type", "binding"],
     &["store", "runtime", "egress"],
@@ -36,6 +36,8 @@ const SIDEWAYS: &[(&str, &str)] = &[
 const FENCES: &[(&str, &[&str])] = &[
     ("axum", &["http/"]),
     ("governor", &["http/"]),
+    ("prometheus_client", &["figures"]),
+    ("procfs", &["figures.rs"]),
     ("tower", &["http/"]),
     ("tower_http", &["http/"]),
     ("utoipa_axum", &["http/"]),
@@ -62,6 +64,8 @@ const FENCES: &[(&str, &[&str])] = &[
     ("quick_cache", &["expression/"]),
     ("aws_lc_rs", &["crypto/", "expression/"]),
     ("clap", &["cli/", "config"]),
+    ("clap_complete", &["cli/"]),
+    ("clap_mangen", &["cli/"]),
     ("toml", &["config.rs"]),
     ("tracing_subscriber", &["cli/"]),
 ];

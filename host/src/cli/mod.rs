@@ -7,6 +7,7 @@ mod descriptors;
 mod dev;
 mod logging;
 mod serve;
+mod shell;
 mod tenant;
 
 use std::process::ExitCode;
@@ -28,8 +29,17 @@ enum Command {
     /// Compile a component for the server that started this.
     #[command(name = crate::runtime::COMPILE_COMMAND, hide = true)]
     CompileComponent(compile::CompileOptions),
+    /// Print a script that completes commands and options in a shell.
+    Completions(shell::CompletionsOptions),
+    /// What can be set.
+    Config {
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
     /// Try everything out on one machine; data and keys are kept in a folder.
     Dev(dev::DevOptions),
+    /// Write manual pages.
+    Man(shell::ManOptions),
     /// Serve, for production.
     Serve(Options),
     /// Make and list tenants; the server must not be running on the folder.
@@ -39,6 +49,12 @@ enum Command {
     },
 }
 
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Print every option of `serve` with its variable, as a table in Markdown.
+    Reference,
+}
+
 /// What ends a command early: a sentence for the operator.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -46,7 +62,16 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub fn run() -> ExitCode {
     let done = match Cli::parse().command {
         Command::CompileComponent(options) => return compile::run(&options),
+        Command::Completions(options) => {
+            shell::completions(&options);
+            Ok(())
+        }
+        Command::Config { command: ConfigCommand::Reference } => {
+            shell::reference();
+            Ok(())
+        }
         Command::Dev(options) => dev::run(&options),
+        Command::Man(options) => shell::man(&options),
         Command::Serve(options) => serve::run(options),
         Command::Tenant { command } => tenant::run(command),
     };

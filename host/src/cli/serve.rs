@@ -16,7 +16,7 @@ use crate::crypto::api_key::ApiKey;
 use crate::crypto::entropy::SystemEntropy;
 use crate::crypto::keys::RootKey;
 use crate::egress::{Egress, EgressConfig};
-use crate::http::{Rates, State, Stopping};
+use crate::http::{Rates, Scrapers, State, Stopping};
 use crate::limits::REACT_TIMEOUT_MS;
 use crate::model::permission::ApplicationType;
 use crate::runtime::{
@@ -162,7 +162,8 @@ pub async fn serve(
     tokio::spawn(async move { ready.compile_official().await });
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let rates = Rates::new(&settings.rates, &clock);
-    let state = State { vault, stopping: Stopping::default(), rates };
+    let scrapers = Scrapers::new(&settings.metrics_networks);
+    let state = State { vault, stopping: Stopping::default(), rates, scrapers };
     crate::http::serve(listener, state, stop).await?;
     Ok(())
 }

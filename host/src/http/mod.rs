@@ -18,6 +18,7 @@ mod health;
 mod idempotency;
 mod linger;
 mod logs;
+mod metrics;
 mod openapi;
 mod problem;
 mod query;
@@ -31,6 +32,7 @@ mod tokens;
 mod trace;
 mod webhooks;
 
+pub use metrics::Scrapers;
 pub use openapi::description;
 pub use rates::Rates;
 pub use routes::router;
@@ -50,6 +52,8 @@ pub struct State {
     pub stopping: Stopping,
     /// How often who may send what.
     pub rates: Rates,
+    /// Who may see figures.
+    pub scrapers: Scrapers,
 }
 
 /// A flag raised once, when the server begins to stop.

@@ -19,8 +19,8 @@ use utoipa_axum::routes;
 
 use super::problem::Problem;
 use super::{
-    State, applications, docs, formulas, health, idempotency, linger, logs, openapi, reactors,
-    sessions, tenants, tokens, trace, webhooks,
+    State, applications, docs, formulas, health, idempotency, linger, logs, metrics, openapi,
+    reactors, sessions, tenants, tokens, trace, webhooks,
 };
 
 /// Every route, with the description of them all.
@@ -54,6 +54,7 @@ pub(super) fn described() -> (Router<State>, OpenApi) {
         .routes(routes!(logs::entity_types))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
+        .routes(routes!(metrics::metrics))
         .split_for_parts()
 }
 

@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State as Shared};
 use axum::middleware::Next;
@@ -12,6 +13,7 @@ use tracing::Instrument as _;
 
 use super::State;
 use super::problem::Problem;
+use crate::figures::figures;
 use crate::limits::TRACE_ID_CHARS_MAX;
 
 /// The header that carries a trace id in and out.
@@ -25,7 +27,8 @@ pub async fn layer(Shared(state): Shared<State>, request: Request, next: Next) -
     // The pattern, not the path: a path holds ids, and ids are the caller's words.
     let matched = request.extensions().get::<MatchedPath>();
     let route = matched.map_or("-", MatchedPath::as_str).to_owned();
-    let span = tracing::info_span!("request", %trace_id, %method, route);
+    let span = tracing::info_span!("request", %trace_id, %method, route = %route);
+    let (began, counted) = (Instant::now(), figures().request_begins());
     // What changes something is carried to its end even when the caller hangs up: what is committed is then also
     // forgotten by caches, kept for repetitions and logged. A task of its own ends with nobody but itself.
     let response = if matches!(method, Method::GET | Method::HEAD) {
@@ -44,6 +47,8 @@ pub async fn layer(Shared(state): Shared<State>, request: Request, next: Next) -
         response.headers_mut().insert(TRACE_ID, value);
     }
     let status = response.status().as_u16();
+    drop(counted);
+    figures().request_answered(method.as_str(), &route, status, began.elapsed());
     span.in_scope(|| tracing::info!(status, "answered"));
     response
 }

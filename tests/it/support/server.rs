@@ -14,7 +14,7 @@ use tokamak::crypto::hash;
 use tokamak::crypto::keys::RootKey;
 use tokamak::crypto::seal::Key;
 use tokamak::egress::{Egress, EgressConfig};
-use tokamak::http::{Rates, State, Stopping};
+use tokamak::http::{Rates, Scrapers, State, Stopping};
 use tokamak::model::permission::{ApplicationType, Permission};
 use tokamak::runtime::{CacheConfig, CompileBounds, Compiler, Runtime, RuntimeConfig};
 use tokamak::store::sled::SledStore;
@@ -129,7 +129,12 @@ impl TestServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
-        let state = State { vault: vault.clone(), stopping: Stopping::default(), rates };
+        let state = State {
+            vault: vault.clone(),
+            stopping: Stopping::default(),
+            rates,
+            scrapers: Scrapers::default(),
+        };
         let served = tokio::spawn(tokamak::http::serve(listener, state, async {
             let _ = stopped.await;
         }));

@@ -34,6 +34,7 @@ use self::writer::{Waiting, Writer};
 use super::{
     Batch, Filter, Kind, Position, Record, Slice, Start, Store, StoreError, StoreFuture, Unique,
 };
+use crate::figures::figures;
 use crate::model::id::TenantId;
 
 /// Batches that may wait for the writer; more wait for room.
@@ -192,9 +193,12 @@ impl Store for SledStore {
             let closed = || StoreError::Unavailable("the store is closed".to_owned());
             let (done, outcome) = oneshot::channel();
             let queue = queue.ok_or_else(closed)?;
+            let began = Instant::now();
             queue.send(Waiting { batch, done }).await.map_err(|_| closed())?;
             drop(queue);
-            outcome.await.map_err(|_| closed())?
+            let outcome = outcome.await.map_err(|_| closed())?;
+            figures().committed(began.elapsed());
+            outcome
         }
         .boxed()
     }

@@ -11,6 +11,7 @@ use super::work::InHand;
 use super::{Job, JobStatus};
 use crate::crypto::webhook;
 use crate::egress::{Outbound, Wanted};
+use crate::figures::figures;
 use crate::limits::{
     DELIVERIES_PER_RECEIVER_MAX, DELIVERIES_PER_TENANT_MAX, DELIVERY_TIMEOUT_MS, WORKERS_TICK_MS,
 };
@@ -79,6 +80,7 @@ impl Vault {
             tracing::error!(invocation = %id, %error, "a result cannot be told");
             UNANSWERED
         });
+        figures().webhook_sent(answered.status);
         if let Err(error) = self.note_try(tenant, stored, answered).await {
             tracing::error!(invocation = %id, %error, "a delivery cannot be stored: it will be tried again");
             // Not at once.

@@ -12,6 +12,7 @@ mod delivery;
 mod queue;
 mod results;
 mod run;
+mod waiting;
 mod work;
 
 use serde::{Deserialize, Serialize};

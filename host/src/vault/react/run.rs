@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::{ReactResponse, Ready, RunError};
+use crate::figures::figures;
 use crate::model::faults::Faults;
 use crate::model::formula::{Formula, Reactor};
 use crate::model::id::InvocationId;
@@ -99,6 +100,7 @@ impl Vault {
     /// Runs the formula. Its time is that of the whole: until its program is there, for a slot, and to run.
     pub(in crate::vault) async fn invoke(&self, run: &mut Run<'_>) -> Result<Outcome, Error> {
         let began = Instant::now();
+        let _counted = figures().invocation_begins();
         let time = Duration::from_millis(run.timeout_ms);
         let program = if let Some(at_hand) = self.program_at_hand(&run.formula) {
             at_hand?
@@ -168,12 +170,16 @@ impl Vault {
             Ok(response) => match self.answer(&run, response, &invocation).await {
                 Err(Answer::Failed(error)) => error,
                 Err(Answer::Uncommitted(error)) => return Err(error),
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    figures().invocation_ended(None, usage.elapsed, usage.fuel);
+                    return Ok(answer);
+                }
             },
             Err(error) => Error::Run(Box::new(error)),
         };
         invocation.status = InvocationStatus::Failed;
         invocation.error = Some(title(&error).to_owned());
+        figures().invocation_ended(Some(title(&error)), usage.elapsed, usage.fuel);
         let mut change = self.change(run.permit.tenant()).await?;
         let events = run.left_behind(&mut change, &invocation, Ended::Failed(&error))?;
         change.commit(run.permit.actor(), events).await?;

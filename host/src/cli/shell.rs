@@ -1,0 +1,61 @@
+//! What packagers and shells ask for: completions, manual pages, and the table of all options.
+//!
+//! All of it is made of the same definitions that parse the command line, so that none of it can be out of date.
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::{Args, Command, CommandFactory as _};
+use clap_complete::Shell;
+
+use super::{Cli, Failure, say};
+use crate::config::Options;
+
+/// Which shell.
+#[derive(Debug, Args)]
+pub struct CompletionsOptions {
+    /// The shell.
+    shell: Shell,
+}
+
+/// Where manual pages go.
+#[derive(Debug, Args)]
+pub struct ManOptions {
+    /// A folder for one page a command; without it the main page goes to standard output.
+    #[arg(long, value_name = "FOLDER")]
+    to: Option<PathBuf>,
+}
+
+/// Prints a script that completes commands and options.
+pub fn completions(options: &CompletionsOptions) {
+    let mut text = Vec::new();
+    clap_complete::generate(options.shell, &mut Cli::command(), "tokamak", &mut text);
+    say(String::from_utf8_lossy(&text).trim_end());
+}
+
+/// Writes manual pages: for the whole to standard output, or one for each command to a folder.
+pub fn man(options: &ManOptions) -> Result<(), Failure> {
+    if let Some(folder) = &options.to {
+        fs::create_dir_all(folder)?;
+        clap_mangen::generate_to(Cli::command(), folder)?;
+        return Ok(());
+    }
+    let mut page = Vec::new();
+    clap_mangen::Man::new(Cli::command()).render(&mut page)?;
+    say(String::from_utf8_lossy(&page).trim_end());
+    Ok(())
+}
+
+/// Prints every option of `serve` as a table in Markdown: flag, variable, what it does.
+pub fn reference() {
+    let command = Options::augment_args(Command::new("serve"));
+    say("| Option | Variable | Meaning |\n|---|---|---|");
+    for option in command.get_arguments() {
+        let (Some(long), Some(variable)) = (option.get_long(), option.get_env()) else { continue };
+        let value = option.get_value_names().and_then(|names| names.first());
+        let value = value.map(|name| format!(" {name}")).unwrap_or_default().replace('|', "\\|");
+        let help = option.get_help().map(ToString::to_string).unwrap_or_default();
+        let help = help.replace('\n', " ").replace('|', "\\|");
+        say(format_args!("| `--{long}{value}` | `{}` | {help} |", variable.display()));
+    }
+}

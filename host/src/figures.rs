@@ -1,0 +1,296 @@
+//! What the process counts about itself, in the form that `GET /metrics` gives.
+//!
+//! There is one set for a process, since that is what is scraped. Labels come from closed sets (routes, methods that are
+//! known, titles of problems): a caller cannot make a series. No label names a tenant, an id or a value.
+//!
+//! To add a figure: a member of [`Figures`], its line in [`Figures::new`], and a row in the README's table of metrics.
+
+mod labels;
+
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+
+use labels::{InvocationLabels, OutcomeLabels, RequestLabels, RouteLabels, StatusLabels};
+
+/// Every figure, and how they are called.
+pub struct Figures {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    request_times: Family<RouteLabels, Histogram, fn() -> Histogram>,
+    requests_running: Gauge,
+    invocations: Family<InvocationLabels, Counter>,
+    invocation_times: Histogram,
+    fuel: Counter,
+    invocations_running: Gauge,
+    deliveries: Family<OutcomeLabels, Counter>,
+    waiting: Family<StatusLabels, Gauge>,
+    commits: Histogram,
+    resident: Gauge,
+    processor: Gauge<f64, AtomicU64>,
+    descriptors: Gauge,
+}
+
+/// Something that is going on until this is dropped.
+pub struct Running(Gauge);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// How many wait, over all tenants.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Asynchronous runs that have not begun.
+    pub jobs_queued: u64,
+    /// Asynchronous runs that go on.
+    pub jobs_running: u64,
+    /// Results that have not been told yet.
+    pub deliveries_pending: u64,
+}
+
+/// The figures of this process.
+pub fn figures() -> &'static Figures {
+    static FIGURES: OnceLock<Figures> = OnceLock::new();
+    FIGURES.get_or_init(Figures::new)
+}
+
+impl Figures {
+    fn new() -> Self {
+        let mut process = Registry::default();
+        let (resident, processor, descriptors) =
+            (Gauge::default(), Gauge::default(), Gauge::default());
+        process.register(
+            "process_resident_memory_bytes",
+            "Memory of the process that is in RAM",
+            resident.clone(),
+        );
+        // By the conventions for processes; a gauge's name is not changed, as a counter's would be.
+        process.register(
+            "process_cpu_seconds_total",
+            "Processor time used since the start",
+            processor.clone(),
+        );
+        process.register(
+            "process_open_fds",
+            "Files and sockets that are open",
+            descriptors.clone(),
+        );
+        let registry = process.sub_registry_with_prefix("tokamak");
+        let version = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
+        registry.register("build", "What is running", version);
+
+        let requests = Family::default();
+        registry.register("http_requests", "Requests answered", requests.clone());
+        let times: fn() -> Histogram = || Histogram::new(exponential_buckets(0.000_1, 2.0, 18));
+        let request_times = Family::new_with_constructor(times);
+        let text = "Time from a request's head to its answer's head";
+        registry.register_with_unit(
+            "http_request_duration",
+            text,
+            Unit::Seconds,
+            request_times.clone(),
+        );
+        let requests_running = Gauge::default();
+        let text = "Requests that are being answered";
+        registry.register("http_requests_in_flight", text, requests_running.clone());
+
+        let invocations = Family::default();
+        let text = "Runs of reactors that are over, by what came of them";
+        registry.register("invocations", text, invocations.clone());
+        let invocation_times = Histogram::new(exponential_buckets(0.000_01, 2.0, 25));
+        let text = "Time of a run, waiting for a slot and its program included";
+        let unit = Unit::Seconds;
+        registry.register_with_unit("invocation_duration", text, unit, invocation_times.clone());
+        let fuel = Counter::default();
+        registry.register("invocation_fuel", "Fuel used by runs", fuel.clone());
+        let invocations_running = Gauge::default();
+        let text = "Runs that go on or wait for a slot";
+        registry.register("invocations_in_flight", text, invocations_running.clone());
+
+        let deliveries = Family::default();
+        registry.register("webhook_attempts", "Webhooks sent, by their answer", deliveries.clone());
+        let waiting = Family::default();
+        let text = "Asynchronous runs and webhooks that are not done";
+        registry.register("waiting", text, waiting.clone());
+
+        let commits = Histogram::new(exponential_buckets(0.000_05, 2.0, 18));
+        let text = "Time until a change is durable, waiting for its turn included";
+        registry.register_with_unit("store_commit_duration", text, Unit::Seconds, commits.clone());
+        Self {
+            registry: process,
+            requests,
+            request_times,
+            requests_running,
+            invocations,
+            invocation_times,
+            fuel,
+            invocations_running,
+            deliveries,
+            waiting,
+            commits,
+            resident,
+            processor,
+            descriptors,
+        }
+    }
+
+    /// Counts a request that has come in, until the value is dropped.
+    pub fn request_begins(&self) -> Running {
+        begins(&self.requests_running)
+    }
+
+    /// Counts a request that was answered. `route` is the pattern, never the path.
+    pub fn request_answered(&self, method: &str, route: &str, status: u16, took: Duration) {
+        let at = RouteLabels::new(method, route);
+        self.request_times.get_or_create(&at).observe(took.as_secs_f64());
+        self.requests.get_or_create(&at.with(status)).inc();
+    }
+
+    /// Counts a run that begins, until the value is dropped.
+    pub fn invocation_begins(&self) -> Running {
+        begins(&self.invocations_running)
+    }
+
+    /// Counts a run that is over. `error` is the title of its problem, if it failed.
+    pub fn invocation_ended(&self, error: Option<&'static str>, took: Duration, fuel: u64) {
+        let outcome = error.unwrap_or("completed");
+        self.invocations.get_or_create(&InvocationLabels { outcome }).inc();
+        self.invocation_times.observe(took.as_secs_f64());
+        self.fuel.inc_by(fuel);
+    }
+
+    /// Counts a webhook that was sent; `None` if nobody answered.
+    pub fn webhook_sent(&self, status: Option<u16>) {
+        let outcome = match status {
+            None => "unanswered",
+            Some(200..300) => "accepted",
+            Some(_) => "refused",
+        };
+        self.deliveries.get_or_create(&OutcomeLabels { outcome }).inc();
+    }
+
+    /// Counts a change that is durable.
+    pub fn committed(&self, took: Duration) {
+        self.commits.observe(took.as_secs_f64());
+    }
+
+    /// Writes all figures in the text format of OpenMetrics, which Prometheus reads.
+    pub fn write(&self, waiting: Waiting) -> Result<String, std::fmt::Error> {
+        let Waiting { jobs_queued, jobs_running, deliveries_pending } = waiting;
+        for (what, count) in [
+            ("jobs_queued", jobs_queued),
+            ("jobs_running", jobs_running),
+            ("deliveries_pending", deliveries_pending),
+        ] {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            self.waiting.get_or_create(&StatusLabels { what }).set(count);
+        }
+        self.look_at_process();
+        let mut text = String::new();
+        encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+
+    /// What the kernel counts. A kernel without `/proc` leaves these figures at zero.
+    fn look_at_process(&self) {
+        let Ok(own) = procfs::process::Process::myself() else { return };
+        if let Ok(stat) = own.stat() {
+            let resident = stat.rss.saturating_mul(procfs::page_size());
+            self.resident.set(i64::try_from(resident).unwrap_or(i64::MAX));
+            let ticks = stat.utime.saturating_add(stat.stime);
+            #[expect(clippy::cast_precision_loss, reason = "centuries of seconds fit")]
+            self.processor.set(ticks as f64 / procfs::ticks_per_second() as f64);
+        }
+        if let Ok(count) = own.fd_count() {
+            self.descriptors.set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+    }
+}
+
+fn begins(gauge: &Gauge) -> Running {
+    gauge.inc();
+    Running(gauge.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Figures, Waiting};
+
+    #[test]
+    fn what_happens_is_counted_under_its_labels() {
+        let figures = Figures::new();
+        let took = Duration::from_millis(3);
+        figures.request_answered("GET", "/tokens/{id}", 200, took);
+        figures.request_answered("GET", "/tokens/{id}", 200, took);
+        figures.request_answered("GET", "/tokens/{id}", 404, took);
+        figures.invocation_ended(None, took, 7);
+        figures.invocation_ended(Some("Reactor Timeout"), took, 5);
+        for status in [None, Some(200), Some(204), Some(302), Some(500)] {
+            figures.webhook_sent(status);
+        }
+        figures.committed(took);
+        let begun = figures.invocation_begins();
+        let waiting = Waiting { jobs_queued: 3, jobs_running: 2, deliveries_pending: 1 };
+        let text = figures.write(waiting).unwrap();
+        drop(begun);
+        for line in [
+            "tokamak_http_requests_total{method=\"GET\",route=\"/tokens/{id}\",status=\"200\"} 2",
+            "tokamak_http_requests_total{method=\"GET\",route=\"/tokens/{id}\",status=\"404\"} 1",
+            "tokamak_http_request_duration_seconds_count{method=\"GET\",route=\"/tokens/{id}\"} 3",
+            "tokamak_invocations_total{outcome=\"completed\"} 1",
+            "tokamak_invocations_total{outcome=\"Reactor Timeout\"} 1",
+            "tokamak_invocation_fuel_total 12",
+            "tokamak_invocations_in_flight 1",
+            "tokamak_webhook_attempts_total{outcome=\"unanswered\"} 1",
+            "tokamak_webhook_attempts_total{outcome=\"accepted\"} 2",
+            "tokamak_webhook_attempts_total{outcome=\"refused\"} 2",
+            "tokamak_waiting{what=\"jobs_queued\"} 3",
+            "tokamak_waiting{what=\"jobs_running\"} 2",
+            "tokamak_waiting{what=\"deliveries_pending\"} 1",
+            "tokamak_store_commit_duration_seconds_count 1",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line} is not in\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"));
+        let text = figures.write(Waiting::default()).unwrap();
+        assert!(text.contains("tokamak_invocations_in_flight 0\n"));
+        assert!(text.contains("tokamak_waiting{what=\"jobs_queued\"} 0\n"));
+    }
+
+    #[test]
+    fn a_caller_cannot_make_a_series() {
+        let figures = Figures::new();
+        for method in ["BREW", "get", "X-1", "PROPFIND"] {
+            figures.request_answered(method, "-", 404, Duration::ZERO);
+        }
+        let text = figures.write(Waiting::default()).unwrap();
+        let line = "tokamak_http_requests_total{method=\"other\",route=\"-\",status=\"404\"} 4";
+        assert!(text.lines().any(|one| one == line), "{text}");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_process_is_looked_at() {
+        let text = Figures::new().write(Waiting::default()).unwrap();
+        let value = |name: &str| -> f64 {
+            let line = text.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap();
+            line.rsplit(' ').next().unwrap().parse().unwrap()
+        };
+        assert!(value("process_resident_memory_bytes") > 1_000_000.0);
+        assert!(value("process_open_fds") >= 3.0);
+        assert!(value("process_cpu_seconds_total") >= 0.0);
+    }
+}

@@ -1,0 +1,213 @@
+//! What an operator sees and is given: figures, completions, manual pages, examples of how to run it (decisions §9).
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
+use crate::support::{Client, TestServer};
+
+fn example(file: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    fs::read_to_string(root.join("examples/operation").join(file)).unwrap()
+}
+
+fn printed(arguments: &[&str]) -> String {
+    let output = command().args(arguments).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+async fn figures(client: &Client) -> String {
+    let answer = client.get("/metrics").await;
+    assert_eq!(answer.status, 200);
+    let content_type = answer.headers["content-type"].to_str().unwrap();
+    assert!(content_type.starts_with("application/openmetrics-text"), "{content_type}");
+    String::from_utf8(answer.bytes).unwrap()
+}
+
+fn figure(text: &str, series: &str) -> f64 {
+    let line = text.lines().find(|line| line.starts_with(&format!("{series} ")));
+    line.map_or(0.0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
+}
+
+/// The process is this test's own: nobody else's requests are counted in it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_does_is_counted_and_tells_nothing_of_what_it_keeps() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = Process::serve(folder.path());
+    let management = process.management();
+    let rules = json!({"name": "writer", "type": "private",
+        "permissions": ["token:create", "token:read", "token:use"]});
+    let writer = management.post("/applications", rules).await.expect(201);
+    let writer = management.with_key(writer["key"].as_str().unwrap());
+    let token = json!({"id": "told-to-nobody", "type": "token", "data": "a value of somebody"});
+    writer.post("/tokens", token).await.expect(201);
+    for _ in 0..3 {
+        writer.get("/tokens/told-to-nobody").await.expect(200);
+    }
+    writer.get("/tokens/not-there").await.expect(404);
+
+    let stranger = Client::new(process.address, None);
+    stranger.get("/tokens/x").await.expect(401);
+    let text = figures(&stranger).await;
+    let requests = "tokamak_http_requests_total";
+    for (labels, count) in [
+        (r#"{method="POST",route="/tokens",status="201"}"#, 1.0),
+        (r#"{method="GET",route="/tokens/{id}",status="200"}"#, 3.0),
+        (r#"{method="GET",route="/tokens/{id}",status="404"}"#, 1.0),
+        (r#"{method="GET",route="/tokens/{id}",status="401"}"#, 1.0),
+    ] {
+        assert!((figure(&text, &format!("{requests}{labels}")) - count).abs() < 0.5, "{text}");
+    }
+    assert!(figure(&text, "tokamak_store_commit_duration_seconds_count") >= 5.0, "{text}");
+    assert!(figure(&text, "process_resident_memory_bytes") > 1e6);
+    for hidden in ["told-to-nobody", "a value of somebody", MANAGEMENT_KEY, "not-there", "writer"] {
+        assert!(!text.contains(hidden), "{hidden} stands in\n{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn figures_are_shown_to_named_networks_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let serve = |networks: &str| {
+        let mut serve = command();
+        serve.args(["serve", "--listen", "127.0.0.1:0", "--cache-mb", "32", "--log", "warn"]);
+        serve.arg("--metrics-networks").arg(networks).arg("--data-dir").arg(folder.path());
+        serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
+        Process::start(serve)
+    };
+    let elsewhere = serve("10.9.8.0/24,fd00::/8");
+    // Not even a key opens it.
+    let refused = elsewhere.management().get("/metrics").await.expect(403);
+    assert_eq!(refused["detail"], "Figures are not shown to this address.");
+    assert_eq!(elsewhere.terminate(), Some(0));
+    let here = serve("10.9.8.0/24,127.0.0.1");
+    figures(&here.management()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_figure_that_is_drawn_or_watched_is_there() {
+    let server = TestServer::start().await;
+    // Each kind of thing happens once, so that each series is there.
+    run_something(&server).await;
+    let text = figures(&server.stranger()).await;
+    let known: BTreeSet<&str> = text
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| line.split(['{', ' ']).next().unwrap())
+        .collect();
+    let files = ["alerts.yml", "grafana/tokamak.json"].map(example);
+    let mut named = BTreeSet::new();
+    for file in &files {
+        let is_part = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+        let words = file
+            .split(is_part)
+            .filter(|word| word.starts_with("tokamak_") || word.starts_with("process_"));
+        named.extend(words);
+    }
+    assert!(named.len() >= 10, "{named:?}");
+    let missing: Vec<_> = named
+        .iter()
+        // Webhooks are sent by a test of their own; the unit tests hold the name.
+        .filter(|name| !known.contains(*name) && **name != "tokamak_webhook_attempts_total")
+        .collect();
+    assert!(missing.is_empty(), "{missing:?} in\n{text}");
+}
+
+async fn run_something(server: &TestServer) {
+    server.private.token("token", json!("x")).await;
+    let formulas = server.management.get("/reactor-formulas?name=card*").await.expect(200);
+    let formula = &formulas["data"][0]["id"];
+    let reactor = json!({"name": "r", "formula": {"id": formula}, "configuration": {}});
+    let reactor = server.management.post("/reactors", reactor).await.expect(201);
+    let path = format!("/reactors/{}/react", reactor["id"].as_str().unwrap());
+    let args = json!({"args": {"card": {"number": "4242424242424242",
+        "expiration_month": 12, "expiration_year": 2030}}});
+    server.private.post(&path, args).await.expect(200);
+}
+
+#[test]
+fn shells_and_manuals_know_every_command() {
+    let commands: Vec<String> = printed(&["--help"])
+        .lines()
+        .skip_while(|line| !line.starts_with("Commands:"))
+        .skip(1)
+        .take_while(|line| line.starts_with("  "))
+        .filter_map(|line| line.split_whitespace().next().map(str::to_owned))
+        .filter(|name| name != "help")
+        .collect();
+    assert!(commands.len() >= 5, "{commands:?}");
+    for shell in ["bash", "zsh", "fish"] {
+        let script = printed(&["completions", shell]);
+        for command in &commands {
+            assert!(script.contains(command.as_str()), "{shell} does not know {command}");
+        }
+        assert!(script.contains("root-key-file"), "{shell} does not know the options");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    printed(&["man", "--to", folder.path().to_str().unwrap()]);
+    for command in &commands {
+        let page = fs::read_to_string(folder.path().join(format!("tokamak-{command}.1")));
+        assert!(page.unwrap().contains(".SH SYNOPSIS"), "{command}");
+    }
+    assert!(printed(&["man"]).contains("tokamak"));
+}
+
+#[test]
+fn a_shell_takes_its_script() {
+    let script = printed(&["completions", "bash"]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokamak.bash");
+    fs::write(&file, script).unwrap();
+    let checked = Command::new("bash").arg("-n").arg(&file).status();
+    match checked {
+        Ok(status) => assert!(status.success()),
+        Err(error) => println!("not checked: there is no bash ({error})"),
+    }
+}
+
+#[test]
+fn the_reference_has_every_option_with_its_variable() {
+    let help = printed(&["serve", "--help"]);
+    let reference = printed(&["config", "reference"]);
+    let mut count = 0;
+    for word in help.split_whitespace().filter(|word| word.starts_with("--")) {
+        let name: String =
+            word.chars().take_while(|c| c.is_ascii_lowercase() || *c == '-').collect();
+        if name == "--help" || name.len() < 4 {
+            continue;
+        }
+        let variable = name[2..].replace('-', "_").to_uppercase();
+        let row = reference.lines().find(|row| row.starts_with(&format!("| `{name}")));
+        let row = row.unwrap_or_else(|| panic!("{name} is not in\n{reference}"));
+        assert!(row.contains(&format!("`TOKAMAK_{variable}`")), "{row}");
+        count += 1;
+    }
+    assert!(count >= 20, "{count}");
+}
+
+/// The example's options are options, and its unit names the signal and the flags that there are.
+#[test]
+fn the_examples_name_what_there_is() {
+    let reference = printed(&["config", "reference"]);
+    let file: toml::Table = toml::from_str(&example("tokamak.toml")).unwrap();
+    for name in file.keys() {
+        assert!(reference.contains(&format!("| `--{name}")), "{name}");
+    }
+    for file in ["tokamak.service", "compose.yaml"] {
+        for word in example(file).split(|c: char| c.is_whitespace() || c == '"' || c == ',') {
+            let Some(name) = word.strip_prefix("--").filter(|name| !name.contains('=')) else {
+                continue;
+            };
+            let known = name == "config" || reference.contains(&format!("| `--{name}"));
+            // The commands in the comments are other programs'.
+            assert!(known || ["name", "build"].contains(&name), "{file}: --{name}");
+        }
+    }
+    let dashboard: Value = serde_json::from_str(&example("grafana/tokamak.json")).unwrap();
+    assert!(dashboard["panels"].as_array().unwrap().len() >= 10);
+}
