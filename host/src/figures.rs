@@ -6,9 +6,9 @@
 //! To add a figure: a member of [`Figures`], its line in [`Figures::new`], and a row in the README's table of metrics.
 
 mod labels;
+mod process;
 
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use prometheus_client::encoding::text::encode;
@@ -20,6 +20,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use labels::{InvocationLabels, OutcomeLabels, RequestLabels, RouteLabels, StatusLabels};
+use process::Process;
 
 /// Every figure, and how they are called.
 pub struct Figures {
@@ -34,9 +35,7 @@ pub struct Figures {
     deliveries: Family<OutcomeLabels, Counter>,
     waiting: Family<StatusLabels, Gauge>,
     commits: Histogram,
-    resident: Gauge,
-    processor: Gauge<f64, AtomicU64>,
-    descriptors: Gauge,
+    process: Process,
 }
 
 /// Something that is going on until this is dropped.
@@ -67,26 +66,9 @@ pub fn figures() -> &'static Figures {
 
 impl Figures {
     fn new() -> Self {
-        let mut process = Registry::default();
-        let (resident, processor, descriptors) =
-            (Gauge::default(), Gauge::default(), Gauge::default());
-        process.register(
-            "process_resident_memory_bytes",
-            "Memory of the process that is in RAM",
-            resident.clone(),
-        );
-        // By the conventions for processes; a gauge's name is not changed, as a counter's would be.
-        process.register(
-            "process_cpu_seconds_total",
-            "Processor time used since the start",
-            processor.clone(),
-        );
-        process.register(
-            "process_open_fds",
-            "Files and sockets that are open",
-            descriptors.clone(),
-        );
-        let registry = process.sub_registry_with_prefix("tokamak");
+        let mut whole = Registry::default();
+        let process = Process::new(&mut whole);
+        let registry = whole.sub_registry_with_prefix("tokamak");
         let version = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("build", "What is running", version);
 
@@ -128,7 +110,8 @@ impl Figures {
         let text = "Time until a change is durable, waiting for its turn included";
         registry.register_with_unit("store_commit_duration", text, Unit::Seconds, commits.clone());
         Self {
-            registry: process,
+            registry: whole,
+            process,
             requests,
             request_times,
             requests_running,
@@ -139,9 +122,6 @@ impl Figures {
             deliveries,
             waiting,
             commits,
-            resident,
-            processor,
-            descriptors,
         }
     }
 
@@ -196,25 +176,10 @@ impl Figures {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
             self.waiting.get_or_create(&StatusLabels { what }).set(count);
         }
-        self.look_at_process();
+        self.process.look();
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
         Ok(text)
-    }
-
-    /// What the kernel counts. A kernel without `/proc` leaves these figures at zero.
-    fn look_at_process(&self) {
-        let Ok(own) = procfs::process::Process::myself() else { return };
-        if let Ok(stat) = own.stat() {
-            let resident = stat.rss.saturating_mul(procfs::page_size());
-            self.resident.set(i64::try_from(resident).unwrap_or(i64::MAX));
-            let ticks = stat.utime.saturating_add(stat.stime);
-            #[expect(clippy::cast_precision_loss, reason = "centuries of seconds fit")]
-            self.processor.set(ticks as f64 / procfs::ticks_per_second() as f64);
-        }
-        if let Ok(count) = own.fd_count() {
-            self.descriptors.set(i64::try_from(count).unwrap_or(i64::MAX));
-        }
     }
 }
 

@@ -182,7 +182,7 @@ fn the_reference_has_every_option_with_its_variable() {
             continue;
         }
         let variable = name[2..].replace('-', "_").to_uppercase();
-        let row = reference.lines().find(|row| row.starts_with(&format!("| `{name}")));
+        let row = reference.lines().find(|row| row.starts_with(&format!("| `{name} ")));
         let row = row.unwrap_or_else(|| panic!("{name} is not in\n{reference}"));
         assert!(row.contains(&format!("`TOKAMAK_{variable}`")), "{row}");
         count += 1;

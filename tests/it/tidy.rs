@@ -37,7 +37,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("axum", &["http/"]),
     ("governor", &["http/"]),
     ("prometheus_client", &["figures"]),
-    ("procfs", &["figures.rs"]),
+    ("procfs", &["figures/"]),
     ("tower", &["http/"]),
     ("tower_http", &["http/"]),
     ("utoipa_axum", &["http/"]),

@@ -1,0 +1,47 @@
+//! What the kernel counts of the process, under the names that are the custom for it.
+
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+/// Memory, processor time and open files.
+pub struct Process {
+    resident: Gauge,
+    processor: Gauge<f64, AtomicU64>,
+    descriptors: Gauge,
+}
+
+impl Process {
+    /// Adds its figures to a registry.
+    pub fn new(registry: &mut Registry) -> Self {
+        let own = Self {
+            resident: Gauge::default(),
+            processor: Gauge::default(),
+            descriptors: Gauge::default(),
+        };
+        let text = "Memory of the process that is in RAM";
+        registry.register("process_resident_memory_bytes", text, own.resident.clone());
+        // A counter's name would be given a second `_total`.
+        let text = "Processor time used since the start";
+        registry.register("process_cpu_seconds_total", text, own.processor.clone());
+        let text = "Files and sockets that are open";
+        registry.register("process_open_fds", text, own.descriptors.clone());
+        own
+    }
+
+    /// Reads them anew. A kernel without `/proc` leaves them at zero.
+    pub fn look(&self) {
+        let Ok(own) = procfs::process::Process::myself() else { return };
+        if let Ok(stat) = own.stat() {
+            let resident = stat.rss.saturating_mul(procfs::page_size());
+            self.resident.set(i64::try_from(resident).unwrap_or(i64::MAX));
+            let ticks = stat.utime.saturating_add(stat.stime);
+            #[expect(clippy::cast_precision_loss, reason = "centuries of seconds fit")]
+            self.processor.set(ticks as f64 / procfs::ticks_per_second() as f64);
+        }
+        if let Ok(count) = own.fd_count() {
+            self.descriptors.set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+    }
+}
