@@ -44,7 +44,12 @@ impl Process {
     }
 
     /// Starts a server and waits until it says where it listens.
-    pub fn start(mut command: Command) -> Self {
+    pub fn start(command: Command) -> Self {
+        Self::try_start(command).unwrap_or_else(|| panic!("the server ended before it listened"))
+    }
+
+    /// The same; `None` if it ends before it listens.
+    pub fn try_start(mut command: Command) -> Option<Self> {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let (printing, lines) = channel();
         let output = BufReader::new(child.stdout.take().unwrap());
@@ -56,22 +61,25 @@ impl Process {
         });
         let address = ([0, 0, 0, 0], 0).into();
         let mut process = Self { child, address, printed: Vec::new(), lines };
-        let line = process.read_until("http://");
+        let line = process.next_with("http://")?;
         let address =
             line.split("http://").nth(1).map(|rest| rest.split('/').next().unwrap_or(rest));
         let address = address.and_then(|address| address.trim().parse().ok());
         process.address = address.unwrap_or_else(|| panic!("no address in {line}"));
-        process
+        Some(process)
     }
 
     /// Reads on until a line holds this text; gives the line.
     pub fn read_until(&mut self, text: &str) -> String {
+        self.next_with(text).unwrap_or_else(|| panic!("no {text:?} in {:?}", self.printed))
+    }
+
+    fn next_with(&mut self, text: &str) -> Option<String> {
         loop {
-            let line = self.lines.recv_timeout(Duration::from_mins(1));
-            let line = line.unwrap_or_else(|_| panic!("no {text:?} in {:?}", self.printed));
+            let line = self.lines.recv_timeout(Duration::from_mins(1)).ok()?;
             self.printed.push(line.clone());
             if line.contains(text) {
-                return line;
+                return Some(line);
             }
         }
     }
