@@ -211,3 +211,57 @@ fn the_examples_name_what_there_is() {
     let dashboard: Value = serde_json::from_str(&example("grafana/tokamak.json")).unwrap();
     assert!(dashboard["panels"].as_array().unwrap().len() >= 10);
 }
+
+/// A short benchmark of everything, its figures kept, compared with themselves and drawn.
+#[test]
+fn a_benchmark_measures_all_its_work_beside_its_yardsticks() {
+    let folder = tempfile::tempdir().unwrap();
+    let (figures, page) = (folder.path().join("figures.json"), folder.path().join("page.html"));
+    let path = |path: &Path| path.to_str().unwrap().to_owned();
+    let small = ["benchmark", "--seconds", "1", "--tokens", "200", "--connections", "1,4"];
+    let written = [
+        "--json".to_owned(),
+        "--output".to_owned(),
+        path(&figures),
+        "--report".to_owned(),
+        path(&page),
+    ];
+    let arguments: Vec<&str> =
+        small.into_iter().chain(written.iter().map(String::as_str)).collect();
+    let report: Value = serde_json::from_str(&printed(&arguments)).unwrap();
+    let works: BTreeSet<&str> = report["measures"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|measure| {
+            assert_eq!(measure["failed"], 0, "{measure}");
+            assert!(measure["per_second"].as_f64().unwrap() > 0.0, "{measure}");
+            measure["work"].as_str().unwrap()
+        })
+        .collect();
+    let expected =
+        ["asynchronous", "create", "delete", "echo", "get", "list", "react", "search", "update"];
+    assert_eq!(works.into_iter().collect::<Vec<_>>(), expected);
+    assert!(report["appends"][0]["per_second"].as_f64().unwrap() > 0.0);
+    assert!(report["footprint"]["disk_bytes"].as_u64().unwrap() > 0);
+    let kept: Value = serde_json::from_slice(&fs::read(&figures).unwrap()).unwrap();
+    assert_eq!(kept, report);
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("<svg") && page.contains("asynchronous"), "{page}");
+
+    let compared = printed(&[
+        "benchmark",
+        "--seconds",
+        "1",
+        "--tokens",
+        "200",
+        "--connections",
+        "4",
+        "--only",
+        "get",
+        "--compare",
+        &path(&figures),
+    ]);
+    let row = compared.lines().find(|line| line.trim_start().starts_with("get")).unwrap();
+    assert!(row.split_whitespace().last().unwrap().parse::<f64>().unwrap() > 0.0, "{compared}");
+}

@@ -50,7 +50,10 @@ const FENCES: &[(&str, &[&str])] = &[
     ("wasmparser", &["runtime/"]),
     ("wasmtime_wasi", &["runtime/"]),
     ("reqwest", &["egress/"]),
-    ("hyper", &["egress/"]),
+    // Requests out, and those of the load generator.
+    ("hyper", &["egress/", "cli/benchmark/"]),
+    ("hyper_util", &["cli/benchmark/"]),
+    ("hdrhistogram", &["cli/benchmark/"]),
     ("url", &["egress/"]),
     ("webpki_root_certs", &["egress/"]),
     ("rustls", &["egress/"]),

@@ -2,6 +2,7 @@
 //!
 //! To add a command: a variant of [`Command`], a file, and an arm in [`run`].
 
+mod benchmark;
 mod compile;
 mod descriptors;
 mod dev;
@@ -26,6 +27,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Measure a server on this machine, beside what its floor is made of.
+    Benchmark(benchmark::BenchmarkOptions),
     /// Compile a component for the server that started this.
     #[command(name = crate::runtime::COMPILE_COMMAND, hide = true)]
     CompileComponent(compile::CompileOptions),
@@ -61,6 +64,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// Runs the command that the process was started with.
 pub fn run() -> ExitCode {
     let done = match Cli::parse().command {
+        Command::Benchmark(options) => benchmark::run(&options),
         Command::CompileComponent(options) => return compile::run(&options),
         Command::Completions(options) => {
             shell::completions(&options);

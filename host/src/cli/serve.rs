@@ -95,7 +95,7 @@ pub fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<
 
 /// The program that is running, also after an upgrade has put another one in its place: a process that compiles must be
 /// of the engine that loads what it made.
-fn own_program() -> std::io::Result<PathBuf> {
+pub fn own_program() -> std::io::Result<PathBuf> {
     let running = Path::new("/proc/self/exe");
     if running.exists() { Ok(running.to_owned()) } else { std::env::current_exe() }
 }

@@ -31,12 +31,14 @@ mod tenants;
 mod tokens;
 mod trace;
 mod webhooks;
+mod yardstick;
 
 pub use metrics::Scrapers;
 pub use openapi::description;
 pub use rates::Rates;
 pub use routes::router;
 pub use server::serve;
+pub use yardstick::{serve_plain, yardstick};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,0 +1,209 @@
+//! Figures, as they are kept and compared.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::driver::Driven;
+use super::work::Work;
+use crate::cli::Failure;
+
+/// Everything that was measured in one run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Report {
+    /// The version that measured.
+    pub version: String,
+    /// Processors of the machine, which the load generator shares.
+    pub processors: usize,
+    /// Seconds of each measurement.
+    pub seconds: u64,
+    /// One for each piece of work, size and number of connections.
+    pub measures: Vec<Measure>,
+    /// The other yardstick.
+    pub appends: Vec<Appends>,
+    /// What the server took in the end.
+    pub footprint: Footprint,
+}
+
+/// One measurement.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Measure {
+    /// What was done.
+    pub work: Work,
+    /// Tokens in the store when it began.
+    pub tokens: u64,
+    /// Connections.
+    pub connections: u32,
+    /// How often in a second.
+    pub per_second: f64,
+    /// Times from request to answer, in microseconds.
+    pub p50_us: u64,
+    /// 99 of 100 are faster.
+    pub p99_us: u64,
+    /// 999 of 1,000 are faster.
+    pub p999_us: u64,
+    /// Requests that were refused or not answered.
+    pub failed: u64,
+    /// Why, for one of them.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<String>,
+    /// Processor time of the server for each request, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cpu_us: Option<f64>,
+}
+
+/// Appends to a file that are synced, one thread, with nothing around them.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Appends {
+    /// How many are synced together.
+    pub together: usize,
+    /// How many in a second.
+    pub per_second: f64,
+}
+
+/// What a server takes.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct Footprint {
+    /// Its memory.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub resident_bytes: Option<u64>,
+    /// Its files.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub disk_bytes: Option<u64>,
+}
+
+/// What a server has used, by its own figures.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Usage {
+    /// Processor time, in seconds.
+    pub cpu_seconds: Option<f64>,
+    /// Memory.
+    pub resident_bytes: Option<u64>,
+}
+
+impl Usage {
+    /// Reads the text of `/metrics`.
+    pub fn read(text: &str) -> Self {
+        let value = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            line.and_then(|value| value.trim().parse::<f64>().ok())
+        };
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a number of bytes, written as a decimal"
+        )]
+        let resident_bytes = value("process_resident_memory_bytes").map(|bytes| bytes as u64);
+        Self { cpu_seconds: value("process_cpu_seconds_total"), resident_bytes }
+    }
+
+    /// Processor time used since then.
+    pub fn since(&self, earlier: &Self) -> Option<f64> {
+        Some(self.cpu_seconds? - earlier.cpu_seconds?)
+    }
+}
+
+impl Measure {
+    /// Sums up.
+    pub fn new(
+        work: Work,
+        tokens: u64,
+        connections: u32,
+        driven: &Driven,
+        cpu_seconds: Option<f64>,
+    ) -> Self {
+        let per_second = count(driven.done) / driven.elapsed.as_secs_f64().max(f64::EPSILON);
+        let cpu = cpu_seconds.filter(|_| work != Work::Echo && driven.done > 0);
+        Self {
+            work,
+            tokens,
+            connections,
+            per_second,
+            p50_us: driven.times.value_at_quantile(0.5),
+            p99_us: driven.times.value_at_quantile(0.99),
+            p999_us: driven.times.value_at_quantile(0.999),
+            failed: driven.failed,
+            reason: driven.reason.clone(),
+            cpu_us: cpu.map(|seconds| seconds * 1e6 / count(driven.done)),
+        }
+    }
+
+    /// Whether another measured the same thing.
+    pub fn is_like(&self, other: &Self) -> bool {
+        (self.work, self.tokens, self.connections) == (other.work, other.tokens, other.connections)
+    }
+}
+
+impl Report {
+    /// With nothing measured yet.
+    pub fn new(seconds: u64) -> Self {
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            seconds,
+            measures: Vec::new(),
+            appends: Vec::new(),
+            footprint: Footprint::default(),
+        }
+    }
+
+    /// Reads what an earlier run wrote.
+    pub fn read(file: &Path) -> Result<Self, Failure> {
+        let named = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+        let bytes = std::fs::read(file).map_err(|error| named(&error))?;
+        Ok(serde_json::from_slice(&bytes).map_err(|error| named(&error))?)
+    }
+
+    /// What the yardstick did beside a measurement.
+    pub fn echo_beside(&self, measure: &Measure) -> Option<&Measure> {
+        let beside = |echo: &&Measure| {
+            echo.work == Work::Echo
+                && (echo.tokens, echo.connections) == (measure.tokens, measure.connections)
+        };
+        self.measures.iter().find(beside)
+    }
+}
+
+/// A count as a number to divide by.
+#[expect(clippy::cast_precision_loss, reason = "counts of requests are far below 2^52")]
+pub fn count(count: u64) -> f64 {
+    count as f64
+}
+
+/// Appends so many bytes and syncs, again and again, alone and 64 at a time.
+pub fn appends(bytes: usize, time: Duration) -> std::io::Result<Vec<Appends>> {
+    let path = std::env::temp_dir().join(format!("tokamak-appends-{}", std::process::id()));
+    let measured = [1, 64].into_iter().map(|together| {
+        let mut file = File::create(&path)?;
+        let data = vec![0x5a; bytes * together];
+        let (began, mut written) = (Instant::now(), 0_u64);
+        while began.elapsed() < time {
+            file.write_all(&data)?;
+            file.sync_data()?;
+            written += together as u64;
+        }
+        Ok(Appends { together, per_second: count(written) / began.elapsed().as_secs_f64() })
+    });
+    let measured = measured.collect();
+    let _ = std::fs::remove_file(&path);
+    measured
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Usage;
+
+    #[test]
+    fn figures_are_read_from_their_lines() {
+        let text = "# TYPE process_cpu_seconds_total gauge\nprocess_cpu_seconds_total 1.25\n\
+            process_resident_memory_bytes 1048576\nprocess_resident_memory_bytes_other 3\n# EOF\n";
+        let usage = Usage::read(text);
+        assert_eq!(usage, Usage { cpu_seconds: Some(1.25), resident_bytes: Some(1 << 20) });
+        let later = Usage { cpu_seconds: Some(3.5), resident_bytes: None };
+        assert_eq!(later.since(&usage), Some(2.25));
+        assert_eq!(Usage::read("").since(&usage), None);
+    }
+}

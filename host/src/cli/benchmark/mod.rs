@@ -1,0 +1,150 @@
+//! `tokamak benchmark`: how fast a server is on this machine, and what of that is the machine's.
+//!
+//! The real binary serves an empty folder, or a server elsewhere is named. Every piece of work ([`work`]) is driven over
+//! kept connections, each with one request under way ([`driver`]), beside two yardsticks of the same run: a bare axum
+//! handler that echoes JSON, and appends of as many bytes that are synced. The load generator takes its part of the
+//! machine: figures are for comparison with the yardsticks, and with another run on the same machine.
+//!
+//! To add a piece of work: a variant of [`work::Work`] and its request.
+
+mod driver;
+mod measure;
+mod plot;
+mod report;
+mod server;
+mod work;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use clap::Args;
+use tokio::net::TcpListener;
+
+use self::driver::{Load, drive};
+use self::measure::{Measure, Report, appends};
+use self::server::Target;
+use self::work::{Site, Work};
+use super::{Failure, say, serve};
+
+/// How long results of asynchronous runs are waited for, at most.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// Options of `benchmark`.
+#[derive(Debug, Args)]
+pub struct BenchmarkOptions {
+    /// A server to measure, such as <http://127.0.0.1:8080>; without it one is started on an empty folder. Its management
+    /// key is read from standard input; an application and a reactor are made there and stay, and so do the tokens.
+    #[arg(long, value_name = "URL")]
+    address: Option<String>,
+    /// Seconds of each measurement.
+    #[arg(long, default_value_t = 5, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
+    /// Connections, each with one request under way; several numbers measure with each.
+    #[arg(long, default_value = "64", value_name = "COUNT,…", value_delimiter = ',',
+        value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    connections: Vec<u32>,
+    /// Tokens in the store when measuring begins; several numbers, ascending, measure at each size.
+    #[arg(long, default_value = "10000", value_name = "COUNT,…", value_delimiter = ',',
+        value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
+    tokens: Vec<u64>,
+    /// Only these measurements.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    only: Vec<Work>,
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// Write the figures to this file too, as JSON.
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Show how the figures compare with those of a file that `--output` wrote.
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
+    /// Write a page with tables and plots to this file.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+}
+
+/// Runs the benchmark.
+pub fn run(options: &BenchmarkOptions) -> Result<(), Failure> {
+    // Before anything is measured for minutes.
+    let earlier = options.compare.as_deref().map(Report::read).transpose()?;
+    super::descriptors::raise_limit();
+    let report = serve::block_on(measure(options))?;
+    if let Some(file) = &options.output {
+        std::fs::write(file, serde_json::to_vec_pretty(&report)?)?;
+    }
+    if let Some(file) = &options.report {
+        std::fs::write(file, report::page(&report))?;
+    }
+    if options.json {
+        say(serde_json::to_string_pretty(&report)?);
+    } else {
+        say(report::table(&report, earlier.as_ref()));
+    }
+    Ok(())
+}
+
+async fn measure(options: &BenchmarkOptions) -> Result<Report, Failure> {
+    let told = Arc::new(AtomicU64::new(0));
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let yardstick = listener.local_addr()?;
+    let router = crate::http::yardstick(Arc::clone(&told));
+    tokio::spawn(crate::http::serve_plain(listener, router));
+    let target = Target::find(options.address.as_deref()).await?;
+    let progress = report::Progress::default();
+    progress.show("setting up");
+    let site = Site::set_up(&target, yardstick).await?;
+    let time = Duration::from_secs(options.seconds);
+    let mut report = Report::new(options.seconds);
+    let works = Work::chosen(&options.only);
+    let mut sizes = options.tokens.clone();
+    sizes.sort_unstable();
+    for size in sizes {
+        for connections in &options.connections {
+            progress.show(&format!("filling up to {size} tokens"));
+            site.fill(&target, size).await?;
+            for work in &works {
+                progress
+                    .show(&format!("{size} tokens, {connections} connections: {}", work.name()));
+                let before = target.usage().await;
+                let load = Load { connections: *connections as usize, time };
+                let to = work.address(target.address, yardstick);
+                let told_before = told.load(Ordering::Relaxed);
+                let mut driven = drive(to, load, |number| site.request(*work, number)).await?;
+                if *work == Work::Asynchronous {
+                    // A run counts when its result was told.
+                    wait_until_told(&told, told_before + driven.done, &mut driven.elapsed).await?;
+                }
+                let usage = target.usage().await.since(&before);
+                report.measures.push(Measure::new(*work, size, *connections, &driven, usage));
+            }
+        }
+    }
+    if options.only.is_empty() {
+        progress.show("appending to a file");
+        let bytes = site.bytes_of_a_create();
+        report.appends = tokio::task::spawn_blocking(move || appends(bytes, time)).await??;
+    }
+    progress.clear();
+    report.footprint = target.footprint().await;
+    target.stop().await?;
+    Ok(report)
+}
+
+async fn wait_until_told(
+    told: &AtomicU64,
+    count: u64,
+    elapsed: &mut Duration,
+) -> Result<(), Failure> {
+    let began = std::time::Instant::now();
+    while told.load(Ordering::Relaxed) < count {
+        if began.elapsed() > PATIENCE {
+            return Err("results of asynchronous runs did not come".into());
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    *elapsed += began.elapsed();
+    Ok(())
+}

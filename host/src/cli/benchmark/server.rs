@@ -1,0 +1,153 @@
+//! The server that is measured: started for the purpose, or named.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use bytes::Bytes;
+use http::{Method, Request, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper::client::conn::http1::handshake;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::TcpStream;
+
+use super::measure::{Footprint, Usage};
+use crate::cli::{Failure, serve};
+use crate::crypto::api_key::ApiKey;
+use crate::crypto::entropy::SystemEntropy;
+use crate::crypto::keys::RootKey;
+use crate::model::permission::ApplicationType;
+
+/// A server, and its management key.
+pub struct Target {
+    /// Where it listens.
+    pub address: SocketAddr,
+    key: String,
+    own: Option<Own>,
+}
+
+/// A server of our own, with its folder.
+struct Own {
+    process: Child,
+    folder: PathBuf,
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Target {
+    /// The server at this address, or one that is started on an empty folder beside other temporary files.
+    pub async fn find(address: Option<&str>) -> Result<Self, Failure> {
+        let Some(url) = address else {
+            return tokio::task::spawn_blocking(Self::start).await?;
+        };
+        let plain = url.strip_prefix("http://").ok_or("--address must begin with http://")?;
+        let name = plain.trim_end_matches('/');
+        let address = name.to_socket_addrs()?.next().ok_or("--address has no address")?;
+        let mut key = String::new();
+        std::io::stdin().lock().take(1_024).read_to_string(&mut key)?;
+        Ok(Self { address, key: key.trim().to_owned(), own: None })
+    }
+
+    fn start() -> Result<Self, Failure> {
+        let entropy = SystemEntropy::new()?;
+        let key = ApiKey::draw(ApplicationType::Management.key_tag(), &entropy);
+        let folder = std::env::temp_dir().join(format!("tokamak-{}", std::process::id()));
+        serve::make_folder(&folder)?;
+        let mut command = Command::new(serve::own_program()?);
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--log", "warn"])
+            .args(["--allow-private-networks", "--allow-http-callbacks"])
+            .args(["--reactor-slots-per-tenant", "0", "--reactor-jobs-per-tenant", "0"])
+            .arg("--data-dir")
+            .arg(&folder)
+            .env("TOKAMAK_ROOT_KEY", RootKey::draw(&entropy).to_base64().as_str())
+            .env("TOKAMAK_BOOTSTRAP_KEY", key.expose())
+            .stdout(Stdio::piped());
+        let mut own = Own { process: command.spawn()?, folder };
+        let output = own.process.stdout.take().ok_or("the server has no output")?;
+        let mut lines = BufReader::new(output).lines();
+        let address = loop {
+            let line = lines.next().ok_or("the server ended before it listened")??;
+            if let Some((_, address)) = line.split_once("http://") {
+                break address.parse()?;
+            }
+        };
+        // What it prints later is read, so that it never waits for it.
+        std::thread::spawn(move || lines.for_each(drop));
+        Ok(Self { address, key: key.expose().to_owned(), own: Some(own) })
+    }
+
+    /// A request with the management key; gives the answer's JSON.
+    pub async fn manage(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, Failure> {
+        let bytes = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+        let answer = self.send(method, path, bytes).await?;
+        Ok(serde_json::from_slice(&answer)?)
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Failure> {
+        let stream = TcpStream::connect(self.address).await?;
+        let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        let request = Request::builder()
+            .method(method.clone())
+            .uri(path)
+            .header(header::HOST, self.address.to_string())
+            .header(header::CONTENT_TYPE, "application/json")
+            .header("SVC-API-KEY", &self.key)
+            .body(Full::new(body))?;
+        let answer = sender.send_request(request).await?;
+        let status = answer.status();
+        let bytes = answer.into_body().collect().await?.to_bytes();
+        if !status.is_success() {
+            let text = String::from_utf8_lossy(&bytes);
+            return Err(format!("{method} {path} was answered {status}: {text}").into());
+        }
+        Ok(bytes)
+    }
+
+    /// What the server has used so far, if it shows its figures to this address.
+    pub async fn usage(&self) -> Usage {
+        let text = self.send(Method::GET, "/metrics", Bytes::new()).await.unwrap_or_default();
+        Usage::read(&String::from_utf8_lossy(&text))
+    }
+
+    /// Memory, and disk if it is a server of our own.
+    pub async fn footprint(&self) -> Footprint {
+        let Usage { resident_bytes, .. } = self.usage().await;
+        let folder = self.own.as_ref().map(|own| own.folder.join("store"));
+        Footprint { resident_bytes, disk_bytes: folder.map(|folder| bytes_below(&folder)) }
+    }
+
+    /// Ends a server of our own.
+    pub async fn stop(self) -> Result<(), Failure> {
+        Ok(tokio::task::spawn_blocking(move || drop(self.own)).await?)
+    }
+}
+
+fn bytes_below(folder: &Path) -> u64 {
+    let mut bytes = 0;
+    let mut open = vec![folder.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            match entry.metadata() {
+                Ok(metadata) if metadata.is_dir() => open.push(entry.path()),
+                Ok(metadata) => bytes += metadata.len(),
+                Err(_) => {}
+            }
+        }
+    }
+    bytes
+}
