@@ -36,7 +36,7 @@ async fn result(client: &Client, location: &str, wanted: impl Fn(&Value) -> bool
         if wanted(&result) {
             return result;
         }
-        assert!(began.elapsed() < Duration::from_secs(20), "{result}");
+        assert!(began.elapsed() < Duration::from_mins(2), "{result}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -251,17 +251,18 @@ async fn results_are_for_those_who_may_use_what_went_in() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rights_taken_away_before_a_run_begins_are_not_used() {
-    let (server, reactor) = server().await;
+    let jobs = JobLimits::new(Some(4), Some(1), None);
+    let server = TestServer::start_with(Setup { jobs, ..Setup::open() }).await;
+    let reactor = guests::echo_reactor(&server).await;
     let receiver = Receiver::start().await;
     let body = json!({"name": "short-lived", "type": "private", "permissions": ["token:use", "token:create"]});
     let made = server.management.post("/applications", body).await.expect(201);
     let id = made["id"].as_str().unwrap();
     let client = server.client(made["key"].as_str().unwrap());
-    // More than a tenant's runs at a time: the last ones wait.
-    let sleep = json!({"behaviour": "sleep", "ms": 1_000});
-    for _ in 0..32 {
-        queue(&server.private, &reactor, sleep.clone(), &receiver.url()).await.expect(202);
-    }
+    // One run at a time: the next one waits.
+    let sleep = json!({"behaviour": "sleep", "ms": 8_000});
+    let first = queue(&server.private, &reactor, sleep, &receiver.url()).await;
+    result(&server.private, &location(&first), |result| result["status"] == "running").await;
     let last = queue(&client, &reactor, json!({"behaviour": "echo"}), &receiver.url()).await;
     last.expect(202);
     server.management.delete(&format!("/applications/{id}")).await.expect(204);
@@ -269,11 +270,11 @@ async fn rights_taken_away_before_a_run_begins_are_not_used() {
     let result = result(&server.private, &location(&last), failed).await;
     assert_eq!(result["error"]["status"], 401);
     // Each is told once.
-    let hooks = receiver.wait(33).await;
+    let hooks = receiver.wait(2).await;
     let mut ids: Vec<_> = hooks.iter().map(|hook| hook.header("webhook-id").to_owned()).collect();
     ids.sort_unstable();
     ids.dedup();
-    assert_eq!(ids.len(), 33);
+    assert_eq!(ids.len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -282,7 +283,7 @@ async fn a_full_queue_is_said_so_and_other_tenants_have_their_own() {
     let server = TestServer::start_with(Setup { jobs, ..Setup::open() }).await;
     let reactor = guests::echo_reactor(&server).await;
     let receiver = Receiver::start().await;
-    let sleep = json!({"behaviour": "sleep", "ms": 1_500});
+    let sleep = json!({"behaviour": "sleep", "ms": 8_000});
     let first = queue(&server.private, &reactor, sleep, &receiver.url()).await;
     first.expect(202);
     let running = |result: &Value| result["status"] == "running";
