@@ -27,6 +27,7 @@ mod compiling;
 mod crash;
 mod dedupe;
 mod dev;
+mod exact;
 mod examples;
 mod failures;
 mod formulas;
