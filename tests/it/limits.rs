@@ -1,5 +1,7 @@
 //! Limits of each key and each tenant: past them 429 with `Retry-After`, and nobody else notices (decisions §1).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
@@ -8,6 +10,7 @@ use tokamak::config::{Rate, RateLimits};
 use tokamak::runtime::{Runtime, RuntimeConfig};
 
 use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
+use crate::support::receiver::Receiver;
 use crate::support::server::Setup;
 use crate::support::{Answer, Client, TestServer, guests};
 
@@ -217,7 +220,7 @@ struct Two {
 
 async fn two_tenants(config: RuntimeConfig) -> Two {
     let runtime = Some(Runtime::new(config).unwrap());
-    let setup = Setup { runtime, react_timeout_ms: 120_000, ..Setup::default() };
+    let setup = Setup { runtime, react_timeout_ms: 120_000, ..Setup::open() };
     let mut server = TestServer::start_with(setup).await;
     let mut made = Vec::new();
     for management in [server.management.clone(), server.other_tenant().await] {
@@ -313,4 +316,69 @@ async fn short_calls_are_answered_while_another_tenants_loops_take_all_of_its_sl
     // Each would wait for dozens of slices at each step if loops had the threads to themselves. Far above what it takes.
     assert!(usual < Duration::from_secs(2), "{times:?}, {took:?} in all");
     loops.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_that_are_called_back_have_their_turn_beside_those_that_are_waited_for() {
+    let config = RuntimeConfig {
+        slots_per_owner: Some(0),
+        queue_per_owner: Some(100),
+        ..RuntimeConfig::new(2)
+    };
+    let two = two_tenants(config).await;
+    // One tenant's calls take every slot, and some always wait for the next one.
+    let over = Arc::new(AtomicBool::new(false));
+    let busy: Vec<_> = (0..8)
+        .map(|_| {
+            let (client, path, over) =
+                (two.clients[0].clone(), two.paths[0].clone(), Arc::clone(&over));
+            tokio::spawn(async move {
+                while !over.load(Ordering::Relaxed) {
+                    let body = json!({"args": {"behaviour": "sleep", "ms": 200}});
+                    client.post(&path, body).await.expect(200);
+                }
+            })
+        })
+        .collect();
+    let receiver = Receiver::start().await;
+    let body = json!({"args": {"ping": 1}, "callback_url": receiver.url()});
+    for told in 1..=2 {
+        two.clients[1].post(&two.paths[1], body.clone()).await.expect(202);
+        receiver.wait(told).await;
+    }
+    over.store(true, Ordering::Relaxed);
+    for busy in busy {
+        busy.await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_that_are_called_back_leave_slots_to_those_that_are_waited_for() {
+    let config = RuntimeConfig { slots_per_owner: Some(0), ..RuntimeConfig::new(4) };
+    let two = two_tenants(config).await;
+    let receiver = Receiver::start().await;
+    let body = json!({"args": {"behaviour": "sleep", "ms": 200_000}, "timeout_ms": 210_000,
+        "callback_url": receiver.url()});
+    let mut places = Vec::new();
+    for _ in 0..6 {
+        let queued = two.clients[0].post(&two.paths[0], body.clone()).await;
+        queued.expect(202);
+        places.push(queued.headers["location"].to_str().unwrap().to_owned());
+    }
+    let running = async || {
+        let mut running = 0;
+        for place in &places {
+            let result = two.clients[0].get(place).await.expect(200);
+            running += usize::from(result["status"] == "running");
+        }
+        running
+    };
+    while running().await < 3 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    for _ in 0..5 {
+        two.react(1).await.expect(200);
+        two.react(0).await.expect(200);
+    }
+    assert_eq!(running().await, 3);
 }
