@@ -24,6 +24,7 @@ mod cli;
 mod closed;
 mod compiled;
 mod compiling;
+mod cors;
 mod crash;
 mod dedupe;
 mod dev;

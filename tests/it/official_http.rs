@@ -167,7 +167,8 @@ async fn endpoint(
 }
 
 async fn server() -> TestServer {
-    let setup = Setup { allow_private_networks: true, react_timeout_ms: 60_000, ..Setup::default() };
+    let setup =
+        Setup { allow_private_networks: true, react_timeout_ms: 60_000, ..Setup::default() };
     TestServer::start_with(setup).await
 }
 

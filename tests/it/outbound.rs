@@ -155,7 +155,8 @@ async fn a_redirect_to_another_host_leaves_credentials_behind() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn time() {
-    let setup = Setup { allow_private_networks: true, react_timeout_ms: 15_000, ..Setup::default() };
+    let setup =
+        Setup { allow_private_networks: true, react_timeout_ms: 15_000, ..Setup::default() };
     let upstream = Upstream::start().await;
     let allowed = json!([upstream.address.to_string()]);
     let world = World::with(setup, upstream, allowed).await;
