@@ -28,6 +28,8 @@ pub const PAGE_SIZE_MAX: usize = 100;
 
 /// Characters of an application's, reactor's or formula's name (interface §8).
 pub const NAME_CHARS_MAX: usize = 200;
+/// Reactors or formulas of a tenant among which one is looked for by its name: names are sealed, and each is opened.
+pub const NAMES_SEARCHED_MAX: u64 = 2_000;
 /// Characters of a description.
 pub const DESCRIPTION_CHARS_MAX: usize = 4_000;
 /// Rules of one application.
@@ -114,6 +116,10 @@ pub const CALLBACK_URL_CHARS_MAX: usize = 2_048;
 pub const JOBS_WAITING_DEFAULT: u64 = 100_000;
 /// Asynchronous runs that go on at the same time, unless the operator says otherwise.
 pub const JOBS_RUNNING_DEFAULT: u32 = 64;
+/// Tries to begin an asynchronous run, before it ends as failed.
+pub const JOB_TRIES_MAX: u32 = 5;
+/// How long an asynchronous run waits for a slot before another one of its tenant has its turn, in milliseconds.
+pub const JOB_SLOT_WAIT_MS_MAX: u64 = 30_000;
 /// Records that a worker takes from the store at a time.
 pub const HANDED_OUT_MAX: usize = 32;
 /// How often the workers look for what has become due, in milliseconds.
@@ -142,6 +148,12 @@ pub const SIGNING_SECRETS_MAX: usize = 10;
 pub const INVOCATION_LOG_BYTES_MAX: usize = 64 << 10;
 /// Bytes a formula may answer with: `raw` and `tokenize` together.
 pub const RESPONSE_BYTES_MAX: usize = 4 << 20;
+/// Longest chain of nested arrays and objects in what a formula answers. A result is kept and told within objects of ours,
+/// and whoever reads those has a parser of 128 levels.
+pub const RESPONSE_DEPTH_MAX: usize = 120;
+/// Bytes of a webhook's body: what a formula may answer, with the tokens made of it in full and all that is written
+/// longer than it was read.
+pub const WEBHOOK_BODY_BYTES_MAX: usize = 8 * RESPONSE_BYTES_MAX;
 /// Headers of a formula's own response.
 pub const CUSTOM_HEADERS_MAX: usize = 50;
 /// How long an invocation's record is kept, in milliseconds (decisions §7).

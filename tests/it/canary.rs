@@ -6,6 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde_json::json;
+use tokamak::expression::Arguments;
+use tokamak::model::formula::Reactor;
+use tokamak::runtime::{Failure, GuestResponse};
+use tokamak::vault::{
+    CreateToken, ReactRequest, ReactResponse, RunError, UpdateToken, WriteReactor,
+};
 
 use crate::support::Client;
 use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
@@ -102,5 +108,35 @@ async fn no_value_is_left_in_the_clear() {
     assert!(!files.is_empty());
     for file in files {
         assert_free(&file.display().to_string(), &fs::read(&file).unwrap(), &values);
+    }
+}
+
+/// What a developer prints while looking for a fault shows no more than a name.
+#[test]
+fn what_holds_plaintext_does_not_show_it_for_debugging() {
+    fn shown<T: serde::de::DeserializeOwned + std::fmt::Debug>(body: serde_json::Value) -> String {
+        let value: T = serde_json::from_value(body).unwrap();
+        format!("{value:?} {value:#?}")
+    }
+    let secret = CANARIES[0];
+    let token = json!({"type": "token", "data": {"a": secret}, "metadata": {"k": secret}});
+    for text in [
+        shown::<CreateToken>(token.clone()),
+        shown::<UpdateToken>(token),
+        shown::<ReactRequest>(json!({"args": {"n": secret}})),
+        shown::<ReactResponse>(json!({"raw": secret, "tokens": {"a": secret}})),
+        shown::<WriteReactor>(json!({"name": "r", "configuration": {"key": secret}})),
+        shown::<Reactor>(json!({
+            "id": "00000000-0000-7000-8000-000000000000", "name": "r",
+            "tenant_id": "00000000-0000-7000-8000-000000000000",
+            "formula_id": "00000000-0000-7000-8000-000000000000",
+            "configuration": {"key": secret}, "created_at": "2026-01-01T00:00:00.000+00:00",
+        })),
+        format!("{:?}", Arguments::parse(&json!({"a": [secret, "{{ abc }}"]})).unwrap()),
+        format!("{:?}", GuestResponse { raw: Some(json!(secret)), tokenize: None }),
+        format!("{:?}", Failure::Custom { status: 400, headers: Vec::new(), body: json!(secret) }),
+        format!("{:?}", RunError::Custom { status: 400, headers: Vec::new(), body: json!(secret) }),
+    ] {
+        assert!(!text.contains(secret) && !text.contains("number"), "{text}");
     }
 }

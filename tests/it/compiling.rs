@@ -33,7 +33,7 @@ async fn what_costs_the_compiler_too_much_is_refused_and_the_server_lives() {
         let detail = problem["detail"].as_str().unwrap();
         assert!(detail.contains("too much memory or time"), "{name}: {problem}");
         // A processor that is shared may take its time, but not for ever.
-        assert!(began.elapsed() < Duration::from_mins(1), "{name}: {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_mins(5), "{name}: {:?}", began.elapsed());
         let found = server.management.get("/reactor-formulas").await.expect(200);
         let own = found["data"].as_array().unwrap().iter().filter(|f| f["type"] == "private");
         assert_eq!(own.count(), 0, "{name}");
@@ -48,15 +48,16 @@ async fn all_who_wait_for_a_component_learn_of_one_try() {
     // As many uploads as a tenant may have at a time.
     const AT_ONCE: usize = 4;
     // More time than requests that are sent at once may lie apart.
-    let server = server(4).await;
+    let server = server(15).await;
+    let body = guests::upload(&slow());
     let uploads = (0..AT_ONCE).map(|_| {
-        let client = server.management.clone();
-        tokio::spawn(async move { upload(&client, &slow()).await })
+        let (client, body) = (server.management.clone(), body.clone());
+        tokio::spawn(async move { client.post("/reactor-formulas", body).await })
     });
     let mut uploads: Vec<_> = uploads.collect();
     let mut tries = std::collections::BTreeSet::new();
     while !uploads.iter().all(tokio::task::JoinHandle::is_finished) {
-        tries.extend(compiling(std::process::id(), "--cpu-seconds 4"));
+        tries.extend(compiling(std::process::id(), "--cpu-seconds 15"));
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     for upload in &mut uploads {
@@ -140,7 +141,8 @@ async fn a_server_that_is_stopped_does_not_wait_for_the_compiler() {
     let _ = uploading.await;
     let began = Instant::now();
     assert_eq!(process.terminate(), Some(0));
-    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    // Less than the minute that the compiler has.
+    assert!(began.elapsed() < Duration::from_secs(50), "{:?}", began.elapsed());
     gone(child).await;
 }
 
@@ -168,7 +170,7 @@ async fn a_run_whose_formula_is_not_ready_in_time_has_run_out_of_it() {
     let keys = [&first.management, &first.private].map(|client| client.key.clone().unwrap());
     first.stop().await;
     // Far less than the process needs to start.
-    let second = TestServer::start_with(setup(5)).await;
+    let second = TestServer::start_with(setup(40)).await;
     let [management, private] = keys.map(|key| second.client(&key));
     let path = format!("/reactors/{reactor}/react");
     let problem = private.post(&path, json!({})).await.expect(504);
@@ -179,7 +181,7 @@ async fn a_run_whose_formula_is_not_ready_in_time_has_run_out_of_it() {
     assert_eq!((&run["status"], &run["fuel"]), (&json!("failed"), &json!(0)));
     // What it began is finished for those that come after.
     let mut answered = false;
-    for _ in 0..600 {
+    for _ in 0..1_800 {
         answered = private.post(&path, json!({})).await.status == 200;
         if answered {
             break;

@@ -115,8 +115,7 @@ async fn get(client: &Client, path: &str, until: &Value) -> Answer {
     let began = Instant::now();
     loop {
         let answer = client.get(path).await;
-        if answer.status != 200 || has(&answer.json()) || began.elapsed() > Duration::from_secs(20)
-        {
+        if answer.status != 200 || has(&answer.json()) || began.elapsed() > Duration::from_mins(1) {
             return answer;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;

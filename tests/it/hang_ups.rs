@@ -39,7 +39,7 @@ async fn a_regenerated_key_is_the_only_one_although_nobody_read_it() {
         let entries = format!("/logs?entity_id={id}");
         let regenerated =
             async || server.management.get(&entries).await.text().contains("regenerated");
-        for _ in 0..200 {
+        for _ in 0..1_000 {
             if regenerated().await {
                 break;
             }
@@ -48,7 +48,7 @@ async fn a_regenerated_key_is_the_only_one_although_nobody_read_it() {
         // The entry is of the same commit as the new key: from then on the old one is void.
         if regenerated().await {
             seen += 1;
-            for _ in 0..20 {
+            for _ in 0..2_000 {
                 let answer = client.get("/applications/key").await;
                 if answer.status == 401 {
                     break;
@@ -84,7 +84,7 @@ async fn a_repetition_after_a_hang_up_makes_nothing_twice() {
         };
         let mut answer = repeat().await;
         // The first may still be under way.
-        for _ in 0..200 {
+        for _ in 0..6_000 {
             if answer.status != 409 {
                 break;
             }

@@ -4,7 +4,7 @@ use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Client, TestServer};
+use crate::support::{Answer, Client, TestServer, guests};
 
 async fn send(client: &Client, key: &str, method: Method, path: &str, body: Value) -> Answer {
     let content_type = match method {
@@ -256,4 +256,47 @@ async fn a_repeated_tokenize_gives_its_tokens_in_outline() {
     assert_eq!(again.expect(200), expected);
     assert!(is_replay(&again));
     assert_eq!(reader.list("").await.len(), 7);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_run_shows_tokens_that_are_gone_in_outline() {
+    let server = TestServer::start().await;
+    let reactor = guests::echo_reactor(&server).await;
+    let client = server.revealing().await;
+    let token = json!({"type": "token", "data": "secret"});
+    let body = json!({"args": {"behaviour": "respond", "tokenize": {"a": token, "b": token}}});
+    let path = format!("/reactors/{reactor}/react");
+    let react = async || send(&client, "k", Method::POST, &path, body.clone()).await;
+    let first = react().await.expect(200);
+    assert_eq!(react().await.expect(200), first);
+    let id = first["tokens"]["a"]["id"].as_str().unwrap();
+    client.delete(&format!("/tokens/{id}")).await.expect(204);
+    let again = react().await;
+    assert_eq!(again.headers["svc-idempotent-replay"], "true");
+    let again = again.expect(200);
+    assert_eq!(again["tokens"]["b"], first["tokens"]["b"]);
+    assert_eq!(again["tokens"]["a"]["id"], id);
+    assert!(again["tokens"]["a"].get("data").is_none(), "{again}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_nonce_that_was_used_under_a_key_answers_again() {
+    let server = TestServer::start().await;
+    let public = server.application("public", &["token:create"], json!([])).await;
+    let opened = public.post("/sessions", json!({})).await.expect(201);
+    let body = json!({"nonce": opened["nonce"], "permissions": ["token:create"]});
+    let authorize = async |key: &str, body: Value| {
+        send(&server.private, key, Method::POST, "/sessions/authorize", body).await
+    };
+    let first = authorize("k", body.clone()).await.expect(200);
+    let again = authorize("k", body.clone()).await;
+    assert_eq!(again.headers["svc-idempotent-replay"], "true");
+    assert_eq!(again.expect(200), first);
+    // It was carried out once, and a failure is not kept.
+    let logs = server.management.get("/logs?entity_type=session").await.text();
+    assert_eq!(logs.matches("Session authorized").count(), 1);
+    assert_eq!(authorize("other", body.clone()).await.faults(), ["nonce"]);
+    let other = public.post("/sessions", json!({})).await.expect(201);
+    let body = json!({"nonce": other["nonce"], "permissions": ["token:create"]});
+    authorize("other", body).await.expect(200);
 }

@@ -44,7 +44,7 @@ impl Probe {
     async fn hold_on(&self) -> JoinHandle<Answer> {
         let begin = || {
             let probe = self.clone();
-            let args = json!({"behaviour": "hold", "bytes": 24 << 20, "ms": 6_000});
+            let args = json!({"behaviour": "hold", "bytes": 24 << 20, "ms": 15_000});
             tokio::spawn(async move { probe.run(args).await })
         };
         let mut held = begin();
@@ -63,7 +63,8 @@ impl Probe {
 async fn runs_share_the_servers_memory_and_a_tenants_share_half_of_it() {
     let config = RuntimeConfig { memory_bytes: 64 << 20, ..RuntimeConfig::new(8) };
     let runtime = Some(Runtime::new(config).unwrap());
-    let server = TestServer::start_with(Setup { runtime, ..Setup::default() }).await;
+    let setup = Setup { runtime, react_timeout_ms: 120_000, ..Setup::default() };
+    let server = TestServer::start_with(setup).await;
     let a = Probe::make(&server, server.management.clone()).await;
     let b = Probe::make(&server, server.other_tenant().await).await;
     let third = server.vault.create_tenant("third", None).await.unwrap();
@@ -97,20 +98,23 @@ async fn runs_share_the_servers_memory_and_a_tenants_share_half_of_it() {
     refused(&a, 100, 429, "The tenant's reactors hold all the memory").await;
     a.run(json!({"behaviour": "memory"})).await.expect(429);
     let again = async { while a.hold(24).await.status != 200 {} };
-    tokio::time::timeout(Duration::from_mins(1), again).await.unwrap();
+    tokio::time::timeout(Duration::from_mins(3), again).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn uploads_that_wait_are_bounded_for_each_tenant() {
-    let runtime = Some(runtime(4, CompileBounds { memory_mb: 1_536, cpu_seconds: 62 }, None));
+    let runtime = Some(runtime(4, CompileBounds { memory_mb: 1_536, cpu_seconds: 3_600 }, None));
     let server = TestServer::start_with(Setup { runtime, ..Setup::default() }).await;
     let other = server.other_tenant().await;
-    let upload = |number: u8| {
+    // Made before the first is sent: none is to be compiled to its end before the last one comes.
+    let component = slow();
+    let bodies: Vec<_> =
+        (0..5).map(|number| guests::upload(&variant(&component, &[number]))).collect();
+    let upload = |body| {
         let client = server.management.clone();
-        let body = guests::upload(&variant(&slow(), &[number]));
         tokio::spawn(async move { client.post("/reactor-formulas", body).await })
     };
-    let mut uploads: Vec<_> = (0..5).map(upload).collect();
+    let mut uploads: Vec<_> = bodies.into_iter().map(upload).collect();
     let refused = loop {
         if let Some(at) = uploads.iter().position(JoinHandle::is_finished) {
             break uploads.swap_remove(at).await.unwrap();
@@ -131,7 +135,7 @@ async fn uploads_that_wait_are_bounded_for_each_tenant() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runs_time_is_that_of_the_whole() {
-    const TIME: Duration = Duration::from_secs(6);
+    const TIME: Duration = Duration::from_secs(20);
     let folder = tempfile::tempdir().unwrap();
     let setup = |react_timeout_ms, bounds| Setup {
         folder: Some(folder.path().to_owned()),
@@ -143,16 +147,16 @@ async fn a_runs_time_is_that_of_the_whole() {
     let reactor = guests::echo_reactor(&first).await;
     let keys = [&first.management, &first.private].map(|client| client.key.clone().unwrap());
     first.stop().await;
-    let bounds = CompileBounds { memory_mb: 1_536, cpu_seconds: 3 };
+    let bounds = CompileBounds { memory_mb: 1_536, cpu_seconds: 10 };
     let time_ms = u64::try_from(TIME.as_millis()).unwrap();
     let second = TestServer::start_with(setup(time_ms, bounds)).await;
     let [management, private] = keys.map(|key| second.client(&key));
-    // The compiler is busy for three seconds, and the program is not there before.
+    // The compiler is busy for ten seconds at least, and the program is not there before.
     let uploading = tokio::spawn({
         let (client, body) = (management.clone(), guests::upload(&slow()));
         async move { client.post("/reactor-formulas", body).await }
     });
-    let at_work = || compiling(std::process::id(), "--cpu-seconds 3").pop();
+    let at_work = || compiling(std::process::id(), "--cpu-seconds 10").pop();
     eventually("process that compiles", at_work).await;
     let began = Instant::now();
     let body = json!({"args": {"behaviour": "sleep", "ms": 60_000}});
@@ -160,8 +164,8 @@ async fn a_runs_time_is_that_of_the_whole() {
     let problem = private.post(&format!("{path}/react"), body).await.expect(504);
     let took = began.elapsed();
     assert_eq!(problem["detail"], "The formula ran past its deadline.");
-    // Twice its time, less what the compiler took at least, would be nine seconds.
-    assert!(took >= TIME && took < TIME + Duration::from_millis(2_500), "{took:?}");
+    // Twice its time, less what the compiler took at least, would be thirty seconds.
+    assert!(took >= TIME && took < TIME + Duration::from_secs(9), "{took:?}");
     // What is told of it is the whole, too.
     let runs = management.get(&format!("{path}/invocations")).await.expect(200);
     let told = Duration::from_micros(runs["data"][0]["elapsed_us"].as_u64().unwrap());

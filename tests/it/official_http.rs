@@ -61,6 +61,7 @@ impl StandIn {
             .route("/v1/payment_intents", post(pay_by_form))
             .route("/payments", post(pay_by_json))
             .route("/endpoint/{*rest}", any(endpoint))
+            .layer(axum::extract::DefaultBodyLimit::disable())
             .with_state(Arc::clone(&seen));
         let serving = tokio::spawn(async { axum::serve(listener, routes).await.unwrap() });
         Self { base, seen, serving }
@@ -166,7 +167,9 @@ async fn endpoint(
 }
 
 async fn server() -> TestServer {
-    TestServer::start_with(Setup { allow_private_networks: true, ..Setup::default() }).await
+    let setup =
+        Setup { allow_private_networks: true, react_timeout_ms: 60_000, ..Setup::default() };
+    TestServer::start_with(setup).await
 }
 
 async fn react(server: &TestServer, reactor: &str, args: Value) -> Answer {
@@ -188,7 +191,7 @@ async fn card(server: &TestServer, number: &str) -> String {
 
 async fn payments(server: &TestServer, base: &str, style: &str, key: &str) -> String {
     let configuration =
-        json!({"base_url": base, "api_key": key, "style": style, "timeout_ms": 1_000});
+        json!({"base_url": base, "api_key": key, "style": style, "timeout_ms": 4_000});
     guests::reactor(server, PAYMENT, json!({"configuration": configuration})).await
 }
 

@@ -290,3 +290,18 @@ async fn the_page_needs_no_key_and_nothing_from_elsewhere() {
     assert!(stranger.get("/docs/swagger-initializer.js").await.text().contains("/openapi.json"));
     stranger.get("/docs/nothing.js").await.expect(404);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_of_which_nothing_is_required_may_be_absent() {
+    let server = TestServer::start().await;
+    let description = server.stranger().get("/openapi.json").await.expect(200);
+    let required = |path: &str| {
+        let body = &description["paths"][path]["post"]["requestBody"];
+        assert!(body["content"].is_object(), "{path}");
+        body["required"] == true
+    };
+    assert!(!required("/tokens/search") && !required("/reactors/{id}/react"));
+    for path in ["/tokens", "/tokenize", "/detokenize", "/reactors", "/sessions/authorize"] {
+        assert!(required(path), "{path}");
+    }
+}

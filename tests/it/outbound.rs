@@ -155,7 +155,8 @@ async fn a_redirect_to_another_host_leaves_credentials_behind() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn time() {
-    let setup = Setup { allow_private_networks: true, react_timeout_ms: 4_000, ..Setup::default() };
+    let setup =
+        Setup { allow_private_networks: true, react_timeout_ms: 15_000, ..Setup::default() };
     let upstream = Upstream::start().await;
     let allowed = json!([upstream.address.to_string()]);
     let world = World::with(setup, upstream, allowed).await;
@@ -166,18 +167,21 @@ async fn time() {
         let began = Instant::now();
         let seen = world.fetch(json!({ "url": url, "timeout_ms": 200 })).await;
         assert_eq!(seen["error"], "timeout", "{path}");
-        assert!(began.elapsed() < Duration::from_millis(3_500), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(14), "{:?}", began.elapsed());
         // The run's: whatever the formula says.
-        for timeout_ms in [Value::Null, json!(u32::MAX)] {
-            let began = Instant::now();
+        let began = Instant::now();
+        let react = async |timeout_ms: Value| {
             let late = world.react(json!({ "url": url, "timeout_ms": timeout_ms })).await;
+            (late, began.elapsed())
+        };
+        let both = tokio::join!(react(Value::Null), react(json!(u32::MAX)));
+        for (late, took) in [both.0, both.1] {
             // Whether the request or the run is told first is a matter of luck.
             match late.status.as_u16() {
                 504 => assert_eq!(late.json()["title"], "Reactor Timeout"),
                 _ => assert_eq!(late.expect(200)["raw"]["error"], "timeout"),
             }
-            let took = began.elapsed();
-            assert!((3_900..30_000).contains(&took.as_millis()), "{path}: {took:?}");
+            assert!((14_900..120_000).contains(&took.as_millis()), "{path}: {took:?}");
         }
     }
     assert_eq!(world.get("/bytes/1").await["body_bytes"], 1);

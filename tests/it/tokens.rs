@@ -237,3 +237,20 @@ async fn metadata_is_there_for_fingerprints_alone() {
         assert_eq!(answer.faults(), [fault]);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_that_is_an_address_of_its_own_is_refused() {
+    let server = TestServer::start().await;
+    for id in ["search", "{{ data }}"] {
+        let body = json!({"id": id, "type": "token", "data": "search"});
+        let answer = server.private.post("/tokens", body).await;
+        assert_eq!(answer.faults(), ["id"], "{id}");
+        let reason = answer.json()["errors"]["id"][0].as_str().unwrap().to_owned();
+        assert_eq!(reason, "must not be search, which is an address of its own");
+    }
+    let body = json!({"id": "search-1", "type": "token", "data": 1});
+    server.private.post("/tokens", body).await.expect(201);
+    server.private.get("/tokens/search-1").await.expect(200);
+    let reference = json!("{{ search }}");
+    server.private.post("/detokenize", reference).await.expect(400);
+}

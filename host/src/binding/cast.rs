@@ -6,8 +6,8 @@
 //! | number | as in JSON | itself | - | - |
 //! | boolean | `true`, `false` | - | itself | - |
 //!
-//! Everything else is a fault, `null` included. No cast changes what was meant: whole numbers that
-//! 64 bits cannot hold are a fault, because they would come out rounded.
+//! Everything else is a fault, `null` included. No cast changes what was meant: numbers of more digits
+//! than one can hold are a fault, because they would come out rounded.
 
 #[cfg(test)]
 mod tests;
@@ -17,6 +17,7 @@ use thiserror::Error;
 
 use crate::limits::JSON_DEPTH_MAX;
 use crate::model::depth::is_within;
+use crate::model::exact;
 use crate::model::parameter::ParameterType;
 use crate::model::plaintext::wipe;
 
@@ -27,8 +28,10 @@ pub(super) enum Uncastable {
     String,
     #[error("cannot be cast to number: must be a number or the text of one")]
     Number,
-    #[error("cannot be cast to number: a whole number must fit in 64 bits")]
+    #[error("cannot be cast to number: has more digits than a number can hold")]
     Precision,
+    #[error("cannot be cast: holds a number of more digits than one can hold")]
+    PrecisionWithin,
     #[error("cannot be cast to boolean: must be true or false")]
     Boolean,
     #[error("cannot be cast to object: must be an object or the JSON text of one")]
@@ -74,9 +77,7 @@ fn text(value: &Value) -> Result<Value, Uncastable> {
 /// JSON's own grammar: no spaces, plus signs, leading zeros, hexadecimals, infinities.
 fn number(text: &str) -> Result<Value, Uncastable> {
     let number: Number = text.parse().map_err(|_| Uncastable::Number)?;
-    let is_whole = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-    // Minus zero is a floating point number to the parser, and loses nothing.
-    if is_whole && number.is_f64() && text != "-0" {
+    if !exact::is_exact(text) {
         return Err(Uncastable::Precision);
     }
     Ok(Value::Number(number))
@@ -97,6 +98,8 @@ fn json(value: &Value, wanted: fn(&Value) -> bool, or: Uncastable) -> Result<Val
         Err(or)
     } else if !is_within(&parsed, JSON_DEPTH_MAX) {
         Err(Uncastable::Depth)
+    } else if exact::check(text.as_bytes(), |_| true).is_err() {
+        Err(Uncastable::PrecisionWithin)
     } else {
         return Ok(parsed);
     };

@@ -42,6 +42,7 @@ use url::Position;
 
 use crate::config::Network;
 use crate::limits::{HTTP_CONNECT_MS, HTTP_HEADERS_MAX, HTTP_IDLE_MAX, HTTP_IDLE_MS};
+use crate::model::plaintext::opaque;
 
 /// How requests are sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,7 +55,7 @@ pub struct EgressConfig {
 }
 
 /// A request, as it is asked for.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Outbound {
     /// In capitals.
     pub method: String,
@@ -64,6 +65,8 @@ pub struct Outbound {
     pub headers: Vec<(String, String)>,
     /// The body, if there is one.
     pub body: Option<Bytes>,
+    /// How large the body may be, in bytes.
+    pub body_bytes_max: usize,
     /// How long everything may take, from the first look at its name to the last byte of the answer.
     pub timeout: Duration,
     /// How many redirects are followed; the next one is the answer.
@@ -76,6 +79,8 @@ pub struct Outbound {
     /// What of the answer is read.
     pub wanted: Wanted,
 }
+
+opaque!(Outbound);
 
 /// What of an answer is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

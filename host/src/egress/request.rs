@@ -6,9 +6,10 @@ use url::{Host, Url};
 use super::guard::Guard;
 use super::{EgressError, Outbound};
 use crate::limits::{
-    HTTP_BODY_BYTES_MAX, HTTP_HEADERS_BYTES_MAX, HTTP_HEADERS_MAX, HTTP_METHOD_CHARS_MAX,
-    HTTP_REDIRECTS_MAX, HTTP_URL_BYTES_MAX,
+    HTTP_HEADERS_BYTES_MAX, HTTP_HEADERS_MAX, HTTP_METHOD_CHARS_MAX, HTTP_REDIRECTS_MAX,
+    HTTP_URL_BYTES_MAX,
 };
+use crate::model::plaintext::opaque;
 
 /// Headers that say where a message ends, how long a connection lives or whom it is for: the client's own to set. What
 /// begins with `proxy-` is one too.
@@ -78,13 +79,15 @@ impl AddressRules<'_> {
 }
 
 /// One exchange: the request itself, or what a redirect makes of it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Hop {
     pub method: Method,
     pub url: Url,
     pub headers: HeaderMap,
     pub body: Option<bytes::Bytes>,
 }
+
+opaque!(Hop);
 
 impl Hop {
     /// Checks a request; gives its first exchange.
@@ -93,7 +96,7 @@ impl Hop {
             return Err(EgressError::Invalid("more redirects are asked for than are followed"));
         }
         let body = request.body.clone();
-        if body.as_ref().is_some_and(|body| body.len() > HTTP_BODY_BYTES_MAX) {
+        if body.as_ref().is_some_and(|body| body.len() > request.body_bytes_max) {
             return Err(EgressError::TooLarge);
         }
         let method = read_method(&request.method)?;

@@ -15,6 +15,7 @@ use crate::limits::{FAULTS_MAX, TOKENS_PER_CALL_MAX};
 use crate::model::faults::Faults;
 use crate::model::id::TokenId;
 use crate::model::path::Path;
+use crate::model::plaintext::opaque;
 
 /// Bytes that filled arguments may have together.
 const FILLED_BYTES_MAX: usize = 16 << 20;
@@ -30,7 +31,6 @@ pub struct TokenParts {
 }
 
 /// A JSON value with references in it.
-#[derive(Debug)]
 pub struct Arguments {
     root: Node,
     /// Distinct, in the order of their first use.
@@ -39,7 +39,6 @@ pub struct Arguments {
     uses: Vec<(TokenId, String)>,
 }
 
-#[derive(Debug)]
 enum Node {
     Literal(Value),
     Text(Vec<Piece>),
@@ -47,11 +46,12 @@ enum Node {
     Object(Vec<(String, Node)>),
 }
 
-#[derive(Debug)]
 enum Piece {
     Text(String),
     Reference { id: TokenId, whole: bool, filters: Option<Template> },
 }
+
+opaque!(Arguments, Node, Piece);
 
 impl Arguments {
     /// Finds the references in a value; faults are at paths within it.

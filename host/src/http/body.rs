@@ -3,7 +3,7 @@
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use http::request::Parts;
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -14,7 +14,7 @@ use crate::limits::{
     COMPONENT_BYTES_MAX, FORMULA_BODY_BYTES_MAX, JSON_DEPTH_MAX, REQUEST_BODY_BYTES_MAX,
 };
 use crate::model::depth::is_within;
-use crate::model::member;
+use crate::model::{exact, member};
 use crate::vault::Error;
 
 const JSON: &str = "application/json";
@@ -39,8 +39,7 @@ impl<T: DeserializeOwned> FromRequest<State> for Body<T> {
     type Rejection = Rejection;
 
     async fn from_request(request: Request, _: &State) -> Result<Self, Rejection> {
-        let value = read_json(request, JSON, REQUEST_BODY_BYTES_MAX).await?;
-        Ok(Self(member::read(value).map_err(Error::from)?))
+        Ok(Self(read_struct(request, JSON, REQUEST_BODY_BYTES_MAX).await?))
     }
 }
 
@@ -48,8 +47,7 @@ impl<T: DeserializeOwned> FromRequest<State> for LargeBody<T> {
     type Rejection = Rejection;
 
     async fn from_request(request: Request, _: &State) -> Result<Self, Rejection> {
-        let value = read_json(request, JSON, FORMULA_BODY_BYTES_MAX).await?;
-        Ok(Self(member::read(value).map_err(Error::from)?))
+        Ok(Self(read_struct(request, JSON, FORMULA_BODY_BYTES_MAX).await?))
     }
 }
 
@@ -57,7 +55,8 @@ impl FromRequest<State> for JsonBody {
     type Rejection = Rejection;
 
     async fn from_request(request: Request, _: &State) -> Result<Self, Rejection> {
-        Ok(Self(read_json(request, JSON, REQUEST_BODY_BYTES_MAX).await?))
+        let bytes = read_typed(request, JSON, REQUEST_BODY_BYTES_MAX).await?;
+        Ok(Self(read_json(&bytes, |_| true)?))
     }
 }
 
@@ -65,8 +64,7 @@ impl<T: DeserializeOwned> FromRequest<State> for PatchBody<T> {
     type Rejection = Rejection;
 
     async fn from_request(request: Request, _: &State) -> Result<Self, Rejection> {
-        let value = read_json(request, MERGE_PATCH, REQUEST_BODY_BYTES_MAX).await?;
-        Ok(Self(member::read(value).map_err(Error::from)?))
+        Ok(Self(read_struct(request, MERGE_PATCH, REQUEST_BODY_BYTES_MAX).await?))
     }
 }
 
@@ -74,29 +72,56 @@ impl FromRequest<State> for ComponentBody {
     type Rejection = Rejection;
 
     async fn from_request(request: Request, _: &State) -> Result<Self, Rejection> {
-        expect_type(request.headers(), "application/wasm")?;
-        Ok(Self(read(request, COMPONENT_BYTES_MAX).await?.to_vec()))
+        Ok(Self(read_typed(request, "application/wasm", COMPONENT_BYTES_MAX).await?.to_vec()))
     }
 }
 
-async fn read_json(
+/// A request struct. No body at all is an object without members: what is required is then said to be missing.
+async fn read_struct<T: DeserializeOwned>(
     request: Request,
     content_type: &str,
     bytes_max: usize,
-) -> Result<Value, Rejection> {
-    expect_type(request.headers(), content_type)?;
-    let bytes = read(request, bytes_max).await?;
+) -> Result<T, Rejection> {
+    let may_be_absent = request.method() == Method::POST;
+    let bytes = read_typed(request, content_type, bytes_max).await?;
+    let value = if may_be_absent && bytes.is_empty() {
+        Value::Object(serde_json::Map::new())
+    } else {
+        // What the struct does not read is ignored, whatever it is.
+        let names = member::names_of::<T>();
+        read_json(&bytes, |name| names.is_none_or(|names| names.contains(&name)))?
+    };
+    Ok(member::read(value).map_err(Error::from)?)
+}
+
+/// A body of this content type; a POST without one may carry any (decisions §1).
+async fn read_typed(
+    request: Request,
+    content_type: &str,
+    bytes_max: usize,
+) -> Result<Bytes, Rejection> {
+    match expect_type(request.headers(), content_type) {
+        Ok(()) => read(request, bytes_max).await,
+        Err(refusal) if request.method() == Method::POST => {
+            read(request, 0).await.map_err(|_| refusal)
+        }
+        Err(refusal) => Err(refusal),
+    }
+}
+
+fn read_json(bytes: &[u8], is_read: impl Fn(&str) -> bool) -> Result<Value, Rejection> {
     // serde_json's own texts name what it expected and where, and quote nothing of the body.
     let malformed = |error: serde_json::Error| {
         let detail = format!("The body is no JSON: {error}.");
         Problem::new(StatusCode::BAD_REQUEST, detail)
     };
-    let value = serde_json::from_slice(&bytes).map_err(malformed)?;
+    let value = serde_json::from_slice(bytes).map_err(malformed)?;
     // A record wraps what it keeps, and must still be read by a parser of limited depth.
     if !is_within(&value, JSON_DEPTH_MAX) {
         let detail = format!("The body must not be nested more than {JSON_DEPTH_MAX} levels deep.");
         return Err(Problem::new(StatusCode::BAD_REQUEST, detail).into());
     }
+    exact::check(bytes, is_read).map_err(Error::from)?;
     Ok(value)
 }
 

@@ -66,6 +66,32 @@ async fn authenticate(parts: &Parts, state: &State) -> Result<Authenticated, Err
     state.vault.authenticate(key).await
 }
 
+/// Who may open sessions: a public application. Others are refused, and that is logged by the vault.
+pub struct Opener(pub Authenticated);
+
+impl FromRequestParts<State> for Opener {
+    type Rejection = Rejection;
+
+    async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, Rejection> {
+        let Known(who) = Known::from_request_parts(parts, state).await?;
+        state.vault.expect_session_opener(&who).await?;
+        Ok(Self(who))
+    }
+}
+
+/// Who may authorize sessions: a private application. Others are refused, and that is logged by the vault.
+pub struct Grantor(pub Authenticated);
+
+impl FromRequestParts<State> for Grantor {
+    type Rejection = Rejection;
+
+    async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, Rejection> {
+        let Known(who) = Known::from_request_parts(parts, state).await?;
+        state.vault.expect_session_grantor(&who).await?;
+        Ok(Self(who))
+    }
+}
+
 /// A permit, from the request's key. Refusals are logged by the vault.
 pub struct Permitted<P>(pub Permit<P>);
 
@@ -88,6 +114,8 @@ fn attempt(permission: Permission, route: &str) -> (EntityType, Operation) {
     let (entity_type, operation) = permission.attempt();
     match (route.split('/').nth(1), permission) {
         (Some("reactor-formulas"), _) => (EntityType::ReactorFormula, operation),
+        // Whoever may read a token in plaintext may have it put in the place of its reference; the log tells that apart.
+        (Some("detokenize"), _) => (EntityType::Token, Operation::Use),
         // The path names a reactor; the tokens it would be given are named nowhere yet.
         (Some("reactors"), Permission::TokenUse) => (EntityType::Reactor, use_of_reactor(route)),
         _ => (entity_type, operation),
@@ -103,7 +131,10 @@ fn use_of_reactor(route: &str) -> Operation {
     }
 }
 
-/// The path's `{id}`. One that cannot be an id is the id of nothing: 404.
+/// The id of nothing.
+const NOTHING: &str = "00000000-0000-0000-0000-000000000000";
+
+/// The path's `{id}`. One that cannot be an id is the id of nothing: 404, once nothing else is wrong with the request.
 pub struct Id<I>(pub I);
 
 impl<I: FromStr + Send> FromRequestParts<State> for Id<I> {
@@ -130,7 +161,8 @@ async fn segment<I: FromStr>(parts: &mut Parts, state: &State, name: &str) -> Re
     let params = RawPathParams::from_request_parts(parts, state).await;
     let params = params.map_err(|_| missing())?;
     let text = params.iter().find(|(other, _)| *other == name).map(|(_, text)| text);
-    text.and_then(|text| text.parse().ok()).ok_or_else(missing)
+    let id = text.map(|text| text.parse().or_else(|_| NOTHING.parse()));
+    id.and_then(Result::ok).ok_or_else(missing)
 }
 
 #[cfg(test)]
@@ -163,6 +195,7 @@ mod tests {
             ),
             (Permission::ReactorRead, "/reactors/{id}", EntityType::Reactor, Operation::Read),
             (Permission::TokenSearch, "/tokens/search", EntityType::Token, Operation::Read),
+            (Permission::TokenRead, "/detokenize", EntityType::Token, Operation::Use),
             (Permission::LogRead, "/logs", EntityType::Tenant, Operation::Read),
             (Permission::TokenUse, "", EntityType::Token, Operation::Use),
         ] {

@@ -6,13 +6,17 @@
 //!
 //! An operation whose answer holds such things gets a row in [`Keeping::of`].
 
+use std::convert::Infallible;
+use std::sync::Arc;
+
 use axum::body::Body;
-use axum::extract::{FromRequestParts as _, MatchedPath, Request, State as Shared};
+use axum::extract::{FromRequestParts, MatchedPath, Request, State as Shared};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::response::Parts;
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt as _;
+use parking_lot::Mutex;
 use serde_json::Value;
 use zeroize::Zeroizing;
 
@@ -21,7 +25,8 @@ use super::body;
 use super::extract::Known;
 use super::problem::{Problem, Rejection};
 use crate::limits::{FORMULA_BODY_BYTES_MAX, IDEMPOTENCY_KEY_CHARS_MAX};
-use crate::vault::{Answer, Attempt, Authenticated, Error};
+use crate::model::permission::{ApplicationType, Permission};
+use crate::vault::{Answer, Attempt, Authenticated, Claim, Error, each_token, outline};
 
 /// The header that names a request.
 pub const KEY: HeaderName = HeaderName::from_static("svc-idempotency-key");
@@ -32,8 +37,6 @@ pub const REPLAY: HeaderName = HeaderName::from_static("svc-idempotent-replay");
 const READS: [&str; 2] = ["/tokens/search", "/detokenize"];
 /// Members of an answer that are shown to whoever did it, and to nobody who repeats it.
 const SECRETS: [&str; 4] = ["key", "session_key", "nonce", "secret"];
-/// Members of a token that say which it is, and nothing of what it holds.
-const OUTLINE: [&str; 6] = ["id", "tenant_id", "type", "fingerprint", "containers", "_extras"];
 
 /// How much is kept of the answer of an operation, and how a repetition is answered from that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,24 +51,18 @@ enum Keeping {
     Token,
     /// Its shape, with the outline of each token in it.
     Tokens,
+    /// All of it; of the tokens that are gone when it is repeated, the outline.
+    Run,
 }
 
 /// Carries out the first request of each key, and answers the others with its answer.
 pub async fn layer(Shared(state): Shared<State>, request: Request, next: Next) -> Response {
-    let keeping = Keeping::of(&request);
-    let key = match request.headers().get(KEY).map(read_key) {
-        Some(_) if !may_change(&request) => None,
-        Some(Err(rejection)) => return rejection.into_response(),
-        Some(Ok(key)) => Some(key),
-        None => None,
+    let Some(key) = request.headers().get(KEY).filter(|_| may_change(&request)) else {
+        return next.run(request).await;
     };
-    match key {
-        Some(key) if keeping != Keeping::Nothing => {
-            let answer = once(&state, keeping, &key, request, next).await;
-            answer.unwrap_or_else(Rejection::into_response)
-        }
-        _ => next.run(request).await,
-    }
+    let key = read_key(key);
+    let answer = once(&state, key, request, next).await;
+    answer.unwrap_or_else(Rejection::into_response)
 }
 
 /// Whether the method is one that the header goes with.
@@ -85,27 +82,43 @@ fn read_key(key: &HeaderValue) -> Result<String, Rejection> {
 
 async fn once(
     state: &State,
-    keeping: Keeping,
-    key: &str,
+    key: Result<String, Rejection>,
     request: Request,
     next: Next,
 ) -> Result<Response, Rejection> {
+    let keeping = Keeping::of(&request);
     let (mut parts, body) = request.into_parts();
     let Known(who) = Known::from_request_parts(&mut parts, state).await?;
+    let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let permitted = may(&who, &parts.method, route);
     let request = Request::from_parts(parts, body);
+    if !permitted {
+        // The refusal comes first (decisions §1), and is the operation's to give and to log.
+        return Ok(next.run(request).await);
+    }
+    let key = key?;
+    if keeping == Keeping::Nothing {
+        return Ok(next.run(request).await);
+    }
     let (parts, body) = body::whole(request, FORMULA_BODY_BYTES_MAX).await?;
     let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
     let same = [parts.method.as_str().as_bytes(), target.as_bytes(), &body];
-    match state.vault.attempt(&who, key, &same).await? {
+    match state.vault.attempt(&who, &key, &same).await? {
         Attempt::Repeated(answer) if keeping == Keeping::Token => {
             Ok(replay(renewed(state, &who, answer).await?))
         }
+        Attempt::Repeated(answer) if keeping == Keeping::Run => {
+            Ok(replay(without_gone(state, &who, answer).await?))
+        }
         Attempt::Repeated(answer) => Ok(replay(answer)),
         Attempt::First(claim) => {
-            let response = next.run(Request::from_parts(parts, Body::from(body))).await;
-            if !response.status().is_success() {
+            let claim = ClaimedKey::new(claim);
+            let mut request = Request::from_parts(parts, Body::from(body));
+            request.extensions_mut().insert(claim.clone());
+            let response = next.run(request).await;
+            let Some(claim) = claim.take().filter(|_| response.status().is_success()) else {
                 return Ok(response);
-            }
+            };
             let (parts, body) = response.into_parts();
             let body = body.collect().await.map(http_body_util::Collected::to_bytes);
             let body = body.unwrap_or_default();
@@ -113,6 +126,79 @@ async fn once(
             Ok(Response::from_parts(parts, Body::from(body)))
         }
     }
+}
+
+/// The claim on a key, for an operation that keeps its answer in the commit of what it does. Whoever takes it keeps it.
+#[derive(Clone, Default)]
+pub struct ClaimedKey(Arc<Mutex<Option<Claim>>>);
+
+impl ClaimedKey {
+    fn new(claim: Claim) -> Self {
+        Self(Arc::new(Mutex::new(Some(claim))))
+    }
+
+    /// The claim, once.
+    pub fn take(&self) -> Option<Claim> {
+        self.0.lock().take()
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for ClaimedKey {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(
+        parts: &mut http::request::Parts,
+        _: &S,
+    ) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get().cloned().unwrap_or_default())
+    }
+}
+
+/// Whether the caller holds what an operation asks for. To add an operation that changes something: its permission, in
+/// the row of its path; a test fails for one without.
+fn may(who: &Authenticated, method: &Method, route: &str) -> bool {
+    match asked_for(method, route) {
+        Some(Asked::Permission(permission)) => who.caller().rights.hold(permission),
+        Some(Asked::Application(kind)) => who.is_application(kind),
+        None => true,
+    }
+}
+
+/// What an operation asks of its caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Permission(Permission),
+    Application(ApplicationType),
+}
+
+fn asked_for(method: &Method, route: &str) -> Option<Asked> {
+    use Permission as P;
+    let permission = match (method.as_str(), route) {
+        ("POST", "/sessions") => return Some(Asked::Application(ApplicationType::Public)),
+        ("POST", "/sessions/authorize") => {
+            return Some(Asked::Application(ApplicationType::Private));
+        }
+        ("POST", "/tokens" | "/tokenize") => P::TokenCreate,
+        ("POST", "/tokens/search") => P::TokenSearch,
+        ("POST", "/detokenize") => P::TokenRead,
+        ("PATCH", "/tokens/{id}") => P::TokenUpdate,
+        ("POST", "/applications") => P::ApplicationCreate,
+        ("PUT", "/applications/{id}") | ("POST", "/applications/{id}/regenerate") => {
+            P::ApplicationUpdate
+        }
+        ("PUT", "/tenants/self") => P::TenantUpdate,
+        ("POST", "/reactor-formulas" | "/reactors") => P::ReactorCreate,
+        (
+            "PUT",
+            "/reactor-formulas/{id}" | "/reactor-formulas/{id}/component" | "/reactors/{id}",
+        ) => P::ReactorUpdate,
+        ("POST", "/reactors/{id}/react" | "/reactors/{id}/results/{invocation_id}/redeliver") => {
+            P::TokenUse
+        }
+        ("POST", "/webhooks/signing-secrets/rotate") => P::WebhookUpdate,
+        _ => return None,
+    };
+    Some(Asked::Permission(permission))
 }
 
 impl Keeping {
@@ -130,6 +216,7 @@ impl Keeping {
             ) => Self::WithoutSecrets,
             ("POST", "/tokens") | ("PATCH", "/tokens/{id}") => Self::Token,
             ("POST", "/tokenize") => Self::Tokens,
+            ("POST", "/reactors/{id}/react") => Self::Run,
             _ => Self::Whole,
         }
     }
@@ -139,7 +226,7 @@ impl Keeping {
         let location = parts.headers.get(header::LOCATION);
         let location = location.and_then(|value| value.to_str().ok()).map(str::to_owned);
         let body = match self {
-            Self::Nothing | Self::Whole => String::from_utf8_lossy(body).into_owned(),
+            Self::Nothing | Self::Whole | Self::Run => String::from_utf8_lossy(body).into_owned(),
             _ => self.reduced(who, body),
         };
         Answer { status: parts.status.as_u16(), location, body: Zeroizing::new(body) }
@@ -149,10 +236,14 @@ impl Keeping {
         // The body of a success is JSON of our own making.
         let mut value: Value = serde_json::from_slice(body).unwrap_or_default();
         match self {
-            Self::Nothing | Self::Whole => {}
+            Self::Nothing | Self::Whole | Self::Run => {}
             Self::WithoutSecrets => retain(&mut value, |name| !SECRETS.contains(&name)),
-            Self::Token => outline(&mut value),
-            Self::Tokens => outline_within(&mut value, &who.caller().tenant().to_string()),
+            Self::Token => {
+                if let Value::Object(token) = &mut value {
+                    outline(token);
+                }
+            }
+            Self::Tokens => each_token(&mut value, who.caller().tenant(), &mut outline),
         }
         value.to_string()
     }
@@ -162,25 +253,6 @@ fn retain(value: &mut Value, keep: fn(&str) -> bool) {
     match value {
         Value::Object(members) => members.retain(|name, _| keep(name)),
         Value::Array(items) => items.iter_mut().for_each(|item| retain(item, keep)),
-        _ => {}
-    }
-}
-
-fn outline(token: &mut Value) {
-    retain(token, |name| OUTLINE.contains(&name));
-}
-
-/// Reduces every token in what `tokenize` answered. All else there is objects and arrays of the
-/// caller's with ids in them, and no such id is the tenant's.
-fn outline_within(value: &mut Value, tenant: &str) {
-    match value {
-        Value::Array(items) => items.iter_mut().for_each(|item| outline_within(item, tenant)),
-        Value::Object(members) if members.get("tenant_id").is_some_and(|id| id == tenant) => {
-            outline(value);
-        }
-        Value::Object(members) => {
-            members.values_mut().for_each(|inner| outline_within(inner, tenant));
-        }
         _ => {}
     }
 }
@@ -198,6 +270,18 @@ async fn renewed(state: &State, who: &Authenticated, kept: Answer) -> Result<Ans
     Ok(Answer { body: Zeroizing::new(token.to_string()), ..kept })
 }
 
+/// A run's kept answer, with the outline of the tokens it made that are gone.
+async fn without_gone(
+    state: &State,
+    who: &Authenticated,
+    kept: Answer,
+) -> Result<Answer, Rejection> {
+    let mut answer: Value = serde_json::from_str(&kept.body).unwrap_or_default();
+    let Some(tokens) = answer.get_mut("tokens") else { return Ok(kept) };
+    state.vault.outline_gone(who.caller().tenant(), tokens).await?;
+    Ok(Answer { body: Zeroizing::new(answer.to_string()), ..kept })
+}
+
 fn replay(answer: Answer) -> Response {
     let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
     let headers = [
@@ -210,4 +294,30 @@ fn replay(answer: Answer) -> Response {
         response.headers_mut().insert(header::LOCATION, location);
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+
+    use super::asked_for;
+    use crate::http::openapi::{description, operations};
+
+    #[test]
+    fn every_operation_that_changes_something_says_what_it_asks_for() {
+        let mut description = description();
+        let changing = operations(&mut description).filter(|(changes, _)| *changes).count();
+        let mut found = 0;
+        for (path, item) in &description.paths.paths {
+            for (method, operation) in
+                [(Method::POST, &item.post), (Method::PUT, &item.put), (Method::PATCH, &item.patch)]
+            {
+                if operation.is_some() {
+                    assert!(asked_for(&method, path).is_some(), "{method} {path}");
+                    found += 1;
+                }
+            }
+        }
+        assert_eq!((found, asked_for(&Method::GET, "/tokens/{id}")), (changing, None));
+    }
 }

@@ -9,6 +9,7 @@
 
 mod applications;
 mod body;
+mod cors;
 mod docs;
 mod envelope;
 mod examples;

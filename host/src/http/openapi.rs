@@ -29,7 +29,10 @@ const KEY_TEXT: &str = "Names the request, so that it can be repeated without be
     `nonce`. A token that was made or changed is shown as the caller may read it at that time, and \
     in outline (`id`, `tenant_id`, `type`, `fingerprint`, `containers`) if it may not; if it is \
     gone, the repetition is a 404. `POST /tokenize` gives its tokens in outline. \
-    `POST /tokens/search` and `POST /detokenize` change nothing and are carried out again.";
+    `POST /tokens/search` and `POST /detokenize` change nothing and are carried out again: what they \
+    answer is data in plaintext, which is kept nowhere but in its token.";
+/// Operations whose bodies have no member that is required.
+const BODY_MAY_BE_ABSENT: [&str; 2] = ["react", "search_tokens"];
 const REUSE_TEXT: &str = "`SVC-IDEMPOTENCY-KEY` was used for another request";
 const SHAPED_TEXT: &str = "Any status from 400 to 599, and any body, that the formula chose";
 const METADATA_TEXT: &str = "Only with these metadata values: exact but for case, all of them \
@@ -40,7 +43,13 @@ const METADATA_TEXT: &str = "Only with these metadata values: exact but for case
 #[openapi(
     info(
         title = "Tokamak",
-        description = "A token vault with programmable reactors.",
+        description = "A token vault with programmable reactors.\n\n\
+            Pages of any origin may send what public applications and sessions may use \
+            (`/tokens`, `/tokens/{id}`, `/tokens/search`, `/tokenize`, `/detokenize`, `POST /sessions`, \
+            `GET /applications/key`, `POST /reactors/{id}/react` and its results), with the headers \
+            `Content-Type` and `SVC-*`; no cookie or other credential of a browser means anything here.\n\n\
+            A number of more digits than 64 bits or a double hold is refused, and not rounded: send it as \
+            a string.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     tags(
@@ -79,6 +88,7 @@ pub fn description() -> OpenApi {
     let (_, mut description) = super::routes::described();
     super::examples::add(&mut description);
     add_refusals(&mut description);
+    add_absent_bodies(&mut description);
     add_limits(&mut description);
     add_shaped(&mut description);
     add_headers(&mut description);
@@ -124,6 +134,18 @@ fn add_refusals(description: &mut OpenApi) {
         }
         if takes_key {
             add_reuse(operation);
+        }
+    }
+}
+
+/// Where no member of the body is required, there may be none at all (decisions §1).
+fn add_absent_bodies(description: &mut OpenApi) {
+    for (_, operation) in operations(description) {
+        let name = operation.operation_id.as_deref().unwrap_or_default();
+        if BODY_MAY_BE_ABSENT.contains(&name)
+            && let Some(RefOr::T(body)) = &mut operation.request_body
+        {
+            body.required = Some(Required::False);
         }
     }
 }

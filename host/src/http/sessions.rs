@@ -7,7 +7,8 @@ use http::StatusCode;
 use super::State;
 use super::body::Body;
 use super::envelope::Reply;
-use super::extract::Known;
+use super::extract::{Grantor, Opener};
+use super::idempotency::ClaimedKey;
 use super::openapi::Refusals;
 use super::problem::Rejection;
 use crate::vault::{AuthorizeSession, NewSession, SessionView};
@@ -18,7 +19,7 @@ use crate::vault::{AuthorizeSession, NewSession, SessionView};
 #[utoipa::path(post, operation_id = "create_session", path = "/sessions", tag = "sessions",
     responses((status = 201, description = "The session's key and nonce", body = NewSession), Refusals))]
 pub async fn create(
-    Known(who): Known,
+    Opener(who): Opener,
     Shared(state): Shared<State>,
 ) -> Result<Response, Rejection> {
     // A session has no address of its own: whoever holds the key is the session.
@@ -35,9 +36,10 @@ pub async fn create(
     request_body = AuthorizeSession,
     responses((status = 200, description = "The session", body = SessionView), Refusals))]
 pub async fn authorize(
-    Known(who): Known,
+    Grantor(who): Grantor,
     Shared(state): Shared<State>,
+    claimed: ClaimedKey,
     Body(body): Body<AuthorizeSession>,
 ) -> Result<Reply<SessionView>, Rejection> {
-    Ok(Reply(state.vault.authorize_session(&who, body).await?))
+    Ok(Reply(state.vault.authorize_session(&who, body, claimed.take()).await?))
 }

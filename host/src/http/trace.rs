@@ -38,7 +38,7 @@ pub async fn layer(Shared(state): Shared<State>, request: Request, next: Next) -
         tokio::spawn(next.run(request).instrument(span.clone())).await.map_err(drop)
     };
     let response = response.unwrap_or_else(|()| {
-        // The panic itself is printed by the hook, without the request.
+        // Where it panicked is in the log by the hook, without what it said.
         let detail = "The server failed to handle the request.";
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail).into_response()
     });

@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 use super::audit::Audit;
 use super::id::{ApplicationId, FormulaId, ReactorId, TenantId};
 use super::parameter::Parameter;
+use crate::model::plaintext::opaque;
 
 /// Whether a formula ships with the product or belongs to a tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -95,7 +96,7 @@ pub struct Formula {
 }
 
 /// A formula configured for use.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reactor {
     /// Identifies the reactor.
     pub id: ReactorId,
@@ -114,3 +115,5 @@ pub struct Reactor {
     #[serde(flatten)]
     pub audit: Audit,
 }
+
+opaque!(Reactor);

@@ -80,11 +80,16 @@ pub enum InvalidTokenId {
     /// A start that a reference takes for its own.
     #[error("must not start with {WHOLE}, which in a reference stands for the whole token")]
     Whole,
+    /// A word that stands at the same place in the address of something else.
+    #[error("must not be {SEARCH}, which is an address of its own")]
+    Reserved,
 }
 
 const FORBIDDEN: &str = "#/\\+?[]|&=%{}^\"";
 /// What a reference to a whole token puts before its id (decisions §4): an id that began so could not be referred to.
 const WHOLE: &str = "token:";
+/// `/tokens/search` is where tokens are searched: one of this id could not be addressed.
+const SEARCH: &str = "search";
 
 impl TokenId {
     /// The id as text.
@@ -108,6 +113,9 @@ impl FromStr for TokenId {
         }
         if text.starts_with(WHOLE) {
             return Err(InvalidTokenId::Whole);
+        }
+        if text == SEARCH {
+            return Err(InvalidTokenId::Reserved);
         }
         Ok(Self(text.to_owned()))
     }
@@ -147,7 +155,17 @@ mod tests {
         for wrong in ["token:", "token:abc", "token: abc", "token:token:abc"] {
             assert_eq!(wrong.parse::<TokenId>(), Err(InvalidTokenId::Whole), "{wrong}");
         }
-        for valid in ["token", "token abc", "Token:abc", "TOKEN:abc", "my token:abc", "token :a"] {
+        assert_eq!("search".parse::<TokenId>(), Err(InvalidTokenId::Reserved));
+        for valid in [
+            "Search",
+            "search1",
+            "token",
+            "token abc",
+            "Token:abc",
+            "TOKEN:abc",
+            "my token:abc",
+            "token :a",
+        ] {
             assert!(valid.parse::<TokenId>().is_ok(), "{valid}");
         }
         assert_eq!(

@@ -6,16 +6,17 @@
 //!
 //! To take a new type from requests: implement [`FromJson`] for it.
 
+use std::fmt;
 use std::str::FromStr;
 
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
+use serde::de::{DeserializeOwned, Visitor};
+use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
 use serde_json::{Map, Value};
 
 use super::faults::Faults;
 
 /// A member of a body: absent, `null`, a value, or faulty.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub enum Member<T> {
     /// The body has no such member.
     #[default]
@@ -26,6 +27,18 @@ pub enum Member<T> {
     Given(T),
     /// The member does not fit.
     Faulty(Faults),
+}
+
+/// Says which it is and not what it holds: that may be a token's data.
+impl<T> fmt::Debug for Member<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Absent => "Absent",
+            Self::Null => "Null",
+            Self::Given(_) => "Given(..)",
+            Self::Faulty(_) => "Faulty(..)",
+        })
+    }
 }
 
 /// What can be read from JSON with faults in fixed words.
@@ -89,7 +102,7 @@ impl<T> Member<T> {
     }
 }
 
-impl<T: FromStr<Err: std::fmt::Display>> Member<Text<T>> {
+impl<T: FromStr<Err: fmt::Display>> Member<Text<T>> {
     /// The parsed text of a required member.
     pub fn required_text(self, path: &str, faults: &mut Faults) -> Option<T> {
         self.required(path, faults).map(|Text(value)| value)
@@ -100,7 +113,7 @@ impl<T: FromStr<Err: std::fmt::Display>> Member<Text<T>> {
 #[derive(Debug, Clone)]
 pub struct Text<T>(pub T);
 
-impl<T: FromStr<Err: std::fmt::Display>> FromJson for Text<T> {
+impl<T: FromStr<Err: fmt::Display>> FromJson for Text<T> {
     fn from_json(value: Value) -> Result<Self, Faults> {
         let text = String::from_json(value)?;
         text.parse().map(Self).map_err(|error: T::Err| Faults::one("", error.to_string()))
@@ -177,9 +190,42 @@ pub fn read<T: DeserializeOwned>(body: Value) -> Result<T, Faults> {
     T::deserialize(body).map_err(|_| Faults::one("", "the body cannot be read"))
 }
 
+/// The names of the members that a request struct reads; `None` when it takes any.
+pub fn names_of<T: DeserializeOwned>() -> Option<&'static [&'static str]> {
+    let mut names = None;
+    // It fails on purpose: nothing is to be read but the names, which a struct gives when it asks for its members.
+    let _ = T::deserialize(Names(&mut names));
+    names
+}
+
+struct Names<'n>(&'n mut Option<&'static [&'static str]>);
+
+impl<'de> Deserializer<'de> for Names<'_> {
+    type Error = serde::de::value::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+        Err(serde::de::Error::custom("there is nothing to read"))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        names: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Self::Error> {
+        *self.0 = Some(names);
+        self.deserialize_any(visitor)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Member, Text, read, whole};
+    use super::{Member, Text, names_of, read, whole};
     use crate::model::container::Container;
     use crate::model::faults::Faults;
     use serde::Deserialize;
@@ -225,6 +271,12 @@ mod tests {
         for wrong in [json!(2.5), json!(-1), json!(-1.0), json!(1e300), json!("2"), json!(null)] {
             assert_eq!(whole(&wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_struct_tells_what_it_reads() {
+        assert_eq!(names_of::<Form>(), Some(&["name", "count", "containers"][..]));
+        assert_eq!(names_of::<serde_json::Value>(), None);
     }
 
     #[test]

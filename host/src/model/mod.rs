@@ -7,6 +7,7 @@ pub mod application;
 pub mod audit;
 pub mod container;
 pub mod depth;
+pub mod exact;
 pub mod faults;
 pub mod formula;
 pub mod id;

@@ -59,6 +59,19 @@ pub fn wipe(value: &mut Value) {
     }
 }
 
+/// Gives types that hold what nobody is to see a `Debug` that shows their names and nothing else.
+macro_rules! opaque {
+    ($($name:ident),+ $(,)?) => {$(
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(concat!(stringify!($name), "(..)"))
+            }
+        }
+    )+};
+}
+
+pub(crate) use opaque;
+
 #[cfg(test)]
 mod tests {
     use super::{Plaintext, wipe};
@@ -68,6 +81,9 @@ mod tests {
     fn debug_shows_nothing() {
         let plaintext = Plaintext::new(json!({"number": "4242424242424242"}));
         assert_eq!(format!("{plaintext:?}"), "Plaintext(..)");
+        struct Card(#[expect(dead_code, reason = "it is not shown")] &'static str);
+        opaque!(Card);
+        assert_eq!(format!("{:?}", Some(Card("4242424242424242"))), "Some(Card(..))");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What goes into a run and what comes out of it.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 
 use super::log::LogLine;
+use crate::model::plaintext::opaque;
 
 /// One call of a formula.
 pub struct Call {
@@ -172,13 +174,15 @@ pub struct Usage {
 }
 
 /// A formula's answer.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 pub struct GuestResponse {
     /// For the caller as it is.
     pub raw: Option<Value>,
     /// To be tokenized.
     pub tokenize: Option<Value>,
 }
+
+opaque!(GuestResponse);
 
 /// The kinds of failure a formula can report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,7 +204,7 @@ pub enum FaultKind {
 }
 
 /// Why there is no answer.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub enum Failure {
     /// The formula reported a failure.
     Reported {
@@ -248,4 +252,25 @@ pub enum Failure {
     Saturated,
     /// A fault of ours; the cause is for the operator.
     HostFault(String),
+}
+
+/// Says what happened, and nothing of what the formula said.
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reported { kind, .. } => write!(f, "Reported({kind:?}, ..)"),
+            Self::Custom { status, .. } => write!(f, "Custom({status}, ..)"),
+            Self::Trapped { cause } => write!(f, "Trapped({cause})"),
+            Self::OutOfMemory => f.write_str("OutOfMemory"),
+            Self::OwnerOutOfMemory => f.write_str("OwnerOutOfMemory"),
+            Self::HostOutOfMemory => f.write_str("HostOutOfMemory"),
+            Self::OutOfFuel => f.write_str("OutOfFuel"),
+            Self::Deadline => f.write_str("Deadline"),
+            Self::Exited => f.write_str("Exited"),
+            Self::BadResponse { cause } => write!(f, "BadResponse({cause})"),
+            Self::TooLarge => f.write_str("TooLarge"),
+            Self::Saturated => f.write_str("Saturated"),
+            Self::HostFault(cause) => write!(f, "HostFault({cause})"),
+        }
+    }
 }

@@ -147,6 +147,12 @@ impl Runtime {
         })))
     }
 
+    /// How many slots runs that nobody waits for may take together: some are left for those that somebody waits for.
+    pub fn slots_for_jobs(&self) -> usize {
+        let slots = self.0.slots.count() as usize;
+        (slots - slots / 4).max(1)
+    }
+
     /// A slot for a run of this owner, if one is free now and nobody waits for it; for [`Self::invoke_in`].
     pub fn try_acquire(&self, owner: u128) -> Option<Slot> {
         self.0.slots.try_acquire(owner)

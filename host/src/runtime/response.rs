@@ -5,7 +5,9 @@ use serde_json::Value;
 
 use super::call::{Failure, FaultKind, GuestResponse};
 use super::state::{CustomResponse, Fault, GuestError, Response};
-use crate::limits::{CUSTOM_HEADERS_MAX, RESPONSE_BYTES_MAX};
+use crate::limits::{CUSTOM_HEADERS_MAX, RESPONSE_BYTES_MAX, RESPONSE_DEPTH_MAX};
+use crate::model::depth::is_within;
+use crate::model::exact;
 
 /// Standard headers that a formula may set: those that say something about its refusal and no more. Any other is the
 /// server's to set or would reach further than an answer: to the connection, to caches, or to what a browser keeps of
@@ -33,6 +35,9 @@ const OBEYED: &[&str] = &[
     "x-webkit-csp",
     "x-xss-protection",
 ];
+
+const TOO_DEEP: &str = "it is nested too deep, more than 120 levels";
+const _: () = assert!(RESPONSE_DEPTH_MAX == 120, "the text names it");
 
 /// Reads the answer of a formula that succeeded.
 pub fn read(response: Response) -> Result<GuestResponse, Failure> {
@@ -100,13 +105,45 @@ fn may_set(name: &HeaderName) -> bool {
 }
 
 fn json(text: &str, cause: &'static str) -> Result<Value, Failure> {
-    serde_json::from_str(text).map_err(|_| Failure::BadResponse { cause })
+    let bad = |cause| Failure::BadResponse { cause };
+    let value: Value = serde_json::from_str(text).map_err(|error| {
+        // The parser has a bound of its own, and says so in these words.
+        bad(if error.to_string().starts_with("recursion limit") { TOO_DEEP } else { cause })
+    })?;
+    if !is_within(&value, RESPONSE_DEPTH_MAX) {
+        return Err(bad(TOO_DEEP));
+    }
+    exact::check(text.as_bytes(), |_| true)
+        .map_err(|_| bad("a number in it has more digits than a number can hold"))?;
+    Ok(value)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::may_set;
+    use super::{json, may_set};
+    use crate::limits::RESPONSE_DEPTH_MAX;
+    use crate::runtime::Failure;
     use http::HeaderName;
+
+    #[test]
+    fn answers_that_cannot_be_kept_as_they_are_say_why() {
+        let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+        for (text, expected) in [
+            (nested(RESPONSE_DEPTH_MAX), None),
+            (nested(RESPONSE_DEPTH_MAX + 1), Some("nested too deep")),
+            (nested(100_000), Some("nested too deep")),
+            ("[0.30000000000000004, 18446744073709551615]".to_owned(), None),
+            ("[12345678901234567890123]".to_owned(), Some("more digits than a number can hold")),
+            ("[".to_owned(), Some("no JSON")),
+        ] {
+            let found = match json(&text, "raw is no JSON") {
+                Err(Failure::BadResponse { cause }) => Some(cause),
+                other => other.map(|_| None).unwrap(),
+            };
+            assert_eq!(found.is_some(), expected.is_some(), "{found:?}");
+            assert!(found.unwrap_or_default().contains(expected.unwrap_or_default()), "{found:?}");
+        }
+    }
 
     #[test]
     fn headers_that_reach_no_further_than_an_answer() {

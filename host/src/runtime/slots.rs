@@ -26,6 +26,7 @@ const OWNERS_MIN: usize = 64;
 pub struct Slots(Arc<Inner>);
 
 struct Inner {
+    count: u32,
     all: Semaphore,
     per_owner: u32,
     queue_per_owner: u32,
@@ -61,12 +62,18 @@ impl Slots {
     pub fn new(all: u32, per_owner: u32, queue_per_owner: u32, room: Room) -> Self {
         let owners = Owners { by_number: HashMap::new(), clean_at: OWNERS_MIN };
         Self(Arc::new(Inner {
+            count: all,
             all: Semaphore::new(all as usize),
             per_owner,
             queue_per_owner,
             room: Arc::new(room),
             owners: RwLock::new(owners),
         }))
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.0.count
     }
 
     /// A slot for a run of this owner, if one is free now and nobody waits for it.

@@ -15,7 +15,7 @@ use super::audit::Actor;
 use super::authentication::Authenticated;
 use super::record::{Entity, from_json_text, json_text, kind};
 use super::tokens::{Token, TokenView};
-use super::{Error, Vault};
+use super::{Change, Error, Vault};
 use crate::crypto::hash;
 use crate::limits::IDEMPOTENT_ANSWER_MS;
 use crate::model::id::TenantId;
@@ -142,19 +142,32 @@ impl Vault {
     }
 }
 
+impl Answer {
+    /// The answer 200 with this body.
+    pub(super) fn of(body: &impl Serialize) -> Result<Self, Error> {
+        let body = serde_json::to_string(body).map_err(Error::internal)?;
+        Ok(Self { status: 200, location: None, body: Zeroizing::new(body) })
+    }
+}
+
 impl Claim {
     /// Keeps the answer of a request that was carried out.
     pub async fn keep(self, answer: Answer) -> Result<(), Error> {
+        let mut change = self.vault.change(self.who.0.tenant()).await?;
+        self.keep_in(&mut change, answer)?;
+        change.commit(Actor::OPERATOR, Vec::new()).await
+    }
+
+    /// Keeps the answer together with what the request does.
+    pub(super) fn keep_in(&self, change: &mut Change, answer: Answer) -> Result<(), Error> {
         let kept = KeptAnswer {
             id: self.id.clone(),
             request_digest: self.request_digest,
             answer,
-            created_at: self.vault.now(),
+            created_at: change.now(),
         };
-        let mut change = self.vault.change(self.who.0.tenant()).await?;
         // One that has ended may still be there.
-        change.put(&kept, Expect::Any)?;
-        change.commit(Actor::OPERATOR, Vec::new()).await
+        change.put(&kept, Expect::Any).map(drop)
     }
 }
 

@@ -17,6 +17,7 @@ use crate::crypto::api_key::{ApiKey, KeyHash};
 use crate::model::application::Application;
 use crate::model::id::TenantId;
 use crate::model::log::ActorType;
+use crate::model::permission::ApplicationType;
 use crate::model::rule::Rights;
 use crate::model::time::Timestamp;
 use crate::store::Unique;
@@ -65,6 +66,11 @@ impl Authenticated {
     /// Who it is.
     pub fn caller(&self) -> &Caller {
         &self.0
+    }
+
+    /// Whether it is an application of this type itself, not a session that one opened.
+    pub fn is_application(&self, kind: ApplicationType) -> bool {
+        self.0.application.kind == kind && self.0.actor.kind != ActorType::Session
     }
 }
 

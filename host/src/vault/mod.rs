@@ -58,7 +58,10 @@ pub use reactors::{ReactorView, WriteReactor};
 pub use sessions::{AuthorizeSession, NewSession, SessionView};
 pub use sweep::Swept;
 pub use tenants::{NewTenant, Tenant, TenantSettings, UpdateTenant};
-pub use tokens::{CreateToken, SearchTokens, TokenFilter, TokenView, UpdateToken, parse_scope};
+pub use tokens::{
+    CreateToken, SearchTokens, TokenFilter, TokenView, UpdateToken, each_token, outline,
+    parse_scope,
+};
 pub use webhooks::SigningSecretView;
 
 use audit::{Event, KeptEntry};
@@ -72,6 +75,7 @@ use crate::config::JobLimits;
 use crate::crypto::entropy::Entropy;
 use crate::crypto::keys::RootKey;
 use crate::egress::Egress;
+use crate::limits::NAMES_SEARCHED_MAX;
 use crate::model::id::TenantId;
 use crate::model::time::Timestamp;
 use crate::runtime::Runtime;
@@ -229,12 +233,18 @@ impl Vault {
         })
     }
 
-    /// Every entity of a kind, for kinds of which a tenant has few.
-    async fn all<E: Entity>(&self, tenant: TenantId) -> Result<Vec<E>, Error> {
+    /// Every entity of a kind that matches, for kinds of which a tenant has few; refused for a tenant that has more than
+    /// can be opened for one request.
+    async fn all<E: Entity>(&self, tenant: TenantId, filter: &Filter) -> Result<Vec<E>, Error> {
         let mut request = PageRequest::first();
         let mut all = Vec::new();
         loop {
-            let page = self.page::<E>(tenant, Filter::All, &request).await?;
+            let page = self.page::<E>(tenant, filter.clone(), &request).await?;
+            if page.total_items > NAMES_SEARCHED_MAX {
+                let message =
+                    format!("is looked for among at most {NAMES_SEARCHED_MAX}; name ids too");
+                return Err(Error::invalid("name", message));
+            }
             all.extend(page.data);
             match page.next.and_then(|cursor| PageRequest::following(&cursor)) {
                 Some(next) => request = next,

@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 
 use super::Vault;
 use crate::egress::{AllowedHosts, Egress, EgressError, Outbound, Wanted};
+use crate::limits::HTTP_BODY_BYTES_MAX;
 use crate::model::formula::Formula;
 use crate::model::id::TenantId;
 use crate::runtime::{GuestHttp, GuestHttpError, GuestHttpRequest, GuestHttpResponse};
@@ -41,6 +42,7 @@ impl GuestHttp for FormulaHttp {
                 url,
                 headers,
                 body: body.map(Into::into),
+                body_bytes_max: HTTP_BODY_BYTES_MAX,
                 timeout,
                 redirects,
                 https_only: false,

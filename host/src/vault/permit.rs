@@ -104,7 +104,18 @@ impl Vault {
         permit: &Permit<P>,
         entity: (EntityType, &str),
     ) -> Error {
-        let event = Event::denied(P::PERMISSION, Some(entity));
+        let (_, operation) = P::PERMISSION.attempt();
+        self.deny_as(permit, entity, operation).await
+    }
+
+    /// As [`Self::deny`], of an operation that the permission does not tell.
+    pub(super) async fn deny_as<P: Grant>(
+        &self,
+        permit: &Permit<P>,
+        entity: (EntityType, &str),
+        operation: Operation,
+    ) -> Error {
+        let event = Event { operation, ..Event::denied(P::PERMISSION, Some(entity)) };
         match self.log(permit.tenant(), permit.actor(), vec![event]).await {
             Ok(()) => {
                 let detail = format!("No rule of the application grants {} here.", P::PERMISSION);

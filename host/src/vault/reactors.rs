@@ -29,6 +29,7 @@ use crate::model::id::{FormulaId, ReactorId, TenantId};
 use crate::model::log::{EntityType, Operation};
 use crate::model::permission::ApplicationType;
 use crate::model::permission::marker::{ReactorCreate, ReactorDelete, ReactorRead, ReactorUpdate};
+use crate::model::plaintext::opaque;
 use crate::store::{Expect, Kind};
 
 /// A reactor, as it is kept: its configuration is sealed with the rest of it.
@@ -63,7 +64,7 @@ impl Entity for Reactor {
 }
 
 /// A reactor, as a response shows it.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Clone, Serialize, ToSchema)]
 pub struct ReactorView {
     /// Identifies the reactor.
     id: ReactorId,
@@ -83,6 +84,8 @@ pub struct ReactorView {
     #[serde(flatten)]
     audit: Audit,
 }
+
+opaque!(ReactorView);
 
 impl ReactorView {
     /// The reactor's id.
@@ -158,21 +161,25 @@ impl Vault {
             None => self.page::<Reactor>(permit.tenant(), only_ids(&ids), request).await?,
             // Names are sealed: only who opens every reactor finds one by its name.
             Some(name) => {
-                let mut reactors = self.all::<Reactor>(permit.tenant()).await?;
-                reactors.retain(|reactor| ids.is_empty() || ids.contains(&reactor.id));
+                let filter = only_ids(&ids);
+                let mut reactors = self.all::<Reactor>(permit.tenant(), &filter).await?;
                 reactors.retain(|reactor| matches_name(name, &reactor.name));
                 request.cut(reactors, Entity::created_ms, Entity::id)
             }
         };
         let mut views = Vec::with_capacity(page.data.len());
         for reactor in &page.data {
-            views.push(self.view_reactor(reactor.clone()).await?);
+            views.push(match self.view_reactor(reactor.clone()).await {
+                // It was deleted since the page was read, and its formula after it.
+                Err(Error::NotFound(_)) => None,
+                view => Some(view?),
+            });
         }
-        let read = |reactor: &Reactor| event(reactor.id, Operation::Read, "Reactor listed");
-        let events = page.data.iter().map(read).collect();
+        let read = |view: &ReactorView| event(view.id, Operation::Read, "Reactor listed");
+        let events = views.iter().flatten().map(read).collect();
         self.log(permit.tenant(), permit.actor(), events).await?;
         let mut views = views.into_iter();
-        page.try_filter_map(|_| Ok(views.next()))
+        page.try_filter_map(|_| Ok(views.next().flatten()))
     }
 
     /// Shows a reactor.
@@ -209,7 +216,11 @@ impl Vault {
         let mut faults = Faults::new();
         let definition = body.define(&mut faults);
         let Some(definition) = definition else { return Err(faults.into()) };
-        let stored = self.get::<Reactor>(tenant, &id.to_string()).await?;
+        let stored = match self.get::<Reactor>(tenant, &id.to_string()).await {
+            // What is wrong with the body comes before what is not there.
+            Err(Error::NotFound(_)) if !faults.is_empty() => return Err(faults.into()),
+            found => found?,
+        };
         let formula_id = stored.entity.formula_id;
         let (formula, formula_version) = self.formula_to_hold(tenant, formula_id).await?;
         let audit = stored.entity.audit.modified(Some(permit.actor_id()), self.now());

@@ -4,17 +4,20 @@
 //! same tenant authorizes it by its nonce, once, and never with more than it holds itself: a grant that goes beyond is
 //! refused, and whatever a session does is bounded by what its grantor may do at that moment.
 
+use futures::FutureExt as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
+use super::answers::{Answer, Claim};
 use super::applications::{Holder, KeptApplication, read_rights};
 use super::audit::{Actor, Event};
 use super::authentication::{Authenticated, Caller};
 use super::index::Index;
 use super::record::{Entity, Stored, from_json_text, from_record, json_text, kind};
+use super::retry::{TRIES, unless_lost};
 use super::{Error, Vault};
 use crate::crypto::api_key::{ApiKey, KeyHash};
 use crate::crypto::hash;
@@ -154,7 +157,7 @@ impl Session {
 impl Vault {
     /// Opens a session for a public application.
     pub async fn create_session(&self, who: &Authenticated) -> Result<NewSession, Error> {
-        self.expect_type(who, ApplicationType::Public, Operation::Create).await?;
+        self.expect_session_opener(who).await?;
         let now = self.now();
         let key = ApiKey::draw(KEY_TAG, self.0.entropy.as_ref());
         let nonce = ApiKey::draw(KEY_TAG, self.0.entropy.as_ref()).random_part().to_owned();
@@ -175,13 +178,15 @@ impl Vault {
         Ok(NewSession { session_key: key, nonce, expires_at: session.expires_at })
     }
 
-    /// Grants a session its rights, none of which its grantor lacks.
+    /// Grants a session its rights, none of which its grantor lacks. The answer is kept for an idempotency key in the same
+    /// commit: a nonce works once, and a repetition after a crash could never be carried out.
     pub async fn authorize_session(
         &self,
         who: &Authenticated,
         body: AuthorizeSession,
+        claim: Option<Claim>,
     ) -> Result<SessionView, Error> {
-        self.expect_type(who, ApplicationType::Private, Operation::Update).await?;
+        self.expect_session_grantor(who).await?;
         let now = self.now();
         let mut faults = Faults::new();
         let nonce = body.nonce.required("nonce", &mut faults);
@@ -193,8 +198,22 @@ impl Vault {
             faults.add("expires_at", "is in the past");
         }
         let nonce = faults.into_result(nonce)?.unwrap_or_default();
-        let Stored { entity: session, version } = self.session_of(who, &nonce).await?;
-        if let Some(permission) = beyond(&who.0.rights, &permissions, &rules) {
+        let grant = Granted { by: who.0.application.id, permissions, rules };
+        let step = || self.try_authorize(who, (&nonce, end), grant.clone(), claim.as_ref()).boxed();
+        self.retried(TRIES, step).await
+    }
+
+    /// One try; `None` when the session was changed meanwhile.
+    async fn try_authorize(
+        &self,
+        who: &Authenticated,
+        (nonce, end): (&str, Option<Timestamp>),
+        granted: Granted,
+        claim: Option<&Claim>,
+    ) -> Result<Option<SessionView>, Error> {
+        let Stored { entity: session, version } = self.session_of(who, nonce).await?;
+        let Granted { permissions, rules, .. } = &granted;
+        if let Some(permission) = beyond(&who.0.rights, permissions, rules) {
             let event = session.event(Operation::Update, &format!("Denied: {permission}"));
             self.log(who.0.tenant(), who.0.actor(), vec![event]).await?;
             return Err(Error::NotAllowed("An application can grant only what it holds itself."));
@@ -203,14 +222,17 @@ impl Vault {
         let session = Session {
             nonce_hash: None,
             expires_at: end.map_or(session.expires_at, |end| end.min(latest)),
-            granted: Some(Granted { by: who.0.application.id, permissions, rules }),
+            granted: Some(granted),
             ..session
         };
         let event = session.event(Operation::Update, "Session authorized");
         let mut change = self.change(session.tenant_id).await?;
         change.put(&session, Expect::Version(version))?;
-        change.commit(who.0.actor(), vec![event]).await?;
-        Ok(session.view())
+        let view = session.view();
+        if let Some(claim) = claim {
+            claim.keep_in(&mut change, Answer::of(&view)?)?;
+        }
+        unless_lost(change.try_commit(who.0.actor(), vec![event]).await?, view)
     }
 
     /// The session that waits for this nonce in the caller's tenant.
@@ -278,14 +300,23 @@ impl Vault {
         Ok(Some(Caller { application: opener, rights, actor, ends }))
     }
 
+    /// Refuses whoever may not open sessions.
+    pub async fn expect_session_opener(&self, who: &Authenticated) -> Result<(), Error> {
+        self.expect_type(who, ApplicationType::Public, Operation::Create).await
+    }
+
+    /// Refuses whoever may not authorize sessions.
+    pub async fn expect_session_grantor(&self, who: &Authenticated) -> Result<(), Error> {
+        self.expect_type(who, ApplicationType::Private, Operation::Update).await
+    }
+
     async fn expect_type(
         &self,
         who: &Authenticated,
         expected: ApplicationType,
         operation: Operation,
     ) -> Result<(), Error> {
-        let is_session = who.0.actor.kind == ActorType::Session;
-        if who.0.application.kind == expected && !is_session {
+        if who.is_application(expected) {
             return Ok(());
         }
         let event = Event::done(EntityType::Session, "", operation, "Denied: session");

@@ -10,15 +10,17 @@ use serde_json::Value;
 
 use super::authentication::Authenticated;
 use super::page::Paginated;
+use super::permit::Permit;
 use super::tokenize::check_depth;
 use super::tokens::ListTokens;
 use super::{Error, Vault};
 use crate::limits::REQUEST_BODY_BYTES_MAX;
-use crate::model::member;
+use crate::model::log::{EntityType, Operation};
 use crate::model::permission::Grant;
 use crate::model::permission::marker::{
     TokenCreate, TokenDelete, TokenRead, TokenSearch, TokenUpdate,
 };
+use crate::model::{exact, member};
 use crate::runtime::{GuestProblem, GuestVault};
 
 /// The vault with the rights of one application.
@@ -33,7 +35,7 @@ impl Svc {
         Self { vault, who }
     }
 
-    async fn permit<P: Grant>(&self, id: Option<&str>) -> Result<super::Permit<P>, Error> {
+    async fn permit<P: Grant>(&self, id: Option<&str>) -> Result<Permit<P>, Error> {
         self.vault.permit::<P>(&self.who, id).await
     }
 }
@@ -106,7 +108,9 @@ impl GuestVault for Svc {
 
     fn detokenize(&self, value: String) -> Reply<'_, String> {
         let detokenize = async move {
-            let permit = self.permit::<TokenRead>(None).await?;
+            let attempt = (EntityType::Token, Operation::Use);
+            let permit: Permit<TokenRead> =
+                self.vault.permit_attempt(&self.who, attempt, None).await?;
             write_json(&self.vault.detokenize(&permit, &read_json(&value)?).await?)
         };
         detokenize.map(reply).boxed()
@@ -126,6 +130,7 @@ fn read_json(text: &str) -> Result<Value, Error> {
     };
     let value = serde_json::from_str(text).map_err(place)?;
     check_depth(&value)?;
+    exact::check(text.as_bytes(), |_| true)?;
     Ok(value)
 }
 

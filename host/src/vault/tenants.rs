@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use futures::FutureExt as _;
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -17,6 +18,7 @@ use super::keyring::SYSTEM_TENANT;
 use super::page::PageRequest;
 use super::permit::Permit;
 use super::record::{Entity, from_json_text, json_text, kind};
+use super::retry::{TRIES, unless_lost};
 use super::{Change, Error, Vault};
 use crate::crypto::api_key::ApiKey;
 use crate::limits::{CVC_RETENTION_MINUTES_DEFAULT, CVC_RETENTION_MINUTES_MAX};
@@ -209,6 +211,16 @@ impl Vault {
         body: UpdateTenant,
     ) -> Result<Tenant, Error> {
         let (name, settings) = body.check()?;
+        self.retried(TRIES, || self.try_update_tenant(permit, name.clone(), settings).boxed()).await
+    }
+
+    /// One try; `None` when the tenant was changed meanwhile.
+    async fn try_update_tenant(
+        &self,
+        permit: &Permit<TenantUpdate>,
+        name: String,
+        settings: TenantSettings,
+    ) -> Result<Option<Tenant>, Error> {
         let id = permit.tenant().to_string();
         let stored = self.get::<Tenant>(SYSTEM_TENANT, &id).await?;
         let tenant = Tenant {
@@ -224,10 +236,12 @@ impl Vault {
         let mut change = self.change(permit.tenant()).await?;
         change.batch = above.batch;
         let event = Event::done(EntityType::Tenant, id, Operation::Update, "Tenant updated");
-        change.commit(permit.actor(), vec![event]).await?;
-        // A commit counts the version on by one.
-        self.remember_settings(permit.tenant(), stored.version + 1, settings);
-        Ok(tenant)
+        let committed = change.try_commit(permit.actor(), vec![event]).await?;
+        if committed.is_ok() {
+            // A commit counts the version on by one.
+            self.remember_settings(permit.tenant(), stored.version + 1, settings);
+        }
+        unless_lost(committed, tenant)
     }
 
     /// A tenant's settings.

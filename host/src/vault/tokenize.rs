@@ -102,9 +102,9 @@ impl Vault {
         for token in &tokens {
             if permit.decide(token.about.subject()) != Some(Transform::Reveal) {
                 let entity = (token.token_type()?.log_entity_type(), token.about.id.as_str());
-                return Err(self.deny(permit, entity).await);
+                return Err(self.deny_as(permit, entity, Operation::Use).await);
             }
-            events.push(token.event(Operation::Read, "Token detokenized")?);
+            events.push(token.event(Operation::Use, "Token detokenized")?);
         }
         let parts = tokens
             .iter()

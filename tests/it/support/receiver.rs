@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 
 /// Longest wait for a webhook.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A webhook as it arrived.
 #[derive(Debug, Clone)]
@@ -81,7 +81,8 @@ impl Receiver {
         let address = listener.local_addr().unwrap();
         let seen: Arc<Mutex<Vec<Hook>>> = Arc::default();
         let state = (Arc::clone(&seen), Arc::new(script) as Script);
-        let router = Router::new().fallback(receive).with_state(state);
+        let router = Router::new().fallback(receive);
+        let router = router.layer(axum::extract::DefaultBodyLimit::disable()).with_state(state);
         tokio::spawn(async move { axum::serve(listener, router).await });
         Self { address, seen }
     }

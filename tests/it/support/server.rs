@@ -213,7 +213,7 @@ impl TestServer {
 
 /// Opens the store; the connections of a server that just stopped may hold it a moment longer.
 pub async fn open_store(folder: &Path) -> SledStore {
-    for _ in 0..100 {
+    for _ in 0..1_200 {
         match SledStore::open(folder, CACHE_BYTES) {
             Ok(store) => return store,
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,

@@ -48,6 +48,7 @@ impl Upstream {
             .route("/to/{*url}", any(async |Path(url): Path<String>| redirect(&url)))
             .route("/never", any(std::future::pending::<()>))
             .route("/endless", any(endless))
+            .layer(axum::extract::DefaultBodyLimit::disable())
             .layer(axum::middleware::from_fn_with_state(Arc::clone(&seen), note))
             .with_state(());
         let serving = tokio::spawn(async { axum::serve(listener, routes).await.unwrap() });
@@ -65,6 +66,8 @@ impl Upstream {
     }
 }
 
+/// Takes note of a request, all of it: who answers and hangs up before it has read what was sent resets the connection,
+/// and its client may see that instead of the answer.
 async fn note(
     State(seen): State<Seen>,
     request: Request,
@@ -72,7 +75,11 @@ async fn note(
 ) -> Response {
     let line = format!("{} {} {:?}", request.method(), request.uri(), request.headers());
     seen.lock().unwrap().push(line);
-    next.run(request).await
+    let (parts, body) = request.into_parts();
+    match axum::body::to_bytes(body, usize::MAX).await {
+        Ok(bytes) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
+        Err(_) => StatusCode::BAD_REQUEST.into_response(),
+    }
 }
 
 async fn echo(method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> impl IntoResponse {

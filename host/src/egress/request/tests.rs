@@ -25,6 +25,7 @@ fn outbound() -> Outbound {
         url: "https://example.com/a?b=c".to_owned(),
         headers: Vec::new(),
         body: None,
+        body_bytes_max: HTTP_BODY_BYTES_MAX,
         timeout: Duration::from_secs(1),
         redirects: 0,
         https_only: false,

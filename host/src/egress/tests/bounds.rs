@@ -59,7 +59,7 @@ async fn what_never_ends_ends_with_its_time() {
     ] {
         let (error, took) = error_of(server, SHORT).await;
         assert_eq!(error, EgressError::Timeout, "{name}");
-        assert!((SHORT..Duration::from_secs(10)).contains(&took), "{name}: {took:?}");
+        assert!((SHORT..LONG).contains(&took), "{name}: {took:?}");
     }
 }
 
@@ -68,7 +68,7 @@ async fn a_byte_at_a_time_takes_no_longer_than_the_time() {
     let server = Server::repeating(CHUNKED, b"1\r\nx\r\n".repeat(1_000)).await;
     let (error, took) = error_of(server, Duration::from_secs(2)).await;
     assert!(matches!(error, EgressError::TooLarge | EgressError::Timeout), "{error:?}");
-    assert!(took < Duration::from_secs(20), "{took:?}");
+    assert!(took < LONG, "{took:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -108,10 +108,14 @@ async fn as_much_as_is_allowed() {
 async fn a_request_that_nobody_waits_for_ends() {
     let server = Server::falling_silent("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx").await;
     let egress = anywhere();
-    let request = send(&egress, get(server.url("a.test", "/")));
-    assert!(tokio::time::timeout(SHORT, request).await.is_err());
-    // Had it been kept, this one would wait behind it or find it in the middle of an answer.
-    let request = Outbound { timeout: SHORT, ..get(server.url("a.test", "/")) };
-    assert_eq!(send(&egress, request).await, Err(EgressError::Timeout));
-    assert_eq!(server.connections(), 2);
+    for asked in 1..=2 {
+        // Had the first connection been kept, the second request would wait behind it or find it in the middle of an
+        // answer, and would never come.
+        let request = Outbound { timeout: LONG, ..get(server.url("a.test", "/")) };
+        tokio::select! {
+            answer = send(&egress, request) => panic!("{answer:?}"),
+            () = server.asked(asked) => {}
+        }
+        assert_eq!(server.connections(), asked);
+    }
 }

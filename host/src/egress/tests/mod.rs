@@ -74,6 +74,7 @@ fn get(url: String) -> Outbound {
         url,
         headers: Vec::new(),
         body: None,
+        body_bytes_max: crate::limits::HTTP_BODY_BYTES_MAX,
         timeout: Duration::from_secs(20),
         redirects: 0,
         https_only: false,

@@ -127,9 +127,16 @@ impl Server {
         self.connections.load(Ordering::Relaxed)
     }
 
+    /// Waits until there were so many requests.
+    pub async fn asked(&self, count: usize) {
+        while self.seen.lock().len() < count {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     /// Those that nobody has ended yet, once they are at most so many; what never comes is what there are.
     pub async fn open_at_most(&self, count: usize) -> usize {
-        for _ in 0..200 {
+        for _ in 0..3_000 {
             if self.open.load(Ordering::Relaxed) <= count {
                 break;
             }

@@ -9,13 +9,14 @@ use serde_json_path::JsonPath;
 use super::number::is_whole;
 use super::{Arguments, ITEMS_MAX, MADE_BYTES_MAX, Refusal, single};
 use crate::expression::value::{canonical, to_text};
+use crate::model::exact::is_exact;
 
 /// Characters a value may be padded to.
 const PADDED_CHARS_MAX: usize = 4_096;
 /// Bytes of a path; each step may visit all that is below it.
 const PATH_BYTES_MAX: usize = 256;
 const PATH_REFUSED: Refusal =
-    "takes a short path without filters or lists, and with at most one ..";
+    "takes a short path without lists, and with at most one .. or one filter";
 /// Digits of a width in a date's format.
 const DATE_WIDTH_DIGITS_MAX: usize = 2;
 
@@ -33,21 +34,25 @@ pub(crate) fn json(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Re
 }
 
 /// Refuses paths whose cost grows faster than the data: each `..` visits everything below what the one before it
-/// found, a list of selectors may find the same value again and again, a filter may hold paths of its own.
+/// found, and a list of selectors may find the same value again and again. A filter looks into each value it is given,
+/// at places of that value alone: with `..` it would do so at every level, and from the root for each one anew.
 fn check_path(path: &str) -> Result<(), Refusal> {
-    let (mut quote, mut escaped, mut descents) = (None, false, 0);
+    let (mut quote, mut escaped, mut descents, mut filters) = (None, false, 0, 0);
     for (at, c) in path.char_indices() {
         match (quote, c) {
             (Some(_), _) if escaped => escaped = false,
             (Some(_), '\\') => escaped = true,
             (Some(open), c) if c == open => quote = None,
             (None, '\'' | '"') => quote = Some(c),
-            (None, '?' | ',') => return Err(PATH_REFUSED),
+            (None, ',') => return Err(PATH_REFUSED),
+            (None, '$' | '*') if filters > 0 => return Err(PATH_REFUSED),
+            (None, '?') => filters += 1,
             (None, '.') if path[at + 1..].starts_with('.') => descents += 1,
             (Some(_) | None, _) => {}
         }
     }
-    if path.len() > PATH_BYTES_MAX || descents > 1 { Err(PATH_REFUSED) } else { Ok(()) }
+    let wide = descents + filters > 1;
+    if path.len() > PATH_BYTES_MAX || wide { Err(PATH_REFUSED) } else { Ok(()) }
 }
 
 /// Canonical JSON; a string stays itself.
@@ -107,8 +112,11 @@ pub(crate) fn to_number(value: &Value, _: &Arguments<'_>) -> Result<Value, Refus
                 return Err("takes a whole number only if it fits in 64 bits");
             }
             // A JSON number, and nothing else: no hexadecimal, no infinity.
-            let number: Result<Number, _> = serde_json::from_str(text);
-            number.map(Value::Number).map_err(|_| "takes a number")
+            let number: Number = serde_json::from_str(text).map_err(|_| "takes a number")?;
+            if !is_exact(text) {
+                return Err("takes a number only of as many digits as a number can hold");
+            }
+            Ok(Value::Number(number))
         }
         _ => Err("takes a number"),
     }

@@ -118,10 +118,15 @@ fn aliases_keep_the_shape() {
 #[test]
 fn json_paths() {
     let data = json!({"a": {"b": [1, {"c": "x"}]}, "list": [1, 2]});
+    let rows =
+        json!({"rows": [{"kind": "a", "n": 1}, {"kind": "b", "n": 7}, {"n": 2, "gone": true}]});
     check(&[
         ("json: '$.a.b[1].c'", data.clone(), json!("x")),
         ("json: '$.a'", data.clone(), data["a"].clone()),
         ("json: '$.list[-1]'", data.clone(), json!(2)),
+        ("json: '$.list[?@ > 1]'", data.clone(), json!(2)),
+        ("json: '$.rows[?@.kind == \"b\"].n'", rows.clone(), json!(7)),
+        ("json: '$.rows[?@.n > 1 && !@.gone].kind'", rows.clone(), json!("b")),
         ("json: \"$['a']['b'][0]\"", data.clone(), json!(1)),
     ]);
     for path in ["$.list[*]", "$.nothing", "$..b[*]", "a.b", "$["] {

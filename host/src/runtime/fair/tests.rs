@@ -150,7 +150,7 @@ fn beyond_that_each_slice_needs_a_turn() {
 
 #[test]
 fn an_owners_runs_use_its_time_together_and_give_it_back() {
-    let free = Duration::from_millis(20);
+    let free = Duration::from_secs(20);
     let world = World::new(1, free);
     let bell = Arc::default();
     // What other runs of the owner have used counts.

@@ -8,10 +8,12 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::ops::Bound;
+use std::sync::OnceLock;
 
 use roaring::RoaringBitmap;
 
 use super::numbers::{Numbers, inclusive};
+use super::prefixes::Prefixes;
 use super::rows::IndexRow;
 use super::term_hasher::TermHasher;
 use crate::model::id::TenantId;
@@ -107,6 +109,8 @@ struct Partition {
     /// How many of these are of no record.
     unused: usize,
     numbers: HashMap<Field, Numbers>,
+    /// Ids in their order, from the first time that somebody asks for it.
+    prefixes: OnceLock<Prefixes>,
 }
 
 impl Partition {
@@ -170,6 +174,7 @@ impl Partition {
         let before = std::mem::take(&mut self.postings);
         self.unused = 0;
         self.numbers.clear();
+        self.prefixes.take();
         let mut slot = 0;
         self.entries.retain(|_| {
             let kept = live.contains(slot);
@@ -236,6 +241,9 @@ impl Partition {
         for (field, value) in &entry.numbers {
             self.numbers.entry(*field).or_default().insert(*value, number);
         }
+        if let Some(prefixes) = self.prefixes.get_mut() {
+            prefixes.insert(&entry.position.id, number);
+        }
     }
 
     fn unlink(&mut self, slot: usize) {
@@ -260,6 +268,9 @@ impl Partition {
             if let Some(values) = self.numbers.get_mut(field) {
                 values.remove(*value, number);
             }
+        }
+        if let Some(prefixes) = self.prefixes.get_mut() {
+            prefixes.remove(&entry.position.id, number);
         }
     }
 
@@ -292,7 +303,7 @@ impl Partition {
         match filter {
             Filter::All => self.live.clone(),
             Filter::Nothing => RoaringBitmap::new(),
-            Filter::IdPrefix(prefix) => self.with_prefix(&self.live, prefix),
+            Filter::IdPrefix(prefix) => self.prefixes().beginning(prefix),
             Filter::Term(term) => match self.posting(*term) {
                 Postings::None => RoaringBitmap::new(),
                 Postings::One(slot) => std::iter::once(*slot).collect(),
@@ -324,7 +335,7 @@ impl Partition {
     /// What matches all of the parts. Sets are narrowed first and cut last, so that no part costs a copy of everything.
     fn matching_all(&self, parts: &[Filter], ids: &HashMap<String, u64>) -> RoaringBitmap {
         let mut all: Option<RoaringBitmap> = None;
-        let later = |part: &&Filter| matches!(part, Filter::Not(_) | Filter::IdPrefix(_));
+        let later = |part: &&Filter| matches!(part, Filter::Not(_));
         for part in parts.iter().filter(|part| !matches!(part, Filter::All) && !later(part)) {
             let narrowed = match (all.take(), part) {
                 (None, part) => self.matching(part, ids),
@@ -346,20 +357,17 @@ impl Partition {
                 all -= self.matching(part, ids);
             }
         }
-        for part in parts {
-            if let Filter::IdPrefix(prefix) = part {
-                all = self.with_prefix(&all, prefix);
-            }
-        }
         all
     }
 
-    /// Those of these slots whose ids begin so. It looks at each: nothing is kept in the order of ids.
-    fn with_prefix(&self, slots: &RoaringBitmap, prefix: &str) -> RoaringBitmap {
-        let begins = |slot: &u32| self.entries[*slot as usize].position.id.starts_with(prefix);
-        let mut found = RoaringBitmap::new();
-        slots.iter().filter(begins).for_each(|slot| add(&mut found, slot));
-        found
+    fn prefixes(&self) -> &Prefixes {
+        self.prefixes.get_or_init(|| {
+            let mut prefixes = Prefixes::default();
+            for slot in &self.live {
+                prefixes.insert(&self.entries[slot as usize].position.id, slot);
+            }
+            prefixes
+        })
     }
 
     /// Slots ascend with the order, so that a range of time is a range of slots.

@@ -6,6 +6,7 @@
 mod index;
 mod log;
 mod numbers;
+mod prefixes;
 mod rows;
 mod term_hasher;
 #[cfg(test)]

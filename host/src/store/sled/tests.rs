@@ -317,3 +317,55 @@ fn holes_and_terms_of_no_record_go_and_nothing_moves() {
     // Of 12,000 terms that there were, 604 are left.
     assert!(index.terms(KIND, TENANT) < 2 * 1_024, "{}", index.terms(KIND, TENANT));
 }
+
+/// Of many records, which come and go and move: a late one moves all behind it, and many holes make everything move.
+#[test]
+fn ids_that_begin_so_are_found_through_every_change() {
+    let (mut index, mut plain) = (Index::default(), BTreeMap::new());
+    let filter = |prefix: &str| Filter::IdPrefix(prefix.to_owned());
+    let ask = |index: &Index, plain: &BTreeMap<String, u64>, prefix: &str| {
+        let none = HashMap::new();
+        let found = index.page((KIND, TENANT), &filter(prefix), &Start::Offset(0), 5_000, &none);
+        let mut ids: Vec<String> = found.page.into_iter().map(|position| position.id).collect();
+        ids.sort_unstable();
+        let begin = plain.keys().filter(|id| id.starts_with(prefix));
+        assert_eq!(ids, begin.cloned().collect::<Vec<_>>(), "{prefix}");
+        assert_eq!(found.total, ids.len() as u64);
+    };
+    let put = |index: &mut Index, plain: &mut BTreeMap<String, u64>, number: u64, order_ms| {
+        let id = format!("{}-{number:05}", if number % 3 == 0 { "cart" } else { "card" });
+        let (terms, numbers) = (Vec::new(), Vec::new());
+        index.put(IndexRow {
+            kind: KIND,
+            tenant: TENANT,
+            order_ms,
+            id: id.clone(),
+            terms,
+            numbers,
+        });
+        plain.insert(id, order_ms);
+    };
+    for number in 0..3_000 {
+        put(&mut index, &mut plain, number, number + 1_000);
+        if number % 500 == 250 {
+            // A late one, and what the order was made for first.
+            put(&mut index, &mut plain, number + 50_000, number);
+            for prefix in ["", "car", "cart-", "card-000", "card-00001", "x"] {
+                ask(&index, &plain, prefix);
+            }
+        }
+    }
+    for (number, (id, order_ms)) in plain.clone().into_iter().enumerate() {
+        if number % 10 != 0 {
+            index.remove(KIND, TENANT, &Position { order_ms, id: id.clone() });
+            plain.remove(&id);
+        }
+        if number % 700 == 0 {
+            ["", "cart-", "card-01"].iter().for_each(|prefix| ask(&index, &plain, prefix));
+        }
+    }
+    let cut = Filter::And(vec![filter("cart-"), Filter::Not(Box::new(filter("cart-00")))]);
+    let found = index.page((KIND, TENANT), &cut, &Start::Offset(0), 10, &HashMap::new());
+    let expected = plain.keys().filter(|id| id.starts_with("cart-") && !id.starts_with("cart-00"));
+    assert_eq!(found.total, expected.count() as u64);
+}

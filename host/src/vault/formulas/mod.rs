@@ -94,7 +94,7 @@ impl Vault {
             continued(own, official, request)?
         } else {
             // Names are sealed: only who opens every formula finds one by its name.
-            let mut found = self.all::<Formula>(permit.tenant()).await?;
+            let mut found = self.all::<Formula>(permit.tenant(), &only_ids(&ids)).await?;
             found.retain(&asked);
             found.extend(official);
             request.cut(found, Entity::created_ms, Entity::id)

@@ -13,7 +13,8 @@ use crate::crypto::webhook;
 use crate::egress::{Outbound, Wanted};
 use crate::figures::figures;
 use crate::limits::{
-    DELIVERIES_PER_RECEIVER_MAX, DELIVERIES_PER_TENANT_MAX, DELIVERY_TIMEOUT_MS, WORKERS_TICK_MS,
+    DELIVERIES_PER_RECEIVER_MAX, DELIVERIES_PER_TENANT_MAX, DELIVERY_TIMEOUT_MS,
+    WEBHOOK_BODY_BYTES_MAX, WORKERS_TICK_MS,
 };
 use crate::model::id::{InvocationId, TenantId};
 use crate::model::time::Timestamp;
@@ -114,7 +115,8 @@ impl Vault {
 
     /// Sends a result to where it goes.
     async fn tell(&self, tenant: TenantId, delivery: &Delivery) -> Result<Answered, Error> {
-        let job = self.get::<Job>(tenant, &delivery.id.to_string()).await?.entity;
+        let mut job = self.get::<Job>(tenant, &delivery.id.to_string()).await?.entity;
+        self.outline_deleted(&mut job).await?;
         let body = serde_json::to_vec(&payload(job)).map_err(Error::internal)?;
         let id = delivery.id.to_string();
         let sent_at = self.now().0 / 1000;
@@ -133,6 +135,7 @@ impl Vault {
             url: delivery.url.clone(),
             headers: headers.map(|(name, value)| (name.to_owned(), value)).into(),
             body: Some(body.into()),
+            body_bytes_max: WEBHOOK_BODY_BYTES_MAX,
             timeout: Duration::from_millis(DELIVERY_TIMEOUT_MS),
             redirects: 0,
             https_only: !self.0.allow_http_callbacks,
@@ -158,7 +161,7 @@ fn due_until(to: Bound<u64>) -> Filter {
     Filter::Range { field: number::DUE_AT, from: Bound::Unbounded, to }
 }
 
-/// The body of a webhook: the same for every try.
+/// The body of a webhook: the same for every try, unless a token in it was deleted in between.
 fn payload(job: Job) -> Value {
     let completed = job.status == JobStatus::Completed;
     let mut data = json!({

@@ -75,6 +75,14 @@ pub struct DeliveryView {
     next_attempt_at: Option<Timestamp>,
 }
 
+impl DeliveryView {
+    /// The delivery of a run that has not ended.
+    pub fn waiting() -> Self {
+        let status = DeliveryStatus::Pending;
+        Self { status, attempts: 0, last_status: None, next_attempt_at: None }
+    }
+}
+
 /// What a receiver did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answered {

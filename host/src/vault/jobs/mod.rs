@@ -36,6 +36,7 @@ use super::{Change, Error};
 use crate::limits::INVOCATION_KEPT_MS;
 use crate::model::id::{ApplicationId, InvocationId, ReactorId, TenantId};
 use crate::model::log::{ActorType, EntityType, Operation};
+use crate::model::plaintext::opaque;
 use crate::model::time::Timestamp;
 use crate::store::{Expect, Kind};
 
@@ -92,7 +93,7 @@ impl By {
 }
 
 /// A run that was put into the queue, and what came of it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Job {
     /// The invocation it is.
     pub id: InvocationId,
@@ -123,6 +124,8 @@ pub struct Job {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     finished_at: Option<Timestamp>,
 }
+
+opaque!(Job);
 
 /// How a job ends.
 #[derive(Clone, Copy)]

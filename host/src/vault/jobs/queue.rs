@@ -1,6 +1,6 @@
 //! Which tenants have something waiting. What it is, the store knows.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
@@ -15,6 +15,8 @@ pub struct Queue {
     deliveries: Mutex<Turns>,
     /// Runs that ended without a note of it.
     unended: Mutex<Vec<(TenantId, InvocationId)>>,
+    /// How often jobs could not be begun, by a fault that may have been a passing one.
+    failed: Mutex<HashMap<InvocationId, u32>>,
     stopping: AtomicBool,
     wake: Notify,
 }
@@ -125,6 +127,19 @@ impl Queue {
         self.unended.lock().push((tenant, id));
     }
 
+    /// A job could not be begun; gives how often.
+    pub(super) fn failed_to_begin(&self, id: InvocationId) -> u32 {
+        let mut failed = self.failed.lock();
+        let count = failed.entry(id).or_default();
+        *count += 1;
+        *count
+    }
+
+    /// A job was begun, or ended.
+    pub(super) fn forget_failures(&self, id: InvocationId) {
+        self.failed.lock().remove(&id);
+    }
+
     pub(super) fn take_unended(&self) -> Vec<(TenantId, InvocationId)> {
         std::mem::take(&mut *self.unended.lock())
     }
@@ -181,6 +196,16 @@ mod tests {
         queue.stop();
         queue.woken().await;
         assert!(queue.is_stopping());
+    }
+
+    #[test]
+    fn failures_are_counted_for_each_job() {
+        let queue = Queue::default();
+        let [one, other] = [1, 2].map(|number| InvocationId(Uuid::from_u128(number)));
+        assert_eq!((queue.failed_to_begin(one), queue.failed_to_begin(one)), (1, 2));
+        assert_eq!(queue.failed_to_begin(other), 1);
+        queue.forget_failures(one);
+        assert_eq!((queue.failed_to_begin(one), queue.failed_to_begin(other)), (1, 2));
     }
 
     #[test]

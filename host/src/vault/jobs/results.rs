@@ -9,6 +9,7 @@ use super::{Job, JobStatus};
 use crate::model::id::{InvocationId, ReactorId};
 use crate::model::log::{EntityType, Operation};
 use crate::model::permission::marker::TokenUse;
+use crate::model::plaintext::opaque;
 use crate::model::time::Timestamp;
 use crate::store::Expect;
 use crate::vault::audit::Event;
@@ -19,7 +20,7 @@ use crate::vault::retry::{TRIES, unless_lost};
 use crate::vault::{Error, Vault};
 
 /// An asynchronous run and what came of it (decisions §7). Kept for 7 days after its end.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, PartialEq, Serialize, ToSchema)]
 pub struct JobView {
     /// Identifies the run; the webhook's `webhook-id` too.
     pub invocation_id: InvocationId,
@@ -27,7 +28,7 @@ pub struct JobView {
     pub reactor_id: ReactorId,
     /// Where it stands.
     status: JobStatus,
-    /// What the formula answered.
+    /// What the formula answered. Of tokens that are gone since, it says which they were and no more.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ReactResponse>)]
     response: Option<Value>,
@@ -35,7 +36,7 @@ pub struct JobView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     error: Option<Value>,
-    /// The webhook, once there is a result to tell.
+    /// The webhook. It waits until there is a result to tell. Absent where the run was just queued.
     #[serde(skip_serializing_if = "Option::is_none")]
     delivery: Option<DeliveryView>,
     /// When it was queued.
@@ -48,15 +49,17 @@ pub struct JobView {
     finished_at: Option<Timestamp>,
 }
 
+opaque!(JobView);
+
 impl JobView {
-    pub(super) fn of(job: Job, delivery: Option<&Delivery>) -> Self {
+    pub(super) fn of(job: Job, delivery: Option<DeliveryView>) -> Self {
         Self {
             invocation_id: job.id,
             reactor_id: job.reactor_id,
             status: job.status,
             response: job.response,
             error: job.error,
-            delivery: delivery.map(Delivery::view),
+            delivery,
             created_at: job.created_at,
             started_at: job.started_at,
             finished_at: job.finished_at,
@@ -77,11 +80,22 @@ impl Vault {
         reactor_id: ReactorId,
         id: InvocationId,
     ) -> Result<JobView, Error> {
-        let job = self.job_for(permit, reactor_id, id).await?;
+        let mut job = self.job_for(permit, reactor_id, id).await?;
+        self.outline_deleted(&mut job).await?;
         let delivery = self.delivery_of(&job).await?;
         let event = event_of(&job, Operation::Read, "Reactor result read");
         self.log(permit.tenant(), permit.actor(), vec![event]).await?;
-        Ok(JobView::of(job, delivery.as_ref().map(|stored| &stored.entity)))
+        let delivery = delivery.as_ref().map(|stored| stored.entity.view());
+        Ok(JobView::of(job, Some(delivery.unwrap_or_else(DeliveryView::waiting))))
+    }
+
+    /// Leaves of the tokens in a result the outline of those that are gone since.
+    pub(super) async fn outline_deleted(&self, job: &mut Job) -> Result<(), Error> {
+        let tokens = job.response.as_mut().and_then(|response| response.get_mut("tokens"));
+        match tokens {
+            Some(tokens) => self.outline_gone(job.tenant_id, tokens).await,
+            None => Ok(()),
+        }
     }
 
     /// Tells a result once more, whatever became of it before.
@@ -91,11 +105,12 @@ impl Vault {
         reactor_id: ReactorId,
         id: InvocationId,
     ) -> Result<JobView, Error> {
-        let job = self.job_for(permit, reactor_id, id).await?;
+        let mut job = self.job_for(permit, reactor_id, id).await?;
+        self.outline_deleted(&mut job).await?;
         let delivery =
             self.retried(TRIES, || Box::pin(self.queue_delivery_again(permit, &job))).await?;
         self.0.queue.deliveries_of(permit.tenant());
-        Ok(JobView::of(job, Some(&delivery)))
+        Ok(JobView::of(job, Some(delivery.view())))
     }
 
     async fn queue_delivery_again(

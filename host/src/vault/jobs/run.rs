@@ -1,32 +1,81 @@
 //! One job, from its mark that it has begun to its end.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{By, Ended, Job, JobStatus};
-use crate::limits::WORKERS_TICK_MS;
-use crate::model::id::TenantId;
+use crate::limits::{JOB_SLOT_WAIT_MS_MAX, JOB_TRIES_MAX, WORKERS_TICK_MS};
+use crate::model::id::{InvocationId, TenantId};
 use crate::model::permission::marker::TokenUse;
 use crate::runtime::Slot;
 use crate::store::Expect;
 use crate::vault::applications::KeptApplication;
 use crate::vault::authentication::{Authenticated, Caller};
 use crate::vault::permit::Permit;
-use crate::vault::react::{Ready, Run};
+use crate::vault::react::{Ready, Run, RunError};
 use crate::vault::record::Stored;
 use crate::vault::{Error, Vault};
 
 impl Vault {
-    /// Does a job, up to its end, in a slot that was taken for it.
-    pub(super) async fn run_job(&self, tenant: TenantId, job: Stored<Job>, slot: Slot) {
+    /// Does a job, up to its end, in a slot that was taken for it or that it waits for.
+    pub(super) async fn run_job(&self, tenant: TenantId, job: Stored<Job>, slot: Option<Slot>) {
         let id = job.entity.id;
-        if let Err(error) = self.try_run_job(tenant, job, slot).await {
-            tracing::error!(invocation = %id, %error, "a run could not be begun or stored");
-            // It may have begun.
-            self.0.queue.unended(tenant, id);
+        let slot = match slot {
+            None => self.slot_for_job(tenant).await,
+            taken => taken,
+        };
+        let Some(slot) = slot else {
+            // Its turn comes again.
             tokio::time::sleep(Duration::from_millis(WORKERS_TICK_MS)).await;
+            return;
+        };
+        match self.try_run_job(tenant, job, slot).await {
+            Ok(()) => self.0.queue.forget_failures(id),
+            Err(error) => {
+                tracing::error!(invocation = %id, %error, "a run could not be begun or stored");
+                self.give_up_if_hopeless(tenant, id, &error).await;
+                // It may have begun.
+                self.0.queue.unended(tenant, id);
+                tokio::time::sleep(Duration::from_millis(WORKERS_TICK_MS)).await;
+            }
         }
         self.0.queue.deliveries_of(tenant);
+    }
+
+    /// Waits for a slot in the row with those who wait for an answer; `None` when none came in time, or nothing is to be
+    /// begun any more.
+    async fn slot_for_job(&self, tenant: TenantId) -> Option<Slot> {
+        let wait = Duration::from_millis(JOB_SLOT_WAIT_MS_MAX);
+        let mut slot = pin!(self.0.runtime.acquire(tenant.0.as_u128(), wait));
+        let mut tick = tokio::time::interval(Duration::from_millis(WORKERS_TICK_MS));
+        loop {
+            tokio::select! {
+                slot = &mut slot => return slot.ok(),
+                _ = tick.tick() => if self.0.queue.is_stopping() {
+                    return None;
+                },
+            }
+        }
+    }
+
+    /// Ends a job that could not be begun so often that it never will be. A store that takes no writes is not the job's
+    /// fault, and is waited for.
+    async fn give_up_if_hopeless(&self, tenant: TenantId, id: InvocationId, error: &Error) {
+        let passing = matches!(error, Error::Unavailable);
+        if passing || self.0.queue.failed_to_begin(id) < JOB_TRIES_MAX {
+            return;
+        }
+        let job = match self.get::<Job>(tenant, &id.to_string()).await {
+            Ok(job) if job.entity.status == JobStatus::Queued => job,
+            _ => return,
+        };
+        let detail = format!("The run could not be begun in {JOB_TRIES_MAX} tries.");
+        let error = Error::Run(Box::new(RunError::Runtime(detail)));
+        match self.end_unrun(&job, &error).await {
+            Ok(()) => self.0.queue.forget_failures(id),
+            Err(error) => tracing::error!(invocation = %id, %error, "a job cannot be ended"),
+        }
     }
 
     async fn try_run_job(

@@ -36,6 +36,8 @@ struct Held {
     id: InvocationId,
     /// Of a delivery; a job has none.
     receiver: Option<String>,
+    /// Of a job that waits for a slot, at least at first.
+    waits: bool,
 }
 
 impl Vault {
@@ -86,7 +88,7 @@ impl Vault {
             Err(error) => (error.id(), true),
         };
         let Some(held) = in_hand.held.remove(&id) else { return };
-        let Held { tenant, id, receiver } = held;
+        let Held { tenant, id, receiver, waits: _ } = held;
         if receiver.is_some() {
             self.0.queue.deliveries_of(tenant);
         } else {
@@ -217,22 +219,26 @@ impl Vault {
     /// Begins jobs, one of each tenant in turn, as long as there is room.
     async fn hand_out_jobs(&self, in_hand: &mut InHand) {
         let mut later = Vec::new();
-        while in_hand.jobs(None).count() < self.0.jobs.running {
+        let most = self.0.jobs.running.min(self.0.runtime.slots_for_jobs());
+        while in_hand.jobs(None).count() < most {
             let Some(tenant) = self.0.queue.next_for_jobs() else { break };
             if in_hand.jobs(Some(tenant)).count() >= self.0.jobs.running_per_tenant {
                 // Its turn comes when one of its own is done.
                 continue;
             }
-            // Those who wait for an answer go before those who are called back.
-            let Some(slot) = self.0.runtime.try_acquire(tenant.0.as_u128()) else {
+            // While others wait for slots, one job of each tenant waits in the row with them: neither those who wait for an
+            // answer nor those who are called back keep the others from their turn.
+            let slot = self.0.runtime.try_acquire(tenant.0.as_u128());
+            let waits = slot.is_none();
+            if waits && in_hand.jobs(Some(tenant)).any(|held| held.waits) {
                 later.push(tenant);
                 continue;
-            };
+            }
             match self.next_job(tenant, in_hand).await {
                 Ok(Some(job)) => {
                     let (vault, id) = (self.clone(), job.entity.id);
                     let work = async move { vault.run_job(tenant, job, slot).await };
-                    in_hand.take(Held { tenant, id, receiver: None }, work);
+                    in_hand.take(Held { tenant, id, receiver: None, waits }, work);
                     self.0.queue.jobs_again(tenant);
                 }
                 Ok(None) => {}
@@ -300,7 +306,7 @@ impl Vault {
         let (vault, id) = (self.clone(), delivery.entity.id);
         let receiver = Some(delivery.entity.receiver());
         let work = async move { vault.deliver(tenant, delivery).await };
-        in_hand.take(Held { tenant, id, receiver }, work);
+        in_hand.take(Held { tenant, id, receiver, waits: false }, work);
     }
 }
 

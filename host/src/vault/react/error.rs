@@ -1,6 +1,7 @@
 //! How a run can fail, and what each failure is answered with (decisions §7).
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde_json::Value;
 use thiserror::Error;
@@ -9,7 +10,7 @@ use crate::model::id::InvocationId;
 use crate::runtime::{Failure, FaultKind};
 
 /// A run that failed.
-#[derive(Debug, Error)]
+#[derive(Error)]
 pub enum RunError {
     /// The formula reported a failure.
     #[error("{detail}")]
@@ -52,6 +53,14 @@ pub enum RunError {
     /// A fault of ours.
     #[error("The server failed to run the formula.")]
     Host,
+}
+
+/// Says which it is, and nothing of what the formula said.
+impl fmt::Debug for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (status, title) = self.status_and_title();
+        write!(f, "RunError({status} {title})")
+    }
 }
 
 impl RunError {

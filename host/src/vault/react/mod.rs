@@ -33,11 +33,11 @@ use crate::model::formula::{Formula, Reactor};
 use crate::model::id::ReactorId;
 use crate::model::log::Operation;
 use crate::model::permission::marker::TokenUse;
-use crate::model::plaintext::wipe;
+use crate::model::plaintext::{opaque, wipe};
 use crate::model::rule::{Subject, Transform};
 
 /// What a reactor answers.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReactResponse {
     /// Tokens made of the formula's `tokenize` block, in its shape.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -46,6 +46,8 @@ pub struct ReactResponse {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     raw: Option<Value>,
 }
+
+opaque!(ReactResponse);
 
 /// What a request for a run comes to.
 #[derive(Debug)]
@@ -77,6 +79,13 @@ pub(super) struct Ready {
 pub struct UsedToken {
     id: String,
     containers: Vec<Container>,
+}
+
+/// Faults of the arguments as those of the body.
+fn under_args(faults: Faults) -> Error {
+    let mut under = Faults::new();
+    under.extend_under("args", faults);
+    Error::Invalid(under)
 }
 
 impl UsedToken {
@@ -115,10 +124,13 @@ impl Vault {
         id: ReactorId,
         args: Option<Map<String, Value>>,
     ) -> Result<Ready, Error> {
+        // What is wrong with the arguments themselves comes before what is not there (decisions §1).
+        let arguments = args.map(|args| Arguments::parse(&Value::Object(args))).transpose();
+        let arguments = arguments.map_err(under_args)?;
         let reactor = self.get::<Reactor>(permit.tenant(), &id.to_string()).await?.entity;
         let formula = self.formula(permit.tenant(), reactor.formula_id).await?;
         let application = self.reactors_application(&reactor).await?;
-        let (args, uses, given) = self.detokenize_arguments(permit, args).await?;
+        let (args, uses, given) = self.detokenize_arguments(permit, arguments).await?;
         match bind(args, &formula.request_parameters, formula.undeclared_arguments) {
             Ok(args) => Ok(Ready { reactor, formula, application, args, uses, given }),
             Err(faults) => {
@@ -133,15 +145,9 @@ impl Vault {
     async fn detokenize_arguments(
         &self,
         permit: &Permit<TokenUse>,
-        args: Option<Map<String, Value>>,
+        arguments: Option<Arguments>,
     ) -> Result<(Option<Value>, Vec<Event>, Vec<UsedToken>), Error> {
-        let Some(args) = args else { return Ok((None, Vec::new(), Vec::new())) };
-        let under_args = |faults: Faults| {
-            let mut under = Faults::new();
-            under.extend_under("args", faults);
-            Error::Invalid(under)
-        };
-        let arguments = Arguments::parse(&Value::Object(args)).map_err(under_args)?;
+        let Some(arguments) = arguments else { return Ok((None, Vec::new(), Vec::new())) };
         let tokens = match self.referenced(permit.tenant(), &arguments).await {
             Err(Error::Invalid(faults)) => return Err(under_args(faults)),
             tokens => tokens?,

@@ -7,9 +7,10 @@ use utoipa::ToSchema;
 use crate::limits::{ASYNCHRONOUS_TIMEOUT_MS_MAX, REACT_TIMEOUT_MS};
 use crate::model::faults::Faults;
 use crate::model::member::Member;
+use crate::model::plaintext::opaque;
 
 /// Body of `POST /reactors/{id}/react`.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Default, Deserialize, ToSchema)]
 pub struct ReactRequest {
     /// Arguments, in which `{{ <token id> }}` stands for a token's data.
     #[schema(value_type = Option<Object>, example = json!({"card": "{{ my-card }}"}))]
@@ -24,6 +25,8 @@ pub struct ReactRequest {
     #[serde(default)]
     timeout_ms: Member<u32>,
 }
+
+opaque!(ReactRequest);
 
 /// The body, checked.
 pub struct Checked {

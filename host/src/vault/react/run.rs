@@ -14,7 +14,9 @@ use crate::model::log::{EntityType, Operation};
 use crate::model::permission::marker::{TokenCreate, TokenUse};
 use crate::model::plaintext::wipe;
 use crate::model::time::Timestamp;
-use crate::runtime::{Budget, Call, GuestInvocation, GuestResponse, GuestVault, Outcome, Slot};
+use crate::runtime::{
+    Budget, Call, GuestInvocation, GuestResponse, GuestVault, Outcome, Program, Slot,
+};
 use crate::store::Expect;
 use crate::vault::audit::Event;
 use crate::vault::authentication::Authenticated;
@@ -23,6 +25,7 @@ use crate::vault::jobs::{Ended, Job};
 use crate::vault::permit::Permit;
 use crate::vault::programs::Asked;
 use crate::vault::record::Stored;
+use crate::vault::retry::TRIES;
 use crate::vault::svc::Svc;
 use crate::vault::{Change, Error, Vault};
 
@@ -106,8 +109,7 @@ impl Vault {
             at_hand?
         } else {
             // A job keeps its slot meanwhile: what has begun is not to be refused for want of one.
-            let component = || self.component(run.permit.tenant(), run.formula.id);
-            let program = self.program(Asked::to_run(&run.formula), component);
+            let program = self.program_to_run(run);
             let Ok(program) = tokio::time::timeout(time, program).await else {
                 return Ok(Outcome::late(run.timeout_ms));
             };
@@ -143,6 +145,25 @@ impl Vault {
         };
         outcome.usage.elapsed = began.elapsed();
         Ok(outcome)
+    }
+
+    /// The program of a run's formula. When its component was just replaced by another one that takes the same, that is
+    /// run.
+    async fn program_to_run(&self, run: &mut Run<'_>) -> Result<Program, Error> {
+        let (tenant, id) = (run.permit.tenant(), run.formula.id);
+        let mut lost = 0;
+        loop {
+            let component = || self.component(tenant, id);
+            match self.program(Asked::to_run(&run.formula), component).await {
+                Err(Error::Conflict(_)) if lost + 1 < TRIES => lost += 1,
+                program => return program,
+            }
+            let formula = self.formula(tenant, id).await?;
+            if formula.request_parameters != run.formula.request_parameters {
+                return Err(Error::Conflict("The formula was just replaced."));
+            }
+            run.formula = formula;
+        }
     }
 
     /// Stores what the run left behind, in one commit, and answers.

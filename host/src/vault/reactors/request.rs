@@ -7,10 +7,11 @@ use utoipa::ToSchema;
 use crate::model::faults::Faults;
 use crate::model::id::{ApplicationId, FormulaId};
 use crate::model::member::{FromJson, Member};
+use crate::model::plaintext::opaque;
 use crate::vault::applications::check_name;
 
 /// Body of `POST /reactors`, and of `PUT /reactors/{id}`, which does not read `formula`.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[derive(Clone, Default, Deserialize, ToSchema)]
 #[schema(as = CreateReactor)]
 pub struct WriteReactor {
     /// A name for people.
@@ -30,6 +31,8 @@ pub struct WriteReactor {
     #[serde(default)]
     application: Member<Map<String, Value>>,
 }
+
+opaque!(WriteReactor);
 
 /// Another entity, by its id.
 #[derive(Debug, Serialize, ToSchema)]

@@ -5,6 +5,7 @@
 
 mod create;
 mod filter;
+mod outline;
 mod request;
 mod search;
 mod transient;
@@ -14,11 +15,13 @@ mod view;
 use std::collections::BTreeMap;
 use std::str::FromStr as _;
 
+use futures::FutureExt as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
 pub use create::Drafts;
+pub use outline::{each_token, outline};
 pub use request::CreateToken;
 pub use search::{ListTokens, SearchTokens, TokenFilter, parse_scope};
 pub use update::UpdateToken;
@@ -28,6 +31,7 @@ use super::audit::Event;
 use super::index::{Index, number, term};
 use super::permit::Permit;
 use super::record::{Entity, Stored, from_json_text, json_text, kind};
+use super::retry::{TRIES, unless_lost};
 use super::{Error, Vault};
 use crate::model::audit::Audit;
 use crate::model::container::Container;
@@ -35,14 +39,14 @@ use crate::model::id::{TenantId, TokenId};
 use crate::model::log::Operation;
 use crate::model::permission::Grant;
 use crate::model::permission::marker::{TokenDelete, TokenRead};
-use crate::model::plaintext::Plaintext;
+use crate::model::plaintext::{Plaintext, opaque};
 use crate::model::rule::{Subject, Transform};
 use crate::model::time::Timestamp;
 use crate::store::Kind;
 use crate::token_type::TokenType;
 
 /// A token as it is kept.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Token {
     /// Everything but `data`.
     pub about: About,
@@ -51,6 +55,8 @@ pub struct Token {
     /// What `search_indexes` evaluated to; kept in the index only, as keyed hashes.
     pub indexed: Vec<Zeroizing<String>>,
 }
+
+opaque!(Token);
 
 /// Everything of a token but its `data`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -203,11 +209,20 @@ impl Vault {
 
     /// Deletes a token: its data, and all it can be found by.
     pub async fn delete_token(&self, permit: &Permit<TokenDelete>, id: &str) -> Result<(), Error> {
+        self.retried(TRIES, || self.try_delete(permit, id).boxed()).await
+    }
+
+    /// One try; `None` when the token was changed meanwhile.
+    async fn try_delete(
+        &self,
+        permit: &Permit<TokenDelete>,
+        id: &str,
+    ) -> Result<Option<()>, Error> {
         let (stored, _) = self.find_permitted(permit, id).await?;
         let event = stored.entity.event(Operation::Delete, "Token deleted")?;
         let mut change = self.change(permit.tenant()).await?;
         change.remove(&stored);
-        change.commit(permit.actor(), vec![event]).await
+        unless_lost(change.try_commit(permit.actor(), vec![event]).await?, ())
     }
 
     /// Finds a token and the transform of the rule that decides; logs and refuses when no rule does.

@@ -22,14 +22,14 @@ use crate::limits::{
 use crate::model::container::Container;
 use crate::model::faults::Faults;
 use crate::model::member::{FromJson, Member, Text};
-use crate::model::plaintext::Plaintext;
+use crate::model::plaintext::{Plaintext, opaque};
 use crate::model::time::{Timestamp, parse_expiry};
 use crate::token_type::TokenType;
 use crate::vault::effort::with_effort;
 use zeroize::Zeroizing;
 
 /// Body of `POST /tokens` (interface §4.1).
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Default, Deserialize, ToSchema)]
 pub struct CreateToken {
     /// The id, or an expression over `data` that gives one; drawn when absent.
     #[schema(value_type = Option<String>, min_length = 3, max_length = 4096)]
@@ -77,6 +77,8 @@ pub struct CreateToken {
     #[serde(default)]
     pub(super) expires_at: Member<String>,
 }
+
+opaque!(CreateToken);
 
 /// A token to be made: everything about it is valid and evaluated, but for what the vault adds.
 pub struct NewToken {
@@ -149,6 +151,14 @@ impl CreateToken {
         let (Some(kind), Some(data)) = (kind, data) else { return Err(faults) };
         check_data(kind, &data, &mut faults);
         if faults.concern("data") {
+            // Expressions cannot be evaluated on it; but those that are none on any data are named with it.
+            if let Some(mask) = self.mask.optional("mask", &mut faults) {
+                faults.take("mask", Mask::parse(&mask));
+            }
+            check_sources(&sources.unwrap_or_default(), &mut faults);
+            if let Some(source) = &fingerprint_expression {
+                faults.check("fingerprint_expression", Template::parse(source));
+            }
             return Err(faults);
         }
         let scope = Scope { data: &data, metadata: metadata.as_ref(), entropy };
@@ -194,7 +204,18 @@ fn read_id(text: String, faults: &mut Faults) -> Option<IdRule> {
     Some(IdRule::Literal(text))
 }
 
-fn read_containers(texts: Vec<Text<Container>>, faults: &mut Faults) -> Vec<Container> {
+/// Checks index expressions as far as can be without data.
+pub(super) fn check_sources(sources: &[String], faults: &mut Faults) {
+    if sources.len() > SEARCH_INDEXES_MAX {
+        faults.add("search_indexes", format!("must be at most {SEARCH_INDEXES_MAX}"));
+        return;
+    }
+    for (index, source) in sources.iter().enumerate() {
+        faults.check(&format!("search_indexes[{index}]"), Template::parse(source));
+    }
+}
+
+pub(super) fn read_containers(texts: Vec<Text<Container>>, faults: &mut Faults) -> Vec<Container> {
     if texts.is_empty() || texts.len() > CONTAINERS_MAX {
         faults.add("containers", format!("must be 1 to {CONTAINERS_MAX} containers"));
     }
@@ -234,7 +255,7 @@ fn read_metadata(members: Map<String, Value>, faults: &mut Faults) -> BTreeMap<S
     metadata
 }
 
-fn read_expiry(text: &str, now: Timestamp, faults: &mut Faults) -> Option<Timestamp> {
+pub(super) fn read_expiry(text: &str, now: Timestamp, faults: &mut Faults) -> Option<Timestamp> {
     let end = faults.check("expires_at", parse_expiry(text))?;
     if end <= now {
         faults.add("expires_at", "is in the past");

@@ -4,30 +4,39 @@
 //! new token's body, so that there is one set of rules. What is stored must still be what was read: a change that loses
 //! that race is applied anew, once.
 
+use std::str::FromStr as _;
+
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::create::Existing;
-use super::request::{CreateToken, MetadataPatch, NewToken, TokenData};
+use super::request::{
+    CreateToken, MetadataPatch, NewToken, TokenData, check_sources, read_containers, read_expiry,
+};
 use super::{About, Token, TokenView};
+use crate::expression::Template;
 use crate::model::container::Container;
 use crate::model::faults::Faults;
+use crate::model::id::TokenId;
 use crate::model::log::Operation;
 use crate::model::member::{Member, Text};
 use crate::model::permission::marker::TokenUpdate;
+use crate::model::plaintext::opaque;
 use crate::model::rule::Transform;
+use crate::model::time::Timestamp;
 use crate::store::{Expect, Put, StoreError};
 use crate::vault::permit::Permit;
 use crate::vault::record::Stored;
 use crate::vault::tenants::TenantSettings;
 use crate::vault::{Error, Vault};
 
+const NEEDS_DATA: &str = "cannot be removed";
 /// How often a change that lost against a concurrent one is applied anew (decisions §1).
 const RETRIES: usize = 1;
 
 /// Body of `PATCH /tokens/{id}`: a JSON Merge Patch. `null` removes a member, or puts it back to the type's default.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[derive(Clone, Default, Deserialize, ToSchema)]
 pub struct UpdateToken {
     /// Merged into the data.
     #[schema(value_type = TokenData, required = false)]
@@ -63,6 +72,8 @@ pub struct UpdateToken {
     expires_at: Member<String>,
 }
 
+opaque!(UpdateToken);
+
 impl Vault {
     /// Changes a token.
     pub async fn update_token(
@@ -87,14 +98,21 @@ impl Vault {
         id: &str,
         body: UpdateToken,
     ) -> Result<Option<TokenView>, Error> {
-        let (stored, _) = self.find_permitted(permit, id).await?;
+        let now = self.now();
+        let stored = self.find_to_update(permit, id, &body, now).await?;
         let before = &stored.entity;
         let settings = self.settings(permit.tenant()).await?;
-        let now = self.now();
         let writes_data = body.data.clone();
         let says_whether = !matches!(body.deduplicate_token, Member::Absent);
-        let body = body.apply(before)?;
-        let new = body.check_over(now, self.0.entropy.as_ref(), Some(before))?;
+        let mut faults = Faults::new();
+        let body = body.apply(before, &mut faults)?;
+        let new = match body.check_over(now, self.0.entropy.as_ref(), Some(before)) {
+            Ok(new) => faults.into_result(new)?,
+            Err(inner) => {
+                faults.extend_under("", inner);
+                return Err(faults.into());
+            }
+        };
         let mut token = self.changed(permit, before, new).await?;
         if let Member::Given(patch) = &writes_data {
             token.retain_transients_of(patch, now, settings)?;
@@ -111,6 +129,27 @@ impl Vault {
             }
         }
         self.put_changed(permit, &stored, &token).await
+    }
+
+    /// The token, if the caller may update it. What is wrong with the body whatever the token is like comes before it is
+    /// missing or denied (decisions §1); of a token that may be updated, it is named with everything else.
+    async fn find_to_update(
+        &self,
+        permit: &Permit<TokenUpdate>,
+        id: &str,
+        body: &UpdateToken,
+        now: Timestamp,
+    ) -> Result<Stored<Token>, Error> {
+        let faults = body.faults(now);
+        if !faults.is_empty() {
+            let found = match TokenId::from_str(id) {
+                Ok(_) => self.find::<Token>(permit.tenant(), &[id]).await?.pop().flatten(),
+                Err(_) => None,
+            };
+            let permitted = |stored: &Stored<Token>| permit.decide(stored.entity.about.subject());
+            return found.filter(|stored| permitted(stored).is_some()).ok_or(faults.into());
+        }
+        Ok(self.find_permitted(permit, id).await?.0)
     }
 
     /// Stores the token as it was changed.
@@ -190,18 +229,44 @@ impl Vault {
 }
 
 impl UpdateToken {
-    /// The body that would make the token as the patch leaves it.
-    fn apply(self, token: &Token) -> Result<CreateToken, Error> {
+    /// What is wrong with the patch whatever it is applied to.
+    fn faults(&self, now: Timestamp) -> Faults {
         let mut faults = Faults::new();
+        let Self { data, mask, metadata, containers, search_indexes, .. } = self.clone();
+        if matches!(data, Member::Null) {
+            faults.add("data", NEEDS_DATA);
+        }
+        data.optional("data", &mut faults);
+        mask.optional("mask", &mut faults);
+        metadata.optional("metadata", &mut faults);
+        if let Some(texts) = containers.optional("containers", &mut faults) {
+            read_containers(texts, &mut faults);
+        }
+        if let Some(sources) = search_indexes.optional("search_indexes", &mut faults) {
+            check_sources(&sources, &mut faults);
+        }
+        let fingerprint = self.fingerprint_expression.clone();
+        if let Some(source) = fingerprint.optional("fingerprint_expression", &mut faults) {
+            faults.check("fingerprint_expression", Template::parse(&source));
+        }
+        self.deduplicate_token.clone().optional("deduplicate_token", &mut faults);
+        if let Some(text) = self.expires_at.clone().optional("expires_at", &mut faults) {
+            read_expiry(&text, now, &mut faults);
+        }
+        faults
+    }
+
+    /// The body that would make the token as the patch leaves it; what is wrong with the patch is added to `faults`.
+    fn apply(self, token: &Token, faults: &mut Faults) -> Result<CreateToken, Error> {
         let about = &token.about;
         let kind = token.token_type()?;
         let data = match self.data {
             Member::Absent => token.data.expose().clone(),
             Member::Null => {
-                faults.add("data", "cannot be removed");
-                Value::Null
+                faults.add("data", NEEDS_DATA);
+                token.data.expose().clone()
             }
-            data => merged(Some(token.data.expose()), data.required("data", &mut faults)),
+            data => merged(Some(token.data.expose()), data.required("data", faults)),
         };
         let mask = match self.mask {
             Member::Absent if about.mask == kind.default_mask(token.data.expose()) => {
@@ -210,7 +275,7 @@ impl UpdateToken {
             Member::Absent => about.mask.clone().map_or(Member::Null, Member::Given),
             Member::Null => Member::Null,
             mask => {
-                let patch = mask.required("mask", &mut faults);
+                let patch = mask.required("mask", faults);
                 Member::Given(merged(about.mask.as_ref(), patch))
             }
         };
@@ -218,7 +283,7 @@ impl UpdateToken {
             Member::Absent => Member::given(about.metadata.as_ref().map(to_map)),
             Member::Null => Member::Absent,
             metadata => {
-                let patch = metadata.required("metadata", &mut faults).map(Value::Object);
+                let patch = metadata.required("metadata", faults).map(Value::Object);
                 let before = about.metadata.as_ref().map(|map| Value::Object(to_map(map)));
                 match merged(before.as_ref(), patch) {
                     Value::Object(members) => Member::Given(members),
@@ -235,7 +300,7 @@ impl UpdateToken {
             self.fingerprint_expression.or_maybe(|| about.fingerprint_expression.clone());
         let deduplicate_token = self.deduplicate_token.or_maybe(|| about.deduplicate_token);
         let expires_at = self.expires_at.or_maybe(|| about.expires_at.map(|end| end.to_string()));
-        let body = CreateToken {
+        Ok(CreateToken {
             id: Member::Absent,
             r#type: Member::Given(Text(kind)),
             data: Member::Given(data),
@@ -246,8 +311,7 @@ impl UpdateToken {
             fingerprint_expression,
             deduplicate_token,
             expires_at,
-        };
-        Ok(faults.into_result(body)?)
+        })
     }
 }
 

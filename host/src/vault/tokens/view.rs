@@ -13,13 +13,14 @@ use crate::limits::EXPRESSION_WORK_BYTES_MAX;
 use crate::model::audit::Audit;
 use crate::model::container::Container;
 use crate::model::id::TenantId;
+use crate::model::plaintext::opaque;
 use crate::model::rule::Transform;
 use crate::model::time::Timestamp;
 use crate::vault::effort::with_effort;
 use crate::vault::{Error, Vault};
 
 /// A token as one caller sees it.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, PartialEq, Serialize, ToSchema)]
 pub struct TokenView {
     /// Identifies the token.
     id: String,
@@ -61,6 +62,8 @@ pub struct TokenView {
     #[serde(rename = "_extras", skip_serializing_if = "Option::is_none")]
     extras: Option<Extras>,
 }
+
+opaque!(TokenView);
 
 /// Who made and changed a token; absent when the caller may not read it.
 #[derive(ToSchema)]

@@ -1,0 +1,132 @@
+//! Ids in their order, for what asks for all that begin in some way.
+//!
+//! Most tenants never ask: the order is made when it is asked for first, and kept from then on. What begins with a text
+//! is then a stretch of it. A stretch of many records is remembered as a set, so that to ask again costs no more than
+//! any other term does.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use parking_lot::Mutex;
+use roaring::RoaringBitmap;
+
+/// Records that a set must have to be remembered: fewer are soon walked over.
+const REMEMBERED_MIN: u64 = 256;
+/// Sets that are remembered; the one that was remembered first makes room.
+const REMEMBERED_MAX: usize = 32;
+
+/// The slots of one partition's records by their ids.
+#[derive(Default)]
+pub struct Prefixes {
+    by_id: BTreeMap<Box<str>, u32>,
+    remembered: Mutex<Vec<(Box<str>, RoaringBitmap)>>,
+}
+
+impl Prefixes {
+    /// Adds a record, or notes its new slot.
+    pub fn insert(&mut self, id: &str, slot: u32) {
+        match self.by_id.get_mut(id) {
+            Some(known) => *known = slot,
+            None => drop(self.by_id.insert(id.into(), slot)),
+        }
+        for (prefix, slots) in self.remembered.get_mut() {
+            if id.starts_with(&**prefix) {
+                slots.insert(slot);
+            }
+        }
+    }
+
+    /// Removes a record from its slot.
+    pub fn remove(&mut self, id: &str, slot: u32) {
+        self.by_id.remove(id);
+        for (prefix, slots) in self.remembered.get_mut() {
+            if id.starts_with(&**prefix) {
+                slots.remove(slot);
+            }
+        }
+    }
+
+    /// The slots of the records whose ids begin so.
+    pub fn beginning(&self, prefix: &str) -> RoaringBitmap {
+        let known = |(other, _): &&(Box<str>, RoaringBitmap)| **other == *prefix;
+        if let Some((_, slots)) = self.remembered.lock().iter().find(known) {
+            return slots.clone();
+        }
+        let from = (Bound::Included(prefix), Bound::Unbounded);
+        let stretch = self.by_id.range::<str, _>(from).take_while(|(id, _)| id.starts_with(prefix));
+        let slots: RoaringBitmap = stretch.map(|(_, slot)| *slot).collect();
+        if slots.len() >= REMEMBERED_MIN {
+            let mut remembered = self.remembered.lock();
+            if remembered.len() >= REMEMBERED_MAX {
+                remembered.remove(0);
+            }
+            remembered.push((prefix.into(), slots.clone()));
+        }
+        slots
+    }
+
+    #[cfg(test)]
+    fn remembered(&self) -> usize {
+        self.remembered.lock().len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::{Prefixes, REMEMBERED_MAX, REMEMBERED_MIN};
+
+    #[test]
+    fn large_sets_are_remembered_and_kept_up_to_date() {
+        let mut prefixes = Prefixes::default();
+        let many = u32::try_from(REMEMBERED_MIN).unwrap();
+        for slot in 0..many {
+            prefixes.insert(&format!("user-{slot:04}"), slot);
+        }
+        assert_eq!(prefixes.beginning("user-000").len(), 10);
+        assert_eq!(prefixes.remembered(), 0);
+        for _ in 0..2 {
+            assert_eq!(prefixes.beginning("user-").len(), REMEMBERED_MIN);
+            assert_eq!(prefixes.remembered(), 1);
+        }
+        prefixes.insert("user-new", many);
+        prefixes.insert("other", many + 1);
+        prefixes.remove("user-0000", 0);
+        let found = prefixes.beginning("user-");
+        assert!(found.contains(many) && !found.contains(many + 1) && !found.contains(0));
+        for length in 0..100 {
+            prefixes.insert(&"x".repeat(length), many + 2 + u32::try_from(length).unwrap());
+            prefixes.beginning(&"user-"[..length % 6]);
+        }
+        assert!(prefixes.remembered() <= REMEMBERED_MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn a_stretch_is_what_begins_so(
+            steps in prop::collection::vec(("[abé]{0,4}", 0_u32..600, any::<bool>()), 0..400),
+            asked in prop::collection::vec("[abé]{0,3}", 1..6),
+        ) {
+            let (mut prefixes, mut plain) = (Prefixes::default(), BTreeMap::new());
+            for (at, (id, slot, put)) in steps.into_iter().enumerate() {
+                // As the index does: out of its slot first, then into another one that is free.
+                if let Some(before) = plain.remove(&id) {
+                    prefixes.remove(&id, before);
+                }
+                if put && !plain.values().any(|taken| *taken == slot) {
+                    prefixes.insert(&id, slot);
+                    plain.insert(id, slot);
+                }
+                let prefix = &asked[at % asked.len()];
+                let found: Vec<u32> = prefixes.beginning(prefix).iter().collect();
+                let mut expected: Vec<u32> =
+                    plain.iter().filter(|(id, _)| id.starts_with(prefix)).map(|(_, slot)| *slot).collect();
+                expected.sort_unstable();
+                prop_assert_eq!(found, expected);
+            }
+        }
+    }
+}

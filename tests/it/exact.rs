@@ -1,0 +1,116 @@
+//! Numbers that would be rounded are refused wherever they would be kept or handed on, and named by their path.
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::support::{Answer, Client, TestServer, guests};
+
+const LONG: &str = "12345678901234567890123";
+
+/// Sends a body as it is: a JSON value would have rounded its numbers already.
+async fn send(client: &Client, method: Method, path: &str, body: &str) -> Answer {
+    let content_type = match method {
+        Method::PATCH => "application/merge-patch+json",
+        _ => "application/json",
+    };
+    let request = client.request(method, path).header("content-type", content_type);
+    client.send(request.body(body.to_owned())).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_that_would_be_rounded_are_named() {
+    let server = TestServer::start().await;
+    let reactor = guests::echo_reactor(&server).await;
+    let id = server.private.token("token", json!({"a": 1})).await;
+    let token = format!("/tokens/{id}");
+    let react = format!("/reactors/{reactor}/react");
+    let (post, put, patch) = (Method::POST, Method::PUT, Method::PATCH);
+    for (client, method, path, body, fault) in [
+        (
+            &server.private,
+            &post,
+            "/tokens",
+            r#"{"type":"token","data":{"a":[0,LONG]}}"#,
+            "data.a[1]",
+        ),
+        (&server.private, &post, "/tokens", r#"{"type":"token","data":1,"mask":LONG}"#, "mask"),
+        (
+            &server.private,
+            &post,
+            "/tokens",
+            r#"{"type":"token","data":1,"metadata":{"k":LONG}}"#,
+            "metadata.k",
+        ),
+        (&server.private, &patch, &token, r#"{"data":{"a":LONG}}"#, "data.a"),
+        (&server.private, &patch, &token, r#"{"data":{"b":0.1234567890123456789012}}"#, "data.b"),
+        (&server.private, &post, "/tokenize", "LONG", ""),
+        (&server.private, &post, "/tokenize", r#"{"x":[1e-400]}"#, "x[0]"),
+        (&server.private, &post, "/detokenize", r#"[1,"{{ abc }}",-LONG]"#, "[2]"),
+        (&server.private, &post, &react, r#"{"args":{"n":LONG}}"#, "args.n"),
+        (
+            &server.management,
+            &post,
+            "/reactors",
+            r#"{"name":"r","formula":{"id":"x"},"configuration":{"n":LONG}}"#,
+            "configuration.n",
+        ),
+        (
+            &server.management,
+            &put,
+            &format!("/reactors/{reactor}"),
+            r#"{"name":"r","configuration":{"n":LONG}}"#,
+            "configuration.n",
+        ),
+    ] {
+        let body = body.replace("LONG", LONG);
+        let answer = send(client, method.clone(), path, &body).await;
+        assert_eq!(answer.faults(), [fault], "{method} {path} {body}");
+        let reason = answer.json()["errors"][fault][0].as_str().unwrap().to_owned();
+        assert!(reason.contains("more digits than a number can hold"), "{reason}");
+        assert!(!answer.text().contains("123456789012"), "a value is quoted");
+    }
+    assert_eq!(server.private.list("").await, [id]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_that_fit_come_back_as_they_were() {
+    let server = TestServer::start().await;
+    let client = server.revealing().await;
+    for number in
+        ["18446744073709551615", "-9223372036854775808", "0.1", "9007199254740993", "1.5e300"]
+    {
+        let body = format!(r#"{{"type":"token","data":[{number},0.30000000000000004]}}"#);
+        let answer = send(&client, Method::POST, "/tokens", &body).await;
+        answer.expect(201);
+        assert!(answer.text().contains(&format!("[{number},0.30000000000000004]")), "{number}");
+    }
+    // What is ignored may be anything.
+    let body = format!(r#"{{"type":"token","data":1,"nothing":{{"to":[{LONG}]}}}}"#);
+    send(&client, Method::POST, "/tokens", &body).await.expect(201);
+    // Long digits in a text are a text.
+    let body = format!(r#"{{"type":"token","data":"{LONG}"}}"#);
+    assert_eq!(send(&client, Method::POST, "/tokens", &body).await.expect(201)["data"], LONG);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_are_not_cast_to_other_numbers() {
+    let server = TestServer::start().await;
+    let members = json!({"request_parameters": [
+        {"name": "n", "type": "number", "optional": true},
+        {"name": "o", "type": "object", "optional": true},
+    ]});
+    let formula = guests::formula(&server, "probe", members).await;
+    let reactor = guests::reactor(&server, &formula, json!({})).await;
+    let react = async |args| {
+        server.private.post(&format!("/reactors/{reactor}/react"), json!({"args": args})).await
+    };
+    react(json!({"n": "0.1", "o": "{\"a\": 1.5}"})).await.expect(200);
+    for args in [
+        json!({"n": LONG}),
+        json!({"n": "0.1234567890123456789012"}),
+        json!({"o": format!("{{\"a\": [{LONG}]}}")}),
+    ] {
+        let member = args.as_object().unwrap().keys().next().unwrap().clone();
+        assert_eq!(react(args.clone()).await.faults(), [format!("args.{member}")], "{args}");
+    }
+}
