@@ -22,6 +22,7 @@ mod bounds;
 mod canary;
 mod cli;
 mod closed;
+mod compatibility;
 mod compiled;
 mod compiling;
 mod crash;
