@@ -20,6 +20,7 @@ mod access;
 mod applications;
 mod bounds;
 mod canary;
+mod checkout;
 mod cli;
 mod closed;
 mod compatibility;
