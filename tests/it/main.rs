@@ -63,3 +63,4 @@ mod tokenize;
 mod tokens;
 mod update;
 mod webhooks;
+mod workshop;

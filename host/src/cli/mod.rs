@@ -5,6 +5,7 @@
 mod compile;
 mod descriptors;
 mod dev;
+mod formula;
 mod logging;
 mod serve;
 mod tenant;
@@ -30,6 +31,11 @@ enum Command {
     CompileComponent(compile::CompileOptions),
     /// Try everything out on one machine; data and keys are kept in a folder.
     Dev(dev::DevOptions),
+    /// Write, build, try out and publish formulas.
+    Formula {
+        #[command(subcommand)]
+        command: formula::FormulaCommand,
+    },
     /// Serve, for production.
     Serve(Options),
     /// Make and list tenants; the server must not be running on the folder.
@@ -47,6 +53,7 @@ pub fn run() -> ExitCode {
     let done = match Cli::parse().command {
         Command::CompileComponent(options) => return compile::run(&options),
         Command::Dev(options) => dev::run(&options),
+        Command::Formula { command } => return formula::run(command),
         Command::Serve(options) => serve::run(options),
         Command::Tenant { command } => tenant::run(command),
     };

@@ -179,9 +179,8 @@ impl Field {
                     return Err(meta.error(text));
                 }
                 field.optional |= meta.path.is_ident("default");
-                field.skipped |= ["skip", "skip_deserializing"]
-                    .iter()
-                    .any(|name| meta.path.is_ident(name));
+                field.skipped |=
+                    ["skip", "skip_deserializing"].iter().any(|name| meta.path.is_ident(name));
                 pass(&meta)
             })?;
         }

@@ -47,9 +47,8 @@ fn members_of_members_are_declared_with_dots() {
 
 #[test]
 fn a_type_that_does_not_tell_declares_nothing() {
-    let declared = |request_parameters, configuration| {
-        read(Declared { request_parameters, configuration })
-    };
+    let declared =
+        |request_parameters, configuration| read(Declared { request_parameters, configuration });
     let args = <OfArgs<Request<Told, Silent>>>::SHAPE;
     let configuration = <OfConfiguration<Request<Told, Silent>>>::SHAPE;
     let one = declared(args, configuration);
