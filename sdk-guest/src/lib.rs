@@ -43,6 +43,8 @@
 //!
 //! # A formula project
 //!
+//! `tokamak formula new NAME --lang rust` writes one, with a case that `tokamak formula test` runs. By hand:
+//!
 //! ```toml
 //! [lib]
 //! crate-type = ["cdylib", "rlib"]   # a component, and a library for its tests
@@ -60,6 +62,9 @@
 //! [target.wasm32-wasip2]
 //! rustflags = ["-C", "link-arg=-zstack-size=65536", "-C", "link-arg=--initial-memory=131072"]
 //! ```
+//!
+//! With `#[derive(Parameters)]` on the types of arguments and configuration the component tells
+//! [what it takes](parameters), and `tokamak formula push` sends it.
 //!
 //! # What a formula may do
 //!
@@ -87,6 +92,7 @@ mod error;
 mod filter;
 pub mod http;
 pub mod log;
+pub mod parameters;
 mod request;
 mod response;
 mod svc;
@@ -96,11 +102,12 @@ mod token;
 
 pub use error::{Error, ErrorKind, Faults};
 pub use filter::{TokenFilter, TokenPage};
+pub use parameters::Parameters;
 pub use request::{Invocation, Request};
 pub use response::Response;
 pub use serde_json::{Map, Value, json};
 pub use svc::{Problem, Search, Svc, Vault};
-pub use tokamak_sdk_macros::formula;
+pub use tokamak_sdk_macros::{Parameters, formula};
 pub use token::{NewToken, Token};
 
 /// What the expansion of [`formula`] refers to. Not for use by hand.
@@ -130,6 +137,7 @@ pub mod expansion {
     pub use crate::bindings::exports::tokamak::formula::reactor;
     #[cfg(target_arch = "wasm32")]
     pub use crate::bridge::react;
+    pub use crate::parameters::{Declared, OfArgs, OfConfiguration, Undeclared};
     pub use crate::request::Argument;
     pub use crate::response::Answer;
 

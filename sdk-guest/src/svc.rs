@@ -61,6 +61,30 @@ impl Svc {
         read(&self.0.get_token(id)?)
     }
 
+    /// The data of the token with this id, as a type of the formula.
+    ///
+    /// What the application may not read, or may read masked only, is not there or does not fit: a problem.
+    ///
+    /// ```
+    /// # use serde::Deserialize;
+    /// # use tokamak_sdk::{Problem, Svc};
+    /// #[derive(Deserialize)]
+    /// struct Card {
+    ///     number: String,
+    /// }
+    ///
+    /// fn bin(svc: &Svc, id: &str) -> Result<String, Problem> {
+    ///     let card: Card = svc.data(id)?;
+    ///     Ok(card.number.chars().take(6).collect())
+    /// }
+    /// # use tokamak_sdk::{json, testing::FakeVault};
+    /// # let vault = FakeVault::new().with("a", "card", json!({ "number": "4242424242424242" }));
+    /// # assert_eq!(bin(&Svc::over(vault), "a").unwrap(), "424242");
+    /// ```
+    pub fn data<T: DeserializeOwned>(&self, id: &str) -> Result<T, Problem> {
+        self.get(id)?.data_as()
+    }
+
     /// The newest tokens that match, a page at a time.
     ///
     /// ```

@@ -75,7 +75,7 @@ pub fn run(options: &DevOptions) -> Result<(), Failure> {
 }
 
 /// Reads the root key, or draws one and writes it for its owner alone.
-fn keep_root_key(path: &Path) -> Result<RootKey, Failure> {
+pub(super) fn keep_root_key(path: &Path) -> Result<RootKey, Failure> {
     if path.exists() {
         return Ok(RootKey::parse(&fs::read_to_string(path)?)?);
     }

@@ -6,6 +6,7 @@ mod benchmark;
 mod compile;
 mod descriptors;
 mod dev;
+mod formula;
 mod logging;
 mod serve;
 mod shell;
@@ -41,6 +42,11 @@ enum Command {
     },
     /// Try everything out on one machine; data and keys are kept in a folder.
     Dev(dev::DevOptions),
+    /// Write, build, try out and publish formulas.
+    Formula {
+        #[command(subcommand)]
+        command: formula::FormulaCommand,
+    },
     /// Write manual pages.
     Man(shell::ManOptions),
     /// Serve, for production.
@@ -75,6 +81,7 @@ pub fn run() -> ExitCode {
             Ok(())
         }
         Command::Dev(options) => dev::run(&options),
+        Command::Formula { command } => return formula::run(command),
         Command::Man(options) => shell::man(&options),
         Command::Serve(options) => serve::run(options),
         Command::Tenant { command } => tenant::run(command),

@@ -103,8 +103,16 @@ pub fn own_program() -> std::io::Result<PathBuf> {
 /// Opens the vault in the settings' folder.
 pub async fn open(settings: &Settings, root_key: RootKey) -> Result<Vault, Failure> {
     make_folder(&settings.data_dir)?;
-    let store_folder = settings.data_dir.join("store");
-    let store = SledStore::open(&store_folder, settings.cache_mb << 20)?;
+    open_on(&settings.data_dir.join("store"), settings, root_key).await
+}
+
+/// The same with the store in a folder of its own; what is compiled still goes to the settings' one.
+pub async fn open_on(
+    store_folder: &Path,
+    settings: &Settings,
+    root_key: RootKey,
+) -> Result<Vault, Failure> {
+    let store = SledStore::open(store_folder, settings.cache_mb << 20)?;
     let cache = CacheConfig {
         folder: settings.data_dir.join("compiled"),
         key: root_key.derive("compiled components"),

@@ -8,6 +8,7 @@
 //! The one place that holds an HTTP client: no proxy, no cookies, no decompression, nothing followed by itself.
 //! It knows nothing of formulas, tenants or the vault: an owner is a number, and owners share no connection.
 
+mod api;
 mod guard;
 mod hosts;
 mod lookup;
@@ -29,6 +30,7 @@ use parking_lot::Mutex;
 use rustls::pki_types::CertificateDer;
 use thiserror::Error;
 
+pub use api::{ApiAnswer, ApiClient};
 pub use guard::is_public;
 pub use hosts::{AllowedHosts, HostPattern};
 pub use url::Url;

@@ -13,6 +13,7 @@ mod call;
 mod child;
 mod compile;
 mod component;
+mod describe;
 mod engine;
 mod fair;
 mod http;
@@ -44,6 +45,7 @@ pub use child::{
 };
 pub use compile::{CompileError, Compiler};
 pub use component::{ComponentError, Program};
+pub use describe::{Description, describe};
 pub use lanes::{Place, Purpose};
 pub use log::{LogLevel, LogLine};
 pub use slots::Slot;

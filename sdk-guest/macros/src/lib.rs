@@ -1,13 +1,16 @@
-//! The attribute that turns a function into a Tokamak formula.
+//! The attribute that turns a function into a Tokamak formula, and the derive that declares what it takes.
 //!
 //! Use it through `tokamak-sdk`, which re-exports it. The expansion names that crate and no other, so that
 //! an author depends on it alone. It checks what only the syntax shows; types are left to the compiler,
 //! with the author's own types as the place of the error.
 
+mod case;
+mod parameters;
+
 use proc_macro::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Error, FnArg, ItemFn, ReturnType, Type, parse_macro_input};
+use syn::{DeriveInput, Error, FnArg, ItemFn, ReturnType, Type, parse_macro_input};
 
 /// Makes a function the formula of its crate.
 ///
@@ -30,6 +33,18 @@ pub fn formula(attribute: TokenStream, item: TokenStream) -> TokenStream {
         #wiring
     }
     .into()
+}
+
+/// Declares what a type takes: its members with their types, which may be absent, and their descriptions.
+///
+/// For structs with named fields, structs of one field, and enums. Attributes of serde that rename, skip or give a
+/// default are followed; doc comments are the descriptions. A field of a type from elsewhere says what it is by
+/// `#[parameter(type = "string")]` (`number`, `boolean`, `object`, `array`, or `any`, which declares nothing), and by
+/// `#[parameter(optional)]` that it may be absent.
+#[proc_macro_derive(Parameters, attributes(parameter, serde))]
+pub fn parameters(item: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(item as DeriveInput);
+    parameters::derive(&input).unwrap_or_else(Error::into_compile_error).into()
 }
 
 /// The type of the argument and of the answer, or every mistake at once.
@@ -116,6 +131,18 @@ fn wire(function: &ItemFn, argument: &Type, answer: &Type) -> proc_macro2::Token
 
         #[cfg(target_arch = "wasm32")]
         const _: () = {
+            // What the formula takes, in the component itself: whoever publishes it need not repeat it.
+            const DECLARED: ::tokamak_sdk::expansion::Declared = {
+                use ::tokamak_sdk::expansion::{OfArgs, OfConfiguration, Undeclared as _};
+                ::tokamak_sdk::expansion::Declared {
+                    request_parameters: <OfArgs<#argument>>::SHAPE,
+                    configuration: <OfConfiguration<#argument>>::SHAPE,
+                }
+            };
+            #[used]
+            #[unsafe(link_section = "tokamak:parameters")]
+            static WRITTEN: [u8; DECLARED.length()] = DECLARED.written();
+
             struct Formula;
 
             impl ::tokamak_sdk::expansion::reactor::Guest for Formula {

@@ -68,6 +68,26 @@ pub(crate) fn send(sent: Sent) -> Result<Response, HttpError> {
     network.send(sent)
 }
 
+/// What a type of arguments or of configuration [declares](crate::parameters), as `tokamak formula push` sends it.
+///
+/// ```
+/// use tokamak_sdk::{Parameters, json, testing};
+///
+/// #[derive(Parameters)]
+/// struct Args {
+///     /// Who is greeted.
+///     name: Option<String>,
+/// }
+///
+/// let declared =
+///     json!([{ "name": "name", "description": "Who is greeted.", "type": "string", "optional": true }]);
+/// assert_eq!(testing::parameters::<Args>(), declared);
+/// # let _ = |args: Args| args.name;
+/// ```
+pub fn parameters<T: crate::Parameters>() -> Value {
+    crate::parameters::list(T::SHAPE)
+}
+
 /// A call of a formula, being put together.
 pub struct Call {
     args: String,

@@ -1,0 +1,179 @@
+//! A vault for trying out a formula: the server's own code on an empty store that is thrown away.
+//!
+//! Each trial has a tenant of its own, so that no case sees another's tokens. What was compiled once is kept in the
+//! project's folder, under a key of its own.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+
+use super::super::{Failure, dev, serve};
+use super::project::{Code, Project};
+use super::report::Problem;
+use crate::config::Options;
+use crate::model::member;
+use crate::model::permission::ApplicationType;
+use crate::model::permission::marker::{ReactorCreate, ReactorRead, TokenCreate, TokenUse};
+use crate::vault::{
+    Authenticated, Error, FormulaView, InvocationView, PageRequest, Reacted, Vault,
+};
+
+/// Memory of the store's cache, in MiB: it holds a few tokens.
+const CACHE_MB: u64 = 8;
+/// Slots of the sandbox. One run goes on at a time, but what a slot has room for is counted over all of them, and
+/// components of some toolchains are made of dozens of parts.
+const SLOTS: u32 = 64;
+
+/// A vault that lives as long as this.
+pub struct Bench {
+    vault: Vault,
+    _store: TempDir,
+}
+
+/// One run of a formula, as it is asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Trial {
+    /// The body of the request.
+    pub request: Map<String, Value>,
+    /// The reactor's configuration.
+    pub configuration: Map<String, Value>,
+    /// Tokens that are there, by their ids: bodies of `POST /tokens`, or data alone.
+    pub tokens: Map<String, Value>,
+    /// Whether the reactor has no application.
+    pub without_application: bool,
+}
+
+/// What came of a run.
+#[derive(Debug, Clone, Serialize)]
+pub struct Ran {
+    /// The answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response: Option<Value>,
+    /// Why there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Problem>,
+    /// How it went, if it came to a run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub invocation: Option<InvocationView>,
+}
+
+impl Bench {
+    /// Opens an empty vault for a project.
+    pub async fn open(project: &Project) -> Result<Self, Failure> {
+        let data_dir = project.kept();
+        serve::make_folder(&data_dir)?;
+        let root_key = dev::keep_root_key(&data_dir.join("formula-key"))?;
+        let store = TempDir::with_prefix("tokamak-formula-")?;
+        let settings = Options {
+            data_dir: Some(data_dir),
+            cache_mb: Some(CACHE_MB),
+            reactor_slots: Some(SLOTS),
+            // What a formula is tried out against is on this machine.
+            allow_private_networks: Some(true),
+            allow_http_callbacks: Some(true),
+            ..Options::default()
+        };
+        let settings = settings.settle()?;
+        let vault = serve::open_on(&store.path().join("store"), &settings, root_key).await?;
+        vault.bootstrap(None).await?;
+        Ok(Self { vault, _store: store })
+    }
+
+    /// Ends it.
+    pub fn close(self) {
+        self.vault.close();
+    }
+
+    /// What the server says of a formula: the formula, or why it is refused.
+    pub async fn check(&self, project: &Project, code: &Code) -> Result<FormulaView, Problem> {
+        let place = Place::make(&self.vault).await?;
+        place.formula(project.body(code)).await.map_err(Problem::from)
+    }
+
+    /// Runs a formula once.
+    pub async fn run(&self, project: &Project, code: &Code, trial: Trial) -> Ran {
+        let failed = |error: Error| Ran {
+            response: None,
+            error: Some(Problem::from(error)),
+            invocation: None,
+        };
+        match self.try_run(project.body(code), trial).await {
+            Ok(ran) => ran,
+            Err(error) => failed(error),
+        }
+    }
+
+    async fn try_run(&self, body: Value, trial: Trial) -> Result<Ran, Error> {
+        let place = Place::make(&self.vault).await?;
+        let formula = place.formula(body).await?;
+        for (id, token) in trial.tokens {
+            place.token(&id, token).await?;
+        }
+        let mut reactor = json!({
+            "name": "trial",
+            "formula": { "id": formula.id },
+            "configuration": trial.configuration,
+        });
+        if !trial.without_application {
+            reactor["application"] = json!({ "id": place.application.caller().application.id });
+        }
+        let permit = self.vault.permit::<ReactorCreate>(&place.management, None).await?;
+        let reactor = self.vault.create_reactor(&permit, member::read(reactor)?).await?.id();
+        let request = member::read(Value::Object(trial.request))?;
+        let permit = self.vault.permit::<TokenUse>(&place.application, None).await?;
+        let answer = match self.vault.react(&permit, reactor, request).await {
+            Ok(Reacted::Answered(answer)) => serde_json::to_value(answer).map_err(Error::internal),
+            Ok(Reacted::Queued(_)) => {
+                Err(Error::invalid("callback_url", "is not for trying out: runs are waited for"))
+            }
+            Err(error) => Err(error),
+        };
+        let permit = self.vault.permit::<ReactorRead>(&place.management, None).await?;
+        let page = PageRequest::first();
+        let runs = self.vault.list_invocations(&permit, reactor, &page).await?;
+        let (response, error) = match answer {
+            Ok(response) => (Some(response), None),
+            Err(error) => (None, Some(Problem::from(error))),
+        };
+        Ok(Ran { response, error, invocation: runs.data.into_iter().next() })
+    }
+}
+
+/// A tenant with its two applications.
+struct Place<'v> {
+    vault: &'v Vault,
+    management: Authenticated,
+    application: Authenticated,
+}
+
+impl<'v> Place<'v> {
+    async fn make(vault: &'v Vault) -> Result<Self, Error> {
+        let made = vault.create_tenant("Trial", None).await?;
+        let private = ApplicationType::Private;
+        let key = vault.issue_application(made.tenant.id, private, "Trial").await?;
+        let management = vault.authenticate(Some(made.management_key)).await?;
+        let application = vault.authenticate(Some(key)).await?;
+        Ok(Self { vault, management, application })
+    }
+
+    async fn formula(&self, body: Value) -> Result<FormulaView, Error> {
+        let permit = self.vault.permit::<ReactorCreate>(&self.management, None).await?;
+        self.vault.create_formula(&permit, member::read(body)?).await
+    }
+
+    async fn token(&self, id: &str, token: Value) -> Result<(), Error> {
+        let is_body = token.get("type").is_some() && token.get("data").is_some();
+        let mut body = if is_body { token } else { json!({ "type": "token", "data": token }) };
+        body["id"] = id.into();
+        let permit = self.vault.permit::<TokenCreate>(&self.application, None).await?;
+        let made = self.vault.create_token(&permit, member::read(body)?).await;
+        made.map(drop).map_err(|error| match error {
+            Error::Invalid(inner) => {
+                let mut faults = crate::model::faults::Faults::new();
+                faults.extend_under(&format!("tokens.{id}"), inner);
+                Error::Invalid(faults)
+            }
+            error => error,
+        })
+    }
+}

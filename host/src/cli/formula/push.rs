@@ -1,0 +1,147 @@
+//! `tokamak formula push`: makes the formula on a server, or replaces the one of the same name.
+
+use std::fmt::Write as _;
+use std::io::Read as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use http::Method;
+use serde_json::{Value, json};
+
+use super::super::Failure;
+use super::report::{Problem, Progress};
+use crate::egress::{ApiAnswer, ApiClient};
+
+/// The path of formulas on a server.
+const FORMULAS: &str = "/reactor-formulas";
+/// Formulas of one name that are looked at: a list's largest page.
+const PAGE: &str = "&size=100";
+
+/// Options of `formula push`, beside those of all commands on a project.
+#[derive(Debug, Args)]
+pub struct PushOptions {
+    /// The server's address, such as `https://vault.example.com`.
+    #[arg(long, value_name = "URL")]
+    url: String,
+    /// A management application's key, with `reactor:read`, `reactor:create` and `reactor:update`. Others on the machine
+    /// may see it: a file is better.
+    #[arg(long, value_name = "KEY", required_unless_present = "key_file")]
+    key: Option<String>,
+    /// A file with that key; `-` reads standard input.
+    #[arg(long, value_name = "FILE|-", conflicts_with = "key")]
+    key_file: Option<PathBuf>,
+    /// Replace the formula of this id, whatever its name.
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+}
+
+/// What became of a formula on the server.
+#[derive(Debug, PartialEq)]
+pub enum Pushed {
+    /// It is there: whether it was made now, and how the server shows it.
+    Done {
+        /// Whether it is new.
+        created: bool,
+        /// The formula.
+        formula: Value,
+    },
+    /// The server refused, in its words.
+    Refused(Problem),
+}
+
+impl PushOptions {
+    /// Sends the formula.
+    pub async fn push(&self, body: &Value) -> Result<Pushed, Failure> {
+        let client = ApiClient::new(&self.url, self.key()?)?;
+        let _progress = Progress::of(format_args!("sending to {}", self.url));
+        let name = body["name"].as_str().unwrap_or_default();
+        let known = match &self.id {
+            Some(id) => Some(id.clone()),
+            None => match find(&client, name).await? {
+                Ok(known) => known,
+                Err(problem) => return Ok(Pushed::Refused(problem)),
+            },
+        };
+        let (method, path, created) = match known {
+            Some(id) => (Method::PUT, format!("{FORMULAS}/{}", encoded(&id)), false),
+            None => (Method::POST, FORMULAS.to_owned(), true),
+        };
+        let ApiAnswer { status, body } = client.send(method, &path, Some(body)).await?;
+        Ok(match status {
+            200 | 201 => Pushed::Done { created, formula: body },
+            _ => Pushed::Refused(Problem::read(status, &body)),
+        })
+    }
+
+    fn key(&self) -> Result<String, Failure> {
+        if let Some(key) = &self.key {
+            return Ok(key.clone());
+        }
+        let mut text = String::new();
+        match &self.key_file {
+            Some(path) if path.as_os_str() != "-" => {
+                text = std::fs::read_to_string(path)
+                    .map_err(|error| format!("--key-file {}: {error}", path.display()))?;
+            }
+            _ => {
+                std::io::stdin().read_to_string(&mut text)?;
+            }
+        }
+        Ok(text.trim().to_owned())
+    }
+}
+
+/// The id of the tenant's own formula of this name, if there is one; two are for the caller to choose from.
+async fn find(client: &ApiClient, name: &str) -> Result<Result<Option<String>, Problem>, Failure> {
+    let path = format!("{FORMULAS}?name={}{PAGE}", encoded(name));
+    let ApiAnswer { status, body } = client.send(Method::GET, &path, None).await?;
+    if status != 200 {
+        return Ok(Err(Problem::read(status, &body)));
+    }
+    // The server's pattern ignores case and knows `*`.
+    let own = |formula: &&Value| formula["name"] == name && formula["type"] == "private";
+    let listed = body["data"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let ids: Vec<&str> =
+        listed.iter().filter(own).filter_map(|formula| formula["id"].as_str()).collect();
+    if ids.len() > 1 {
+        let message = format!(
+            "{} formulas are named {name}: say which by --id\n  {}",
+            ids.len(),
+            ids.join("\n  ")
+        );
+        return Err(message.into());
+    }
+    Ok(Ok(ids.first().map(|id| (*id).to_owned())))
+}
+
+/// What became of it, for scripts.
+pub fn as_json(pushed: &Pushed) -> Value {
+    match pushed {
+        Pushed::Done { created, formula } => {
+            let status = if *created { "created" } else { "updated" };
+            json!({ "status": status, "formula": formula })
+        }
+        Pushed::Refused(problem) => json!({ "status": "refused", "error": problem }),
+    }
+}
+
+/// A text as part of an address.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn names_are_encoded_for_addresses() {
+        assert_eq!(super::encoded("a-B_9 é&*"), "a-B_9%20%C3%A9%26%2A");
+    }
+}

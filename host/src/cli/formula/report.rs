@@ -1,0 +1,168 @@
+//! What the commands say: text with colours where somebody looks, JSON where a script asked for it.
+//!
+//! Colours are left out unless the output is a terminal that shows them, and where `NO_COLOR` is set.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::io::{IsTerminal as _, Write as _};
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::vault::{Error, RunError};
+
+/// What went well.
+pub const GOOD: Style = AnsiColor::Green.on_default().bold();
+/// What did not.
+pub const BAD: Style = AnsiColor::Red.on_default().bold();
+/// What matters less.
+pub const DIM: Style = Style::new().dimmed();
+
+/// Writes a line to standard output. A reader that is gone is no failure.
+pub fn say(line: impl Display) {
+    let mut out = anstream::stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+/// Writes a line to standard error.
+pub fn warn(line: impl Display) {
+    let mut out = anstream::stderr().lock();
+    let _ = writeln!(out, "{line}");
+}
+
+/// A text in a style.
+pub fn styled(style: Style, text: impl Display) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// A line on a terminal that says what is under way, for as long as this is held.
+pub struct Progress {
+    shown: bool,
+}
+
+impl Progress {
+    /// Says what is under way.
+    pub fn of(what: impl Display) -> Self {
+        let shown = std::io::stderr().is_terminal();
+        if shown {
+            let mut out = anstream::stderr().lock();
+            let _ = write!(out, "{DIM}{what} …{DIM:#}").and_then(|()| out.flush());
+        }
+        Self { shown }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.shown {
+            let mut out = anstream::stderr().lock();
+            let _ = write!(out, "\r\x1b[2K").and_then(|()| out.flush());
+        }
+    }
+}
+
+/// A refusal in a server's words.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Problem {
+    /// The status it has over HTTP.
+    pub status: u16,
+    /// The kind.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub title: String,
+    /// What is wrong.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+    /// Member paths with their messages.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub errors: BTreeMap<String, Vec<String>>,
+    /// The answer, when the formula shaped it itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<Value>,
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        if let Error::Run(run) = &error
+            && let RunError::Custom { status, body, .. } = run.as_ref()
+        {
+            return Self { status: *status, body: Some(body.clone()), ..Self::default() };
+        }
+        let told = error.describe();
+        let (title, detail) = (told.title.to_owned(), told.detail);
+        Self { status: told.status, title, detail, errors: told.errors, body: None }
+    }
+}
+
+impl Problem {
+    /// Reads a problem that a server answered with.
+    pub fn read(status: u16, body: &Value) -> Self {
+        let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
+        let errors = serde_json::from_value(body["errors"].clone()).unwrap_or_default();
+        Self { status, title: text("title"), detail: text("detail"), errors, body: None }
+    }
+}
+
+impl Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{BAD}{} {}{BAD:#}", self.status, self.title)?;
+        if !self.detail.is_empty() {
+            write!(f, ": {}", self.detail)?;
+        }
+        for (member, messages) in &self.errors {
+            for message in messages {
+                write!(f, "\n  {member}: {message}")?;
+            }
+        }
+        match &self.body {
+            Some(body) => write!(f, "\n{body:#}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Bytes, for people.
+pub fn bytes(count: u64) -> String {
+    const UNITS: [&str; 3] = ["KiB", "MiB", "GiB"];
+    if count < 1024 {
+        return format!("{count} bytes");
+    }
+    let mut tenths = count.saturating_mul(10) / 1024;
+    let mut unit = 0;
+    while tenths >= 10_240 && unit + 1 < UNITS.len() {
+        tenths /= 1024;
+        unit += 1;
+    }
+    format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
+}
+
+/// Microseconds as milliseconds.
+pub fn milliseconds(us: u64) -> String {
+    format!("{}.{:02} ms", us / 1000, us % 1000 / 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Problem, bytes, milliseconds};
+    use serde_json::json;
+
+    #[test]
+    fn figures_are_for_people() {
+        for (count, shown) in
+            [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KiB"), (5 << 20, "5.0 MiB")]
+        {
+            assert_eq!(bytes(count), shown);
+        }
+        assert_eq!(bytes(u64::MAX / 20), "858993459.1 GiB");
+        assert_eq!(milliseconds(12_345), "12.34 ms");
+    }
+
+    #[test]
+    fn a_servers_problem_is_told_with_its_members() {
+        let body = json!({ "title": "T", "detail": "D", "errors": { "a.b": ["is wrong"] } });
+        let problem = Problem::read(400, &body);
+        let shown = anstream::adapter::strip_str(&problem.to_string()).to_string();
+        assert_eq!(shown, "400 T: D\n  a.b: is wrong");
+        assert_eq!(Problem::read(502, &json!(null)).status, 502);
+    }
+}

@@ -1,0 +1,146 @@
+//! `tokamak formula run`: one run in the sandbox of the server, and how it went.
+
+use std::fmt::Write as _;
+use std::io::Read as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Map, Value};
+
+use super::super::Failure;
+use super::bench::{Ran, Trial};
+use super::report::{BAD, DIM, GOOD, bytes, milliseconds, styled};
+use crate::vault::InvocationView;
+
+/// Options of `formula run`, beside those of all commands on a project.
+#[derive(Debug, Args)]
+pub struct RunOptions {
+    /// A file with the arguments, a JSON object; `-` reads standard input.
+    #[arg(long, value_name = "FILE|-")]
+    args: Option<PathBuf>,
+    /// A value of the reactor's configuration; JSON, or else text. May be repeated.
+    #[arg(long, value_name = "NAME=VALUE")]
+    config: Vec<String>,
+    /// A token that is there: its data, or an object with `type` and `data`. May be repeated.
+    #[arg(long, value_name = "ID=JSON")]
+    token: Vec<String>,
+    /// Give the reactor no application, so that the formula has no `svc`.
+    #[arg(long)]
+    no_svc: bool,
+}
+
+impl RunOptions {
+    /// The run that is asked for.
+    pub fn trial(&self) -> Result<Trial, Failure> {
+        let mut request = Map::new();
+        if let Some(path) = &self.args {
+            request.insert("args".to_owned(), read(path)?);
+        }
+        let mut configuration = Map::new();
+        for given in &self.config {
+            let (name, value) = pair("--config", given)?;
+            // The server casts text to what the formula declares; only objects and the like need JSON.
+            let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+            configuration.insert(name.to_owned(), value);
+        }
+        let mut tokens = Map::new();
+        for given in &self.token {
+            let (id, value) = pair("--token", given)?;
+            let value = serde_json::from_str(value).map_err(|error| {
+                format!("--token {id}: is no JSON at column {}", error.column())
+            })?;
+            tokens.insert(id.to_owned(), value);
+        }
+        Ok(Trial { request, configuration, tokens, without_application: self.no_svc })
+    }
+}
+
+fn read(path: &PathBuf) -> Result<Value, Failure> {
+    let mut text = String::new();
+    if path.as_os_str() == "-" {
+        std::io::stdin().read_to_string(&mut text)?;
+    } else {
+        text = std::fs::read_to_string(path)
+            .map_err(|error| format!("--args {}: {error}", path.display()))?;
+    }
+    serde_json::from_str(&text).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        format!("--args {}: is no JSON at line {line}, column {column}", path.display()).into()
+    })
+}
+
+fn pair<'a>(option: &str, given: &'a str) -> Result<(&'a str, &'a str), Failure> {
+    let split = given.split_once('=').filter(|(name, _)| !name.is_empty());
+    split.ok_or_else(|| format!("{option} must be a name, = and a value").into())
+}
+
+/// A run, for people.
+pub fn shown(ran: &Ran) -> String {
+    let mut text = String::new();
+    let status = match &ran.error {
+        None => styled(GOOD, "completed"),
+        Some(_) => styled(BAD, "failed"),
+    };
+    let _ = match &ran.invocation {
+        Some(invocation) => writeln!(text, "{status}  {}", figures(invocation)),
+        None => writeln!(text, "{status}  {DIM}before it ran{DIM:#}"),
+    };
+    for line in ran.invocation.iter().flat_map(|invocation| &invocation.log) {
+        let _ = writeln!(text, "{DIM}{:>6}{DIM:#}  {}", line.level, line.message.trim_end());
+    }
+    if ran.invocation.as_ref().is_some_and(|invocation| invocation.log_truncated) {
+        let _ = writeln!(text, "{DIM}   and more, which is not kept{DIM:#}");
+    }
+    let _ = match (&ran.error, &ran.response) {
+        (Some(problem), _) => write!(text, "{problem}"),
+        (None, Some(response)) => write!(text, "{response:#}"),
+        (None, None) => Ok(()),
+    };
+    text
+}
+
+/// What a run used.
+pub fn figures(invocation: &InvocationView) -> String {
+    format!(
+        "{DIM}{}, {} fuel, {} of memory{DIM:#}",
+        milliseconds(invocation.elapsed_us),
+        invocation.fuel,
+        bytes(invocation.memory_peak_bytes),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RunOptions, pair};
+    use serde_json::json;
+
+    fn options(config: &[&str], token: &[&str]) -> RunOptions {
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        RunOptions { args: None, config: owned(config), token: owned(token), no_svc: true }
+    }
+
+    #[test]
+    fn what_is_given_becomes_a_trial() {
+        let config = ["limit=5", "name=a=b", "flag=true"];
+        let token = [r#"card={"type":"card","data":{}}"#, "text=\"x\""];
+        let trial = options(&config, &token).trial().unwrap();
+        assert_eq!(
+            serde_json::Value::Object(trial.configuration),
+            json!({ "limit": 5, "name": "a=b", "flag": true })
+        );
+        let tokens = json!({ "card": { "type": "card", "data": {} }, "text": "x" });
+        assert_eq!(serde_json::Value::Object(trial.tokens), tokens);
+        assert!(trial.without_application && trial.request.is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named_without_its_value() {
+        assert!(pair("--config", "=x").is_err());
+        let error = options(&["secret"], &[]).trial().unwrap_err().to_string();
+        assert!(error.starts_with("--config") && !error.contains("secret"), "{error}");
+        let error = options(&[], &["id=4242"]).trial();
+        assert!(error.is_ok());
+        let error = options(&[], &["id=42x"]).trial().unwrap_err().to_string();
+        assert!(error.contains("--token id") && !error.contains("42x"), "{error}");
+    }
+}

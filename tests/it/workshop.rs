@@ -1,0 +1,469 @@
+//! `tokamak formula` as those who write formulas meet it: projects, the local loop, publishing.
+//!
+//! The project that is built here lies outside the repository and depends on the SDK by path.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::binary::{MANAGEMENT_KEY, Process, command};
+use crate::support::{TestServer, guests};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// `tokamak formula` in a folder; crates of projects share one target folder and are not optimised.
+fn formula(folder: &Path, arguments: &[&str]) -> Command {
+    let mut formula = command();
+    formula.current_dir(folder).arg("formula").args(arguments);
+    formula.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("workshop"));
+    formula.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0").env("CARGO_PROFILE_RELEASE_LTO", "off");
+    formula.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "8");
+    for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
+        formula.env_remove(name);
+    }
+    formula
+}
+
+fn run(mut command: Command) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (status.code().unwrap(), text(stdout), text(stderr))
+}
+
+/// Runs a command that must end so; gives what it printed.
+fn expect(folder: &Path, code: i32, arguments: &[&str]) -> String {
+    let (found, stdout, stderr) = run(formula(folder, arguments));
+    assert_eq!(found, code, "{arguments:?}\n{stdout}\n{stderr}");
+    stdout
+}
+
+/// The same with `--json`.
+fn told(folder: &Path, code: i32, arguments: &[&str]) -> Value {
+    let (command, rest) = arguments.split_first().unwrap();
+    let printed = expect(folder, code, &[&[*command, "--json"], rest].concat());
+    serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"))
+}
+
+/// A project of a component that is there already, with these cases.
+fn project_of(component: &[u8], cases: &[(&str, Value)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("built.wasm"), component).unwrap();
+    let manifest = json!({ "name": "tried", "language": "rust" });
+    fs::write(folder.path().join("formula.json"), manifest.to_string()).unwrap();
+    fs::create_dir(folder.path().join("cases")).unwrap();
+    for (name, case) in cases {
+        fs::write(folder.path().join(format!("cases/{name}.json")), case.to_string()).unwrap();
+    }
+    folder
+}
+
+const BUILT: [&str; 2] = ["--component", "built.wasm"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rust_project_goes_from_nothing_to_a_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let sdk = root().join("sdk-guest");
+    let made = told(folder.path(), 0, &["new", "card-check", "--sdk", sdk.to_str().unwrap()]);
+    let project = folder.path().join("card-check");
+    let files = made["files"].as_array().unwrap();
+    assert!(files.len() >= 7);
+    for file in files {
+        assert!(project.join(file.as_str().unwrap()).is_file(), "{file}");
+    }
+    // The versions that are at hand here.
+    fs::copy(root().join("Cargo.lock"), project.join("Cargo.lock")).unwrap();
+
+    let built = told(&project, 0, &["build"]);
+    assert!(Path::new(built["path"].as_str().unwrap()).is_file());
+    let checked = told(&project, 0, &["check"]);
+    assert_eq!(checked["status"], "verified", "{checked}");
+    assert_eq!(checked["exports"], json!(["tokamak:formula/reactor@1.0.0"]));
+    assert_eq!(
+        checked["declared_by_the_component"],
+        json!(["request_parameters", "configuration"])
+    );
+    let tested = told(&project, 0, &["test"]);
+    assert_eq!((&tested["passed"], &tested["failed"]), (&json!(2), &json!(0)), "{tested}");
+    let ran = told(&project, 0, &["run", "--args", "sample.json", "--config", "limit=1000"]);
+    assert_eq!(ran["response"]["raw"], json!({ "approved": 100, "last_four": "4242" }));
+    assert_eq!(ran["invocation"]["log"][0]["message"], "a number of 16 digits");
+
+    // What was compiled once is there from then on.
+    let compiled = fs::read_dir(project.join(".tokamak/compiled")).unwrap().count();
+    assert!(compiled >= 1);
+
+    let data = tempfile::tempdir().unwrap();
+    let server = Process::serve(data.path());
+    let address = format!("http://{}", server.address);
+    let push = ["push", "--url", &address, "--key", MANAGEMENT_KEY];
+    let created = told(&project, 0, &push);
+    assert_eq!(created["status"], "created", "{created}");
+    let declared = json!([
+        { "name": "card.number", "description": "The number, without separators.", "type": "string", "optional": false },
+        { "name": "amount", "description": "The amount, in minor units.", "type": "number", "optional": false },
+    ]);
+    assert_eq!(created["formula"]["request_parameters"], declared);
+
+    // A mistake is shown by the case that it breaks, and the next push replaces the formula.
+    let source = project.join("src/lib.rs");
+    let text = fs::read_to_string(&source).unwrap().replace("is over the limit", "is too much");
+    fs::write(&source, text).unwrap();
+    let tested = told(&project, 1, &["test"]);
+    let differences = &tested["cases"][1]["differences"];
+    let expected =
+        "error.errors.args.amount[0]: expected \"is over the limit\", got \"is too much\"";
+    assert_eq!(*differences, json!([expected]));
+    let updated = told(&project, 0, &push);
+    assert_eq!(updated["status"], "updated", "{updated}");
+    assert_eq!(updated["formula"]["id"], created["formula"]["id"]);
+    assert_ne!(updated["formula"]["component_digest"], created["formula"]["component_digest"]);
+
+    let management = server.management();
+    let body = json!({ "name": "a", "formula": { "id": updated["formula"]["id"] }, "configuration": { "limit": 5 } });
+    let reactor = management.post("/reactors", body).await.expect(201);
+    let body = json!({ "name": "a", "type": "private", "permissions": ["token:use"] });
+    let key = management.post("/applications", body).await.expect(201);
+    let caller = management.with_key(key["key"].as_str().unwrap());
+    let path = format!("/reactors/{}/react", reactor["id"].as_str().unwrap());
+    let args = json!({ "args": { "card": { "number": "4242424242424242" }, "amount": "6" } });
+    let refused = caller.post(&path, args).await.expect(400);
+    assert_eq!(refused["errors"]["args.amount"], json!(["is too much"]));
+
+    // What does not compile is cargo's to tell.
+    fs::write(&source, "fn broken(").unwrap();
+    let (code, _, stderr) = run(formula(&project, &["test"]));
+    assert_eq!(code, 1);
+    assert!(stderr.contains("src/lib.rs:1") && stderr.contains("does not build"), "{stderr}");
+}
+
+#[test]
+fn a_new_project_touches_nothing_that_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    for language in ["javascript", "python", "go"] {
+        let printed =
+            expect(folder.path(), 0, &["new", &format!("in-{language}"), "--lang", language]);
+        let project = folder.path().join(format!("in-{language}"));
+        let files = printed.lines().filter_map(|line| line.strip_prefix("  "));
+        for file in files.take_while(|file| !file.starts_with("cd ")) {
+            let text = fs::read_to_string(project.join(file)).unwrap();
+            assert!(!text.contains("@NAME@") && !text.contains("@LANGUAGE@"), "{file}");
+            assert!(
+                file != "formula.json" || text.contains(&format!("\"language\": \"{language}\""))
+            );
+            if Path::new(file).extension().is_some_and(|extension| extension == "json") {
+                serde_json::from_str::<Value>(&text)
+                    .unwrap_or_else(|error| panic!("{file}: {error}"));
+            }
+        }
+    }
+    let source = folder.path().join("in-python/formula.py");
+    fs::write(&source, "mine").unwrap();
+    fs::remove_file(folder.path().join("in-python/sample.json")).unwrap();
+    let (code, _, stderr) = run(formula(folder.path(), &["new", "in-python", "--lang", "python"]));
+    assert!(code == 1 && stderr.contains("is there already; nothing was written"), "{stderr}");
+    assert_eq!(fs::read_to_string(&source).unwrap(), "mine");
+    assert!(!folder.path().join("in-python/sample.json").exists());
+
+    for (name, part) in [("Upper", "small letter"), ("a/b", "small letter"), ("fn", "package")] {
+        let (code, _, stderr) = run(formula(folder.path(), &["new", name, "--lang", "go"]));
+        assert!(code == 1 && stderr.contains(part), "{name}: {stderr}");
+        assert!(!folder.path().join(name).exists());
+    }
+    let (code, _, stderr) = run(formula(folder.path(), &["new", "a", "--sdk", "/nowhere"]));
+    assert!(code == 1 && stderr.contains("/nowhere"), "{stderr}");
+    let (code, _, stderr) = run(formula(folder.path(), &["new", "a", "--lang", "cobol"]));
+    assert!(code == 2 && stderr.contains("javascript"), "{stderr}");
+    let (code, _, stderr) = run(formula(folder.path(), &["run"]));
+    assert!(code == 1 && stderr.contains("formula new"), "{stderr}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_says_what_a_server_says() {
+    let server = TestServer::start().await;
+    for package in ["probe", "sockets", "files"] {
+        let component = guests::component(package);
+        let said = server.management.post("/reactor-formulas", guests::upload(component)).await;
+        let project = project_of(component, &[]);
+        let code = i32::from(said.status != 201);
+        let checked = told(project.path(), code, &[&["check"], &BUILT[..]].concat());
+        assert_eq!(checked["bytes"], component.len());
+        let error = &checked["error"];
+        if said.status == 201 {
+            assert_eq!((&checked["status"], error), (&json!("verified"), &Value::Null));
+            assert_eq!(checked["formula"]["component_digest"], said.json()["component_digest"]);
+            continue;
+        }
+        assert_eq!((&checked["status"], &error["status"]), (&json!("refused"), &json!(422)));
+        assert_eq!(error["detail"], said.json()["detail"], "{package}");
+        let printed = expect(project.path(), 1, &[&["check"], &BUILT[..]].concat());
+        assert!(printed.contains(error["detail"].as_str().unwrap()), "{printed}");
+    }
+    // The rest of the request is checked as well.
+    let project = project_of(guests::component("bare"), &[]);
+    let manifest = json!({ "name": "", "limits": { "memory_mb": 0 } });
+    fs::write(project.path().join("formula.json"), manifest.to_string()).unwrap();
+    fs::write(project.path().join("Cargo.toml"), "").unwrap();
+    let checked = told(project.path(), 1, &[&["check"], &BUILT[..]].concat());
+    let errors = checked["error"]["errors"].as_object().unwrap();
+    assert!(errors.contains_key("name") && errors.contains_key("limits.memory_mb"), "{errors:?}");
+}
+
+#[test]
+fn a_run_shows_how_it_went() {
+    let project = project_of(guests::component("probe"), &[]);
+    let run = |code: i32, args: Value, more: &[&str]| {
+        fs::write(project.path().join("args.json"), args.to_string()).unwrap();
+        let options = [&["run", "--args", "args.json"], &BUILT[..], more].concat();
+        (told(project.path(), code, &options), expect(project.path(), code, &options))
+    };
+    let card = r#"card={"type":"card","data":{"number":"4242424242424242"}}"#;
+    let args = json!({ "behaviour": "echo", "card": "{{ card }}", "text": "{{ text }}" });
+    let more = ["--token", card, "--token", "text=\"plain\""];
+    let (told, shown) = run(0, args, &more);
+    assert_eq!(told["status"], "completed", "{told}");
+    assert_eq!(told["response"]["raw"]["args"]["card"]["number"], "4242424242424242");
+    assert_eq!(told["response"]["raw"]["args"]["text"], "plain");
+    assert!(told["invocation"]["fuel"].as_u64().unwrap() > 1_000);
+    assert!(told["invocation"]["memory_peak_bytes"].as_u64().unwrap() > 10_000);
+    assert!(shown.starts_with("completed  ") && shown.contains(" fuel, "), "{shown}");
+
+    // `svc` is the vault's own, with the types and masks of a server; without an application there is none.
+    let create = json!({ "behaviour": "svc", "operation": "create", "input": { "type": "card_number", "data": "4242424242424242" } });
+    let (made, _) = run(0, create.clone(), &[]);
+    assert_eq!(made["response"]["raw"]["data"], "XXXXXXXXXXXX4242", "{made}");
+    let (without, _) = run(1, create, &["--no-svc"]);
+    assert_eq!(without["error"]["status"], 500, "{without}");
+
+    let lines = json!({ "behaviour": "log", "lines": [["warn", "mind the gap"]] });
+    let (told, shown) = run(0, lines, &[]);
+    assert_eq!(told["invocation"]["log"][0], json!({ "level": "warn", "message": "mind the gap" }));
+    assert!(shown.contains("  warn  mind the gap"), "{shown}");
+    let fail = json!({ "behaviour": "fail", "kind": "invalid_payment_method", "detail": "no money",
+        "errors": [["args.card", "is empty"]] });
+    let (told, shown) = run(1, fail, &[]);
+    assert_eq!((&told["status"], &told["error"]["status"]), (&json!("failed"), &json!(402)));
+    assert!(shown.contains("no money") && shown.contains("args.card: is empty"), "{shown}");
+    let (told, _) = run(1, json!({ "behaviour": "panic", "message": "oh" }), &[]);
+    assert_eq!(told["error"]["title"], "Reactor Runtime Error", "{told}");
+    let (told, shown) = run(1, json!({ "card": "{{ nobody }}" }), &[]);
+    assert_eq!((&told["error"]["status"], told.get("invocation")), (&json!(400), None));
+    assert!(shown.contains("before it ran"), "{shown}");
+}
+
+#[test]
+fn what_is_given_wrongly_is_named() {
+    let project = project_of(guests::component("bare"), &[]);
+    fs::write(project.path().join("args.json"), "{\n  no").unwrap();
+    for (more, part) in [
+        (vec!["--args", "args.json"], "no JSON at line 2, column 3"),
+        (vec!["--args", "missing.json"], "missing.json"),
+        (vec!["--config", "limit"], "--config"),
+        (vec!["--token", "id={"], "--token id"),
+        (vec!["--component", "absent.wasm"], "absent.wasm"),
+    ] {
+        let with_component = !more.contains(&"--component");
+        let built = if with_component { &BUILT[..] } else { &[] };
+        let (code, _, stderr) = run(formula(project.path(), &[&["run"], built, &more].concat()));
+        assert!(code == 1 && stderr.contains(part), "{more:?}: {stderr}");
+    }
+}
+
+#[test]
+fn cases_tell_where_they_differ() {
+    let echo = |text: &str| json!({ "request": { "args": text } });
+    let answered = |raw: Value, expected: Value| {
+        let args = json!({ "behaviour": "respond", "raw": raw, "tokenize": { "t": "x" } });
+        json!({ "request": { "args": args }, "expected": { "raw": expected, "tokens": { "t": "*" } } })
+    };
+    let other = json!({ "behaviour": "svc", "operation": "get", "input": "of-another-case", "catch": true });
+    let project = project_of(
+        guests::component("probe"),
+        &[
+            ("a-right", answered(json!({ "a": [1, 2] }), json!({ "a": [1, 2] }))),
+            ("b-wrong", answered(json!({ "a": [1, 2], "b": 1 }), json!({ "a": [1, 3] }))),
+            ("c-fails", json!({ "request": echo("x")["request"], "error": { "status": 400 } })),
+            (
+                "d-makes",
+                json!({ "tokens": { "of-another-case": "x" }, "request": { "args": { "behaviour": "clock" } },
+                "expected": { "raw": { "now_ms": "*" } } }),
+            ),
+            ("e-alone", json!({ "request": { "args": other }, "expected": { "raw": "*" } })),
+        ],
+    );
+    let tested = told(project.path(), 1, &[&["test"], &BUILT[..]].concat());
+    assert_eq!((&tested["passed"], &tested["failed"]), (&json!(4), &json!(1)), "{tested}");
+    let wrong = &tested["cases"][1];
+    assert_eq!(wrong["name"], "b-wrong");
+    let expected =
+        ["response.raw.a[1]: expected 3, got 2", "response.raw.b: is not expected, got 1"];
+    assert_eq!(wrong["differences"], json!(expected));
+    // No case sees the tokens of another.
+    assert!(tested["cases"][4]["response"]["raw"].to_string().contains("404"), "{tested}");
+    let printed = expect(project.path(), 1, &[&["test"], &BUILT[..]].concat());
+    assert!(printed.contains("FAILED  b-wrong") && printed.contains(expected[0]), "{printed}");
+    assert!(printed.ends_with("failed 1 of 5 cases\n"), "{printed}");
+    let only = expect(project.path(), 0, &[&["test", "right"], &BUILT[..]].concat());
+    assert!(only.contains("passed 1 of 1 cases"), "{only}");
+    expect(project.path(), 1, &[&["test", "nothing-named-so"], &BUILT[..]].concat());
+}
+
+#[test]
+fn colours_are_for_terminals() {
+    let project = project_of(guests::component("probe"), &[]);
+    let printed = |variables: &[(&str, &str)]| {
+        let mut check = formula(project.path(), &[&["check"], &BUILT[..]].concat());
+        check.envs(variables.iter().copied());
+        run(check).1
+    };
+    assert!(!printed(&[]).contains('\x1b'));
+    assert!(printed(&[("CLICOLOR_FORCE", "1")]).contains('\x1b'));
+    assert!(!printed(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]).contains('\x1b'));
+}
+
+/// The lines of a stream, read on a thread of its own.
+fn lines(stream: impl std::io::Read + Send + 'static) -> Receiver<String> {
+    let (sending, lines) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            let _ = sending.send(line);
+        }
+    });
+    lines
+}
+
+/// Reads on until a line holds this text.
+fn wait_for(lines: &Receiver<String>, text: &str) {
+    loop {
+        let line = lines.recv_timeout(Duration::from_mins(2));
+        if line.unwrap_or_else(|_| panic!("no {text:?}")).contains(text) {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_change_runs_it_again() {
+    let answer = |expected: u32| {
+        let args = json!({ "behaviour": "respond", "raw": 1 });
+        json!({ "request": { "args": args }, "expected": { "raw": expected } })
+    };
+    let project = project_of(guests::component("probe"), &[("one", answer(1))]);
+    let mut test = formula(project.path(), &[&["test", "--watch"], &BUILT[..]].concat());
+    let mut child = test.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let printed = lines(child.stdout.take().unwrap());
+    let told = lines(child.stderr.take().unwrap());
+    wait_for(&printed, "passed 1 of 1");
+    wait_for(&told, "waiting for a change");
+    fs::write(project.path().join("cases/one.json"), answer(2).to_string()).unwrap();
+    wait_for(&printed, "expected 2, got 1");
+    wait_for(&told, "waiting for a change");
+    fs::write(project.path().join("cases/one.json"), "{ }").unwrap();
+    wait_for(&told, "either `expected` or `error`");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_push_says_what_stands_in_the_way() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Process::serve(data.path());
+    let address = format!("http://{}/", server.address);
+    let project = project_of(guests::component("bare"), &[]);
+    fs::write(project.path().join("key"), format!("{MANAGEMENT_KEY}\n")).unwrap();
+    let push = |code: i32, more: &[&str]| {
+        told(project.path(), code, &[&["push", "--url", &address], &BUILT[..], more].concat())
+    };
+    let refused = push(1, &["--key", "key_mgt_unknown"]);
+    assert_eq!((&refused["status"], &refused["error"]["status"]), (&json!("refused"), &json!(401)));
+    let first = push(0, &["--key-file", "key"]);
+    assert_eq!(first["status"], "created", "{first}");
+    // By name: only one of exactly this name is replaced.
+    let management = server.management();
+    guests::send(&management, "bare", json!({ "name": "TRIED" })).await;
+    assert_eq!(push(0, &["--key-file", "key"])["formula"]["id"], first["formula"]["id"]);
+    let second = guests::send(&management, "bare", json!({ "name": "tried" })).await;
+    let arguments = [&["push", "--url", &address, "--key", MANAGEMENT_KEY], &BUILT[..]].concat();
+    let (code, _, stderr) = run(formula(project.path(), &arguments));
+    assert!(code == 1 && stderr.contains("2 formulas") && stderr.contains(&second), "{stderr}");
+    assert!(!stderr.contains(MANAGEMENT_KEY), "a key is told to nobody");
+    assert_eq!(push(0, &["--key-file", "key", "--id", &second])["formula"]["id"], second);
+    let gone = push(1, &["--key-file", "key", "--id", "00000000-0000-4000-8000-000000000000"]);
+    assert_eq!(gone["error"]["status"], 404, "{gone}");
+    // An official one is nobody's to replace.
+    let manifest = json!({ "name": "card-insights", "language": "rust" });
+    fs::write(project.path().join("formula.json"), manifest.to_string()).unwrap();
+    assert_eq!(push(0, &["--key-file", "key"])["status"], "created");
+
+    fs::write(project.path().join("built.wasm"), guests::component("sockets")).unwrap();
+    let refused = push(1, &["--key-file", "key"]);
+    assert_eq!(refused["error"]["status"], 422, "{refused}");
+    let nobody = [&["push", "--url", "http://127.0.0.1:9", "--key", "k"], &BUILT[..]].concat();
+    let (code, _, stderr) = run(formula(project.path(), &nobody));
+    assert!(code == 1 && stderr.contains("http://127.0.0.1:9"), "{stderr}");
+}
+
+/// Whether a program is there; a test that needs it says so and is left out.
+fn is_there(program: &str) -> bool {
+    let there = Command::new(program).arg("--version").output().is_ok();
+    if !there {
+        println!("left out: {program} is not installed");
+    }
+    there
+}
+
+#[test]
+fn a_python_project_runs() {
+    if !is_there("componentize-py") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    expect(folder.path(), 0, &["new", "snake", "--lang", "python"]);
+    let project = folder.path().join("snake");
+    let tested = told(&project, 0, &["test"]);
+    assert_eq!((&tested["passed"], &tested["failed"]), (&json!(2), &json!(0)), "{tested}");
+    assert!(project.join(".tokamak/bindings/wit_world").is_dir());
+}
+
+#[test]
+fn tools_that_are_missing_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    for (language, parts) in [
+        ("python", ["componentize-py is not installed", "pip install componentize-py"]),
+        ("go", ["go is not installed", "tinygo.org"]),
+        ("rust", ["rustup target add wasm32-wasip2", "rustup did not start"]),
+    ] {
+        let name = format!("in-{language}");
+        let sdk = root().join("sdk-guest");
+        let options = ["new", &name, "--lang", language, "--sdk", sdk.to_str().unwrap()];
+        expect(folder.path(), 0, &options);
+        let mut build = formula(&folder.path().join(&name), &["build"]);
+        build.env("PATH", "/nowhere");
+        let (code, _, stderr) = run(build);
+        assert_eq!(code, 1, "{stderr}");
+        assert!(parts.iter().all(|part| stderr.contains(part)), "{language}: {stderr}");
+    }
+}
+
+#[test]
+fn a_javascript_project_runs_where_the_server_takes_code() {
+    let folder = tempfile::tempdir().unwrap();
+    expect(folder.path(), 0, &["new", "script", "--lang", "javascript"]);
+    let project = folder.path().join("script");
+    let (code, stdout, _) = run(formula(&project, &["check", "--json"]));
+    let checked: Value = serde_json::from_str(&stdout).unwrap();
+    let not_taken = checked["error"]["errors"]["code"].to_string().contains("not taken");
+    if code != 0 && not_taken {
+        println!("left out: this version takes no code");
+        return;
+    }
+    assert_eq!(code, 0, "{checked}");
+    let tested = told(&project, 0, &["test"]);
+    assert_eq!((&tested["passed"], &tested["failed"]), (&json!(2), &json!(0)), "{tested}");
+}
