@@ -101,6 +101,14 @@ pub fn seal_enveloped(
     Ok(envelope)
 }
 
+/// The version of the key that an envelope was sealed with; `None` when it is none.
+pub fn version_of(envelope: &[u8]) -> Option<u32> {
+    match envelope.first_chunk()? {
+        &[FORMAT, a, b, c, d] => Some(u32::from_be_bytes([a, b, c, d])),
+        _ => None,
+    }
+}
+
 /// Opens what [`seal_enveloped`] made; `key_of` finds the wrapping key by its version.
 pub fn open_enveloped<'k>(
     key_of: impl FnOnce(u32) -> Option<&'k Key>,
@@ -155,7 +163,9 @@ fn cipher(key: &Key) -> Result<LessSafeKey, SealError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Place, SealError, draw_key, open, open_enveloped, seal, seal_enveloped};
+    use super::{
+        Place, SealError, draw_key, open, open_enveloped, seal, seal_enveloped, version_of,
+    };
     use crate::crypto::entropy::SeededEntropy;
 
     const PLACE: Place<'static> = Place { kind: 3, tenant: &[7; 16], id: "token" };
@@ -196,6 +206,8 @@ mod tests {
         let entropy = SeededEntropy::new(3);
         let key = draw_key(&entropy);
         let envelope = seal_enveloped((9, &key), PLACE, b"secret", &entropy).unwrap();
+        assert_eq!(version_of(&envelope), Some(9));
+        assert_eq!((version_of(&envelope[..4]), version_of(&[2, 0, 0, 0, 9])), (None, None));
         assert_eq!(open_enveloped(|_| None, PLACE, &envelope), Err(SealError::MissingKey));
     }
 

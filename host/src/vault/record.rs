@@ -55,6 +55,10 @@ pub mod kind {
     pub const DELIVERY: Kind = Kind(13);
     /// Secrets that webhooks are signed with.
     pub const SIGNING_SECRETS: Kind = Kind(14);
+    /// How far a tenant's records are sealed anew.
+    pub const RESEALING: Kind = Kind(20);
+    /// Tenants whose keys were destroyed and whose records go.
+    pub const ERASED: Kind = Kind(21);
 }
 
 /// Something kept, sealed with its tenant's keys.
