@@ -63,6 +63,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("aws_lc_rs", &["crypto/", "expression/"]),
     ("clap", &["cli/", "config"]),
     ("toml", &["config.rs"]),
+    ("shlex", &["config/"]),
     ("tracing_subscriber", &["cli/"]),
 ];
 

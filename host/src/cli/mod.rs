@@ -2,10 +2,14 @@
 //!
 //! To add a command: a variant of [`Command`], a file, and an arm in [`run`].
 
+mod compact;
 mod compile;
+mod control;
 mod descriptors;
 mod dev;
+mod keys;
 mod logging;
+mod root_key;
 mod serve;
 mod tenant;
 
@@ -25,6 +29,13 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Rewrite the store's files without what was removed.
+    Compact(compact::CompactOptions),
+    /// Change keys, and show where they stand.
+    Keys {
+        #[command(subcommand)]
+        command: keys::KeysCommand,
+    },
     /// Compile a component for the server that started this.
     #[command(name = crate::runtime::COMPILE_COMMAND, hide = true)]
     CompileComponent(compile::CompileOptions),
@@ -32,7 +43,7 @@ enum Command {
     Dev(dev::DevOptions),
     /// Serve, for production.
     Serve(Options),
-    /// Make and list tenants; the server must not be running on the folder.
+    /// Make, list and erase tenants; to make and list them, the server must not be running on the folder.
     Tenant {
         #[command(subcommand)]
         command: tenant::TenantCommand,
@@ -46,6 +57,8 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub fn run() -> ExitCode {
     let done = match Cli::parse().command {
         Command::CompileComponent(options) => return compile::run(&options),
+        Command::Compact(options) => compact::run(options),
+        Command::Keys { command } => keys::run(command),
         Command::Dev(options) => dev::run(&options),
         Command::Serve(options) => serve::run(options),
         Command::Tenant { command } => tenant::run(command),

@@ -9,6 +9,7 @@
 
 mod applications;
 mod body;
+pub mod control;
 mod docs;
 mod envelope;
 mod examples;
