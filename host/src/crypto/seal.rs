@@ -9,7 +9,7 @@
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use thiserror::Error;
-use zeroize::Zeroizing;
+use zeroize::{Zeroize as _, Zeroizing};
 
 use super::entropy::Entropy;
 
@@ -131,15 +131,18 @@ fn seal_with(
     text: &[u8],
     entropy: &dyn Entropy,
 ) -> Result<Vec<u8>, SealError> {
+    let cipher = cipher(key)?;
     let mut nonce = [0; NONCE_BYTES];
     entropy.fill(&mut nonce);
     let mut sealed = Vec::with_capacity(NONCE_BYTES + text.len() + TAG_BYTES);
     sealed.extend_from_slice(&nonce);
     sealed.extend_from_slice(text);
     let nonce = Nonce::assume_unique_for_key(nonce);
-    let tag = cipher(key)?
-        .seal_in_place_separate_tag(nonce, Aad::from(bound_to), &mut sealed[NONCE_BYTES..])
-        .map_err(|_| SealError::Broken)?;
+    let (aad, text) = (Aad::from(bound_to), &mut sealed[NONCE_BYTES..]);
+    let Ok(tag) = cipher.seal_in_place_separate_tag(nonce, aad, text) else {
+        sealed.zeroize();
+        return Err(SealError::Broken);
+    };
     sealed.extend_from_slice(tag.as_ref());
     Ok(sealed)
 }
