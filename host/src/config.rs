@@ -8,6 +8,7 @@ mod jobs;
 mod memory;
 mod network;
 mod rate;
+mod root_key;
 #[cfg(test)]
 mod tests;
 
@@ -25,9 +26,11 @@ pub use jobs::JobLimits;
 pub use memory::MemoryLimits;
 pub use network::{InvalidNetwork, Network};
 pub use rate::{InvalidRate, Rate, RateLimits};
+pub use root_key::{RootKeySource, new_root_key};
 
 use crate::limits::{
-    CACHE_MB_DEFAULT, COMPILED_CACHE_MB_DEFAULT, FUEL_PER_MS_DEFAULT, REACTOR_SLOTS_DEFAULT,
+    CACHE_MB_DEFAULT, COMPACT_SECONDS_DEFAULT, COMPILED_CACHE_MB_DEFAULT, FUEL_PER_MS_DEFAULT,
+    REACTOR_SLOTS_DEFAULT, ROOT_KEY_COMMAND_SECONDS_DEFAULT,
 };
 
 const PREFIX: &str = "TOKAMAK_";
@@ -60,12 +63,22 @@ pub struct Options {
     /// The address to listen on [default: 127.0.0.1:8080].
     #[arg(long, env = "TOKAMAK_LISTEN", value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
-    /// A file with the root key, 32 bytes in base64, unless the variable `TOKAMAK_ROOT_KEY` holds it.
+    /// A file with the root key, 32 bytes in base64, that only its owner may read; instead of the variable
+    /// `TOKAMAK_ROOT_KEY`.
     #[arg(long, env = "TOKAMAK_ROOT_KEY_FILE", value_name = "FILE")]
     pub root_key_file: Option<PathBuf>,
+    /// A command that prints the root key, such as a key service's; run without a shell, unless it is one.
+    #[arg(long, env = "TOKAMAK_ROOT_KEY_COMMAND", value_name = "COMMAND")]
+    pub root_key_command: Option<String>,
+    /// How long that command may take, in seconds [default: 60].
+    #[arg(long, env = "TOKAMAK_ROOT_KEY_COMMAND_SECONDS", value_name = "SECONDS")]
+    pub root_key_command_seconds: Option<u64>,
     /// Memory of the store's cache, in MiB [default: 256].
     #[arg(long, env = "TOKAMAK_CACHE_MB", value_name = "MIB")]
     pub cache_mb: Option<u64>,
+    /// How often the store is compacted if anything was removed, in seconds; 0 for never [default: 86400].
+    #[arg(long, env = "TOKAMAK_COMPACT_SECONDS", value_name = "SECONDS")]
+    pub compact_seconds: Option<u64>,
     /// Compiled formulas kept in the data folder, in MiB; 0 keeps none [default: 1024].
     #[arg(long, env = "TOKAMAK_COMPILED_CACHE_MB", value_name = "MIB")]
     pub compiled_cache_mb: Option<u64>,
@@ -151,8 +164,14 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// A file with the root key.
     pub root_key_file: Option<PathBuf>,
+    /// A command that prints it.
+    pub root_key_command: Option<String>,
+    /// How long that may take, in seconds.
+    pub root_key_command_seconds: u64,
     /// Memory of the store's cache, in MiB.
     pub cache_mb: u64,
+    /// How often the store is compacted, in seconds; 0 for never.
+    pub compact_seconds: u64,
     /// Compiled formulas kept in the data folder, in MiB.
     pub compiled_cache_mb: u64,
     /// Invocations that run at the same time.
@@ -212,8 +231,22 @@ pub enum ConfigError {
     #[error("--{0} is required")]
     Missing(&'static str),
     /// There is no root key.
-    #[error("there is no root key: set TOKAMAK_ROOT_KEY (32 bytes in base64) or --root-key-file")]
+    #[error(
+        "there is no root key: set TOKAMAK_ROOT_KEY (32 bytes in base64), --root-key-file or \
+        --root-key-command"
+    )]
     NoRootKey,
+    /// There is more than one: which of them is meant, nobody knows.
+    #[error("there is more than one source of the {what}, and one is wanted: {}", sources.join(", "))]
+    ManySources {
+        /// Which key.
+        what: &'static str,
+        /// Where it is said to be.
+        sources: Vec<&'static str>,
+    },
+    /// A command that cannot be taken apart into words.
+    #[error("--{0} has a quote that does not end")]
+    Unquoted(&'static str),
 }
 
 impl Options {
@@ -229,7 +262,16 @@ impl Options {
             data_dir: self.data_dir.or(file.data_dir).ok_or(ConfigError::Missing("data-dir"))?,
             listen: self.listen.or(file.listen).unwrap_or(default_listen),
             root_key_file: self.root_key_file.or(file.root_key_file),
+            root_key_command: self.root_key_command.or(file.root_key_command),
+            root_key_command_seconds: self
+                .root_key_command_seconds
+                .or(file.root_key_command_seconds)
+                .unwrap_or(ROOT_KEY_COMMAND_SECONDS_DEFAULT),
             cache_mb: self.cache_mb.or(file.cache_mb).unwrap_or(CACHE_MB_DEFAULT),
+            compact_seconds: self
+                .compact_seconds
+                .or(file.compact_seconds)
+                .unwrap_or(COMPACT_SECONDS_DEFAULT),
             compiled_cache_mb: self
                 .compiled_cache_mb
                 .or(file.compiled_cache_mb)
@@ -279,17 +321,6 @@ impl Options {
     }
 }
 
-impl Settings {
-    /// The root key's text: from the environment, else from its file.
-    pub fn root_key_text(&self) -> Result<Zeroizing<String>, ConfigError> {
-        if let Some(text) = secret(ROOT_KEY)? {
-            return Ok(text);
-        }
-        let path = self.root_key_file.as_deref().ok_or(ConfigError::NoRootKey)?;
-        read_text(path).map(Zeroizing::new)
-    }
-}
-
 /// The key that the first management application is to have.
 pub fn bootstrap_key() -> Result<Option<Zeroizing<String>>, ConfigError> {
     secret(BOOTSTRAP_KEY)
@@ -313,7 +344,7 @@ fn refuse_unknown_variables() -> Result<(), ConfigError> {
         .filter_map(|option| option.get_env())
         .map(|name| name.to_string_lossy().into_owned())
         .collect();
-    known.extend([ROOT_KEY.to_owned(), BOOTSTRAP_KEY.to_owned()]);
+    known.extend([ROOT_KEY, root_key::NEW_ROOT_KEY, BOOTSTRAP_KEY].map(str::to_owned));
     // Variables that are not ours may be anything, no text too.
     let mut names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
     match names.find(|name| name.starts_with(PREFIX) && !known.contains(name)) {

@@ -237,3 +237,16 @@ pub const HTTP_POOLS_PER_OWNER_MAX: usize = 16;
 pub const HTTP_IDLE_MAX: usize = 4;
 /// How long such a connection is kept, in milliseconds.
 pub const HTTP_IDLE_MS: u64 = 15_000;
+
+/// How long a command may take to print the root key when the operator sets nothing, in seconds.
+pub const ROOT_KEY_COMMAND_SECONDS_DEFAULT: u64 = 60;
+/// Bytes of a file or an output that may hold a root key.
+pub const ROOT_KEY_TEXT_BYTES_MAX: usize = 4 << 10;
+/// How long a tenant's key that was rotated stays in memory after nothing is sealed with it, in milliseconds: longer than
+/// any request goes on.
+pub const RETIRED_KEY_MS: u64 = 10 * 60 * 1000;
+/// How often the store is compacted when the operator sets nothing, in seconds.
+pub const COMPACT_SECONDS_DEFAULT: u64 = 86_400;
+/// How long after its start a server looks whether the store is to be compacted, at most, in seconds: one that is started
+/// often is to get there too.
+pub const COMPACT_FIRST_SECONDS_MAX: u64 = 3_600;

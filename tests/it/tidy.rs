@@ -70,6 +70,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("clap_complete", &["cli/"]),
     ("clap_mangen", &["cli/"]),
     ("toml", &["config.rs"]),
+    ("shlex", &["config/"]),
     ("tracing_subscriber", &["cli/"]),
 ];
 

@@ -3,11 +3,15 @@
 //! To add a command: a variant of [`Command`], a file, and an arm in [`run`].
 
 mod benchmark;
+mod compact;
 mod compile;
+mod control;
 mod descriptors;
 mod dev;
 mod formula;
+mod keys;
 mod logging;
+mod root_key;
 mod serve;
 mod shell;
 mod tenant;
@@ -30,6 +34,13 @@ struct Cli {
 enum Command {
     /// Measure a server on this machine, beside what its floor is made of.
     Benchmark(benchmark::BenchmarkOptions),
+    /// Rewrite the store's files without what was removed.
+    Compact(compact::CompactOptions),
+    /// Change keys, and show where they stand.
+    Keys {
+        #[command(subcommand)]
+        command: keys::KeysCommand,
+    },
     /// Compile a component for the server that started this.
     #[command(name = crate::runtime::COMPILE_COMMAND, hide = true)]
     CompileComponent(compile::CompileOptions),
@@ -51,7 +62,7 @@ enum Command {
     Man(shell::ManOptions),
     /// Serve, for production.
     Serve(Options),
-    /// Make and list tenants; the server must not be running on the folder.
+    /// Make, list and erase tenants; to make and list them, the server must not be running on the folder.
     Tenant {
         #[command(subcommand)]
         command: tenant::TenantCommand,
@@ -80,6 +91,8 @@ pub fn run() -> ExitCode {
             shell::reference();
             Ok(())
         }
+        Command::Compact(options) => compact::run(options),
+        Command::Keys { command } => keys::run(command),
         Command::Dev(options) => dev::run(&options),
         Command::Formula { command } => return formula::run(command),
         Command::Man(options) => shell::man(&options),

@@ -9,13 +9,14 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Failure, descriptors, logging, say};
+use super::{Failure, descriptors, logging, root_key, say};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Options, Settings, bootstrap_key};
 use crate::crypto::api_key::ApiKey;
 use crate::crypto::entropy::SystemEntropy;
 use crate::crypto::keys::RootKey;
 use crate::egress::{Egress, EgressConfig};
+use crate::http::control::{Control, compact_forever};
 use crate::http::{Rates, Scrapers, State, Stopping};
 use crate::limits::REACT_TIMEOUT_MS;
 use crate::model::permission::ApplicationType;
@@ -37,7 +38,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
     let settings = options.settle()?;
     logging::start(&settings.log, settings.log_format)?;
     close_to_others()?;
-    let root_key = RootKey::parse(&settings.root_key_text()?)?;
+    let root_key = root_key::read(&settings.root_key_source()?)?;
     let key = first_key()?;
     block_on(async {
         let vault = open(&settings, root_key).await?;
@@ -164,16 +165,22 @@ pub async fn serve(
         }
         tracing::info!("stopping");
     };
-    listening(listener.local_addr()?);
     // The first run of a formula that ships with the product is not to wait for its compilation.
     let ready = vault.clone();
     tokio::spawn(async move { ready.compile_official().await });
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let rates = Rates::new(&settings.rates, &clock);
+    let control = Control::bind(&settings.data_dir)
+        .map_err(|error| format!("the control socket cannot be made: {error}"))?;
+    let control = tokio::spawn(control.serve(vault.clone()));
+    let compacting = tokio::spawn(compact_forever(vault.clone(), settings.compact_seconds));
+    listening(listener.local_addr()?);
     let scrapers = Scrapers::new(&settings.metrics_networks);
     let state = State { vault, stopping: Stopping::default(), rates, scrapers };
-    crate::http::serve(listener, state, stop).await?;
-    Ok(())
+    let served = crate::http::serve(listener, state, stop).await;
+    control.abort();
+    compacting.abort();
+    Ok(served?)
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
-//! `tokamak tenant`: tenants are made here, never over HTTP.
+//! `tokamak tenant`: tenants are made and erased here, never over the public interface.
 
 use clap::Subcommand;
 use serde_json::json;
 
-use super::{Failure, logging, say, serve};
+use super::control::Server;
+use super::{Failure, logging, root_key, say, serve};
 use crate::config::Options;
-use crate::crypto::keys::RootKey;
+use crate::model::id::TenantId;
+use crate::runtime::close_to_others;
 use crate::vault::{NewTenant, Vault};
 
 /// What to do with tenants.
@@ -18,6 +20,14 @@ pub enum TenantCommand {
         /// Print one JSON object instead of text.
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Erase a tenant: its keys are destroyed at once, and nothing of it can be read again by anybody.
+    Erase {
+        /// The tenant.
+        #[arg(value_name = "ID")]
+        tenant: TenantId,
         #[command(flatten)]
         options: Options,
     },
@@ -45,6 +55,7 @@ pub fn run(command: TenantCommand) -> Result<(), Failure> {
             }
             Ok(())
         }),
+        TenantCommand::Erase { tenant, options } => erase(tenant, options),
         TenantCommand::List { json, options } => with_vault(options, async |vault| {
             let tenants = vault.tenants().await?;
             if json {
@@ -59,13 +70,29 @@ pub fn run(command: TenantCommand) -> Result<(), Failure> {
     }
 }
 
-fn with_vault(
+fn erase(tenant: TenantId, options: Options) -> Result<(), Failure> {
+    if let Some(server) = Server::find(&options.clone().settle()?.data_dir)? {
+        server.ask::<()>("DELETE", &format!("/tenants/{tenant}"), &())?;
+        say("The tenant's keys are destroyed; what is left of it is being removed.");
+        return Ok(());
+    }
+    with_vault(options, async |vault| {
+        vault.erase_tenant(tenant).await?;
+        vault.sweep_erased().await?;
+        say("The tenant's keys are destroyed, and what was left of it is removed.");
+        Ok(())
+    })
+}
+
+/// Opens the vault for one command, which no server may have open.
+pub fn with_vault(
     options: Options,
     work: impl AsyncFnOnce(&Vault) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let settings = options.settle()?;
     logging::start(&settings.log, settings.log_format)?;
-    let root_key = RootKey::parse(&settings.root_key_text()?)?;
+    close_to_others()?;
+    let root_key = root_key::read(&settings.root_key_source()?)?;
     serve::block_on(async {
         let vault = serve::open(&settings, root_key).await?;
         let done = work(&vault).await;

@@ -3,8 +3,12 @@
 //! [`SystemKeys`] belong to the whole vault, [`TenantKeys`] to one tenant. Both are kept in the store as text sealed
 //! by the root key; see `vault::keyring` for where.
 //!
-//! Index and fingerprint keys are apart from the sealing keys and stay when those rotate: changing them would mean
-//! reading every token to index it anew.
+//! Index and fingerprint keys are apart from the sealing keys and stay when those rotate. A fingerprint is part of the
+//! interface: callers keep it and compare it with later ones, so that a new key would make every token look new, and
+//! deduplication would store contents twice that were stored before. Terms cannot be made anew without the values of
+//! `search_indexes`, which may hold drawn aliases and are kept nowhere but as terms. Neither key opens anything: who
+//! learns one can try guesses against the terms, and needs the store's files to do so. What takes them out of use is
+//! the end of their tenant, which destroys them ([`TenantKeys`] as a whole).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -54,6 +58,11 @@ impl RootKey {
         Key::from(hash::keyed(&self.0, &[b"derived key", purpose.as_bytes()]))
     }
 
+    /// Tells this key from another, and tells nothing else of it.
+    pub fn id(&self) -> [u8; 16] {
+        hash::term(&self.0, &[b"root key id"])
+    }
+
     /// The key for [`super::seal`].
     pub fn as_key(&self) -> &Key {
         &self.0
@@ -80,6 +89,8 @@ pub struct TenantKeys {
     pub sealing: (u32, Key),
     /// Keys that sealed before and still open, by version.
     pub older: BTreeMap<u32, Key>,
+    /// Keys that nothing is sealed with any more, kept in memory alone for who has read a record before.
+    pub retired: BTreeMap<u32, Key>,
     /// Makes index terms.
     pub index: Key,
     /// Makes fingerprints.
@@ -122,6 +133,7 @@ impl TenantKeys {
         Self {
             sealing: (1, draw_key(entropy)),
             older: BTreeMap::new(),
+            retired: BTreeMap::new(),
             index: draw_key(entropy),
             fingerprint: draw_key(entropy),
         }
@@ -151,7 +163,7 @@ impl TenantKeys {
         while !reader.0.is_empty() {
             older.insert(reader.number()?, reader.key()?);
         }
-        Ok(Self { sealing, older, index, fingerprint })
+        Ok(Self { sealing, older, retired: BTreeMap::new(), index, fingerprint })
     }
 
     /// The key that seals, with its version.
@@ -161,7 +173,28 @@ impl TenantKeys {
 
     /// The key of a version.
     pub fn opening_key(&self, version: u32) -> Option<&Key> {
-        if version == self.sealing.0 { Some(&self.sealing.1) } else { self.older.get(&version) }
+        if version == self.sealing.0 {
+            return Some(&self.sealing.1);
+        }
+        self.older.get(&version).or_else(|| self.retired.get(&version))
+    }
+
+    /// The same keys with a fresh one to seal with; the one before still opens.
+    #[must_use]
+    pub fn rotated(&self, entropy: &dyn Entropy) -> Self {
+        let mut rotated = self.clone();
+        let (version, key) = self.sealing.clone();
+        rotated.older.insert(version, key);
+        rotated.sealing = (version.saturating_add(1), draw_key(entropy));
+        rotated
+    }
+
+    /// The same keys once nothing is sealed with older ones.
+    #[must_use]
+    pub fn without_older(&self) -> Self {
+        let mut retired = self.retired.clone();
+        retired.extend(self.older.clone());
+        Self { older: BTreeMap::new(), retired, ..self.clone() }
     }
 }
 
@@ -216,11 +249,30 @@ mod tests {
         assert_eq!(read.opening_key(2), None);
         assert_eq!((&read.index, &read.fingerprint), (&tenant.index, &tenant.fingerprint));
         assert!(TenantKeys::from_bytes(&system.to_bytes()).is_err());
+        assert_ne!(RootKey::draw(&entropy).id(), RootKey::draw(&entropy).id());
         assert!(SystemKeys::from_bytes(&[]).is_err());
         let bytes = tenant.to_bytes();
         for length in 0..bytes.len() {
             assert!(TenantKeys::from_bytes(&bytes[..length]).is_err(), "cut at {length}");
         }
+    }
+
+    #[test]
+    fn a_rotated_key_leaves_the_older_one_to_open_with() {
+        let entropy = SeededEntropy::new(5);
+        let first = TenantKeys::draw(&entropy);
+        let second = first.rotated(&entropy);
+        assert_eq!(second.sealing_key().0, 2);
+        assert_ne!(second.sealing_key().1, first.sealing_key().1);
+        assert_eq!(second.opening_key(1), first.opening_key(1));
+        assert_eq!((&second.index, &second.fingerprint), (&first.index, &first.fingerprint));
+        let read = TenantKeys::from_bytes(&second.to_bytes()).unwrap();
+        assert_eq!(read.opening_key(1), first.opening_key(1));
+        let alone = second.without_older();
+        // Whoever read a record before can still open it; whoever comes later finds no key for it.
+        assert_eq!(alone.opening_key(1), first.opening_key(1));
+        let read = TenantKeys::from_bytes(&alone.to_bytes()).unwrap();
+        assert_eq!((read.opening_key(1), read.opening_key(2)), (None, second.opening_key(2)));
     }
 
     #[test]

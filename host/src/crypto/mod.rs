@@ -12,3 +12,4 @@ pub mod hash;
 pub mod keys;
 pub mod seal;
 pub mod webhook;
+pub mod wiped;

@@ -9,7 +9,7 @@
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use thiserror::Error;
-use zeroize::Zeroizing;
+use zeroize::{Zeroize as _, Zeroizing};
 
 use super::entropy::Entropy;
 
@@ -101,6 +101,14 @@ pub fn seal_enveloped(
     Ok(envelope)
 }
 
+/// The version of the key that an envelope was sealed with; `None` when it is none.
+pub fn version_of(envelope: &[u8]) -> Option<u32> {
+    match envelope.first_chunk()? {
+        &[FORMAT, a, b, c, d] => Some(u32::from_be_bytes([a, b, c, d])),
+        _ => None,
+    }
+}
+
 /// Opens what [`seal_enveloped`] made; `key_of` finds the wrapping key by its version.
 pub fn open_enveloped<'k>(
     key_of: impl FnOnce(u32) -> Option<&'k Key>,
@@ -123,15 +131,18 @@ fn seal_with(
     text: &[u8],
     entropy: &dyn Entropy,
 ) -> Result<Vec<u8>, SealError> {
+    let cipher = cipher(key)?;
     let mut nonce = [0; NONCE_BYTES];
     entropy.fill(&mut nonce);
     let mut sealed = Vec::with_capacity(NONCE_BYTES + text.len() + TAG_BYTES);
     sealed.extend_from_slice(&nonce);
     sealed.extend_from_slice(text);
     let nonce = Nonce::assume_unique_for_key(nonce);
-    let tag = cipher(key)?
-        .seal_in_place_separate_tag(nonce, Aad::from(bound_to), &mut sealed[NONCE_BYTES..])
-        .map_err(|_| SealError::Broken)?;
+    let (aad, text) = (Aad::from(bound_to), &mut sealed[NONCE_BYTES..]);
+    let Ok(tag) = cipher.seal_in_place_separate_tag(nonce, aad, text) else {
+        sealed.zeroize();
+        return Err(SealError::Broken);
+    };
     sealed.extend_from_slice(tag.as_ref());
     Ok(sealed)
 }
@@ -155,7 +166,9 @@ fn cipher(key: &Key) -> Result<LessSafeKey, SealError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Place, SealError, draw_key, open, open_enveloped, seal, seal_enveloped};
+    use super::{
+        Place, SealError, draw_key, open, open_enveloped, seal, seal_enveloped, version_of,
+    };
     use crate::crypto::entropy::SeededEntropy;
 
     const PLACE: Place<'static> = Place { kind: 3, tenant: &[7; 16], id: "token" };
@@ -196,6 +209,8 @@ mod tests {
         let entropy = SeededEntropy::new(3);
         let key = draw_key(&entropy);
         let envelope = seal_enveloped((9, &key), PLACE, b"secret", &entropy).unwrap();
+        assert_eq!(version_of(&envelope), Some(9));
+        assert_eq!((version_of(&envelope[..4]), version_of(&[2, 0, 0, 0, 9])), (None, None));
         assert_eq!(open_enveloped(|_| None, PLACE, &envelope), Err(SealError::MissingKey));
     }
 

@@ -9,6 +9,7 @@
 
 mod applications;
 mod body;
+pub mod control;
 mod cors;
 mod docs;
 mod envelope;

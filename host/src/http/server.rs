@@ -25,6 +25,7 @@ pub async fn serve(
     let vault = state.vault.clone();
     let stopping = state.stopping.clone();
     let sweeping = tokio::spawn(sweep_forever(vault.clone()));
+    let resealing = tokio::spawn(reseal_forever(vault.clone()));
     let workers = vault.start_workers();
     let stopped = vault.clone();
     let (announce, announced) = oneshot::channel();
@@ -60,11 +61,26 @@ pub async fn serve(
         }
     };
     sweeping.abort();
+    resealing.abort();
     // Requests and runs have one time to finish in, not one after the other.
     let gone = since.get().map(Instant::elapsed).unwrap_or_default();
     workers.stop(Duration::from_millis(DRAIN_MS_MAX).saturating_sub(gone)).await;
     vault.close();
     served
+}
+
+/// Seals anew what an earlier process had begun to, and whatever is wanted from then on.
+async fn reseal_forever(vault: Vault) {
+    loop {
+        if let Err(error) = vault.reseal().await {
+            tracing::warn!(%error, "records were not sealed anew");
+        }
+        let again = tokio::time::sleep(Duration::from_millis(SWEEP_INTERVAL_MS));
+        tokio::select! {
+            () = vault.resealing_wanted() => {}
+            () = again => {}
+        }
+    }
 }
 
 async fn sweep_forever(vault: Vault) {

@@ -59,6 +59,15 @@ pub enum StoreError {
     Damaged(String),
 }
 
+/// What compacting did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compacted {
+    /// Bytes of the store's files before.
+    pub bytes_before: u64,
+    /// And after.
+    pub bytes_after: u64,
+}
+
 /// A place to keep records.
 pub trait Store: Send + Sync + 'static {
     /// Records by id, in one round trip; `None` for each that is not there.
@@ -85,6 +94,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Stores and removes all of a batch or nothing; durable on return.
     fn commit(&self, batch: Batch) -> StoreFuture<'_, ()>;
+
+    /// Rewrites what is kept, so that nothing of what was removed or replaced before the call is left in the store's
+    /// files on return. Reads and writes go on meanwhile.
+    fn compact(&self) -> StoreFuture<'_, Compacted>;
+
+    /// Whether anything was removed or replaced since the store was last compacted, as far as is known.
+    fn has_removed(&self) -> bool;
 
     /// Whether writes are taken.
     fn health(&self) -> Result<(), StoreError>;

@@ -1,32 +1,45 @@
 //! The keys at hand, and where they are kept.
 //!
 //! Keys lie in the store as records sealed directly by the root key; opening the vault's own proves that the root key
-//! is the right one. A tenant's keys are opened once and held.
+//! is the right one. A tenant's keys are opened once and held. [`super::rotation`] changes keys, [`super::erase`]
+//! destroys a tenant's.
+//!
+//! Every commit passes the *gate*: what it seals is sealed with the tenant's newest key, and nothing is committed for a
+//! tenant that was erased. Who changes keys closes the gate for a moment, so that no commit is under way then.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 use thiserror::Error as ThisError;
+use tokio::sync::{Notify, RwLockReadGuard};
 use uuid::Uuid;
+use zeroize::Zeroizing;
 
 use super::record::kind;
+use super::rotation::Resealed;
 use super::{Error, Vault};
 use crate::crypto::entropy::Entropy;
 use crate::crypto::keys::{RootKey, SystemKeys, TenantKeys};
 use crate::crypto::seal::{self, Place};
 use crate::model::id::TenantId;
-use crate::store::{Batch, Expect, Kind, Put, Record, Store, StoreError};
+use crate::store::{Batch, Expect, Kind, Put, Record, Removal, Store, StoreError, Term};
 
 /// The tenant that owns what belongs to no tenant.
 pub const SYSTEM_TENANT: TenantId = TenantId(Uuid::nil());
-const KEYS_ID: &str = "keys";
+/// Where keys lie.
+pub const KEYS_ID: &str = "keys";
+/// Where they lie sealed by the next root key, until that one counts.
+pub const NEXT_ID: &str = "keys by the next root key";
 
 /// Why the vault does not open.
 #[derive(Debug, ThisError)]
 pub enum OpenError {
     /// The store was made with another root key.
-    #[error("the root key does not open this store: it is not the key the store was made with")]
+    #[error(
+        "the root key does not open this store: it is not the key the store was made with, or was \
+        rotated to"
+    )]
     WrongRootKey,
     /// The store failed.
     #[error("the store failed: {0}")]
@@ -34,13 +47,27 @@ pub enum OpenError {
     /// The keys in the store cannot be read.
     #[error("the keys in the store are damaged")]
     Damaged,
+    /// What an earlier process left undone could not be done.
+    #[error("a change of keys that was begun cannot be finished: {0}")]
+    Unfinished(Error),
 }
 
 /// The keys at hand.
 pub struct Keyring {
-    root: RootKey,
-    system: SystemKeys,
-    tenants: RwLock<HashMap<TenantId, Arc<TenantKeys>>>,
+    /// The one that counts first, and the one before it while its work is taken over.
+    pub(super) roots: RwLock<Vec<RootKey>>,
+    pub(super) system: SystemKeys,
+    pub(super) tenants: RwLock<HashMap<TenantId, Arc<TenantKeys>>>,
+    pub(super) erased: RwLock<HashSet<TenantId>>,
+    pub(super) resealed: Resealed,
+    /// Held by who seals anew.
+    pub(super) walking: tokio::sync::Mutex<()>,
+    /// Told when there is something to seal anew.
+    pub(super) resealing: Notify,
+    /// Read by every commit, written by who changes keys.
+    pub(super) gate: tokio::sync::RwLock<()>,
+    /// Held by who makes tenants or changes keys.
+    pub(super) operating: tokio::sync::Mutex<()>,
 }
 
 impl Keyring {
@@ -56,18 +83,34 @@ impl Keyring {
             SystemKeys::from_bytes(&text).map_err(|_| OpenError::Damaged)?
         } else {
             let keys = SystemKeys::draw(entropy);
-            let sealed = SealedKeys { kind: kind::SYSTEM, tenant: SYSTEM_TENANT };
-            let put = sealed.put(&root, &keys.to_bytes(), entropy);
+            let sealed = SealedKeys { kind: kind::SYSTEM, tenant: SYSTEM_TENANT, id: KEYS_ID };
+            let put = sealed.put(&root, &keys.to_bytes(), Expect::Absent, entropy);
             let put = put.map_err(|_| OpenError::Damaged)?;
             store.commit(Batch { puts: vec![put], removals: Vec::new() }).await?;
             keys
         };
-        Ok(Self { root, system, tenants: RwLock::default() })
+        Ok(Self {
+            roots: RwLock::new(vec![root]),
+            system,
+            tenants: RwLock::default(),
+            erased: RwLock::default(),
+            resealed: Resealed::default(),
+            walking: tokio::sync::Mutex::default(),
+            resealing: Notify::new(),
+            gate: tokio::sync::RwLock::default(),
+            operating: tokio::sync::Mutex::default(),
+        })
     }
 
     /// The key that hashes API keys.
     pub fn pepper(&self) -> &seal::Key {
         &self.system.pepper
+    }
+
+    /// The root key that counts.
+    pub(super) fn root(&self) -> Result<RootKey, Error> {
+        let root = self.roots.read().first().cloned();
+        root.ok_or_else(|| Error::internal("there is no root key"))
     }
 
     /// Draws a tenant's keys and the record that keeps them.
@@ -77,10 +120,74 @@ impl Keyring {
         entropy: &dyn Entropy,
     ) -> Result<(Arc<TenantKeys>, Put), Error> {
         let keys = TenantKeys::draw(entropy);
-        let sealed = SealedKeys { kind: kind::TENANT_KEYS, tenant };
-        let put = sealed.put(&self.root, &keys.to_bytes(), entropy).map_err(Error::internal)?;
+        let put = self.put_tenant(tenant, &keys, Expect::Absent, entropy)?;
         Ok((Arc::new(keys), put))
     }
+
+    /// The record that keeps a tenant's keys.
+    pub(super) fn put_tenant(
+        &self,
+        tenant: TenantId,
+        keys: &TenantKeys,
+        expect: Expect,
+        entropy: &dyn Entropy,
+    ) -> Result<Put, Error> {
+        let sealed = SealedKeys { kind: kind::TENANT_KEYS, tenant, id: KEYS_ID };
+        let put = sealed.put(&self.root()?, &keys.to_bytes(), expect, entropy);
+        put.map_err(Error::internal)
+    }
+
+    /// Lets a batch through: sealed with the newest keys, as of now and until the guard is dropped.
+    pub(super) async fn admit(
+        &self,
+        batch: &mut Batch,
+        entropy: &dyn Entropy,
+    ) -> Result<RwLockReadGuard<'_, ()>, Error> {
+        let open = self.gate.read().await;
+        let mut last: Option<(TenantId, Option<Arc<TenantKeys>>)> = None;
+        for Put { record, expect } in &mut batch.puts {
+            let keys = match &last {
+                Some((tenant, keys)) if *tenant == record.tenant => keys,
+                _ => {
+                    if self.erased.read().contains(&record.tenant) {
+                        return Err(Error::Unauthenticated);
+                    }
+                    let keys = self.tenants.read().get(&record.tenant).cloned();
+                    &last.insert((record.tenant, keys)).1
+                }
+            };
+            if let Some(keys) = keys {
+                seal_newest(record, keys, entropy)?;
+            }
+            self.resealed.follow((record.kind, record.tenant, &record.id), expect, false);
+        }
+        for gone in &mut batch.removals {
+            let Removal { kind, tenant, id, expect } = gone;
+            self.resealed.follow((*kind, *tenant, id), expect, true);
+        }
+        Ok(open)
+    }
+}
+
+/// Seals a record with the newest of its tenant's keys, if it was sealed with another; gives whether it was.
+pub fn seal_newest(
+    record: &mut Record,
+    keys: &TenantKeys,
+    entropy: &dyn Entropy,
+) -> Result<bool, Error> {
+    let (newest, key) = keys.sealing_key();
+    let sealed_with = seal::version_of(&record.body);
+    if matches!(record.kind, kind::SYSTEM | kind::TENANT_KEYS)
+        || sealed_with.is_none_or(|version| version == newest)
+    {
+        return Ok(false);
+    }
+    let place = Place { kind: record.kind.0, tenant: record.tenant.0.as_bytes(), id: &record.id };
+    let text = seal::open_enveloped(|version| keys.opening_key(version), place, &record.body);
+    let text = text.map_err(Error::internal)?;
+    let body = seal::seal_enveloped((newest, key), place, &text, entropy);
+    record.body = body.map_err(Error::internal)?;
+    Ok(true)
 }
 
 impl Vault {
@@ -90,47 +197,77 @@ impl Vault {
         if let Some(keys) = keyring.tenants.read().get(&tenant) {
             return Ok(Arc::clone(keys));
         }
-        let mut found = self.0.store.find(kind::TENANT_KEYS, tenant, &[KEYS_ID]).await?;
-        let record = found.pop().flatten().ok_or(Error::NotFound("tenant"))?;
-        let text = open_record(&keyring.root, &record).map_err(Error::internal)?;
-        let keys = Arc::new(TenantKeys::from_bytes(&text).map_err(Error::internal)?);
-        keyring.tenants.write().insert(tenant, Arc::clone(&keys));
-        Ok(keys)
+        // Keys are not to be put into the ring that are changed or destroyed meanwhile.
+        let _open = keyring.gate.read().await;
+        if keyring.erased.read().contains(&tenant) {
+            return Err(Error::Unauthenticated);
+        }
+        let Some((_, keys)) = self.stored_keys(tenant).await? else {
+            // Whoever belongs to a tenant without keys is nobody any more.
+            let system = tenant == SYSTEM_TENANT;
+            return Err(if system { Error::NotFound("tenant") } else { Error::Unauthenticated });
+        };
+        Ok(Arc::clone(keyring.tenants.write().entry(tenant).or_insert_with(|| Arc::new(keys))))
+    }
+
+    /// A tenant's keys as they are stored, with their version.
+    pub(super) async fn stored_keys(
+        &self,
+        tenant: TenantId,
+    ) -> Result<Option<(u64, TenantKeys)>, Error> {
+        let found = self.0.store.find(kind::TENANT_KEYS, tenant, &[KEYS_ID, NEXT_ID]).await?;
+        let version = found.first().and_then(|own| own.as_ref().map(|own| own.version));
+        let Some(version) = version else { return Ok(None) };
+        // While root keys change, each opens one of the two.
+        let roots = self.0.keyring.roots.read().clone();
+        for root in &roots {
+            for record in found.iter().flatten() {
+                if let Ok(text) = open_record(root, record) {
+                    let keys = TenantKeys::from_bytes(&text).map_err(Error::internal)?;
+                    return Ok(Some((version, keys)));
+                }
+            }
+        }
+        Err(Error::internal("the keys of a tenant do not open"))
     }
 }
 
-struct SealedKeys {
-    kind: Kind,
-    tenant: TenantId,
+/// Where sealed keys are to lie.
+pub struct SealedKeys {
+    /// Whose.
+    pub kind: Kind,
+    /// The tenant.
+    pub tenant: TenantId,
+    /// The record's id.
+    pub id: &'static str,
 }
 
 impl SealedKeys {
-    fn put(
+    /// The record that keeps keys, marked with the root key that seals it.
+    pub fn put(
         &self,
         root: &RootKey,
         text: &[u8],
+        expect: Expect,
         entropy: &dyn Entropy,
     ) -> Result<Put, seal::SealError> {
-        let place = Place { kind: self.kind.0, tenant: self.tenant.0.as_bytes(), id: KEYS_ID };
+        let place = Place { kind: self.kind.0, tenant: self.tenant.0.as_bytes(), id: self.id };
         let record = Record {
             kind: self.kind,
             tenant: self.tenant,
-            id: KEYS_ID.to_owned(),
+            id: self.id.to_owned(),
             version: 0,
             order_ms: 0,
             body: seal::seal(root.as_key(), place, text, entropy)?,
-            terms: Vec::new(),
+            terms: vec![Term(root.id())],
             numbers: Vec::new(),
             uniques: Vec::new(),
         };
-        Ok(Put { record, expect: Expect::Absent })
+        Ok(Put { record, expect })
     }
 }
 
-fn open_record(
-    root: &RootKey,
-    record: &Record,
-) -> Result<zeroize::Zeroizing<Vec<u8>>, seal::SealError> {
+fn open_record(root: &RootKey, record: &Record) -> Result<Zeroizing<Vec<u8>>, seal::SealError> {
     let place = Place { kind: record.kind.0, tenant: record.tenant.0.as_bytes(), id: &record.id };
     seal::open(root.as_key(), place, &record.body)
 }

@@ -12,6 +12,7 @@ mod applications;
 mod audit;
 mod authentication;
 mod effort;
+mod erase;
 mod error;
 mod formulas;
 mod index;
@@ -28,6 +29,7 @@ mod react;
 mod reactors;
 mod record;
 mod retry;
+mod rotation;
 mod sessions;
 mod svc;
 mod sweep;
@@ -55,6 +57,7 @@ pub use page::{Page, PageRequest, PageStart, Paginated};
 pub use permit::Permit;
 pub use react::{ReactRequest, ReactResponse, Reacted, RunError};
 pub use reactors::{ReactorView, WriteReactor};
+pub use rotation::{KeyStatus, KeysStatus, Progress};
 pub use sessions::{AuthorizeSession, NewSession, SessionView};
 pub use sweep::Swept;
 pub use tenants::{NewTenant, Tenant, TenantSettings, UpdateTenant};
@@ -79,6 +82,7 @@ use crate::limits::NAMES_SEARCHED_MAX;
 use crate::model::id::TenantId;
 use crate::model::time::Timestamp;
 use crate::runtime::Runtime;
+pub use crate::store::Compacted;
 use crate::store::{Batch, Expect, Filter, Put, Removal, Store};
 
 /// What the vault stands on.
@@ -135,7 +139,7 @@ impl Vault {
     pub async fn open(foundation: Foundation) -> Result<Self, OpenError> {
         let Foundation { store, runtime, egress, clock, entropy, root_key, .. } = foundation;
         let keyring = Keyring::open(store.as_ref(), root_key, entropy.as_ref()).await?;
-        Ok(Self(Arc::new(Inner {
+        let vault = Self(Arc::new(Inner {
             store,
             runtime,
             egress,
@@ -152,7 +156,19 @@ impl Vault {
             allow_http_callbacks: foundation.allow_http_callbacks,
             jobs: foundation.jobs,
             queue: jobs::Queue::default(),
-        })))
+        }));
+        vault.settle_root_key().await.map_err(OpenError::Unfinished)?;
+        Ok(vault)
+    }
+
+    /// Rewrites the store's files without what was removed or replaced.
+    pub async fn compact(&self) -> Result<Compacted, Error> {
+        Ok(self.0.store.compact().await?)
+    }
+
+    /// Whether anything was removed or replaced since the store was last compacted.
+    pub fn has_removed(&self) -> bool {
+        self.0.store.has_removed()
     }
 
     /// Whether the store takes writes.
@@ -354,6 +370,8 @@ impl Change {
             };
             self.put(&KeptEntry { id: self.vault.draw_id(), entry }, Expect::New)?;
         }
+        let (keyring, entropy) = (&self.vault.0.keyring, self.vault.0.entropy.as_ref());
+        let _open = keyring.admit(&mut self.batch, entropy).await?;
         Ok(self.vault.0.store.commit(self.batch).await)
     }
 }

@@ -17,6 +17,7 @@ use super::index::Index;
 use crate::crypto::entropy::Entropy;
 use crate::crypto::keys::TenantKeys;
 use crate::crypto::seal::{self, Place};
+use crate::crypto::wiped::WipedBuffer;
 use crate::model::id::TenantId;
 use crate::model::time::Timestamp;
 use crate::store::{Kind, Record};
@@ -55,6 +56,10 @@ pub mod kind {
     pub const DELIVERY: Kind = Kind(13);
     /// Secrets that webhooks are signed with.
     pub const SIGNING_SECRETS: Kind = Kind(14);
+    /// How far a tenant's records are sealed anew.
+    pub const RESEALING: Kind = Kind(20);
+    /// Tenants whose keys were destroyed and whose records go.
+    pub const ERASED: Kind = Kind(21);
 }
 
 /// Something kept, sealed with its tenant's keys.
@@ -88,9 +93,11 @@ pub trait Entity: Sized + Send {
     fn from_text(text: &[u8]) -> Result<Self, Error>;
 }
 
-/// JSON text of an entity without plaintext members.
+/// JSON text of an entity, left nowhere else in memory.
 pub fn json_text(entity: &impl Serialize) -> Result<Zeroizing<Vec<u8>>, Error> {
-    serde_json::to_vec(entity).map(Zeroizing::new).map_err(Error::internal)
+    let mut text = WipedBuffer::default();
+    serde_json::to_writer(&mut text, entity).map_err(Error::internal)?;
+    Ok(text.into_bytes())
 }
 
 /// Reads what [`json_text`] wrote.

@@ -30,8 +30,10 @@ pub struct Swept(pub usize);
 impl Vault {
     /// Removes everything that has ended, in every tenant. One that cannot be swept keeps no other from it.
     pub async fn sweep(&self) -> Result<Swept, Error> {
-        let mut swept = 0;
-        let mut failed = None;
+        let (mut swept, mut failed) = match self.sweep_erased().await {
+            Ok(removed) => (removed, None),
+            Err(error) => (0, Some(error)),
+        };
         for tenant in self.tenants().await? {
             match self.sweep_tenant(tenant.id).await {
                 Ok(removed) => swept += removed,
@@ -103,7 +105,6 @@ impl Vault {
     ) -> Result<usize, Error> {
         let (from, to) = (Bound::Unbounded, Bound::Included(self.now().0));
         let filter = Filter::Range { field, from, to };
-        let keys = self.keys(tenant).await?;
         let (mut swept, mut skipped) = (0, 0);
         loop {
             let start = Start::Offset(skipped);
@@ -111,6 +112,8 @@ impl Vault {
             if slice.records.is_empty() {
                 return Ok(swept);
             }
+            // After the records: they may be sealed with a key that is new.
+            let keys = self.keys(tenant).await?;
             let mut change = self.change(tenant).await?;
             let mut events = Vec::with_capacity(slice.records.len());
             let mut unopened = 0;

@@ -144,6 +144,8 @@ impl Vault {
         management_key: Option<ApiKey>,
     ) -> Result<NewTenant, Error> {
         self.ensure_system_tenant().await?;
+        // Its keys are to be wrapped by the root key that counts when they are stored.
+        let _one = self.0.keyring.operating.lock().await;
         let id = TenantId(self.draw_id());
         let tenant = Tenant {
             id,

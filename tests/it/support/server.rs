@@ -17,6 +17,7 @@ use tokamak::egress::{Egress, EgressConfig};
 use tokamak::http::{Rates, Scrapers, State, Stopping};
 use tokamak::model::permission::{ApplicationType, Permission};
 use tokamak::runtime::{CacheConfig, CompileBounds, Compiler, Runtime, RuntimeConfig};
+use tokamak::store::Store;
 use tokamak::store::sled::SledStore;
 use tokamak::vault::{Foundation, Vault};
 use tokio::net::TcpListener;
@@ -49,6 +50,10 @@ pub struct Setup {
     pub jobs: JobLimits,
     /// Where formulas run, if not where those of all tests do.
     pub runtime: Option<Runtime>,
+    /// The root key, if not the usual one.
+    pub root_key: Option<RootKey>,
+    /// The store, if not one in the folder.
+    pub store: Option<Arc<dyn Store>>,
 }
 
 impl Default for Setup {
@@ -63,6 +68,8 @@ impl Default for Setup {
             rates: RateLimits::default(),
             jobs: JobLimits::default(),
             runtime: None,
+            root_key: None,
+            store: None,
         }
     }
 }
@@ -106,9 +113,12 @@ impl TestServer {
             (None, None) => unreachable!("there is a folder or a temporary one"),
         };
         let clock = ManualClock::new(START_MS);
-        let store = open_store(&folder.join("store")).await;
+        let store = match setup.store {
+            Some(store) => store,
+            None => Arc::new(open_store(&folder.join("store")).await),
+        };
         let foundation = Foundation {
-            store: Arc::new(store),
+            store,
             runtime: setup.runtime.unwrap_or_else(shared_runtime),
             egress: Egress::new(EgressConfig {
                 allow_private_networks: setup.allow_private_networks,
@@ -117,7 +127,7 @@ impl TestServer {
             .unwrap(),
             clock: Arc::new(clock.clone()),
             entropy: Arc::new(SeededEntropy::new(rand_seed())),
-            root_key: RootKey::parse("QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=").unwrap(),
+            root_key: setup.root_key.unwrap_or_else(root_key),
             fuel_per_ms: setup.fuel_per_ms,
             react_timeout_ms: setup.react_timeout_ms,
             allow_http_callbacks: setup.allow_http_callbacks,
@@ -209,6 +219,11 @@ impl TestServer {
             served.await.unwrap().unwrap();
         }
     }
+}
+
+/// The usual root key.
+pub fn root_key() -> RootKey {
+    RootKey::parse("QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=").unwrap()
 }
 
 /// Opens the store; the connections of a server that just stopped may hold it a moment longer.

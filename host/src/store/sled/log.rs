@@ -15,6 +15,7 @@ use std::fs::File;
 
 use sled::{Batch as Rows, Tree};
 
+use super::compact::Copy;
 use super::rows::{LEFT_PREFIX, Left};
 use super::unavailable;
 use crate::store::StoreError;
@@ -30,11 +31,16 @@ pub struct Log {
     pub tree: Tree,
     /// The second handle on sled's log.
     pub file: File,
+    /// Where everything is written too while the store is compacted.
+    pub copy: Option<Copy>,
 }
 
 impl Log {
     /// Writes all of these rows or none; they are on the disk on return.
     pub fn write(&self, rows: Rows) -> Result<(), StoreError> {
+        if let Some(copy) = &self.copy {
+            copy.write(rows.clone());
+        }
         self.tree.apply_batch(rows).map_err(unavailable)?;
         self.sync()
     }

@@ -3,6 +3,8 @@
 //! Reads go straight to sled, which answers from its cache or its mapped log; they block the calling task for
 //! microseconds, or for one read of the disk.
 
+mod compact;
+mod files;
 mod index;
 mod log;
 mod numbers;
@@ -19,21 +21,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, available_parallelism};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::FutureExt as _;
 use parking_lot::{Mutex, RwLock};
 use sled::Tree;
 use tokio::sync::{mpsc, oneshot};
 
+use self::files::{Files, Live};
 use self::index::{Found, Index};
-use self::log::{Log, SEGMENT_BYTES};
-use self::rows::{
-    Address, FORMAT, FORMAT_KEY, Head, INDEX_PREFIX, IndexRow, read_unique, unique_key,
-};
+use self::rows::{Address, Head, INDEX_PREFIX, IndexRow, read_unique, unique_key};
 use self::writer::{Waiting, Writer};
 use super::{
-    Batch, Filter, Kind, Position, Record, Slice, Start, Store, StoreError, StoreFuture, Unique,
+    Batch, Compacted, Filter, Kind, Position, Record, Slice, Start, Store, StoreError, StoreFuture,
+    Unique,
 };
 use crate::figures::figures;
 use crate::model::id::TenantId;
@@ -41,19 +42,16 @@ use crate::model::id::TenantId;
 /// Batches that may wait for the writer; more wait for room.
 const QUEUE_BATCHES: usize = 1_024;
 
-/// How often sled's lock is asked for again, and how long after.
-const CLOSING_TRIES: usize = 500;
-const CLOSING_PAUSE: Duration = Duration::from_millis(10);
-
 /// A store in a folder.
 pub struct SledStore {
-    tree: Tree,
+    files: Arc<Files>,
     index: Arc<RwLock<Index>>,
     failed: Arc<AtomicBool>,
     queue: Mutex<Option<mpsc::Sender<Waiting>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
+    /// Held by the one who compacts.
+    compacting: tokio::sync::Mutex<()>,
     // Released last: the folder is another process's to open once everything above is gone.
-    _database: sled::Db,
     _lock: File,
 }
 
@@ -63,64 +61,62 @@ impl SledStore {
         fs::create_dir_all(folder).map_err(unavailable)?;
         let lock = lock(folder)?;
         let began = Instant::now();
-        let database = open_database(folder, cache_bytes)?;
-        let tree: Tree = (*database).clone();
-        let file = File::options().read(true).write(true).open(folder.join("db"));
-        let log = Log { tree: tree.clone(), file: file.map_err(unavailable)? };
-        check_format(&tree)?;
-        log.sync()?;
-        sync_settings(folder)?;
-        log.clean_up()?;
+        let (files, log) = Files::open(folder, cache_bytes)?;
         let recovered = began.elapsed();
-        let index = Arc::new(RwLock::new(read_index(&tree)?));
+        let index = Arc::new(RwLock::new(read_index(&log.tree)?));
         let indexed = began.elapsed().saturating_sub(recovered);
         tracing::info!(?recovered, ?indexed, "the store is open");
         let failed = Arc::new(AtomicBool::new(false));
         let (queue, waiting) = mpsc::channel(QUEUE_BATCHES);
-        let writer = Writer { log, index: Arc::clone(&index), failed: Arc::clone(&failed) };
+        let writer = Writer {
+            log,
+            index: Arc::clone(&index),
+            failed: Arc::clone(&failed),
+            files: Arc::clone(&files),
+        };
         let thread = std::thread::Builder::new().name("store writer".to_owned());
         let thread = thread.spawn(move || writer.run(waiting)).map_err(unavailable)?;
         Ok(Self {
-            tree,
+            files,
             index,
             failed,
             queue: Mutex::new(Some(queue)),
             writer: Mutex::new(Some(thread)),
-            _database: database,
+            compacting: tokio::sync::Mutex::default(),
             _lock: lock,
         })
     }
 
-    fn head(&self, address: &Address) -> Result<Option<(Head, Vec<u8>)>, StoreError> {
-        let Some(value) = self.tree.get(address.head_key()).map_err(unavailable)? else {
-            return Ok(None);
-        };
-        let (head, body) = Head::read(&value)?;
-        Ok(Some((head, body.to_vec())))
-    }
-
     fn read(&self, kind: Kind, tenant: TenantId, id: &str) -> Result<Option<Record>, StoreError> {
         let address = Address { kind, tenant, id: id.to_owned() };
-        let Some((head, mut body)) = self.head(&address)? else { return Ok(None) };
+        // One set of files for all of the record: they may be replaced meanwhile.
+        let live = self.files.live();
+        let Some((head, mut body)) = head(&live, &address)? else { return Ok(None) };
         for number in 0..head.pieces {
-            match self.tree.get(address.piece_key(head.version, number)).map_err(unavailable)? {
+            let piece = live.tree.get(address.piece_key(head.version, number));
+            match piece.map_err(unavailable)? {
                 Some(piece) => body.extend_from_slice(&piece),
                 // Replaced between the two reads: the record as it is now is the answer.
-                None => return self.read_again(&address, head.version),
+                None => return self.read_again(&live, &address, head.version),
             }
         }
-        if head.pieces > 0
-            && self.head(&address)?.is_none_or(|(now, _)| now.version != head.version)
-        {
-            return self.read_again(&address, head.version);
+        let moved =
+            |now: Option<(Head, Vec<u8>)>| now.is_none_or(|(now, _)| now.version != head.version);
+        if head.pieces > 0 && moved(self::head(&live, &address)?) {
+            return self.read_again(&live, &address, head.version);
         }
         let Head { version, order_ms, terms, numbers, uniques, .. } = head;
         let id = address.id;
         Ok(Some(Record { kind, tenant, id, version, order_ms, body, terms, numbers, uniques }))
     }
 
-    fn read_again(&self, address: &Address, seen: u64) -> Result<Option<Record>, StoreError> {
-        match self.head(address)? {
+    fn read_again(
+        &self,
+        live: &Live,
+        address: &Address,
+        seen: u64,
+    ) -> Result<Option<Record>, StoreError> {
+        match head(live, address)? {
             Some((head, _)) if head.version == seen => {
                 Err(StoreError::Damaged("a piece of a record is missing".to_owned()))
             }
@@ -138,9 +134,10 @@ impl SledStore {
         let mut wanted = Vec::new();
         named_ids(filter, &mut wanted);
         let mut ids = HashMap::with_capacity(wanted.len());
+        let live = self.files.live();
         for id in wanted {
             let address = Address { kind, tenant, id: id.to_owned() };
-            if let Some((head, _)) = self.head(&address)? {
+            if let Some((head, _)) = head(&live, &address)? {
                 ids.insert(address.id, head.order_ms);
             }
         }
@@ -168,7 +165,8 @@ impl Store for SledStore {
 
     fn find_unique(&self, kind: Kind, unique: Unique) -> StoreFuture<'_, Option<Record>> {
         async move {
-            let owner = self.tree.get(unique_key(kind, unique)).map_err(unavailable)?;
+            let owner =
+                self.files.live().tree.get(unique_key(kind, unique)).map_err(unavailable)?;
             let Some(owner) = owner else { return Ok(None) };
             let (tenant, id) = read_unique(&owner)?;
             let record = self.read(kind, tenant, &id)?;
@@ -204,6 +202,22 @@ impl Store for SledStore {
         .boxed()
     }
 
+    fn compact(&self) -> StoreFuture<'_, Compacted> {
+        async move {
+            let _one = self.compacting.lock().await;
+            let (done, outcome) = oneshot::channel();
+            *self.files.wanted.lock() = Some(done);
+            // The writer looks at what is wanted after each batch.
+            self.commit(Batch::default()).await?;
+            outcome.await.map_err(|_| unavailable("the store is closed"))?
+        }
+        .boxed()
+    }
+
+    fn has_removed(&self) -> bool {
+        self.files.has_removed.load(Ordering::Acquire)
+    }
+
     fn health(&self) -> Result<(), StoreError> {
         if self.failed.load(Ordering::Acquire) {
             return Err(StoreError::Unavailable("an earlier write failed".to_owned()));
@@ -222,6 +236,7 @@ impl Store for SledStore {
             self.failed.store(true, Ordering::Release);
             tracing::error!("the store's writer ended by a panic");
         }
+        self.files.close();
     }
 }
 
@@ -250,29 +265,17 @@ fn named_ids<'f>(filter: &'f Filter, found: &mut Vec<&'f str>) {
     }
 }
 
+fn head(live: &Live, address: &Address) -> Result<Option<(Head, Vec<u8>)>, StoreError> {
+    let Some(value) = live.tree.get(address.head_key()).map_err(unavailable)? else {
+        return Ok(None);
+    };
+    let (head, body) = Head::read(&value)?;
+    Ok(Some((head, body.to_vec())))
+}
+
 /// A cause of sled or the file system, for the operator.
 fn unavailable(cause: impl std::fmt::Display) -> StoreError {
     StoreError::Unavailable(cause.to_string())
-}
-
-/// Opens sled's database. Threads of sled's may still hold its own lock for a moment after the store was closed in this
-/// process; nobody else can, since ours was to be had.
-fn open_database(folder: &Path, cache_bytes: u64) -> Result<sled::Db, StoreError> {
-    let config = sled::Config::new()
-        .path(folder)
-        .cache_capacity(cache_bytes)
-        .segment_size(SEGMENT_BYTES)
-        // The writer flushes and syncs; a thread that does so now and then would only be in its way.
-        .flush_every_ms(None);
-    for _ in 0..CLOSING_TRIES {
-        match config.open() {
-            Err(sled::Error::Io(cause)) if cause.to_string().contains("acquire lock") => {
-                std::thread::sleep(CLOSING_PAUSE);
-            }
-            opened => return opened.map_err(unavailable),
-        }
-    }
-    config.open().map_err(unavailable)
 }
 
 /// Sled locks its own file too, but says so only in terms of a file descriptor.
@@ -287,26 +290,6 @@ fn lock(folder: &Path) -> Result<File, StoreError> {
         }
         Err(TryLockError::Error(cause)) => Err(unavailable(cause)),
     }
-}
-
-fn check_format(tree: &Tree) -> Result<(), StoreError> {
-    match tree.get(FORMAT_KEY).map_err(unavailable)? {
-        Some(format) if format == FORMAT => Ok(()),
-        Some(_) => Err(StoreError::Damaged(
-            "it was written by another version of this software".to_owned(),
-        )),
-        None => tree.insert(FORMAT_KEY, FORMAT).map(drop).map_err(unavailable),
-    }
-}
-
-/// sled syncs neither its settings nor the names of its files, and a folder that was there before may still be one that
-/// a power cut left half made. A file's name is durable once its folder is synced.
-fn sync_settings(folder: &Path) -> Result<(), StoreError> {
-    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
-    for path in [&folder.join("conf"), folder, parent.unwrap_or(Path::new("."))] {
-        File::open(path).and_then(|file| file.sync_all()).map_err(unavailable)?;
-    }
-    Ok(())
 }
 
 /// Reads all index rows, the kinds side by side.

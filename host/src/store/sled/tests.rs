@@ -35,6 +35,7 @@ enum Step {
     Put { id: u8, order: u8, terms: Vec<u8>, number: Option<u8>, unique: Option<u8>, long: bool },
     Remove { id: u8 },
     Reopen,
+    Compact,
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -58,6 +59,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         8 => put,
         3 => (0..12_u8).prop_map(|id| Step::Remove { id }),
         1 => Just(Step::Reopen),
+        1 => Just(Step::Compact),
     ];
     prop::collection::vec(step, 1..40)
 }
@@ -156,6 +158,7 @@ async fn live_through(steps: Vec<Step>) {
                 drop(store);
                 store = SledStore::open(folder.path(), CACHE_BYTES).unwrap();
             }
+            Step::Compact => drop(store.compact().await.unwrap()),
         }
         compare(&store, &model).await;
     }
@@ -213,15 +216,15 @@ fn index_rows_are_read_as_they_were_written() {
 fn a_folder_is_open_once_and_of_one_format() {
     let (store, folder) = open();
     assert!(matches!(SledStore::open(folder.path(), CACHE_BYTES), Err(StoreError::Unavailable(_))));
-    store.tree.insert(FORMAT_KEY, b"99").unwrap();
-    store.tree.flush().unwrap();
+    store.files.live().tree.insert(FORMAT_KEY, b"99").unwrap();
+    store.files.live().tree.flush().unwrap();
     drop(store);
     assert!(matches!(SledStore::open(folder.path(), CACHE_BYTES), Err(StoreError::Damaged(_))));
 }
 
 /// Rows under a prefix.
 fn rows(store: &SledStore, prefix: &[u8]) -> usize {
-    store.tree.scan_prefix(prefix).count()
+    store.files.live().tree.scan_prefix(prefix).count()
 }
 
 #[tokio::test]
@@ -246,11 +249,12 @@ async fn pieces_that_nobody_has_go_at_the_next_opening() {
     // As a process leaves them that ends between the portions.
     let address = Address { kind: KIND, tenant: TENANT, id: "never".into() };
     let left = Left { address, version: 1, pieces: 600 };
-    store.tree.insert(left.key(), &left.value()).unwrap();
+    store.files.live().tree.insert(left.key(), &left.value()).unwrap();
     for number in 0..300 {
-        store.tree.insert(left.address.piece_key(1, number), vec![7; PIECE_BYTES]).unwrap();
+        let piece = left.address.piece_key(1, number);
+        store.files.live().tree.insert(piece, vec![7; PIECE_BYTES]).unwrap();
     }
-    store.tree.flush().unwrap();
+    store.files.live().tree.flush().unwrap();
     drop(store);
     let store = SledStore::open(folder.path(), CACHE_BYTES).unwrap();
     assert_eq!((rows(&store, b"c"), rows(&store, LEFT_PREFIX)), ((3 << 20) / PIECE_BYTES, 0));

@@ -12,6 +12,7 @@ use parking_lot::RwLock;
 use sled::Batch as Rows;
 use tokio::sync::{mpsc, oneshot};
 
+use super::files::Files;
 use super::index::Index;
 use super::log::{Log, PIECES_MAX};
 use super::rows::{
@@ -41,6 +42,8 @@ pub struct Writer {
     pub index: Arc<RwLock<Index>>,
     /// Raised by the first failure.
     pub failed: Arc<AtomicBool>,
+    /// The store's files, which compacting makes anew.
+    pub files: Arc<Files>,
 }
 
 /// What a group has changed so far, over what is stored.
@@ -56,6 +59,8 @@ struct Group {
     ahead: Vec<(Vec<u8>, Vec<u8>)>,
     /// Pieces to be removed after it.
     behind: Vec<Left>,
+    /// Whether anything that was stored goes.
+    replaces: bool,
 }
 
 enum IndexChange {
@@ -65,8 +70,8 @@ enum IndexChange {
 
 impl Writer {
     /// Writes until every sender is gone.
-    pub fn run(self, mut queue: mpsc::Receiver<Waiting>) {
-        while let Some(first) = queue.blocking_recv() {
+    pub fn run(mut self, mut queue: mpsc::Receiver<Waiting>) {
+        while let Some(first) = self.next(&mut queue) {
             let mut waiting = vec![first];
             let mut bytes = batch_bytes(&waiting[0].batch);
             while waiting.len() < GROUP_BATCHES_MAX && bytes < GROUP_BYTES_MAX {
@@ -112,6 +117,9 @@ impl Writer {
     fn make_durable(&self, group: Group) -> Result<(), StoreError> {
         if group.changes.is_empty() {
             return Ok(());
+        }
+        if group.replaces {
+            self.files.has_removed.store(true, Ordering::Release);
         }
         self.log.write_ahead(&group.ahead)?;
         self.log.write(group.rows)?;
@@ -332,6 +340,7 @@ impl Group {
 
     /// Removes what a version left beside its head: pieces, index row, unique values that are still its own.
     fn clear(&mut self, address: &Address, head: &Head) {
+        self.replaces = true;
         self.remove_pieces(address, head);
         self.rows.remove(address.index_key(head.order_ms));
         for unique in &head.uniques {

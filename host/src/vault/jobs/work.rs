@@ -108,8 +108,9 @@ impl Vault {
     /// Ends jobs that ran but whose end could not be stored, or whose task broke.
     async fn end_unended(&self) {
         for (tenant, id) in self.0.queue.take_unended() {
-            if self.interrupt(tenant, id).await.is_err() {
-                self.0.queue.unended(tenant, id);
+            match self.interrupt(tenant, id).await {
+                Ok(()) | Err(Error::Unauthenticated) => {}
+                Err(_) => self.0.queue.unended(tenant, id),
             }
         }
     }
@@ -143,6 +144,7 @@ impl Vault {
                     self.0.queue.jobs_of(tenant);
                     self.0.queue.deliveries_of(tenant);
                 }
+                Err(Error::Unauthenticated) => {}
                 Err(error) => {
                     tracing::error!(tenant = %tenant, %error, "its queue cannot be looked at");
                     failed.push(tenant);
@@ -194,11 +196,11 @@ impl Vault {
         count: usize,
     ) -> Result<Vec<Stored<E>>, Error> {
         let store = self.0.store.as_ref();
-        let keys = self.keys(tenant).await?;
         let mut left = store.page(E::KIND, tenant, filter, Start::Offset(0), 0).await?.total;
         while left > 0 {
             let first = left.saturating_sub(count as u64);
             let slice = store.page(E::KIND, tenant, filter, Start::Offset(first), count).await?;
+            let keys = self.keys(tenant).await?;
             let opened = slice.records.iter().rev().filter_map(|record| {
                 let opened = from_record::<E>(record, &keys);
                 if opened.is_err() {
@@ -241,7 +243,8 @@ impl Vault {
                     in_hand.take(Held { tenant, id, receiver: None, waits }, work);
                     self.0.queue.jobs_again(tenant);
                 }
-                Ok(None) => {}
+                // Nothing waits, or the tenant was erased.
+                Ok(None) | Err(Error::Unauthenticated) => {}
                 Err(error) => {
                     tracing::warn!(%error, "the queue cannot be read");
                     later.push(tenant);
@@ -290,6 +293,7 @@ impl Vault {
                             self.begin(tenant, delivery, in_hand);
                         }
                     }
+                    Err(Error::Unauthenticated) => {}
                     Err(error) => {
                         tracing::warn!(%error, "the deliveries cannot be read");
                         self.0.queue.deliveries_later(tenant);

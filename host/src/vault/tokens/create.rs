@@ -218,6 +218,8 @@ impl Vault {
             total => store.page(Token::KIND, tenant, &filter, Start::Offset(total - 1), 1).await?,
         };
         let Some(record) = slice.records.into_iter().next() else { return Ok(None) };
+        // It may be sealed with a key that is newer than those at hand.
+        let keys = self.keys(tenant).await?;
         let mut token = from_record::<Token>(&record, &keys)?.entity;
         token.settle(self.now().0);
         // It may have been given other contents after it was found by these.

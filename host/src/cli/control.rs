@@ -1,0 +1,106 @@
+//! Asking the server that runs on a data folder, if one does: the client of `http::control`.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use zeroize::Zeroizing;
+
+use super::Failure;
+use crate::http::control::{Refusal, SOCKET, short};
+
+/// Bytes of an answer, at most.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// A connection to the server.
+pub struct Server(UnixStream);
+
+impl Server {
+    /// The server that runs on this folder; `None` when none does.
+    pub fn find(folder: &Path) -> Result<Option<Self>, Failure> {
+        let connected =
+            File::open(folder).and_then(|open| UnixStream::connect(short(&open, SOCKET)));
+        match connected {
+            Ok(stream) => Ok(Some(Self(stream))),
+            // Nobody listens at a socket that was left by a process that is gone.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+                ) =>
+            {
+                Ok(None)
+            }
+            Err(error) => {
+                Err(format!("the server on {} cannot be asked: {error}", folder.display()).into())
+            }
+        }
+    }
+
+    /// Asks one question. The answer may take long: what is asked may be much work.
+    pub fn ask<T: DeserializeOwned>(
+        mut self,
+        method: &str,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, Failure> {
+        let mut body = Zeroizing::new(serde_json::to_vec(body)?);
+        // What a handler does not read would cut the answer off.
+        if *body == b"null" {
+            body.clear();
+        }
+        let length = body.len();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: tokamak\r\nconnection: close\r\n\
+            content-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+        );
+        let told = self.0.write_all(head.as_bytes()).and_then(|()| self.0.write_all(&body));
+        let mut answer = Vec::new();
+        told.and_then(|()| (&mut self.0).take(ANSWER_BYTES_MAX).read_to_end(&mut answer))
+            .map_err(|error| format!("the server did not answer: {error}"))?;
+        understand(&answer)
+    }
+}
+
+/// Reads an answer that its server ended by closing.
+fn understand<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Failure> {
+    let unclear = || Failure::from("the server ended before it answered");
+    let end = answer.windows(4).position(|at| at == b"\r\n\r\n").ok_or_else(unclear)?;
+    let (head, body) = (&answer[..end], &answer[end + 4..]);
+    let head = std::str::from_utf8(head).map_err(|_| unclear())?;
+    let status = head.split(' ').nth(1).and_then(|status| status.parse::<u16>().ok());
+    match status.ok_or_else(unclear)? {
+        204 => Ok(serde_json::from_value(Value::Null)?),
+        200 => Ok(serde_json::from_slice(body)?),
+        status => {
+            let refusal = serde_json::from_slice::<Refusal>(body);
+            Err(refusal
+                .map_or_else(|_| format!("the server answered {status}"), |it| it.detail)
+                .into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::understand;
+
+    #[test]
+    fn answers_are_read_and_refusals_told() {
+        let read = |text: &str| understand::<serde_json::Value>(text.as_bytes());
+        assert_eq!(read("HTTP/1.1 200 OK\r\na: b\r\n\r\n{\"n\":1}").unwrap()["n"], 1);
+        assert!(read("HTTP/1.1 204 No Content\r\n\r\n").unwrap().is_null());
+        for (answer, expected) in [
+            ("HTTP/1.1 409 Conflict\r\n\r\n{\"detail\":\"later\"}", "later"),
+            ("HTTP/1.1 500 Oops\r\n\r\n", "the server answered 500"),
+            ("HTTP/1.1 200 OK\r\n", "the server ended before it answered"),
+            ("", "the server ended before it answered"),
+        ] {
+            assert_eq!(read(answer).unwrap_err().to_string(), expected);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! `tokamak keys`: changing keys, and where they stand. A running server does it; without one, this process.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::control::Server;
+use super::tenant::with_vault;
+use super::{Failure, root_key, say};
+use crate::config::{Options, new_root_key};
+use crate::http::control::{RotateRoot, RotateTenants, Rotated};
+use crate::limits::ROOT_KEY_COMMAND_SECONDS_DEFAULT;
+use crate::model::id::TenantId;
+use crate::runtime::close_to_others;
+use crate::vault::{KeyStatus, KeysStatus};
+
+/// What to do with keys.
+#[derive(Debug, Subcommand)]
+pub enum KeysCommand {
+    /// Change the root key, or the keys of tenants.
+    Rotate(RotateOptions),
+    /// Show the versions of all keys, and how far sealing anew is.
+    Status {
+        /// Print one JSON object instead of text.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        options: Options,
+    },
+}
+
+/// Which keys, and what to.
+#[derive(Debug, Args)]
+#[group(id = "which", required = true, multiple = false, args = ["root", "tenant", "all_tenants"])]
+pub struct RotateOptions {
+    /// Change the root key, to the one in `TOKAMAK_NEW_ROOT_KEY` or named by an option.
+    #[arg(long)]
+    root: bool,
+    /// Draw a new key for this tenant, and seal everything of it anew.
+    #[arg(long, value_name = "ID")]
+    tenant: Option<TenantId>,
+    /// The same for every tenant.
+    #[arg(long)]
+    all_tenants: bool,
+    /// A file with the new root key, that only its owner may read.
+    #[arg(long, value_name = "FILE", requires = "root")]
+    new_root_key_file: Option<PathBuf>,
+    /// A command that prints the new root key.
+    #[arg(long, value_name = "COMMAND", requires = "root")]
+    new_root_key_command: Option<String>,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Runs the command.
+pub fn run(command: KeysCommand) -> Result<(), Failure> {
+    match command {
+        KeysCommand::Status { json, options } => status(json, options),
+        KeysCommand::Rotate(rotate) if rotate.root => rotate_root(rotate),
+        KeysCommand::Rotate(rotate) => rotate_tenants(rotate),
+    }
+}
+
+fn status(json: bool, options: Options) -> Result<(), Failure> {
+    let folder = options.clone().settle()?.data_dir;
+    let show = |status: &KeysStatus| -> Result<(), Failure> {
+        if json {
+            say(serde_json::to_string(status)?);
+            return Ok(());
+        }
+        say(format_args!("root key  {}", status.root_key_id));
+        for key in std::iter::once(&status.system).chain(&status.tenants) {
+            say(line(key));
+        }
+        Ok(())
+    };
+    match Server::find(&folder)? {
+        Some(server) => show(&server.ask("GET", "/keys", &())?),
+        None => with_vault(options, async |vault| show(&vault.keys_status().await?)),
+    }
+}
+
+fn line(key: &KeyStatus) -> String {
+    let KeyStatus { tenant_id, name, version, older_versions, resealing } = key;
+    let older = match (older_versions.as_slice(), resealing) {
+        ([], _) => String::new(),
+        (older, None) => format!("  still needed: {older:?}"),
+        (older, Some(progress)) => format!(
+            "  still needed: {older:?}, {} of {} records done",
+            progress.resealed, progress.total
+        ),
+    };
+    format!("{tenant_id}  version {version}{older}  {name}")
+}
+
+fn rotate_root(rotate: RotateOptions) -> Result<(), Failure> {
+    close_to_others()?;
+    let RotateOptions { options, json, .. } = rotate;
+    let seconds = options.root_key_command_seconds.unwrap_or(ROOT_KEY_COMMAND_SECONDS_DEFAULT);
+    let source = new_root_key(rotate.new_root_key_file, rotate.new_root_key_command, seconds)?;
+    let source = source.ok_or(
+        "there is no new root key: set TOKAMAK_NEW_ROOT_KEY (32 bytes in base64), \
+        --new-root-key-file or --new-root-key-command",
+    )?;
+    let new = root_key::read(&source)?;
+    let done = |rotated: &Rotated| -> Result<(), Failure> {
+        if json {
+            say(serde_json::to_string(rotated)?);
+        } else {
+            say(format_args!(
+                "The root key was rotated; it wraps the keys of {} tenants. From now on the vault \
+                starts with the new one only.",
+                rotated.tenants
+            ));
+        }
+        Ok(())
+    };
+    match Server::find(&options.clone().settle()?.data_dir)? {
+        Some(server) => {
+            let body = RotateRoot { root_key: new.to_base64() };
+            done(&server.ask("POST", "/keys/rotate-root", &body)?)
+        }
+        None => with_vault(options, async |vault| {
+            done(&Rotated { tenants: vault.rotate_root_key(new).await? })
+        }),
+    }
+}
+
+fn rotate_tenants(rotate: RotateOptions) -> Result<(), Failure> {
+    let RotateOptions { options, json, tenant, .. } = rotate;
+    let done = |rotated: &Rotated, after: &str| -> Result<(), Failure> {
+        if json {
+            say(serde_json::to_string(rotated)?);
+        } else {
+            say(format_args!("{} keys were drawn. {after}", rotated.tenants));
+        }
+        Ok(())
+    };
+    match Server::find(&options.clone().settle()?.data_dir)? {
+        Some(server) => {
+            let rotated =
+                server.ask("POST", "/keys/rotate", &RotateTenants { tenant_id: tenant })?;
+            done(&rotated, "What older keys sealed is sealed anew; see `tokamak keys status`.")
+        }
+        None => with_vault(options, async |vault| {
+            let tenants = match tenant {
+                Some(tenant) => vault.rotate_tenant_key(tenant).await.map(|_| 1)?,
+                None => vault.rotate_all_tenant_keys().await?,
+            };
+            vault.reseal().await?;
+            done(&Rotated { tenants }, "Everything is sealed with them.")
+        }),
+    }
+}

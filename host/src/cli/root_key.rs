@@ -1,0 +1,234 @@
+//! Reading a root key from where it is: the text, a file, or a command of a key service.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use zeroize::Zeroizing;
+
+use super::Failure;
+use crate::config::RootKeySource;
+use crate::crypto::keys::RootKey;
+use crate::limits::ROOT_KEY_TEXT_BYTES_MAX;
+
+/// How often it is looked whether a command has ended.
+const LOOKED_AFTER: Duration = Duration::from_millis(20);
+/// Characters of what a command complained that are shown.
+const COMPLAINT_CHARS_MAX: usize = 1_000;
+/// Permissions of others than the owner.
+const OTHERS: u32 = 0o077;
+
+/// Reads the key.
+pub fn read(source: &RootKeySource) -> Result<RootKey, Failure> {
+    let text = match source {
+        RootKeySource::Text(text) => text.clone(),
+        RootKeySource::File(path) => read_file(path)?,
+        RootKeySource::Command(words, bound) => ask(words, *bound)?,
+    };
+    Ok(RootKey::parse(&text)?)
+}
+
+/// The text of a file that nobody but its owner may read.
+fn read_file(path: &Path) -> Result<Zeroizing<String>, Failure> {
+    let named = |error: io::Error| format!("{}: {error}", path.display());
+    let file = File::open(path).map_err(named)?;
+    // Of the file that is open: what the name stands for may change.
+    let mode = file.metadata().map_err(named)?.mode();
+    if mode & OTHERS != 0 {
+        return Err(format!(
+            "{} holds the root key and is open to others than its owner (mode {:03o}): chmod 600",
+            path.display(),
+            mode & 0o777
+        )
+        .into());
+    }
+    Ok(text(bounded(file).map_err(named)?)?)
+}
+
+/// What a command prints. It is killed with all it started when it takes too long.
+fn ask(words: &[String], bound: Duration) -> Result<Zeroizing<String>, Failure> {
+    let Some((program, arguments)) = words.split_first() else {
+        return Err("there is no command".into());
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command
+        .process_group(0)
+        .spawn()
+        .map_err(|error| format!("the command for the root key, {program}: {error}"))?;
+    let (printed, complained) = (listen(child.stdout.take()), listen(child.stderr.take()));
+    // A bound past all time is none.
+    let until = Instant::now().checked_add(bound);
+    let ended = wait(&mut child, until)?;
+    // Whatever it has left behind holds the other ends of the pipes.
+    kill_all(&child);
+    let Some(status) = ended else {
+        let _ = child.wait();
+        let complaint = complaint(&complained, b"");
+        let seconds = bound.as_secs();
+        return Err(format!("the command for the root key took over {seconds} s{complaint}").into());
+    };
+    let printed = printed.recv().unwrap_or_default();
+    if !status.success() {
+        let complaint = complaint(&complained, &printed);
+        return Err(format!("the command for the root key failed: {status}{complaint}").into());
+    }
+    let said = complaint(&complained, &printed);
+    if !said.is_empty() {
+        tracing::warn!("the command for the root key succeeded{said}");
+    }
+    Ok(text(printed)?)
+}
+
+fn wait(child: &mut Child, until: Option<Instant>) -> io::Result<Option<ExitStatus>> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if until.is_some_and(|until| Instant::now() >= until) {
+            return Ok(None);
+        }
+        std::thread::sleep(LOOKED_AFTER);
+    }
+}
+
+fn kill_all(child: &Child) {
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    // Nothing is left of most groups.
+    let _ = group.map(|group| kill_process_group(group, Signal::KILL));
+}
+
+/// Reads on a thread of its own, so that a full pipe holds nobody up.
+fn listen(pipe: Option<impl Read + Send + 'static>) -> Receiver<Zeroizing<Vec<u8>>> {
+    let (read, listened) = channel();
+    std::thread::spawn(move || {
+        let read_all = pipe.map(|mut pipe| {
+            let kept = bounded(&mut pipe);
+            // What is too long to be kept is taken all the same, or its writer would wait for ever.
+            let _ = io::copy(&mut pipe, &mut io::sink());
+            kept
+        });
+        let _ = read.send(read_all.and_then(Result::ok).unwrap_or_default());
+    });
+    listened
+}
+
+/// Reads so many bytes that a longer text than a key's is told apart, into memory that never moves.
+fn bounded(from: impl Read) -> io::Result<Zeroizing<Vec<u8>>> {
+    let mut bytes = Zeroizing::new(vec![0; ROOT_KEY_TEXT_BYTES_MAX]);
+    let (mut from, mut length) = (from, 0);
+    while length < bytes.len() {
+        match from.read(&mut bytes[length..]) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(length);
+    Ok(bytes)
+}
+
+fn text(mut bytes: Zeroizing<Vec<u8>>) -> Result<Zeroizing<String>, &'static str> {
+    let text = String::from_utf8(std::mem::take(&mut *bytes)).map(Zeroizing::new);
+    text.map_err(|error| {
+        drop(Zeroizing::new(error.into_bytes()));
+        "the root key must be 32 bytes in base64"
+    })
+}
+
+/// What a command said beside the key, to be put behind a sentence. Nothing in it may be a key.
+fn complaint(complained: &Receiver<Zeroizing<Vec<u8>>>, printed: &[u8]) -> String {
+    let said = complained.recv().unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    let printed = String::from_utf8_lossy(printed);
+    let secret = |word: &str| {
+        let word = word.trim_matches(|c: char| !c.is_ascii_alphanumeric() && !"+/=".contains(c));
+        let holds = |key: &str| key.len() >= 8 && (word.contains(key) || key.contains(word));
+        RootKey::parse(word).is_ok() || word.len() >= 8 && printed.split_whitespace().any(holds)
+    };
+    let words = said.split_whitespace().map(|word| if secret(word) { "[hidden]" } else { word });
+    let shown: String =
+        words.collect::<Vec<_>>().join(" ").chars().take(COMPLAINT_CHARS_MAX).collect();
+    if shown.is_empty() { shown } else { format!("; it said: {shown}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::time::Duration;
+
+    use super::read;
+    use crate::config::RootKeySource;
+
+    const KEY: &str = "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";
+
+    fn shell(script: &str, seconds: u64) -> RootKeySource {
+        let words = ["sh", "-c", script].map(str::to_owned);
+        RootKeySource::Command(words.to_vec(), Duration::from_secs(seconds))
+    }
+
+    fn refusal(source: &RootKeySource) -> String {
+        read(source).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_command_prints_the_key() {
+        let key = read(&shell(&format!("echo; echo {KEY}; echo done >&2"), 60)).unwrap();
+        assert_eq!(*key.to_base64(), KEY);
+        // What it leaves running, with its pipes, is not waited for.
+        let key = read(&shell(&format!("sleep 600 & echo {KEY}"), 60)).unwrap();
+        assert_eq!(*key.to_base64(), KEY);
+    }
+
+    #[test]
+    fn a_command_that_fails_is_told_of_without_a_key() {
+        let missing = RootKeySource::Command(vec!["/nowhere/key".to_owned()], Duration::MAX);
+        assert!(refusal(&missing).contains("/nowhere/key"));
+        let said =
+            refusal(&shell(&format!("echo {KEY}; echo \"no ({KEY}) luck\" >&2; exit 3"), 60));
+        assert!(
+            said.contains("exit status: 3") && said.contains("it said: no [hidden] luck"),
+            "{said}"
+        );
+        let said = refusal(&shell(&format!("echo 'key={}' >&2; exit 1", &KEY[..30]), 60));
+        assert!(said.contains("key=") && !said.contains(KEY), "{said}");
+        assert!(refusal(&shell("echo short", 60)).contains("32 bytes in base64"));
+        assert!(refusal(&shell("printf '\\377\\376'", 60)).contains("32 bytes in base64"));
+        assert!(
+            refusal(&shell("yes A | head -c 1000000; yes B | head -c 1000000 >&2", 60))
+                .contains("32 bytes")
+        );
+    }
+
+    #[test]
+    fn a_command_that_does_not_end_is_ended() {
+        let said = refusal(&shell("echo wait >&2; sleep 600", 1));
+        assert!(said.contains("took over 1 s; it said: wait"), "{said}");
+    }
+
+    #[test]
+    fn a_file_that_others_may_read_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        fs::write(&path, format!("{KEY}\n")).unwrap();
+        let source = RootKeySource::File(path.clone());
+        for mode in [0o644, 0o640, 0o604, 0o660, 0o620, 0o601] {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let said = refusal(&source);
+            assert!(said.contains(&format!("(mode {mode:03o})")) && !said.contains(KEY), "{said}");
+        }
+        for mode in [0o600, 0o400] {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            assert_eq!(*read(&source).unwrap().to_base64(), KEY);
+        }
+        assert!(refusal(&RootKeySource::File(folder.path().join("none"))).contains("none"));
+    }
+}

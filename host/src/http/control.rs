@@ -1,0 +1,258 @@
+//! What the operator of this machine may ask of a running server: HTTP over a socket in the data folder.
+//!
+//! It has no part in the public interface. The kernel tells who calls: the server's own user and root, nobody else. The
+//! command line is its only client (`cli::control`), and does the same work itself when no server runs.
+//!
+//! To add an operation: a handler, a line in [`router`], and its command.
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{Path as InPath, State as Shared};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use axum::serve::Listener;
+use http::StatusCode;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tokio::net::unix::SocketAddr;
+use tokio::net::{UnixListener, UnixStream};
+use zeroize::{Zeroize as _, Zeroizing};
+
+use super::envelope::Reply;
+use crate::crypto::keys::RootKey;
+use crate::limits::COMPACT_FIRST_SECONDS_MAX;
+use crate::model::id::TenantId;
+use crate::vault::{Compacted, Error, KeysStatus, Vault};
+
+/// The socket's name in the data folder.
+pub const SOCKET: &str = "control.sock";
+/// Its name while it is made.
+const BESIDE: &str = "control.new";
+const ROOT: u32 = 0;
+/// How long nothing is taken after taking a connection failed.
+const FAILED_PAUSE: Duration = Duration::from_secs(1);
+
+/// The socket, and who may call.
+pub struct Control {
+    listener: UnixListener,
+    path: PathBuf,
+    owner: u32,
+}
+
+/// Body of a change of the root key.
+#[derive(Serialize, Deserialize)]
+pub struct RotateRoot {
+    /// The new root key, in base64.
+    pub root_key: Zeroizing<String>,
+}
+
+/// Body of a change of tenants' keys.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RotateTenants {
+    /// The tenant; all when there is none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tenant_id: Option<TenantId>,
+}
+
+/// How many keys were changed.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Rotated {
+    /// Tenants whose keys were wrapped anew or drawn, with those of what belongs to no tenant.
+    pub tenants: usize,
+}
+
+/// What compacting did.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CompactedView {
+    /// Bytes of the store's files before.
+    pub bytes_before: u64,
+    /// And after.
+    pub bytes_after: u64,
+}
+
+/// A refusal, as the command line reads it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Refusal {
+    /// What is wrong.
+    pub detail: String,
+}
+
+impl From<Compacted> for CompactedView {
+    fn from(Compacted { bytes_before, bytes_after }: Compacted) -> Self {
+        Self { bytes_before, bytes_after }
+    }
+}
+
+impl Control {
+    /// Makes the socket. One that is there was left by a process that is gone: the store in this folder is ours.
+    pub fn bind(folder: &Path) -> io::Result<Self> {
+        let (path, beside) = (folder.join(SOCKET), folder.join(BESIDE));
+        for left in [&path, &beside] {
+            match fs::remove_file(left) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        let opened = File::open(folder)?;
+        let listener = UnixListener::bind(short(&opened, BESIDE))?;
+        // Under its name nobody finds it before it is closed to others.
+        fs::set_permissions(&beside, Permissions::from_mode(0o600))?;
+        let owner = fs::metadata(&beside)?.uid();
+        fs::rename(&beside, &path)?;
+        Ok(Self { listener, path, owner })
+    }
+
+    /// Answers until it is dropped or the process ends.
+    pub async fn serve(self, vault: Vault) -> io::Result<()> {
+        axum::serve(self, router(vault)).await
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// The path of a file in an open folder. A socket's path may have some hundred bytes only, a folder's has more.
+pub fn short(folder: &File, name: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()))
+}
+
+impl Listener for Control {
+    type Io = UnixStream;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (UnixStream, SocketAddr) {
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, address)) => match stream.peer_cred() {
+                    Ok(peer) if [self.owner, ROOT].contains(&peer.uid()) => {
+                        return (stream, address);
+                    }
+                    Ok(peer) => {
+                        tracing::warn!(uid = peer.uid(), "a stranger at the control socket")
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "who calls at the control socket is unknown")
+                    }
+                },
+                Err(error) => {
+                    tracing::warn!(%error, "the control socket takes no connection");
+                    tokio::time::sleep(FAILED_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+/// What can be asked.
+fn router(vault: Vault) -> Router {
+    Router::new()
+        .route("/keys", get(status))
+        .route("/keys/rotate-root", post(rotate_root))
+        .route("/keys/rotate", post(rotate))
+        .route("/compact", post(compact))
+        .route("/tenants/{id}", delete(erase))
+        .fallback(async || Refused(StatusCode::NOT_FOUND, "There is no such operation.".to_owned()))
+        .with_state(vault)
+}
+
+async fn status(Shared(vault): Shared<Vault>) -> Result<Reply<KeysStatus>, Refused> {
+    Ok(Reply(vault.keys_status().await?))
+}
+
+async fn rotate_root(Shared(vault): Shared<Vault>, body: Bytes) -> Result<Reply<Rotated>, Refused> {
+    let read = read::<RotateRoot>(&body);
+    // Nothing of the key is to be left here.
+    if let Ok(mut bytes) = body.try_into_mut() {
+        bytes.zeroize();
+    }
+    let root = RootKey::parse(&read?.root_key).map_err(|error| bad(&error))?;
+    Ok(Reply(Rotated { tenants: vault.rotate_root_key(root).await? }))
+}
+
+async fn rotate(Shared(vault): Shared<Vault>, body: Bytes) -> Result<Reply<Rotated>, Refused> {
+    let RotateTenants { tenant_id } = read(&body)?;
+    let tenants = match tenant_id {
+        Some(tenant) => vault.rotate_tenant_key(tenant).await.map(|_| 1)?,
+        None => vault.rotate_all_tenant_keys().await?,
+    };
+    Ok(Reply(Rotated { tenants }))
+}
+
+async fn compact(Shared(vault): Shared<Vault>) -> Result<Reply<CompactedView>, Refused> {
+    Ok(Reply(vault.compact().await?.into()))
+}
+
+async fn erase(
+    Shared(vault): Shared<Vault>,
+    InPath(id): InPath<String>,
+) -> Result<StatusCode, Refused> {
+    let tenant: TenantId = id.parse().map_err(|error| bad(&error))?;
+    vault.erase_tenant(tenant).await?;
+    // The keys are gone; nobody waits for the rest.
+    tokio::spawn(async move {
+        if let Err(error) = vault.sweep_erased().await {
+            tracing::warn!(%error, "what an erased tenant left is removed by the next sweep");
+        }
+    });
+    Ok(StatusCode::NO_CONTENT)
+}
+
+struct Refused(StatusCode, String);
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        let described = error.describe();
+        let status = StatusCode::from_u16(described.status);
+        Self(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), described.detail)
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        (self.0, Reply(Refusal { detail: self.1 })).into_response()
+    }
+}
+
+fn bad(error: &dyn std::fmt::Display) -> Refused {
+    Refused(StatusCode::BAD_REQUEST, error.to_string())
+}
+
+/// Reads a body. What is wrong with it is not said: it may hold a key.
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
+    serde_json::from_slice(body).map_err(|_| bad(&"The body cannot be read."))
+}
+
+/// Compacts the store every so many seconds, if anything was removed or replaced since.
+pub async fn compact_forever(vault: Vault, seconds: u64) {
+    if seconds == 0 {
+        return;
+    }
+    let mut wait = seconds.min(COMPACT_FIRST_SECONDS_MAX);
+    loop {
+        tokio::time::sleep(Duration::from_secs(wait)).await;
+        wait = seconds;
+        if !vault.has_removed() {
+            continue;
+        }
+        match vault.compact().await {
+            Ok(Compacted { bytes_before, bytes_after }) => {
+                tracing::info!(bytes_before, bytes_after, "the store was compacted");
+            }
+            Err(error) => tracing::warn!(%error, "the store was not compacted"),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Compacting: what lives is copied to new files while the store is written to, and the old files are removed.
+//!
+//! The writer itself copies, a portion between two groups. So nobody writes a row while it is copied, and a group waits
+//! for one portion at most. Whatever is written meanwhile is written to the copy too. The copy counts once its files are
+//! whole on the disk and marked so ([`super::files`]); a process that ends before leaves the old files as they were.
+
+#[cfg(test)]
+mod tests;
+
+use std::cell::Cell;
+use std::fs::File;
+use std::ops::Bound;
+use std::sync::atomic::Ordering;
+
+use sled::Batch as Rows;
+use tokio::sync::mpsc::Receiver;
+use tokio::sync::mpsc::error::TryRecvError;
+use tokio::sync::oneshot;
+
+use super::files::Live;
+use super::log::Log;
+use super::unavailable;
+use super::writer::{Waiting, Writer};
+use crate::store::{Compacted, StoreError};
+
+/// Bytes of rows that are copied between two groups, about.
+const PORTION_BYTES: usize = 256 << 10;
+/// Bytes after which the copy is synced, so that the last sync finds little to do.
+const SYNCED_BYTES: usize = 4 << 20;
+
+/// A copy under way.
+pub struct Copy {
+    next: Live,
+    file: File,
+    /// Copied so far, in the order of keys.
+    last: Option<Vec<u8>>,
+    unsynced: usize,
+    broken: Cell<Option<StoreError>>,
+    done: oneshot::Sender<Result<Compacted, StoreError>>,
+}
+
+impl Copy {
+    /// Writes what the store writes. A copy that cannot be written is given up; the store goes on.
+    pub fn write(&self, rows: Rows) {
+        if let Err(error) = self.next.tree.apply_batch(rows) {
+            self.broken.set(Some(unavailable(error)));
+        }
+    }
+
+    /// Copies a portion; gives whether it was the last.
+    fn copy_some(&mut self, log: &sled::Tree) -> Result<bool, StoreError> {
+        if let Some(error) = self.broken.take() {
+            return Err(error);
+        }
+        let from = self.last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let (mut rows, mut bytes, mut last) = (Rows::default(), 0, None);
+        for row in log.range::<&[u8], _>((from, Bound::Unbounded)) {
+            let (key, value) = row.map_err(unavailable)?;
+            bytes += key.len() + value.len();
+            last = Some(key.to_vec());
+            rows.insert(key, value);
+            if bytes >= PORTION_BYTES {
+                break;
+            }
+        }
+        let Some(last) = last else { return Ok(true) };
+        self.last = Some(last);
+        self.next.tree.apply_batch(rows).map_err(unavailable)?;
+        self.unsynced += bytes;
+        if self.unsynced >= SYNCED_BYTES {
+            self.unsynced = 0;
+            self.sync()?;
+        }
+        Ok(false)
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.next.tree.flush().map_err(unavailable)?;
+        self.file.sync_data().map_err(unavailable)
+    }
+}
+
+impl Writer {
+    /// The next batch to be committed; `None` when there will be none. Copies until there is one.
+    pub(super) fn next(&mut self, queue: &mut Receiver<Waiting>) -> Option<Waiting> {
+        loop {
+            self.begin_copy();
+            let Some(copy) = &mut self.log.copy else { return queue.blocking_recv() };
+            match copy.copy_some(&self.log.tree) {
+                Ok(true) => self.finish_copy(),
+                Ok(false) => {}
+                Err(error) => self.give_up_copy(error),
+            }
+            match queue.try_recv() {
+                Ok(next) => return Some(next),
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) => {
+                    self.give_up_copy(StoreError::Unavailable("the store is closed".to_owned()));
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn begin_copy(&mut self) {
+        if self.log.copy.is_some() {
+            return;
+        }
+        let Some(done) = self.files.wanted.lock().take() else { return };
+        self.files.has_removed.store(false, Ordering::Release);
+        match self.files.begin() {
+            Ok((next, file)) => {
+                let (last, unsynced, broken) = (None, 0, Cell::default());
+                self.log.copy = Some(Copy { next, file, last, unsynced, broken, done });
+            }
+            Err(error) => {
+                self.files.has_removed.store(true, Ordering::Release);
+                let _ = done.send(Err(error));
+            }
+        }
+    }
+
+    fn finish_copy(&mut self) {
+        let Some(copy) = &self.log.copy else { return };
+        // After a failure nobody knows what the old files hold: a copy of them must not take their place.
+        let sound = if self.failed.load(Ordering::Acquire) {
+            Err(StoreError::Unavailable("an earlier write failed".to_owned()))
+        } else {
+            copy.sync()
+        };
+        if let Err(error) = sound {
+            return self.give_up_copy(error);
+        }
+        if let Err(error) = self.files.complete(&copy.next) {
+            if let Err(error) = self.files.take_back(&copy.next) {
+                // Which files the next start takes is not known: nothing more may be acknowledged.
+                tracing::error!(%error, "the store's files cannot be told apart");
+                self.failed.store(true, Ordering::Release);
+            }
+            return self.give_up_copy(error);
+        }
+        if let Some(Copy { next, file, done, .. }) = self.log.copy.take() {
+            self.log = Log { tree: next.tree.clone(), file, copy: None };
+            self.files.replace(next, done);
+        }
+    }
+
+    fn give_up_copy(&mut self, error: StoreError) {
+        if let Some(Copy { next, file, done, .. }) = self.log.copy.take() {
+            tracing::warn!(%error, "the store was not compacted");
+            drop(file);
+            // Files whose mark could not be taken back are the next start's to judge.
+            if !self.failed.load(Ordering::Acquire) {
+                self.files.discard(next);
+            }
+            self.files.has_removed.store(true, Ordering::Release);
+            let _ = done.send(Err(error));
+        }
+    }
+}

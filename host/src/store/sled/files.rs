@@ -1,0 +1,273 @@
+//! The store's files: sled's folder, in generations.
+//!
+//! sled 0.34 gives no space back and overwrites what was removed only by chance. So [`super::compact`] writes what lives
+//! into a folder of its own, `gen-<number>`, and marks that folder as whole with a last, synced file. The whole folder
+//! of the highest number is the store; without one it is the folder itself, where every store begins. Whatever else is
+//! there was left by a process that ended too early, and is removed when the store opens.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, RwLock};
+use sled::Tree;
+use tokio::sync::oneshot;
+
+use super::log::{Log, SEGMENT_BYTES};
+use super::rows::{FORMAT, FORMAT_KEY};
+use super::unavailable;
+use crate::store::{Compacted, StoreError};
+
+const GENERATION_PREFIX: &str = "gen-";
+const WHOLE: &str = "whole";
+/// What sled keeps in its folder.
+const SLED_NAMES: [&str; 3] = ["db", "conf", "blobs"];
+const SLED_SNAPSHOT_PREFIX: &str = "snap.";
+/// How often sled's lock is asked for again, and how long after.
+const CLOSING_TRIES: usize = 500;
+const CLOSING_PAUSE: Duration = Duration::from_millis(10);
+/// How long a reader of files that are replaced is waited for.
+const READING_MAX: Duration = Duration::from_secs(10);
+
+/// The files, and which of them are read and written.
+pub struct Files {
+    folder: PathBuf,
+    cache_bytes: u64,
+    live: RwLock<Arc<Live>>,
+    /// Whether anything was removed or replaced since the files were made anew.
+    pub has_removed: AtomicBool,
+    /// Told of the outcome, by whoever wants the files made anew.
+    pub wanted: Mutex<Option<oneshot::Sender<Result<Compacted, StoreError>>>>,
+    replaced: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// A generation that is open.
+pub struct Live {
+    /// What is kept.
+    pub tree: Tree,
+    number: u64,
+    // Released last, with the tree's last reader.
+    database: sled::Db,
+}
+
+impl Live {
+    /// Bytes of its files.
+    pub fn bytes(&self) -> Result<u64, StoreError> {
+        self.database.size_on_disk().map_err(unavailable)
+    }
+}
+
+impl Files {
+    /// Opens the files in a folder, which no other process may use.
+    pub fn open(folder: &Path, cache_bytes: u64) -> Result<(Arc<Self>, Log), StoreError> {
+        let number = newest_whole(folder).map_err(unavailable)?;
+        remove_others(folder, number).map_err(unavailable)?;
+        let (live, file) = open(folder, number, cache_bytes)?;
+        let log = Log { tree: live.tree.clone(), file, copy: None };
+        log.sync()?;
+        sync_settings(&path(folder, number))?;
+        log.clean_up()?;
+        let files = Self {
+            folder: folder.to_owned(),
+            cache_bytes,
+            live: RwLock::new(Arc::new(live)),
+            // What an earlier process removed is not known.
+            has_removed: AtomicBool::new(true),
+            wanted: Mutex::default(),
+            replaced: Mutex::default(),
+        };
+        Ok((Arc::new(files), log))
+    }
+
+    /// What is read now.
+    pub fn live(&self) -> Arc<Live> {
+        Arc::clone(&self.live.read())
+    }
+
+    /// Makes the next generation, empty and not whole.
+    pub fn begin(&self) -> Result<(Live, File), StoreError> {
+        let number = self.live().number + 1;
+        remove(&path(&self.folder, number)).map_err(unavailable)?;
+        open(&self.folder, number, self.cache_bytes)
+    }
+
+    /// Marks a generation as whole: it is the store from here on, and nothing may be written to another. Everything in
+    /// it must be on the disk.
+    pub fn complete(&self, next: &Live) -> Result<(), StoreError> {
+        let path = path(&self.folder, next.number);
+        sync_settings(&path)?;
+        let mark = || {
+            File::create(path.join(WHOLE))?.sync_all()?;
+            sync(&path)
+        };
+        mark().map_err(unavailable)
+    }
+
+    /// Takes back what [`Self::complete`] may have done before it failed.
+    pub fn take_back(&self, next: &Live) -> Result<(), StoreError> {
+        let path = path(&self.folder, next.number);
+        match fs::remove_file(path.join(WHOLE)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(unavailable(error)),
+            _ => {}
+        }
+        sync(&path).map_err(unavailable)
+    }
+
+    /// Removes a generation that did not become whole.
+    pub fn discard(&self, next: Live) {
+        let path = path(&self.folder, next.number);
+        drop(next);
+        if let Err(error) = remove(&path) {
+            tracing::warn!(%error, "files of a compaction that failed are left until the next start");
+        }
+    }
+
+    /// Lets readers go on in the next generation, which is whole, and removes the one before once nobody reads it. Then
+    /// `done` is told.
+    pub fn replace(
+        self: &Arc<Self>,
+        next: Live,
+        done: oneshot::Sender<Result<Compacted, StoreError>>,
+    ) {
+        let files = Arc::clone(self);
+        let bytes_after = next.bytes().unwrap_or_default();
+        let before = std::mem::replace(&mut *self.live.write(), Arc::new(next));
+        let remove = move || {
+            let bytes_before = before.bytes().unwrap_or_default();
+            let since = Instant::now();
+            while Arc::strong_count(&before) > 1 && since.elapsed() < READING_MAX {
+                std::thread::sleep(CLOSING_PAUSE);
+            }
+            drop(before);
+            let removed = remove_others(&files.folder, files.live().number).map_err(unavailable);
+            let _ = done.send(removed.map(|()| Compacted { bytes_before, bytes_after }));
+        };
+        let thread = std::thread::Builder::new().name("store files".to_owned()).spawn(remove);
+        match thread {
+            Ok(thread) => *self.replaced.lock() = Some(thread),
+            Err(error) => tracing::warn!(%error, "replaced files are left until the next start"),
+        }
+    }
+
+    /// Waits until replaced files are removed.
+    pub fn close(&self) {
+        drop(self.wanted.lock().take());
+        if let Some(thread) = self.replaced.lock().take()
+            && thread.join().is_err()
+        {
+            tracing::error!("removing replaced files ended by a panic");
+        }
+    }
+}
+
+fn path(folder: &Path, number: u64) -> PathBuf {
+    match number {
+        0 => folder.to_owned(),
+        number => folder.join(format!("{GENERATION_PREFIX}{number}")),
+    }
+}
+
+/// The numbers of generations that have a folder of their own.
+fn generations(folder: &Path) -> io::Result<Vec<u64>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(GENERATION_PREFIX));
+        found.extend(number.and_then(|number| number.parse::<u64>().ok()));
+    }
+    Ok(found)
+}
+
+fn newest_whole(folder: &Path) -> io::Result<u64> {
+    let generations = generations(folder)?.into_iter();
+    Ok(generations.filter(|n| path(folder, *n).join(WHOLE).exists()).max().unwrap_or_default())
+}
+
+/// Removes every generation but one.
+fn remove_others(folder: &Path, kept: u64) -> io::Result<()> {
+    for number in generations(folder)?.into_iter().filter(|number| *number != kept) {
+        remove(&path(folder, number))?;
+    }
+    if kept > 0 {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let sleds = SLED_NAMES.iter().any(|own| name == *own)
+                || name.to_str().is_some_and(|name| name.starts_with(SLED_SNAPSHOT_PREFIX));
+            if sleds {
+                remove(&entry.path())?;
+            }
+        }
+    }
+    sync(folder)
+}
+
+/// Removes a file, or a folder with all in it; one that is not there is removed already.
+fn remove(path: &Path) -> io::Result<()> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+fn open(folder: &Path, number: u64, cache_bytes: u64) -> Result<(Live, File), StoreError> {
+    let path = path(folder, number);
+    let database = open_database(&path, cache_bytes)?;
+    let tree: Tree = (*database).clone();
+    let file = File::options().read(true).write(true).open(path.join("db")).map_err(unavailable)?;
+    check_format(&tree)?;
+    Ok((Live { tree, number, database }, file))
+}
+
+/// Opens sled's database. Threads of sled's may still hold its own lock for a moment after the store was closed in this
+/// process; nobody else can, since ours was to be had.
+fn open_database(path: &Path, cache_bytes: u64) -> Result<sled::Db, StoreError> {
+    let config = sled::Config::new()
+        .path(path)
+        .cache_capacity(cache_bytes)
+        .segment_size(SEGMENT_BYTES)
+        // The writer flushes and syncs; a thread that does so now and then would only be in its way.
+        .flush_every_ms(None);
+    for _ in 0..CLOSING_TRIES {
+        match config.open() {
+            Err(sled::Error::Io(cause)) if cause.to_string().contains("acquire lock") => {
+                std::thread::sleep(CLOSING_PAUSE);
+            }
+            opened => return opened.map_err(unavailable),
+        }
+    }
+    config.open().map_err(unavailable)
+}
+
+fn check_format(tree: &Tree) -> Result<(), StoreError> {
+    match tree.get(FORMAT_KEY).map_err(unavailable)? {
+        Some(format) if format == FORMAT => Ok(()),
+        Some(_) => Err(StoreError::Damaged(
+            "it was written by another version of this software".to_owned(),
+        )),
+        None => tree.insert(FORMAT_KEY, FORMAT).map(drop).map_err(unavailable),
+    }
+}
+
+/// sled syncs neither its settings nor the names of its files, and a folder that was there before may still be one that
+/// a power cut left half made. A file's name is durable once its folder is synced.
+fn sync_settings(path: &Path) -> Result<(), StoreError> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    for path in [&path.join("conf"), path, parent.unwrap_or(Path::new("."))] {
+        sync(path).map_err(unavailable)?;
+    }
+    Ok(())
+}
+
+fn sync(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}

@@ -1,0 +1,244 @@
+//! Sealing anew, in the background, what an older key of its tenant sealed.
+//!
+//! Records are walked by kind and, within it, from the newest to the oldest, some at once. How far the walk is stands
+//! in the store, written with the records it tells of. New records and changed ones have the new key in any case (the
+//! gate of [`super::super::keyring`] sees to that), so that one walk finds all. At its end the older key is removed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use super::Progress;
+use crate::crypto::keys::TenantKeys;
+use crate::limits::RETIRED_KEY_MS;
+use crate::model::id::TenantId;
+use crate::store::{
+    Batch, Expect, Filter, Kind, Position, Put, Record, Removal, Start, StoreError,
+};
+use crate::vault::keyring::seal_newest;
+use crate::vault::record::{Entity, Stored, from_json_text, json_text, kind, to_record};
+use crate::vault::{Error, Vault};
+
+/// Records sealed anew in one commit. Other commits wait for it.
+const RESEALED_AT_ONCE: usize = 16;
+const PROGRESS_ID: &str = "resealing";
+
+/// How far sealing anew is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Resealing {
+    /// The version that everything is to have.
+    version: u32,
+    /// The kind that is walked.
+    kind: u8,
+    /// The last record of it that was looked at.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    after: Option<(u64, String)>,
+    resealed: u64,
+    total: u64,
+    /// Records that do not open, by any key. As long as there are any, no key is removed.
+    unopened: u64,
+}
+
+impl Resealing {
+    /// What an operator wants to know of it.
+    pub fn progress(&self) -> Progress {
+        Progress { resealed: self.resealed, total: self.total }
+    }
+}
+
+impl Entity for Resealing {
+    const KIND: Kind = kind::RESEALING;
+    const NOUN: &'static str = "note on resealing";
+
+    fn id(&self) -> String {
+        PROGRESS_ID.to_owned()
+    }
+
+    fn created_ms(&self) -> u64 {
+        0
+    }
+
+    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
+        json_text(self)
+    }
+
+    fn from_text(text: &[u8]) -> Result<Self, Error> {
+        from_json_text(text)
+    }
+}
+
+impl Vault {
+    /// Seals anew whatever an older key sealed, in every tenant. One whose records cannot be sealed keeps no other from
+    /// it.
+    pub async fn reseal(&self) -> Result<(), Error> {
+        let _one = self.0.keyring.walking.lock().await;
+        let mut failed = None;
+        for tenant in self.keys_owners().await? {
+            let older = self.keys(tenant).await.is_ok_and(|keys| !keys.older.is_empty());
+            if older && let Err(error) = self.reseal_tenant(tenant).await {
+                failed = Some(error);
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Waits until there is something to seal anew.
+    pub async fn resealing_wanted(&self) {
+        self.0.keyring.resealing.notified().await;
+    }
+
+    /// How far a tenant's walk is.
+    pub(super) async fn resealing(
+        &self,
+        tenant: TenantId,
+    ) -> Result<Option<Stored<Resealing>>, Error> {
+        Ok(self.find::<Resealing>(tenant, &[PROGRESS_ID]).await?.pop().flatten())
+    }
+
+    async fn reseal_tenant(&self, tenant: TenantId) -> Result<(), Error> {
+        let version = self.keys(tenant).await?.sealing_key().0;
+        let found = self.resealing(tenant).await?;
+        let mut walk = match found.filter(|stored| stored.entity.version == version) {
+            Some(stored) => stored.entity,
+            None => self.begin_walk(tenant, version).await?,
+        };
+        while !self.0.queue.is_stopping() {
+            let filter = Filter::All;
+            let start = match walk.after.clone() {
+                Some((order_ms, id)) => Start::After(Position { order_ms, id }),
+                None => Start::Offset(0),
+            };
+            let slice = self
+                .0
+                .store
+                .page(Kind(walk.kind), tenant, &filter, start, RESEALED_AT_ONCE)
+                .await?;
+            let mut next = walk.clone();
+            if let Some(last) = slice.records.last() {
+                next.resealed += slice.records.len() as u64;
+                next.after = Some((last.order_ms, last.id.clone()));
+            }
+            let ended = slice.next.is_none();
+            if ended {
+                (next.kind, next.after) = (walk.kind.saturating_add(1), None);
+            }
+            if self.reseal_some(tenant, slice.records, &mut next).await? {
+                if ended && walk.kind == u8::MAX {
+                    return self.end_walk(tenant, &next).await;
+                }
+                walk = next;
+            }
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
+    async fn begin_walk(&self, tenant: TenantId, version: u32) -> Result<Resealing, Error> {
+        let mut total = 0;
+        for kind in 0..=u8::MAX {
+            let start = Start::Offset(0);
+            total += self.0.store.page(Kind(kind), tenant, &Filter::All, start, 0).await?.total;
+        }
+        Ok(Resealing { version, kind: 0, after: None, resealed: 0, total, unopened: 0 })
+    }
+
+    /// Seals some records anew, and notes how far the walk is; `false` when one of them was changed meanwhile.
+    async fn reseal_some(
+        &self,
+        tenant: TenantId,
+        records: Vec<Record>,
+        walk: &mut Resealing,
+    ) -> Result<bool, Error> {
+        let entropy = self.0.entropy.as_ref();
+        let keys = self.keys(tenant).await?;
+        let mut batch = Batch::default();
+        for mut record in records {
+            match seal_newest(&mut record, &keys, entropy) {
+                // The note of the walk is written beside, and with it.
+                Ok(true) if record.kind != Resealing::KIND => {
+                    let expect = Expect::Version(record.version);
+                    batch.puts.push(Put { record, expect });
+                }
+                Ok(_) => {}
+                Err(_) => {
+                    tracing::error!(
+                        kind = record.kind.0,
+                        "a record does not open, and stays as it is"
+                    );
+                    walk.unopened += 1;
+                }
+            }
+        }
+        if batch.puts.is_empty() && walk.after.is_none() && walk.unopened == 0 {
+            // An empty kind: nothing worth a note.
+            return Ok(true);
+        }
+        let record = to_record(walk, tenant, &keys, entropy)?;
+        let was = |put: &Put| (put.record.kind, put.record.id.clone(), put.record.version);
+        let resealed: Vec<_> = batch.puts.iter().map(was).collect();
+        batch.puts.push(Put { record, expect: Expect::Any });
+        let _closed = self.0.keyring.gate.write().await;
+        if self.0.keyring.erased.read().contains(&tenant) {
+            return Err(Error::Unauthenticated);
+        }
+        match self.0.store.commit(batch).await {
+            Ok(()) => {
+                for (kind, id, version) in resealed {
+                    self.0.keyring.resealed.remember(kind, tenant, &id, version);
+                }
+                Ok(true)
+            }
+            // It has the new key with its change.
+            Err(StoreError::Conflict { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes the older keys, with which nothing is sealed any more.
+    async fn end_walk(&self, tenant: TenantId, walk: &Resealing) -> Result<(), Error> {
+        let (keyring, entropy) = (&self.0.keyring, self.0.entropy.as_ref());
+        if walk.unopened > 0 {
+            let left = walk.unopened;
+            tracing::error!(%tenant, left, "records do not open; the older key stays");
+            return Ok(());
+        }
+        let _one = keyring.operating.lock().await;
+        let _closed = keyring.gate.write().await;
+        let Some((version, keys)) = self.stored_keys(tenant).await? else { return Ok(()) };
+        if keys.sealing_key().0 != walk.version {
+            return Ok(());
+        }
+        let known = keyring.tenants.read().get(&tenant).map(|keys| keys.retired.clone());
+        let mut alone = keys.without_older();
+        let put = keyring.put_tenant(tenant, &alone, Expect::Version(version), entropy)?;
+        let note = Removal {
+            kind: Resealing::KIND,
+            tenant,
+            id: PROGRESS_ID.to_owned(),
+            expect: Expect::Any,
+        };
+        self.0.store.commit(Batch { puts: vec![put], removals: vec![note] }).await?;
+        alone.retired.extend(known.unwrap_or_default());
+        keyring.tenants.write().insert(tenant, Arc::new(alone));
+        tracing::info!(%tenant, version = walk.version, "everything is sealed with the newest key");
+        let vault = Arc::downgrade(&self.0);
+        // Requests that read a record before it was sealed anew open it still.
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(RETIRED_KEY_MS)).await;
+            if let Some(inner) = vault.upgrade() {
+                Self(inner).forget_retired(tenant);
+            }
+        });
+        Ok(())
+    }
+
+    fn forget_retired(&self, tenant: TenantId) {
+        let mut tenants = self.0.keyring.tenants.write();
+        if let Some(keys) = tenants.get_mut(&tenant) {
+            *keys = Arc::new(TenantKeys { retired: BTreeMap::new(), ..(**keys).clone() });
+        }
+    }
+}

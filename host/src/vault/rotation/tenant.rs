@@ -1,0 +1,58 @@
+//! Changing a tenant's key: a new one seals whatever is written from then on.
+
+use std::sync::Arc;
+
+use crate::model::id::TenantId;
+use crate::store::{Batch, Expect};
+use crate::vault::keyring::SYSTEM_TENANT;
+use crate::vault::{Error, Vault};
+
+impl Vault {
+    /// Draws a new key for a tenant; gives its version. What was sealed before is sealed anew by [`Vault::reseal`].
+    pub async fn rotate_tenant_key(&self, tenant: TenantId) -> Result<u32, Error> {
+        let _one = self.0.keyring.operating.lock().await;
+        if tenant != SYSTEM_TENANT && !self.keys_owners().await?.contains(&tenant) {
+            return Err(Error::NotFound("tenant"));
+        }
+        self.rotate_one(tenant).await
+    }
+
+    /// The same for every tenant, and for what belongs to none; gives how many there are. Those whose last rotation is
+    /// still under way are left at that.
+    pub async fn rotate_all_tenant_keys(&self) -> Result<usize, Error> {
+        let _one = self.0.keyring.operating.lock().await;
+        let mut rotated = 0;
+        for tenant in self.keys_owners().await? {
+            match self.rotate_one(tenant).await {
+                Ok(_) => rotated += 1,
+                Err(Error::Conflict(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(rotated)
+    }
+
+    async fn rotate_one(&self, tenant: TenantId) -> Result<u32, Error> {
+        let (keyring, entropy) = (&self.0.keyring, self.0.entropy.as_ref());
+        self.keys(tenant).await?;
+        let gate = keyring.gate.write().await;
+        let stored = self.stored_keys(tenant).await?;
+        let (version, keys) = stored.ok_or(Error::NotFound("tenant"))?;
+        if !keys.older.is_empty() {
+            return Err(Error::Conflict("The tenant's last rotation is still under way."));
+        }
+        let mut rotated = keys.rotated(entropy);
+        let put = keyring.put_tenant(tenant, &rotated, Expect::Version(version), entropy)?;
+        self.0.store.commit(Batch { puts: vec![put], removals: Vec::new() }).await?;
+        let known = keyring.tenants.read().get(&tenant).map(|keys| keys.retired.clone());
+        rotated.retired = known.unwrap_or_default();
+        let newest = rotated.sealing_key().0;
+        keyring.tenants.write().insert(tenant, Arc::new(rotated));
+        // Batches whose request was cut off may still be on their way, sealed with the key before.
+        self.settled().await?;
+        drop(gate);
+        tracing::info!(%tenant, version = newest, "a tenant's key was rotated");
+        self.0.keyring.resealing.notify_one();
+        Ok(newest)
+    }
+}

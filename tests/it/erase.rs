@@ -1,0 +1,144 @@
+//! A tenant is erased at once by destroying its keys, and then leaves the files too.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tokamak::crypto::keys::RootKey;
+use tokamak::model::id::TenantId;
+
+use crate::support::binary::{Process, ROOT_KEY, eventually};
+use crate::support::operator::{
+    Ending, NOBODY, TENANT_KEYS, copy, done, occurrences, operate, record, records, tenant_keys,
+};
+use crate::support::server::{Setup, open_store};
+use crate::support::{Client, TestServer};
+
+async fn some_token(management: &Client) -> (Client, String) {
+    let body =
+        json!({"name": "one", "type": "private", "permissions": ["token:create", "token:read"]});
+    let made = management.post("/applications", body).await.expect(201);
+    let client = management.with_key(made["key"].as_str().unwrap());
+    let id = client.token("card_number", json!("4242424242424242")).await;
+    (client, id)
+}
+
+fn id_of(made: &str) -> (TenantId, String) {
+    let made: serde_json::Value = serde_json::from_str(made).unwrap();
+    let text = |member: &str| made[member].as_str().unwrap().to_owned();
+    (text("id").parse().unwrap(), text("management_key"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erased_tenant_is_gone_for_good_while_the_others_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, before) = (folder.path().join("data"), folder.path().join("before"));
+    assert_eq!(Process::serve(&data).terminate(), Some(0));
+    let create = ["tenant", "create", "to be erased", "--json"];
+    let (tenant, key) = id_of(&done(&data, Some(ROOT_KEY), &create));
+    let process = Process::serve(&data);
+    let management = Client::new(process.address, Some(&key));
+    let (client, id) = some_token(&management).await;
+    let (other, other_id) = some_token(&process.management()).await;
+    assert_eq!(process.terminate(), Some(0));
+    copy(&data, &before);
+    let store = open_store(&before.join("store")).await;
+    let wrapped = record(&store, TENANT_KEYS, tenant, "keys").await.unwrap().body;
+    drop(store);
+    assert!(occurrences(&data, &wrapped) > 0);
+
+    let process = Process::serve(&data);
+    let at = |client: &Client| Client::new(process.address, client.key.as_deref());
+    let (client, other, management) = (at(&client), at(&other), at(&management));
+    client.get(&format!("/tokens/{id}")).await.expect(200);
+    done(&data, None, &["tenant", "erase", &tenant.to_string()]);
+    client.get(&format!("/tokens/{id}")).await.expect(401);
+    management.get("/applications").await.expect(401);
+    other.get(&format!("/tokens/{other_id}")).await.expect(200);
+    // Nothing is left of the keys, once what else there was is swept and the store compacted.
+    eventually("end of the keys", || (occurrences(&data, &wrapped) == 0).then_some(())).await;
+    let (code, _, stderr) = operate(&data, None, &["tenant", "erase", &tenant.to_string()]);
+    assert!(code == 1 && stderr.contains("no such tenant"), "{stderr}");
+    let status = done(&data, None, &["keys", "status"]);
+    assert!(!status.contains(&tenant.to_string()), "{status}");
+    assert_eq!(process.terminate(), Some(0));
+
+    // Nor does anything open in a copy that is made now, with all keys there are.
+    let after = folder.path().join("after");
+    copy(&data, &after);
+    let store = open_store(&after.join("store")).await;
+    assert_eq!(records(&store, tenant).await, []);
+    drop(store);
+    let process = Process::serve(&after);
+    Client::new(process.address, client.key.as_deref()).get("/tokens").await.expect(401);
+    let other = Client::new(process.address, other.key.as_deref());
+    other.get(&format!("/tokens/{other_id}")).await.expect(200);
+    assert_eq!(process.terminate(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_server_it_is_done_by_the_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tenant, _) =
+        id_of(&done(folder.path(), Some(ROOT_KEY), &["tenant", "create", "one", "--json"]));
+    let (kept, _) =
+        id_of(&done(folder.path(), Some(ROOT_KEY), &["tenant", "create", "two", "--json"]));
+    let said = done(folder.path(), Some(ROOT_KEY), &["tenant", "erase", &tenant.to_string()]);
+    assert!(said.contains("is removed"), "{said}");
+    let store = open_store(&folder.path().join("store")).await;
+    assert_eq!(records(&store, tenant).await, []);
+    let root = RootKey::parse(ROOT_KEY).unwrap();
+    assert!(tenant_keys(&store, kept, &root).await.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erasure_that_ends_anywhere_is_whole_or_has_not_begun() {
+    let base = tempfile::tempdir().unwrap();
+    let setup = Setup { folder: Some(base.path().to_owned()), ..Setup::default() };
+    let server = TestServer::start_with(setup).await;
+    let doomed = server.other_tenant().await;
+    let (client, id) = some_token(&doomed).await;
+    let (other, other_id) = some_token(&server.management).await;
+    let own = doomed.get("/applications/key").await.expect(200);
+    let tenant: TenantId = own["tenant_id"].as_str().unwrap().parse().unwrap();
+    server.stop().await;
+
+    let (mut erased, mut alive) = (0, 0);
+    for steps in 0.. {
+        let folder = tempfile::tempdir().unwrap();
+        copy(base.path(), folder.path());
+        let ending = Ending::new(open_store(&folder.path().join("store")).await);
+        let start = |store| {
+            let folder = Some(folder.path().to_owned());
+            TestServer::start_with(Setup { folder, store, ..Setup::default() })
+        };
+        let server = start(Some(Arc::clone(&ending) as _)).await;
+        ending.end_after(steps);
+        let done = server.vault.erase_tenant(tenant).await;
+        let swept = server.vault.sweep_erased().await;
+        server.stop().await;
+        drop(ending);
+
+        let server = start(None).await;
+        let read =
+            server.client(client.key.as_deref().unwrap()).get(&format!("/tokens/{id}")).await;
+        let other = server.client(other.key.as_deref().unwrap());
+        other.get(&format!("/tokens/{other_id}")).await.expect(200);
+        if done.is_ok() {
+            read.expect(401);
+            erased += 1;
+            // The next sweep finishes what was begun.
+            server.vault.sweep().await.unwrap();
+        } else {
+            read.expect(200);
+            alive += 1;
+        }
+        server.stop().await;
+        let store = open_store(&folder.path().join("store")).await;
+        assert_eq!(records(&store, tenant).await.is_empty(), done.is_ok());
+        assert!(records(&store, NOBODY).await.iter().all(|one| one.kind.0 != 21));
+        if done.is_ok() && swept.is_ok() {
+            break;
+        }
+    }
+    assert!(alive >= 1 && erased >= 2, "{alive} {erased}");
+}
