@@ -91,7 +91,7 @@ impl Vault {
 
     /// Removes what tenants left that were erased, and compacts the store after it; gives how many records those were.
     pub async fn sweep_erased(&self) -> Result<usize, Error> {
-        let erased = self.all::<ErasedTenant>(SYSTEM_TENANT).await?;
+        let erased = self.all::<ErasedTenant>(SYSTEM_TENANT, &Filter::All).await?;
         let mut removed = 0;
         for erased in &erased {
             for kind in 0..=u8::MAX {
