@@ -77,7 +77,7 @@ async fn numbers_that_fit_come_back_as_they_were() {
     let server = TestServer::start().await;
     let client = server.revealing().await;
     for number in
-        ["18446744073709551615", "-9223372036854775808", "0.1", "9007199254740993", "1.5e300"]
+        ["18446744073709551615", "-9223372036854775808", "0.1", "9007199254740993", "-2.5"]
     {
         let body = format!(r#"{{"type":"token","data":[{number},0.30000000000000004]}}"#);
         let answer = send(&client, Method::POST, "/tokens", &body).await;

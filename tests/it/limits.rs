@@ -373,7 +373,9 @@ async fn runs_that_are_called_back_leave_slots_to_those_that_are_waited_for() {
         }
         running
     };
+    let began = Instant::now();
     while running().await < 3 {
+        assert!(began.elapsed() < Duration::from_mins(2), "the runs do not begin");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     for _ in 0..5 {

@@ -1,7 +1,9 @@
 //! Reactors: making, reading, changing and deleting them (interface §4.5, decisions §7).
 
+use futures::StreamExt as _;
 use futures::future::join_all;
 use serde_json::{Value, json};
+use tokamak::limits::NAMES_SEARCHED_MAX;
 
 use crate::support::{Answer, TestServer, guests};
 
@@ -355,4 +357,27 @@ async fn pages_go_on_where_the_last_one_ended_with_and_without_a_name() {
         }
         assert_eq!(seen, ids, "{filter}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_is_looked_for_among_so_many() {
+    let server = TestServer::start().await;
+    let formula = json!({"id": "6f2b0c0e-3d5a-4c38-9d6b-5a1f3c7e9b01"});
+    let make = |number: u64| {
+        let body = json!({"name": format!("r-{number}"), "formula": formula, "configuration": {}});
+        let client = server.management.clone();
+        async move { client.post("/reactors", body).await.expect(201)["id"].clone() }
+    };
+    let last = make(0).await;
+    let found = server.management.get("/reactors?name=r-*").await.expect(200);
+    assert_eq!(found["pagination"]["total_items"], 1);
+    let many = futures::stream::iter(1..=NAMES_SEARCHED_MAX).map(make).buffer_unordered(64);
+    assert_eq!(many.count().await as u64, NAMES_SEARCHED_MAX);
+    let answer = server.management.get("/reactors?name=r-*").await;
+    assert_eq!(answer.faults(), ["name"]);
+    // Among those that are named it is looked for still.
+    let path = format!("/reactors?name=r-*&id={}", last.as_str().unwrap());
+    let found = server.management.get(&path).await.expect(200);
+    assert_eq!((&found["data"][0]["id"], found["data"].as_array().unwrap().len()), (&last, 1));
+    server.management.get("/reactors").await.expect(200);
 }

@@ -92,18 +92,24 @@ async fn once(
     let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let permitted = may(&who, &parts.method, route);
     let request = Request::from_parts(parts, body);
-    if !permitted {
-        // The refusal comes first (decisions §1), and is the operation's to give and to log.
-        return Ok(next.run(request).await);
-    }
-    let key = key?;
-    if keeping == Keeping::Nothing {
-        return Ok(next.run(request).await);
-    }
+    let key = match key {
+        Err(refusal) if permitted => return Err(refusal),
+        // The refusal of the operation comes first (decisions §1); it is the operation's to give and to log.
+        Err(_) => return Ok(next.run(request).await),
+        Ok(_) if keeping == Keeping::Nothing => return Ok(next.run(request).await),
+        Ok(key) => key,
+    };
     let (parts, body) = body::whole(request, FORMULA_BODY_BYTES_MAX).await?;
     let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
     let same = [parts.method.as_str().as_bytes(), target.as_bytes(), &body];
-    match state.vault.attempt(&who, &key, &same).await? {
+    let attempt = match state.vault.attempt(&who, &key, &same).await {
+        // That a key is in use is told to those alone who may use it. What a caller did while it might is answered still.
+        Err(_) if !permitted => {
+            return Ok(next.run(Request::from_parts(parts, Body::from(body))).await);
+        }
+        attempt => attempt?,
+    };
+    match attempt {
         Attempt::Repeated(answer) if keeping == Keeping::Token => {
             Ok(replay(renewed(state, &who, answer).await?))
         }

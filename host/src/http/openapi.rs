@@ -28,7 +28,8 @@ const KEY_TEXT: &str = "Names the request, so that it can be repeated without be
     path or body is a 422. Keys are shown once: a repeated answer lacks `key`, `session_key` and \
     `nonce`. A token that was made or changed is shown as the caller may read it at that time, and \
     in outline (`id`, `tenant_id`, `type`, `fingerprint`, `containers`) if it may not; if it is \
-    gone, the repetition is a 404. `POST /tokenize` gives its tokens in outline. \
+    gone, the repetition is a 404. `POST /tokenize` gives its tokens in outline, a run those of its \
+    tokens that are gone. A caller that lost the permission gets what it did before still. \
     `POST /tokens/search` and `POST /detokenize` change nothing and are carried out again: what they \
     answer is data in plaintext, which is kept nowhere but in its token.";
 /// Operations whose bodies have no member that is required.

@@ -260,7 +260,7 @@ mod tests {
     fn each_is_named_by_its_path() {
         let long = "12345678901234567890123";
         for (text, expected) in [
-            (format!("{long}"), vec![""]),
+            (long.to_owned(), vec![""]),
             (format!(" [ 1 , {long} , [ {long} ] ] "), vec!["[1]", "[2][0]"]),
             (format!(r#"{{"a":{{"b":[0,{long}]}},"c":1e-999}}"#), vec!["a.b[1]", "c"]),
             (format!(r#"{{"ignored":{long},"a":{{"ignored":{long}}}}}"#), vec!["a.ignored"]),

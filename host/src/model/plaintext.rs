@@ -77,12 +77,13 @@ mod tests {
     use super::{Plaintext, wipe};
     use serde_json::json;
 
+    struct Card(#[expect(dead_code, reason = "it is not shown")] &'static str);
+    opaque!(Card);
+
     #[test]
     fn debug_shows_nothing() {
         let plaintext = Plaintext::new(json!({"number": "4242424242424242"}));
         assert_eq!(format!("{plaintext:?}"), "Plaintext(..)");
-        struct Card(#[expect(dead_code, reason = "it is not shown")] &'static str);
-        opaque!(Card);
         assert_eq!(format!("{:?}", Some(Card("4242424242424242"))), "Some(Card(..))");
     }
 

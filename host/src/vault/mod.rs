@@ -34,6 +34,8 @@ mod sessions;
 mod svc;
 mod sweep;
 mod tenants;
+#[cfg(test)]
+mod tests;
 mod tokenize;
 mod tokens;
 mod webhooks;

@@ -131,7 +131,7 @@ async fn where_the_head_is_wanted_the_rest_is_not_waited_for() {
     ] {
         let egress = anywhere();
         let request =
-            |wanted, timeout| Outbound { wanted, timeout, ..get(server.url("a.test", "/")) };
+            |wanted, timeout| Outbound { timeout, wanted, ..get(server.url("a.test", "/")) };
         let long = Duration::from_mins(1);
         let answer = send(&egress, request(Wanted::Head, long)).await.unwrap();
         assert_eq!((answer.status, answer.body.len()), (202, 0), "{name}");

@@ -129,9 +129,13 @@ impl Server {
 
     /// Waits until there were so many requests.
     pub async fn asked(&self, count: usize) {
-        while self.seen.lock().len() < count {
+        for _ in 0..24_000 {
+            if self.seen.lock().len() >= count {
+                return;
+            }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        panic!("there were fewer requests than {count}");
     }
 
     /// Those that nobody has ended yet, once they are at most so many; what never comes is what there are.

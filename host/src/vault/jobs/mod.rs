@@ -12,6 +12,8 @@ mod delivery;
 mod queue;
 mod results;
 mod run;
+#[cfg(test)]
+mod tests;
 mod waiting;
 mod work;
 

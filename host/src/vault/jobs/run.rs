@@ -61,7 +61,12 @@ impl Vault {
 
     /// Ends a job that could not be begun so often that it never will be. A store that takes no writes is not the job's
     /// fault, and is waited for.
-    async fn give_up_if_hopeless(&self, tenant: TenantId, id: InvocationId, error: &Error) {
+    pub(super) async fn give_up_if_hopeless(
+        &self,
+        tenant: TenantId,
+        id: InvocationId,
+        error: &Error,
+    ) {
         let passing = matches!(error, Error::Unavailable);
         if passing || self.0.queue.failed_to_begin(id) < JOB_TRIES_MAX {
             return;

@@ -1,39 +1,16 @@
 use std::future::ready;
-use std::path::Path;
 use std::sync::Arc;
 
-use super::{Asked, ENTRY_BYTES, Kept, Programs, Vault, official, sha256_hex};
-use crate::clock::ManualClock;
-use crate::config::JobLimits;
-use crate::crypto::entropy::SeededEntropy;
-use crate::crypto::keys::RootKey;
-use crate::egress::{Egress, EgressConfig};
+use super::{Asked, ENTRY_BYTES, Kept, Programs, official, sha256_hex};
 use crate::limits::UPLOADS_PER_TENANT_MAX;
 use crate::model::id::TenantId;
-use crate::runtime::{ComponentError, Runtime, RuntimeConfig};
-use crate::store::sled::SledStore;
-use crate::vault::{Error, Foundation};
+use crate::runtime::ComponentError;
+use crate::vault::Error;
+use crate::vault::tests::vault;
 use uuid::Uuid;
 
 const A: Option<TenantId> = Some(TenantId(Uuid::from_u128(1)));
 const B: Option<TenantId> = Some(TenantId(Uuid::from_u128(2)));
-
-async fn vault(folder: &Path, programs_bytes_max: u64) -> Vault {
-    let foundation = Foundation {
-        store: Arc::new(SledStore::open(folder, 1 << 20).unwrap()),
-        runtime: Runtime::new(RuntimeConfig::new(1)).unwrap(),
-        egress: Egress::new(EgressConfig::default()).unwrap(),
-        clock: Arc::new(ManualClock::new(0)),
-        entropy: Arc::new(SeededEntropy::new(1)),
-        root_key: RootKey::draw(&SeededEntropy::new(2)),
-        fuel_per_ms: 1,
-        react_timeout_ms: 1,
-        allow_http_callbacks: false,
-        jobs: JobLimits::default(),
-        programs_bytes_max,
-    };
-    Vault::open(foundation).await.unwrap()
-}
 
 fn upload(digest: &str) -> Asked<'_> {
     Asked::to_check(digest, A.unwrap())

@@ -2,11 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use crate::model::id::TenantId;
-use crate::vault::Vault;
-use crate::vault::{Error, record::Stored};
-
 use super::Token;
+use crate::model::id::TenantId;
+use crate::vault::record::Stored;
+use crate::vault::{Error, Vault};
 
 /// Members of a token that say which it is, and nothing of what it holds.
 const OUTLINE: [&str; 6] = ["id", "tenant_id", "type", "fingerprint", "containers", "_extras"];

@@ -74,6 +74,8 @@ enum Behaviour {
     LookAround,
     /// Answers with this many bytes.
     Output { bytes: usize },
+    /// Answers with arrays in arrays, so many.
+    Nest { levels: usize },
     /// Uses this many bytes of memory, touched, for so long, then answers with `{"held"}`.
     Hold {
         bytes: usize,
@@ -195,6 +197,9 @@ fn react(request: Request<Value>) -> Result<Response, Error> {
         Behaviour::Random => Ok(Response::raw(json!({ "random": random() }))),
         Behaviour::LookAround => Ok(Response::raw(look_around())),
         Behaviour::Output { bytes } => Ok(Response::raw("x".repeat(bytes))),
+        Behaviour::Nest { levels } => {
+            Ok(Response::raw((0..levels).fold(json!(1), |inner, _| Value::Array(vec![inner]))))
+        }
         Behaviour::Hold { bytes, ms } => {
             let held = std::hint::black_box(vec![1_u8; bytes]);
             if ms > 0 {

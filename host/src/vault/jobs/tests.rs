@@ -1,0 +1,68 @@
+use serde_json::json;
+use uuid::Uuid;
+
+use super::{By, Delivery, Job, JobStatus};
+use crate::limits::JOB_TRIES_MAX;
+use crate::model::id::{ApplicationId, InvocationId, ReactorId, TenantId};
+use crate::store::Expect;
+use crate::vault::audit::Actor;
+use crate::vault::tests::vault;
+use crate::vault::{Error, Vault};
+
+/// Puts a job into the queue that nobody could begin.
+async fn queued(vault: &Vault, tenant: TenantId) -> InvocationId {
+    let job = Job {
+        id: InvocationId(vault.draw_id()),
+        tenant_id: tenant,
+        reactor_id: ReactorId(Uuid::from_u128(1)),
+        by: By::Application(ApplicationId(Uuid::from_u128(2))),
+        args: None,
+        callback_url: "https://example.com/hook".to_owned(),
+        timeout_ms: 10_000,
+        given: Vec::new(),
+        status: JobStatus::Queued,
+        response: None,
+        error: None,
+        elapsed_ms: 0,
+        created_at: vault.now(),
+        started_at: None,
+        finished_at: None,
+    };
+    let mut change = vault.change(tenant).await.unwrap();
+    change.put(&job, Expect::New).unwrap();
+    change.commit(Actor::OPERATOR, Vec::new()).await.unwrap();
+    job.id
+}
+
+#[tokio::test]
+async fn a_job_that_cannot_be_begun_ends_after_so_many_tries() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = vault(folder.path(), 1 << 20).await;
+    let tenant = vault.create_tenant("t", None).await.unwrap().tenant.id;
+    let id = queued(&vault, tenant).await;
+    let other = queued(&vault, tenant).await;
+    let job =
+        async |id: InvocationId| vault.get::<Job>(tenant, &id.to_string()).await.unwrap().entity;
+    // A store that takes no writes is waited for, however long.
+    for _ in 0..3 * JOB_TRIES_MAX {
+        vault.give_up_if_hopeless(tenant, id, &Error::Unavailable).await;
+    }
+    for _ in 1..JOB_TRIES_MAX {
+        vault.give_up_if_hopeless(tenant, id, &Error::Internal).await;
+        vault.give_up_if_hopeless(tenant, other, &Error::Internal).await;
+    }
+    assert_eq!(job(id).await.status, JobStatus::Queued);
+    vault.give_up_if_hopeless(tenant, id, &Error::Internal).await;
+    let ended = job(id).await;
+    assert_eq!(ended.status, JobStatus::Failed);
+    let error = ended.error.unwrap();
+    assert_eq!(
+        (&error["title"], &error["detail"]),
+        (&json!("Reactor Runtime Error"), &json!("The run could not be begun in 5 tries."))
+    );
+    // It is told, as every end is; the other one waits still.
+    vault.get::<Delivery>(tenant, &id.to_string()).await.unwrap();
+    assert_eq!(job(other).await.status, JobStatus::Queued);
+    // One that has begun meanwhile is not ended so.
+    vault.give_up_if_hopeless(tenant, id, &Error::Internal).await;
+}
