@@ -7,9 +7,11 @@ use serde_json::json;
 use tokamak::crypto::keys::RootKey;
 use tokamak::crypto::seal;
 use tokamak::model::id::TenantId;
+use tokamak::store::{Batch, Expect, Put, Store as _};
+use tokamak::vault::KeyStatus;
 
 use crate::support::operator::{
-    Ending, NOBODY, SYSTEM, TENANT_KEYS, copy, record, records, tenant_keys,
+    Ending, NOBODY, SYSTEM, TENANT_KEYS, TOKEN, copy, record, records, tenant_keys,
 };
 use crate::support::server::{Setup, open_store, root_key};
 use crate::support::{Client, TestServer};
@@ -62,6 +64,11 @@ async fn start(folder: &Path, root: RootKey) -> (TestServer, Arc<Ending>) {
         ..Setup::default()
     };
     (TestServer::start_with(setup).await, ending)
+}
+
+async fn status(server: &TestServer, tenant: TenantId) -> KeyStatus {
+    let status = server.vault.keys_status().await.unwrap();
+    status.tenants.into_iter().find(|one| one.tenant_id == tenant).unwrap()
 }
 
 /// Everything reads as it did, and can be changed.
@@ -131,6 +138,14 @@ async fn sealing_anew_that_ends_anywhere_goes_on_and_leaves_nothing_behind() {
         ending.end_after(steps);
         let rotated = server.vault.rotate_tenant_key(tenant).await;
         let done = server.vault.reseal().await;
+        if rotated.is_ok() && done.is_err() {
+            let status = status(&server, tenant).await;
+            assert_eq!((status.version, status.older_versions), (2, vec![1]));
+            // What is told is on the disk: the first step drew the key, the others sealed anew.
+            let progress = status.resealing.map(|progress| (progress.resealed, progress.total));
+            assert_eq!(progress.is_some(), steps > 1, "{progress:?}");
+            assert!(progress.is_none_or(|(some, all)| 0 < some && some <= all), "{progress:?}");
+        }
         server.stop().await;
         drop(ending);
 
@@ -141,8 +156,7 @@ async fn sealing_anew_that_ends_anywhere_goes_on_and_leaves_nothing_behind() {
         }
         server.vault.reseal().await.unwrap();
         check(&server, &base).await;
-        let status = server.vault.keys_status().await.unwrap();
-        let status = status.tenants.into_iter().find(|one| one.tenant_id == tenant).unwrap();
+        let status = status(&server, tenant).await;
         assert_eq!((status.version, status.older_versions, status.resealing), (2, vec![], None));
         server.stop().await;
 
@@ -162,4 +176,39 @@ async fn sealing_anew_that_ends_anywhere_goes_on_and_leaves_nothing_behind() {
             break;
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_does_not_open_keeps_the_older_key_until_it_is_gone() {
+    let base = base().await;
+    let (tenant, ..) = base.tenants[0];
+    let (server, store) = start(base.folder.path(), root_key()).await;
+    let mut damaged = records(store.as_ref(), tenant).await;
+    let mut damaged =
+        damaged.swap_remove(damaged.iter().position(|one| one.kind == TOKEN).unwrap());
+    damaged.id = "damaged".to_owned();
+    damaged.uniques.clear();
+    let put = Put { record: damaged, expect: Expect::Absent };
+    store.commit(Batch { puts: vec![put], removals: vec![] }).await.unwrap();
+    assert_eq!(server.vault.rotate_tenant_key(tenant).await.unwrap(), 2);
+    server.vault.reseal().await.unwrap();
+    assert_eq!(status(&server, tenant).await.older_versions, [1]);
+    // Everything else is sealed anew, and reads.
+    check(&server, &base).await;
+    assert!(server.vault.rotate_tenant_key(tenant).await.is_err());
+    server.vault.reseal().await.unwrap();
+    assert_eq!(status(&server, tenant).await.older_versions, [1]);
+    let removal = tokamak::store::Removal {
+        kind: TOKEN,
+        tenant,
+        id: "damaged".to_owned(),
+        expect: Expect::Any,
+    };
+    store.commit(Batch { puts: vec![], removals: vec![removal] }).await.unwrap();
+    server.stop().await;
+    drop(store);
+    let (server, _) = start(base.folder.path(), root_key()).await;
+    server.vault.reseal().await.unwrap();
+    assert_eq!(status(&server, tenant).await.older_versions, Vec::<u32>::new());
+    check(&server, &base).await;
 }

@@ -42,8 +42,8 @@ impl Settings {
             command: self.root_key_command.clone(),
             seconds: self.root_key_command_seconds,
         };
-        let names = [ROOT_KEY, "--root-key-file", "--root-key-command"];
-        named.only("root key", names)?.ok_or(ConfigError::NoRootKey)
+        let sources = [ROOT_KEY, "--root-key-file", "--root-key-command"];
+        named.only("root key", sources)?.ok_or(ConfigError::NoRootKey)
     }
 }
 

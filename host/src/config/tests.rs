@@ -134,3 +134,14 @@ fn limits_come_from_flags_and_the_file() {
         assert!(error.contains("rate-limit-search"), "{error}");
     }
 }
+
+#[test]
+fn keys_and_compaction_have_bounds_of_time() {
+    let settings = settle("", parse(&[]).unwrap()).unwrap();
+    assert_eq!((settings.compact_seconds, settings.root_key_command_seconds), (86_400, 60));
+    let flags = parse(&["--compact-seconds", "0", "--root-key-command", "get key"]).unwrap();
+    let text = "compact-seconds = 9\nroot-key-command-seconds = 5\nroot-key-command = \"other\"\n";
+    let settings = settle(text, flags).unwrap();
+    assert_eq!((settings.compact_seconds, settings.root_key_command_seconds), (0, 5));
+    assert_eq!(settings.root_key_command.as_deref(), Some("get key"));
+}

@@ -4,7 +4,8 @@
 //! needed. It knows nothing of what it seals or hashes.
 //!
 //! The tree of keys: the operator's *root key* wraps each tenant's [`keys::TenantKeys`]; those wrap a fresh key for
-//! each record; that key seals the record's body. Rotation touches tenants, not records.
+//! each record; that key seals the record's body. A new root key touches tenants alone; what a tenant's older key sealed
+//! is sealed anew in the background (`vault::rotation`).
 
 pub mod api_key;
 pub mod entropy;

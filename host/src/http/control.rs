@@ -138,10 +138,10 @@ impl Listener for Control {
                         return (stream, address);
                     }
                     Ok(peer) => {
-                        tracing::warn!(uid = peer.uid(), "a stranger at the control socket")
+                        tracing::warn!(uid = peer.uid(), "a stranger at the control socket");
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "who calls at the control socket is unknown")
+                        tracing::warn!(%error, "who calls at the control socket is unknown");
                     }
                 },
                 Err(error) => {

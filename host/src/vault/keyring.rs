@@ -59,6 +59,8 @@ pub struct Keyring {
     pub(super) system: SystemKeys,
     pub(super) tenants: RwLock<HashMap<TenantId, Arc<TenantKeys>>>,
     pub(super) erased: RwLock<HashSet<TenantId>>,
+    /// Tenants with records that do not open, whose older keys therefore stay.
+    pub(super) unopened: RwLock<HashSet<TenantId>>,
     pub(super) resealed: Resealed,
     /// Held by who seals anew.
     pub(super) walking: tokio::sync::Mutex<()>,
@@ -94,6 +96,7 @@ impl Keyring {
             system,
             tenants: RwLock::default(),
             erased: RwLock::default(),
+            unopened: RwLock::default(),
             resealed: Resealed::default(),
             walking: tokio::sync::Mutex::default(),
             resealing: Notify::new(),

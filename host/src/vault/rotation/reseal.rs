@@ -77,6 +77,9 @@ impl Vault {
         let _one = self.0.keyring.walking.lock().await;
         let mut failed = None;
         for tenant in self.keys_owners().await? {
+            if self.0.keyring.unopened.read().contains(&tenant) {
+                continue;
+            }
             let older = self.keys(tenant).await.is_ok_and(|keys| !keys.older.is_empty());
             if older && let Err(error) = self.reseal_tenant(tenant).await {
                 failed = Some(error);
@@ -203,7 +206,10 @@ impl Vault {
         if walk.unopened > 0 {
             let left = walk.unopened;
             tracing::error!(%tenant, left, "records do not open; the older key stays");
-            return Ok(());
+            // Looking again every few minutes would find the same. The next start looks from the beginning.
+            keyring.unopened.write().insert(tenant);
+            let removals = vec![note(tenant)];
+            return Ok(self.0.store.commit(Batch { puts: Vec::new(), removals }).await?);
         }
         let _one = keyring.operating.lock().await;
         let _closed = keyring.gate.write().await;
@@ -214,13 +220,7 @@ impl Vault {
         let known = keyring.tenants.read().get(&tenant).map(|keys| keys.retired.clone());
         let mut alone = keys.without_older();
         let put = keyring.put_tenant(tenant, &alone, Expect::Version(version), entropy)?;
-        let note = Removal {
-            kind: Resealing::KIND,
-            tenant,
-            id: PROGRESS_ID.to_owned(),
-            expect: Expect::Any,
-        };
-        self.0.store.commit(Batch { puts: vec![put], removals: vec![note] }).await?;
+        self.0.store.commit(Batch { puts: vec![put], removals: vec![note(tenant)] }).await?;
         alone.retired.extend(known.unwrap_or_default());
         keyring.tenants.write().insert(tenant, Arc::new(alone));
         tracing::info!(%tenant, version = walk.version, "everything is sealed with the newest key");
@@ -241,4 +241,9 @@ impl Vault {
             *keys = Arc::new(TenantKeys { retired: BTreeMap::new(), ..(**keys).clone() });
         }
     }
+}
+
+/// The removal of the note on a tenant's walk.
+fn note(tenant: TenantId) -> Removal {
+    Removal { kind: Resealing::KIND, tenant, id: PROGRESS_ID.to_owned(), expect: Expect::Any }
 }
