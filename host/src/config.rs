@@ -131,6 +131,9 @@ pub struct Options {
     /// Requests of one client address in a second without a valid key; a proxy is one address for all [default: 0].
     #[arg(long, env = "TOKAMAK_RATE_LIMIT_UNAUTHENTICATED", value_name = "RATE[:BURST]")]
     pub rate_limit_unauthenticated: Option<Rate>,
+    /// Days after which entries of the audit log are removed; 0 keeps them for ever [default: 0].
+    #[arg(long, env = "TOKAMAK_LOG_RETENTION_DAYS", value_name = "DAYS")]
+    pub log_retention_days: Option<u32>,
     /// How log lines are written [default: text].
     #[arg(long, env = "TOKAMAK_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
@@ -172,6 +175,8 @@ pub struct Settings {
     pub allow_http_callbacks: bool,
     /// Requests that may come in a second.
     pub rates: RateLimits,
+    /// Days that entries of the audit log are kept; 0 for ever.
+    pub log_retention_days: u32,
     /// How log lines are written.
     pub log_format: LogFormat,
     /// Which log lines are written.
@@ -255,6 +260,10 @@ impl Options {
                 .or(file.allow_http_callbacks)
                 .unwrap_or_default(),
             rates,
+            log_retention_days: self
+                .log_retention_days
+                .or(file.log_retention_days)
+                .unwrap_or_default(),
             log_format: self.log_format.or(file.log_format).unwrap_or_default(),
             log: self.log.or(file.log).unwrap_or_else(|| "info".to_owned()),
         })

@@ -2,12 +2,14 @@
 //!
 //! To add a command: a variant of [`Command`], a file, and an arm in [`run`].
 
+mod audit;
 mod compile;
 mod descriptors;
 mod dev;
 mod logging;
 mod serve;
 mod tenant;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -37,6 +39,13 @@ enum Command {
         #[command(subcommand)]
         command: tenant::TenantCommand,
     },
+    /// Export the audit log or where it ends; the server must not be running on the folder.
+    Audit {
+        #[command(subcommand)]
+        command: audit::AuditCommand,
+    },
+    /// Look whether everything stored is as it was stored; the server must not be running on the folder.
+    Verify(verify::VerifyOptions),
 }
 
 /// What ends a command early: a sentence for the operator.
@@ -49,6 +58,8 @@ pub fn run() -> ExitCode {
         Command::Dev(options) => dev::run(&options),
         Command::Serve(options) => serve::run(options),
         Command::Tenant { command } => tenant::run(command),
+        Command::Audit { command } => audit::run(command),
+        Command::Verify(options) => return verify::run(options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -59,7 +59,8 @@ pub fn run(command: TenantCommand) -> Result<(), Failure> {
     }
 }
 
-fn with_vault(
+/// Does something with the vault of a stopped server.
+pub fn with_vault(
     options: Options,
     work: impl AsyncFnOnce(&Vault) -> Result<(), Failure>,
 ) -> Result<(), Failure> {

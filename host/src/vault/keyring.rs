@@ -10,6 +10,7 @@ use parking_lot::RwLock;
 use thiserror::Error as ThisError;
 use uuid::Uuid;
 
+use super::examine::{self, Look};
 use super::record::kind;
 use super::{Error, Vault};
 use crate::crypto::entropy::Entropy;
@@ -20,7 +21,8 @@ use crate::store::{Batch, Expect, Kind, Put, Record, Store, StoreError};
 
 /// The tenant that owns what belongs to no tenant.
 pub const SYSTEM_TENANT: TenantId = TenantId(Uuid::nil());
-const KEYS_ID: &str = "keys";
+/// The id of records that keep keys.
+pub const KEYS_ID: &str = "keys";
 
 /// Why the vault does not open.
 #[derive(Debug, ThisError)]
@@ -48,20 +50,23 @@ impl Keyring {
     pub async fn open(
         store: &dyn Store,
         root: RootKey,
-        entropy: &dyn Entropy,
+        entropy: &Arc<dyn Entropy>,
     ) -> Result<Self, OpenError> {
         let mut found = store.find(kind::SYSTEM, SYSTEM_TENANT, &[KEYS_ID]).await?;
-        let system = if let Some(record) = found.pop().flatten() {
-            let text = open_record(&root, &record).map_err(|_| OpenError::WrongRootKey)?;
-            SystemKeys::from_bytes(&text).map_err(|_| OpenError::Damaged)?
-        } else {
-            let keys = SystemKeys::draw(entropy);
+        let found = found.pop().flatten();
+        let system = match &found {
+            Some(record) => open_system_keys(&root, record)?,
+            None => SystemKeys::draw(entropy.as_ref()),
+        };
+        // Before anything is written.
+        let protection = examine::protection(&system, Arc::clone(entropy));
+        store.protect(protection, &mut Look::for_upgrade(root.clone()))?;
+        if found.is_none() {
             let sealed = SealedKeys { kind: kind::SYSTEM, tenant: SYSTEM_TENANT };
-            let put = sealed.put(&root, &keys.to_bytes(), entropy);
+            let put = sealed.put(&root, &system.to_bytes(), entropy.as_ref());
             let put = put.map_err(|_| OpenError::Damaged)?;
             store.commit(Batch { puts: vec![put], removals: Vec::new() }).await?;
-            keys
-        };
+        }
         Ok(Self { root, system, tenants: RwLock::default() })
     }
 
@@ -92,8 +97,7 @@ impl Vault {
         }
         let mut found = self.0.store.find(kind::TENANT_KEYS, tenant, &[KEYS_ID]).await?;
         let record = found.pop().flatten().ok_or(Error::NotFound("tenant"))?;
-        let text = open_record(&keyring.root, &record).map_err(Error::internal)?;
-        let keys = Arc::new(TenantKeys::from_bytes(&text).map_err(Error::internal)?);
+        let keys = Arc::new(open_tenant_keys(&keyring.root, &record).map_err(Error::internal)?);
         keyring.tenants.write().insert(tenant, Arc::clone(&keys));
         Ok(keys)
     }
@@ -125,6 +129,18 @@ impl SealedKeys {
         };
         Ok(Put { record, expect: Expect::Absent })
     }
+}
+
+/// Opens the vault's own keys.
+pub fn open_system_keys(root: &RootKey, record: &Record) -> Result<SystemKeys, OpenError> {
+    let text = open_record(root, record).map_err(|_| OpenError::WrongRootKey)?;
+    SystemKeys::from_bytes(&text).map_err(|_| OpenError::Damaged)
+}
+
+/// Opens a tenant's keys.
+pub fn open_tenant_keys(root: &RootKey, record: &Record) -> Result<TenantKeys, OpenError> {
+    let text = open_record(root, record).map_err(|_| OpenError::Damaged)?;
+    TenantKeys::from_bytes(&text).map_err(|_| OpenError::Damaged)
 }
 
 fn open_record(

@@ -10,9 +10,12 @@
 mod answers;
 mod applications;
 mod audit;
+mod audit_export;
 mod authentication;
+mod denials;
 mod effort;
 mod error;
+mod examine;
 mod formulas;
 mod index;
 mod invocations;
@@ -27,6 +30,7 @@ mod programs;
 mod react;
 mod reactors;
 mod record;
+mod retention;
 mod retry;
 mod sessions;
 mod svc;
@@ -34,6 +38,7 @@ mod sweep;
 mod tenants;
 mod tokenize;
 mod tokens;
+mod verify;
 mod webhooks;
 
 use std::sync::Arc;
@@ -43,6 +48,7 @@ use uuid::Uuid;
 pub use answers::{Answer, Attempt, Claim};
 pub use applications::{ApplicationWithKey, WriteApplication};
 pub use audit::{Actor, LogEntry};
+pub use audit_export::{ExportFilter, ExportedEntry, ExportedHead};
 pub use authentication::{Authenticated, Caller};
 pub use error::{Described, Error};
 pub use formulas::{FormulaView, WriteFormula};
@@ -59,13 +65,14 @@ pub use sessions::{AuthorizeSession, NewSession, SessionView};
 pub use sweep::Swept;
 pub use tenants::{NewTenant, Tenant, TenantSettings, UpdateTenant};
 pub use tokens::{CreateToken, SearchTokens, TokenFilter, TokenView, UpdateToken, parse_scope};
+pub use verify::{Damaged, Verified, verify};
 pub use webhooks::SigningSecretView;
 
 use audit::{Event, KeptEntry};
 use authentication::Callers;
 use keyring::Keyring;
 use programs::Programs;
-use record::{Entity, Stored, from_record, to_record};
+use record::{Entity, Stored, from_record, to_record, to_record_of};
 
 use crate::clock::Clock;
 use crate::config::JobLimits;
@@ -124,13 +131,15 @@ struct Inner {
     allow_http_callbacks: bool,
     jobs: JobLimits,
     queue: jobs::Queue,
+    denials: denials::Denials,
+    retention: retention::Retention,
 }
 
 impl Vault {
     /// Opens the vault on its store. A root key that is not the store's is an error.
     pub async fn open(foundation: Foundation) -> Result<Self, OpenError> {
         let Foundation { store, runtime, egress, clock, entropy, root_key, .. } = foundation;
-        let keyring = Keyring::open(store.as_ref(), root_key, entropy.as_ref()).await?;
+        let keyring = Keyring::open(store.as_ref(), root_key, &entropy).await?;
         Ok(Self(Arc::new(Inner {
             store,
             runtime,
@@ -148,6 +157,8 @@ impl Vault {
             allow_http_callbacks: foundation.allow_http_callbacks,
             jobs: foundation.jobs,
             queue: jobs::Queue::default(),
+            denials: denials::Denials::default(),
+            retention: retention::Retention::default(),
         })))
     }
 
@@ -301,6 +312,15 @@ impl Change {
         Ok(self)
     }
 
+    /// Stores an entry at the end of the tenant's log.
+    fn put_entry(&mut self, entry: &KeptEntry) -> Result<(), Error> {
+        let (entropy, text) = (self.vault.0.entropy.as_ref(), entry.to_text()?);
+        let expect = Expect::Chained(examine::text_digest(&text));
+        let record = to_record_of(entry, &text, self.tenant, &self.keys, entropy)?;
+        self.batch.puts.push(Put { record, expect });
+        Ok(())
+    }
+
     /// How many records it stores and removes so far.
     fn len(&self) -> usize {
         self.batch.puts.len() + self.batch.removals.len()
@@ -342,7 +362,7 @@ impl Change {
                 message,
                 created_at,
             };
-            self.put(&KeptEntry { id: self.vault.draw_id(), entry }, Expect::New)?;
+            self.put_entry(&KeptEntry { id: self.vault.draw_id(), entry })?;
         }
         Ok(self.vault.0.store.commit(self.batch).await)
     }

@@ -3,13 +3,17 @@
 //! Reads go straight to sled, which answers from its cache or its mapped log; they block the calling task for
 //! microseconds, or for one read of the disk.
 
+mod guard;
 mod index;
+mod inspect;
 mod log;
 mod numbers;
+mod protect;
 mod rows;
 mod term_hasher;
 #[cfg(test)]
 mod tests;
+mod waiting;
 mod writer;
 
 use std::collections::HashMap;
@@ -25,15 +29,20 @@ use parking_lot::{Mutex, RwLock};
 use sled::Tree;
 use tokio::sync::{mpsc, oneshot};
 
+use self::guard::Guard;
 use self::index::{Found, Index};
+pub use self::inspect::Inspection;
 use self::log::{Log, SEGMENT_BYTES};
 use self::rows::{
-    Address, FORMAT, FORMAT_KEY, Head, INDEX_PREFIX, IndexRow, read_unique, unique_key,
+    Address, FORMAT, FORMAT_1, FORMAT_KEY, Head, INDEX_PREFIX, IndexRow, read_unique, unique_key,
 };
-use self::writer::{Waiting, Writer};
+use self::waiting::Waiting;
+use self::writer::Writer;
 use super::{
-    Batch, Filter, Kind, Position, Record, Slice, Start, Store, StoreError, StoreFuture, Unique,
+    Batch, ChainHead, Examiner, Filter, Kind, Position, Protection, Record, Removal, Slice, Start,
+    Store, StoreError, StoreFuture, Unique,
 };
+use crate::crypto::integrity::Hash;
 use crate::model::id::TenantId;
 
 /// Batches that may wait for the writer; more wait for room.
@@ -48,6 +57,9 @@ pub struct SledStore {
     tree: Tree,
     index: Arc<RwLock<Index>>,
     failed: Arc<AtomicBool>,
+    guard: Arc<Mutex<Option<Guard>>>,
+    // For what is written before the writer takes anything.
+    log: Log,
     queue: Mutex<Option<mpsc::Sender<Waiting>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     // Released last: the folder is another process's to open once everything above is gone.
@@ -75,13 +87,22 @@ impl SledStore {
         tracing::info!(?recovered, ?indexed, "the store is open");
         let failed = Arc::new(AtomicBool::new(false));
         let (queue, waiting) = mpsc::channel(QUEUE_BATCHES);
-        let writer = Writer { log, index: Arc::clone(&index), failed: Arc::clone(&failed) };
+        let guard = Arc::default();
+        let before = Log { tree: tree.clone(), file: log.file.try_clone().map_err(unavailable)? };
+        let writer = Writer {
+            log,
+            index: Arc::clone(&index),
+            failed: Arc::clone(&failed),
+            guard: Arc::clone(&guard),
+        };
         let thread = std::thread::Builder::new().name("store writer".to_owned());
         let thread = thread.spawn(move || writer.run(waiting)).map_err(unavailable)?;
         Ok(Self {
             tree,
             index,
             failed,
+            guard,
+            log: before,
             queue: Mutex::new(Some(queue)),
             writer: Mutex::new(Some(thread)),
             _database: database,
@@ -192,11 +213,47 @@ impl Store for SledStore {
             let closed = || StoreError::Unavailable("the store is closed".to_owned());
             let (done, outcome) = oneshot::channel();
             let queue = queue.ok_or_else(closed)?;
-            queue.send(Waiting { batch, done }).await.map_err(|_| closed())?;
+            queue.send(Waiting::new(batch, done)).await.map_err(|_| closed())?;
             drop(queue);
             outcome.await.map_err(|_| closed())?
         }
         .boxed()
+    }
+
+    fn protect(
+        &self,
+        protection: Protection,
+        examiner: &mut dyn Examiner,
+    ) -> Result<(), StoreError> {
+        let mut guard = self.guard.lock();
+        if guard.is_none() {
+            *guard = Some(protect::guard(&self.log, protection, examiner)?);
+        }
+        Ok(())
+    }
+
+    fn chain_heads(&self) -> Result<Vec<ChainHead>, StoreError> {
+        Ok(self.guard.lock().as_ref().map(Guard::heads).unwrap_or_default())
+    }
+
+    fn places(
+        &self,
+        kind: Kind,
+        tenant: TenantId,
+        ids: &[&str],
+    ) -> Result<Vec<Option<(u64, Hash)>>, StoreError> {
+        ids.iter().map(|id| protect::place(&self.tree, kind, tenant, id)).collect()
+    }
+
+    fn oldest_entries(
+        &self,
+        kind: Kind,
+        tenant: TenantId,
+        before_ms: u64,
+        max: usize,
+    ) -> Result<Vec<Removal>, StoreError> {
+        let first = self.guard.lock().as_ref().map_or(1, |guard| guard.first(tenant));
+        protect::oldest(&self.tree, (kind, tenant), first, before_ms, max)
     }
 
     fn health(&self) -> Result<(), StoreError> {
@@ -286,11 +343,12 @@ fn lock(folder: &Path) -> Result<File, StoreError> {
 
 fn check_format(tree: &Tree) -> Result<(), StoreError> {
     match tree.get(FORMAT_KEY).map_err(unavailable)? {
-        Some(format) if format == FORMAT => Ok(()),
+        Some(format) if format == FORMAT || format == FORMAT_1 => Ok(()),
         Some(_) => Err(StoreError::Damaged(
             "it was written by another version of this software".to_owned(),
         )),
-        None => tree.insert(FORMAT_KEY, FORMAT).map(drop).map_err(unavailable),
+        // Written together with the first ledger.
+        None => Ok(()),
     }
 }
 
