@@ -168,7 +168,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sums_forget_the_order_and_nothing_else(elements in prop::collection::vec(any::<[u8; 32]>(), 1..8), at in any::<prop::sample::Index>()) {
+        fn sums_forget_the_order_and_nothing_else(
+            elements in prop::collection::vec(any::<[u8; 32]>(), 1..8),
+            at in any::<prop::sample::Index>(),
+        ) {
             let sum = |elements: &mut dyn Iterator<Item = &[u8; 32]>| {
                 let mut sum = Sum::default();
                 elements.for_each(|element| sum.add(element));

@@ -71,6 +71,7 @@ pub struct Look {
     root: RootKey,
     keys: HashMap<TenantId, Option<Arc<TenantKeys>>>,
     everything: bool,
+    entropy: Arc<dyn Entropy>,
 }
 
 /// Gives records of a store.
@@ -78,13 +79,13 @@ type Find<'a> = &'a dyn Fn(Kind, TenantId, &str) -> Option<Record>;
 
 impl Look {
     /// Looks into log entries only, for their places in chains.
-    pub fn for_upgrade(root: RootKey) -> Self {
-        Self { root, keys: HashMap::new(), everything: false }
+    pub fn for_upgrade(root: RootKey, entropy: Arc<dyn Entropy>) -> Self {
+        Self { root, keys: HashMap::new(), everything: false, entropy }
     }
 
     /// Looks into everything.
-    pub fn into_everything(root: RootKey) -> Self {
-        Self { everything: true, ..Self::for_upgrade(root) }
+    pub fn into_everything(root: RootKey, entropy: Arc<dyn Entropy>) -> Self {
+        Self { everything: true, ..Self::for_upgrade(root, entropy) }
     }
 
     fn keys(&mut self, tenant: TenantId, find: Find<'_>) -> Option<Arc<TenantKeys>> {
@@ -110,7 +111,7 @@ impl Look {
         match record.kind {
             kind::TENANT => check::<Tenant>(record, &keys),
             kind::APPLICATION => check::<KeptApplication>(record, &keys),
-            kind::TOKEN => check::<Token>(record, &keys),
+            kind::TOKEN => check_token(record, &keys, self.entropy.as_ref()),
             kind::FORMULA => check::<Formula>(record, &keys),
             kind::COMPONENT => check::<Component>(record, &keys),
             kind::REACTOR => check::<Reactor>(record, &keys),
@@ -146,12 +147,41 @@ fn open(record: &Record, keys: &TenantKeys) -> Result<zeroize::Zeroizing<Vec<u8>
         .map_err(|_| UNOPENED)
 }
 
-fn check<E: Entity>(record: &Record, keys: &TenantKeys) -> Result<(), &'static str> {
+fn read<E: Entity>(record: &Record, keys: &TenantKeys) -> Result<E, &'static str> {
     let entity = E::from_text(&open(record, keys)?).map_err(|_| UNOPENED)?;
-    if entity.id() != record.id {
-        return Err(ANOTHER);
+    if entity.id() == record.id { Ok(entity) } else { Err(ANOTHER) }
+}
+
+fn check<E: Entity>(record: &Record, keys: &TenantKeys) -> Result<(), &'static str> {
+    check_found_by(&read::<E>(record, keys)?, record, keys)
+}
+
+/// What its search indexes gave is not kept in a token: they are evaluated again. One that draws at random gives
+/// something else each time; such a token must be found by all the rest, and by not more terms than it has indexes.
+fn check_token(
+    record: &Record,
+    keys: &TenantKeys,
+    entropy: &dyn Entropy,
+) -> Result<(), &'static str> {
+    let mut token = read::<Token>(record, keys)?;
+    let (rest, ..) = found_by(&token, keys).into_parts();
+    token.index_anew(entropy);
+    let sources = token.about.search_indexes.iter().flatten();
+    let drawn = sources.clone().filter(|source| source.contains("alias")).count();
+    if drawn == 0 {
+        return check_found_by(&token, record, keys);
     }
-    let (mut terms, mut numbers, mut uniques) = found_by(&entity, keys).into_parts();
+    let others = record.terms.iter().filter(|term| !rest.contains(term)).count();
+    let has_rest = rest.iter().all(|term| record.terms.contains(term));
+    if has_rest && others <= sources.count() { Ok(()) } else { Err(NOT_FOUND_BY) }
+}
+
+fn check_found_by<E: Entity>(
+    entity: &E,
+    record: &Record,
+    keys: &TenantKeys,
+) -> Result<(), &'static str> {
+    let (mut terms, mut numbers, mut uniques) = found_by(entity, keys).into_parts();
     let mut found = (record.terms.clone(), record.numbers.clone(), record.uniques.clone());
     for terms in [&mut terms, &mut found.0] {
         terms.sort_unstable();

@@ -60,7 +60,8 @@ impl Keyring {
         };
         // Before anything is written.
         let protection = examine::protection(&system, Arc::clone(entropy));
-        store.protect(protection, &mut Look::for_upgrade(root.clone()))?;
+        let mut look = Look::for_upgrade(root.clone(), Arc::clone(entropy));
+        store.protect(protection, &mut look)?;
         if found.is_none() {
             let sealed = SealedKeys { kind: kind::SYSTEM, tenant: SYSTEM_TENANT };
             let put = sealed.put(&root, &system.to_bytes(), entropy.as_ref());

@@ -6,6 +6,7 @@ pub mod guests;
 pub mod hostile_components;
 pub mod receiver;
 pub mod server;
+pub mod tamper;
 pub mod upstream;
 
 pub use client::{Answer, Client};

@@ -13,6 +13,7 @@ use std::path::Path;
 use sled::{Db, IVec, Tree};
 
 use self::chain::{Chains, Entry};
+use super::folder::open_database;
 use super::guard::{self, Ledger, content, read_ledger_key, summed, tagged};
 use super::protect;
 use super::rows::{
@@ -20,7 +21,7 @@ use super::rows::{
     LEFT_PREFIX, Left, PIECE_PREFIX, TENANT_LEDGER_PREFIX, UNIQUE_PREFIX, index_value, read_unique,
     unique_key, unique_value,
 };
-use super::{open_database, unavailable};
+use super::unavailable;
 use crate::crypto::integrity::{self, Sum};
 use crate::model::id::TenantId;
 use crate::store::{

@@ -3,6 +3,7 @@
 //! Reads go straight to sled, which answers from its cache or its mapped log; they block the calling task for
 //! microseconds, or for one read of the disk.
 
+mod folder;
 mod guard;
 mod index;
 mod inspect;
@@ -17,22 +18,23 @@ mod waiting;
 mod writer;
 
 use std::collections::HashMap;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, available_parallelism};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::FutureExt as _;
 use parking_lot::{Mutex, RwLock};
 use sled::Tree;
 use tokio::sync::{mpsc, oneshot};
 
+use self::folder::{lock, open_database, sync_settings};
 use self::guard::Guard;
 use self::index::{Found, Index};
 pub use self::inspect::Inspection;
-use self::log::{Log, SEGMENT_BYTES};
+use self::log::Log;
 use self::rows::{
     Address, FORMAT, FORMAT_1, FORMAT_KEY, Head, INDEX_PREFIX, IndexRow, read_unique, unique_key,
 };
@@ -47,10 +49,6 @@ use crate::model::id::TenantId;
 
 /// Batches that may wait for the writer; more wait for room.
 const QUEUE_BATCHES: usize = 1_024;
-
-/// How often sled's lock is asked for again, and how long after.
-const CLOSING_TRIES: usize = 500;
-const CLOSING_PAUSE: Duration = Duration::from_millis(10);
 
 /// A store in a folder.
 pub struct SledStore {
@@ -307,40 +305,6 @@ fn unavailable(cause: impl std::fmt::Display) -> StoreError {
     StoreError::Unavailable(cause.to_string())
 }
 
-/// Opens sled's database. Threads of sled's may still hold its own lock for a moment after the store was closed in this
-/// process; nobody else can, since ours was to be had.
-fn open_database(folder: &Path, cache_bytes: u64) -> Result<sled::Db, StoreError> {
-    let config = sled::Config::new()
-        .path(folder)
-        .cache_capacity(cache_bytes)
-        .segment_size(SEGMENT_BYTES)
-        // The writer flushes and syncs; a thread that does so now and then would only be in its way.
-        .flush_every_ms(None);
-    for _ in 0..CLOSING_TRIES {
-        match config.open() {
-            Err(sled::Error::Io(cause)) if cause.to_string().contains("acquire lock") => {
-                std::thread::sleep(CLOSING_PAUSE);
-            }
-            opened => return opened.map_err(unavailable),
-        }
-    }
-    config.open().map_err(unavailable)
-}
-
-/// Sled locks its own file too, but says so only in terms of a file descriptor.
-fn lock(folder: &Path) -> Result<File, StoreError> {
-    let path = folder.join("lock");
-    let lock = File::options().create(true).truncate(false).write(true).open(path);
-    let lock = lock.map_err(unavailable)?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => {
-            Err(unavailable(format_args!("another process uses {}", folder.display())))
-        }
-        Err(TryLockError::Error(cause)) => Err(unavailable(cause)),
-    }
-}
-
 fn check_format(tree: &Tree) -> Result<(), StoreError> {
     match tree.get(FORMAT_KEY).map_err(unavailable)? {
         Some(format) if format == FORMAT || format == FORMAT_1 => Ok(()),
@@ -350,16 +314,6 @@ fn check_format(tree: &Tree) -> Result<(), StoreError> {
         // Written together with the first ledger.
         None => Ok(()),
     }
-}
-
-/// sled syncs neither its settings nor the names of its files, and a folder that was there before may still be one that
-/// a power cut left half made. A file's name is durable once its folder is synced.
-fn sync_settings(folder: &Path) -> Result<(), StoreError> {
-    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
-    for path in [&folder.join("conf"), folder, parent.unwrap_or(Path::new("."))] {
-        File::open(path).and_then(|file| file.sync_all()).map_err(unavailable)?;
-    }
-    Ok(())
 }
 
 /// Reads all index rows, the kinds side by side.
