@@ -147,6 +147,9 @@ pub struct Options {
     /// Networks whose clients may see `/metrics` [default: this machine].
     #[arg(long, env = "TOKAMAK_METRICS_NETWORKS", value_name = "CIDR,…", value_delimiter = ',')]
     pub metrics_networks: Option<Vec<Network>>,
+    /// Days after which entries of the audit log are removed; 0 keeps them for ever [default: 0].
+    #[arg(long, env = "TOKAMAK_LOG_RETENTION_DAYS", value_name = "DAYS")]
+    pub log_retention_days: Option<u32>,
     /// How log lines are written [default: text].
     #[arg(long, env = "TOKAMAK_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
@@ -196,6 +199,8 @@ pub struct Settings {
     pub rates: RateLimits,
     /// Networks whose clients may see figures; none for this machine alone.
     pub metrics_networks: Vec<Network>,
+    /// Days that entries of the audit log are kept; 0 for ever.
+    pub log_retention_days: u32,
     /// How log lines are written.
     pub log_format: LogFormat,
     /// Which log lines are written.
@@ -303,6 +308,10 @@ impl Options {
                 .unwrap_or_default(),
             rates,
             metrics_networks: self.metrics_networks.or(file.metrics_networks).unwrap_or_default(),
+            log_retention_days: self
+                .log_retention_days
+                .or(file.log_retention_days)
+                .unwrap_or_default(),
             log_format: self.log_format.or(file.log_format).unwrap_or_default(),
             log: self.log.or(file.log).unwrap_or_else(|| "info".to_owned()),
         })

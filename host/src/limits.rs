@@ -250,3 +250,12 @@ pub const COMPACT_SECONDS_DEFAULT: u64 = 86_400;
 /// How long after its start a server looks whether the store is to be compacted, at most, in seconds: one that is started
 /// often is to get there too.
 pub const COMPACT_FIRST_SECONDS_MAX: u64 = 3_600;
+/// Denied attempts of one actor at one thing that are logged one by one in [`DENIALS_WINDOW_MS`]; more are counted, and
+/// the log tells how many (decisions §10).
+pub const DENIALS_LOGGED_MAX: u32 = 10;
+/// How long denied attempts are counted together, in milliseconds.
+pub const DENIALS_WINDOW_MS: u64 = 60_000;
+/// Counts of denied attempts that are kept at the same time; past that they are counted for the tenant alone.
+pub const DENIALS_COUNTED_MAX: usize = 100_000;
+/// Log entries that one commit removes at the end of their time.
+pub const LOG_ENTRIES_REMOVED_AT_ONCE: usize = 500;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::Client;
-use crate::support::binary::Process;
+use crate::support::binary::{Process, assert_sound};
 
 /// Kills of one run; each has its own moment.
 const ROUNDS: u64 = 12;
@@ -78,6 +78,8 @@ async fn what_was_acknowledged_survives_kill_9() {
         // Different moments of a group commit, without a random test.
         let after = Duration::from_millis(60 + number * 17);
         all.extend(round(folder.path(), &key, after).await);
+        let looked_at = assert_sound(folder.path());
+        assert!(looked_at["log_entries"].as_u64().unwrap() >= all.len() as u64);
     }
     assert!(all.len() > 100, "only {} writes were acknowledged", all.len());
     let process = Process::serve(folder.path());

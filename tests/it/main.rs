@@ -18,6 +18,8 @@ mod support;
 
 mod access;
 mod applications;
+mod audit;
+mod audit_verify;
 mod bounds;
 mod canary;
 mod checkout;

@@ -3,14 +3,9 @@
 use serde_json::{Value, json};
 
 use tokamak::clock::Clock as _;
-use tokamak::model::id::TenantId;
-use tokamak::store::{Batch, Expect, Kind, Put, Store as _};
 
-use crate::support::server::{Setup, open_store};
-use crate::support::{Client, TestServer, guests};
-
-/// The kind of tokens in the store.
-const TOKENS: Kind = Kind(4);
+use crate::support::server::Setup;
+use crate::support::{Client, TestServer, guests, tamper};
 
 fn setup(folder: &std::path::Path) -> Setup {
     Setup { folder: Some(folder.to_owned()), ..Setup::default() }
@@ -73,17 +68,8 @@ async fn a_record_that_does_not_open_stops_no_sweep() {
         let body = json!({"id": id, "type": "token", "data": id, "expires_at": end});
         first.private.post("/tokens", body).await.expect(201);
     }
-    let tenant = first.management.get("/tenants/self").await.expect(200)["id"].clone();
-    let tenant = TenantId(tenant.as_str().unwrap().parse().unwrap());
     first.stop().await;
-    {
-        let store = open_store(&folder.path().join("store")).await;
-        let found = store.find(TOKENS, tenant, &["damaged"]).await.unwrap();
-        let mut record = found.into_iter().next().flatten().unwrap();
-        *record.body.last_mut().unwrap() ^= 1;
-        let puts = vec![Put { record, expect: Expect::Any }];
-        store.commit(Batch { puts, ..Batch::default() }).await.unwrap();
-    }
+    tamper::change(&folder.path().join("store"), tamper::TOKEN, "damaged");
     let second = TestServer::start_with(setup(folder.path())).await;
     second.clock.advance_ms(10 * 60 * 1_000);
     assert_eq!(second.vault.sweep().await.unwrap().0, 2);

@@ -2,6 +2,7 @@
 //!
 //! To add a command: a variant of [`Command`], a file, and an arm in [`run`].
 
+mod audit;
 mod benchmark;
 mod compact;
 mod compile;
@@ -15,6 +16,7 @@ mod root_key;
 mod serve;
 mod shell;
 mod tenant;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -67,6 +69,13 @@ enum Command {
         #[command(subcommand)]
         command: tenant::TenantCommand,
     },
+    /// Export the audit log or where it ends; the server must not be running on the folder.
+    Audit {
+        #[command(subcommand)]
+        command: audit::AuditCommand,
+    },
+    /// Look whether everything stored is as it was stored; the server must not be running on the folder.
+    Verify(verify::VerifyOptions),
 }
 
 #[derive(Debug, Subcommand)]
@@ -98,6 +107,8 @@ pub fn run() -> ExitCode {
         Command::Man(options) => shell::man(&options),
         Command::Serve(options) => serve::run(options),
         Command::Tenant { command } => tenant::run(command),
+        Command::Audit { command } => audit::run(command),
+        Command::Verify(options) => return verify::run(options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

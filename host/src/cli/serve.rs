@@ -143,7 +143,9 @@ pub async fn open_on(
         jobs: settings.jobs,
         programs_bytes_max: settings.memory.programs_mb << 20,
     };
-    Ok(Vault::open(foundation).await?)
+    let vault = Vault::open(foundation).await?;
+    vault.keep_log_for_days(settings.log_retention_days);
+    Ok(vault)
 }
 
 /// Serves until SIGTERM or SIGINT; `listening` is told the address.

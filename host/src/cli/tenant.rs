@@ -84,7 +84,7 @@ fn erase(tenant: TenantId, options: Options) -> Result<(), Failure> {
     })
 }
 
-/// Opens the vault for one command, which no server may have open.
+/// Does something with the vault of a stopped server.
 pub fn with_vault(
     options: Options,
     work: impl AsyncFnOnce(&Vault) -> Result<(), Failure>,

@@ -10,6 +10,7 @@
 pub mod api_key;
 pub mod entropy;
 pub mod hash;
+pub mod integrity;
 pub mod keys;
 pub mod seal;
 pub mod webhook;

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::State;
 use super::routes::router;
-use crate::limits::{DRAIN_MS_MAX, SWEEP_INTERVAL_MS};
+use crate::limits::{DENIALS_WINDOW_MS, DRAIN_MS_MAX, SWEEP_INTERVAL_MS};
 use crate::vault::Vault;
 
 /// Serves until `stop` resolves; then takes no more connections, lets requests finish within a bound, and closes the
@@ -26,6 +26,7 @@ pub async fn serve(
     let stopping = state.stopping.clone();
     let sweeping = tokio::spawn(sweep_forever(vault.clone()));
     let resealing = tokio::spawn(reseal_forever(vault.clone()));
+    let summing_up = tokio::spawn(sum_up_denials(vault.clone()));
     let workers = vault.start_workers();
     let stopped = vault.clone();
     let (announce, announced) = oneshot::channel();
@@ -62,9 +63,13 @@ pub async fn serve(
     };
     sweeping.abort();
     resealing.abort();
+    summing_up.abort();
     // Requests and runs have one time to finish in, not one after the other.
     let gone = since.get().map(Instant::elapsed).unwrap_or_default();
     workers.stop(Duration::from_millis(DRAIN_MS_MAX).saturating_sub(gone)).await;
+    if let Err(error) = vault.log_counted_denials(true).await {
+        tracing::warn!(%error, "denied attempts that were counted are not in the log");
+    }
     vault.close();
     served
 }
@@ -80,6 +85,16 @@ async fn reseal_forever(vault: Vault) {
             () = vault.resealing_wanted() => {}
             () = again => {}
         }
+    }
+}
+
+/// Tells the log of denied attempts that were only counted.
+async fn sum_up_denials(vault: Vault) {
+    let mut ticks = tokio::time::interval(Duration::from_millis(DENIALS_WINDOW_MS));
+    loop {
+        ticks.tick().await;
+        // The cause of a failure stands in the log already; what was counted then is lost.
+        let _ = vault.log_counted_denials(false).await;
     }
 }
 

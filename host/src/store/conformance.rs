@@ -8,9 +8,12 @@ use futures::future::join_all;
 use uuid::Uuid;
 
 use super::{
-    Batch, Expect, Field, Filter, Kind, Position, Put, Record, Removal, Start, Store, StoreError,
-    Term, Unique,
+    Batch, Examined, Examiner, Expect, Field, Filter, Kind, Position, Protection, Put, Record,
+    Removal, Start, Store, StoreError, Term, TextDigest, Unique,
 };
+use crate::crypto::entropy::SystemEntropy;
+use crate::crypto::integrity::{IntegrityKey, digest};
+use crate::crypto::seal::Key;
 use crate::model::id::TenantId;
 
 /// Mounts every rule for a store; `$open` gives a fresh one, with whatever it lies in.
@@ -23,6 +26,8 @@ macro_rules! suite {
             answers_every_filter, finds_by_what_a_record_is_now, keeps_long_bodies_whole,
             lets_one_of_concurrent_writers_win, gives_a_unique_value_to_one,
             sees_every_acknowledged_write, refuses_writes_once_closed,
+            chains_entries_one_by_one, keeps_the_place_of_an_entry_that_is_written_anew,
+            removes_a_log_from_its_beginning_only,
         );
     };
     ($open:path: $($rule:ident),+ $(,)?) => {$(
@@ -37,8 +42,10 @@ pub(crate) use suite;
 
 pub const KIND: Kind = Kind(200);
 const OTHER_KIND: Kind = Kind(201);
+/// Log entries.
+pub const ENTRY: Kind = Kind(202);
 pub const TENANT: TenantId = TenantId(Uuid::from_u128(1));
-const OTHER_TENANT: TenantId = TenantId(Uuid::from_u128(2));
+pub const OTHER_TENANT: TenantId = TenantId(Uuid::from_u128(2));
 const FIELD: Field = Field(7);
 
 /// A record with nothing to be found by.
@@ -54,6 +61,36 @@ pub fn record(id: &str, order_ms: u64) -> Record {
         numbers: vec![],
         uniques: vec![],
     }
+}
+
+/// What stores are protected with.
+pub fn protection() -> Protection {
+    let key = IntegrityKey::derive(&Key::from([5; 32]));
+    Protection { key, entropy: std::sync::Arc::new(SystemEntropy::new().unwrap()) }
+}
+
+/// Knows which records are log entries.
+pub struct Entries;
+
+impl Examiner for Entries {
+    fn examine(
+        &mut self,
+        record: &Record,
+        _: &dyn Fn(Kind, TenantId, &str) -> Option<Record>,
+    ) -> Examined {
+        let chained = (record.kind == ENTRY).then(|| text_of(&record.id));
+        Examined { chained, fault: None }
+    }
+}
+
+fn text_of(id: &str) -> TextDigest {
+    TextDigest(digest(&[id.as_bytes()]))
+}
+
+/// A log entry, and how it is put.
+pub fn entry(tenant: TenantId, id: &str, order_ms: u64) -> (Record, Expect) {
+    let record = Record { kind: ENTRY, tenant, ..record(id, order_ms) };
+    (record, Expect::Chained(text_of(id)))
 }
 
 fn term(number: u8) -> Term {
@@ -433,4 +470,74 @@ pub async fn refuses_writes_once_closed(store: &dyn Store) {
     assert!(matches!(refused, Err(StoreError::Unavailable(_))));
     assert!(store.health().is_err());
     assert!(get(store, "a").await.is_some());
+}
+
+/// The order of the chain is that of commits, whoever commits.
+pub async fn chains_entries_one_by_one(store: &dyn Store) {
+    let ids: Vec<String> = (0..200).map(|number| format!("e{number:03}")).collect();
+    let commits = ids.iter().map(async |id| {
+        let other = entry(OTHER_TENANT, id, 1);
+        let batch = puts([entry(TENANT, id, 1), (record(id, 1), Expect::Absent), other]);
+        store.commit(batch).await.unwrap();
+    });
+    join_all(commits).await;
+    // A batch that is refused leaves no gap.
+    let again = puts([entry(TENANT, "refused", 1), (record("e000", 1), Expect::Absent)]);
+    assert!(store.commit(again).await.is_err());
+    store.commit(puts([entry(TENANT, "last", 7)])).await.unwrap();
+    let ids: Vec<&str> = ids.iter().map(String::as_str).chain(["last"]).collect();
+    let places = store.places(ENTRY, TENANT, &ids).unwrap();
+    let mut places: Vec<_> = places.into_iter().map(Option::unwrap).collect();
+    let last = places[200];
+    places.sort_unstable();
+    assert!(places.iter().map(|place| place.0).eq(1..=201));
+    let heads = store.chain_heads().unwrap();
+    assert_eq!(heads.len(), 2);
+    assert_eq!((heads[0].tenant, heads[0].time_ms), (TENANT, 7));
+    assert_eq!((heads[0].sequence, heads[0].hash), last);
+    assert_eq!(heads[1].sequence, 200);
+    assert_eq!(store.places(KIND, TENANT, &["e000", "none"]).unwrap(), [None, None]);
+}
+
+/// Sealing an entry anew is not changing it.
+pub async fn keeps_the_place_of_an_entry_that_is_written_anew(store: &dyn Store) {
+    for id in ["a", "b"] {
+        store.commit(puts([entry(TENANT, id, 1)])).await.unwrap();
+    }
+    let before = (store.places(ENTRY, TENANT, &["a", "b"]), store.chain_heads());
+    let anew = Record { body: b"sealed anew".to_vec(), ..entry(TENANT, "a", 1).0 };
+    store.commit(puts([(anew, Expect::Version(1))])).await.unwrap();
+    assert_eq!((store.places(ENTRY, TENANT, &["a", "b"]), store.chain_heads()), before);
+}
+
+/// What is left of a log begins where the removed part ended.
+pub async fn removes_a_log_from_its_beginning_only(store: &dyn Store) {
+    for number in 0..10 {
+        store.commit(puts([entry(TENANT, &format!("e{number}"), number)])).await.unwrap();
+    }
+    let remove =
+        |id: &str| Removal { kind: ENTRY, tenant: TENANT, id: id.into(), expect: Expect::Any };
+    for wrong in [vec!["e1"], vec!["e0", "e2"], vec!["e1", "e0"]] {
+        let removals = wrong.into_iter().map(remove).collect();
+        let refused = store.commit(Batch { removals, ..Batch::default() }).await;
+        assert!(matches!(refused, Err(StoreError::Conflict { .. })), "{refused:?}");
+    }
+    let heads = store.chain_heads();
+    let oldest = |before_ms, max| store.oldest_entries(ENTRY, TENANT, before_ms, max).unwrap();
+    assert_eq!(oldest(0, 100), []);
+    assert_eq!(oldest(100, 100).len(), 10);
+    let removals = oldest(4, 3);
+    let ids: Vec<_> = removals.iter().map(|removal| removal.id.as_str()).collect();
+    assert_eq!(ids, ["e0", "e1", "e2"]);
+    store.commit(Batch { removals, ..Batch::default() }).await.unwrap();
+    assert_eq!(store.chain_heads(), heads);
+    assert_eq!(oldest(100, 100).len(), 7);
+    assert_eq!(oldest(4, 100)[0].id, "e3");
+    assert_eq!(store.oldest_entries(ENTRY, OTHER_TENANT, 100, 9).unwrap(), []);
+    // All of it, and what comes after goes on counting.
+    let batch = Batch { removals: oldest(100, 100), ..Batch::default() };
+    store.commit(batch).await.unwrap();
+    assert_eq!(store.chain_heads(), heads);
+    store.commit(puts([entry(TENANT, "next", 11)])).await.unwrap();
+    assert_eq!(store.chain_heads().unwrap()[0].sequence, 11);
 }

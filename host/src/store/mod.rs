@@ -8,6 +8,7 @@
 #[cfg(test)]
 mod conformance;
 mod filter;
+mod protection;
 mod record;
 pub mod sled;
 
@@ -15,8 +16,12 @@ use futures::future::BoxFuture;
 use thiserror::Error;
 
 pub use filter::{Filter, Position, Slice, Start};
+pub use protection::{
+    ChainHead, Damage, Examined, Examiner, Inspect, Protection, TextDigest, Walked,
+};
 pub use record::{Batch, Expect, Field, Kind, Put, Record, Removal, Term, Unique};
 
+use crate::crypto::integrity::Hash;
 use crate::model::id::TenantId;
 
 /// What a call of the store gives.
@@ -101,6 +106,34 @@ pub trait Store: Send + Sync + 'static {
 
     /// Whether anything was removed or replaced since the store was last compacted, as far as is known.
     fn has_removed(&self) -> bool;
+    /// Protects what is stored from here on, so that changes by others are noticed; refuses commits before. A store of a
+    /// time before there was protection is brought under it first, with what `examiner` knows of its records.
+    fn protect(
+        &self,
+        protection: Protection,
+        examiner: &mut dyn Examiner,
+    ) -> Result<(), StoreError>;
+
+    /// Where the log of each tenant ends.
+    fn chain_heads(&self) -> Result<Vec<ChainHead>, StoreError>;
+
+    /// Numbers and hashes of log entries in their tenant's chain; `None` for what is none.
+    fn places(
+        &self,
+        kind: Kind,
+        tenant: TenantId,
+        ids: &[&str],
+    ) -> Result<Vec<Option<(u64, Hash)>>, StoreError>;
+
+    /// Removals of a tenant's first log entries, as long as they were made before a time, and at most so many. The log
+    /// can be removed from its beginning only, in this order.
+    fn oldest_entries(
+        &self,
+        kind: Kind,
+        tenant: TenantId,
+        before_ms: u64,
+        max: usize,
+    ) -> Result<Vec<Removal>, StoreError>;
 
     /// Whether writes are taken.
     fn health(&self) -> Result<(), StoreError>;

@@ -1,5 +1,6 @@
 //! What is stored, and how a batch expects to find it.
 
+use super::TextDigest;
 use crate::model::id::TenantId;
 
 /// A kind of record, by number.
@@ -50,6 +51,8 @@ pub enum Expect {
     Version(u64),
     /// Not there, and nobody could have made it: its id was drawn at random.
     New,
+    /// As [`Self::New`], and a log entry: it goes to the end of its tenant's chain, with this digest of its text.
+    Chained(TextDigest),
     /// However it is.
     Any,
 }

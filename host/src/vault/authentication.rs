@@ -107,6 +107,15 @@ impl Callers {
 impl Vault {
     /// Finds out who holds a key. Missing, unknown, revoked and expired keys are told apart to nobody.
     pub async fn authenticate(&self, key: Option<ApiKey>) -> Result<Authenticated, Error> {
+        let found = self.holder_of(key).await;
+        if matches!(found, Err(Error::Unauthenticated)) {
+            // Nobody's attempt belongs into no tenant's log.
+            self.0.denials.count_unknown_key();
+        }
+        found
+    }
+
+    async fn holder_of(&self, key: Option<ApiKey>) -> Result<Authenticated, Error> {
         let key = key.ok_or(Error::Unauthenticated)?;
         if key.expose().len() > KEY_CHARS_MAX {
             return Err(Error::Unauthenticated);

@@ -116,14 +116,20 @@ impl Vault {
     async fn remove_all(&self, kind: Kind, tenant: TenantId) -> Result<usize, Error> {
         let mut removed = 0;
         loop {
-            let (filter, start) = (Filter::All, Start::Offset(0));
-            let slice = self.0.store.page(kind, tenant, &filter, start, REMOVED_AT_ONCE).await?;
-            if slice.records.is_empty() {
+            let store = self.0.store.as_ref();
+            // The log can be removed from its beginning only.
+            let removals = if kind == super::record::kind::LOG {
+                store.oldest_entries(kind, tenant, u64::MAX, REMOVED_AT_ONCE)?
+            } else {
+                let (filter, start) = (Filter::All, Start::Offset(0));
+                let slice = store.page(kind, tenant, &filter, start, REMOVED_AT_ONCE).await?;
+                let removal = |id: String| Removal { kind, tenant, id, expect: Expect::Any };
+                slice.records.into_iter().map(|record| removal(record.id)).collect()
+            };
+            if removals.is_empty() {
                 return Ok(removed);
             }
-            removed += slice.records.len();
-            let removal = |id: String| Removal { kind, tenant, id, expect: Expect::Any };
-            let removals = slice.records.into_iter().map(|record| removal(record.id)).collect();
+            removed += removals.len();
             self.0.store.commit(Batch { puts: Vec::new(), removals }).await?;
         }
     }

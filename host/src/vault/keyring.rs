@@ -16,6 +16,7 @@ use tokio::sync::{Notify, RwLockReadGuard};
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
+use super::examine::{self, Look};
 use super::record::kind;
 use super::rotation::Resealed;
 use super::{Error, Vault};
@@ -27,7 +28,7 @@ use crate::store::{Batch, Expect, Kind, Put, Record, Removal, Store, StoreError,
 
 /// The tenant that owns what belongs to no tenant.
 pub const SYSTEM_TENANT: TenantId = TenantId(Uuid::nil());
-/// Where keys lie.
+/// The id of records that keep keys.
 pub const KEYS_ID: &str = "keys";
 /// Where they lie sealed by the next root key, until that one counts.
 pub const NEXT_ID: &str = "keys by the next root key";
@@ -77,20 +78,24 @@ impl Keyring {
     pub async fn open(
         store: &dyn Store,
         root: RootKey,
-        entropy: &dyn Entropy,
+        entropy: &Arc<dyn Entropy>,
     ) -> Result<Self, OpenError> {
         let mut found = store.find(kind::SYSTEM, SYSTEM_TENANT, &[KEYS_ID]).await?;
-        let system = if let Some(record) = found.pop().flatten() {
-            let text = open_record(&root, &record).map_err(|_| OpenError::WrongRootKey)?;
-            SystemKeys::from_bytes(&text).map_err(|_| OpenError::Damaged)?
-        } else {
-            let keys = SystemKeys::draw(entropy);
+        let found = found.pop().flatten();
+        let system = match &found {
+            Some(record) => open_system_keys(&root, record)?,
+            None => SystemKeys::draw(entropy.as_ref()),
+        };
+        // Before anything is written.
+        let protection = examine::protection(&system, Arc::clone(entropy));
+        let mut look = Look::for_upgrade(root.clone(), Arc::clone(entropy));
+        store.protect(protection, &mut look)?;
+        if found.is_none() {
             let sealed = SealedKeys { kind: kind::SYSTEM, tenant: SYSTEM_TENANT, id: KEYS_ID };
-            let put = sealed.put(&root, &keys.to_bytes(), Expect::Absent, entropy);
+            let put = sealed.put(&root, &system.to_bytes(), Expect::Absent, entropy.as_ref());
             let put = put.map_err(|_| OpenError::Damaged)?;
             store.commit(Batch { puts: vec![put], removals: Vec::new() }).await?;
-            keys
-        };
+        }
         Ok(Self {
             roots: RwLock::new(vec![root]),
             system,
@@ -268,6 +273,18 @@ impl SealedKeys {
         };
         Ok(Put { record, expect })
     }
+}
+
+/// Opens the vault's own keys.
+pub fn open_system_keys(root: &RootKey, record: &Record) -> Result<SystemKeys, OpenError> {
+    let text = open_record(root, record).map_err(|_| OpenError::WrongRootKey)?;
+    SystemKeys::from_bytes(&text).map_err(|_| OpenError::Damaged)
+}
+
+/// Opens a tenant's keys.
+pub fn open_tenant_keys(root: &RootKey, record: &Record) -> Result<TenantKeys, OpenError> {
+    let text = open_record(root, record).map_err(|_| OpenError::Damaged)?;
+    TenantKeys::from_bytes(&text).map_err(|_| OpenError::Damaged)
 }
 
 fn open_record(root: &RootKey, record: &Record) -> Result<Zeroizing<Vec<u8>>, seal::SealError> {

@@ -10,10 +10,13 @@
 mod answers;
 mod applications;
 mod audit;
+mod audit_export;
 mod authentication;
+mod denials;
 mod effort;
 mod erase;
 mod error;
+mod examine;
 mod formulas;
 mod index;
 mod invocations;
@@ -28,6 +31,7 @@ mod programs;
 mod react;
 mod reactors;
 mod record;
+mod retention;
 mod retry;
 mod rotation;
 mod sessions;
@@ -38,6 +42,7 @@ mod tenants;
 mod tests;
 mod tokenize;
 mod tokens;
+mod verify;
 mod webhooks;
 
 use std::sync::Arc;
@@ -47,6 +52,7 @@ use uuid::Uuid;
 pub use answers::{Answer, Attempt, Claim};
 pub use applications::{ApplicationWithKey, WriteApplication};
 pub use audit::{Actor, LogEntry};
+pub use audit_export::{ExportFilter, ExportedEntry, ExportedHead};
 pub use authentication::{Authenticated, Caller};
 pub use error::{Described, Error};
 pub use formulas::{FormulaView, WriteFormula};
@@ -67,13 +73,14 @@ pub use tokens::{
     CreateToken, SearchTokens, TokenFilter, TokenView, UpdateToken, each_token, outline,
     parse_scope,
 };
+pub use verify::{Damaged, Verified, verify};
 pub use webhooks::SigningSecretView;
 
 use audit::{Event, KeptEntry};
 use authentication::Callers;
 use keyring::Keyring;
 use programs::Programs;
-use record::{Entity, Stored, from_record, to_record};
+use record::{Entity, Stored, from_record, to_record, to_record_of};
 
 use crate::clock::Clock;
 use crate::config::JobLimits;
@@ -134,13 +141,15 @@ struct Inner {
     allow_http_callbacks: bool,
     jobs: JobLimits,
     queue: jobs::Queue,
+    denials: denials::Denials,
+    retention: retention::Retention,
 }
 
 impl Vault {
     /// Opens the vault on its store. A root key that is not the store's is an error.
     pub async fn open(foundation: Foundation) -> Result<Self, OpenError> {
         let Foundation { store, runtime, egress, clock, entropy, root_key, .. } = foundation;
-        let keyring = Keyring::open(store.as_ref(), root_key, entropy.as_ref()).await?;
+        let keyring = Keyring::open(store.as_ref(), root_key, &entropy).await?;
         let vault = Self(Arc::new(Inner {
             store,
             runtime,
@@ -158,6 +167,8 @@ impl Vault {
             allow_http_callbacks: foundation.allow_http_callbacks,
             jobs: foundation.jobs,
             queue: jobs::Queue::default(),
+            denials: denials::Denials::default(),
+            retention: retention::Retention::default(),
         }));
         vault.settle_root_key().await.map_err(OpenError::Unfinished)?;
         Ok(vault)
@@ -329,6 +340,15 @@ impl Change {
         Ok(self)
     }
 
+    /// Stores an entry at the end of the tenant's log.
+    fn put_entry(&mut self, entry: &KeptEntry) -> Result<(), Error> {
+        let (entropy, text) = (self.vault.0.entropy.as_ref(), entry.to_text()?);
+        let expect = Expect::Chained(examine::text_digest(&text));
+        let record = to_record_of(entry, &text, self.tenant, &self.keys, entropy)?;
+        self.batch.puts.push(Put { record, expect });
+        Ok(())
+    }
+
     /// How many records it stores and removes so far.
     fn len(&self) -> usize {
         self.batch.puts.len() + self.batch.removals.len()
@@ -370,7 +390,7 @@ impl Change {
                 message,
                 created_at,
             };
-            self.put(&KeptEntry { id: self.vault.draw_id(), entry }, Expect::New)?;
+            self.put_entry(&KeptEntry { id: self.vault.draw_id(), entry })?;
         }
         let (keyring, entropy) = (&self.vault.0.keyring, self.vault.0.entropy.as_ref());
         let _open = keyring.admit(&mut self.batch, entropy).await?;

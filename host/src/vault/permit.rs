@@ -93,7 +93,7 @@ impl Vault {
         }
         let entity = (entity_type, entity_id.unwrap_or_default());
         let event = Event { operation, ..Event::denied(P::PERMISSION, Some(entity)) };
-        self.log(who.0.tenant(), who.0.actor(), vec![event]).await?;
+        self.log_denied(who.0.tenant(), who.0.actor(), event).await?;
         let detail = format!("The application does not hold {}.", P::PERMISSION);
         Err(Error::Forbidden { permission: P::PERMISSION, detail })
     }
@@ -116,7 +116,7 @@ impl Vault {
         operation: Operation,
     ) -> Error {
         let event = Event { operation, ..Event::denied(P::PERMISSION, Some(entity)) };
-        match self.log(permit.tenant(), permit.actor(), vec![event]).await {
+        match self.log_denied(permit.tenant(), permit.actor(), event).await {
             Ok(()) => {
                 let detail = format!("No rule of the application grants {} here.", P::PERMISSION);
                 Error::Forbidden { permission: P::PERMISSION, detail }

@@ -121,16 +121,21 @@ pub fn to_record<E: Entity>(
     keys: &TenantKeys,
     entropy: &dyn Entropy,
 ) -> Result<Record, Error> {
+    to_record_of(entity, &entity.to_text()?, tenant, keys, entropy)
+}
+
+/// As [`to_record`], with the entity's text at hand.
+pub fn to_record_of<E: Entity>(
+    entity: &E,
+    text: &[u8],
+    tenant: TenantId,
+    keys: &TenantKeys,
+    entropy: &dyn Entropy,
+) -> Result<Record, Error> {
     let id = entity.id();
-    let text = entity.to_text()?;
     let place = Place { kind: E::KIND.0, tenant: tenant.0.as_bytes(), id: &id };
-    let body = seal::seal_enveloped(keys.sealing_key(), place, &text, entropy);
-    let mut index = Index::new(keys);
-    entity.index(&mut index);
-    if let Some(end_ms) = entity.expires_ms() {
-        index.number(super::index::number::EXPIRES_AT, end_ms);
-    }
-    let (terms, numbers, uniques) = index.into_parts();
+    let body = seal::seal_enveloped(keys.sealing_key(), place, text, entropy);
+    let (terms, numbers, uniques) = found_by(entity, keys).into_parts();
     Ok(Record {
         kind: E::KIND,
         tenant,
@@ -142,6 +147,16 @@ pub fn to_record<E: Entity>(
         numbers,
         uniques,
     })
+}
+
+/// What an entity is found by.
+pub fn found_by<'k, E: Entity>(entity: &E, keys: &'k TenantKeys) -> Index<'k> {
+    let mut index = Index::new(keys);
+    entity.index(&mut index);
+    if let Some(end_ms) = entity.expires_ms() {
+        index.number(super::index::number::EXPIRES_AT, end_ms);
+    }
+    index
 }
 
 /// Opens a record. One that does not open is a fault of ours, and says so in the operator's log.

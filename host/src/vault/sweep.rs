@@ -60,6 +60,7 @@ impl Vault {
         swept += self.sweep_kind::<KeptAnswer>(tenant, |_| Ok(None)).await?;
         swept += self.sweep_kind::<Delivery>(tenant, |_| Ok(None)).await?;
         swept += self.sweep_kind::<Job>(tenant, |_| Ok(None)).await?;
+        swept += self.sweep_log(tenant).await?;
         // An invocation is a note about a reactor; that it was kept its time is no event of its own.
         Ok(swept + self.sweep_kind::<Invocation>(tenant, |_| Ok(None)).await?)
     }

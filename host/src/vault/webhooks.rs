@@ -46,7 +46,7 @@ impl Drop for SigningSecretView {
 
 /// The secrets of a tenant, newest first.
 #[derive(Clone, Serialize, Deserialize)]
-struct SigningSecrets {
+pub(super) struct SigningSecrets {
     secrets: Vec<SigningSecretView>,
 }
 

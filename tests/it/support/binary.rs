@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -21,6 +21,29 @@ pub fn command() -> Command {
         command.env_remove(name);
     }
     command
+}
+
+/// What a command gives: exit code, output, errors.
+pub fn run(mut command: Command) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (status.code().unwrap(), text(stdout), text(stderr))
+}
+
+/// What a command about the data of a stopped server gives.
+pub fn about(folder: &Path, words: &[&str]) -> (i32, String, String) {
+    let mut about = command();
+    about.args(words).arg("--data-dir").arg(folder).env("TOKAMAK_ROOT_KEY", ROOT_KEY);
+    run(about)
+}
+
+/// Asserts that `tokamak verify` finds nothing; gives what it looked at.
+pub fn assert_sound(folder: &Path) -> serde_json::Value {
+    let (code, out, err) = about(folder, &["verify", "--json"]);
+    assert_eq!(code, 0, "{out}{err}");
+    let told: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(told["sound"], true, "{told}");
+    told["looked_at"].clone()
 }
 
 /// A server process.

@@ -20,7 +20,8 @@ use tokio::sync::oneshot;
 use super::files::Live;
 use super::log::Log;
 use super::unavailable;
-use super::writer::{Waiting, Writer};
+use super::waiting::Waiting;
+use super::writer::Writer;
 use crate::store::{Compacted, StoreError};
 
 /// Bytes of rows that are copied between two groups, about.

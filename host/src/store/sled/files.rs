@@ -17,8 +17,9 @@ use parking_lot::{Mutex, RwLock};
 use sled::Tree;
 use tokio::sync::oneshot;
 
-use super::log::{Log, SEGMENT_BYTES};
-use super::rows::{FORMAT, FORMAT_KEY};
+use super::folder::{open_database, sync_settings};
+use super::log::Log;
+use super::rows::{FORMAT, FORMAT_1, FORMAT_KEY};
 use super::unavailable;
 use crate::store::{Compacted, StoreError};
 
@@ -27,8 +28,7 @@ const WHOLE: &str = "whole";
 /// What sled keeps in its folder.
 const SLED_NAMES: [&str; 3] = ["db", "conf", "blobs"];
 const SLED_SNAPSHOT_PREFIX: &str = "snap.";
-/// How often sled's lock is asked for again, and how long after.
-const CLOSING_TRIES: usize = 500;
+/// How long after its readers are looked for again.
 const CLOSING_PAUSE: Duration = Duration::from_millis(10);
 /// How long a reader of files that are replaced is waited for.
 const READING_MAX: Duration = Duration::from_secs(10);
@@ -164,6 +164,11 @@ impl Files {
     }
 }
 
+/// The folder of the generation that counts.
+pub fn newest(folder: &Path) -> Result<PathBuf, StoreError> {
+    Ok(path(folder, newest_whole(folder).map_err(unavailable)?))
+}
+
 fn path(folder: &Path, number: u64) -> PathBuf {
     match number {
         0 => folder.to_owned(),
@@ -228,44 +233,15 @@ fn open(folder: &Path, number: u64, cache_bytes: u64) -> Result<(Live, File), St
     Ok((Live { tree, number, database }, file))
 }
 
-/// Opens sled's database. Threads of sled's may still hold its own lock for a moment after the store was closed in this
-/// process; nobody else can, since ours was to be had.
-fn open_database(path: &Path, cache_bytes: u64) -> Result<sled::Db, StoreError> {
-    let config = sled::Config::new()
-        .path(path)
-        .cache_capacity(cache_bytes)
-        .segment_size(SEGMENT_BYTES)
-        // The writer flushes and syncs; a thread that does so now and then would only be in its way.
-        .flush_every_ms(None);
-    for _ in 0..CLOSING_TRIES {
-        match config.open() {
-            Err(sled::Error::Io(cause)) if cause.to_string().contains("acquire lock") => {
-                std::thread::sleep(CLOSING_PAUSE);
-            }
-            opened => return opened.map_err(unavailable),
-        }
-    }
-    config.open().map_err(unavailable)
-}
-
 fn check_format(tree: &Tree) -> Result<(), StoreError> {
     match tree.get(FORMAT_KEY).map_err(unavailable)? {
-        Some(format) if format == FORMAT => Ok(()),
+        Some(format) if format == FORMAT || format == FORMAT_1 => Ok(()),
         Some(_) => Err(StoreError::Damaged(
             "it was written by another version of this software".to_owned(),
         )),
-        None => tree.insert(FORMAT_KEY, FORMAT).map(drop).map_err(unavailable),
+        // Written together with the first ledger.
+        None => Ok(()),
     }
-}
-
-/// sled syncs neither its settings nor the names of its files, and a folder that was there before may still be one that
-/// a power cut left half made. A file's name is durable once its folder is synced.
-fn sync_settings(path: &Path) -> Result<(), StoreError> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    for path in [&path.join("conf"), path, parent.unwrap_or(Path::new("."))] {
-        sync(path).map_err(unavailable)?;
-    }
-    Ok(())
 }
 
 fn sync(path: &Path) -> io::Result<()> {

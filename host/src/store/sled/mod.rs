@@ -5,18 +5,23 @@
 
 mod compact;
 mod files;
+mod folder;
+mod guard;
 mod index;
+mod inspect;
 mod log;
 mod numbers;
 mod prefixes;
+mod protect;
 mod rows;
 mod term_hasher;
 #[cfg(test)]
 mod tests;
+mod waiting;
 mod writer;
 
 use std::collections::HashMap;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,13 +34,19 @@ use sled::Tree;
 use tokio::sync::{mpsc, oneshot};
 
 use self::files::{Files, Live};
+use self::folder::lock;
+use self::guard::Guard;
 use self::index::{Found, Index};
+pub use self::inspect::Inspection;
+use self::log::Log;
 use self::rows::{Address, Head, INDEX_PREFIX, IndexRow, read_unique, unique_key};
-use self::writer::{Waiting, Writer};
+use self::waiting::Waiting;
+use self::writer::Writer;
 use super::{
-    Batch, Compacted, Filter, Kind, Position, Record, Slice, Start, Store, StoreError, StoreFuture,
-    Unique,
+    Batch, ChainHead, Compacted, Examiner, Filter, Kind, Position, Protection, Record, Removal,
+    Slice, Start, Store, StoreError, StoreFuture, Unique,
 };
+use crate::crypto::integrity::Hash;
 use crate::figures::figures;
 use crate::model::id::TenantId;
 
@@ -47,6 +58,9 @@ pub struct SledStore {
     files: Arc<Files>,
     index: Arc<RwLock<Index>>,
     failed: Arc<AtomicBool>,
+    guard: Arc<Mutex<Option<Guard>>>,
+    /// For what is written before the writer takes anything.
+    before: Mutex<Option<Log>>,
     queue: Mutex<Option<mpsc::Sender<Waiting>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     /// Held by the one who compacts.
@@ -68,11 +82,15 @@ impl SledStore {
         tracing::info!(?recovered, ?indexed, "the store is open");
         let failed = Arc::new(AtomicBool::new(false));
         let (queue, waiting) = mpsc::channel(QUEUE_BATCHES);
+        let guard = Arc::default();
+        let file = log.file.try_clone().map_err(unavailable)?;
+        let before = Log { tree: log.tree.clone(), file, copy: None };
         let writer = Writer {
             log,
             index: Arc::clone(&index),
             failed: Arc::clone(&failed),
             files: Arc::clone(&files),
+            guard: Arc::clone(&guard),
         };
         let thread = std::thread::Builder::new().name("store writer".to_owned());
         let thread = thread.spawn(move || writer.run(waiting)).map_err(unavailable)?;
@@ -80,6 +98,8 @@ impl SledStore {
             files,
             index,
             failed,
+            guard,
+            before: Mutex::new(Some(before)),
             queue: Mutex::new(Some(queue)),
             writer: Mutex::new(Some(thread)),
             compacting: tokio::sync::Mutex::default(),
@@ -193,7 +213,7 @@ impl Store for SledStore {
             let (done, outcome) = oneshot::channel();
             let queue = queue.ok_or_else(closed)?;
             let began = Instant::now();
-            queue.send(Waiting { batch, done }).await.map_err(|_| closed())?;
+            queue.send(Waiting::new(batch, done)).await.map_err(|_| closed())?;
             drop(queue);
             let outcome = outcome.await.map_err(|_| closed())?;
             figures().committed(began.elapsed());
@@ -216,6 +236,43 @@ impl Store for SledStore {
 
     fn has_removed(&self) -> bool {
         self.files.has_removed.load(Ordering::Acquire)
+    }
+
+    fn protect(
+        &self,
+        protection: Protection,
+        examiner: &mut dyn Examiner,
+    ) -> Result<(), StoreError> {
+        let mut guard = self.guard.lock();
+        // Once: from then on the writer alone writes, and its files may be made anew.
+        if let Some(log) = self.before.lock().take() {
+            *guard = Some(protect::guard(&log, protection, examiner)?);
+        }
+        Ok(())
+    }
+
+    fn chain_heads(&self) -> Result<Vec<ChainHead>, StoreError> {
+        Ok(self.guard.lock().as_ref().map(Guard::heads).unwrap_or_default())
+    }
+
+    fn places(
+        &self,
+        kind: Kind,
+        tenant: TenantId,
+        ids: &[&str],
+    ) -> Result<Vec<Option<(u64, Hash)>>, StoreError> {
+        ids.iter().map(|id| protect::place(&self.files.live().tree, kind, tenant, id)).collect()
+    }
+
+    fn oldest_entries(
+        &self,
+        kind: Kind,
+        tenant: TenantId,
+        before_ms: u64,
+        max: usize,
+    ) -> Result<Vec<Removal>, StoreError> {
+        let first = self.guard.lock().as_ref().map_or(1, |guard| guard.first(tenant));
+        protect::oldest(&self.files.live().tree, (kind, tenant), first, before_ms, max)
     }
 
     fn health(&self) -> Result<(), StoreError> {
@@ -276,20 +333,6 @@ fn head(live: &Live, address: &Address) -> Result<Option<(Head, Vec<u8>)>, Store
 /// A cause of sled or the file system, for the operator.
 fn unavailable(cause: impl std::fmt::Display) -> StoreError {
     StoreError::Unavailable(cause.to_string())
-}
-
-/// Sled locks its own file too, but says so only in terms of a file descriptor.
-fn lock(folder: &Path) -> Result<File, StoreError> {
-    let path = folder.join("lock");
-    let lock = File::options().create(true).truncate(false).write(true).open(path);
-    let lock = lock.map_err(unavailable)?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => {
-            Err(unavailable(format_args!("another process uses {}", folder.display())))
-        }
-        Err(TryLockError::Error(cause)) => Err(unavailable(cause)),
-    }
 }
 
 /// Reads all index rows, the kinds side by side.

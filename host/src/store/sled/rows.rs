@@ -2,15 +2,18 @@
 //!
 //! | Prefix | Key | Value |
 //! |---|---|---|
-//! | `m` | name | the format's version |
-//! | `r` | kind, tenant, id | head of the record, and its body if that is short |
+//! | `m` | name | the format's version; the sealed ledger over all tenants |
+//! | `l` | tenant | the tenant's ledger, sealed ([`super::guard`]) |
+//! | `r` | kind, tenant, id | head of the record with its tag, and its body if that is short |
 //! | `c` | kind, tenant, id, 0, version, number | a piece of a long body |
 //! | `p` | kind, tenant, id, 0, version | how many pieces lie there that are of no record, yet or any more |
 //! | `i` | kind, tenant, `order_ms`, id | terms and numbers, apart from bodies so that opening reads no body |
 //! | `u` | kind, unique value | tenant and id of the record that has it |
 //!
-//! Numbers are big-endian, so that keys sort by them.
+//! Numbers are big-endian, so that keys sort by them. A head of the first format has no tag; the highest bit of its
+//! version tells them apart, so that a store can be brought to the second one row by row.
 
+use crate::crypto::integrity::Hash;
 use crate::model::id::TenantId;
 use crate::store::{Field, Kind, Record, StoreError, Term, Unique};
 
@@ -19,7 +22,21 @@ pub const PIECE_BYTES: usize = 4 << 10;
 /// The key of the format's version.
 pub const FORMAT_KEY: &[u8] = b"mformat";
 /// The format that this version reads and writes.
-pub const FORMAT: &[u8] = b"1";
+pub const FORMAT: &[u8] = b"2";
+/// The format before it, without tags and ledgers.
+pub const FORMAT_1: &[u8] = b"1";
+/// The key of the ledger over all tenants.
+pub const LEDGER_KEY: &[u8] = b"mledger";
+/// The prefix of tenants' ledgers.
+pub const TENANT_LEDGER_PREFIX: &[u8] = b"l";
+/// The prefix of heads.
+pub const HEAD_PREFIX: &[u8] = b"r";
+/// The prefix of pieces.
+pub const PIECE_PREFIX: &[u8] = b"c";
+/// The prefix of rows of unique values.
+pub const UNIQUE_PREFIX: &[u8] = b"u";
+/// Set in the version of a head that has a tag.
+const TAGGED: u64 = 1 << 63;
 /// The prefix of index rows.
 pub const INDEX_PREFIX: &[u8] = b"i";
 /// The prefix of notes on pieces of no record.
@@ -40,10 +57,25 @@ impl Address {
     /// The key of the record's head.
     pub fn head_key(&self) -> Vec<u8> {
         let mut key = Vec::with_capacity(18 + self.id.len());
-        key.push(b'r');
+        key.push(HEAD_PREFIX[0]);
         self.write(&mut key);
         key.extend_from_slice(self.id.as_bytes());
         key
+    }
+
+    /// Reads what [`Self::head_key`] wrote.
+    pub fn of_head_key(key: &[u8]) -> Result<Self, StoreError> {
+        let mut reader = Reader(key.get(HEAD_PREFIX.len()..).ok_or_else(cut_short)?);
+        let [kind] = reader.array()?;
+        let tenant = reader.tenant()?;
+        Ok(Self { kind: Kind(kind), tenant, id: reader.rest_as_text()? })
+    }
+
+    /// Reads what [`Self::piece_key`] wrote: the record, its version, and the number of the piece.
+    pub fn of_piece_key(key: &[u8]) -> Result<(Self, u64, u32), StoreError> {
+        let (key, number) = key.split_last_chunk::<4>().ok_or_else(cut_short)?;
+        let Left { address, version, .. } = Left::read(key, &[0; 4])?;
+        Ok((address, version, u32::from_be_bytes(*number)))
     }
 
     /// The key of a piece of the body that the record has at a version.
@@ -139,6 +171,24 @@ pub fn read_unique(value: &[u8]) -> Result<(TenantId, String), StoreError> {
     Ok((reader.tenant()?, reader.rest_as_text()?))
 }
 
+/// The place of a log entry in its tenant's chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link {
+    /// Its number; the first one has 1.
+    pub sequence: u64,
+    /// The hash over it and the hash of the one before.
+    pub hash: Hash,
+}
+
+/// What notices that a record was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seal {
+    /// A keyed hash over all of the record.
+    pub tag: Hash,
+    /// Of a log entry: its place in the chain.
+    pub link: Option<Link>,
+}
+
 /// Everything of a record but its body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
@@ -154,6 +204,8 @@ pub struct Head {
     pub numbers: Vec<(Field, u64)>,
     /// Its unique values.
     pub uniques: Vec<Unique>,
+    /// What notices that it was changed; nothing in the first format, and before it is made.
+    pub seal: Option<Seal>,
 }
 
 impl Head {
@@ -171,20 +223,35 @@ impl Head {
             terms: record.terms.clone(),
             numbers: record.numbers.clone(),
             uniques: record.uniques.clone(),
+            seal: None,
         }
+    }
+
+    /// The place in the chain, if it is a log entry's.
+    pub fn link(&self) -> Option<Link> {
+        self.seal.and_then(|seal| seal.link)
     }
 
     /// The head as a value, the body after it if it is short.
     pub fn to_value(&self, body: &[u8]) -> Vec<u8> {
         let inline = if self.pieces == 0 { body } else { &[] };
-        let mut value = Vec::with_capacity(26 + self.terms.len() * 16 + inline.len());
-        value.extend_from_slice(&self.version.to_be_bytes());
+        let mut value = Vec::with_capacity(99 + self.terms.len() * 16 + inline.len());
+        let tagged = if self.seal.is_some() { TAGGED } else { 0 };
+        value.extend_from_slice(&(self.version | tagged).to_be_bytes());
         value.extend_from_slice(&self.order_ms.to_be_bytes());
         value.extend_from_slice(&self.pieces.to_be_bytes());
         write_found_by(&mut value, &self.terms, &self.numbers);
         write_count(&mut value, self.uniques.len());
         for unique in &self.uniques {
             value.extend_from_slice(&unique.0);
+        }
+        if let Some(Seal { tag, link }) = &self.seal {
+            value.extend_from_slice(tag);
+            value.push(u8::from(link.is_some()));
+            if let Some(Link { sequence, hash }) = link {
+                value.extend_from_slice(&sequence.to_be_bytes());
+                value.extend_from_slice(hash);
+            }
         }
         value.extend_from_slice(inline);
         value
@@ -196,7 +263,9 @@ impl Head {
         let (version, order_ms, pieces) = (reader.u64()?, reader.u64()?, reader.u32()?);
         let (terms, numbers) = reader.found_by()?;
         let uniques = reader.list(|reader| reader.array().map(Unique))?;
-        let head = Self { version, order_ms, pieces, terms, numbers, uniques };
+        let seal = (version & TAGGED != 0).then(|| reader.seal()).transpose()?;
+        let version = version & !TAGGED;
+        let head = Self { version, order_ms, pieces, terms, numbers, uniques, seal };
         Ok((head, reader.0))
     }
 }
@@ -273,6 +342,16 @@ impl Reader<'_> {
 
     fn tenant(&mut self) -> Result<TenantId, StoreError> {
         self.array().map(|bytes| TenantId(uuid::Uuid::from_bytes(bytes)))
+    }
+
+    fn seal(&mut self) -> Result<Seal, StoreError> {
+        let tag = self.array()?;
+        let link = match self.array()? {
+            [0] => None,
+            [1] => Some(Link { sequence: self.u64()?, hash: self.array()? }),
+            [_] => return Err(cut_short()),
+        };
+        Ok(Seal { tag, link })
     }
 
     fn rest_as_text(&self) -> Result<String, StoreError> {

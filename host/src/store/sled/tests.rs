@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
+use std::path::Path;
 
 use proptest::prelude::*;
 use proptest::test_runner::Config;
@@ -11,7 +12,7 @@ use tempfile::TempDir;
 use super::SledStore;
 use super::index::Index;
 use super::rows::{
-    Address, FORMAT_KEY, Head, IndexRow, LEFT_PREFIX, Left, PIECE_BYTES, index_value,
+    Address, FORMAT_KEY, Head, IndexRow, LEFT_PREFIX, Left, Link, PIECE_BYTES, Seal, index_value,
 };
 use crate::store::conformance::{self, KIND, TENANT, record};
 use crate::store::{
@@ -24,7 +25,14 @@ const FIELD: Field = Field(7);
 
 fn open() -> (SledStore, TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    (SledStore::open(folder.path(), CACHE_BYTES).unwrap(), folder)
+    (reopen(folder.path()), folder)
+}
+
+/// Opens a store as the vault does.
+fn reopen(folder: &Path) -> SledStore {
+    let store = SledStore::open(folder, CACHE_BYTES).unwrap();
+    store.protect(conformance::protection(), &mut conformance::Entries).unwrap();
+    store
 }
 
 conformance::suite!(open);
@@ -130,7 +138,7 @@ async fn compare(store: &SledStore, model: &Model) {
 
 async fn live_through(steps: Vec<Step>) {
     let folder = tempfile::tempdir().unwrap();
-    let mut store = SledStore::open(folder.path(), CACHE_BYTES).unwrap();
+    let mut store = reopen(folder.path());
     let mut model = Model::default();
     for step in steps {
         match step {
@@ -156,7 +164,7 @@ async fn live_through(steps: Vec<Step>) {
             }
             Step::Reopen => {
                 drop(store);
-                store = SledStore::open(folder.path(), CACHE_BYTES).unwrap();
+                store = reopen(folder.path());
             }
             Step::Compact => drop(store.compact().await.unwrap()),
         }
@@ -185,14 +193,16 @@ proptest! {
 
     #[test]
     fn heads_are_read_as_they_were_written(
-        version in any::<u64>(), order_ms in any::<u64>(), body in prop::collection::vec(any::<u8>(), 0..50),
+        version in 0..1_u64 << 63, order_ms in any::<u64>(), body in prop::collection::vec(any::<u8>(), 0..50),
         terms in prop::collection::vec(any::<[u8; 16]>(), 0..5), numbers in prop::collection::vec((any::<u8>(), any::<u64>()), 0..5),
+        tag in prop::option::of(any::<[u8; 32]>()), link in prop::option::of((any::<u64>(), any::<[u8; 32]>())),
     ) {
         let mut one = record("id", order_ms);
         one.terms = terms.into_iter().map(Term).collect();
         one.numbers = numbers.into_iter().map(|(field, number)| (Field(field), number)).collect();
         one.uniques = vec![Unique([3; 32])];
-        let head = Head::of(&one, version);
+        let link = link.map(|(sequence, hash)| Link { sequence, hash });
+        let head = Head { seal: tag.map(|tag| Seal { tag, link }), ..Head::of(&one, version) };
         let value = head.to_value(&body);
         let (read, rest) = Head::read(&value).unwrap();
         prop_assert_eq!((&read, rest), (&head, body.as_slice()));
@@ -256,7 +266,7 @@ async fn pieces_that_nobody_has_go_at_the_next_opening() {
     }
     store.files.live().tree.flush().unwrap();
     drop(store);
-    let store = SledStore::open(folder.path(), CACHE_BYTES).unwrap();
+    let store = reopen(folder.path());
     assert_eq!((rows(&store, b"c"), rows(&store, LEFT_PREFIX)), ((3 << 20) / PIECE_BYTES, 0));
     let found = store.find(KIND, TENANT, &["kept"]).await.unwrap();
     assert_eq!(found[0].as_ref().unwrap().body.len(), 3 << 20);

@@ -8,16 +8,19 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use sled::Batch as Rows;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::files::Files;
+use super::guard::Guard;
 use super::index::Index;
 use super::log::{Log, PIECES_MAX};
 use super::rows::{
     Address, Head, IndexRow, Left, PIECE_BYTES, index_value, read_unique, unique_key, unique_value,
 };
+use super::waiting::Waiting;
+use crate::crypto::integrity::Hash;
 use crate::model::id::TenantId;
 use crate::store::{Batch, Expect, Kind, Position, Put, Record, Removal, StoreError, Unique};
 
@@ -25,14 +28,6 @@ use crate::store::{Batch, Expect, Kind, Position, Put, Record, Removal, StoreErr
 const GROUP_BATCHES_MAX: usize = 512;
 /// Bytes of bodies in a group, about, at most.
 const GROUP_BYTES_MAX: usize = 1 << 20;
-
-/// A batch on its way, and where its outcome goes.
-pub struct Waiting {
-    /// What is to be committed.
-    pub batch: Batch,
-    /// Told once it is durable, or refused.
-    pub done: oneshot::Sender<Result<(), StoreError>>,
-}
 
 /// The writing end of the store.
 pub struct Writer {
@@ -44,6 +39,8 @@ pub struct Writer {
     pub failed: Arc<AtomicBool>,
     /// The store's files, which compacting makes anew.
     pub files: Arc<Files>,
+    /// What protects rows; nothing is taken before it is there.
+    pub guard: Arc<Mutex<Option<Guard>>>,
 }
 
 /// What a group has changed so far, over what is stored.
@@ -73,10 +70,10 @@ impl Writer {
     pub fn run(mut self, mut queue: mpsc::Receiver<Waiting>) {
         while let Some(first) = self.next(&mut queue) {
             let mut waiting = vec![first];
-            let mut bytes = batch_bytes(&waiting[0].batch);
+            let mut bytes = waiting[0].bytes();
             while waiting.len() < GROUP_BATCHES_MAX && bytes < GROUP_BYTES_MAX {
                 let Ok(next) = queue.try_recv() else { break };
-                bytes += batch_bytes(&next.batch);
+                bytes += next.bytes();
                 waiting.push(next);
             }
             self.commit(waiting);
@@ -87,23 +84,37 @@ impl Writer {
     fn commit(&self, waiting: Vec<Waiting>) {
         let mut group = Group::default();
         let mut outcomes = Vec::with_capacity(waiting.len());
+        // Held until the group is durable: what the guard tells others is so on the disk too.
+        let mut guard = self.guard.lock();
+        let Some(guard) = guard.as_mut() else {
+            for one in waiting {
+                let early = "it is not protected yet".to_owned();
+                let _ = one.done.send(Err(StoreError::Unavailable(early)));
+            }
+            return;
+        };
         for one in waiting {
             if group.removes_one_of(&one.batch) {
-                self.settle(std::mem::take(&mut group), std::mem::take(&mut outcomes));
+                self.settle(std::mem::take(&mut group), std::mem::take(&mut outcomes), guard);
             }
-            let outcome = self.check(&one.batch, &group);
-            let outcome = outcome.map(|found| group.add(&one.batch, found));
+            let outcome = self.check(&one.batch, &group, guard);
+            let outcome = outcome.map(|found| group.add(&one, found, guard));
             outcomes.push((one, outcome));
         }
-        self.settle(group, outcomes);
+        self.settle(group, outcomes, guard);
     }
 
     /// Makes a group durable, and tells everybody.
-    fn settle(&self, group: Group, outcomes: Vec<(Waiting, Result<(), StoreError>)>) {
+    fn settle(
+        &self,
+        group: Group,
+        outcomes: Vec<(Waiting, Result<(), StoreError>)>,
+        guard: &mut Guard,
+    ) {
         let durable = if self.failed.load(Ordering::Acquire) {
             Err(StoreError::Unavailable("an earlier write failed".to_owned()))
         } else {
-            self.make_durable(group)
+            self.make_durable(group, guard)
         };
         if durable.is_err() {
             self.failed.store(true, Ordering::Release);
@@ -114,13 +125,14 @@ impl Writer {
         }
     }
 
-    fn make_durable(&self, group: Group) -> Result<(), StoreError> {
+    fn make_durable(&self, mut group: Group, guard: &mut Guard) -> Result<(), StoreError> {
         if group.changes.is_empty() {
             return Ok(());
         }
         if group.replaces {
             self.files.has_removed.store(true, Ordering::Release);
         }
+        guard.write(&mut group.rows)?;
         self.log.write_ahead(&group.ahead)?;
         self.log.write(group.rows)?;
         let mut index = self.index.write();
@@ -137,11 +149,26 @@ impl Writer {
     }
 
     /// Whether a batch finds everything as it expects; gives the heads of what it replaces or removes.
-    fn check(&self, batch: &Batch, group: &Group) -> Result<Vec<Option<Head>>, StoreError> {
+    fn check(
+        &self,
+        batch: &Batch,
+        group: &Group,
+        guard: &Guard,
+    ) -> Result<Vec<Option<Head>>, StoreError> {
+        let mut entries: HashMap<TenantId, u64> = HashMap::new();
         let mut found = Vec::with_capacity(batch.puts.len() + batch.removals.len());
         for Removal { kind, tenant, id, expect } in &batch.removals {
             let address = Address { kind: *kind, tenant: *tenant, id: id.clone() };
-            found.push(self.expected(&address, *expect, group)?);
+            let head = self.expected(&address, *expect, group)?;
+            if let Some(link) = head.as_ref().and_then(Head::link) {
+                // A log is removed from its beginning on, or the chain would have a gap.
+                let first = entries.entry(*tenant).or_insert_with(|| guard.first(*tenant));
+                if link.sequence != *first {
+                    return Err(StoreError::Conflict { kind: *kind, id: id.clone() });
+                }
+                *first += 1;
+            }
+            found.push(head);
         }
         let mut seen = HashSet::with_capacity(batch.puts.len());
         for Put { record, expect } in &batch.puts {
@@ -149,7 +176,9 @@ impl Writer {
             if !seen.insert((record.kind, record.tenant, record.id.as_str())) {
                 let (kind, id) = (record.kind, record.id.clone());
                 return Err(match expect {
-                    Expect::Absent | Expect::New => StoreError::Exists { kind, id },
+                    Expect::Absent | Expect::New | Expect::Chained(_) => {
+                        StoreError::Exists { kind, id }
+                    }
                     Expect::Version(_) | Expect::Any => StoreError::Conflict { kind, id },
                 });
             }
@@ -170,15 +199,17 @@ impl Writer {
     ) -> Result<Option<Head>, StoreError> {
         let head = match (expect, group.heads.get(address)) {
             (_, Some(head)) => head.clone(),
-            (Expect::New, None) => None,
+            (Expect::New | Expect::Chained(_), None) => None,
             (_, None) => self.head(address)?,
         };
         let (kind, id) = (address.kind, address.id.clone());
         match (expect, &head) {
-            (Expect::Absent | Expect::New, Some(_)) => Err(StoreError::Exists { kind, id }),
+            (Expect::Absent | Expect::New | Expect::Chained(_), Some(_)) => {
+                Err(StoreError::Exists { kind, id })
+            }
             (Expect::Version(version), Some(found)) if found.version == version => Ok(head),
             (Expect::Version(_), _) => Err(StoreError::Conflict { kind, id }),
-            (Expect::Absent | Expect::New | Expect::Any, _) => Ok(head),
+            (Expect::Absent | Expect::New | Expect::Chained(_) | Expect::Any, _) => Ok(head),
         }
     }
 
@@ -244,10 +275,6 @@ fn address(record: &Record) -> Address {
     Address { kind: record.kind, tenant: record.tenant, id: record.id.clone() }
 }
 
-fn batch_bytes(batch: &Batch) -> usize {
-    batch.puts.iter().map(|put| put.record.body.len()).sum()
-}
-
 impl Group {
     /// Whether the batch makes a record anew that the group removes. Both would be its first version, with pieces under
     /// the same keys.
@@ -258,32 +285,40 @@ impl Group {
     }
 
     /// Adds a batch that was checked, with the heads of what it replaces or removes.
-    fn add(&mut self, batch: &Batch, found: Vec<Option<Head>>) {
+    fn add(&mut self, waiting: &Waiting, found: Vec<Option<Head>>, guard: &mut Guard) {
+        let Waiting { batch, contents, .. } = waiting;
         let mut found = found.into_iter();
         for Removal { kind, tenant, id, .. } in &batch.removals {
             let address = Address { kind: *kind, tenant: *tenant, id: id.clone() };
             if let Some(head) = found.next().flatten() {
                 self.clear(&address, &head);
+                guard.release_row(&address, &head);
                 self.rows.remove(address.head_key());
                 let position = Position { order_ms: head.order_ms, id: id.clone() };
                 self.changes.push(IndexChange::Remove(*kind, *tenant, position));
                 self.heads.insert(address, None);
             }
         }
-        for Put { record, .. } in &batch.puts {
-            self.put(record, found.next().flatten());
+        for (put, content) in batch.puts.iter().zip(contents) {
+            self.put(put, content, found.next().flatten(), guard);
         }
     }
 
-    fn put(&mut self, record: &Record, before: Option<Head>) {
+    fn put(&mut self, put: &Put, content: &Hash, before: Option<Head>, guard: &mut Guard) {
+        let Put { record, expect } = put;
         let address = address(record);
         let version = before.as_ref().map_or(1, |before| before.version + 1);
         let mut head = Head::of(record, version);
-        if let Some(before) = before {
-            self.clear(&address, &before);
+        if let Some(before) = &before {
+            self.clear(&address, before);
             // A record keeps its place.
             head.order_ms = before.order_ms;
         }
+        let chained = match expect {
+            Expect::Chained(text) => Some(*text),
+            _ => None,
+        };
+        guard.protect_row(&address, &mut head, before.as_ref(), (content, chained));
         if head.pieces > 0 {
             self.add_pieces(&address, &head, &record.body);
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use zeroize::Zeroizing;
 
-use component::Component;
+pub(super) use component::Component;
 use request::Definition;
 pub use request::{Code, WriteFormula};
 

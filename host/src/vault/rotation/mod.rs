@@ -12,6 +12,7 @@ mod tenant;
 
 use serde::{Deserialize, Serialize};
 
+pub use reseal::Resealing;
 pub use resealed::Resealed;
 
 use super::keyring::SYSTEM_TENANT;

@@ -1,0 +1,171 @@
+//! `tokamak verify`: whether everything stored is as it was stored.
+//!
+//! It looks at a copy, since opening a store may write to it; the folder itself is only read. Exit codes: 0 when all is
+//! well, 1 when something is damaged, 2 when it could not be looked at.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::json;
+
+use super::{Failure, logging, root_key, say, say_error};
+use crate::config::{Options, Settings};
+use crate::crypto::entropy::SystemEntropy;
+use crate::store::sled::Inspection;
+use crate::vault::{Damaged, ExportedHead, Verified, verify};
+
+/// Damages that `--json` lists one by one.
+const LISTED_MAX: usize = 10_000;
+const DAMAGED: u8 = 1;
+const NOT_LOOKED_AT: u8 = 2;
+
+/// Options of `verify`.
+#[derive(Debug, Args)]
+pub struct VerifyOptions {
+    /// A file that `tokamak audit heads` printed earlier: the log must lead through these.
+    #[arg(long, value_name = "FILE")]
+    head: Option<PathBuf>,
+    /// A folder with room for a copy of the store [default: the system's folder for temporary files].
+    #[arg(long, value_name = "FOLDER")]
+    scratch: Option<PathBuf>,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Runs the command.
+pub fn run(options: VerifyOptions) -> ExitCode {
+    let json = options.json;
+    let mut listed = Vec::new();
+    let tell = |damaged: Damaged| {
+        if !json {
+            say(line(&damaged));
+        } else if listed.len() < LISTED_MAX {
+            listed.push(damaged);
+        }
+    };
+    // The store's engine may panic over a file that makes no sense to it.
+    let looked = std::thread::scope(|scope| {
+        scope
+            .spawn(move || look(options, tell))
+            .join()
+            .unwrap_or_else(|_| Err("the store cannot be read: its files are damaged".into()))
+    });
+    match looked {
+        Err(error) => {
+            say_error(&error);
+            ExitCode::from(NOT_LOOKED_AT)
+        }
+        Ok(verified) => {
+            let sound = verified.damaged == 0;
+            if json {
+                say(json!({"sound": sound, "looked_at": verified, "damaged": listed}));
+            } else {
+                say(summary(&verified));
+            }
+            if sound { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) }
+        }
+    }
+}
+
+fn line(damaged: &Damaged) -> String {
+    let Damaged { kind, tenant, id, what } = damaged;
+    let tenant = tenant.map_or_else(|| "-".to_owned(), |tenant| tenant.to_string());
+    let id = if id.is_empty() { "-" } else { id };
+    format!("damaged: {}  tenant {tenant}  id {id}: {what}", kind.unwrap_or("store"))
+}
+
+fn summary(verified: &Verified) -> String {
+    let Verified { records, log_entries, heads, heads_removed, damaged } = verified;
+    let mut text = format!("looked at {records} records, {log_entries} of them log entries; ");
+    if heads + heads_removed > 0 {
+        text += &format!("the log leads through {heads} exported heads");
+        if *heads_removed > 0 {
+            text += &format!(", {heads_removed} others are of a time that is kept no more");
+        }
+        text += "; ";
+    }
+    match damaged {
+        0 => text + "nothing is damaged",
+        1 => text + "1 thing is damaged",
+        many => text + &format!("{many} things are damaged"),
+    }
+}
+
+fn look(options: VerifyOptions, mut tell: impl FnMut(Damaged)) -> Result<Verified, Failure> {
+    let VerifyOptions { head, scratch, options, .. } = options;
+    let settings = options.settle()?;
+    logging::start("error", settings.log_format)?;
+    let root_key = root_key::read(&settings.root_key_source()?)?;
+    let heads = head.as_deref().map_or_else(|| Ok(Vec::new()), read_heads)?;
+    let scratch = scratch.unwrap_or_else(std::env::temp_dir);
+    let copy = Copy::of(&settings, &scratch)?;
+    let store = Inspection::open(&copy.0, settings.cache_mb << 20)?;
+    let entropy = Arc::new(SystemEntropy::new()?);
+    Ok(verify(&store, &root_key, entropy, &heads, &mut tell)?)
+}
+
+fn read_heads(file: &Path) -> Result<Vec<ExportedHead>, Failure> {
+    let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let head = |(number, line): (usize, &str)| {
+        let head = serde_json::from_str::<ExportedHead>(line).ok();
+        head.filter(|head| head.to_head().is_some())
+            .ok_or_else(|| format!("{}: line {} is no head", file.display(), number + 1).into())
+    };
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    lines.map(head).collect()
+}
+
+/// A copy of a store, removed when dropped.
+struct Copy(PathBuf);
+
+impl Copy {
+    /// Copies the store while nobody else can open it.
+    fn of(settings: &Settings, scratch: &Path) -> Result<Self, Failure> {
+        let store = settings.data_dir.join("store");
+        let there_is_none = |error| format!("there is no store in {}: {error}", store.display());
+        let lock = File::open(store.join("lock")).map_err(there_is_none)?;
+        if lock.try_lock_shared().is_err() {
+            let message = format!(
+                "another process uses {}: stop the server first, or look at a copy of the folder",
+                store.display()
+            );
+            return Err(message.into());
+        }
+        let folder = scratch.join(format!("tokamak-verify-{}", std::process::id()));
+        DirBuilder::new().mode(0o700).create(&folder)?;
+        let copy = Self(folder);
+        copy_files(&store, &copy.0).map_err(|error| {
+            format!("the store cannot be copied to {}: {error}", scratch.display())
+        })?;
+        Ok(copy)
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        // What is left behind is sealed as the store is.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            DirBuilder::new().mode(0o700).create(&to)?;
+            copy_files(&entry.path(), &to)?;
+        } else if entry.file_name() != "lock" {
+            fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
+}

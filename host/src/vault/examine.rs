@@ -1,0 +1,207 @@
+//! Looking into records for those who check them: whether each opens, and is found by what it says.
+//!
+//! To add a kind of record: a row in [`Look::fault`].
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::answers::KeptAnswer;
+use super::applications::KeptApplication;
+use super::audit::KeptEntry;
+use super::erase::ErasedTenant;
+use super::formulas::Component;
+use super::invocations::Invocation;
+use super::jobs::{Delivery, Job};
+use super::keyring::{KEYS_ID, NEXT_ID, open_system_keys, open_tenant_keys};
+use super::record::{Entity, found_by, kind};
+use super::rotation::Resealing;
+use super::sessions::Session;
+use super::tenants::Tenant;
+use super::tokens::Token;
+use super::webhooks::SigningSecrets;
+use crate::crypto::entropy::Entropy;
+use crate::crypto::hash;
+use crate::crypto::integrity::{IntegrityKey, digest};
+use crate::crypto::keys::{RootKey, SystemKeys, TenantKeys};
+use crate::crypto::seal::{self, Key, Place};
+use crate::model::formula::{Formula, Reactor};
+use crate::model::id::TenantId;
+use crate::store::{Examined, Examiner, Kind, Protection, Record, TextDigest};
+
+const UNOPENED: &str = "does not open";
+const NO_KEYS: &str = "its tenant's keys are not there or do not open";
+const ANOTHER: &str = "holds something else than what its place says";
+const NOT_FOUND_BY: &str = "is found by something else than what it holds";
+const UNKNOWN: &str = "is of an unknown kind";
+
+/// The store's protection, under a key that follows from the vault's own ones: it stays when the root key changes.
+pub fn protection(system: &SystemKeys, entropy: Arc<dyn Entropy>) -> Protection {
+    let parts: [&[u8]; 2] = [b"derived key", b"integrity of the store"];
+    let secret = Key::from(hash::keyed(&system.pepper, &parts));
+    Protection { key: IntegrityKey::derive(&secret), entropy }
+}
+
+/// What the chain holds of an entry's text.
+pub fn text_digest(text: &[u8]) -> TextDigest {
+    TextDigest(digest(&[b"log entry", text]))
+}
+
+/// What a message calls a kind of record.
+pub fn noun(kind: Kind) -> &'static str {
+    match kind {
+        kind::SYSTEM => "system keys",
+        kind::TENANT => Tenant::NOUN,
+        kind::TENANT_KEYS => "tenant keys",
+        kind::APPLICATION => KeptApplication::NOUN,
+        kind::TOKEN => Token::NOUN,
+        kind::FORMULA => Formula::NOUN,
+        kind::COMPONENT => Component::NOUN,
+        kind::REACTOR => Reactor::NOUN,
+        kind::INVOCATION => Invocation::NOUN,
+        kind::LOG => KeptEntry::NOUN,
+        kind::SESSION => Session::NOUN,
+        kind::ANSWER => KeptAnswer::NOUN,
+        kind::JOB => Job::NOUN,
+        kind::DELIVERY => Delivery::NOUN,
+        kind::SIGNING_SECRETS => SigningSecrets::NOUN,
+        kind::RESEALING => Resealing::NOUN,
+        kind::ERASED => ErasedTenant::NOUN,
+        _ => "record",
+    }
+}
+
+/// Opens records with the keys that the store keeps.
+pub struct Look {
+    root: RootKey,
+    keys: HashMap<TenantId, Option<Arc<TenantKeys>>>,
+    everything: bool,
+    entropy: Arc<dyn Entropy>,
+}
+
+/// Gives records of a store.
+type Find<'a> = &'a dyn Fn(Kind, TenantId, &str) -> Option<Record>;
+
+impl Look {
+    /// Looks into log entries only, for their places in chains.
+    pub fn for_upgrade(root: RootKey, entropy: Arc<dyn Entropy>) -> Self {
+        Self { root, keys: HashMap::new(), everything: false, entropy }
+    }
+
+    /// Looks into everything.
+    pub fn into_everything(root: RootKey, entropy: Arc<dyn Entropy>) -> Self {
+        Self { everything: true, ..Self::for_upgrade(root, entropy) }
+    }
+
+    fn keys(&mut self, tenant: TenantId, find: Find<'_>) -> Option<Arc<TenantKeys>> {
+        let root = &self.root;
+        // While root keys change, each opens one of the two.
+        let open = || {
+            [KEYS_ID, NEXT_ID].into_iter().find_map(|id| {
+                let record = find(kind::TENANT_KEYS, tenant, id)?;
+                open_tenant_keys(root, &record).ok().map(Arc::new)
+            })
+        };
+        self.keys.entry(tenant).or_insert_with(open).clone()
+    }
+
+    fn fault(&mut self, record: &Record, find: Find<'_>) -> Result<(), &'static str> {
+        match record.kind {
+            // By a root key that counts later.
+            kind::SYSTEM if record.id == NEXT_ID => return Ok(()),
+            kind::SYSTEM => {
+                return open_system_keys(&self.root, record).map(drop).map_err(|_| UNOPENED);
+            }
+            kind::TENANT_KEYS => {
+                return self.keys(record.tenant, find).map(drop).ok_or(UNOPENED);
+            }
+            _ => {}
+        }
+        let keys = self.keys(record.tenant, find).ok_or(NO_KEYS)?;
+        match record.kind {
+            kind::TENANT => check::<Tenant>(record, &keys),
+            kind::APPLICATION => check::<KeptApplication>(record, &keys),
+            kind::TOKEN => check_token(record, &keys, self.entropy.as_ref()),
+            kind::FORMULA => check::<Formula>(record, &keys),
+            kind::COMPONENT => check::<Component>(record, &keys),
+            kind::REACTOR => check::<Reactor>(record, &keys),
+            kind::INVOCATION => check::<Invocation>(record, &keys),
+            kind::LOG => check::<KeptEntry>(record, &keys),
+            kind::SESSION => check::<Session>(record, &keys),
+            kind::ANSWER => check::<KeptAnswer>(record, &keys),
+            kind::JOB => check::<Job>(record, &keys),
+            kind::DELIVERY => check::<Delivery>(record, &keys),
+            kind::SIGNING_SECRETS => check::<SigningSecrets>(record, &keys),
+            kind::RESEALING => check::<Resealing>(record, &keys),
+            kind::ERASED => check::<ErasedTenant>(record, &keys),
+            _ => Err(UNKNOWN),
+        }
+    }
+}
+
+impl Examiner for Look {
+    fn examine(&mut self, record: &Record, find: Find<'_>) -> Examined {
+        let chained = (record.kind == kind::LOG).then(|| {
+            let keys = self.keys(record.tenant, find);
+            let text = keys.and_then(|keys| open(record, &keys).ok());
+            // One that does not open has its place in the chain all the same.
+            let unread = || TextDigest(digest(&[b"unread", &record.body]));
+            text.map_or_else(unread, |text| text_digest(&text))
+        });
+        let fault = if self.everything { self.fault(record, find).err() } else { None };
+        Examined { chained, fault }
+    }
+}
+
+fn open(record: &Record, keys: &TenantKeys) -> Result<zeroize::Zeroizing<Vec<u8>>, &'static str> {
+    let place = Place { kind: record.kind.0, tenant: record.tenant.0.as_bytes(), id: &record.id };
+    seal::open_enveloped(|version| keys.opening_key(version), place, &record.body)
+        .map_err(|_| UNOPENED)
+}
+
+fn read<E: Entity>(record: &Record, keys: &TenantKeys) -> Result<E, &'static str> {
+    let entity = E::from_text(&open(record, keys)?).map_err(|_| UNOPENED)?;
+    if entity.id() == record.id { Ok(entity) } else { Err(ANOTHER) }
+}
+
+fn check<E: Entity>(record: &Record, keys: &TenantKeys) -> Result<(), &'static str> {
+    check_found_by(&read::<E>(record, keys)?, record, keys)
+}
+
+/// What its search indexes gave is not kept in a token: they are evaluated again. One that draws at random gives
+/// something else each time; such a token must be found by all the rest, and by not more terms than it has indexes.
+fn check_token(
+    record: &Record,
+    keys: &TenantKeys,
+    entropy: &dyn Entropy,
+) -> Result<(), &'static str> {
+    let mut token = read::<Token>(record, keys)?;
+    let (rest, ..) = found_by(&token, keys).into_parts();
+    token.index_anew(entropy);
+    let sources = token.about.search_indexes.iter().flatten();
+    let drawn = sources.clone().filter(|source| source.contains("alias")).count();
+    if drawn == 0 {
+        return check_found_by(&token, record, keys);
+    }
+    let others = record.terms.iter().filter(|term| !rest.contains(term)).count();
+    let has_rest = rest.iter().all(|term| record.terms.contains(term));
+    if has_rest && others <= sources.count() { Ok(()) } else { Err(NOT_FOUND_BY) }
+}
+
+fn check_found_by<E: Entity>(
+    entity: &E,
+    record: &Record,
+    keys: &TenantKeys,
+) -> Result<(), &'static str> {
+    let (mut terms, mut numbers, mut uniques) = found_by(entity, keys).into_parts();
+    let mut found = (record.terms.clone(), record.numbers.clone(), record.uniques.clone());
+    for terms in [&mut terms, &mut found.0] {
+        terms.sort_unstable();
+    }
+    for numbers in [&mut numbers, &mut found.1] {
+        numbers.sort_unstable();
+    }
+    for uniques in [&mut uniques, &mut found.2] {
+        uniques.sort_unstable();
+    }
+    if found == (terms, numbers, uniques) { Ok(()) } else { Err(NOT_FOUND_BY) }
+}

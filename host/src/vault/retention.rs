@@ -1,0 +1,55 @@
+//! How long log entries are kept (decisions §10).
+//!
+//! They go in the order of the chain, from its beginning on; the tenant's ledger says where it begins from then on, so
+//! that what is left still proves itself. That entries went is an entry.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::audit::{Actor, Event};
+use super::record::kind;
+use super::{Error, Vault};
+use crate::limits::LOG_ENTRIES_REMOVED_AT_ONCE;
+use crate::model::id::TenantId;
+use crate::model::log::{EntityType, Operation};
+use crate::store::StoreError;
+
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// How long, in days; 0 for ever.
+#[derive(Default)]
+pub struct Retention(AtomicU32);
+
+impl Vault {
+    /// Lets the sweep remove log entries of so many days ago; 0 keeps them for ever, as is usual.
+    pub fn keep_log_for_days(&self, days: u32) {
+        self.0.retention.0.store(days, Ordering::Relaxed);
+    }
+
+    /// Removes a tenant's entries whose time is over.
+    pub(super) async fn sweep_log(&self, tenant: TenantId) -> Result<usize, Error> {
+        let days = self.0.retention.0.load(Ordering::Relaxed);
+        if days == 0 {
+            return Ok(0);
+        }
+        let before_ms = self.now().0.saturating_sub(u64::from(days) * DAY_MS);
+        let mut removed = 0;
+        loop {
+            let at_once = LOG_ENTRIES_REMOVED_AT_ONCE;
+            let removals = self.0.store.oldest_entries(kind::LOG, tenant, before_ms, at_once)?;
+            if removals.is_empty() {
+                return Ok(removed);
+            }
+            let count = removals.len();
+            let mut change = self.change(tenant).await?;
+            change.batch.removals = removals;
+            let message = format!("Log entries removed after {days} days: {count}");
+            let event = Event::done(EntityType::Tenant, tenant, Operation::Delete, message);
+            match change.try_commit(Actor::OPERATOR, vec![event]).await? {
+                Ok(()) => removed += count,
+                // Somebody else removed them meanwhile: look again.
+                Err(StoreError::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Walking through a whole store with the keys it keeps: `tokamak verify`.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::audit_export::ExportedHead;
+use super::examine::{self, Look, noun};
+use super::keyring::{KEYS_ID, OpenError, SYSTEM_TENANT, open_system_keys};
+use super::record::kind;
+use crate::crypto::entropy::Entropy;
+use crate::crypto::keys::RootKey;
+use crate::model::id::TenantId;
+use crate::store::{Damage, Inspect, Walked};
+
+/// Something that is not as it was stored, as it is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Damaged {
+    /// The kind of entity.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<&'static str>,
+    /// The tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<TenantId>,
+    /// The entity's id.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub id: String,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// What was looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Verified {
+    /// Records, log entries included.
+    pub records: u64,
+    /// Log entries.
+    pub log_entries: u64,
+    /// Exported heads that the log leads through.
+    pub heads: u64,
+    /// Exported heads in a part of the log that was removed since, at the end of its time.
+    pub heads_removed: u64,
+    /// What is damaged.
+    pub damaged: u64,
+}
+
+/// Looks at everything in a store, and tells `damaged` of what is not as it was stored.
+pub fn verify(
+    store: &dyn Inspect,
+    root: &RootKey,
+    entropy: Arc<dyn Entropy>,
+    heads: &[ExportedHead],
+    damaged: &mut dyn FnMut(Damaged),
+) -> Result<Verified, OpenError> {
+    let record = store.find(kind::SYSTEM, SYSTEM_TENANT, KEYS_ID).ok_or(OpenError::Damaged)?;
+    let system = open_system_keys(root, &record)?;
+    let protection = examine::protection(&system, Arc::clone(&entropy));
+    let heads: Vec<_> = heads.iter().filter_map(ExportedHead::to_head).collect();
+    let mut look = Look::into_everything(root.clone(), entropy);
+    let mut tell = |damage: Damage| {
+        let Damage { kind, tenant, id, what } = damage;
+        damaged(Damaged { kind: kind.map(noun), tenant, id, what });
+    };
+    let walked = store.walk(&protection, &mut look, &heads, &mut tell)?;
+    let Walked { records, entries, heads, heads_removed, damages } = walked;
+    Ok(Verified { records, log_entries: entries, heads, heads_removed, damaged: damages })
+}

@@ -1,0 +1,167 @@
+//! The audit log as it is kept: denied attempts, how long entries stay, exports (decisions §10).
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::TestServer;
+use crate::support::binary::{about, assert_sound};
+use crate::support::server::{START_MS, Setup};
+
+const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+
+async fn server_in(folder: &Path) -> TestServer {
+    TestServer::start_with(Setup { folder: Some(folder.to_owned()), ..Setup::default() }).await
+}
+
+async fn denied(server: &TestServer) -> Vec<Value> {
+    let page = server.management.get("/logs?size=100").await.expect(200);
+    let entries = page["data"].as_array().unwrap().clone();
+    let is_denied = |entry: &Value| entry["message"].as_str().unwrap().starts_with("Denied: ");
+    entries.into_iter().filter(is_denied).collect()
+}
+
+fn exported(folder: &Path, words: &[&str]) -> Vec<Value> {
+    let (code, out, err) = about(folder, &[&["audit"], words].concat());
+    assert_eq!(code, 0, "{err}");
+    out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_denied_attempts_is_a_few_entries() {
+    let server = TestServer::start().await;
+    let blind = server.application("private", &["token:create"], json!([])).await;
+    let other = server.application("private", &["token:create"], json!([])).await;
+    for number in 0..25 {
+        blind.get(&format!("/tokens/number-{number}")).await.expect(403);
+    }
+    other.get("/tokens/number-1").await.expect(403);
+    // Something else is counted by itself.
+    blind.delete("/tokens/number-1").await.expect(403);
+    let entries = denied(&server).await;
+    assert_eq!(entries.len(), 10 + 1 + 1, "{entries:?}");
+    assert_eq!(entries[2]["entity_id"], "number-9");
+    assert_eq!(entries[2]["entity_type"], "token");
+    assert_eq!(entries[2]["operation"], "read");
+    assert_eq!(entries[2]["message"], "Denied: token:read");
+
+    server.clock.advance_ms(60_000);
+    server.vault.log_counted_denials(false).await.unwrap();
+    let entries = denied(&server).await;
+    assert_eq!(entries.len(), 13, "{entries:?}");
+    assert_eq!(entries[0]["message"], "Denied: token:read, 15 more times");
+    assert_eq!((&entries[0]["entity_id"], &entries[0]["operation"]), (&json!(""), &json!("read")));
+    assert_eq!(entries[0]["actor_id"], entries[3]["actor_id"]);
+    blind.get("/tokens/number-1").await.expect(403);
+    assert_eq!(denied(&server).await.len(), 14);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_are_nobodys_are_counted() {
+    let server = TestServer::start().await;
+    let before = server.vault.unknown_keys();
+    server.stranger().get("/tokens").await.expect(401);
+    server.client("key_prv_nobodys").get("/tokens").await.expect(401);
+    assert_eq!(server.vault.unknown_keys(), before + 2);
+    assert_eq!(denied(&server).await.len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_counted_is_told_when_the_server_stops() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server_in(folder.path()).await;
+    for _ in 0..13 {
+        server.private.get("/applications").await.expect(403);
+    }
+    server.stop().await;
+    let entries = exported(folder.path(), &["export"]);
+    let last = entries.last().unwrap();
+    assert_eq!(last["message"], "Denied: application:read, 3 more times");
+    assert_sound(folder.path());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_go_at_the_end_of_their_time_and_the_rest_still_proves_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server_in(folder.path()).await;
+    let old = server.private.token("token", json!("old")).await;
+    for _ in 0..1_100 {
+        server.private.get(&format!("/tokens/{old}")).await.expect(200);
+    }
+    server.clock.advance_ms(20 * DAY_MS);
+    let new = server.private.token("token", json!("new")).await;
+    // As long as nobody says otherwise they stay.
+    server.vault.sweep().await.unwrap();
+    let total = async || {
+        let page = server.management.get("/logs?size=1").await.expect(200);
+        page["pagination"]["total_items"].as_u64().unwrap()
+    };
+    assert!(total().await > 1_100);
+    server.vault.keep_log_for_days(10);
+    let swept = server.vault.sweep().await.unwrap().0;
+    assert!(swept > 1_100, "{swept}");
+    assert!(total().await < 20);
+    let logs = server.management.get("/logs?size=100").await.expect(200).to_string();
+    assert!(logs.contains(&new) && !logs.contains(&old));
+    assert!(logs.contains("Log entries removed after 10 days: 500"), "{logs}");
+    assert_eq!(server.vault.sweep().await.unwrap().0, 0);
+    server.stop().await;
+    assert_sound(folder.path());
+    let entries = exported(folder.path(), &["export"]);
+    let numbers: Vec<u64> =
+        entries.iter().map(|entry| entry["sequence"].as_u64().unwrap()).collect();
+    assert!(numbers[0] > 1_100 && numbers.is_sorted());
+    // All of it goes, and the chain goes on where it was.
+    let server = server_in(folder.path()).await;
+    server.vault.keep_log_for_days(1);
+    server.clock.advance_ms(40 * DAY_MS);
+    server.vault.sweep().await.unwrap();
+    server.stop().await;
+    assert_sound(folder.path());
+    let heads = exported(folder.path(), &["heads"]);
+    assert!(heads[0]["sequence"].as_u64() > numbers.last().copied());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_is_exported_with_its_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server_in(folder.path()).await;
+    let own = server.management.get("/tenants/self").await.expect(200)["id"].clone();
+    let token = server.private.token("token", json!("4242424242424242")).await;
+    for _ in 0..520 {
+        server.private.get(&format!("/tokens/{token}")).await.expect(200);
+    }
+    server.clock.advance_ms(DAY_MS);
+    server.private.delete(&format!("/tokens/{token}")).await.expect(204);
+    server.other_tenant().await.get("/tenants/self").await.expect(200);
+    let total = server.management.get("/logs?size=1").await.expect(200);
+    let total = total["pagination"]["total_items"].as_u64().unwrap();
+    server.stop().await;
+
+    let all = exported(folder.path(), &["export"]);
+    let (mine, others): (Vec<_>, Vec<_>) = all.iter().partition(|entry| entry["tenant_id"] == own);
+    assert!(!others.is_empty());
+    assert_eq!(mine.len() as u64, total);
+    let numbers = mine.iter().map(|entry| entry["sequence"].as_u64().unwrap());
+    assert!(numbers.eq(1..=total));
+    let heads = exported(folder.path(), &["heads"]);
+    assert_eq!(heads.len(), 2);
+    let head = heads.iter().find(|head| head["tenant"] == own).unwrap();
+    let last = mine.last().unwrap();
+    assert_eq!((&head["sequence"], &head["hash"]), (&last["sequence"], &last["hash"]));
+    assert_eq!((head["hash"].as_str().unwrap().len(), &head["time"]), (64, &last["created_at"]));
+    let tenant = own.as_str().unwrap();
+    assert_eq!(exported(folder.path(), &["export", "--tenant", tenant]).len(), mine.len());
+    let day = chrono::DateTime::from_timestamp_millis(i64::try_from(START_MS + DAY_MS).unwrap());
+    let day = day.unwrap().to_rfc3339();
+    let narrow = |words: &[&str]| {
+        exported(folder.path(), &[&["export", "--tenant", tenant], words].concat())
+    };
+    let (before, after) = (narrow(&["--to", &day]), narrow(&["--from", &day]));
+    assert_eq!(before.len() + after.len(), mine.len());
+    assert_eq!(after[0]["operation"], "delete");
+    let text = serde_json::to_string(&all).unwrap();
+    assert!(!text.contains("4242424242424242"));
+    let (code, _, err) = about(folder.path(), &["audit", "export", "--from", "yesterday"]);
+    assert!(code == 2 && err.contains("--from"), "{err}");
+}

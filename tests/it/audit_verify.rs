@@ -1,0 +1,190 @@
+//! `tokamak verify` and the upgrade of old stores, with the real binary (decisions §9).
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::binary::{Process, about, assert_sound};
+use crate::support::server::Setup;
+use crate::support::{Client, TestServer, guests, tamper};
+
+/// The key of a private application that the store of the first format knows.
+const OLD_PRIVATE_KEY: &str = "key_prv_Itj0A0N6xmQbWDKNMESIOnUReIZuSVZR";
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+/// Everything in a folder but the times of its files.
+fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(contents(&entry.path()));
+        } else {
+            found.push((name, fs::read(entry.path()).unwrap()));
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+/// What `verify` says of a damaged store, a line for each damage.
+fn damages(folder: &Path, words: &[&str]) -> Vec<String> {
+    let (code, out, err) = about(folder, &[&["verify"], words].concat());
+    assert_eq!(code, 1, "{out}{err}");
+    out.lines().filter(|line| line.starts_with("damaged: ")).map(str::to_owned).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_of_the_first_format_is_brought_under_protection() {
+    let folder = tempfile::tempdir().unwrap();
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/format-1");
+    let store = folder.path().join("store");
+    copy(&fixture, &store);
+    fs::write(store.join("lock"), "").unwrap();
+    let (code, _, err) = about(folder.path(), &["verify"]);
+    assert!(code == 2 && err.contains("not protected yet"), "{err}");
+
+    // A kill while it starts, wherever that comes, leaves what the next start goes on from.
+    let process = Process::serve(folder.path());
+    process.kill();
+    assert_sound(folder.path());
+    let process = Process::serve(folder.path());
+    let private = Client::new(process.address, Some(OLD_PRIVATE_KEY));
+    let card = private.get("/tokens/card-1").await.expect(200);
+    assert_eq!(card["data"]["number"], "4242424242424242");
+    let long = private.get("/tokens/long-1").await.expect(200);
+    assert_eq!(long["data"].as_str().unwrap().len(), 9_000);
+    assert_eq!(private.search("metadata.n:22").await, ["token-2"]);
+    private.get("/tokens/token-3").await.expect(404);
+    let logs = process.management().get("/logs?size=100").await.expect(200);
+    let total = logs["pagination"]["total_items"].as_u64().unwrap();
+    assert_eq!(process.terminate(), Some(0));
+    let looked_at = assert_sound(folder.path());
+    assert!(total > 20 && looked_at["log_entries"].as_u64().unwrap() >= total, "{looked_at}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_that_a_server_keeps_is_looked_into() {
+    let folder = tempfile::tempdir().unwrap();
+    let setup = Setup { folder: Some(folder.path().to_owned()), ..Setup::open() };
+    let server = TestServer::start_with(setup).await;
+    let reactor = guests::echo_reactor(&server).await;
+    let card = json!({"number": "4242424242424242", "cvc": "123"});
+    let card = server.private.token("card", card).await;
+    let session = server.application("public", &["token:create"], json!([])).await;
+    session.post("/sessions", Value::Null).await.expect(201);
+    let react = format!("/reactors/{reactor}/react");
+    let body = json!({"args": {"card": format!("{{{{ {card} }}}}")}});
+    server.private.post(&react, body.clone()).await.expect(200);
+    let mut queued = body;
+    queued["callback_url"] = "http://127.0.0.1:9/".into();
+    server.private.post(&react, queued).await.expect(202);
+    let kept = server.private.request(reqwest::Method::POST, "/tokens");
+    let kept = kept.json(&json!({"type": "token", "data": 1})).header("svc-idempotency-key", "a");
+    server.private.send(kept).await.expect(201);
+    server.management.get("/webhooks/signing-secrets").await.expect(200);
+    let update = json!({"data": "other", "metadata": {"a": "b"}});
+    let token = server.private.token("token", json!("x")).await;
+    server.private.patch(&format!("/tokens/{token}"), update).await.expect(200);
+    server.other_tenant().await.get("/applications").await.expect(200);
+    server.clock.advance_ms(2 * 60 * 60 * 1_000);
+    server.vault.sweep().await.unwrap();
+    server.stop().await;
+    let looked_at = assert_sound(folder.path());
+    assert!(looked_at["records"].as_u64() > looked_at["log_entries"].as_u64());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_damaged_is_named_and_nothing_is_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = Process::serve(folder.path());
+    let (code, _, err) = about(folder.path(), &["verify"]);
+    assert!(code == 2 && err.contains("another process"), "{err}");
+    let body = json!({"name": "p", "type": "private", "permissions": ["token:create"]});
+    let made = process.management().post("/applications", body).await.expect(201);
+    let tenant = made["tenant_id"].as_str().unwrap();
+    let private = Client::new(process.address, made["key"].as_str());
+    for id in ["first", "other", "third"] {
+        let body = json!({"id": id, "type": "token", "data": "4242424242424242"});
+        private.post("/tokens", body).await.expect(201);
+    }
+    assert_eq!(process.terminate(), Some(0));
+
+    let store = folder.path().join("store");
+    tamper::change(&store, tamper::TOKEN, "other");
+    let before = contents(folder.path());
+    let told = damages(folder.path(), &[]);
+    assert_eq!(told, [format!("damaged: token  tenant {tenant}  id other: was changed")]);
+    assert_eq!(contents(folder.path()), before);
+    let (code, out, _) = about(folder.path(), &["verify", "--json"]);
+    let told: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(code, 1);
+    let named = json!({"kind": "token", "tenant": tenant, "id": "other", "what": "was changed"});
+    assert_eq!((&told["sound"], &told["damaged"]), (&json!(false), &json!([named])));
+    assert_eq!(told["looked_at"]["damaged"], 1);
+    tamper::change(&store, tamper::TOKEN, "other");
+    assert_sound(folder.path());
+
+    // The last entry of the log goes, without a trace but in what is kept of the log as a whole.
+    let rows = tamper::rows(&store);
+    let last = tamper::keys(&rows, tamper::LOG, "").pop().unwrap();
+    rows.remove(last).unwrap();
+    rows.flush().unwrap();
+    drop(rows);
+    let told = damages(folder.path(), &[]);
+    assert!(told.iter().any(|line| line.contains("of the log are missing")), "{told:?}");
+
+    let (code, _, err) = about(&folder.path().join("nowhere"), &["verify"]);
+    assert!(code == 2 && err.contains("there is no store"), "{err}");
+    let (code, _, err) = about(folder.path(), &["verify", "--root-key-file", "/dev/null"]);
+    // The key in the environment comes first; without it there is none.
+    assert!(code == 1, "{err}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exported_head_tells_of_a_store_put_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = Process::serve(folder.path());
+    process.management().get("/applications").await.expect(200);
+    assert_eq!(process.terminate(), Some(0));
+    let earlier = folder.path().join("earlier");
+    copy(&folder.path().join("store"), &earlier);
+    let (code, early_heads, _) = about(folder.path(), &["audit", "heads"]);
+    assert_eq!(code, 0);
+
+    let process = Process::serve(folder.path());
+    process.management().get("/applications").await.expect(200);
+    assert_eq!(process.terminate(), Some(0));
+    let (_, heads, _) = about(folder.path(), &["audit", "heads"]);
+    let file = folder.path().join("heads");
+    let with_heads = |heads: &str| {
+        fs::write(&file, heads).unwrap();
+        about(folder.path(), &["verify", "--head", file.to_str().unwrap()])
+    };
+    for known in [&early_heads, &heads, &format!("{early_heads}\n{heads}")] {
+        let (code, out, _) = with_heads(known);
+        assert_eq!(code, 0, "{out}");
+        assert!(out.contains("the log leads through"), "{out}");
+    }
+    fs::remove_dir_all(folder.path().join("store")).unwrap();
+    copy(&earlier, &folder.path().join("store"));
+    assert_eq!(with_heads(&early_heads).0, 0);
+    let (code, out, _) = with_heads(&heads);
+    assert!(code == 1 && out.contains("the log ends before entry"), "{out}");
+    let (code, _, err) = with_heads("{}");
+    assert!(code == 2 && err.contains("line 1 is no head"), "{err}");
+}
