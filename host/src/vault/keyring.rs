@@ -59,7 +59,7 @@ impl Keyring {
             let sealed = SealedKeys { kind: kind::SYSTEM, tenant: SYSTEM_TENANT };
             let put = sealed.put(&root, &keys.to_bytes(), entropy);
             let put = put.map_err(|_| OpenError::Damaged)?;
-            store.commit(Batch { puts: vec![put], removals: Vec::new() }).await?;
+            store.commit(Batch { puts: vec![put], ..Batch::default() }).await?;
             keys
         };
         Ok(Self { root, system, tenants: RwLock::default() })

@@ -7,6 +7,7 @@ mod index;
 mod log;
 mod numbers;
 mod rows;
+mod space;
 mod term_hasher;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ mod writer;
 
 use std::collections::HashMap;
 use std::fs::{self, File, TryLockError};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,6 +32,7 @@ use self::log::{Log, SEGMENT_BYTES};
 use self::rows::{
     Address, FORMAT, FORMAT_KEY, Head, INDEX_PREFIX, IndexRow, read_unique, unique_key,
 };
+pub use self::space::Space;
 use self::writer::{Waiting, Writer};
 use super::{
     Batch, Filter, Kind, Position, Record, Slice, Start, Store, StoreError, StoreFuture, Unique,
@@ -48,6 +51,7 @@ pub struct SledStore {
     tree: Tree,
     index: Arc<RwLock<Index>>,
     failed: Arc<AtomicBool>,
+    space: Arc<Space>,
     queue: Mutex<Option<mpsc::Sender<Waiting>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     // Released last: the folder is another process's to open once everything above is gone.
@@ -58,10 +62,21 @@ pub struct SledStore {
 impl SledStore {
     /// Opens the store in this folder, or makes it. `cache_bytes` bounds sled's cache, not the index.
     pub fn open(folder: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
-        fs::create_dir_all(folder).map_err(unavailable)?;
+        make(folder)?;
+        Self::open_within(folder, cache_bytes, Space::of(folder)?)
+    }
+
+    /// The same, with this measure of the space that there is.
+    pub fn open_within(folder: &Path, cache_bytes: u64, space: Space) -> Result<Self, StoreError> {
+        make(folder)?;
         let lock = lock(folder)?;
         let began = Instant::now();
-        let database = open_database(folder, cache_bytes)?;
+        // sled ends in a panic over some files that are damaged.
+        let opened = AssertUnwindSafe(|| open_database(folder, cache_bytes));
+        let database = catch_unwind(opened).unwrap_or_else(|_| {
+            let damaged = format!("{} cannot be read: restore a backup", folder.display());
+            Err(StoreError::Damaged(damaged))
+        })?;
         let tree: Tree = (*database).clone();
         let file = File::options().read(true).write(true).open(folder.join("db"));
         let log = Log { tree: tree.clone(), file: file.map_err(unavailable)? };
@@ -73,15 +88,21 @@ impl SledStore {
         let index = Arc::new(RwLock::new(read_index(&tree)?));
         let indexed = began.elapsed().saturating_sub(recovered);
         tracing::info!(?recovered, ?indexed, "the store is open");
-        let failed = Arc::new(AtomicBool::new(false));
+        let (failed, space) = (Arc::new(AtomicBool::new(false)), Arc::new(space));
         let (queue, waiting) = mpsc::channel(QUEUE_BATCHES);
-        let writer = Writer { log, index: Arc::clone(&index), failed: Arc::clone(&failed) };
+        let writer = Writer {
+            log,
+            index: Arc::clone(&index),
+            failed: Arc::clone(&failed),
+            space: Arc::clone(&space),
+        };
         let thread = std::thread::Builder::new().name("store writer".to_owned());
         let thread = thread.spawn(move || writer.run(waiting)).map_err(unavailable)?;
         Ok(Self {
             tree,
             index,
             failed,
+            space,
             queue: Mutex::new(Some(queue)),
             writer: Mutex::new(Some(thread)),
             _database: database,
@@ -204,7 +225,7 @@ impl Store for SledStore {
             return Err(StoreError::Unavailable("an earlier write failed".to_owned()));
         }
         match self.queue.lock().as_ref() {
-            Some(_) => Ok(()),
+            Some(_) => self.space.check(),
             None => Err(StoreError::Unavailable("the store is closed".to_owned())),
         }
     }
@@ -224,6 +245,11 @@ impl Drop for SledStore {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+fn make(folder: &Path) -> Result<(), StoreError> {
+    fs::create_dir_all(folder)
+        .map_err(|cause| unavailable(format_args!("{} cannot be made: {cause}", folder.display())))
 }
 
 /// Ids that a filter names, anywhere in it.
@@ -274,7 +300,9 @@ fn open_database(folder: &Path, cache_bytes: u64) -> Result<sled::Db, StoreError
 fn lock(folder: &Path) -> Result<File, StoreError> {
     let path = folder.join("lock");
     let lock = File::options().create(true).truncate(false).write(true).open(path);
-    let lock = lock.map_err(unavailable)?;
+    let lock = lock.map_err(|cause| {
+        unavailable(format_args!("{} cannot be written to: {cause}", folder.display()))
+    })?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => {

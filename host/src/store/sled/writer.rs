@@ -17,6 +17,7 @@ use super::log::{Log, PIECES_MAX};
 use super::rows::{
     Address, Head, IndexRow, Left, PIECE_BYTES, index_value, read_unique, unique_key, unique_value,
 };
+use super::space::Space;
 use crate::model::id::TenantId;
 use crate::store::{Batch, Expect, Kind, Position, Put, Record, Removal, StoreError, Unique};
 
@@ -41,6 +42,8 @@ pub struct Writer {
     pub index: Arc<RwLock<Index>>,
     /// Raised by the first failure.
     pub failed: Arc<AtomicBool>,
+    /// What there is to write on.
+    pub space: Arc<Space>,
 }
 
 /// What a group has changed so far, over what is stored.
@@ -81,12 +84,13 @@ impl Writer {
     /// Commits batches as a group; one that is refused does not harm the others.
     fn commit(&self, waiting: Vec<Waiting>) {
         let mut group = Group::default();
+        let mut left = self.space.look();
         let mut outcomes = Vec::with_capacity(waiting.len());
         for one in waiting {
             if group.removes_one_of(&one.batch) {
                 self.settle(std::mem::take(&mut group), std::mem::take(&mut outcomes));
             }
-            let outcome = self.check(&one.batch, &group);
+            let outcome = left.take(&one.batch).and_then(|()| self.check(&one.batch, &group));
             let outcome = outcome.map(|found| group.add(&one.batch, found));
             outcomes.push((one, outcome));
         }
