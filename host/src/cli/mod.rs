@@ -2,7 +2,9 @@
 //!
 //! To add a command: a variant of [`Command`], a file, and an arm in [`run`].
 
+mod certificate;
 mod compile;
+mod confine;
 mod descriptors;
 mod dev;
 mod logging;

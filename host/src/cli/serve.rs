@@ -9,14 +9,14 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Failure, descriptors, logging, say};
+use super::{Failure, certificate, confine, descriptors, logging, say};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Options, Settings, bootstrap_key};
 use crate::crypto::api_key::ApiKey;
 use crate::crypto::entropy::SystemEntropy;
 use crate::crypto::keys::RootKey;
 use crate::egress::{Egress, EgressConfig};
-use crate::http::{Rates, State, Stopping};
+use crate::http::{Bounds, Rates, Serving, State, Stopping, Tls};
 use crate::limits::REACT_TIMEOUT_MS;
 use crate::model::permission::ApplicationType;
 use crate::runtime::{
@@ -39,6 +39,10 @@ pub fn run(options: Options) -> Result<(), Failure> {
     close_to_others()?;
     let root_key = RootKey::parse(&settings.root_key_text()?)?;
     let key = first_key()?;
+    let tls = certificate::load(&settings)?;
+    make_folder(&settings.data_dir)?;
+    confine::confine(&settings)?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
     block_on(async {
         let vault = open(&settings, root_key).await?;
         let given = key.is_some();
@@ -48,7 +52,8 @@ pub fn run(options: Options) -> Result<(), Failure> {
                 say(format_args!("management key, shown once: {}", management_key.expose()));
             }
         }
-        serve(&settings, vault, |address| say(format_args!("listening on http://{address}"))).await
+        let listening = |address| say(format_args!("listening on {scheme}://{address}"));
+        serve(&settings, vault, tls, listening).await
     })
 }
 
@@ -141,9 +146,10 @@ pub async fn open(settings: &Settings, root_key: RootKey) -> Result<Vault, Failu
 pub async fn serve(
     settings: &Settings,
     vault: Vault,
+    tls: Option<Tls>,
     listening: impl FnOnce(std::net::SocketAddr),
 ) -> Result<(), Failure> {
-    descriptors::raise_limit();
+    let files_max = descriptors::raise_limit();
     let listener = TcpListener::bind(settings.listen)
         .await
         .map_err(|error| format!("cannot listen on {}: {error}", settings.listen))?;
@@ -163,8 +169,17 @@ pub async fn serve(
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let rates = Rates::new(&settings.rates, &clock);
     let state = State { vault, stopping: Stopping::default(), rates };
-    crate::http::serve(listener, state, stop).await?;
+    certificate::keep_fresh(tls.clone())?;
+    let bounds = bounds(settings, files_max);
+    crate::http::serve_with(listener, state, Serving { bounds, tls }, stop).await?;
     Ok(())
+}
+
+/// The bounds of connections, which leave half of the files that may be open to everything else.
+fn bounds(settings: &Settings, files_max: Option<u64>) -> Bounds {
+    let half =
+        files_max.map_or(usize::MAX, |files| usize::try_from(files / 2).unwrap_or(usize::MAX));
+    Bounds { connections_max: settings.safety.connections_max.min(half), ..Bounds::default() }
 }
 
 #[cfg(test)]

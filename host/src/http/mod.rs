@@ -9,6 +9,7 @@
 
 mod applications;
 mod body;
+mod connections;
 mod docs;
 mod envelope;
 mod examples;
@@ -17,8 +18,10 @@ mod formulas;
 mod health;
 mod idempotency;
 mod linger;
+mod lockout;
 mod logs;
 mod openapi;
+mod pace;
 mod problem;
 mod query;
 mod rates;
@@ -26,15 +29,19 @@ mod reactors;
 mod routes;
 mod server;
 mod sessions;
+mod shield;
 mod tenants;
+mod tls;
 mod tokens;
 mod trace;
 mod webhooks;
 
+pub use connections::Bounds;
 pub use openapi::description;
 pub use rates::Rates;
 pub use routes::router;
-pub use server::serve;
+pub use server::{Serving, serve, serve_with};
+pub use tls::{Tls, TlsError, TlsFiles};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::middleware::{from_fn_with_state, map_request};
+use axum::middleware::{from_fn, from_fn_with_state, map_request};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use http::StatusCode;
@@ -20,7 +20,7 @@ use utoipa_axum::routes;
 use super::problem::Problem;
 use super::{
     State, applications, docs, formulas, health, idempotency, linger, logs, openapi, reactors,
-    sessions, tenants, tokens, trace, webhooks,
+    sessions, shield, tenants, tokens, trace, webhooks,
 };
 
 /// Every route, with the description of them all.
@@ -67,6 +67,7 @@ pub fn router(state: State) -> NormalizePath<Router> {
         .fallback(unknown_path)
         .layer(from_fn_with_state(state.clone(), idempotency::layer))
         .layer(map_request(async |request| linger::layer(request)))
+        .layer(from_fn(shield::bound_head))
         .layer(from_fn_with_state(state.clone(), trace::layer))
         .with_state(state);
     NormalizePathLayer::trim_trailing_slash().layer(router)
