@@ -4,6 +4,7 @@ pub mod binary;
 pub mod client;
 pub mod guests;
 pub mod hostile_components;
+pub mod pem;
 pub mod receiver;
 pub mod server;
 pub mod upstream;

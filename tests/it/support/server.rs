@@ -14,7 +14,7 @@ use tokamak::crypto::hash;
 use tokamak::crypto::keys::RootKey;
 use tokamak::crypto::seal::Key;
 use tokamak::egress::{Egress, EgressConfig};
-use tokamak::http::{Rates, State, Stopping};
+use tokamak::http::{Rates, Serving, State, Stopping};
 use tokamak::model::permission::{ApplicationType, Permission};
 use tokamak::runtime::{CacheConfig, CompileBounds, Compiler, Runtime, RuntimeConfig};
 use tokamak::store::sled::SledStore;
@@ -47,6 +47,8 @@ pub struct Setup {
     pub rates: RateLimits,
     /// How many asynchronous runs go on and wait.
     pub jobs: JobLimits,
+    /// How connections are served.
+    pub serving: Serving,
     /// Where formulas run, if not where those of all tests do.
     pub runtime: Option<Runtime>,
 }
@@ -62,6 +64,7 @@ impl Default for Setup {
             folder: None,
             rates: RateLimits::default(),
             jobs: JobLimits::default(),
+            serving: Serving::default(),
             runtime: None,
         }
     }
@@ -130,9 +133,10 @@ impl TestServer {
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let state = State { vault: vault.clone(), stopping: Stopping::default(), rates };
-        let served = tokio::spawn(tokamak::http::serve(listener, state, async {
-            let _ = stopped.await;
-        }));
+        let served =
+            tokio::spawn(tokamak::http::serve_with(listener, state, setup.serving, async {
+                let _ = stopped.await;
+            }));
         let (management, private) = first_clients(&vault, address).await;
         Self {
             address,
