@@ -9,6 +9,7 @@ mod memory;
 mod network;
 mod rate;
 mod root_key;
+mod safety;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +28,7 @@ pub use memory::MemoryLimits;
 pub use network::{InvalidNetwork, Network};
 pub use rate::{InvalidRate, Rate, RateLimits};
 pub use root_key::{RootKeySource, new_root_key};
+pub use safety::{Safety, trusted_certificates};
 
 use crate::limits::{
     CACHE_MB_DEFAULT, COMPACT_SECONDS_DEFAULT, COMPILED_CACHE_MB_DEFAULT, FUEL_PER_MS_DEFAULT,
@@ -73,6 +75,24 @@ pub struct Options {
     /// How long that command may take, in seconds [default: 60].
     #[arg(long, env = "TOKAMAK_ROOT_KEY_COMMAND_SECONDS", value_name = "SECONDS")]
     pub root_key_command_seconds: Option<u64>,
+    /// The server's certificate and those that lead to its root, in PEM; with it the server speaks TLS only.
+    #[arg(long, env = "TOKAMAK_TLS_CERTIFICATE", value_name = "FILE")]
+    pub tls_certificate: Option<PathBuf>,
+    /// The certificate's private key, in PEM, which others may not read.
+    #[arg(long, env = "TOKAMAK_TLS_KEY", value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+    /// Connections at the same time [default: 10000, or half of the files that may be open].
+    #[arg(long, env = "TOKAMAK_CONNECTIONS_MAX", value_name = "COUNT")]
+    pub connections_max: Option<usize>,
+    /// Unknown keys that one client address may send before it is locked out for a while; 0 for any number
+    /// [default: 20].
+    #[arg(long, env = "TOKAMAK_LOCK_OUT_AFTER", value_name = "COUNT")]
+    pub lock_out_after: Option<u32>,
+    /// Lets the kernel confine the process to its own files, where it can [default: true].
+    #[arg(long, env = "TOKAMAK_CONFINE", value_name = "BOOL", num_args = 0..=1,
+        require_equals = true, default_missing_value = "true",
+        value_parser = BoolishValueParser::new())]
+    pub confine: Option<bool>,
     /// Memory of the store's cache, in MiB [default: 256].
     #[arg(long, env = "TOKAMAK_CACHE_MB", value_name = "MIB")]
     pub cache_mb: Option<u64>,
@@ -201,6 +221,8 @@ pub struct Settings {
     pub metrics_networks: Vec<Network>,
     /// Days that entries of the audit log are kept; 0 for ever.
     pub log_retention_days: u32,
+    /// What keeps the server safe from clients and from itself.
+    pub safety: Safety,
     /// How log lines are written.
     pub log_format: LogFormat,
     /// Which log lines are written.
@@ -235,6 +257,9 @@ pub enum ConfigError {
     /// An option without a default is absent.
     #[error("--{0} is required")]
     Missing(&'static str),
+    /// One of two options that belong together is absent.
+    #[error("--tls-certificate and --tls-key go together")]
+    HalfOfTls,
     /// There is no root key.
     #[error(
         "there is no root key: set TOKAMAK_ROOT_KEY (32 bytes in base64), --root-key-file or \
@@ -262,6 +287,7 @@ impl Options {
         let rates = self.rates(&file);
         let jobs = JobLimits::of(&self, &file);
         let memory = MemoryLimits::of(&self, &file);
+        let safety = Safety::of(&self, &file)?;
         let default_listen = SocketAddr::from(([127, 0, 0, 1], 8080));
         Ok(Settings {
             data_dir: self.data_dir.or(file.data_dir).ok_or(ConfigError::Missing("data-dir"))?,
@@ -312,6 +338,7 @@ impl Options {
                 .log_retention_days
                 .or(file.log_retention_days)
                 .unwrap_or_default(),
+            safety,
             log_format: self.log_format.or(file.log_format).unwrap_or_default(),
             log: self.log.or(file.log).unwrap_or_else(|| "info".to_owned()),
         })
@@ -326,6 +353,7 @@ impl Options {
             invoke: rate(self.rate_limit_invoke, file.rate_limit_invoke),
             manage: rate(self.rate_limit_manage, file.rate_limit_manage),
             unauthenticated: rate(self.rate_limit_unauthenticated, file.rate_limit_unauthenticated),
+            unknown_keys: safety::lock_out_after(self, file),
         }
     }
 }

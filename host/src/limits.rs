@@ -164,6 +164,47 @@ pub const SWEEP_INTERVAL_MS: u64 = 5 * 60 * 1000;
 /// How long requests may take to finish once the server stops, in milliseconds.
 pub const DRAIN_MS_MAX: u64 = 30 * 1000;
 
+/// Connections at the same time, unless the operator says otherwise; never more than half of the files that may be open.
+pub const CONNECTIONS_DEFAULT: usize = 10_000;
+/// Bytes of a request that wait to be taken up, and so of a head that never ends.
+pub const CONNECTION_BUFFER_BYTES_MAX: usize = 64 << 10;
+/// Bytes of a request's headers, names and values together.
+pub const HEADERS_BYTES_MAX: usize = 32 << 10;
+/// Bytes of a request's address.
+pub const URI_BYTES_MAX: usize = 16 << 10;
+/// How long a request's head may take, the wait for its first byte included, in milliseconds.
+pub const HEAD_MS_MAX: u64 = 60_000;
+/// How long a TLS handshake may take, in milliseconds.
+pub const HANDSHAKE_MS_MAX: u64 = 10_000;
+/// How long a request's body may be slower than it must, in milliseconds.
+pub const BODY_GRACE_MS: u64 = 20_000;
+/// Bytes of a request's body that must arrive in a second, in the long run.
+pub const BODY_BYTES_PER_SECOND_MIN: u64 = 8 << 10;
+/// How long a client may take nothing of an answer, in milliseconds.
+pub const WRITE_STALL_MS_MAX: u64 = 30_000;
+/// How long a new connection waits for a place when all are taken, in milliseconds.
+pub const ROOM_MS_MAX: u64 = 250;
+/// Bytes of a certificate's or a key's file.
+pub const PEM_BYTES_MAX: u64 = 1 << 20;
+/// How often the files of the certificate are looked at, in milliseconds.
+pub const CERTIFICATE_LOOK_MS: u64 = 5_000;
+/// How long browsers are to insist on TLS once they have seen it, in seconds.
+pub const STRICT_TRANSPORT_SECONDS: u64 = 365 * 24 * 3_600;
+/// Unknown keys that one client may send before it is locked out, unless the operator says otherwise.
+pub const LOCK_OUT_AFTER_DEFAULT: u32 = 20;
+/// How long the first lock-out lasts, in milliseconds; each further one twice as long.
+pub const LOCK_OUT_MS_FIRST: u64 = 1_000;
+/// How long a lock-out lasts at most, in milliseconds.
+pub const LOCK_OUT_MS_MAX: u64 = 60_000;
+/// How long after its last unknown key a client counts as a new one, in milliseconds.
+pub const LOCK_OUT_FORGET_MS: u64 = 15 * 60_000;
+/// Keys that are remembered as good ones.
+pub const GOOD_KEYS_MAX: usize = 10_000;
+/// Free space on the store's disk below which nothing new is taken, in MiB.
+pub const DISK_RESERVE_MB: u64 = 128;
+/// The same for what reading and deleting must write, their log entries above all, in MiB.
+pub const DISK_LAST_MB: u64 = 64;
+
 /// Fuel of an invocation for each millisecond of its time: about half of what one core here burns, so that a formula
 /// that computes all the time ends before its deadline.
 pub const FUEL_PER_MS_DEFAULT: u64 = 10_000_000;

@@ -189,7 +189,7 @@ async fn a_record_that_does_not_open_keeps_the_older_key_until_it_is_gone() {
     damaged.id = "damaged".to_owned();
     damaged.uniques.clear();
     let put = Put { record: damaged, expect: Expect::Absent };
-    store.commit(Batch { puts: vec![put], removals: vec![] }).await.unwrap();
+    store.commit(Batch { puts: vec![put], ..Batch::default() }).await.unwrap();
     assert_eq!(server.vault.rotate_tenant_key(tenant).await.unwrap(), 2);
     server.vault.reseal().await.unwrap();
     assert_eq!(status(&server, tenant).await.older_versions, [1]);
@@ -204,7 +204,7 @@ async fn a_record_that_does_not_open_keeps_the_older_key_until_it_is_gone() {
         id: "damaged".to_owned(),
         expect: Expect::Any,
     };
-    store.commit(Batch { puts: vec![], removals: vec![removal] }).await.unwrap();
+    store.commit(Batch { removals: vec![removal], ..Batch::default() }).await.unwrap();
     server.stop().await;
     drop(store);
     let (server, _) = start(base.folder.path(), root_key()).await;

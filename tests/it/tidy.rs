@@ -50,16 +50,18 @@ const FENCES: &[(&str, &[&str])] = &[
     ("wasmparser", &["runtime/"]),
     ("wasmtime_wasi", &["runtime/"]),
     ("reqwest", &["egress/"]),
-    // Requests out, and those of the load generator.
-    ("hyper", &["egress/", "cli/benchmark/"]),
-    ("hyper_util", &["cli/benchmark/"]),
+    // Requests in and out, and those of the load generator.
+    ("hyper", &["egress/", "http/", "cli/benchmark/"]),
+    ("hyper_util", &["http/", "cli/benchmark/"]),
     ("hdrhistogram", &["cli/benchmark/"]),
+    ("tokio_rustls", &["http/"]),
+    ("landlock", &["cli/"]),
     ("url", &["egress/"]),
     ("webpki_root_certs", &["egress/"]),
-    ("rustls", &["egress/"]),
+    ("rustls", &["egress/", "http/"]),
     ("rustls_native_certs", &["egress/"]),
-    // What the kernel bounds: compilers in the one, open files of the server in the other.
-    ("rustix", &["runtime/", "cli/"]),
+    // What the kernel bounds: compilers in the one, open files of the server in the other, and the disk's free space.
+    ("rustix", &["runtime/", "cli/", "store/sled/"]),
     ("liquid", &["expression/"]),
     ("liquid_core", &["expression/"]),
     ("liquid_lib", &["expression/"]),

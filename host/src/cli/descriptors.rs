@@ -3,15 +3,21 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Asks for as many as the operator lets this process have. The usual number is one for programs that wait by
-/// `select`, and far fewer than there may be clients, receivers and files of the store.
-pub fn raise_limit() {
+/// `select`, and far fewer than there may be clients, receivers and files of the store. Gives how many there may be.
+pub fn raise_limit() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
-        return;
+        return current;
     }
     match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
-        Ok(()) => tracing::debug!(from = ?current, to = ?maximum, "more files may be open"),
-        Err(error) => tracing::warn!(%error, limit = ?current, "no more files may be open"),
+        Ok(()) => {
+            tracing::debug!(from = ?current, to = ?maximum, "more files may be open");
+            maximum
+        }
+        Err(error) => {
+            tracing::warn!(%error, limit = ?current, "no more files may be open");
+            current
+        }
     }
 }
 
@@ -24,7 +30,7 @@ mod tests {
     fn what_is_allowed_is_taken() {
         let before = getrlimit(Resource::Nofile);
         for _ in 0..2 {
-            raise_limit();
+            assert_eq!(raise_limit(), before.maximum);
             let after = getrlimit(Resource::Nofile);
             assert_eq!((after.current, after.maximum), (before.maximum, before.maximum));
         }

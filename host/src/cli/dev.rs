@@ -12,7 +12,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Failure, logging, say, serve};
+use super::{Failure, confine, logging, say, serve};
 use crate::config::Options;
 use crate::crypto::api_key::ApiKey;
 use crate::crypto::entropy::SystemEntropy;
@@ -65,12 +65,13 @@ pub fn run(options: &DevOptions) -> Result<(), Failure> {
     let settings = settings.settle()?;
     logging::start(&settings.log, settings.log_format)?;
     close_to_others()?;
+    confine::confine(&settings)?;
     let root_key = keep_root_key(&folder.join("root-key"))?;
     serve::block_on(async {
         let vault = serve::open(&settings, root_key).await?;
         let keys = keep_keys(&vault, &folder.join("keys.json")).await?;
         let reactor_id = keep_reactor(&vault, &keys.management_key).await?;
-        serve::serve(&settings, vault, |address| welcome(address, &keys, &reactor_id)).await
+        serve::serve(&settings, vault, None, |address| welcome(address, &keys, &reactor_id)).await
     })
 }
 

@@ -4,8 +4,10 @@
 
 mod audit;
 mod benchmark;
+mod certificate;
 mod compact;
 mod compile;
+mod confine;
 mod control;
 mod descriptors;
 mod dev;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Failure, descriptors, logging, root_key, say};
+use super::{Failure, certificate, confine, descriptors, logging, root_key, say};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Options, Settings, bootstrap_key};
 use crate::crypto::api_key::ApiKey;
@@ -17,7 +17,7 @@ use crate::crypto::entropy::SystemEntropy;
 use crate::crypto::keys::RootKey;
 use crate::egress::{Egress, EgressConfig};
 use crate::http::control::{Control, compact_forever};
-use crate::http::{Rates, Scrapers, State, Stopping};
+use crate::http::{Bounds, Rates, Scrapers, Serving, State, Stopping, Tls};
 use crate::limits::REACT_TIMEOUT_MS;
 use crate::model::permission::ApplicationType;
 use crate::runtime::{
@@ -40,6 +40,10 @@ pub fn run(options: Options) -> Result<(), Failure> {
     close_to_others()?;
     let root_key = root_key::read(&settings.root_key_source()?)?;
     let key = first_key()?;
+    let tls = certificate::load(&settings)?;
+    make_folder(&settings.data_dir)?;
+    confine::confine(&settings)?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
     block_on(async {
         let vault = open(&settings, root_key).await?;
         let given = key.is_some();
@@ -49,7 +53,8 @@ pub fn run(options: Options) -> Result<(), Failure> {
                 say(format_args!("management key, shown once: {}", management_key.expose()));
             }
         }
-        serve(&settings, vault, |address| say(format_args!("listening on http://{address}"))).await
+        let listening = |address| say(format_args!("listening on {scheme}://{address}"));
+        serve(&settings, vault, tls, listening).await
     })
 }
 
@@ -152,9 +157,10 @@ pub async fn open_on(
 pub async fn serve(
     settings: &Settings,
     vault: Vault,
+    tls: Option<Tls>,
     listening: impl FnOnce(std::net::SocketAddr),
 ) -> Result<(), Failure> {
-    descriptors::raise_limit();
+    let files_max = descriptors::raise_limit();
     let listener = TcpListener::bind(settings.listen)
         .await
         .map_err(|error| format!("cannot listen on {}: {error}", settings.listen))?;
@@ -179,10 +185,19 @@ pub async fn serve(
     listening(listener.local_addr()?);
     let scrapers = Scrapers::new(&settings.metrics_networks);
     let state = State { vault, stopping: Stopping::default(), rates, scrapers };
-    let served = crate::http::serve(listener, state, stop).await;
+    certificate::keep_fresh(tls.clone())?;
+    let bounds = bounds(settings, files_max);
+    let served = crate::http::serve_with(listener, state, Serving { bounds, tls }, stop).await;
     control.abort();
     compacting.abort();
     Ok(served?)
+}
+
+/// The bounds of connections, which leave half of the files that may be open to everything else.
+fn bounds(settings: &Settings, files_max: Option<u64>) -> Bounds {
+    let half =
+        files_max.map_or(usize::MAX, |files| usize::try_from(files / 2).unwrap_or(usize::MAX));
+    Bounds { connections_max: settings.safety.connections_max.min(half), ..Bounds::default() }
 }
 
 #[cfg(test)]

@@ -90,6 +90,8 @@ pub struct RateLimits {
     pub manage: Rate,
     /// Of one client address: requests without a valid key.
     pub unauthenticated: Rate,
+    /// Of one client address: keys that nobody has, before it is locked out for a while; 0 for any number.
+    pub unknown_keys: u32,
 }
 
 #[cfg(test)]

@@ -122,11 +122,12 @@ fn limits_come_from_flags_and_the_file() {
         read: 7.into(),
         write: Rate { per_second: 5, burst: 9 },
         invoke: Rate { per_second: 1, burst: 2 },
+        unknown_keys: 20,
         ..RateLimits::default()
     };
     assert_eq!(settings.rates, expected);
     let settings = settle("data-dir = \"kept\"\n", Options::default()).unwrap();
-    assert_eq!(settings.rates, RateLimits::default());
+    assert_eq!(settings.rates, RateLimits { unknown_keys: 20, ..RateLimits::default() });
     assert_eq!(settings.reactor_slots_per_tenant, None);
     for wrong in ["-1", "1.5", "\"5:0\"", "\"often\"", "true"] {
         let text = format!("data-dir = \"kept\"\nrate-limit-search = {wrong}\n");

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::State;
+use super::pace::TooSlow;
 use super::problem::{Problem, Rejection};
 use crate::limits::{
     COMPONENT_BYTES_MAX, FORMULA_BODY_BYTES_MAX, JSON_DEPTH_MAX, REQUEST_BODY_BYTES_MAX,
@@ -158,6 +159,10 @@ async fn read(request: Request, bytes_max: usize) -> Result<Bytes, Rejection> {
     match limited.collect().await {
         Ok(body) => Ok(body.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(too_large().into()),
+        Err(error) if TooSlow::is_cause_of(&*error) => {
+            let detail = "The body came too slowly.";
+            Err(Problem::new(StatusCode::REQUEST_TIMEOUT, detail).into())
+        }
         Err(_) => {
             let detail = "The body ended before it was complete.";
             Err(Problem::new(StatusCode::BAD_REQUEST, detail).into())

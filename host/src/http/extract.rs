@@ -39,15 +39,22 @@ impl FromRequestParts<State> for Known {
         if let Some(Counted(who)) = parts.extensions.get() {
             return Ok(Self(who.clone()));
         }
-        let who = match authenticate(parts, state).await {
-            Err(Error::Unauthenticated) => {
-                if let Some(ConnectInfo(address)) = parts.extensions.get::<Address>() {
-                    state.rates.count_unauthenticated(address.ip())?;
-                }
-                return Err(Error::Unauthenticated.into());
-            }
-            who => who?,
-        };
+        let key = key(parts);
+        let address = parts.extensions.get::<Address>().map(|ConnectInfo(address)| address.ip());
+        if let (Some(address), Some(key)) = (address, &key) {
+            state.rates.check_key(address, key)?;
+        }
+        let who = state.vault.authenticate(key.clone()).await;
+        let unknown = matches!(who, Err(Error::Unauthenticated));
+        if let (Some(address), Some(key)) = (address, &key)
+            && (unknown || who.is_ok())
+        {
+            state.rates.note_key(address, key, !unknown);
+        }
+        if let (Some(address), true) = (address, unknown) {
+            state.rates.count_unauthenticated(address)?;
+        }
+        let who = who?;
         let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
         if let Some(class) = Class::of(&parts.method, route) {
             state.rates.count(&who, class)?;
@@ -57,13 +64,13 @@ impl FromRequestParts<State> for Known {
     }
 }
 
-async fn authenticate(parts: &Parts, state: &State) -> Result<Authenticated, Error> {
+/// The key that the request carries.
+fn key(parts: &Parts) -> Option<ApiKey> {
     let mut keys = parts.headers.get_all(API_KEY).iter();
     let key = keys.next().and_then(|key| key.to_str().ok());
     // Two keys are no key: which one counted would be a guess.
     let key = key.filter(|_| keys.next().is_none());
-    let key = key.map(|key| ApiKey::given(key.to_owned()));
-    state.vault.authenticate(key).await
+    key.map(|key| ApiKey::given(key.to_owned()))
 }
 
 /// Who may open sessions: a public application. Others are refused, and that is logged by the vault.

@@ -9,6 +9,7 @@
 
 mod applications;
 mod body;
+mod connections;
 pub mod control;
 mod cors;
 mod docs;
@@ -19,9 +20,11 @@ mod formulas;
 mod health;
 mod idempotency;
 mod linger;
+mod lockout;
 mod logs;
 mod metrics;
 mod openapi;
+mod pace;
 mod problem;
 mod query;
 mod rates;
@@ -29,17 +32,21 @@ mod reactors;
 mod routes;
 mod server;
 mod sessions;
+mod shield;
 mod tenants;
+mod tls;
 mod tokens;
 mod trace;
 mod webhooks;
 mod yardstick;
 
+pub use connections::Bounds;
 pub use metrics::Scrapers;
 pub use openapi::description;
 pub use rates::Rates;
 pub use routes::router;
-pub use server::serve;
+pub use server::{Serving, serve, serve_with};
+pub use tls::{Tls, TlsError, TlsFiles};
 pub use yardstick::{serve_plain, yardstick};
 
 use std::sync::Arc;

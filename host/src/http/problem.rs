@@ -15,6 +15,8 @@ use utoipa::ToSchema;
 use crate::vault::{Described, Error, RunError};
 
 const PROBLEM_JSON: &str = "application/problem+json";
+/// When a client may try again that was told that the storage is unavailable.
+const STORAGE_WAIT_SECONDS: &str = "10";
 
 /// An error, as the client reads it.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -110,7 +112,12 @@ impl From<Error> for Rejection {
             },
             _ => None,
         };
+        let storage = matches!(error, Error::Unavailable);
         let mut response = custom.unwrap_or_else(|| Problem::from(error).into_response());
+        if storage {
+            let wait = HeaderValue::from_static(STORAGE_WAIT_SECONDS);
+            response.headers_mut().insert(header::RETRY_AFTER, wait);
+        }
         if response.status() == StatusCode::TOO_MANY_REQUESTS {
             // Whoever refuses for being busy, the server or a formula; a formula may know better how long.
             let wait = response.headers_mut().entry(header::RETRY_AFTER);

@@ -20,9 +20,11 @@ use governor::{Quota, RateLimiter};
 use http::Method;
 use uuid::Uuid;
 
+use super::lockout::{LockOut, network};
 use super::problem::Rejection;
 use crate::clock::Clock;
 use crate::config::{Rate, RateLimits};
+use crate::crypto::api_key::ApiKey;
 use crate::vault::Authenticated;
 
 /// Requests after which keys that have rested long enough are forgotten.
@@ -111,6 +113,7 @@ struct Inner {
     /// By what addresses hash to: strangers have many addresses, and what is remembered of them is bounded.
     unauthenticated: Option<Limiter<u16>>,
     addresses: RandomState,
+    lock_out: Option<LockOut>,
 }
 
 impl Rates {
@@ -124,6 +127,7 @@ impl Rates {
             manage: Limiter::new(limits.manage, clock),
             unauthenticated: Limiter::new(limits.unauthenticated, clock),
             addresses: RandomState::new(),
+            lock_out: LockOut::new(limits.unknown_keys, clock),
         }))
     }
 
@@ -148,6 +152,21 @@ impl Rates {
         })
     }
 
+    /// Refuses a key that is not to be looked at now: its client has tried too many that nobody has.
+    pub fn check_key(&self, address: IpAddr, key: &ApiKey) -> Result<(), Rejection> {
+        let Some(lock_out) = &self.0.lock_out else { return Ok(()) };
+        lock_out.check(address, key).map_err(|wait| {
+            let detail = "The client's address has sent too many unknown keys; wait.".to_owned();
+            Rejection::too_many(detail, wait)
+        })
+    }
+
+    /// Remembers what came of a key.
+    pub fn note_key(&self, address: IpAddr, key: &ApiKey, known: bool) {
+        let Some(lock_out) = &self.0.lock_out else { return };
+        if known { lock_out.good(key) } else { lock_out.unknown(address) }
+    }
+
     /// Counts a request without a valid key; tells of one too many.
     pub fn count_unauthenticated(&self, address: IpAddr) -> Result<(), Rejection> {
         let Some(limiter) = &self.0.unauthenticated else { return Ok(()) };
@@ -160,14 +179,6 @@ impl Rates {
             );
             Rejection::too_many(detail, wait)
         })
-    }
-}
-
-/// What belongs to one client: an address, or the network of an IPv6 address, of which a client has all addresses.
-fn network(address: IpAddr) -> u64 {
-    match address.to_canonical() {
-        IpAddr::V4(address) => u64::from(address.to_bits()),
-        IpAddr::V6(address) => u64::try_from(address.to_bits() >> 64).unwrap_or_default(),
     }
 }
 

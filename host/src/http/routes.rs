@@ -20,7 +20,7 @@ use utoipa_axum::routes;
 use super::problem::Problem;
 use super::{
     State, applications, cors, docs, formulas, health, idempotency, linger, logs, metrics, openapi,
-    reactors, sessions, tenants, tokens, trace, webhooks,
+    reactors, sessions, shield, tenants, tokens, trace, webhooks,
 };
 
 /// Every route, with the description of them all.
@@ -69,6 +69,7 @@ pub fn router(state: State) -> NormalizePath<Router> {
         .layer(from_fn_with_state(state.clone(), idempotency::layer))
         .layer(map_request(async |request| linger::layer(request)))
         .layer(from_fn(cors::layer))
+        .layer(from_fn(shield::bound_head))
         .layer(from_fn_with_state(state.clone(), trace::layer))
         .with_state(state);
     NormalizePathLayer::trim_trailing_slash().layer(router)

@@ -1,25 +1,43 @@
 //! Serving: connections in, drained at the end.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use axum::extract::Request;
-use axum::serve::ListenerExt as _;
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::State;
+use super::connections::{Bounds, Connections};
 use super::routes::router;
+use super::tls::Tls;
 use crate::limits::{DENIALS_WINDOW_MS, DRAIN_MS_MAX, SWEEP_INTERVAL_MS};
 use crate::vault::Vault;
 
-/// Serves until `stop` resolves; then takes no more connections, lets requests finish within a bound, and closes the
-/// vault.
+/// How connections are served.
+#[derive(Debug, Clone, Default)]
+pub struct Serving {
+    /// Their bounds.
+    pub bounds: Bounds,
+    /// With TLS; without, in clear.
+    pub tls: Option<Tls>,
+}
+
+/// Serves as usual, in clear: see [`serve_with`].
 pub async fn serve(
     listener: TcpListener,
     state: State,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    serve_with(listener, state, Serving::default(), stop).await
+}
+
+/// Serves until `stop` resolves; then takes no more connections, lets requests finish within a bound, and closes the
+/// vault.
+pub async fn serve_with(
+    listener: TcpListener,
+    state: State,
+    serving: Serving,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let vault = state.vault.clone();
@@ -29,7 +47,8 @@ pub async fn serve(
     let summing_up = tokio::spawn(sum_up_denials(vault.clone()));
     let workers = vault.start_workers();
     let stopped = vault.clone();
-    let (announce, announced) = oneshot::channel();
+    let (announce, mut announced) = oneshot::channel();
+    let (end, ending) = watch::channel(false);
     let since = Arc::new(OnceLock::new());
     let noted = Arc::clone(&since);
     let stop = async move {
@@ -39,28 +58,20 @@ pub async fn serve(
         stopped.begin_no_more();
         let _ = announce.send(());
     };
-    let listener = listener.tap_io(|stream| {
-        // Answers are small and whole: waiting to fill a packet only delays them.
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "a connection keeps its delay");
-        }
-    });
-    let service = axum::ServiceExt::<Request>::into_make_service_with_connect_info::<SocketAddr>(
-        router(state),
-    );
-    let serving = axum::serve(listener, service).with_graceful_shutdown(stop);
-    let bound = async {
-        // A sender that is gone means that serving ended by itself.
-        let _ = announced.await;
-        tokio::time::sleep(Duration::from_millis(DRAIN_MS_MAX)).await;
-    };
-    let served = tokio::select! {
-        served = serving => served,
-        () = bound => {
-            tracing::warn!("requests still running were cut off");
-            Ok(())
-        }
-    };
+    let connections = Connections::new(router(state), serving.bounds, serving.tls, ending);
+    let stopping = tokio::spawn(stop);
+    tokio::select! {
+        never = connections.accept(&listener) => match never {},
+        // A sender that is gone means that nobody is left who could tell.
+        _ = &mut announced => {}
+    }
+    drop(listener);
+    let _ = end.send(true);
+    let bound = Duration::from_millis(DRAIN_MS_MAX);
+    if tokio::time::timeout(bound, connections.ended()).await.is_err() {
+        tracing::warn!("requests still running were cut off");
+    }
+    stopping.abort();
     sweeping.abort();
     resealing.abort();
     summing_up.abort();
@@ -71,7 +82,7 @@ pub async fn serve(
         tracing::warn!(%error, "denied attempts that were counted are not in the log");
     }
     vault.close();
-    served
+    Ok(())
 }
 
 /// Seals anew what an earlier process had begun to, and whatever is wanted from then on.

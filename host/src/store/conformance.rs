@@ -104,12 +104,12 @@ fn unique(number: u8) -> Unique {
 /// A batch of puts.
 pub fn puts(puts: impl IntoIterator<Item = (Record, Expect)>) -> Batch {
     let puts = puts.into_iter().map(|(record, expect)| Put { record, expect }).collect();
-    Batch { puts, removals: vec![] }
+    Batch { puts, ..Batch::default() }
 }
 
 fn removal(id: &str, expect: Expect) -> Batch {
     let removal = Removal { kind: KIND, tenant: TENANT, id: id.to_owned(), expect };
-    Batch { puts: vec![], removals: vec![removal] }
+    Batch { removals: vec![removal], ..Batch::default() }
 }
 
 async fn put(store: &dyn Store, record: Record) {

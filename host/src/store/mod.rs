@@ -59,6 +59,9 @@ pub enum StoreError {
     /// The store takes no writes, or cannot be read; the cause is for the operator.
     #[error("the storage is unavailable: {0}")]
     Unavailable(String),
+    /// There is too little space left to store anything new.
+    #[error("the disk is full")]
+    Full,
     /// What is stored cannot be understood.
     #[error("the storage is damaged: {0}")]
     Damaged(String),

@@ -86,4 +86,6 @@ pub struct Batch {
     pub puts: Vec<Put>,
     /// What is removed.
     pub removals: Vec<Removal>,
+    /// Whether it stores nothing new: what reading and removing write, taken from the disk's last space.
+    pub urgent: bool,
 }

@@ -130,7 +130,7 @@ impl Vault {
                 return Ok(removed);
             }
             removed += removals.len();
-            self.0.store.commit(Batch { puts: Vec::new(), removals }).await?;
+            self.0.store.commit(Batch { removals, urgent: true, ..Batch::default() }).await?;
         }
     }
 }

@@ -97,6 +97,8 @@ impl From<StoreError> for Error {
             StoreError::Conflict { .. } => {
                 Self::Conflict("The entity was changed by another request at the same time.")
             }
+            // The store tells the operator, once.
+            StoreError::Full => Self::Unavailable,
             cause => {
                 tracing::error!(%cause, "the store failed");
                 Self::Unavailable

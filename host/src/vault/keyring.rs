@@ -94,7 +94,7 @@ impl Keyring {
             let sealed = SealedKeys { kind: kind::SYSTEM, tenant: SYSTEM_TENANT, id: KEYS_ID };
             let put = sealed.put(&root, &system.to_bytes(), Expect::Absent, entropy.as_ref());
             let put = put.map_err(|_| OpenError::Damaged)?;
-            store.commit(Batch { puts: vec![put], removals: Vec::new() }).await?;
+            store.commit(Batch { puts: vec![put], ..Batch::default() }).await?;
         }
         Ok(Self {
             roots: RwLock::new(vec![root]),

@@ -377,6 +377,8 @@ impl Change {
         events: Vec<Event>,
     ) -> Result<Result<(), crate::store::StoreError>, Error> {
         let created_at = self.vault.now();
+        // Reading and removing go on when there is no space for anything new.
+        self.batch.urgent = self.batch.puts.is_empty();
         for event in events {
             let Event { entity_type, entity_id, operation, message, actor: other } = event;
             let actor = other.unwrap_or(actor);

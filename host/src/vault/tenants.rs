@@ -301,7 +301,7 @@ impl Vault {
         }
         let entropy = self.0.entropy.as_ref();
         let (_, put) = self.0.keyring.draw_tenant(SYSTEM_TENANT, entropy)?;
-        match self.0.store.commit(Batch { puts: vec![put], removals: Vec::new() }).await {
+        match self.0.store.commit(Batch { puts: vec![put], ..Batch::default() }).await {
             // Somebody else made them meanwhile: theirs are the keys.
             Err(StoreError::Exists { .. }) => Ok(()),
             made => Ok(made?),

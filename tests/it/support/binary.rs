@@ -84,9 +84,8 @@ impl Process {
         });
         let address = ([0, 0, 0, 0], 0).into();
         let mut process = Self { child, address, printed: Vec::new(), lines };
-        let line = process.next_with("http://")?;
-        let address =
-            line.split("http://").nth(1).map(|rest| rest.split('/').next().unwrap_or(rest));
+        let line = process.next_with("://")?;
+        let address = line.split("://").nth(1).map(|rest| rest.split('/').next().unwrap_or(rest));
         let address = address.and_then(|address| address.trim().parse().ok());
         process.address = address.unwrap_or_else(|| panic!("no address in {line}"));
         Some(process)

@@ -59,6 +59,13 @@ impl Client {
         }
     }
 
+    /// Sends a request that was built, however that ends.
+    pub async fn execute(&self, request: reqwest::Request) -> reqwest::Result<Answer> {
+        let response = self.http.execute(request).await?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        Ok(Answer { status, headers, bytes: response.bytes().await?.to_vec() })
+    }
+
     /// GET.
     pub async fn get(&self, path: &str) -> Answer {
         self.send(self.request(Method::GET, path)).await

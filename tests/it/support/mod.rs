@@ -5,6 +5,7 @@ pub mod client;
 pub mod guests;
 pub mod hostile_components;
 pub mod operator;
+pub mod pem;
 pub mod receiver;
 pub mod server;
 pub mod tamper;

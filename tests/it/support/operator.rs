@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::FutureExt as _;
+use tokamak::crypto::integrity::Hash;
 use tokamak::crypto::keys::{RootKey, TenantKeys};
 use tokamak::crypto::seal::{self, Place};
 use tokamak::model::id::TenantId;
 use tokamak::store::sled::SledStore;
 use tokamak::store::{
-    Batch, Compacted, Filter, Kind, Record, Slice, Start, Store, StoreError, StoreFuture, Unique,
+    Batch, ChainHead, Compacted, Examiner, Filter, Kind, Protection, Record, Removal, Slice, Start,
+    Store, StoreError, StoreFuture, Unique,
 };
 use uuid::Uuid;
 
@@ -175,6 +177,37 @@ impl Store for Ending {
 
     fn has_removed(&self) -> bool {
         self.store.has_removed()
+    }
+
+    fn protect(
+        &self,
+        protection: Protection,
+        examiner: &mut dyn Examiner,
+    ) -> Result<(), StoreError> {
+        self.store.protect(protection, examiner)
+    }
+
+    fn chain_heads(&self) -> Result<Vec<ChainHead>, StoreError> {
+        self.store.chain_heads()
+    }
+
+    fn places(
+        &self,
+        kind: Kind,
+        tenant: TenantId,
+        ids: &[&str],
+    ) -> Result<Vec<Option<(u64, Hash)>>, StoreError> {
+        self.store.places(kind, tenant, ids)
+    }
+
+    fn oldest_entries(
+        &self,
+        kind: Kind,
+        tenant: TenantId,
+        before_ms: u64,
+        max: usize,
+    ) -> Result<Vec<Removal>, StoreError> {
+        self.store.oldest_entries(kind, tenant, before_ms, max)
     }
 
     fn health(&self) -> Result<(), StoreError> {

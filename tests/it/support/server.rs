@@ -14,7 +14,7 @@ use tokamak::crypto::hash;
 use tokamak::crypto::keys::RootKey;
 use tokamak::crypto::seal::Key;
 use tokamak::egress::{Egress, EgressConfig};
-use tokamak::http::{Rates, Scrapers, State, Stopping};
+use tokamak::http::{Rates, Scrapers, Serving, State, Stopping};
 use tokamak::model::permission::{ApplicationType, Permission};
 use tokamak::runtime::{CacheConfig, CompileBounds, Compiler, Runtime, RuntimeConfig};
 use tokamak::store::Store;
@@ -48,6 +48,8 @@ pub struct Setup {
     pub rates: RateLimits,
     /// How many asynchronous runs go on and wait.
     pub jobs: JobLimits,
+    /// How connections are served.
+    pub serving: Serving,
     /// Where formulas run, if not where those of all tests do.
     pub runtime: Option<Runtime>,
     /// The root key, if not the usual one.
@@ -67,6 +69,7 @@ impl Default for Setup {
             folder: None,
             rates: RateLimits::default(),
             jobs: JobLimits::default(),
+            serving: Serving::default(),
             runtime: None,
             root_key: None,
             store: None,
@@ -145,9 +148,10 @@ impl TestServer {
             rates,
             scrapers: Scrapers::default(),
         };
-        let served = tokio::spawn(tokamak::http::serve(listener, state, async {
-            let _ = stopped.await;
-        }));
+        let served =
+            tokio::spawn(tokamak::http::serve_with(listener, state, setup.serving, async {
+                let _ = stopped.await;
+            }));
         let (management, private) = first_clients(&vault, address).await;
         Self {
             address,

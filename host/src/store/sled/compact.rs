@@ -109,7 +109,9 @@ impl Writer {
         }
         let Some(done) = self.files.wanted.lock().take() else { return };
         self.files.has_removed.store(false, Ordering::Release);
-        match self.files.begin() {
+        // A copy that fills the disk would be in the way of everything else.
+        let bytes = self.files.live().bytes().unwrap_or_default();
+        match self.space.has_room_for(bytes).and_then(|()| self.files.begin()) {
             Ok((next, file)) => {
                 let (last, unsynced, broken) = (None, 0, Cell::default());
                 self.log.copy = Some(Copy { next, file, last, unsynced, broken, done });

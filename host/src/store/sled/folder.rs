@@ -1,6 +1,7 @@
 //! The folder of a store: opened by one process at a time, its files durable under their names.
 
 use std::fs::{File, TryLockError};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,6 +16,15 @@ const CLOSING_PAUSE: Duration = Duration::from_millis(10);
 /// Opens sled's database. Threads of sled's may still hold its own lock for a moment after the store was closed in this
 /// process; nobody else can, since ours was to be had.
 pub fn open_database(folder: &Path, cache_bytes: u64) -> Result<sled::Db, StoreError> {
+    // sled ends in a panic over some files that are damaged.
+    let opened = catch_unwind(AssertUnwindSafe(|| try_open(folder, cache_bytes)));
+    opened.unwrap_or_else(|_| {
+        let damaged = format!("{} cannot be read: restore a backup", folder.display());
+        Err(StoreError::Damaged(damaged))
+    })
+}
+
+fn try_open(folder: &Path, cache_bytes: u64) -> Result<sled::Db, StoreError> {
     let config = sled::Config::new()
         .path(folder)
         .cache_capacity(cache_bytes)
@@ -36,7 +46,9 @@ pub fn open_database(folder: &Path, cache_bytes: u64) -> Result<sled::Db, StoreE
 pub fn lock(folder: &Path) -> Result<File, StoreError> {
     let path = folder.join("lock");
     let lock = File::options().create(true).truncate(false).write(true).open(path);
-    let lock = lock.map_err(unavailable)?;
+    let lock = lock.map_err(|cause| {
+        unavailable(format_args!("{} cannot be written to: {cause}", folder.display()))
+    })?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => {

@@ -14,6 +14,7 @@ mod numbers;
 mod prefixes;
 mod protect;
 mod rows;
+mod space;
 mod term_hasher;
 #[cfg(test)]
 mod tests;
@@ -40,6 +41,7 @@ use self::index::{Found, Index};
 pub use self::inspect::Inspection;
 use self::log::Log;
 use self::rows::{Address, Head, INDEX_PREFIX, IndexRow, read_unique, unique_key};
+pub use self::space::Space;
 use self::waiting::Waiting;
 use self::writer::Writer;
 use super::{
@@ -61,6 +63,7 @@ pub struct SledStore {
     guard: Arc<Mutex<Option<Guard>>>,
     /// For what is written before the writer takes anything.
     before: Mutex<Option<Log>>,
+    space: Arc<Space>,
     queue: Mutex<Option<mpsc::Sender<Waiting>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     /// Held by the one who compacts.
@@ -72,7 +75,13 @@ pub struct SledStore {
 impl SledStore {
     /// Opens the store in this folder, or makes it. `cache_bytes` bounds sled's cache, not the index.
     pub fn open(folder: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
-        fs::create_dir_all(folder).map_err(unavailable)?;
+        make(folder)?;
+        Self::open_within(folder, cache_bytes, Space::of(folder)?)
+    }
+
+    /// The same, with this measure of the space that there is.
+    pub fn open_within(folder: &Path, cache_bytes: u64, space: Space) -> Result<Self, StoreError> {
+        make(folder)?;
         let lock = lock(folder)?;
         let began = Instant::now();
         let (files, log) = Files::open(folder, cache_bytes)?;
@@ -80,7 +89,7 @@ impl SledStore {
         let index = Arc::new(RwLock::new(read_index(&log.tree)?));
         let indexed = began.elapsed().saturating_sub(recovered);
         tracing::info!(?recovered, ?indexed, "the store is open");
-        let failed = Arc::new(AtomicBool::new(false));
+        let (failed, space) = (Arc::new(AtomicBool::new(false)), Arc::new(space));
         let (queue, waiting) = mpsc::channel(QUEUE_BATCHES);
         let guard = Arc::default();
         let file = log.file.try_clone().map_err(unavailable)?;
@@ -91,6 +100,7 @@ impl SledStore {
             failed: Arc::clone(&failed),
             files: Arc::clone(&files),
             guard: Arc::clone(&guard),
+            space: Arc::clone(&space),
         };
         let thread = std::thread::Builder::new().name("store writer".to_owned());
         let thread = thread.spawn(move || writer.run(waiting)).map_err(unavailable)?;
@@ -100,6 +110,7 @@ impl SledStore {
             failed,
             guard,
             before: Mutex::new(Some(before)),
+            space,
             queue: Mutex::new(Some(queue)),
             writer: Mutex::new(Some(thread)),
             compacting: tokio::sync::Mutex::default(),
@@ -245,8 +256,10 @@ impl Store for SledStore {
     ) -> Result<(), StoreError> {
         let mut guard = self.guard.lock();
         // Once: from then on the writer alone writes, and its files may be made anew.
-        if let Some(log) = self.before.lock().take() {
-            *guard = Some(protect::guard(&log, protection, examiner)?);
+        let mut before = self.before.lock();
+        if let Some(log) = before.as_ref() {
+            *guard = Some(protect::guard(log, protection, examiner)?);
+            *before = None;
         }
         Ok(())
     }
@@ -280,7 +293,7 @@ impl Store for SledStore {
             return Err(StoreError::Unavailable("an earlier write failed".to_owned()));
         }
         match self.queue.lock().as_ref() {
-            Some(_) => Ok(()),
+            Some(_) => self.space.check(),
             None => Err(StoreError::Unavailable("the store is closed".to_owned())),
         }
     }
@@ -301,6 +314,11 @@ impl Drop for SledStore {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+fn make(folder: &Path) -> Result<(), StoreError> {
+    fs::create_dir_all(folder)
+        .map_err(|cause| unavailable(format_args!("{} cannot be made: {cause}", folder.display())))
 }
 
 /// Ids that a filter names, anywhere in it.

@@ -153,14 +153,14 @@ async fn live_through(steps: Vec<Step>) {
                 new.uniques = unique.iter().map(|unique| Unique([*unique; 32])).collect();
                 new.body = vec![order; if long { 70_000 } else { usize::from(id) }];
                 let put = Put { record: new.clone(), expect: Expect::Any };
-                let stored = store.commit(Batch { puts: vec![put], removals: vec![] }).await;
+                let stored = store.commit(Batch { puts: vec![put], ..Batch::default() }).await;
                 assert_eq!(stored.is_ok(), model.put(new), "{stored:?}");
             }
             Step::Remove { id } => {
                 let id = format!("id{id}");
                 model.0.remove(&id);
                 let removal = Removal { kind: KIND, tenant: TENANT, id, expect: Expect::Any };
-                store.commit(Batch { puts: vec![], removals: vec![removal] }).await.unwrap();
+                store.commit(Batch { removals: vec![removal], ..Batch::default() }).await.unwrap();
             }
             Step::Reopen => {
                 drop(store);

@@ -19,6 +19,7 @@ use super::log::{Log, PIECES_MAX};
 use super::rows::{
     Address, Head, IndexRow, Left, PIECE_BYTES, index_value, read_unique, unique_key, unique_value,
 };
+use super::space::Space;
 use super::waiting::Waiting;
 use crate::crypto::integrity::Hash;
 use crate::model::id::TenantId;
@@ -41,6 +42,8 @@ pub struct Writer {
     pub files: Arc<Files>,
     /// What protects rows; nothing is taken before it is there.
     pub guard: Arc<Mutex<Option<Guard>>>,
+    /// What there is to write on.
+    pub space: Arc<Space>,
 }
 
 /// What a group has changed so far, over what is stored.
@@ -83,6 +86,7 @@ impl Writer {
     /// Commits batches as a group; one that is refused does not harm the others.
     fn commit(&self, waiting: Vec<Waiting>) {
         let mut group = Group::default();
+        let mut left = self.space.look();
         let mut outcomes = Vec::with_capacity(waiting.len());
         // Held until the group is durable: what the guard tells others is so on the disk too.
         let mut guard = self.guard.lock();
@@ -97,7 +101,8 @@ impl Writer {
             if group.removes_one_of(&one.batch) {
                 self.settle(std::mem::take(&mut group), std::mem::take(&mut outcomes), guard);
             }
-            let outcome = self.check(&one.batch, &group, guard);
+            let outcome =
+                left.take(&one.batch).and_then(|()| self.check(&one.batch, &group, guard));
             let outcome = outcome.map(|found| group.add(&one, found, guard));
             outcomes.push((one, outcome));
         }

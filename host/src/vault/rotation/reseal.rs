@@ -209,7 +209,7 @@ impl Vault {
             // Looking again every few minutes would find the same. The next start looks from the beginning.
             keyring.unopened.write().insert(tenant);
             let removals = vec![note(tenant)];
-            return Ok(self.0.store.commit(Batch { puts: Vec::new(), removals }).await?);
+            return Ok(self.0.store.commit(Batch { removals, ..Batch::default() }).await?);
         }
         let _one = keyring.operating.lock().await;
         let _closed = keyring.gate.write().await;
@@ -220,7 +220,10 @@ impl Vault {
         let known = keyring.tenants.read().get(&tenant).map(|keys| keys.retired.clone());
         let mut alone = keys.without_older();
         let put = keyring.put_tenant(tenant, &alone, Expect::Version(version), entropy)?;
-        self.0.store.commit(Batch { puts: vec![put], removals: vec![note(tenant)] }).await?;
+        self.0
+            .store
+            .commit(Batch { puts: vec![put], removals: vec![note(tenant)], ..Batch::default() })
+            .await?;
         alone.retired.extend(known.unwrap_or_default());
         keyring.tenants.write().insert(tenant, Arc::new(alone));
         tracing::info!(%tenant, version = walk.version, "everything is sealed with the newest key");

@@ -94,7 +94,7 @@ impl Vault {
     ) -> Result<Batch, Error> {
         let sealed = SealedKeys { kind, tenant, id };
         let put = sealed.put(root, text, Expect::Any, self.0.entropy.as_ref());
-        Ok(Batch { puts: vec![put.map_err(Error::internal)?], removals: Vec::new() })
+        Ok(Batch { puts: vec![put.map_err(Error::internal)?], ..Batch::default() })
     }
 }
 

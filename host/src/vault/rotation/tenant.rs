@@ -43,7 +43,7 @@ impl Vault {
         }
         let mut rotated = keys.rotated(entropy);
         let put = keyring.put_tenant(tenant, &rotated, Expect::Version(version), entropy)?;
-        self.0.store.commit(Batch { puts: vec![put], removals: Vec::new() }).await?;
+        self.0.store.commit(Batch { puts: vec![put], ..Batch::default() }).await?;
         let known = keyring.tenants.read().get(&tenant).map(|keys| keys.retired.clone());
         rotated.retired = known.unwrap_or_default();
         let newest = rotated.sealing_key().0;

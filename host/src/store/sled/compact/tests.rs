@@ -23,7 +23,7 @@ fn open() -> (SledStore, TempDir) {
 
 fn removal(id: &str) -> Batch {
     let removal = Removal { kind: KIND, tenant: TENANT, id: id.to_owned(), expect: Expect::Any };
-    Batch { puts: vec![], removals: vec![removal] }
+    Batch { removals: vec![removal], ..Batch::default() }
 }
 
 /// How often these bytes lie in any file of the folder.

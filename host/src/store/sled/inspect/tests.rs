@@ -83,7 +83,7 @@ fn told(store: &Inspection, heads: &[ChainHead]) -> Vec<String> {
 }
 
 fn rows(store: &Inspection) -> Vec<(IVec, IVec)> {
-    store.files.live().tree.iter().map(Result::unwrap).collect()
+    store.tree.iter().map(Result::unwrap).collect()
 }
 
 fn head_key(kind: Kind, id: &str) -> Vec<u8> {
@@ -112,26 +112,26 @@ async fn every_changed_byte_of_every_row_is_noticed() {
         for at in (0..value.len()).step_by(step) {
             let mut changed = value.to_vec();
             changed[at] ^= 1 << (at % 8);
-            store.files.live().tree.insert(key, changed).unwrap();
+            store.tree.insert(key, changed).unwrap();
             assert_ne!(told(&store, &[]), [""; 0], "byte {at} of the value of {key:?}");
         }
         for cut in [0, value.len() / 2, value.len() - 1] {
-            store.files.live().tree.insert(key, &value[..cut]).unwrap();
+            store.tree.insert(key, &value[..cut]).unwrap();
             assert_ne!(told(&store, &[]), [""; 0], "the value of {key:?} cut at {cut}");
         }
-        store.files.live().tree.remove(key).unwrap();
+        store.tree.remove(key).unwrap();
         assert_ne!(told(&store, &[]), [""; 0], "without {key:?}");
         for at in 0..key.len() {
             let mut moved = key.to_vec();
             moved[at] ^= 1 << (at % 8);
-            let there = store.files.live().tree.insert(&moved, value).unwrap();
+            let there = store.tree.insert(&moved, value).unwrap();
             assert_ne!(told(&store, &[]), [""; 0], "byte {at} of the key {key:?}");
             match there {
-                Some(there) => store.files.live().tree.insert(&moved, there).unwrap(),
-                None => store.files.live().tree.remove(&moved).unwrap(),
+                Some(there) => store.tree.insert(&moved, there).unwrap(),
+                None => store.tree.remove(&moved).unwrap(),
             };
         }
-        store.files.live().tree.insert(key, value).unwrap();
+        store.tree.insert(key, value).unwrap();
     }
     assert_eq!(told(&store, &[]), [""; 0]);
 }
@@ -141,12 +141,12 @@ async fn damages_are_named() {
     let (folder, _) = filled().await;
     let store = Inspection::open(folder.path(), CACHE_BYTES).unwrap();
     let change = |key: &[u8], change: &dyn Fn(&mut Vec<u8>)| {
-        let before = store.files.live().tree.get(key).unwrap().unwrap();
+        let before = store.tree.get(key).unwrap().unwrap();
         let mut value = before.to_vec();
         change(&mut value);
-        store.files.live().tree.insert(key, value).unwrap();
+        store.tree.insert(key, value).unwrap();
         let told = told(&store, &[]);
-        store.files.live().tree.insert(key, before).unwrap();
+        store.tree.insert(key, before).unwrap();
         told
     };
     let flip_last = |value: &mut Vec<u8>| *value.last_mut().unwrap() ^= 1;
@@ -158,7 +158,7 @@ async fn damages_are_named() {
     assert_eq!(change(&index, &flip_last), ["id3: its index row was changed"]);
     assert_eq!(change(&ledger_key(TENANT), &flip_last)[0], ": the ledger was changed");
     assert_eq!(change(LEDGER_KEY, &flip_last), [": the ledger over all tenants was changed"]);
-    store.files.live().tree.insert(b"x", b"y").unwrap();
+    store.tree.insert(b"x", b"y").unwrap();
     assert_eq!(told(&store, &[]), [": there is a row of an unknown kind"]);
 }
 
@@ -177,12 +177,12 @@ async fn rows_put_back_as_they_were_are_noticed() {
     let after = rows(&store);
     let told_with = |back: &dyn Fn(&[u8]) -> bool| {
         for (key, value) in before.iter().filter(|(key, _)| back(key)) {
-            store.files.live().tree.insert(key, value).unwrap();
+            store.tree.insert(key, value).unwrap();
         }
         let told = told(&store, &[]);
-        store.files.live().tree.clear().unwrap();
+        store.tree.clear().unwrap();
         for (key, value) in &after {
-            store.files.live().tree.insert(key, value).unwrap();
+            store.tree.insert(key, value).unwrap();
         }
         told
     };
@@ -207,11 +207,11 @@ async fn rows_put_back_as_they_were_are_noticed() {
 async fn a_log_that_was_cut_or_exchanged_is_noticed() {
     let (folder, heads) = filled().await;
     let store = Inspection::open(folder.path(), CACHE_BYTES).unwrap();
-    let end = store.files.live().tree.remove(head_key(ENTRY, "e3")).unwrap().unwrap();
+    let end = store.tree.remove(head_key(ENTRY, "e3")).unwrap().unwrap();
     let cut = told(&store, &[]);
     assert!(cut.contains(&": entries 4 to 4 of the log are missing".to_owned()), "{cut:?}");
-    store.files.live().tree.insert(head_key(ENTRY, "e3"), end).unwrap();
-    store.files.live().tree.remove(head_key(ENTRY, "e2")).unwrap();
+    store.tree.insert(head_key(ENTRY, "e3"), end).unwrap();
+    store.tree.remove(head_key(ENTRY, "e2")).unwrap();
     let gap = told(&store, &[]);
     assert!(gap.contains(&": entries 3 to 3 of the log are missing".to_owned()), "{gap:?}");
     drop(store);
@@ -238,22 +238,17 @@ fn make_old(folder: &Path) {
     let store = Inspection::open(folder, CACHE_BYTES).unwrap();
     for (key, value) in rows(&store) {
         match key[0] {
-            b'l' => drop(store.files.live().tree.remove(key).unwrap()),
+            b'l' => drop(store.tree.remove(key).unwrap()),
             b'r' => {
                 let (head, body) = Head::read(&value).unwrap();
-                store
-                    .files
-                    .live()
-                    .tree
-                    .insert(key, Head { seal: None, ..head }.to_value(body))
-                    .unwrap();
+                store.tree.insert(key, Head { seal: None, ..head }.to_value(body)).unwrap();
             }
             _ => {}
         }
     }
-    store.files.live().tree.remove(LEDGER_KEY).unwrap();
-    store.files.live().tree.insert(FORMAT_KEY, FORMAT_1).unwrap();
-    store.files.live().tree.flush().unwrap();
+    store.tree.remove(LEDGER_KEY).unwrap();
+    store.tree.insert(FORMAT_KEY, FORMAT_1).unwrap();
+    store.tree.flush().unwrap();
 }
 
 /// Ends the process, as it were, when it has seen so many records.

@@ -1,0 +1,229 @@
+//! The process takes from itself what it does not need, for good, before it reads a byte of anybody's (Landlock).
+//!
+//! What is left: its data folder, to write; its certificate's folder, the system's libraries and settings, and what the
+//! kernel tells, to read; its own program, to run. Threads and child processes begin with no more than that, and no set-uid
+//! program gives any of it back. A kernel that cannot do so is told of in the log.
+//!
+//! To let the process reach another file: a row in [`readable`] or [`writable`].
+
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access as _, AccessFs, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr as _,
+    RulesetCreated, RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope,
+};
+
+use super::Failure;
+use crate::config::{Settings, trusted_certificates};
+
+/// The newest rules that are asked for; an older kernel enforces those it knows.
+const RULES: ABI = ABI::V6;
+
+/// The system's files that name look-ups, certificates and the loader of programs read. Folders, since their files are
+/// exchanged while the server runs.
+const SYSTEM: &[&str] = &[
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/usr/lib",
+    "/usr/lib32",
+    "/usr/lib64",
+    "/usr/local/lib",
+    "/usr/share",
+    "/nix/store",
+    "/run/systemd/resolve",
+    "/run/NetworkManager",
+    "/run/resolvconf",
+    "/var/run/nscd",
+    "/proc/self",
+    "/sys/fs/cgroup",
+    "/sys/devices/system/cpu",
+    "/dev/urandom",
+    "/dev/random",
+];
+
+/// What programs may be run: this one. Loaders of programs lie among the libraries.
+const LOADERS: &[&str] =
+    &["/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/nix/store"];
+
+/// What confinement came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Confined {
+    /// All of it.
+    Whole,
+    /// What an older kernel knows of it.
+    Partly,
+    /// Nothing: the kernel has no Landlock, or it is switched off there.
+    No,
+}
+
+/// Confines this thread, and every thread and process that it starts from now on.
+pub fn confine(settings: &Settings) -> Result<(), Failure> {
+    if !settings.safety.confine {
+        tracing::warn!("the process is not confined: --confine is off");
+        return Ok(());
+    }
+    let readable = readable(settings);
+    let folders = Folders { writable: vec![settings.data_dir.clone()], readable };
+    match folders.enforce().map_err(|error| format!("the process cannot be confined: {error}"))? {
+        Confined::Whole => tracing::info!("the process is confined to its files"),
+        Confined::Partly => {
+            tracing::info!("the process is confined to its files, as far as this kernel can")
+        }
+        Confined::No => tracing::warn!("the process is not confined: this kernel has no Landlock"),
+    }
+    Ok(())
+}
+
+fn readable(settings: &Settings) -> Vec<PathBuf> {
+    let mut readable: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
+    readable.extend(trusted_certificates());
+    for path in settings.safety.tls.iter().flat_map(|(certificate, key)| [certificate, key]) {
+        // A pair is exchanged by new files under the same names, often behind links.
+        let real = path.canonicalize().ok();
+        let parents = [Some(path.as_path()), real.as_deref()].into_iter().flatten();
+        readable.extend(parents.filter_map(Path::parent).map(|parent| {
+            if parent.as_os_str().is_empty() { PathBuf::from(".") } else { parent.to_owned() }
+        }));
+    }
+    readable
+}
+
+/// What the process keeps.
+struct Folders {
+    writable: Vec<PathBuf>,
+    readable: Vec<PathBuf>,
+}
+
+impl Folders {
+    fn enforce(&self) -> Result<Confined, RulesetError> {
+        let read = AccessFs::ReadFile | AccessFs::ReadDir;
+        // Of what is no file of data, such as devices and links, none is made. A socket for the operator is one.
+        let write = AccessFs::from_all(RULES)
+            & !(AccessFs::Execute
+                | AccessFs::MakeChar
+                | AccessFs::MakeBlock
+                | AccessFs::MakeFifo
+                | AccessFs::MakeSym
+                | AccessFs::IoctlDev);
+        let run: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::Execute;
+        let mut rules = Ruleset::default()
+            .handle_access(AccessFs::from_all(RULES))?
+            .scope(Scope::from_all(RULES))?
+            .create()?;
+        for path in &self.readable {
+            rules = allow(rules, path, read)?;
+        }
+        for path in &self.writable {
+            rules = allow(rules, path, write)?;
+        }
+        for path in LOADERS {
+            rules = allow(rules, Path::new(path), run)?;
+        }
+        if let Ok(own) = std::env::current_exe() {
+            rules = allow(rules, &own, run)?;
+        }
+        rules = allow(rules, Path::new("/dev/null"), AccessFs::ReadFile | AccessFs::WriteFile)?;
+        Ok(match rules.restrict_self()?.ruleset {
+            RulesetStatus::FullyEnforced => Confined::Whole,
+            RulesetStatus::PartiallyEnforced => Confined::Partly,
+            RulesetStatus::NotEnforced => Confined::No,
+        })
+    }
+}
+
+/// One more rule. What is not there needs none.
+fn allow(
+    rules: RulesetCreated,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, RulesetError> {
+    let Ok(opened) = PathFd::new(path) else { return Ok(rules) };
+    // A right of folders means nothing at a file, and is refused there.
+    let access = if path.is_dir() { access } else { access & AccessFs::from_file(RULES) };
+    rules.add_rule(PathBeneath::new(opened, access))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Confined, Folders, readable};
+    use crate::config::Options;
+    use std::fs;
+    use std::path::PathBuf;
+    use std::process::Command;
+
+    /// Runs something on a thread of its own that is confined to these folders. `None` on a kernel that cannot.
+    fn confined<T: Send>(folders: Folders, run: impl FnOnce() -> T + Send) -> Option<T> {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| (folders.enforce().unwrap() != Confined::No).then(run));
+            let ran = thread.join().unwrap();
+            if ran.is_none() {
+                let _ = std::io::Write::write_all(
+                    &mut std::io::stderr(),
+                    b"skipped: this kernel has no Landlock\n",
+                );
+            }
+            ran
+        })
+    }
+
+    #[test]
+    fn what_is_not_allowed_is_not_there_for_the_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["own", "given", "others"] {
+            fs::create_dir(path(name)).unwrap();
+            fs::write(path(name).join("file"), name).unwrap();
+        }
+        let folders = Folders {
+            writable: vec![path("own")],
+            readable: vec![path("given"), PathBuf::from("/nowhere/at/all")],
+        };
+        let seen = confined(folders, || {
+            fs::write(path("own").join("new"), "a").unwrap();
+            fs::rename(path("own").join("new"), path("own").join("newer")).unwrap();
+            fs::remove_file(path("own").join("newer")).unwrap();
+            drop(std::os::unix::net::UnixListener::bind(path("own").join("socket")).unwrap());
+            assert_eq!(fs::read_to_string(path("given").join("file")).unwrap(), "given");
+            let refused = [
+                fs::write(path("given").join("file"), "a").is_err(),
+                fs::write(path("given").join("new"), "a").is_err(),
+                fs::remove_file(path("given").join("file")).is_err(),
+                fs::read(path("others").join("file")).is_err(),
+                fs::read_dir(path("others")).is_err(),
+                fs::hard_link(path("given").join("file"), path("own").join("link")).is_err(),
+                std::os::unix::fs::symlink("/etc", path("own").join("link")).is_err(),
+                Command::new("/bin/cat").arg(path("others").join("file")).status().is_err(),
+                Command::new("/usr/bin/env").status().is_err(),
+            ];
+            // Its own program still runs, and has no more rights.
+            let own = Command::new(std::env::current_exe().unwrap()).arg("--list").output();
+            assert!(own.unwrap().status.success());
+            refused
+        });
+        assert!(seen.is_none_or(|refused| refused == [true; 9]), "{seen:?}");
+        // Threads that were there before are as they were.
+        fs::write(path("others").join("file"), "b").unwrap();
+    }
+
+    #[test]
+    fn folders_of_the_certificate_are_readable() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        fs::create_dir(real.join("live")).unwrap();
+        fs::create_dir(real.join("archive")).unwrap();
+        fs::write(real.join("archive/c1"), "").unwrap();
+        std::os::unix::fs::symlink("../archive/c1", real.join("live/c")).unwrap();
+        let options = Options {
+            data_dir: Some("kept".into()),
+            tls_certificate: Some(real.join("live/c")),
+            tls_key: Some("key".into()),
+            ..Options::default()
+        };
+        let readable = readable(&options.settle().unwrap());
+        for expected in [real.join("live"), real.join("archive"), PathBuf::from(".")] {
+            assert!(readable.contains(&expected), "{expected:?} in {readable:?}");
+        }
+    }
+}

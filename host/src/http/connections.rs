@@ -1,0 +1,276 @@
+//! Connections: how many there may be, how long each may take over what, and how they end.
+//!
+//! Each connection is a task of its own, the TLS handshake included, so that a slow one delays nobody. When all places
+//! are taken, the connection that has been there longest is asked to end after its present request; who finds no place
+//! all the same is told so with a 503.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{ConnectInfo, Request};
+use http::header;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tower::ServiceExt as _;
+use tower_http::normalize_path::NormalizePath;
+
+use super::pace::{PacedBody, PacedWrites};
+use super::shield;
+use super::tls::Tls;
+use crate::limits::{
+    BODY_BYTES_PER_SECOND_MIN, BODY_GRACE_MS, CONNECTION_BUFFER_BYTES_MAX, CONNECTIONS_DEFAULT,
+    HANDSHAKE_MS_MAX, HEAD_MS_MAX, ROOM_MS_MAX, WRITE_STALL_MS_MAX,
+};
+
+/// What somebody reads who found no place, as it goes over the wire.
+const NO_PLACE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
+    content-type: application/json\r\n\
+    cache-control: no-store\r\n\
+    x-content-type-options: nosniff\r\n\
+    retry-after: 1\r\n\
+    connection: close\r\n\
+    content-length: 98\r\n\r\n\
+    {\"title\":\"Service Unavailable\",\"status\":503,\"detail\":\"The server has no connection to spare now.\"}";
+/// How long a refused client is listened to, so that it reads the refusal and not a broken connection.
+const REFUSED_MS: u64 = 1_000;
+/// How long no connection is accepted after the system refused to hand one over, in milliseconds.
+const ACCEPT_PAUSE_MS: u64 = 100;
+
+/// Bounds of connections.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Connections at the same time.
+    pub connections_max: usize,
+    /// How long a TLS handshake may take.
+    pub handshake: Duration,
+    /// How long a request's head may take to arrive, the wait for its first byte included.
+    pub head: Duration,
+    /// How long a body may be slower than it must be.
+    pub body_grace: Duration,
+    /// How much of a body must arrive in a second, in the long run.
+    pub body_bytes_per_second: u64,
+    /// How long a client may take nothing of an answer.
+    pub write_stall: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            connections_max: CONNECTIONS_DEFAULT,
+            handshake: Duration::from_millis(HANDSHAKE_MS_MAX),
+            head: Duration::from_millis(HEAD_MS_MAX),
+            body_grace: Duration::from_millis(BODY_GRACE_MS),
+            body_bytes_per_second: BODY_BYTES_PER_SECOND_MIN,
+            write_stall: Duration::from_millis(WRITE_STALL_MS_MAX),
+        }
+    }
+}
+
+/// All connections of a server.
+pub(super) struct Connections {
+    bounds: Bounds,
+    tls: Option<Tls>,
+    router: NormalizePath<Router>,
+    places: Arc<Semaphore>,
+    /// Wakes the connection that has been there longest.
+    room: Notify,
+    /// Connections that were not asked to leave yet.
+    staying: AtomicUsize,
+    stopping: watch::Receiver<bool>,
+}
+
+impl Connections {
+    /// None yet. They end once `stopping` turns true.
+    pub fn new(
+        router: NormalizePath<Router>,
+        bounds: Bounds,
+        tls: Option<Tls>,
+        stopping: watch::Receiver<bool>,
+    ) -> Arc<Self> {
+        let places = Arc::new(Semaphore::new(places(bounds)));
+        let (room, staying) = (Notify::new(), AtomicUsize::new(0));
+        Arc::new(Self { bounds, tls, router, places, room, staying, stopping })
+    }
+
+    /// Accepts connections for as long as it is polled.
+    pub async fn accept(self: &Arc<Self>, listener: &TcpListener) -> Infallible {
+        loop {
+            let (stream, address) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of files, or a client that was gone before it was greeted: neither is the listener's end.
+                    tracing::debug!(%error, "no connection was accepted");
+                    tokio::time::sleep(Duration::from_millis(ACCEPT_PAUSE_MS)).await;
+                    continue;
+                }
+            };
+            match self.place().await {
+                Some(place) => {
+                    let all = Arc::clone(self);
+                    tokio::spawn(async move {
+                        all.converse(stream, address).await;
+                        drop(place);
+                    });
+                }
+                None => self.refuse(stream),
+            }
+        }
+    }
+
+    /// Waits until no connection is left.
+    pub async fn ended(&self) {
+        let all = u32::try_from(places(self.bounds)).unwrap_or(u32::MAX);
+        // Nobody closes the semaphore: there is no other outcome.
+        let _ = self.places.acquire_many(all).await;
+    }
+
+    /// A place for one more, if one is free or becomes so soon.
+    async fn place(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+            return Some(place);
+        }
+        if self.staying.load(Ordering::Acquire) > 0 {
+            self.room.notify_one();
+        }
+        let place = Arc::clone(&self.places).acquire_owned();
+        let bound = Duration::from_millis(ROOM_MS_MAX);
+        tokio::time::timeout(bound, place).await.ok()?.ok()
+    }
+
+    fn refuse(&self, mut stream: TcpStream) {
+        tracing::debug!("a connection was refused: all places are taken");
+        if self.tls.is_some() {
+            return;
+        }
+        tokio::spawn(tokio::time::timeout(Duration::from_millis(REFUSED_MS), async move {
+            let _ = stream.write_all(NO_PLACE).await;
+            let _ = stream.shutdown().await;
+            let mut unread = [0; 1_024];
+            while stream.read(&mut unread).await.is_ok_and(|bytes| bytes > 0) {}
+        }));
+    }
+
+    async fn converse(&self, stream: TcpStream, address: SocketAddr) {
+        // Answers are small and whole: waiting to fill a packet only delays them.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "a connection keeps its delay");
+        }
+        let Some(tls) = &self.tls else { return self.serve(stream, address).await };
+        match tokio::time::timeout(self.bounds.handshake, tls.acceptor().accept(stream)).await {
+            Ok(Ok(stream)) => self.serve(stream, address).await,
+            Ok(Err(error)) => tracing::debug!(%error, "a handshake failed"),
+            Err(_) => tracing::debug!("a handshake took too long"),
+        }
+    }
+
+    async fn serve<S>(&self, stream: S, address: SocketAddr)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let service = service_fn(|request| self.answer(request, address));
+        let stream = PacedWrites::new(stream, self.bounds.write_stall);
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.bounds.head)
+            .max_buf_size(CONNECTION_BUFFER_BYTES_MAX)
+            // Whoever has sent all it has to say may still read.
+            .half_close(true)
+            .serve_connection(TokioIo::new(stream), service);
+        let mut connection = pin!(connection);
+        let ended = {
+            let staying = Staying::count(&self.staying);
+            let mut stopping = self.stopping.clone();
+            let stop = async {
+                let _ = stopping.wait_for(|stopping| *stopping).await;
+            };
+            tokio::select! {
+                ended = connection.as_mut() => Some(ended),
+                () = self.room.notified() => { drop(staying); None }
+                () = stop => None,
+            }
+        };
+        let ended = match ended {
+            Some(ended) => ended,
+            None => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "a connection ended early");
+        }
+    }
+
+    async fn answer(
+        &self,
+        request: http::Request<Incoming>,
+        address: SocketAddr,
+    ) -> Result<axum::response::Response, Infallible> {
+        let Bounds { body_grace, body_bytes_per_second, .. } = self.bounds;
+        let place = shield::Place::of(request.uri().path());
+        let mut request: Request =
+            request.map(|body| Body::new(PacedBody::new(body, body_grace, body_bytes_per_second)));
+        request.extensions_mut().insert(ConnectInfo(address));
+        let mut response = self.router.clone().oneshot(request).await?;
+        shield::protect(response.headers_mut(), place, self.tls.is_some());
+        if response.status() == http::StatusCode::REQUEST_TIMEOUT {
+            // What is left of the body is not waited for.
+            let close = http::HeaderValue::from_static("close");
+            response.headers_mut().insert(header::CONNECTION, close);
+        }
+        Ok(response)
+    }
+}
+
+/// A semaphore holds more than anybody's machine has ports, and a bound of none would be a server for nobody.
+fn places(bounds: Bounds) -> usize {
+    bounds.connections_max.clamp(1, 1 << 20)
+}
+
+/// One more connection that was not asked to leave, as long as it is held.
+struct Staying<'a>(&'a AtomicUsize);
+
+impl<'a> Staying<'a> {
+    fn count(all: &'a AtomicUsize) -> Self {
+        all.fetch_add(1, Ordering::AcqRel);
+        Self(all)
+    }
+}
+
+impl Drop for Staying<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bounds, NO_PLACE, places};
+
+    #[test]
+    fn the_refusal_is_as_long_as_it_says() {
+        let text = str::from_utf8(NO_PLACE).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("content-length: {}", body.len())), "{}", body.len());
+        let problem: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(problem["status"], 503);
+    }
+
+    #[test]
+    fn there_is_a_place_and_not_too_many() {
+        for (asked, given) in [(0, 1), (1, 1), (5_000, 5_000), (usize::MAX, 1 << 20)] {
+            assert_eq!(places(Bounds { connections_max: asked, ..Bounds::default() }), given);
+        }
+    }
+}

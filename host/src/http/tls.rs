@@ -1,0 +1,191 @@
+//! TLS: the server's certificate and its key, from files that may be exchanged while it serves.
+//!
+//! Connections keep what they were made with; the next handshake takes the new pair. A pair that cannot be used is told
+//! to the operator, and the one before it goes on.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+use rustls::ServerConfig;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use thiserror::Error;
+use tokio_rustls::TlsAcceptor;
+use zeroize::Zeroizing;
+
+use crate::limits::PEM_BYTES_MAX;
+
+/// Bits of a file's mode that let others than its owner and group read, and others than its owner write.
+const OPEN_BITS: u32 = 0o027;
+
+/// Where the pair is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate and those that lead to its root, in PEM.
+    pub certificate: PathBuf,
+    /// Its private key, in PEM, unencrypted.
+    pub key: PathBuf,
+}
+
+/// Why a pair cannot be used.
+#[derive(Debug, Error)]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file is no certificate's or key's.
+    #[error("{}: it has more than {PEM_BYTES_MAX} bytes", .0.display())]
+    TooLarge(PathBuf),
+    /// There is no certificate in the file.
+    #[error("{}: it holds no certificate in PEM", .0.display())]
+    NoCertificate(PathBuf),
+    /// There is no key in the file.
+    #[error("{}: it holds no private key in PEM, or an encrypted one", .0.display())]
+    NoKey(PathBuf),
+    /// Others may read or exchange the key.
+    #[error("{}: others may read or write the key; chmod 600 closes it", .0.display())]
+    Open(PathBuf),
+    /// The two do not belong together, or are of a kind that is not known.
+    #[error("{}: {cause}", path.display())]
+    Unusable {
+        /// The certificate's file.
+        path: PathBuf,
+        /// Why.
+        cause: rustls::Error,
+    },
+}
+
+/// The server's side of TLS. Cloning shares it.
+#[derive(Clone)]
+pub struct Tls {
+    config: Arc<ServerConfig>,
+    pair: Arc<Pair>,
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("files", &self.pair.files).finish_non_exhaustive()
+    }
+}
+
+/// The pair in use, and where it came from.
+struct Pair {
+    files: TlsFiles,
+    provider: Arc<CryptoProvider>,
+    current: RwLock<Arc<CertifiedKey>>,
+    /// What the files were like when they were last read, whatever came of it.
+    seen: Mutex<[Option<Stamp>; 2]>,
+}
+
+impl fmt::Debug for Pair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pair(..)")
+    }
+}
+
+impl ResolvesServerCert for Pair {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.current.read()))
+    }
+}
+
+impl Tls {
+    /// Reads the pair.
+    pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let seen = Mutex::new(stamps(&files));
+        let current = RwLock::new(Arc::new(read(&files, &provider)?));
+        let path = files.certificate.clone();
+        let pair = Arc::new(Pair { files, provider: Arc::clone(&provider), current, seen });
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|cause| TlsError::Unusable { path, cause })?;
+        let resolver = Arc::clone(&pair) as Arc<dyn ResolvesServerCert>;
+        let mut config = config.with_no_client_auth().with_cert_resolver(resolver);
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self { config: Arc::new(config), pair })
+    }
+
+    /// Reads the pair anew. Whatever is wrong with the new one, the old one stays.
+    pub fn reload(&self) -> Result<(), TlsError> {
+        *self.pair.seen.lock() = stamps(&self.pair.files);
+        let new = read(&self.pair.files, &self.pair.provider)?;
+        *self.pair.current.write() = Arc::new(new);
+        Ok(())
+    }
+
+    /// The same when a file has changed since it was last read; whether one has.
+    pub fn reload_if_changed(&self) -> Result<bool, TlsError> {
+        if *self.pair.seen.lock() == stamps(&self.pair.files) {
+            return Ok(false);
+        }
+        self.reload().map(|()| true)
+    }
+
+    /// What takes a connection's handshake.
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(Arc::clone(&self.config))
+    }
+}
+
+/// What tells one state of a file from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    file: (u64, u64),
+    bytes: u64,
+    changed: (i64, i64),
+}
+
+fn stamps(files: &TlsFiles) -> [Option<Stamp>; 2] {
+    [&files.certificate, &files.key].map(|path| {
+        let about = path.metadata().ok()?;
+        let (file, changed) = ((about.dev(), about.ino()), (about.ctime(), about.ctime_nsec()));
+        Some(Stamp { file, bytes: about.len(), changed })
+    })
+}
+
+fn read(files: &TlsFiles, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
+    let (path, key_path) = (&files.certificate, &files.key);
+    let text = read_file(path, 0)?;
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let certificates = certificates.ok().filter(|found| !found.is_empty());
+    let certificates = certificates.ok_or_else(|| TlsError::NoCertificate(path.clone()))?;
+    let text = read_file(key_path, OPEN_BITS)?;
+    let key =
+        PrivateKeyDer::from_pem_slice(&text).map_err(|_| TlsError::NoKey(key_path.clone()))?;
+    CertifiedKey::from_der(certificates, key, provider)
+        .map_err(|cause| TlsError::Unusable { path: path.clone(), cause })
+}
+
+/// Reads a file, unless a bit of its mode is set that must not be. The file that is looked at is the one that is read.
+fn read_file(path: &Path, forbidden: u32) -> Result<Zeroizing<Vec<u8>>, TlsError> {
+    let unreadable = |source| TlsError::Unreadable { path: path.to_owned(), source };
+    let file = File::open(path).map_err(unreadable)?;
+    let about = file.metadata().map_err(unreadable)?;
+    if about.mode() & forbidden != 0 {
+        return Err(TlsError::Open(path.to_owned()));
+    }
+    if about.len() > PEM_BYTES_MAX {
+        return Err(TlsError::TooLarge(path.to_owned()));
+    }
+    // As large as the file, so that no part of it is left behind in a buffer that grew.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(usize::try_from(about.len()).unwrap_or(0)));
+    file.take(PEM_BYTES_MAX).read_to_end(&mut bytes).map_err(unreadable)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests;

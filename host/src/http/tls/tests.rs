@@ -1,0 +1,118 @@
+use super::{Tls, TlsError, TlsFiles};
+use base64::Engine as _;
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::path::Path;
+
+/// As files hold it.
+fn pem(label: &str, der: &[u8]) -> String {
+    let text = base64::engine::general_purpose::STANDARD.encode(der);
+    let lines: Vec<_> = text.as_bytes().chunks(64).map(String::from_utf8_lossy).collect();
+    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
+}
+
+fn key_pem(key: &rcgen::KeyPair) -> String {
+    pem("PRIVATE KEY", &key.serialize_der())
+}
+
+/// Writes a new pair; gives the certificate in DER.
+fn write(folder: &Path) -> Vec<u8> {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    put(folder, &pem("CERTIFICATE", made.cert.der()), &key_pem(&made.signing_key));
+    made.cert.der().to_vec()
+}
+
+fn put(folder: &Path, certificate: &str, key: &str) {
+    fs::write(folder.join("certificate.pem"), certificate).unwrap();
+    let path = folder.join("key.pem");
+    fs::write(&path, key).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+fn files(folder: &Path) -> TlsFiles {
+    TlsFiles { certificate: folder.join("certificate.pem"), key: folder.join("key.pem") }
+}
+
+fn served(tls: &Tls) -> Vec<u8> {
+    tls.pair.current.read().cert[0].to_vec()
+}
+
+#[test]
+fn a_new_pair_takes_the_place_of_the_old_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = write(folder.path());
+    let tls = Tls::load(files(folder.path())).unwrap();
+    assert_eq!(served(&tls), first);
+    assert!(!tls.reload_if_changed().unwrap());
+    let second = write(folder.path());
+    assert_eq!(served(&tls), first);
+    assert!(tls.reload_if_changed().unwrap());
+    assert_eq!(served(&tls), second);
+    assert!(!tls.reload_if_changed().unwrap());
+    tls.reload().unwrap();
+    assert_eq!(served(&tls), second);
+}
+
+#[test]
+fn a_bad_pair_is_told_once_and_the_old_one_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = write(folder.path());
+    let tls = Tls::load(files(folder.path())).unwrap();
+    fs::write(folder.path().join("certificate.pem"), "no certificate").unwrap();
+    assert!(matches!(tls.reload_if_changed(), Err(TlsError::NoCertificate(_))));
+    assert!(!tls.reload_if_changed().unwrap());
+    fs::remove_file(folder.path().join("key.pem")).unwrap();
+    assert!(tls.reload_if_changed().is_err());
+    assert!(tls.reload().is_err());
+    assert_eq!(served(&tls), first);
+    let second = write(folder.path());
+    assert!(tls.reload_if_changed().unwrap());
+    assert_eq!(served(&tls), second);
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = || Tls::load(files(folder.path())).unwrap_err().to_string();
+    assert!(load().contains("certificate.pem: No such file"), "{}", load());
+    write(folder.path());
+    let key = fs::read_to_string(folder.path().join("key.pem")).unwrap();
+    let certificate = fs::read_to_string(folder.path().join("certificate.pem")).unwrap();
+    let other = key_pem(&rcgen::KeyPair::generate().unwrap());
+    for (certificate, key, part) in [
+        ("", key.as_str(), "certificate.pem: it holds no certificate"),
+        (key.as_str(), key.as_str(), "certificate.pem: it holds no certificate"),
+        (certificate.as_str(), "", "key.pem: it holds no private key"),
+        (certificate.as_str(), certificate.as_str(), "key.pem: it holds no private key"),
+        (certificate.as_str(), other.as_str(), "certificate.pem: keys may not be consistent"),
+    ] {
+        put(folder.path(), certificate, key);
+        assert!(load().contains(part), "{part}: {}", load());
+        assert!(!load().contains("BEGIN"), "{}", load());
+    }
+    let long = " ".repeat(2 << 20);
+    put(folder.path(), &long, &key);
+    assert!(load().contains("certificate.pem: it has more than"), "{}", load());
+}
+
+#[test]
+fn a_key_that_others_may_read_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path());
+    let path = folder.path().join("key.pem");
+    let about = fs::metadata(&path).unwrap();
+    chown(&path, Some(about.uid()), Some(about.gid())).unwrap();
+    for (mode, taken) in [
+        (0o600, true),
+        (0o400, true),
+        (0o640, true),
+        (0o644, false),
+        (0o660, false),
+        (0o602, false),
+    ] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let loaded = Tls::load(files(folder.path()));
+        assert_eq!(loaded.is_ok(), taken, "{mode:o}");
+        assert!(taken || matches!(loaded, Err(TlsError::Open(_))), "{mode:o}");
+    }
+}

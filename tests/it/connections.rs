@@ -1,0 +1,297 @@
+//! Connections that are slow, many, odd or half closed: each has its bound, and nobody else notices.
+//!
+//! The bounds are set low here where one is to be met, and where none is to be met, they are the usual ones. Each test
+//! waits for what is to come, for as long as a busy machine may need.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokamak::http::{Bounds, Serving};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::support::TestServer;
+use crate::support::server::Setup;
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(2);
+/// A bound that is to be met soon.
+const SOON: Duration = Duration::from_millis(400);
+
+async fn bounded(bounds: Bounds) -> TestServer {
+    let serving = Serving { bounds, ..Serving::default() };
+    TestServer::start_with(Setup { serving, ..Setup::default() }).await
+}
+
+async fn connect(server: &TestServer) -> TcpStream {
+    TcpStream::connect(server.address()).await.unwrap()
+}
+
+/// Everything that comes until the server closes; a connection that is reset is closed too.
+async fn rest(connection: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    let read = async {
+        let mut piece = [0; 4_096];
+        while let Ok(count @ 1..) = connection.read(&mut piece).await {
+            bytes.extend_from_slice(&piece[..count]);
+        }
+    };
+    timeout(PATIENCE, read).await.expect("the server closes the connection");
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Sends a request as it is; gives what comes until the server closes.
+async fn exchange(server: &TestServer, request: &str) -> String {
+    let mut connection = connect(server).await;
+    // A server that has answered already need not take the rest.
+    let _ = connection.write_all(request.as_bytes()).await;
+    rest(&mut connection).await
+}
+
+#[track_caller]
+fn problem(answer: &str, status: u16) -> Value {
+    assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{status}: {answer}");
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    serde_json::from_str(body).unwrap_or_else(|_| panic!("no problem: {answer}"))
+}
+
+fn get(path: &str, headers: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{headers}\r\n")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heads_are_bounded() {
+    let server = TestServer::start().await;
+    // As large as may be.
+    let header = |bytes: usize| format!("X-Long: {}\r\n", "x".repeat(bytes));
+    let path = |bytes: usize| format!("/healthz?{}", "x".repeat(bytes));
+    for request in [get("/healthz", &header(30 << 10)), get(&path(15 << 10), "")] {
+        let answer = exchange(&server, &request).await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{}", &answer[..100.min(answer.len())]);
+    }
+    // Past it, told as a problem.
+    let answer = exchange(&server, &get("/healthz", &header(33 << 10))).await;
+    let detail = problem(&answer, 431)["detail"].clone();
+    assert_eq!(detail, "The headers must have at most 32768 bytes together.");
+    let answer = exchange(&server, &get(&path(17 << 10), "")).await;
+    assert_eq!(problem(&answer, 414)["detail"], "The address must have at most 16384 bytes.");
+    // Far past it, refused before it is read.
+    let many = "X-Many: 1\r\n".repeat(150);
+    for (request, statuses) in [
+        (get("/healthz", &many), &["431"][..]),
+        (get("/healthz", &header(1 << 20)), &["431"]),
+        (get(&path(1 << 20), ""), &["414", "431"]),
+    ] {
+        let answer = exchange(&server, &request).await;
+        let refused =
+            statuses.iter().any(|status| answer.starts_with(&format!("HTTP/1.1 {status} ")));
+        // The refusal is lost when the system resets a connection that was still written to.
+        assert!(refused || answer.is_empty(), "{answer}");
+    }
+    server.stranger().get("/healthz").await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_head_that_does_not_end_is_given_up() {
+    let server = bounded(Bounds { head: SOON, ..Bounds::default() }).await;
+    for start in ["", "G", "GET / HTTP/1.1\r\nHost: a\r\nX-Slow: "] {
+        let mut connection = connect(&server).await;
+        connection.write_all(start.as_bytes()).await.unwrap();
+        server.stranger().get("/healthz").await.expect(200);
+        let answer = rest(&mut connection).await;
+        assert!(!answer.contains("200 OK"), "{answer}");
+    }
+    // One that trickles has no more time than one that stops.
+    let mut connection = connect(&server).await;
+    let (mut read, mut write) = connection.split();
+    let trickle = async {
+        while write.write_all(b"X").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let mut piece = [0; 512];
+    let closed = async { while let Ok(1..) = read.read(&mut piece).await {} };
+    let ended = async {
+        tokio::select! { () = trickle => {}, () = closed => {} }
+    };
+    timeout(PATIENCE, ended).await.expect("the server closes the connection");
+    server.stranger().get("/healthz").await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_must_come_at_a_rate() {
+    let bounds = Bounds { body_grace: SOON, body_bytes_per_second: 1 << 30, ..Bounds::default() };
+    let server = bounded(bounds).await;
+    let key = server.private.key.clone().unwrap();
+    for (framing, part) in [
+        ("Content-Length: 1000", "{\"type\""),
+        ("Transfer-Encoding: chunked", "7\r\n{\"type\"\r\n"),
+    ] {
+        let head = format!(
+            "POST /tokens HTTP/1.1\r\nHost: a\r\nSVC-API-KEY: {key}\r\n\
+             Content-Type: application/json\r\n{framing}\r\n\r\n{part}"
+        );
+        let answer = exchange(&server, &head).await;
+        let problem = problem(&answer, 408);
+        assert_eq!(problem["detail"], "The body came too slowly.");
+        assert!(answer.to_lowercase().contains("connection: close"), "{answer}");
+    }
+    assert!(server.private.list("").await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_reads_no_answer_is_left() {
+    let bounds = Bounds { write_stall: SOON, connections_max: 4, ..Bounds::default() };
+    let server = bounded(bounds).await;
+    let request = "GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n";
+    let mut connection = connect(&server).await;
+    let (_read, mut write) = connection.split();
+    // More is asked for than the system holds for who does not read; then the server stops taking requests, and ends.
+    let ask = async { while write.write_all(request.as_bytes()).await.is_ok() {} };
+    timeout(PATIENCE, ask).await.expect("the server closes the connection");
+    server.stranger().get("/healthz").await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_said_all_may_still_read() {
+    let server = TestServer::start().await;
+    let mut connection = connect(&server).await;
+    connection.write_all(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    connection.shutdown().await.unwrap();
+    let answer = rest(&mut connection).await;
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("\"ok\""), "{answer}");
+    // A body that ends before it is complete stores nothing.
+    let key = server.private.key.clone().unwrap();
+    let mut connection = connect(&server).await;
+    let head = format!(
+        "POST /tokens HTTP/1.1\r\nHost: a\r\nSVC-API-KEY: {key}\r\n\
+         Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{{\"type\":"
+    );
+    connection.write_all(head.as_bytes()).await.unwrap();
+    connection.shutdown().await.unwrap();
+    let answer = rest(&mut connection).await;
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    assert!(server.private.list("").await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_behind_one_another_are_answered_in_order() {
+    const COUNT: usize = 60;
+    let server = TestServer::start().await;
+    let key = server.private.key.clone().unwrap();
+    let one = |number: usize| {
+        let last = if number + 1 == COUNT { "Connection: close\r\n" } else { "" };
+        // Some are quick, some are refused, some write.
+        let body = json!({"type": "token", "data": number}).to_string();
+        let (line, body) = match number % 3 {
+            0 => ("GET /healthz", String::new()),
+            1 => ("GET /none", String::new()),
+            _ => ("POST /tokens", body),
+        };
+        format!(
+            "{line} HTTP/1.1\r\nHost: a\r\nSVC-API-KEY: {key}\r\nSVC-TRACE-ID: number-{number}-\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n{last}\r\n{body}",
+            body.len()
+        )
+    };
+    let requests: String = (0..COUNT).map(one).collect();
+    let answers = exchange(&server, &requests).await.to_lowercase();
+    let mut at = 0;
+    for number in 0..COUNT {
+        let header = format!("svc-trace-id: number-{number}-");
+        let found = answers[at..].find(&header);
+        at += found.unwrap_or_else(|| panic!("no answer to {number} behind {at}: {answers}"));
+    }
+    assert_eq!(server.private.list("").await.len(), COUNT / 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_all_places_are_taken_the_oldest_makes_room() {
+    let server = bounded(Bounds { connections_max: 6, ..Bounds::default() }).await;
+    // Idle ones go, the longest there first.
+    let mut idle = Vec::new();
+    for _ in 0..40 {
+        let mut connection = connect(&server).await;
+        connection.write_all(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+        let mut first = [0; 12];
+        timeout(PATIENCE, connection.read_exact(&mut first)).await.unwrap().unwrap();
+        assert_eq!(&first, b"HTTP/1.1 200");
+        idle.push(connection);
+    }
+    rest(&mut idle[0]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_all_places_are_busy_one_more_is_told_so() {
+    let server = bounded(Bounds { connections_max: 3, ..Bounds::default() }).await;
+    let key = server.private.key.clone().unwrap();
+    let head = format!(
+        "POST /tokens HTTP/1.1\r\nHost: a\r\nSVC-API-KEY: {key}\r\n\
+         Content-Type: application/json\r\nContent-Length: 27\r\n\
+         Expect: 100-continue\r\nConnection: close\r\n\r\n"
+    );
+    let mut busy = Vec::new();
+    while busy.len() < 3 {
+        let mut connection = connect(&server).await;
+        let _ = connection.write_all(head.as_bytes()).await;
+        // The connections of the test's own clients may still be in the way.
+        let mut go_on = [0; 25];
+        let read = timeout(PATIENCE, connection.read_exact(&mut go_on)).await.unwrap();
+        if read.is_ok() && go_on.starts_with(b"HTTP/1.1 100 ") {
+            busy.push(connection);
+        }
+    }
+    let refused = timeout(PATIENCE, async {
+        loop {
+            let answer = exchange(&server, &get("/healthz", "")).await;
+            if answer.starts_with("HTTP/1.1 503 ") {
+                break answer;
+            }
+        }
+    });
+    let refused = refused.await.expect("a connection too many is refused");
+    assert_eq!(problem(&refused, 503)["status"], 503);
+    assert!(refused.contains("retry-after: 1\r\n"), "{refused}");
+    // What they were busy with is carried out, and then there is room.
+    for connection in &mut busy {
+        connection.write_all(b"{\"type\":\"token\",\"data\":\"x\"}").await.unwrap();
+        let answer = rest(connection).await;
+        assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    }
+    server.stranger().get("/healthz").await.expect(200);
+}
+
+/// The status of an answer to a client of its own; 0 when there is none.
+async fn ask(address: SocketAddr) -> u16 {
+    let Ok(mut connection) = TcpStream::connect(address).await else { return 0 };
+    let _ = connection.write_all(get("/healthz", "").as_bytes()).await;
+    let answer = rest(&mut connection).await;
+    // One that was asked to leave before it had said anything is closed without a word.
+    answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_connections_ends() {
+    const CLIENTS: usize = 2_000;
+    let server = bounded(Bounds { connections_max: 200, ..Bounds::default() }).await;
+    // Both ends are in this process, as are other tests.
+    let files = {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+        getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+    };
+    let clients = CLIENTS.min(usize::try_from(files / 4).unwrap_or(CLIENTS));
+    let address = server.address();
+    let all: Vec<_> = (0..clients).map(|_| tokio::spawn(ask(address))).collect();
+    let mut answered = 0;
+    for client in all {
+        let status = client.await.unwrap();
+        assert!([0, 200, 503].contains(&status), "{status}");
+        answered += usize::from(status == 200);
+    }
+    assert!(answered > 0, "nobody was answered");
+    server.stranger().get("/healthz").await.expect(200);
+}

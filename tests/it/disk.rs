@@ -1,0 +1,264 @@
+//! Faults of the disk: full, not to be written to, and files that were cut short or overwritten.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::json;
+use tokamak::model::id::TenantId;
+use tokamak::store::sled::SledStore;
+use tokamak::store::{Batch, Expect, Kind, Put, Record, Store as _};
+
+use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
+
+const NOBODY: u32 = 65_534;
+const MIB: u64 = 1 << 20;
+
+/// A file system of its own in memory, unmounted when dropped.
+struct Mount {
+    folder: tempfile::TempDir,
+}
+
+impl Mount {
+    /// One of so many MiB; `None` where this process may not mount.
+    fn make(mb: u64) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let size = format!("size={mb}m");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(folder.path());
+        let output = mount.output().ok().filter(|output| output.status.success());
+        if output.is_none() {
+            println!("skipped: this process may not mount a file system");
+        }
+        output.map(|_| Self { folder })
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.folder.path()).status();
+    }
+}
+
+/// Fills the file system so that so many bytes stay free.
+fn fill(folder: &Path, leave: u64) -> PathBuf {
+    let path = folder.join("filler");
+    let disk = rustix::fs::statvfs(folder).unwrap();
+    let free = disk.f_bavail * disk.f_frsize;
+    let file = fs::File::create(&path).unwrap();
+    rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, free - leave).unwrap();
+    path
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_stops_what_is_new_and_nothing_else() {
+    let Some(disk) = Mount::make(600) else { return };
+    let process = Process::serve(&disk.path().join("data"));
+    let management = process.management();
+    let body = json!({"name": "a", "type": "private",
+        "permissions": ["token:create", "token:read", "token:delete", "token:search"]});
+    let made = management.post("/applications", body).await.expect(201);
+    let client = management.with_key(made["key"].as_str().unwrap());
+    let token = json!({"type": "token", "data": "kept", "id": "first"});
+    client.post("/tokens", token).await.expect(201);
+    client.post("/tokens", json!({"type": "token", "data": "x", "id": "second"})).await.expect(201);
+    for round in 0..2 {
+        let filler = fill(disk.path(), 100 * MIB);
+        let answer = client.post("/tokens", json!({"type": "token", "data": "new"})).await;
+        let problem = answer.expect(503);
+        assert_eq!(problem["title"], "Service Unavailable");
+        assert_eq!(answer.headers["retry-after"], "10");
+        management.get("/readyz").await.expect(503);
+        management.get("/healthz").await.expect(200);
+        // Reading goes on, and its log entries are written.
+        client.get("/tokens/first").await.expect(200);
+        assert_eq!(client.list("id=first").await, ["first"]);
+        let entries = management.get("/logs?entity_id=first").await.expect(200);
+        assert!(entries["pagination"]["total_items"].as_u64().unwrap() > 2 * round + 1);
+        if round == 0 {
+            client.delete("/tokens/second").await.expect(204);
+        }
+        // Space that returns is noticed without a restart.
+        fs::remove_file(filler).unwrap();
+        client.post("/tokens", json!({"type": "token", "data": "new"})).await.expect(201);
+        management.get("/readyz").await.expect(200);
+    }
+    // All but nothing is left: reading stops too, with a problem, and goes on afterwards.
+    let filler = fill(disk.path(), 30 * MIB);
+    client.get("/tokens/first").await.expect(503);
+    fs::remove_file(filler).unwrap();
+    client.get("/tokens/first").await.expect(200);
+    assert_eq!(process.terminate(), Some(0));
+    let process = Process::serve(&disk.path().join("data"));
+    process
+        .management()
+        .with_key(client.key.as_deref().unwrap())
+        .get("/tokens/first")
+        .await
+        .expect(200);
+    assert_eq!(process.terminate(), Some(0));
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_to_is_a_clear_error() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let data = folder.path().join("data");
+    assert_eq!(Process::serve(&data).terminate(), Some(0));
+    let root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    let serve = |id: Option<u32>| {
+        let mut serve = command();
+        serve.args(["serve", "--listen", "127.0.0.1:0", "--log", "error", "--data-dir"]).arg(&data);
+        serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
+        if let Some(id) = id {
+            serve.uid(id).gid(id);
+        }
+        let output = serve.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    // Whoever it belongs to has no right to write.
+    let mode = |mode: u32, owner: Option<u32>| {
+        for path in [data.clone(), data.join("store")] {
+            if root {
+                chown(&path, owner, owner).unwrap();
+            }
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        for entry in fs::read_dir(data.join("store")).unwrap() {
+            let path = entry.unwrap().path();
+            if root {
+                chown(&path, owner, owner).unwrap();
+            }
+            let mode = if path.is_dir() { mode } else { mode & 0o666 };
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+    };
+    mode(0o555, Some(NOBODY));
+    let (code, said) = serve(root.then_some(NOBODY));
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("store cannot be written to: Permission denied"), "{said}");
+    mode(0o755, Some(0).filter(|_| root));
+    // A file system that takes no writes says so itself.
+    if let Some(disk) = Mount::make(600) {
+        let data = disk.path().join("data");
+        assert_eq!(Process::serve(&data).terminate(), Some(0));
+        let remount = ["-o", "remount,ro"];
+        assert!(Command::new("mount").args(remount).arg(disk.path()).status().unwrap().success());
+        let mut serve = command();
+        serve.args(["serve", "--listen", "127.0.0.1:0", "--log", "error", "--data-dir"]).arg(&data);
+        let output = serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("Read-only file system"), "{said}");
+    }
+    assert_eq!(Process::serve(&data).terminate(), Some(0));
+}
+
+/// A store with some records, closed.
+async fn store(folder: &Path) {
+    let store = SledStore::open(folder, 8 * MIB).unwrap();
+    for number in 0..60 {
+        let record = record(number);
+        let puts = vec![Put { record, expect: Expect::Absent }];
+        store.commit(Batch { puts, ..Batch::default() }).await.unwrap();
+    }
+}
+
+fn record(number: usize) -> Record {
+    Record {
+        kind: Kind(200),
+        tenant: TenantId(uuid::Uuid::from_u128(1)),
+        id: format!("record {number}"),
+        version: 0,
+        order_ms: 1,
+        body: vec![u8::try_from(number).unwrap(); 1 + 700 * (number % 9)],
+        terms: Vec::new(),
+        numbers: Vec::new(),
+        uniques: Vec::new(),
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// Ways to damage a file of so many bytes.
+fn damages(bytes: u64) -> Vec<(String, Box<dyn Fn(&Path)>)> {
+    let mut damages: Vec<(String, Box<dyn Fn(&Path)>)> = Vec::new();
+    for left in [0, 1, 7, 100, bytes / 3, bytes / 2, bytes.saturating_sub(1)] {
+        let cut = move |path: &Path| {
+            OpenOptions::new().write(true).open(path).unwrap().set_len(left).unwrap();
+        };
+        damages.push((format!("cut to {left}"), Box::new(cut)));
+    }
+    for at in [0, 9, 500, bytes / 4, bytes / 2, bytes.saturating_sub(20)] {
+        for garbage in [[0_u8; 16], [0xFF; 16], *b"overwritten here"] {
+            let overwrite = move |path: &Path| {
+                OpenOptions::new()
+                    .write(true)
+                    .open(path)
+                    .unwrap()
+                    .write_all_at(&garbage, at)
+                    .unwrap();
+            };
+            damages.push((format!("overwritten at {at} by {garbage:?}"), Box::new(overwrite)));
+        }
+    }
+    damages.push(("gone".to_owned(), Box::new(|path| fs::remove_file(path).unwrap())));
+    damages
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damaged_files_are_an_error_or_recovered_from_and_never_a_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = folder.path().join("whole");
+    store(&whole).await;
+    // Threads of the store's may still hold its lock.
+    crate::support::server::open_store(&whole).await;
+    let (mut opened, mut refused) = (0, 0);
+    for name in ["db", "conf"] {
+        let bytes = fs::metadata(whole.join(name)).unwrap().len();
+        for (number, (what, damage)) in damages(bytes).into_iter().enumerate() {
+            let damaged = folder.path().join(format!("{name} {number}"));
+            copy(&whole, &damaged);
+            damage(&damaged.join(name));
+            let outcome = std::panic::catch_unwind(|| SledStore::open(&damaged, 8 * MIB));
+            match outcome.unwrap_or_else(|_| panic!("{name} {what} ends in a panic")) {
+                Ok(store) => {
+                    opened += 1;
+                    // Whatever is there is whole.
+                    let ids: Vec<_> = (0..60).map(|number| record(number).id).collect();
+                    let ids: Vec<_> = ids.iter().map(String::as_str).collect();
+                    let first = record(0);
+                    let found = store.find(first.kind, first.tenant, &ids).await;
+                    for (number, found) in found.into_iter().flatten().enumerate() {
+                        if let Some(found) = found {
+                            assert_eq!(found.body, record(number).body, "{name} {what}");
+                        }
+                    }
+                }
+                Err(error) => {
+                    refused += 1;
+                    assert!(!error.to_string().is_empty(), "{name} {what}");
+                }
+            }
+            let _ = fs::remove_dir_all(&damaged);
+        }
+    }
+    assert!(opened > 0 && refused > 0, "{opened} opened, {refused} refused");
+}

@@ -1,0 +1,190 @@
+//! TLS in the server: its certificate, exchanged while it serves, and handshakes that are slow.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use reqwest::Certificate;
+use reqwest::tls::Version;
+use tokamak::http::{Bounds, Serving, Tls, TlsFiles};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::support::TestServer;
+use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command, eventually};
+use crate::support::pem::Pair;
+use crate::support::server::Setup;
+
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// A new pair in a folder's files; gives the certificate as clients trust it.
+fn exchange(folder: &Path) -> Certificate {
+    let pair = Pair::make();
+    // As tools that renew certificates do: each file whole, under its name.
+    for (name, text) in [("key.pem", &pair.key), ("certificate.pem", &pair.certificate)] {
+        let beside = folder.join("new");
+        fs::write(&beside, text).unwrap();
+        fs::set_permissions(&beside, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::rename(&beside, folder.join(name)).unwrap();
+    }
+    Certificate::from_der(&pair.der).unwrap()
+}
+
+fn files(folder: &Path) -> TlsFiles {
+    TlsFiles { certificate: folder.join("certificate.pem"), key: folder.join("key.pem") }
+}
+
+/// A client that trusts this certificate alone, and knows where `localhost` is.
+fn trusting(certificate: &Certificate, address: SocketAddr, newest: Version) -> reqwest::Client {
+    let client = reqwest::Client::builder().no_proxy().resolve("localhost", address);
+    let client = client.tls_certs_only([certificate.clone()]).tls_version_max(newest);
+    client.pool_idle_timeout(None).timeout(PATIENCE).build().unwrap()
+}
+
+async fn healthy(client: &reqwest::Client, address: SocketAddr) -> bool {
+    let url = format!("https://localhost:{}/healthz", address.port());
+    match client.get(url).send().await {
+        Ok(answer) => {
+            assert_eq!(answer.status(), 200);
+            assert_eq!(answer.headers()["strict-transport-security"], "max-age=31536000");
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+fn serve(folder: &Path) -> Command {
+    let mut serve = command();
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--cache-mb", "32", "--log", "info"]);
+    serve.arg("--data-dir").arg(folder.join("data"));
+    serve.arg("--tls-certificate").arg(folder.join("certificate.pem"));
+    serve.arg("--tls-key").arg(folder.join("key.pem"));
+    serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
+    serve
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_certificate_is_exchanged_while_connections_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let first = exchange(folder.path());
+    let mut command = serve(folder.path());
+    command.stderr(Stdio::from(fs::File::create(&log).unwrap()));
+    let process = Process::start(command);
+    assert!(process.printed.iter().any(|line| line.contains("https://")), "{:?}", process.printed);
+    let address = process.address;
+    let logged = async |text: &str| {
+        eventually(text, || fs::read_to_string(&log).unwrap().contains(text).then_some(())).await;
+    };
+    let hang_up = || {
+        let id = process.id().to_string();
+        assert!(Command::new("kill").args(["-HUP", &id]).status().unwrap().success());
+    };
+    let old = trusting(&first, address, Version::TLS_1_3);
+    assert!(healthy(&old, address).await);
+    assert!(healthy(&trusting(&first, address, Version::TLS_1_2), address).await);
+    // In clear nobody is answered.
+    let clear = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
+    assert!(clear.get(format!("http://{address}/healthz")).send().await.is_err());
+
+    let second = exchange(folder.path());
+    hang_up();
+    logged("the certificate was read anew").await;
+    assert!(healthy(&trusting(&second, address, Version::TLS_1_3), address).await);
+    // Who trusts the first alone gets no new connection, and keeps the one it has.
+    assert!(!healthy(&trusting(&first, address, Version::TLS_1_3), address).await);
+    assert!(healthy(&old, address).await);
+
+    // A bad pair changes nothing.
+    fs::write(folder.path().join("certificate.pem"), "none").unwrap();
+    hang_up();
+    logged("the old one stays").await;
+    assert!(healthy(&trusting(&second, address, Version::TLS_1_3), address).await);
+
+    // Without a word, new files are noticed.
+    let third = exchange(folder.path());
+    let waiting = async {
+        while !healthy(&trusting(&third, address, Version::TLS_1_3), address).await {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    timeout(PATIENCE, waiting).await.expect("the new certificate is noticed");
+    assert_eq!(process.terminate(), Some(0));
+}
+
+#[test]
+fn a_pair_that_cannot_be_used_is_named_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = || {
+        let output = serve(folder.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(run().contains("certificate.pem: No such file"), "{}", run());
+    exchange(folder.path());
+    let key = folder.path().join("key.pem");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    assert!(run().contains("key.pem: others may read or write the key"), "{}", run());
+    let other = Pair::make().key;
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(&key, other).unwrap();
+    assert!(run().contains("certificate.pem: "), "{}", run());
+    // Nothing was made.
+    assert!(!folder.path().join("data").exists());
+    let mut half = command();
+    half.args(["serve", "--tls-key", "key.pem", "--data-dir"]).arg(folder.path());
+    let output = half.env("TOKAMAK_ROOT_KEY", ROOT_KEY).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("--tls-certificate and --tls-key go together"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handshake_that_is_slow_delays_nobody_and_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let certificate = exchange(folder.path());
+    let bounds = Bounds { handshake: Duration::from_millis(400), ..Bounds::default() };
+    let address = {
+        let tls = Some(Tls::load(files(folder.path())).unwrap());
+        let serving = Serving { bounds, tls };
+        start(serving).await
+    };
+    let mut slow = Vec::new();
+    for number in 0..50 {
+        let mut connection = TcpStream::connect(address).await.unwrap();
+        // Some say nothing, some begin, some speak another language.
+        let start: &[u8] =
+            [&b""[..], b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/1.1\r\n\r\n"][number % 3];
+        connection.write_all(start).await.unwrap();
+        slow.push(connection);
+    }
+    assert!(healthy(&trusting(&certificate, address, Version::TLS_1_3), address).await);
+    for connection in &mut slow {
+        let mut piece = [0; 256];
+        let closed = async { while let Ok(1..) = connection.read(&mut piece).await {} };
+        timeout(PATIENCE, closed).await.expect("the server closes the connection");
+    }
+    assert!(healthy(&trusting(&certificate, address, Version::TLS_1_3), address).await);
+}
+
+/// A server behind TLS, whose usual clients, which speak none, are not used.
+async fn start(serving: Serving) -> SocketAddr {
+    // The server's own set-up goes over its interface: in clear, on another port.
+    let server = TestServer::start_with(Setup::default()).await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let state = tokamak::http::State {
+        vault: server.vault.clone(),
+        stopping: tokamak::http::Stopping::default(),
+        rates: tokamak::http::Rates::default(),
+        scrapers: tokamak::http::Scrapers::default(),
+    };
+    tokio::spawn(async move {
+        let _kept = server;
+        tokamak::http::serve_with(listener, state, serving, std::future::pending()).await
+    });
+    address
+}
