@@ -145,7 +145,7 @@ fn python(project: &Project) -> Result<PathBuf, Failure> {
     Ok(made)
 }
 
-/// Builds the module by TinyGo.
+/// Builds the module by `TinyGo`.
 fn go(project: &Project) -> Result<PathBuf, Failure> {
     let kept = contract(project)?;
     let advice = "Install Go 1.24 from https://go.dev/dl and TinyGo 0.36 or later from \

@@ -28,7 +28,7 @@ pub enum Language {
     Javascript,
     /// A module, built by componentize-py.
     Python,
-    /// A module, built by TinyGo.
+    /// A module, built by `TinyGo`.
     Go,
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Map, Value};
@@ -55,7 +55,7 @@ impl RunOptions {
     }
 }
 
-fn read(path: &PathBuf) -> Result<Value, Failure> {
+fn read(path: &Path) -> Result<Value, Failure> {
     let mut text = String::new();
     if path.as_os_str() == "-" {
         std::io::stdin().read_to_string(&mut text)?;
