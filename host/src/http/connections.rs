@@ -184,8 +184,8 @@ impl Connections {
             .timer(TokioTimer::new())
             .header_read_timeout(self.bounds.head)
             .max_buf_size(CONNECTION_BUFFER_BYTES_MAX)
-            // Whoever has sent all it has to say may still read.
-            .half_close(true)
+            // Who closes its half has hung up: nothing tells it from who is gone, for whom no stop is to wait.
+            .half_close(false)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
         let ended = {
