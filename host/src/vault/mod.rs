@@ -28,6 +28,7 @@ mod react;
 mod reactors;
 mod record;
 mod retry;
+mod scripts;
 mod sessions;
 mod svc;
 mod sweep;
@@ -66,6 +67,7 @@ use authentication::Callers;
 use keyring::Keyring;
 use programs::Programs;
 use record::{Entity, Stored, from_record, to_record};
+use scripts::Scripts;
 
 use crate::clock::Clock;
 use crate::config::JobLimits;
@@ -116,6 +118,7 @@ struct Inner {
     keyring: Keyring,
     callers: Callers,
     programs: Programs,
+    scripts: Scripts,
     settings: tenants::SettingsCache,
     claimed: answers::Claimed,
     ids: record::IdSource,
@@ -140,6 +143,7 @@ impl Vault {
             keyring,
             callers: Callers::default(),
             programs: Programs::new(foundation.programs_bytes_max),
+            scripts: Scripts::default(),
             settings: tenants::SettingsCache::default(),
             claimed: answers::Claimed::default(),
             ids: record::IdSource::default(),

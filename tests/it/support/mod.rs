@@ -5,6 +5,7 @@ pub mod client;
 pub mod guests;
 pub mod hostile_components;
 pub mod receiver;
+pub mod scripts;
 pub mod server;
 pub mod upstream;
 

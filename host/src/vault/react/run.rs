@@ -20,7 +20,6 @@ use crate::vault::authentication::Authenticated;
 use crate::vault::invocations::{Invocation, InvocationStatus, LineView};
 use crate::vault::jobs::{Ended, Job};
 use crate::vault::permit::Permit;
-use crate::vault::programs::Asked;
 use crate::vault::record::Stored;
 use crate::vault::svc::Svc;
 use crate::vault::{Change, Error, Vault};
@@ -104,13 +103,13 @@ impl Vault {
             at_hand?
         } else {
             // A job keeps its slot meanwhile: what has begun is not to be refused for want of one.
-            let component = || self.component(run.permit.tenant(), run.formula.id);
-            let program = self.program(Asked::to_run(&run.formula), component);
+            let program = self.program_of(run.permit.tenant(), &run.formula);
             let Ok(program) = tokio::time::timeout(time, program).await else {
                 return Ok(Outcome::late(run.timeout_ms));
             };
             program?
         };
+        let program = self.with_script(program, run.permit.tenant(), &run.formula).await?;
         let svc = |who: &Authenticated| -> Arc<dyn GuestVault> {
             Arc::new(Svc::new(self.clone(), who.clone()))
         };
