@@ -16,8 +16,9 @@ const INSECURE_SEED: &str = "wasi:random/insecure-seed@";
 const HEADER_BYTES: usize = 8;
 /// The section of a component that is a core module.
 const CORE_MODULE: u8 = 1;
-/// Sections of a core module: the size of its memory, the number of its data segments, and these.
+/// Sections of a core module: the size of its memory, its globals, its data segments and how many these are.
 const MEMORY: u8 = 5;
+const GLOBALS: u8 = 6;
 const DATA: u8 = 11;
 const DATA_COUNT: u8 = 12;
 /// Bytes of a page of the machine, for what is worth a segment of its own.
@@ -69,9 +70,12 @@ fn initialized(module: &[u8]) -> Result<Vec<u8>, Error> {
 /// The module with this memory in place of its data.
 fn with_memory(module: &[u8], memory: &[u8]) -> Result<Vec<u8>, String> {
     let parts = sections(module)?;
-    let data = parts.iter().find(|(id, _)| *id == DATA).ok_or("its module has no data")?;
-    // Below its first data lies the stack, on which nothing is left that anybody reads.
-    let stack_bytes = first_offset(data.1).ok_or("its data is not where it was expected")?;
+    if !parts.iter().any(|(id, _)| *id == DATA) {
+        return Err("its module has no data".to_owned());
+    }
+    // The stack comes first in memory, and nothing is left on it that anybody reads.
+    let globals = parts.iter().find(|(id, _)| *id == GLOBALS);
+    let stack_bytes = globals.and_then(|(_, bytes)| first_global(bytes)).unwrap_or(0);
     let segments = pieces(memory, stack_bytes);
     let mut made = module[..HEADER_BYTES].to_vec();
     for (id, bytes) in &parts {
@@ -132,11 +136,12 @@ fn sized(section: &[u8], pages: usize) -> Result<Vec<u8>, String> {
     Ok(made)
 }
 
-/// The offset of the first of the data segments, which are in order.
-fn first_offset(section: &[u8]) -> Option<usize> {
+/// What the first global is at the beginning: the stack's pointer, where linkers make one.
+fn first_global(section: &[u8]) -> Option<usize> {
     let (_, used) = number(section)?;
-    let [0, 0x41, rest @ ..] = section.get(used..)? else { return None };
-    // Offsets are positive and small: as signed numbers they read the same.
+    // A number of 32 bits that changes, from `i32.const`.
+    let [0x7f, 1, 0x41, rest @ ..] = section.get(used..)? else { return None };
+    // Addresses are positive: as signed numbers they read the same.
     number(rest).map(|(offset, _)| offset)
 }
 

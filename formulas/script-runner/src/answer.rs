@@ -10,8 +10,8 @@ pub fn runtime(detail: &str, errors: &[(String, Vec<String>)]) -> Error {
     Error::Runtime(Fault { detail: detail.to_owned(), errors: errors.to_vec() })
 }
 
-/// A script that does not parse: `at line 3, column 7: …`.
-pub fn does_not_parse(message: &str, code: &str) -> Error {
+/// A script that does not parse: `at line 3, column 7: …`; `opened` tells the place of what is never closed.
+pub fn does_not_parse(message: &str, code: &str, opened: impl FnOnce() -> (usize, usize)) -> Error {
     let words = message.strip_prefix("SyntaxError: ").unwrap_or(message);
     let words = words.strip_suffix(" (native)").unwrap_or(words);
     let detail = match words.rsplit_once(" at line ") {
@@ -26,7 +26,10 @@ pub fn does_not_parse(message: &str, code: &str) -> Error {
             let (line, column) = (code.lines().count().max(1), last.chars().count() + 1);
             format!("at line {line}, column {column}: it ends too early")
         }
-        None => words.to_owned(),
+        None => {
+            let (line, column) = opened();
+            format!("at line {line}, column {column}: {words}")
+        }
     };
     Error::BadRequest(Fault { detail, errors: Vec::new() })
 }

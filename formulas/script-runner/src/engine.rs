@@ -22,6 +22,8 @@ use crate::{answer, natives};
 const SCRIPT: &str = "formula.js";
 /// Calls within calls; past them the script ends. What a native stack of 512 KiB holds of the deepest of them.
 const RECURSION_MAX: usize = 400;
+/// What is said of a script that waits for what cannot come.
+const NEVER_SETTLED: &str = "The script's promise is never settled: nothing is left to do.";
 /// Bytes that a script may make before the first collection, beside what the set-up left.
 const FIRST_COLLECTION_BYTES: usize = 3 << 20;
 
@@ -122,8 +124,32 @@ impl Engine {
 
     fn parse(&mut self, code: &str) -> Result<Script, Error> {
         let source = Source::from_bytes(code).with_path(Path::new(SCRIPT));
-        Script::parse(source, None, &mut self.context)
-            .map_err(|error| answer::does_not_parse(&error.to_string(), code))
+        Script::parse(source, None, &mut self.context).map_err(|error| {
+            let message = error.to_string();
+            let opened = || self.opened_at(code, &message);
+            answer::does_not_parse(&message, code, opened)
+        })
+    }
+
+    /// The line and column of what a script opens and never closes, a string or a comment: the engine says only that there
+    /// is one. The first lines that end with the same error end with the one that opens it.
+    fn opened_at(&mut self, code: &str, message: &str) -> (usize, usize) {
+        let lines: Vec<&str> = code.split_inclusive('\n').collect();
+        let ends: Vec<usize> = lines
+            .iter()
+            .scan(0, |end, line| {
+                *end += line.len();
+                Some(*end)
+            })
+            .collect();
+        let closed = ends.partition_point(|end| {
+            let source = Source::from_bytes(&code[..*end]).with_path(Path::new(SCRIPT));
+            let parsed = Script::parse(source, None, &mut self.context);
+            parsed.map_or_else(|error| error.to_string() != message, |_| true)
+        });
+        let line = lines.get(closed).copied().unwrap_or_default();
+        let opening = line.rfind(['\'', '"', '`']).or_else(|| line.rfind("/*")).unwrap_or(0);
+        (closed + 1, line[..opening].chars().count() + 1)
     }
 
     fn react(&mut self, invoked: &Invoked<'_>) -> JsResult<Response> {
@@ -154,9 +180,7 @@ impl Engine {
                 PromiseState::Rejected(reason) => return Err(JsError::from_opaque(reason)),
                 PromiseState::Pending if self.call("fire", &[])?.to_boolean() => {}
                 PromiseState::Pending => {
-                    return Err(error(
-                        "the script's promise is never settled: nothing is left to do",
-                    ));
+                    return Err(error(NEVER_SETTLED));
                 }
             }
         }
@@ -170,6 +194,9 @@ impl Engine {
     }
 
     fn describe(&mut self, error: JsError) -> Error {
+        if error.as_native().is_some_and(|native| native.message() == NEVER_SETTLED) {
+            return answer::runtime(NEVER_SETTLED, &[]);
+        }
         // What no script may catch: limits of the engine.
         let Ok(value) = error.into_opaque(&mut self.context) else {
             return answer::runtime("The script calls itself too deeply.", &[]);

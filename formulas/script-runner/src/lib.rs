@@ -15,6 +15,7 @@ mod answer;
 mod bindings;
 mod clock;
 mod engine;
+mod heap;
 mod jobs;
 mod natives;
 
