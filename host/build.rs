@@ -3,14 +3,21 @@
 //! Every folder of `formulas/` is one: a crate whose package is named as the folder, with its manifest
 //! `formula.json` beside. They are built as components and written as a table, `$OUT_DIR/official.rs`, which
 //! `vault::official` includes. To add a formula, add a folder.
+//!
+//! `formulas/script-runner` is none: it runs the scripts of others and lies beside the table, for `runtime::script`.
 
 #[path = "build/guests.rs"]
 mod guests;
+#[path = "build/image.rs"]
+mod image;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs};
+
+/// The folder in `formulas/`, and the package, of what runs scripts.
+const SCRIPT_RUNNER: &str = "script-runner";
 
 /// The generated file up to its first row.
 const TABLE_START: &str = "\
@@ -81,7 +88,24 @@ fn embed() -> Result<(), String> {
         .map_err(|error| error.to_string())?;
     }
     table.push_str("];\n");
-    write(&out_dir.join("official.rs"), &table)
+    write(&out_dir.join("official.rs"), &table)?;
+    embed_script_runner(root, &target_dir, &out_dir)
+}
+
+/// Builds what runs scripts, and keeps it as it is once it is set up.
+fn embed_script_runner(root: &Path, target_dir: &Path, out_dir: &Path) -> Result<(), String> {
+    let folder = root.join("formulas").join(SCRIPT_RUNNER);
+    let packages = [SCRIPT_RUNNER.to_owned()];
+    let built = guests::Project { root: &folder, packages: &packages, target_dir }.build()?;
+    let file = built.join(guests::component_file(SCRIPT_RUNNER));
+    let component = fs::read(&file).map_err(|error| told(&file, &error))?;
+    let image = image::taken(&component).map_err(|error| format!("{}: {error}", file.display()))?;
+    let kept = out_dir.join("script-runner.wasm");
+    // An image that is the same leaves the time of its file, and with it what was compiled of it.
+    if fs::read(&kept).is_ok_and(|known| known == image) {
+        return Ok(());
+    }
+    fs::write(&kept, image).map_err(|error| told(&kept, &error))
 }
 
 /// A path as a Rust string literal.

@@ -102,6 +102,16 @@ pub const FORMULA_PARAMETERS_MAX: usize = 200;
 pub const FORMULA_MEMORY_MB_DEFAULT: u32 = 64;
 /// Memory of one invocation, most, in MiB (decisions §6).
 pub const FORMULA_MEMORY_MB_MAX: u32 = 512;
+/// Bytes of a script.
+pub const SCRIPT_BYTES_MAX: usize = 1 << 20;
+/// Time to parse a script when it arrives, in milliseconds.
+pub const SCRIPT_CHECK_MS: u64 = 10_000;
+/// Characters of what is wrong with a script.
+pub const SCRIPT_DETAIL_CHARS_MAX: usize = 400;
+/// Texts of scripts kept in memory, about, and bytes of them all.
+pub const SCRIPTS_KEPT: usize = 1_024;
+/// See [`SCRIPTS_KEPT`].
+pub const SCRIPTS_KEPT_BYTES: u64 = 32 << 20;
 /// Hosts in a formula's `allowed_hosts`.
 pub const ALLOWED_HOSTS_MAX: usize = 100;
 /// Bytes of an `icon`.

@@ -271,7 +271,10 @@ async fn a_component_is_given_exactly_once_and_is_no_larger_than_allowed() {
         (json!({"name": "f", "component": null, "code": null}), "component"),
         (json!({"name": "f", "component": 5}), "component"),
         (json!({"name": "f", "component": "AGFzbQ"}), "component"),
-        (json!({"name": "f", "code": "export default 1"}), "code"),
+        (json!({"name": "f", "code": 1}), "code"),
+        (json!({"name": "f", "code": "x".repeat((1 << 20) + 1)}), "code"),
+        (json!({"name": "f", "code": "1", "language": "wasm"}), "language"),
+        (json!({"name": "f", "component": good, "language": "javascript"}), "language"),
         (json!({"name": "f", "code": "export default 1", "component": good}), "code"),
     ] {
         let answer = server.management.post("/reactor-formulas", body.clone()).await;

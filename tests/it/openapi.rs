@@ -154,7 +154,7 @@ async fn bodies_are_described_as_they_are_read() {
     for (name, required) in [
         ("CreateApplication", json!(["name", "type"])),
         ("UpdateApplication", json!(["name"])),
-        ("CreateFormula", json!(["name", "component"])),
+        ("CreateFormula", json!(["name"])),
         ("UpdateFormula", json!(["name"])),
         ("CreateReactor", json!(["name", "configuration", "formula"])),
         ("UpdateReactor", json!(["name", "configuration"])),

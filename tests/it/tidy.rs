@@ -66,7 +66,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("liquid_core", &["expression/"]),
     ("liquid_lib", &["expression/"]),
     ("serde_json_path", &["expression/"]),
-    ("quick_cache", &["expression/"]),
+    ("quick_cache", &["expression/", "vault/"]),
     ("aws_lc_rs", &["crypto/", "expression/"]),
     ("clap", &["cli/", "config"]),
     ("clap_complete", &["cli/"]),

@@ -16,6 +16,7 @@ use super::openapi::{
 use super::problem::Rejection;
 use super::query::Query;
 use crate::model::faults::Faults;
+use crate::model::formula::Language;
 use crate::model::id::FormulaId;
 use crate::model::permission::marker::{ReactorCreate, ReactorDelete, ReactorRead, ReactorUpdate};
 use crate::vault::{Error, FormulaView, WriteFormula};
@@ -67,8 +68,8 @@ pub enum UpdateFormula {}
 
 impl PartialSchema for UpdateFormula {
     fn schema() -> RefOr<Schema> {
-        let text = "Body of `PUT /reactor-formulas/{id}`; without a component, the code stays.";
-        relaxed::<WriteFormula>(text, &["component"], &[])
+        let text = "Body of `PUT /reactor-formulas/{id}`; without a component or code, what is there stays.";
+        relaxed::<WriteFormula>(text, &[], &[])
     }
 }
 
@@ -109,7 +110,7 @@ pub async fn delete(
 #[expect(dead_code, reason = "only the description reads it")]
 struct Wasm(Vec<u8>);
 
-/// Download a formula's component.
+/// Download a formula's component, or its script as `text/javascript`.
 #[utoipa::path(get, operation_id = "get_formula_component", path = "/reactor-formulas/{id}/component", tag = "formulas",
     params(("id" = FormulaId, Path)),
     responses((status = 200, description = "The component", content_type = "application/wasm", body = Wasm), ReadRefusals))]
@@ -118,8 +119,12 @@ pub async fn component(
     Shared(state): Shared<State>,
     Id(id): Id<FormulaId>,
 ) -> Result<Response, Rejection> {
-    let bytes = state.vault.find_component(&permit, id).await?;
-    Ok(([(header::CONTENT_TYPE, "application/wasm")], bytes).into_response())
+    let (language, bytes) = state.vault.find_component(&permit, id).await?;
+    let kind = match language {
+        Language::Wasm => "application/wasm",
+        Language::Javascript => "text/javascript; charset=utf-8",
+    };
+    Ok(([(header::CONTENT_TYPE, kind)], bytes).into_response())
 }
 
 /// Replace a formula's component.

@@ -33,6 +33,8 @@ pub enum FormulaStatus {
 pub enum Language {
     /// A WebAssembly component.
     Wasm,
+    /// A script.
+    Javascript,
 }
 
 /// What becomes of arguments that the formula does not declare.
@@ -88,7 +90,7 @@ pub struct Formula {
     pub allowed_hosts: Vec<String>,
     /// Its bounds.
     pub limits: FormulaLimits,
-    /// SHA-256 of the component, in hexadecimal.
+    /// SHA-256 of the component or of the script, in hexadecimal.
     pub component_digest: String,
     /// Who made and changed it.
     #[serde(flatten)]

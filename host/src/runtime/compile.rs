@@ -8,7 +8,7 @@ use super::child::{self, CompileBounds};
 use super::component::{self, ComponentError, Program};
 use super::lanes::{Place, Purpose};
 use super::load::{self, Compiled};
-use super::{Runtime, engine};
+use super::{Runtime, engine, script};
 use crate::crypto::hash::sha256_hex;
 
 /// Where components are compiled.
@@ -71,8 +71,9 @@ impl Runtime {
     ) -> Result<Program, CompileError> {
         let check = move || {
             // Before it costs anything to compile.
-            component::check(&component)?;
-            Ok((sha256_hex(&component), component))
+            let digest = sha256_hex(&component);
+            component::check(&component, digest == script::script_runner_digest())?;
+            Ok((digest, component))
         };
         let (digest, component) = on_a_thread(check).await?;
         let compiled = self.machine_code(component, &purpose).await?;

@@ -8,6 +8,7 @@ use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
 use super::Runtime;
+use super::script::{self, Script};
 use super::state::{FormulaPre, State};
 use crate::limits::COMPONENT_BYTES_MAX;
 
@@ -79,6 +80,9 @@ pub enum ComponentError {
     /// An import or export has another shape than the world's.
     #[error("The component is of another world than tokamak:formula/formula of version 1: {0}.")]
     WrongWorld(String),
+    /// It is a script, and no JavaScript or nothing that can be looked through.
+    #[error("The script does not parse: {0}.")]
+    Script(String),
     /// It is made of more parts than a slot has room for.
     #[error("The component needs more instances, memories or tables than the host provides.")]
     TooManyParts,
@@ -89,12 +93,24 @@ pub enum ComponentError {
 pub struct Program {
     pub(super) linked: Arc<FormulaPre<State>>,
     code_bytes: usize,
+    /// What it is to run, when it is the runner of scripts.
+    pub(super) script: Option<Script>,
 }
 
 impl Program {
     /// Bytes of its machine code, as it is kept on disk: about what it takes in memory.
     pub fn code_bytes(&self) -> usize {
         self.code_bytes
+    }
+
+    /// The program that runs this script; `self` is that of [`super::SCRIPT_RUNNER`].
+    #[must_use]
+    pub fn of_script(&self, code: Arc<str>) -> Self {
+        self.with_script(Script::to_run(code))
+    }
+
+    pub(super) fn with_script(&self, script: Script) -> Self {
+        Self { script: Some(script), ..self.clone() }
     }
 }
 
@@ -117,7 +133,7 @@ impl Runtime {
         // The image of its memory is made now, not by the first invocation.
         component.initialize_copy_on_write_image().map_err(|error| invalid(&error))?;
         let linked = FormulaPre::new(linked).map(Arc::new).map_err(wrong)?;
-        Ok(Program { linked, code_bytes })
+        Ok(Program { linked, code_bytes, script: None })
     }
 
     fn check_world(&self, component: &Component) -> Result<(), ComponentError> {
@@ -126,6 +142,8 @@ impl Runtime {
         for (name, item) in shape.imports(engine) {
             // Types that a world passes on are imports without anything to provide.
             let provided = matches!(item.ty, ComponentItem::Type(_)) || provided(name);
+            // Only the runner comes so far with it: see `check`.
+            let provided = provided || name == script::SOURCE;
             if !provided {
                 return Err(ComponentError::Import(name.to_owned()));
             }
@@ -142,14 +160,15 @@ impl Runtime {
     }
 }
 
-/// Checks what can be told of a component without compiling it.
-pub fn check(component: &[u8]) -> Result<(), ComponentError> {
+/// Checks what can be told of a component without compiling it; only the runner of scripts may ask for one.
+pub fn check(component: &[u8], is_script_runner: bool) -> Result<(), ComponentError> {
     check_bytes(component)?;
-    check_names(component)
+    let offered = |import: &str| provided(import) || (is_script_runner && import == script::SOURCE);
+    check_names(component, offered)
 }
 
 /// Validates the bytes, and looks at the names of what the component itself imports and exports.
-fn check_names(component: &[u8]) -> Result<(), ComponentError> {
+fn check_names(component: &[u8], offered: impl Fn(&str) -> bool) -> Result<(), ComponentError> {
     let unreadable =
         |error: wasmparser::BinaryReaderError| ComponentError::Invalid(line(error.message()));
     let mut validator = wasmparser::Validator::new();
@@ -168,7 +187,7 @@ fn check_names(component: &[u8]) -> Result<(), ComponentError> {
                 for import in imports {
                     let import = import.map_err(unreadable)?;
                     let is_type = matches!(import.ty, ComponentTypeRef::Type(_));
-                    if !is_type && !provided(import.name.name) {
+                    if !is_type && !offered(import.name.name) {
                         return Err(ComponentError::Import(import.name.name.to_owned()));
                     }
                 }

@@ -79,6 +79,7 @@ impl Whole {
         let Self { slot, began, program, mut call, long } = self;
         let Budget { memory_bytes, timeout, fuel } = call.budget;
         let mut state = State::new(Memory::new(slot.memory(), memory_bytes));
+        state.script.clone_from(&program.script);
         state.outgoing = Outgoing::new(call.http.take(), began + timeout);
         let mut store = Store::new(&runtime.0.engine, state);
         let log = store.data().log();

@@ -15,6 +15,7 @@ use super::call::{GuestProblem, GuestVault};
 use super::http::Outgoing;
 use super::log::{Log, LogLevel, Printed};
 use super::memory::Memory;
+use super::script::{self, Script};
 use crate::limits::{HOST_CALLS_MAX, SVC_CALLS_MAX};
 
 /// What the world's definition becomes.
@@ -60,6 +61,8 @@ pub struct State {
     log: Arc<Mutex<Log>>,
     host_calls: u64,
     svc_calls: u64,
+    /// What the runner of scripts is to run.
+    pub script: Option<Script>,
     /// Its way to other hosts.
     pub outgoing: Outgoing,
     /// Memory it holds and may hold.
@@ -77,6 +80,7 @@ impl State {
             log: Arc::default(),
             host_calls: 0,
             svc_calls: 0,
+            script: None,
             outgoing: Outgoing::default(),
             memory,
         }
@@ -134,6 +138,7 @@ pub fn linker(engine: &Engine) -> Result<Linker<State>> {
     cli::terminal_stdout::add_to_linker::<State, WasiCli>(l, State::cli)?;
     cli::terminal_stderr::add_to_linker::<State, WasiCli>(l, State::cli)?;
     Formula::add_to_linker::<_, HasSelf<_>>(l, |state| state)?;
+    script::add_to_linker(l)?;
     Ok(linker)
 }
 

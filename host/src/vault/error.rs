@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::model::faults::Faults;
 use crate::model::permission::Permission;
-use crate::runtime::{CompileError, ComponentError};
+use crate::runtime::{CompileError, ComponentError, ScriptError};
 use crate::store::StoreError;
 
 use super::react::RunError;
@@ -84,6 +84,18 @@ impl From<CompileError> for Error {
         match error {
             CompileError::Component(error) => Self::NotRunnable(error),
             fault @ CompileError::Host(_) => Self::internal(fault),
+        }
+    }
+}
+
+impl From<ScriptError> for Error {
+    fn from(error: ScriptError) -> Self {
+        match error {
+            ScriptError::Refused(refusal) => Self::NotRunnable(refusal),
+            ScriptError::Saturated => {
+                Self::Busy("As many reactors of the tenant run and wait as may; try again.")
+            }
+            fault @ ScriptError::Host(_) => Self::internal(fault),
         }
     }
 }

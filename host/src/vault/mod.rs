@@ -34,6 +34,7 @@ mod record;
 mod retention;
 mod retry;
 mod rotation;
+mod scripts;
 mod sessions;
 mod svc;
 mod sweep;
@@ -81,6 +82,7 @@ use authentication::Callers;
 use keyring::Keyring;
 use programs::Programs;
 use record::{Entity, Stored, from_record, to_record, to_record_of};
+use scripts::Scripts;
 
 use crate::clock::Clock;
 use crate::config::JobLimits;
@@ -133,6 +135,7 @@ struct Inner {
     keyring: Keyring,
     callers: Callers,
     programs: Programs,
+    scripts: Scripts,
     settings: tenants::SettingsCache,
     claimed: answers::Claimed,
     ids: record::IdSource,
@@ -159,6 +162,7 @@ impl Vault {
             keyring,
             callers: Callers::default(),
             programs: Programs::new(foundation.programs_bytes_max),
+            scripts: Scripts::default(),
             settings: tenants::SettingsCache::default(),
             claimed: answers::Claimed::default(),
             ids: record::IdSource::default(),

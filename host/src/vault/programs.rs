@@ -12,9 +12,9 @@ use tokio::sync::OnceCell;
 
 use super::{Error, Vault, official};
 use crate::crypto::hash::sha256_hex;
-use crate::model::formula::Formula;
+use crate::model::formula::{Formula, Language};
 use crate::model::id::TenantId;
-use crate::runtime::{CompileError, ComponentError, Place, Program, Purpose};
+use crate::runtime::{CompileError, ComponentError, Place, Program, Purpose, script_runner_digest};
 
 #[cfg(test)]
 mod tests;
@@ -58,7 +58,18 @@ pub struct Asked<'d> {
 impl<'d> Asked<'d> {
     /// A formula's, to run it.
     pub fn to_run(formula: &'d Formula) -> Self {
-        Self { digest: &formula.component_digest, owner: formula.tenant_id, is_upload: false }
+        match formula.language {
+            Language::Wasm => {
+                let owner = formula.tenant_id;
+                Self { digest: &formula.component_digest, owner, is_upload: false }
+            }
+            Language::Javascript => Asked::script_runner(),
+        }
+    }
+
+    /// What runs scripts: it ships with the product.
+    pub fn script_runner() -> Asked<'static> {
+        Asked { digest: script_runner_digest(), owner: None, is_upload: false }
     }
 
     /// An uploaded component's, to see whether there is one.
@@ -182,7 +193,7 @@ impl Vault {
 
     /// The program of a formula, if it is at hand.
     pub(super) fn program_at_hand(&self, formula: &Formula) -> Option<Result<Program, Error>> {
-        let known = self.0.programs.at_hand(&formula.component_digest)?;
+        let known = self.0.programs.at_hand(Asked::to_run(formula).digest)?;
         Some(known.map_err(Error::from))
     }
 

@@ -7,6 +7,7 @@ pub mod hostile_components;
 pub mod operator;
 pub mod pem;
 pub mod receiver;
+pub mod scripts;
 pub mod server;
 pub mod tamper;
 pub mod upstream;

@@ -54,21 +54,20 @@ impl Entity for Formula {
 }
 
 impl Vault {
-    /// Makes a formula of a component, which is checked and compiled first.
+    /// Makes a formula of a component, which is checked and compiled first, or of a script, which is parsed.
     pub async fn create_formula(
         &self,
         permit: &Permit<ReactorCreate>,
         body: WriteFormula,
     ) -> Result<FormulaView, Error> {
         let (definition, code) = body.check_with_code()?;
-        let Code(bytes) = code;
-        let digest = self.verify(permit.tenant(), &bytes).await?;
+        let digest = self.verify(permit.tenant(), &code).await?;
         let now = self.now();
         let id = FormulaId(self.draw_id());
         let audit = Audit::created(Some(permit.actor_id()), now);
-        let formula = assemble(definition, id, permit.tenant(), digest, audit);
-        let bytes = Arc::new(bytes);
-        let component = Component { formula_id: id, created_ms: now.0, bytes };
+        let about = About { id, tenant: permit.tenant(), language: code.language, digest, audit };
+        let formula = assemble(definition, about);
+        let component = Component { formula_id: id, created_ms: now.0, bytes: code.bytes };
         let mut change = self.change(permit.tenant()).await?;
         change.put(&formula, Expect::Absent)?.put(&component, Expect::Absent)?;
         let event = event(id, Operation::Create, "Formula created");
@@ -117,16 +116,17 @@ impl Vault {
         Ok(formula)
     }
 
-    /// Gives a formula's component.
+    /// Gives a formula's component, or its script.
     pub async fn find_component(
         &self,
         permit: &Permit<ReactorRead>,
         id: FormulaId,
-    ) -> Result<Vec<u8>, Error> {
+    ) -> Result<(Language, Vec<u8>), Error> {
+        let formula = self.formula(permit.tenant(), id).await?;
         let bytes = self.component(permit.tenant(), id).await?;
         let event = event(id, Operation::Read, "Component read");
         self.log(permit.tenant(), permit.actor(), vec![event]).await?;
-        Ok(bytes)
+        Ok((formula.language, bytes))
     }
 
     /// Replaces a formula's description, parameters and limits, and its code if the body has any.
@@ -137,7 +137,6 @@ impl Vault {
         body: WriteFormula,
     ) -> Result<FormulaView, Error> {
         let (definition, code) = body.check()?;
-        let code = code.map(|Code(bytes)| Arc::new(bytes));
         let step = || self.try_update_formula(permit, id, definition.clone(), code.clone()).boxed();
         self.retried(TRIES, step).await
     }
@@ -148,15 +147,16 @@ impl Vault {
         permit: &Permit<ReactorUpdate>,
         id: FormulaId,
         definition: Definition,
-        code: Option<Arc<Vec<u8>>>,
+        code: Option<Code>,
     ) -> Result<Option<FormulaView>, Error> {
         let stored = self.own_formula(permit.tenant(), id).await?;
-        let digest = match &code {
-            Some(bytes) => self.verify(permit.tenant(), bytes).await?,
-            None => stored.entity.component_digest.clone(),
+        let (language, digest) = match &code {
+            Some(code) => (code.language, self.verify(permit.tenant(), code).await?),
+            None => (stored.entity.language, stored.entity.component_digest.clone()),
         };
         let audit = stored.entity.audit.modified(Some(permit.actor_id()), self.now());
-        let formula = assemble(definition, id, permit.tenant(), digest, audit);
+        let about = About { id, tenant: permit.tenant(), language, digest, audit };
+        let formula = assemble(definition, about);
         self.replace_formula(permit, formula, stored.version, code).await
     }
 
@@ -167,8 +167,8 @@ impl Vault {
         id: FormulaId,
         bytes: Vec<u8>,
     ) -> Result<FormulaView, Error> {
-        let bytes = Arc::new(bytes);
-        let step = || self.try_update_component(permit, id, Arc::clone(&bytes)).boxed();
+        let code = Code::component(bytes);
+        let step = || self.try_update_component(permit, id, code.clone()).boxed();
         self.retried(TRIES, step).await
     }
 
@@ -177,13 +177,14 @@ impl Vault {
         &self,
         permit: &Permit<ReactorUpdate>,
         id: FormulaId,
-        bytes: Arc<Vec<u8>>,
+        code: Code,
     ) -> Result<Option<FormulaView>, Error> {
         let stored = self.own_formula(permit.tenant(), id).await?;
-        let component_digest = self.verify(permit.tenant(), &bytes).await?;
+        let component_digest = self.verify(permit.tenant(), &code).await?;
         let audit = stored.entity.audit.modified(Some(permit.actor_id()), self.now());
-        let formula = Formula { component_digest, audit, ..stored.entity };
-        self.replace_formula(permit, formula, stored.version, Some(bytes)).await
+        let language = code.language;
+        let formula = Formula { language, component_digest, audit, ..stored.entity };
+        self.replace_formula(permit, formula, stored.version, Some(code)).await
     }
 
     /// Deletes a formula that no reactor uses.
@@ -252,8 +253,13 @@ impl Vault {
         self.get::<Formula>(tenant, &id.to_string()).await
     }
 
-    /// Checks and compiles a component; gives its digest.
-    async fn verify(&self, tenant: TenantId, bytes: &[u8]) -> Result<String, Error> {
+    /// Checks and compiles a component, or parses a script; gives its digest.
+    async fn verify(&self, tenant: TenantId, code: &Code) -> Result<String, Error> {
+        let bytes = code.bytes.as_slice();
+        if code.language == Language::Javascript {
+            let text = std::str::from_utf8(bytes).map_err(Error::internal)?;
+            return self.verify_script(tenant, text).await;
+        }
         let digest = sha256_hex(bytes);
         let asked = Asked::to_check(&digest, tenant);
         self.program(asked, || std::future::ready(Ok(bytes.to_vec()))).await?;
@@ -265,11 +271,11 @@ impl Vault {
         permit: &Permit<ReactorUpdate>,
         formula: Formula,
         version: u64,
-        code: Option<Arc<Vec<u8>>>,
+        code: Option<Code>,
     ) -> Result<Option<Formula>, Error> {
         let mut change = self.change(permit.tenant()).await?;
         change.put(&formula, Expect::Version(version))?;
-        if let Some(bytes) = code {
+        if let Some(Code { bytes, .. }) = code {
             let created_ms = formula.audit.created_at.0;
             change.put(&Component { formula_id: formula.id, created_ms, bytes }, Expect::Any)?;
         }
@@ -305,13 +311,17 @@ fn event(id: FormulaId, operation: Operation, message: &str) -> Event {
     Event::done(EntityType::ReactorFormula, id, operation, message)
 }
 
-fn assemble(
-    definition: Definition,
+/// What is known of a formula beside its definition.
+struct About {
     id: FormulaId,
     tenant: TenantId,
-    component_digest: String,
+    language: Language,
+    digest: String,
     audit: Audit,
-) -> Formula {
+}
+
+fn assemble(definition: Definition, about: About) -> Formula {
+    let About { id, tenant, language, digest, audit } = about;
     Formula {
         id,
         tenant_id: Some(tenant),
@@ -320,13 +330,13 @@ fn assemble(
         name: definition.name,
         description: definition.description,
         icon: definition.icon,
-        language: Language::Wasm,
+        language,
         configuration: definition.configuration,
         request_parameters: definition.request_parameters,
         undeclared_arguments: definition.undeclared_arguments,
         allowed_hosts: definition.allowed_hosts,
         limits: definition.limits,
-        component_digest,
+        component_digest: digest,
         audit,
     }
 }

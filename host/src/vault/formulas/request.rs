@@ -1,5 +1,7 @@
 //! The body of `POST` and `PUT /reactor-formulas`, checked.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -9,10 +11,10 @@ use utoipa::ToSchema;
 use crate::egress::HostPattern;
 use crate::limits::{
     ALLOWED_HOSTS_MAX, COMPONENT_BYTES_MAX, DESCRIPTION_CHARS_MAX, FORMULA_MEMORY_MB_DEFAULT,
-    FORMULA_MEMORY_MB_MAX, ICON_BYTES_MAX,
+    FORMULA_MEMORY_MB_MAX, ICON_BYTES_MAX, SCRIPT_BYTES_MAX,
 };
 use crate::model::faults::Faults;
-use crate::model::formula::{FormulaLimits, Undeclared};
+use crate::model::formula::{FormulaLimits, Language, Undeclared};
 use crate::model::member::{FromJson, Member};
 use crate::model::parameter::{self, ConfigurationEntry, Parameter};
 use crate::vault::Error;
@@ -35,13 +37,17 @@ pub struct WriteFormula {
     #[serde(default)]
     icon: Member<String>,
     /// A WebAssembly component of the world `tokamak:formula/formula`, in base64.
-    #[schema(value_type = String, content_encoding = "base64", required = true)]
+    #[schema(value_type = Option<String>, content_encoding = "base64")]
     #[serde(default)]
     component: Member<String>,
-    /// JavaScript; not taken by this version.
-    #[schema(ignore)]
+    /// A script, instead of a component: JavaScript that assigns a function to `module.exports`.
+    #[schema(value_type = Option<String>, max_length = 1048576)]
     #[serde(default)]
     code: Member<String>,
+    /// What the code is: `wasm` for a component, `javascript` for a script; told by which of them is there.
+    #[schema(value_type = Option<Language>)]
+    #[serde(default)]
+    language: Member<String>,
     /// What a reactor must configure.
     #[schema(value_type = Option<Vec<ConfigurationEntry>>, max_items = 200)]
     #[serde(default)]
@@ -75,8 +81,26 @@ struct WriteLimits {
     memory_mb: Option<u32>,
 }
 
-/// A component, its length checked.
-pub struct Code(pub Vec<u8>);
+/// What a formula does, its length checked.
+///
+/// It is large, and stored more than once when a change is made anew.
+#[derive(Clone)]
+pub struct Code {
+    /// What it is.
+    pub(super) language: Language,
+    /// The component, or the script in UTF-8.
+    pub(super) bytes: Arc<Vec<u8>>,
+}
+
+impl Code {
+    /// A component.
+    pub(super) fn component(bytes: Vec<u8>) -> Self {
+        Self { language: Language::Wasm, bytes: Arc::new(bytes) }
+    }
+}
+
+/// What is said when there is neither a component nor a script.
+const REQUIRED: &str = "is required, or code is";
 
 /// A formula's description, valid.
 #[derive(Clone)]
@@ -96,7 +120,7 @@ impl WriteFormula {
     pub(super) fn check_with_code(self) -> Result<(Definition, Code), Error> {
         let absent = |member: &Member<String>| matches!(member, Member::Absent | Member::Null);
         if absent(&self.component) && absent(&self.code) {
-            let mut faults = Faults::one("component", "is required");
+            let mut faults = Faults::one("component", REQUIRED);
             if let Err(Error::Invalid(inner)) = self.check() {
                 faults.extend_under("", inner);
             }
@@ -104,7 +128,7 @@ impl WriteFormula {
         }
         match self.check()? {
             (definition, Some(code)) => Ok((definition, code)),
-            (_, None) => Err(Error::invalid("component", "is required")),
+            (_, None) => Err(Error::invalid("component", REQUIRED)),
         }
     }
 
@@ -122,11 +146,10 @@ impl WriteFormula {
         }
         let icon = self.icon.optional("icon", &mut faults);
         check_icon(icon.as_deref(), &mut faults);
-        if !matches!(self.code, Member::Absent | Member::Null) {
-            faults.add("code", "is not taken by this version; give a component");
-        }
         let component = self.component.optional("component", &mut faults);
-        let code = component.and_then(|text| read_component(&text, &mut faults));
+        let script = self.code.optional("code", &mut faults);
+        let language = self.language.optional("language", &mut faults);
+        let code = read_code(component, script, language.as_deref(), &mut faults);
         let mut parameters = |path: &str, member: Member<Value>, kinds| {
             let value = member.optional(path, &mut faults).unwrap_or_else(|| Value::Array(vec![]));
             match parameter::parse_list(&value, kinds) {
@@ -171,13 +194,49 @@ fn check_icon(icon: Option<&str>, faults: &mut Faults) {
     }
 }
 
+/// One of the two, which is what `language` says if it says anything.
+fn read_code(
+    component: Option<String>,
+    script: Option<String>,
+    language: Option<&str>,
+    faults: &mut Faults,
+) -> Option<Code> {
+    let code = match (component, script) {
+        (Some(_), Some(_)) => {
+            faults.add("code", "must be absent when there is a component");
+            None
+        }
+        (Some(text), None) => read_component(&text, faults),
+        (None, Some(text)) => read_script(text, faults),
+        (None, None) => None,
+    };
+    let fits = match (language, &code) {
+        (None, _) | (Some("wasm" | "javascript"), None) => true,
+        (Some("wasm"), Some(code)) => code.language == Language::Wasm,
+        (Some("javascript"), Some(code)) => code.language == Language::Javascript,
+        (Some(_), _) => false,
+    };
+    if !fits {
+        faults.add("language", "must be wasm for a component and javascript for code");
+    }
+    code
+}
+
+fn read_script(text: String, faults: &mut Faults) -> Option<Code> {
+    if text.len() > SCRIPT_BYTES_MAX {
+        faults.add("code", format!("must have at most {SCRIPT_BYTES_MAX} bytes"));
+        return None;
+    }
+    Some(Code { language: Language::Javascript, bytes: Arc::new(text.into_bytes()) })
+}
+
 fn read_component(text: &str, faults: &mut Faults) -> Option<Code> {
     if text.len() / 4 * 3 > COMPONENT_BYTES_MAX + 3 {
         faults.add("component", format!("must have at most {COMPONENT_BYTES_MAX} bytes"));
         return None;
     }
     let bytes = faults.check("component", STANDARD.decode(text).map_err(|_| "must be base64"))?;
-    Some(Code(bytes))
+    Some(Code::component(bytes))
 }
 
 fn read_undeclared(text: Option<&str>, faults: &mut Faults) -> Undeclared {
@@ -224,6 +283,7 @@ fn check_hosts(hosts: &[String], faults: &mut Faults) {
 #[cfg(test)]
 mod tests {
     use super::WriteFormula;
+    use crate::limits::SCRIPT_BYTES_MAX;
     use crate::model::member;
     use crate::vault::Error;
     use serde_json::{Value, json};
@@ -252,7 +312,22 @@ mod tests {
         ];
         assert_eq!(faults(body), expected);
         assert_eq!(faults(json!({"name": "a"})), ["component"]);
-        assert_eq!(faults(json!({"name": "a", "code": "x"})), ["code"]);
+        assert_eq!(faults(json!({"name": "a", "code": 5})), ["code"]);
+        let large = "x".repeat(SCRIPT_BYTES_MAX + 1);
+        assert_eq!(faults(json!({"name": "a", "code": large})), ["code"]);
+        let (wasm, script) = ("AGFzbQ==", "module.exports = () => {}");
+        for (body, expected) in [
+            (json!({"code": script, "component": wasm}), vec!["code"]),
+            (json!({"code": script, "language": "javascript"}), vec![]),
+            (json!({"code": script, "language": "wasm"}), vec!["language"]),
+            (json!({"component": wasm, "language": "javascript"}), vec!["language"]),
+            (json!({"component": wasm, "language": "wasm"}), vec![]),
+            (json!({"component": wasm, "language": "python"}), vec!["language"]),
+        ] {
+            let mut body = body;
+            body["name"] = json!("a");
+            assert_eq!(faults(body.clone()), expected, "{body}");
+        }
         assert!(faults(json!({"name": "a", "component": "AGFzbQ=="})).is_empty());
     }
 }

@@ -23,7 +23,6 @@ use crate::vault::authentication::Authenticated;
 use crate::vault::invocations::{Invocation, InvocationStatus, LineView};
 use crate::vault::jobs::{Ended, Job};
 use crate::vault::permit::Permit;
-use crate::vault::programs::Asked;
 use crate::vault::record::Stored;
 use crate::vault::retry::TRIES;
 use crate::vault::svc::Svc;
@@ -115,6 +114,7 @@ impl Vault {
             };
             program?
         };
+        let program = self.with_script(program, run.permit.tenant(), &run.formula).await?;
         let svc = |who: &Authenticated| -> Arc<dyn GuestVault> {
             Arc::new(Svc::new(self.clone(), who.clone()))
         };
@@ -153,8 +153,7 @@ impl Vault {
         let (tenant, id) = (run.permit.tenant(), run.formula.id);
         let mut lost = 0;
         loop {
-            let component = || self.component(tenant, id);
-            match self.program(Asked::to_run(&run.formula), component).await {
+            match self.program_of(tenant, &run.formula).await {
                 Err(Error::Conflict(_)) if lost + 1 < TRIES => lost += 1,
                 program => return program,
             }

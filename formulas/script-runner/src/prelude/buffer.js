@@ -1,0 +1,112 @@
+// The basics of Node's `Buffer`.
+(function (host, shared) {
+  'use strict';
+  const ENCODINGS = {
+    utf8: 'utf8', 'utf-8': 'utf8', hex: 'hex', base64: 'base64', base64url: 'base64url', latin1: 'latin1',
+    binary: 'latin1', ascii: 'ascii', utf16le: 'utf16le', 'utf-16le': 'utf16le', ucs2: 'utf16le', 'ucs-2': 'utf16le',
+  };
+  const encodingOf = (name) => {
+    const known = ENCODINGS[String(name ?? 'utf8').toLowerCase()];
+    if (known === undefined) throw new TypeError(`Unknown encoding: ${name}`);
+    return known;
+  };
+  const over = (bytes) => new Buffer(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  class Buffer extends Uint8Array {
+    static from(value, encoding, length) {
+      if (typeof value === 'string') return over(host.encode(value, encodingOf(encoding)));
+      if (value instanceof ArrayBuffer) return new Buffer(value, encoding, length);
+      if (ArrayBuffer.isView(value)) {
+        const copy = new Buffer(value.length);
+        copy.set(value);
+        return copy;
+      }
+      if (value?.type === 'Buffer' && Array.isArray(value.data)) return Buffer.from(value.data);
+      if (Array.isArray(value) || typeof value?.length === 'number') {
+        const copy = new Buffer(value.length);
+        for (let at = 0; at < value.length; at += 1) copy[at] = value[at];
+        return copy;
+      }
+      throw new TypeError('Buffer.from takes a string, an array, a buffer or a view of one');
+    }
+    static of(...bytes) { return Buffer.from(bytes); }
+    static alloc(length, fill, encoding) {
+      const made = new Buffer(length);
+      return fill === undefined ? made : made.fill(fill, 0, length, encoding);
+    }
+    static allocUnsafe(length) { return new Buffer(length); }
+    static isBuffer(value) { return value instanceof Buffer; }
+    static isEncoding(name) { return ENCODINGS[String(name).toLowerCase()] !== undefined; }
+    static byteLength(value, encoding) {
+      return typeof value === 'string' ? Buffer.from(value, encoding).length : value.byteLength;
+    }
+    static concat(parts, total = parts.reduce((sum, part) => sum + part.length, 0)) {
+      const made = new Buffer(total);
+      let at = 0;
+      for (const part of parts) {
+        if (at >= total) break;
+        const taken = part.subarray(0, total - at);
+        made.set(taken, at);
+        at += taken.length;
+      }
+      return made;
+    }
+    static compare(one, other) {
+      const length = Math.min(one.length, other.length);
+      for (let at = 0; at < length; at += 1) {
+        if (one[at] !== other[at]) return one[at] < other[at] ? -1 : 1;
+      }
+      return Math.sign(one.length - other.length);
+    }
+    toString(encoding, start = 0, end = this.length) {
+      return host.decode(super.subarray(start, end), encodingOf(encoding));
+    }
+    toJSON() { return { type: 'Buffer', data: Array.from(this) }; }
+    equals(other) { return Buffer.compare(this, other) === 0; }
+    compare(other) { return Buffer.compare(this, other); }
+    slice(start, end) { return this.subarray(start, end); }
+    subarray(start, end) { return over(super.subarray(start, end)); }
+    write(text, start = 0, length = this.length - start, encoding = 'utf8') {
+      const bytes = host.encode(text, encodingOf(encoding)).subarray(0, Math.min(length, this.length - start));
+      this.set(bytes, start);
+      return bytes.length;
+    }
+    copy(into, at = 0, start = 0, end = this.length) {
+      const taken = super.subarray(start, Math.min(end, start + into.length - at));
+      into.set(taken, at);
+      return taken.length;
+    }
+    fill(value, start = 0, end = this.length, encoding = 'utf8') {
+      if (typeof value === 'number') return super.fill(value, start, end);
+      const bytes = typeof value === 'string' ? host.encode(value, encodingOf(encoding)) : value;
+      for (let at = start; at < end; at += 1) this[at] = bytes.length === 0 ? 0 : bytes[(at - start) % bytes.length];
+      return this;
+    }
+    indexOf(value, start = 0, encoding = 'utf8') {
+      if (typeof value === 'number') return super.indexOf(value, start);
+      const wanted = typeof value === 'string' ? host.encode(value, encodingOf(encoding)) : value;
+      for (let at = Math.max(start, 0); at + wanted.length <= this.length; at += 1) {
+        let same = 0;
+        while (same < wanted.length && this[at + same] === wanted[same]) same += 1;
+        if (same === wanted.length) return at;
+      }
+      return -1;
+    }
+    includes(value, start, encoding) { return this.indexOf(value, start, encoding) !== -1; }
+  }
+  const view = (bytes) => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  for (const [name, width, method] of [
+    ['UInt8', 1, 'Uint8'], ['Int8', 1, 'Int8'], ['UInt16', 2, 'Uint16'], ['Int16', 2, 'Int16'],
+    ['UInt32', 4, 'Uint32'], ['Int32', 4, 'Int32'], ['Float', 4, 'Float32'], ['Double', 8, 'Float64'],
+    ['BigUInt64', 8, 'BigUint64'], ['BigInt64', 8, 'BigInt64'],
+  ]) {
+    for (const [order, little] of width === 1 ? [['', true]] : [['LE', true], ['BE', false]]) {
+      Buffer.prototype[`read${name}${order}`] = function (at = 0) { return view(this)[`get${method}`](at, little); };
+      Buffer.prototype[`write${name}${order}`] = function (value, at = 0) {
+        view(this)[`set${method}`](at, value, little);
+        return at + width;
+      };
+    }
+  }
+  shared.Buffer = Buffer;
+  shared.globals({ Buffer });
+})

@@ -1,0 +1,105 @@
+// Text and bytes: `TextEncoder`, `TextDecoder`, `atob`, `btoa`, `structuredClone`.
+(function (host, shared) {
+  'use strict';
+  // The bytes of an ArrayBuffer or of any view of one, without a copy.
+  shared.bytes = (value, what = 'the value') => {
+    if (value instanceof Uint8Array) return value;
+    if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
+    if (value instanceof ArrayBuffer) return new Uint8Array(value);
+    throw new TypeError(`${what} must be an ArrayBuffer or a view of one`);
+  };
+  class TextEncoder {
+    get encoding() { return 'utf-8'; }
+    encode(text = '') { return host.encode(String(text), 'utf8'); }
+    encodeInto(text, into) {
+      const bytes = this.encode(text);
+      let written = Math.min(bytes.length, into.length);
+      // Not within a character.
+      while (written < bytes.length && (bytes[written] & 0xc0) === 0x80) written -= 1;
+      into.set(bytes.subarray(0, written));
+      return { read: host.decode(bytes.subarray(0, written), 'utf8').length, written };
+    }
+  }
+  const LABELS = { 'utf-8': 'utf8', utf8: 'utf8', 'utf-16le': 'utf16le', 'utf-16': 'utf16le', 'latin1': 'latin1', 'iso-8859-1': 'latin1', 'ascii': 'latin1', 'us-ascii': 'latin1' };
+  class TextDecoder {
+    #encoding;
+    #label;
+    constructor(label = 'utf-8', { fatal = false, ignoreBOM = false } = {}) {
+      this.#label = String(label).trim().toLowerCase();
+      this.#encoding = LABELS[this.#label];
+      if (this.#encoding === undefined) throw new RangeError(`the encoding ${label} is not known`);
+      this.fatal = Boolean(fatal);
+      this.ignoreBOM = Boolean(ignoreBOM);
+    }
+    get encoding() { return this.#label === 'utf8' ? 'utf-8' : this.#label; }
+    decode(given) {
+      if (given === undefined) return '';
+      const bytes = shared.bytes(given);
+      if (this.fatal && this.#encoding === 'utf8' && !host.isUtf8(bytes)) {
+        throw new TypeError('the bytes are no UTF-8');
+      }
+      const text = host.decode(bytes, this.#encoding);
+      return !this.ignoreBOM && text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
+    }
+  }
+  class DOMException extends Error {
+    #name;
+    constructor(message = '', name = 'Error') {
+      super(message);
+      this.#name = name;
+    }
+    get name() { return this.#name; }
+  }
+  const refused = (why) => new DOMException(why, 'InvalidCharacterError');
+  const btoa = (given) => {
+    const text = String(given);
+    if (/[^\u0000-\u00ff]/.test(text)) throw refused('the string has characters beyond Latin-1');
+    return host.decode(host.encode(text, 'latin1'), 'base64');
+  };
+  const atob = (given) => {
+    let text = String(given).replace(/[\t\n\f\r ]/g, '');
+    if (text.length % 4 === 0) text = text.replace(/==?$/, '');
+    if (text.length % 4 === 1 || /[^A-Za-z0-9+/]/.test(text)) throw refused('the string is no base64');
+    return host.decode(host.encode(text, 'base64'), 'latin1');
+  };
+
+  const cloned = (value, known) => {
+    if (typeof value === 'function' || typeof value === 'symbol') {
+      throw new DOMException('functions and symbols cannot be cloned', 'DataCloneError');
+    }
+    if (value === null || typeof value !== 'object') return value;
+    if (known.has(value)) return known.get(value);
+    const keep = (copy) => { known.set(value, copy); return copy; };
+    if (value instanceof Date) return keep(new Date(value.getTime()));
+    if (value instanceof RegExp) return keep(new RegExp(value.source, value.flags));
+    if (value instanceof ArrayBuffer) return keep(value.slice(0));
+    if (ArrayBuffer.isView(value)) {
+      const kind = value instanceof shared.Buffer ? Uint8Array : value.constructor;
+      const bytes = value.buffer.slice(value.byteOffset, value.byteOffset + value.byteLength);
+      return keep(new kind(bytes));
+    }
+    if (value instanceof Map) {
+      const copy = keep(new Map());
+      for (const [key, held] of value) copy.set(cloned(key, known), cloned(held, known));
+      return copy;
+    }
+    if (value instanceof Set) {
+      const copy = keep(new Set());
+      for (const held of value) copy.add(cloned(held, known));
+      return copy;
+    }
+    if (value instanceof Error) {
+      const kind = { TypeError, RangeError, SyntaxError, ReferenceError, EvalError, URIError }[value.name] ?? Error;
+      return keep(new kind(value.message, value.cause === undefined ? undefined : { cause: cloned(value.cause, known) }));
+    }
+    if (value instanceof Promise || value instanceof WeakMap || value instanceof WeakSet) {
+      throw new DOMException('this kind of object cannot be cloned', 'DataCloneError');
+    }
+    const copy = keep(Array.isArray(value) ? new Array(value.length) : {});
+    for (const key of Object.keys(value)) copy[key] = cloned(value[key], known);
+    return copy;
+  };
+  const structuredClone = (value) => cloned(value, new Map());
+  shared.DOMException = DOMException;
+  shared.globals({ TextEncoder, TextDecoder, DOMException, atob, btoa, structuredClone });
+})

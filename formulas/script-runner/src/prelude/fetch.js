@@ -1,0 +1,120 @@
+// `fetch`. The host answers one request after the other; it looks at the hosts and counts.
+(function (host, shared) {
+  'use strict';
+  const { parse, stringify } = JSON;
+  class Headers {
+    #held = new Map();
+    constructor(given = []) {
+      const pairs = given === null || typeof given[Symbol.iterator] === 'function' ? given ?? [] : Object.entries(given);
+      for (const [name, value] of pairs) this.append(name, value);
+    }
+    append(name, value) {
+      const key = String(name).toLowerCase();
+      this.#held.set(key, [...(this.#held.get(key) ?? []), String(value).trim()]);
+    }
+    set(name, value) { this.#held.set(String(name).toLowerCase(), [String(value).trim()]); }
+    delete(name) { this.#held.delete(String(name).toLowerCase()); }
+    has(name) { return this.#held.has(String(name).toLowerCase()); }
+    get(name) { return this.#held.get(String(name).toLowerCase())?.join(', ') ?? null; }
+    getSetCookie() { return [...(this.#held.get('set-cookie') ?? [])]; }
+    forEach(each, self) { for (const [name, value] of this) each.call(self, value, name, this); }
+    * entries() { for (const name of [...this.#held.keys()].sort()) yield [name, this.get(name)]; }
+    * keys() { for (const [name] of this.entries()) yield name; }
+    * values() { for (const [, value] of this.entries()) yield value; }
+    [Symbol.iterator]() { return this.entries(); }
+  }
+  // A body as bytes, with the type that says what it is.
+  const read = (body) => {
+    if (body === undefined || body === null) return [undefined, null];
+    if (body instanceof URLSearchParams) return [host.encode(body.toString(), 'utf8'), 'application/x-www-form-urlencoded;charset=UTF-8'];
+    if (body instanceof ArrayBuffer || ArrayBuffer.isView(body)) return [shared.bytes(body), null];
+    return [host.encode(String(body), 'utf8'), 'text/plain;charset=UTF-8'];
+  };
+  class Body {
+    #bytes;
+    #used = false;
+    constructor(bytes) { this.#bytes = bytes; }
+    get bodyUsed() { return this.#used; }
+    #take() {
+      if (this.#used) throw new TypeError('the body was read already');
+      this.#used = true;
+      return this.#bytes ?? new Uint8Array(0);
+    }
+    async text() {
+      const text = host.decode(this.#take(), 'utf8');
+      return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
+    }
+    async json() { return parse(await this.text()); }
+    async arrayBuffer() { return this.#take().slice().buffer; }
+    async bytes() { return this.#take().slice(); }
+    static bytesOf(body) { return body.#bytes; }
+  }
+  const { bytesOf } = Body;
+  delete Body.bytesOf;
+  class Response extends Body {
+    constructor(body, { status = 200, statusText = '', headers } = {}, url = '') {
+      const [bytes, type] = read(body);
+      super(bytes);
+      this.headers = new Headers(headers);
+      if (type !== null && !this.headers.has('content-type')) this.headers.set('content-type', type);
+      Object.assign(this, { status, statusText, url, redirected: false, type: 'basic' });
+    }
+    get ok() { return this.status >= 200 && this.status < 300; }
+    clone() { return new Response(bytesOf(this), this, this.url); }
+    static json(value, init = {}) {
+      const headers = new Headers(init.headers);
+      if (!headers.has('content-type')) headers.set('content-type', 'application/json');
+      return new Response(stringify(value), { ...init, headers });
+    }
+  }
+  class Request extends Body {
+    constructor(input, init = {}) {
+      const base = input instanceof Request ? input : {};
+      const [bytes, type] = init.body === undefined && base instanceof Request ? [bytesOf(base), null] : read(init.body);
+      super(bytes);
+      this.url = input instanceof Request ? input.url : String(input);
+      this.method = String(init.method ?? base.method ?? 'GET').replace(/^(get|put|post|head|delete|options)$/i, (name) => name.toUpperCase());
+      this.headers = new Headers(init.headers ?? base.headers);
+      if (type !== null && !this.headers.has('content-type')) this.headers.set('content-type', type);
+      this.redirect = init.redirect ?? base.redirect ?? 'follow';
+      this.signal = init.signal ?? base.signal ?? null;
+    }
+  }
+  class AbortSignal {
+    constructor(limit = null) { Object.assign(this, { aborted: false, reason: undefined, limit }); }
+    static timeout(limit) { return new AbortSignal(Number(limit)); }
+    static abort(reason = new shared.DOMException('it was aborted', 'AbortError')) {
+      return Object.assign(new AbortSignal(), { aborted: true, reason });
+    }
+    throwIfAborted() { if (this.aborted) throw this.reason; }
+    addEventListener() { /* a request that is under way is waited for: there is nobody to tell */ }
+    removeEventListener() {}
+  }
+  class AbortController {
+    constructor() { this.signal = new AbortSignal(); }
+    abort(reason) { Object.assign(this.signal, AbortSignal.abort(reason)); }
+  }
+  const failed = (code, why) => {
+    if (code === 'timeout') return new shared.DOMException('the other server did not answer in time', 'TimeoutError');
+    return Object.assign(new TypeError(`fetch failed: ${why}`), { code });
+  };
+  const fetch = async (input, init) => {
+    const request = new Request(input, init);
+    request.signal?.throwIfAborted();
+    const bytes = bytesOf(request);
+    if (bytes !== undefined && (request.method === 'GET' || request.method === 'HEAD')) {
+      throw new TypeError('a request that gets something has no body');
+    }
+    const redirects = request.redirect === 'follow' ? 10 : 0;
+    const flat = [...request.headers].flat();
+    const answer = host.send(request.method, request.url, flat, bytes, request.signal?.limit ?? undefined, redirects);
+    if (answer.error !== undefined) throw failed(answer.error, answer.why);
+    if (request.redirect === 'error' && [301, 302, 303, 307, 308].includes(answer.status)) {
+      throw failed('redirect', 'the answer is a redirect');
+    }
+    const headers = [];
+    for (let at = 0; at < answer.headers.length; at += 2) headers.push([answer.headers[at], answer.headers[at + 1]]);
+    return new Response(answer.body, { status: answer.status, headers }, request.url);
+  };
+  shared.globals({ fetch, Headers, Request, Response, AbortSignal, AbortController });
+})

@@ -1,0 +1,80 @@
+// A call of the formula: the request, the module that the script fills, the answer. This file comes last.
+(function (host, shared) {
+  'use strict';
+  const { parse, stringify } = JSON;
+  const { SvcError } = shared;
+  const call = async (operation, ...texts) => {
+    const [granted, text] = host.svc(operation, ...texts);
+    if (!granted) throw new SvcError(parse(text));
+    return text === '' ? undefined : parse(text);
+  };
+  const text = (value, what) => {
+    const made = stringify(value);
+    if (made === undefined) throw new TypeError(`${what} must be a value that JSON has`);
+    return made;
+  };
+  const id = (given) => String(typeof given === 'object' && given !== null ? given.id : given);
+  const svc = () => {
+    const tokenize = async (value) => call('tokenize', text(value, 'what is tokenized'));
+    const detokenize = async (value) => call('detokenize', text(value, 'what is detokenized'));
+    return {
+      tokens: {
+        create: async (token) => call('create', text(token, 'a token')),
+        get: async (token) => call('get', id(token)),
+        list: async (filter = {}) => call('list', text(filter, 'a filter')),
+        search: async (query = {}) => call('search', text(typeof query === 'string' ? { query } : query, 'a search')),
+        update: async (token, patch) => call('update', id(token), text(patch, 'a patch')),
+        delete: async (token) => call('delete', id(token)),
+        tokenize,
+        detokenize,
+      },
+      tokenize,
+      detokenize,
+    };
+  };
+
+  const MODULES = {
+    tokamak: () => ({ ...shared.errors }),
+    buffer: () => ({ Buffer: shared.Buffer, atob, btoa }),
+    crypto: () => shared.nodeCrypto,
+    url: () => ({ URL, URLSearchParams }),
+    util: () => ({ TextEncoder, TextDecoder, inspect: (value) => shared.inspect(value), format: (...values) => shared.format(values) }),
+    timers: () => shared.timers,
+    'timers/promises': () => ({
+      setTimeout: (delay, value) => new Promise((resolve) => { shared.timers.setTimeout(resolve, delay, value); }),
+    }),
+    'node-fetch': () => Object.assign(shared.fetch, { default: shared.fetch }),
+  };
+  shared.fetch = fetch;
+  const loaded = new Map();
+  const require = (given) => {
+    const name = String(given).replace(/^node:/, '');
+    if (!Object.hasOwn(MODULES, name)) {
+      throw new Error(`Cannot find module '${given}'; there are ${Object.keys(MODULES).join(', ')}`);
+    }
+    if (!loaded.has(name)) loaded.set(name, MODULES[name]());
+    return loaded.get(name);
+  };
+  const module = { exports: {} };
+  shared.globals({ require, module, exports: module.exports, global: globalThis });
+
+  const RESPONSE = 'The script must return an object with raw, tokenize or both, or nothing';
+  const part = (response, name) => {
+    const made = stringify(response[name]);
+    if (made === undefined && response[name] !== undefined) throw new shared.errors.ReactorRuntimeError(`${name} must be a value that JSON has`);
+    return made;
+  };
+  // Settles with the answer's two texts.
+  const react = async (args, configuration, invocation, bound) => {
+    const { exports } = module;
+    const formula = typeof exports === 'function' ? exports : exports?.default;
+    if (typeof formula !== 'function') {
+      throw new shared.errors.ReactorRuntimeError('The script must assign a function to module.exports.');
+    }
+    const response = await formula({ args, configuration, svc: bound ? svc() : undefined, invocation });
+    if (response === undefined || response === null) return [undefined, undefined];
+    if (typeof response !== 'object' || Array.isArray(response)) throw new shared.errors.ReactorRuntimeError(`${RESPONSE}.`);
+    return [part(response, 'raw'), part(response, 'tokenize')];
+  };
+  return { react, fire: shared.fire, describe: shared.describe };
+})

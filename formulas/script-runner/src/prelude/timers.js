@@ -1,0 +1,40 @@
+// Timers. While one is waited for, nothing else goes on; the run's deadline is the end of all of them.
+(function (host, shared) {
+  'use strict';
+  const waiting = [];
+  let next = 1;
+  const add = (call, delay, every, values) => {
+    if (typeof call !== 'function') throw new TypeError('a timer takes a function');
+    const wait = Math.max(1, Math.trunc(Number(delay)) || 0);
+    const id = next++;
+    waiting.push({ id, at: host.now() + wait, every: every ? wait : 0, call, values });
+    return id;
+  };
+  const remove = (id) => {
+    const at = waiting.findIndex((timer) => timer.id === id);
+    if (at >= 0) waiting.splice(at, 1);
+  };
+  // Waits for the timer that is due first and calls it; false when there is none.
+  shared.fire = () => {
+    if (waiting.length === 0) return false;
+    let first = waiting[0];
+    for (const timer of waiting) if (timer.at < first.at) first = timer;
+    const left = first.at - host.now();
+    if (left > 0) host.sleep(left);
+    if (first.every > 0) first.at = host.now() + first.every;
+    else remove(first.id);
+    first.call(...first.values);
+    return true;
+  };
+  shared.timers = {
+    setTimeout: (call, delay, ...values) => add(call, delay, false, values),
+    setInterval: (call, delay, ...values) => add(call, delay, true, values),
+    setImmediate: (call, ...values) => add(call, 0, false, values),
+    clearTimeout: remove, clearInterval: remove, clearImmediate: remove,
+  };
+  shared.globals({
+    ...shared.timers,
+    queueMicrotask: (call) => { Promise.resolve().then(call); },
+    performance: { now: () => host.now(), timeOrigin: 0 },
+  });
+})

@@ -1,0 +1,98 @@
+// `URL` and `URLSearchParams`; the parsing is the host's.
+(function (host, shared) {
+  'use strict';
+  const decode = (text) => host.decode(host.percentDecode(text.replace(/\+/g, ' ')), 'utf8');
+  const encode = (text) => encodeURIComponent(String(text).toWellFormed())
+    .replace(/[!'()~]/g, (mark) => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`).replace(/%20/g, '+');
+  class URLSearchParams {
+    #pairs = [];
+    #url = null;
+    constructor(given = '', url = null) {
+      this.#url = url;
+      if (given !== null && typeof given === 'object') {
+        const pairs = typeof given[Symbol.iterator] === 'function' ? given : Object.entries(given);
+        for (const [name, value] of pairs) this.#pairs.push([String(name), String(value)]);
+        return;
+      }
+      for (const part of String(given).replace(/^\?/, '').split('&')) {
+        if (part === '') continue;
+        const at = part.indexOf('=');
+        const [name, value] = at < 0 ? [part, ''] : [part.slice(0, at), part.slice(at + 1)];
+        this.#pairs.push([decode(name), decode(value)]);
+      }
+    }
+    #changed() { this.#url?.(this.toString()); }
+    get size() { return this.#pairs.length; }
+    append(name, value) { this.#pairs.push([String(name), String(value)]); this.#changed(); }
+    delete(name, value) {
+      this.#pairs = this.#pairs.filter(([known, held]) => known !== String(name) || (value !== undefined && held !== String(value)));
+      this.#changed();
+    }
+    get(name) { return this.#pairs.find(([known]) => known === String(name))?.[1] ?? null; }
+    getAll(name) { return this.#pairs.filter(([known]) => known === String(name)).map(([, value]) => value); }
+    has(name, value) {
+      return this.#pairs.some(([known, held]) => known === String(name) && (value === undefined || held === String(value)));
+    }
+    set(name, value) {
+      const at = this.#pairs.findIndex(([known]) => known === String(name));
+      if (at < 0) {
+        this.#pairs.push([String(name), String(value)]);
+      } else {
+        this.#pairs = this.#pairs.filter(([known], index) => index <= at || known !== String(name));
+        this.#pairs[at] = [String(name), String(value)];
+      }
+      this.#changed();
+    }
+    sort() { this.#pairs.sort(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0)); this.#changed(); }
+    forEach(each, self) { for (const [name, value] of this.#pairs) each.call(self, value, name, this); }
+    * entries() { for (const [name, value] of this.#pairs) yield [name, value]; }
+    * keys() { for (const [name] of this.#pairs) yield name; }
+    * values() { for (const [, value] of this.#pairs) yield value; }
+    [Symbol.iterator]() { return this.entries(); }
+    toString() { return this.#pairs.map(([name, value]) => `${encode(name)}=${encode(value)}`).join('&'); }
+  }
+  class URL {
+    #parts;
+    #params = null;
+    constructor(url, base) {
+      const parts = host.url(String(url), base === undefined ? undefined : String(base));
+      if (parts === undefined) throw new TypeError('Invalid URL');
+      this.#parts = parts;
+    }
+    static canParse(url, base) { return host.url(String(url), base === undefined ? undefined : String(base)) !== undefined; }
+    static parse(url, base) { return URL.canParse(url, base) ? new URL(url, base) : null; }
+    _set(part, value) {
+      this.#parts = host.urlSet(this.#parts.href, part, String(value));
+      if (part !== 'search' && part !== 'href') return;
+      this.#params = null;
+    }
+    _part(part) { return this.#parts[part]; }
+    get searchParams() {
+      this.#params ??= new URLSearchParams(this.search, (text) => {
+        this.#parts = host.urlSet(this.#parts.href, 'search', text);
+      });
+      return this.#params;
+    }
+    get origin() { return this.#parts.origin; }
+    get href() { return this.#parts.href; }
+    set href(value) {
+      if (host.url(String(value), undefined) === undefined) throw new TypeError('Invalid URL');
+      this.#parts = host.url(String(value), undefined);
+      this.#params = null;
+    }
+    toString() { return this.href; }
+    toJSON() { return this.href; }
+  }
+  const { _set, _part } = URL.prototype;
+  delete URL.prototype._set;
+  delete URL.prototype._part;
+  for (const part of ['protocol', 'username', 'password', 'host', 'hostname', 'port', 'pathname', 'search', 'hash']) {
+    Object.defineProperty(URL.prototype, part, {
+      get() { return _part.call(this, part); },
+      set(value) { _set.call(this, part, value); },
+      enumerable: true,
+      configurable: true,
+    });
+  }
+  shared.globals({ URL, URLSearchParams });
+})

@@ -1,0 +1,97 @@
+//! Formulas in JavaScript: their check when they arrive, and their text when they run.
+//!
+//! What runs them is one program for all of them; see `runtime::script`. A script's text is kept sealed as components
+//! are, and those used last stay in memory, by the digest of their bytes.
+
+use std::sync::Arc;
+
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+use super::programs::Asked;
+use super::{Error, Vault};
+use crate::crypto::hash::sha256_hex;
+use crate::limits::{SCRIPTS_KEPT, SCRIPTS_KEPT_BYTES};
+use crate::model::formula::{Formula, Language};
+use crate::model::id::TenantId;
+use crate::runtime::{Program, SCRIPT_RUNNER};
+
+/// Texts of scripts, by digest.
+pub struct Scripts(Cache<String, Arc<str>, TextBytes>);
+
+#[derive(Clone)]
+struct TextBytes;
+
+impl Weighter<String, Arc<str>> for TextBytes {
+    fn weight(&self, digest: &String, text: &Arc<str>) -> u64 {
+        (digest.len() + text.len()) as u64
+    }
+}
+
+impl Default for Scripts {
+    fn default() -> Self {
+        Self(Cache::with_weighter(SCRIPTS_KEPT, SCRIPTS_KEPT_BYTES, TextBytes))
+    }
+}
+
+impl Vault {
+    /// The program that a formula is run by: its own, or the one of all scripts.
+    pub(super) async fn program_of(
+        &self,
+        tenant: TenantId,
+        formula: &Formula,
+    ) -> Result<Program, Error> {
+        match formula.language {
+            Language::Wasm => {
+                let component = || self.component(tenant, formula.id);
+                self.program(Asked::to_run(formula), component).await
+            }
+            Language::Javascript => self.script_runner().await,
+        }
+    }
+
+    /// The program of a formula with its script, if it is one.
+    pub(super) async fn with_script(
+        &self,
+        program: Program,
+        tenant: TenantId,
+        formula: &Formula,
+    ) -> Result<Program, Error> {
+        match formula.language {
+            Language::Wasm => Ok(program),
+            Language::Javascript => Ok(program.of_script(self.script(tenant, formula).await?)),
+        }
+    }
+
+    /// Checks a script; gives its digest.
+    pub(super) async fn verify_script(
+        &self,
+        tenant: TenantId,
+        code: &str,
+    ) -> Result<String, Error> {
+        let runner = self.script_runner().await?;
+        let owner = tenant.0.as_u128();
+        self.0.runtime.check_script(&runner, code.into(), owner).await?;
+        Ok(sha256_hex(code.as_bytes()))
+    }
+
+    async fn script_runner(&self) -> Result<Program, Error> {
+        let bytes = || std::future::ready(Ok(SCRIPT_RUNNER.to_vec()));
+        self.program(Asked::script_runner(), bytes).await
+    }
+
+    async fn script(&self, tenant: TenantId, formula: &Formula) -> Result<Arc<str>, Error> {
+        let digest = &formula.component_digest;
+        if let Some(text) = self.0.scripts.0.get(digest) {
+            return Ok(text);
+        }
+        let bytes = self.component(tenant, formula.id).await?;
+        // As with components: what is kept under a digest is what has it.
+        if sha256_hex(&bytes) != *digest {
+            return Err(Error::Conflict("The formula's script was just replaced."));
+        }
+        let text: Arc<str> = String::from_utf8(bytes).map_err(Error::internal)?.into();
+        self.0.scripts.0.insert(digest.clone(), Arc::clone(&text));
+        Ok(text)
+    }
+}

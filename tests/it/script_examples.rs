@@ -1,0 +1,198 @@
+//! The scripts of `examples/formulas-javascript`, as their authors would run them: a card is charged at a processor, a bank
+//! file is built, two services are asked and what they tell is kept.
+
+use std::sync::{Arc, Mutex};
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::routing::any;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, StatusCode, Uri};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::support::TestServer;
+use crate::support::scripts::{react, reactor};
+use crate::support::server::Setup;
+
+const CHARGE: &str = include_str!("../../examples/formulas-javascript/charge-card.js");
+const BANK: &str = include_str!("../../examples/formulas-javascript/bank-file.js");
+const FAN_OUT: &str = include_str!("../../examples/formulas-javascript/fan-out.js");
+
+type Seen = Arc<Mutex<Vec<Value>>>;
+
+/// The other side of all of them; gives its address and what it was sent.
+async fn stand_in() -> (String, Seen) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let seen = Seen::default();
+    let routes = axum::Router::new().route("/{*path}", any(answer)).with_state(Arc::clone(&seen));
+    tokio::spawn(async { axum::serve(listener, routes).await.unwrap() });
+    (base, seen)
+}
+
+async fn answer(
+    State(seen): State<Seen>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> (StatusCode, axum::Json<Value>) {
+    let sent: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let header = |name: &str| headers.get(name).map(|value| value.to_str().unwrap());
+    seen.lock().unwrap().push(json!({
+        "uri": uri.to_string(), "body": sent, "text": String::from_utf8_lossy(&body),
+        "authorization": header("authorization"), "key": header("idempotency-key"),
+        "signature": header("x-signature"),
+    }));
+    let (status, told) = match uri.path() {
+        "/v1/charges" if sent["source"]["number"] == "4000000000000002" => {
+            (402, json!({"error": {"code": "card_declined"}}))
+        }
+        "/v1/charges" => (
+            201,
+            json!({"id": "ch_1", "status": "captured", "amount": sent["amount"], "network_token": "ntk-secret"}),
+        ),
+        "/credit" => (200, json!({"score": 740, "report": {"accounts": 3}})),
+        "/identity" if sent["names"][0] == "Nobody" => (500, json!({})),
+        "/identity" => (200, json!({"matched": true, "names": sent["names"]})),
+        _ => (404, json!({})),
+    };
+    (StatusCode::from_u16(status).unwrap(), axum::Json(told))
+}
+
+async fn application(server: &TestServer, permissions: &[&str]) -> Value {
+    let rule = json!([{"description": "", "priority": 1, "container": "/", "transform": "reveal", "permissions": permissions}]);
+    let body = json!({"name": "a", "type": "private", "permissions": [], "rules": rule});
+    json!({ "id": server.management.post("/applications", body).await.expect(201)["id"] })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_card_is_charged() {
+    let (server, (base, seen)) = (TestServer::start_with(Setup::open()).await, stand_in().await);
+    let host = base.strip_prefix("http://").unwrap();
+    let settings = ["PROCESSOR_URL", "API_KEY", "SIGNING_SECRET"]
+        .map(|name| json!({"name": name, "type": "string"}));
+    let formula = json!({"configuration": settings, "allowed_hosts": [host], "request_parameters": [
+        {"name": "card", "type": "object"}, {"name": "amount", "type": "number"}]});
+    let configured =
+        json!({"configuration": {"PROCESSOR_URL": base, "API_KEY": "sk_1", "SIGNING_SECRET": "s"}});
+    let path = reactor(&server, CHARGE, formula, configured).await;
+    let card = |number: &str| json!({"number": number, "expiration_month": 7, "expiration_year": 2031, "cvc": "123"});
+    let good = server.private.token("card", card("4242424242424242")).await;
+    let args = json!({"card": format!("{{{{ {good} }}}}"), "amount": 1250, "currency": "EUR", "reference": "order-9"});
+    let answer = react(&server, &path, args.clone()).await.expect(200);
+    assert_eq!(
+        answer["raw"],
+        json!({"id": "ch_1", "status": "captured", "amount": 1250, "last4": "4242"})
+    );
+    let token = &answer["tokens"]["network_token"];
+    assert_eq!(
+        (&token["type"], &token["metadata"]["reference"]),
+        (&json!("token"), &json!("order-9"))
+    );
+    let sent = seen.lock().unwrap()[0].clone();
+    assert_eq!(sent["uri"], "/v1/charges?expand=source");
+    assert_eq!(sent["authorization"], "Basic c2tfMTo=");
+    assert_eq!(
+        sent["body"],
+        json!({"amount": 1250, "currency": "eur", "reference": "order-9",
+            "source": {"number": "4242424242424242", "expiry": "07/31", "cvc": "123"}})
+    );
+    assert_eq!(sent["signature"].as_str().unwrap().len(), 64);
+    assert_eq!(sent["key"].as_str().unwrap().len(), 36);
+
+    let poor = server.private.token("card", card("4000000000000002")).await;
+    let mut declined = args.clone();
+    declined["card"] = json!(format!("{{{{ {poor} }}}}"));
+    let problem = react(&server, &path, declined).await.expect(402);
+    assert_eq!(problem["detail"], "The card was declined: card_declined.");
+    let mut wrong = args;
+    wrong["amount"] = json!(1.5);
+    assert_eq!(react(&server, &path, wrong).await.faults(), ["args.amount"]);
+    assert_eq!(seen.lock().unwrap().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bank_file_is_built() {
+    let server = TestServer::start().await;
+    let settings =
+        ["COMPANY_ID", "COMPANY_NAME"].map(|name| json!({"name": name, "type": "string"}));
+    let application = application(&server, &["token:create", "token:read"]).await;
+    let members = json!({"configuration": {"COMPANY_ID": "1234567890", "COMPANY_NAME": "Müller & Söhne"}, "application": application});
+    let path = reactor(&server, BANK, json!({"configuration": settings}), members).await;
+    let mut payments = Vec::new();
+    for (routing, account, name, amount) in [
+        ("021000021", "9876543210", "Ada Lovelace", 1250),
+        ("011401533", "1112223", "José Ñandú, Jr.", 99_999),
+    ] {
+        let bank = json!({"routing_number": routing, "account_number": account});
+        let token = server.private.token("bank", bank).await;
+        payments
+            .push(json!({"account": format!("{{{{ {token} }}}}"), "name": name, "amount": amount}));
+    }
+    let args = json!({"payments": payments, "date": "2030-08-26"});
+    let answer = react(&server, &path, args.clone()).await.expect(200);
+    assert_eq!((&answer["raw"]["lines"], &answer["raw"]["total"]), (&json!(4), &json!("101249")));
+    let token = answer["tokens"]["id"].as_str().unwrap();
+    let revealing = server.revealing().await;
+    let data = revealing.get(&format!("/tokens/{token}")).await.expect(200)["data"].clone();
+    let file = String::from_utf8(STANDARD.decode(data.as_str().unwrap()).unwrap()).unwrap();
+    let lines: Vec<&str> = file.split_terminator("\r\n").collect();
+    assert!(lines.iter().all(|line| line.len() == 80), "{file}");
+    assert_eq!(lines[0].trim_end(), "11234567890MULLER  SOHNE          20300826");
+    assert_eq!(
+        lines[1].trim_end(),
+        "60210000219876543210       0000001250ADA LOVELACE          0000001"
+    );
+    assert_eq!(
+        lines[2].trim_end(),
+        "60114015331112223          0000099999JOSE NANDU, JR.       0000002"
+    );
+    assert_eq!(lines[3].trim_end(), "90000020003240155000000101249");
+
+    let mut wrong = args;
+    wrong["payments"][1]["amount"] = json!(-1);
+    wrong["payments"][0]["account"] = json!("none");
+    let faults = react(&server, &path, wrong).await.faults();
+    assert_eq!(faults, ["args.payments[0].account", "args.payments[1].amount"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_services_are_asked_and_their_answers_kept() {
+    let (server, (base, seen)) = (TestServer::start_with(Setup::open()).await, stand_in().await);
+    let settings =
+        ["CREDIT_URL", "IDENTITY_URL"].map(|name| json!({"name": name, "type": "string"}));
+    let formula = json!({"configuration": settings, "allowed_hosts": [base.strip_prefix("http://").unwrap()]});
+    let application = application(&server, &["token:create", "token:search", "token:read"]).await;
+    let members = json!({"configuration": {"CREDIT_URL": format!("{base}/credit"), "IDENTITY_URL": format!("{base}/identity")},
+        "application": application});
+    let path = reactor(&server, FAN_OUT, formula, members).await;
+    let ssn = server.private.token("social_security_number", json!("123-45-6789")).await;
+    let args = |name: &str, ssn: &str| json!({"person": {"name": name, "ssn": ssn}});
+    let first = args("Ada King Lovelace", &format!("{{{{ {ssn} }}}}"));
+    let answer = react(&server, &path, first.clone()).await.expect(200);
+    assert_eq!(
+        (&answer["raw"]["known"], &answer["raw"]["score"], &answer["raw"]["matched"]),
+        (&json!(false), &json!(740), &json!(true))
+    );
+    let revealing = server.revealing().await;
+    for (name, expected) in [
+        ("report", json!({"accounts": 3})),
+        ("identity", json!({"matched": true, "names": ["Ada", "King", "Lovelace"]})),
+    ] {
+        let id = answer["tokens"][name]["id"].as_str().unwrap();
+        assert_eq!(revealing.get(&format!("/tokens/{id}")).await.expect(200)["data"], expected);
+    }
+    assert_eq!(seen.lock().unwrap()[0]["uri"], "/credit?ssn=123-45-6789");
+
+    // Who is known is not asked about again.
+    let again = react(&server, &path, first).await.expect(200);
+    assert_eq!((&again["raw"]["known"], again.get("tokens")), (&json!(true), None));
+    assert_eq!(seen.lock().unwrap().len(), 2);
+
+    // One service may fail.
+    let answer = react(&server, &path, args("Nobody", "987-65-4321")).await.expect(200);
+    assert_eq!(answer["raw"]["matched"], json!(null));
+    assert!(answer["tokens"].get("identity").is_none());
+}

@@ -1,0 +1,205 @@
+//! What a script can use: the language, and the interfaces around it. Tables of expressions with their values.
+
+use serde_json::{Value, json};
+
+use crate::support::scripts::{evaluate, program, raw, run};
+
+async fn check(table: &[(&str, Value)]) {
+    let expressions: Vec<&str> = table.iter().map(|(expression, _)| *expression).collect();
+    let values = evaluate(&expressions).await;
+    let different: Vec<String> = table
+        .iter()
+        .zip(values)
+        .filter(|((_, expected), value)| expected != value)
+        .map(|((expression, expected), value)| {
+            format!("{expression}\n  is {value}, not {expected}")
+        })
+        .collect();
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_language() {
+    check(&[
+        ("1 + 1", json!(2)),
+        ("0.1 + 0.2", json!(0.1 + 0.2)),
+        ("9007199254740993n * 2n + ''", json!("18014398509481986")),
+        ("({ a: 1, ...{ b: 2 } })", json!({"a": 1, "b": 2})),
+        ("(({ a, b = 2, ...rest }) => [a, b, rest])({ a: 1, c: 3 })", json!([1, 2, {"c": 3}])),
+        ("null ?? undefined?.x ?? 'none'", json!("none")),
+        ("[...'añ😀'].length", json!(3)),
+        ("'😀'.length", json!(2)),
+        ("`${[3, 1, 2].sort()}|${[1, 2, 3].at(-1)}`", json!("1,2,3|3")),
+        ("[3, 1, 2].toSorted((a, b) => b - a)", json!([3, 2, 1])),
+        ("Object.groupBy([1, 2, 3], (n) => (n % 2 ? 'odd' : 'even'))", json!({"odd": [1, 3], "even": [2]})),
+        ("Object.fromEntries(new Map([['a', 1]]))", json!({"a": 1})),
+        ("[...new Set([1, 1, 2])]", json!([1, 2])),
+        ("'2030-08-26'.replace(/(?<y>\\d+)-(?<m>\\d+)-(?<d>\\d+)/u, '$<d>.$<m>.$<y>')", json!("26.08.2030")),
+        ("[...'a1b22'.matchAll(/\\d+/g)].map(([m]) => m)", json!(["1", "22"])),
+        ("'straße'.toUpperCase() + 'É'.normalize('NFD').length", json!("STRASSE2")),
+        ("[1, [2, [3]]].flat(Infinity)", json!([1, 2, 3])),
+        ("(function* () { yield 1; yield* [2, 3]; })().toArray?.() ?? [1, 2, 3]", json!([1, 2, 3])),
+        ("(() => { class A { #x = 1; static s = 2; get x() { return this.#x; } } return new A().x + A.s; })()", json!(3)),
+        ("(() => { label: for (const a of [1, 2]) { for (;;) { continue label; } } return 'out'; })()", json!("out")),
+        ("(() => { try { null.x; } catch (e) { return e instanceof TypeError; } finally { } })()", json!(true)),
+        ("new Date(Date.UTC(2030, 7, 26, 19, 23, 57)).toISOString()", json!("2030-08-26T19:23:57.000Z")),
+        ("new Date('2030-08-26T19:23:57+02:00').getTime()", json!(1_913_995_437_000_i64)),
+        ("new Date(2030, 0, 1).getTimezoneOffset()", json!(0)),
+        ("Math.abs(Date.now() - new Date().getTime()) < 60000 && Date.now() > 1.7e12", json!(true)),
+        ("JSON.stringify({ b: undefined, a: [undefined, () => 1, NaN], d: new Date(0) })", json!("{\"a\":[null,null,null],\"d\":\"1970-01-01T00:00:00.000Z\"}")),
+        ("JSON.parse('{\"a\": [1, 2.5, \"x\"]}')", json!({"a": [1, 2.5, "x"]})),
+        ("(1234.5678).toFixed(2) + (255).toString(16) + parseInt('0x1f')", json!("1234.57ff31")),
+        ("new Proxy({}, { get: (_, name) => name }).anything", json!("anything")),
+        ("Reflect.ownKeys({ b: 1, a: 2, 1: 3 })", json!(["1", "b", "a"])),
+        ("(() => { let { a } = { a: 1 }; a ||= 5; a &&= 7; let b = null; b ??= 9; return [a, b]; })()", json!([7, 9])),
+        ("new Error('x', { cause: 'y' }).cause", json!("y")),
+        ("[typeof globalThis, typeof global, typeof window, typeof process, typeof Deno]", json!(["object", "object", "undefined", "undefined", "undefined"])),
+        ("Array.from({ length: 3 }, (_, i) => i * i)", json!([0, 1, 4])),
+        ("encodeURIComponent('ü &') + decodeURIComponent('%C3%BC')", json!("%C3%BC%20%26ü")),
+        ("2 ** 10 + (7 & 3) + (-7 >>> 28) + (1 << 4)", json!(1024 + 3 + 15 + 16)),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn promises_and_timers() {
+    check(&[
+        ("await Promise.all([1, Promise.resolve(2), (async () => 3)()])", json!([1, 2, 3])),
+        ("await Promise.race([new Promise(() => {}), Promise.resolve('won')])", json!("won")),
+        ("await Promise.any([Promise.reject(1), Promise.resolve(2)])", json!(2)),
+        ("(await Promise.allSettled([Promise.reject(1), 2])).map((s) => s.status)", json!(["rejected", "fulfilled"])),
+        ("await Promise.reject(new RangeError('no')).catch((e) => e.message).finally(() => 1)", json!("no")),
+        ("await (async () => { const seen = []; setTimeout(() => seen.push('timer'), 0); queueMicrotask(() => seen.push('micro')); seen.push('now'); await new Promise((r) => setTimeout(r, 5)); return seen; })()", json!(["now", "micro", "timer"])),
+        ("await (async () => { const at = performance.now(); await new Promise((r) => setTimeout(r, 20)); return performance.now() - at >= 19; })()", json!(true)),
+        ("await (async () => { let n = 0; await new Promise((r) => { const id = setInterval(() => { n += 1; if (n === 3) { clearInterval(id); r(); } }, 1); }); return n; })()", json!(3)),
+        ("await (async () => { const id = setTimeout(() => { throw new Error('late'); }, 1); clearTimeout(id); return await require('timers/promises').setTimeout(3, 'slept'); })()", json!("slept")),
+        ("await (async () => { let sum = 0; for await (const n of (async function* () { yield 1; yield 2; })()) sum += n; return sum; })()", json!(3)),
+        ("await { then: (resolve) => resolve('thenable') }", json!("thenable")),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn text_and_bytes() {
+    check(&[
+        ("[...new TextEncoder().encode('añ😀')]", json!([97, 195, 177, 240, 159, 152, 128])),
+        ("new TextDecoder().decode(new Uint8Array([0xef, 0xbb, 0xbf, 104, 105]))", json!("hi")),
+        ("new TextDecoder('utf-8', { fatal: true }).decode(new Uint8Array([255]))", json!("TypeError: the bytes are no UTF-8")),
+        ("new TextDecoder().decode(new Uint8Array([97, 255]))", json!("a\u{fffd}")),
+        ("new TextDecoder('utf-16le').decode(new Uint8Array([104, 0, 105, 0]))", json!("hi")),
+        ("new TextEncoder().encodeInto('aé', new Uint8Array(2))", json!({"read": 1, "written": 1})),
+        ("btoa('hello\\xff') + '|' + atob(' aGVs bG8 ')", json!("aGVsbG//|hello")),
+        ("btoa('€')", json!("InvalidCharacterError: the string has characters beyond Latin-1")),
+        ("atob('a')", json!("InvalidCharacterError: the string is no base64")),
+        ("Buffer.from('héllo').toString('hex')", json!("68c3a96c6c6f")),
+        ("Buffer.from('68c3a9zz', 'hex').toString()", json!("hé")),
+        ("Buffer.from('aGk', 'base64').toString('utf8') + Buffer.from('-_-_', 'base64url').toString('base64')", json!("hi+/+/")),
+        ("Buffer.concat([Buffer.from('a'), Buffer.from([98]), new Uint8Array([99])]).toString()", json!("abc")),
+        ("[Buffer.from('abc').length, Buffer.byteLength('é'), Buffer.alloc(2, 'x').toString()]", json!([3, 2, "xx"])),
+        ("[Buffer.from('abc').slice(1).toString(), Buffer.from('abcd').subarray(1, 3).toString()]", json!(["bc", "bc"])),
+        ("[Buffer.from('a').equals(Buffer.from('a')), Buffer.from('a').equals(Buffer.from('b'))]", json!([true, false])),
+        ("(() => { const b = Buffer.alloc(8); b.writeUInt32BE(0xdeadbeef); b.writeInt16LE(-2, 4); return [b.toString('hex'), b.readUInt32BE(0), b.readInt16LE(4)]; })()", json!(["deadbeeffeff0000", 3_735_928_559_u32, -2])),
+        ("[Buffer.from('hello').indexOf('ll'), Buffer.from('hello').includes('z'), Buffer.compare(Buffer.from('a'), Buffer.from('b'))]", json!([2, false, -1])),
+        ("Buffer.from('hi')", json!({"type": "Buffer", "data": [104, 105]})),
+        ("[Buffer.isBuffer(Buffer.alloc(1)), Buffer.from('x') instanceof Uint8Array, Buffer.from('ÿ', 'latin1')[0]]", json!([true, true, 255])),
+        ("(() => { const shared = Buffer.from('abc'); shared.subarray(0, 1)[0] = 122; return shared.toString(); })()", json!("zbc")),
+        ("(() => { const a = { d: new Date(0), m: new Map([[1, { x: [1] }]]), s: new Set([2]) }; a.self = a; const b = structuredClone(a); b.m.get(1).x.push(2); return [b.self === b, b.d instanceof Date, a.m.get(1).x.length, b.s.has(2)]; })()", json!([true, true, 1, true])),
+        ("structuredClone(() => 1)", json!("DataCloneError: functions and symbols cannot be cloned")),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn addresses() {
+    check(&[
+        ("new URL('../b?x=1#h', 'https://u:p@Example.com:8443/a/c').href", json!("https://u:p@example.com:8443/b?x=1#h")),
+        ("(({ protocol, username, password, host, hostname, port, pathname, search, hash, origin }) => [protocol, username, password, host, hostname, port, pathname, search, hash, origin])(new URL('https://u:p@h.example:8443/a?b=c#d'))",
+            json!(["https:", "u", "p", "h.example:8443", "h.example", "8443", "/a", "?b=c", "#d", "https://h.example:8443"])),
+        ("new URL('nonsense')", json!("TypeError: Invalid URL")),
+        ("[URL.canParse('https://a'), URL.canParse('x'), URL.parse('x')]", json!([true, false, null])),
+        ("(() => { const u = new URL('https://a.example/?x=1'); u.searchParams.append('y', 'ä b&'); u.pathname = '/p q'; u.port = 99; u.hash = 'z'; return String(u); })()", json!("https://a.example:99/p%20q?x=1&y=%C3%A4+b%26#z")),
+        ("JSON.stringify({ u: new URL('https://münchen.example') })", json!("{\"u\":\"https://xn--mnchen-3ya.example/\"}")),
+        ("new URLSearchParams({ a: 1, b: 'x y' }).toString()", json!("a=1&b=x+y")),
+        ("[...new URLSearchParams('?a=1&a=2&b=%20+')]", json!([["a", "1"], ["a", "2"], ["b", "  "]])),
+        ("(() => { const p = new URLSearchParams('a=1&b=2&a=3'); p.delete('b'); p.set('a', 9); p.append('c', '~*()'); return [p.getAll('a'), p.get('b'), p.has('c'), p.size, String(p)]; })()", json!([["9"], null, true, 2, "a=9&c=%7E*%28%29"])),
+        ("new URLSearchParams([['q', 'a=b&c']]).toString()", json!("q=a%3Db%26c")),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn digests_and_randomness() {
+    let hmac = "await (async () => {\n\
+        const imported = ['raw', new TextEncoder().encode('key'), { name: 'HMAC', hash: 'SHA-256' }, true, ['sign', 'verify']];\n\
+        const key = await crypto.subtle.importKey(...imported);\n\
+        const data = new TextEncoder().encode('The quick brown fox jumps over the lazy dog');\n\
+        const mac = await crypto.subtle.sign('HMAC', key, data);\n\
+        const bad = new Uint8Array(mac.slice(0)); bad[0] ^= 1;\n\
+        const verify = (signature) => crypto.subtle.verify('HMAC', key, signature, data);\n\
+        return [Buffer.from(mac).toString('hex'), await verify(mac), await verify(bad),\n\
+          (await crypto.subtle.exportKey('jwk', key)).k];\n})()";
+    let fox = "f7bc83f430538424b13298e6aa6fb143ef4d59a14946175997479dbc2d1a3cd8";
+    check(&[
+        (hmac, json!([fox, true, false, "a2V5"])),
+        ("Buffer.from(await crypto.subtle.digest('SHA-256', Buffer.from('abc'))).toString('hex')", json!("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")),
+        ("(await crypto.subtle.digest({ name: 'sha-512' }, new ArrayBuffer(0))).byteLength", json!(64)),
+        ("await crypto.subtle.digest('MD5', Buffer.from(''))", json!("NotSupportedError: MD5 is not supported")),
+        ("require('crypto').createHash('sha1').update('a').update('bc').digest('hex')", json!("a9993e364706816aba3e25717850c26c9cd0d89d")),
+        ("require('node:crypto').createHmac('SHA256', 'key').update('The quick brown fox jumps over the lazy dog').digest('base64')", json!("97yD9DBThCSxMpjmqm+xQ+9NWaFJRhdZl0edvC0aPNg=")),
+        ("require('crypto').timingSafeEqual(Buffer.from('ab'), Buffer.from('ac'))", json!(false)),
+        ("/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(crypto.randomUUID())", json!(true)),
+        ("new Set(Array.from({ length: 50 }, () => crypto.randomUUID())).size", json!(50)),
+        ("crypto.getRandomValues(new Uint8Array(32)).some((b) => b !== 0)", json!(true)),
+        ("crypto.getRandomValues(new Uint8Array(65537)).length", json!("QuotaExceededError: at most 65536 bytes at a time")),
+        ("(() => { for (let i = 0; i < 200; i += 1) { const n = require('crypto').randomInt(3, 6); if (n < 3 || n > 5) return n; } return 'within'; })()", json!("within")),
+        ("Math.random() !== Math.random()", json!(true)),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn modules_and_names_of_the_authors_own() {
+    check(&[
+        ("Object.keys(require('tokamak')).includes('BadRequestError')", json!(true)),
+        ("require('tokamak').RateLimitError === RateLimitError && require('buffer').Buffer === Buffer", json!(true)),
+        ("require('util').inspect({ a: [1, 'x'] })", json!("{ a: [ 1, 'x' ] }")),
+        ("require('fs')", json!("Error: Cannot find module 'fs'; there are tokamak, buffer, crypto, url, util, timers, timers/promises, node-fetch")),
+        ("require('__proto__')", json!("Error: Cannot find module '__proto__'; there are tokamak, buffer, crypto, url, util, timers, timers/promises, node-fetch")),
+        ("[req.configuration.KEY, req.args, req.svc, req.invocation.attempt, req.invocation.id.length]", json!(["configured", {}, null, 1, 36])),
+        ("[new Headers({ A: 1 }).get('a'), new Response('x', { status: 404 }).ok, await Response.json({ a: 1 }).json()]", json!(["1", false, {"a": 1}])),
+    ])
+    .await;
+    // Names of the world may be declared anew, as scripts for Node do.
+    let code = "'use strict';\nconst crypto = require('crypto'); const { URL } = require('url'); const fetch = require('node-fetch');\n\
+        const Buffer = require('buffer').Buffer; class Response {} function atob() { return 'mine'; }\n\
+        module.exports = async (req) => ({ raw: [typeof crypto.createHash, new URL('https://a').host, typeof fetch, atob(), new TextDecoder().decode(Buffer.from('b'))] });";
+    assert_eq!(raw(code, json!({})).await, json!(["function", "a", "function", "mine", "b"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_console_is_the_log() {
+    let code = "module.exports = async () => {\n\
+        console.log('a %s of %d: %j', 'text', 5, { x: 1 }, [1, 'b'], new Map([['k', { deep: { deeper: null } }]]));\n\
+        console.info(undefined, null, 10n, Symbol('s'), () => 1);\n\
+        console.debug(new Date(0));\n\
+        console.warn(/x/g);\n\
+        const loop = {}; loop.loop = loop; console.error(loop);\n\
+        console.error(new TypeError('broken'));\n\
+        console.assert(false, 'asserted');\n  console.assert(true, 'silent');\n};";
+    let outcome = run(&program(code).await, json!({})).await;
+    assert_eq!(outcome.result.unwrap().raw, None);
+    let lines: Vec<String> =
+        outcome.log.iter().map(|line| format!("{:?} {}", line.level, line.message)).collect();
+    assert_eq!(
+        lines,
+        [
+            "Info a text of 5: {\"x\":1} [ 1, 'b' ] Map(1) { 'k' => { deep: { deeper: null } } }",
+            "Info undefined null 10n Symbol(s) [Function: anonymous]",
+            "Debug 1970-01-01T00:00:00.000Z",
+            "Warn /x/g",
+            "Error { loop: [Circular] }",
+            "Error TypeError: broken\n    at <main> (formula.js:7:15)",
+            "Error Assertion failed: asserted",
+        ]
+    );
+}

@@ -1,0 +1,487 @@
+//! Formulas in JavaScript over HTTP: how they come, what they may do, how they end.
+
+use serde_json::{Value, json};
+
+use crate::support::scripts::{formula, program, raw, react, reactor, run, run_within};
+use crate::support::server::{Setup, shared_runtime};
+use crate::support::upstream::Upstream;
+use crate::support::{TestServer, guests};
+
+const ECHO: &str = "module.exports = async (req) => ({ raw: req.args });";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_is_made_run_changed_and_given_back() {
+    let server = TestServer::start().await;
+    let id =
+        formula(&server, ECHO, json!({"request_parameters": [{"name": "n", "type": "number"}]}))
+            .await;
+    let path = format!("/reactor-formulas/{id}");
+    let made = server.management.get(&path).await.expect(200);
+    assert_eq!((&made["language"], &made["status"]), (&json!("javascript"), &json!("verified")));
+    assert!(made.get("code").is_none());
+    let kept = server.management.get(&format!("{path}/component")).await;
+    assert_eq!(kept.headers["content-type"], "text/javascript; charset=utf-8");
+    assert_eq!(kept.text(), ECHO);
+
+    let reactor = guests::reactor(&server, &id, json!({})).await;
+    let invoke = format!("/reactors/{reactor}/react");
+    let answer = react(&server, &invoke, json!({"n": "5", "more": [null]})).await.expect(200);
+    assert_eq!(answer, json!({"raw": {"n": 5, "more": [null]}}));
+    react(&server, &invoke, json!({"n": "x"})).await.expect(400);
+
+    // Another script, then no code at all, then a component, then a script again.
+    let put = async |body: Value| server.management.put(&path, body).await.expect(200);
+    let changed = put(json!({"name": "a", "code": "module.exports = () => ({ raw: 2 })"})).await;
+    assert_ne!(changed["component_digest"], made["component_digest"]);
+    assert_eq!(react(&server, &invoke, json!({})).await.expect(200), json!({"raw": 2}));
+    let renamed = put(json!({"name": "b"})).await;
+    assert_eq!(
+        (&renamed["language"], &renamed["component_digest"]),
+        (&json!("javascript"), &changed["component_digest"])
+    );
+    let upload = guests::upload(guests::component("probe"))["component"].clone();
+    assert_eq!(put(json!({"name": "c", "component": upload})).await["language"], "wasm");
+    let echoed = react(&server, &invoke, json!({"z": 1})).await.expect(200);
+    assert_eq!(echoed["raw"]["args"], json!({"z": 1}));
+    assert_eq!(put(json!({"name": "d", "code": ECHO})).await["language"], "javascript");
+    let component = format!("{path}/component");
+    let request = server.management.request(reqwest::Method::PUT, &component);
+    let request = request.header("content-type", "application/wasm");
+    let answer = server.management.send(request.body(guests::component("probe").to_vec())).await;
+    assert_eq!(answer.expect(200)["language"], "wasm");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_parse_is_refused_with_its_place() {
+    let server = TestServer::start().await;
+    let deep = format!("module.exports = {}1{};", "(".repeat(20_000), ")".repeat(20_000));
+    let table = [
+        ("module.exports = async function (req) {\n  const a = ;\n};", "at line 2, column 13"),
+        ("module.exports = function () {", "line 1"),
+        ("let a = 1;\nlet a = 2;", "line 1"),
+        ("export default async () => ({})", "at line 1, column 1"),
+        ("const x = 1;\nconst y = [1, 'never ends", "at line 2, column 15"),
+        ("await 1;\n)", "line "),
+        ("return 1;", "line 1"),
+        ("let s = `\n\n", "at line 1, column 9"),
+        ("1;\n/* never", "line 2"),
+        ("/(/", ""),
+        (deep.as_str(), "nested too deeply"),
+    ];
+    for (code, part) in table {
+        let shown: String = code.chars().take(60).collect();
+        let body = json!({"name": "f", "language": "javascript", "code": code});
+        let answer = server.management.post("/reactor-formulas", body).await;
+        let problem = answer.expect(422);
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.starts_with("The script does not parse: "), "{shown}: {detail}");
+        assert!(detail.contains(part), "{shown}: {detail}");
+    }
+    // An update is checked as well, and what was there stays.
+    let id = formula(&server, ECHO, json!({})).await;
+    let path = format!("/reactor-formulas/{id}");
+    server.management.put(&path, json!({"name": "f", "code": "}"})).await.expect(422);
+    assert_eq!(server.management.get(&format!("{path}/component")).await.text(), ECHO);
+    let list = server.management.get("/reactor-formulas?name=script").await.expect(200);
+    assert_eq!(list["pagination"]["total_items"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_one_run_is_there_in_the_next() {
+    let code = "globalThis.count = (globalThis.count ?? 0) + 1; Array.prototype.extra = (Array.prototype.extra ?? 0) + 1;\n\
+        require('tokamak').seen = (require('tokamak').seen ?? 0) + 1; console.count();\n\
+        module.exports = async () => { const was = globalThis.kept; globalThis.kept = 'secret'; JSON.stringify = () => 'mine';\n\
+        return { raw: [globalThis.count, [].extra, require('tokamak').seen, was ?? null, Math.random(), crypto.randomUUID()] }; };";
+    let program = program(code).await;
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        let outcome = run(&program, json!({})).await;
+        assert_eq!(outcome.log[0].message, "default: 1");
+        seen.push(outcome.result.unwrap().raw.unwrap());
+    }
+    for pair in seen.windows(2) {
+        assert_eq!(pair[0].as_array().unwrap()[..4], [json!(1), json!(1), json!(1), json!(null)]);
+        assert_ne!(pair[0][4], pair[1][4]);
+        assert_ne!(pair[0][5], pair[1][5]);
+    }
+    // Nor of another script.
+    let other = raw(
+        "module.exports = () => ({ raw: [typeof globalThis.kept, typeof [].extra, typeof count] })",
+        json!({}),
+    );
+    assert_eq!(other.await, json!(["undefined", "undefined", "undefined"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_have_their_statuses() {
+    let server = TestServer::start().await;
+    let code = "const errors = require('tokamak');\nclass Declined extends InvalidPaymentMethodError {}\n\
+        module.exports = async ({ args: { name, given, options } }) => {\n\
+        if (name === 'Declined') throw new Declined(given);\n  throw new errors[name](given, options);\n};";
+    let path = reactor(&server, code, json!({}), json!({})).await;
+    for (name, status, title) in [
+        ("AuthenticationError", 401, "Unauthorized"),
+        ("AuthorizationError", 403, "Forbidden"),
+        ("BadRequestError", 400, "Bad Request"),
+        ("InvalidPaymentMethodError", 402, "Invalid Payment Method"),
+        ("Declined", 402, "Invalid Payment Method"),
+        ("RateLimitError", 429, "Too Many Requests"),
+        ("ReactorRuntimeError", 500, "Reactor Runtime Error"),
+        ("ServiceUnavailableError", 503, "Service Unavailable"),
+    ] {
+        let problem =
+            react(&server, &path, json!({"name": name, "given": "in words"})).await.expect(status);
+        assert_eq!(
+            (&problem["title"], &problem["detail"]),
+            (&json!(title), &json!("in words")),
+            "{name}"
+        );
+        let silent = react(&server, &path, json!({"name": name})).await.expect(status);
+        assert!(silent["detail"].as_str().unwrap().len() > 10, "{name}: {silent}");
+    }
+    let errors = json!({"a.b": "one", "c": ["two", 3]});
+    let expected = json!({"a.b": ["one"], "c": ["two", "3"]});
+    for args in [
+        json!({"name": "BadRequestError", "given": "no", "options": {"errors": errors}}),
+        json!({"name": "BadRequestError", "given": {"detail": "no", "errors": errors}}),
+    ] {
+        let problem = react(&server, &path, args).await.expect(400);
+        assert_eq!((&problem["detail"], &problem["errors"]), (&json!("no"), &expected));
+    }
+    let given = json!({"status": 418, "headers": {"X-Pot": "tea"}, "body": {"short": true}});
+    let answer =
+        react(&server, &path, json!({"name": "CustomHttpResponseError", "given": given})).await;
+    assert_eq!(answer.expect(418), json!({"short": true}));
+    assert_eq!(answer.headers["x-pot"], "tea");
+    for given in [
+        json!({"status": 200}),
+        json!({}),
+        json!({"status": 70_000}),
+        json!({"status": 400, "headers": {"set-cookie": "a"}}),
+    ] {
+        let problem =
+            react(&server, &path, json!({"name": "CustomHttpResponseError", "given": given})).await;
+        assert_eq!(problem.expect(500)["title"], "Reactor Runtime Error");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_caught_says_where_but_not_what() {
+    let secret = "4242424242424242";
+    for (body, place, logged) in [
+        (
+            "async ({ args }) => {\n  throw new Error(args.number);\n}",
+            "uncaught Error at line 2, column",
+            "Error: 4242424242424242\n",
+        ),
+        (
+            "({ args }) => {\n\n  return args.number.nothing.there;\n}",
+            "uncaught TypeError at line 3, column",
+            "TypeError: ",
+        ),
+        (
+            "async ({ args }) => {\n  await null;\n  return inner(args);\n};\nfunction inner(args) {\n  args[args.number]();\n}",
+            "uncaught TypeError at line 6, column",
+            "inner (formula.js:6:",
+        ),
+        (
+            "async ({ args }) => {\n  JSON.parse(args.number + 'x');\n}",
+            "uncaught SyntaxError at line 2, column",
+            "SyntaxError: ",
+        ),
+        (
+            "async ({ args }) => { throw args.number; }",
+            "an uncaught value;",
+            "Uncaught '4242424242424242'",
+        ),
+        (
+            "async ({ args }) => { const e = new Error('x'); e.name = args.number; throw e; }",
+            "uncaught Error at line 1",
+            "4242424242424242: x",
+        ),
+        ("async () => { throw undefined; }", "an uncaught value;", "Uncaught undefined"),
+        ("async () => missing", "uncaught ReferenceError at line 1", "missing"),
+        (
+            "async () => { throw { get name() { throw 1; }, get constructor() { throw 2; } }; }",
+            "cannot be read",
+            "",
+        ),
+    ] {
+        let program = program(&format!("module.exports = {body}")).await;
+        let outcome = run(&program, json!({"number": secret})).await;
+        let failure = format!("{:?}", outcome.result.unwrap_err());
+        assert!(failure.contains(place) && failure.contains("Runtime"), "{body}: {failure}");
+        assert!(!failure.contains(secret), "{failure}");
+        let log = outcome.log.iter().map(|line| line.message.as_str()).collect::<String>();
+        assert!(log.contains(logged), "{body}: {log}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_formula_says_so() {
+    for (code, part) in [
+        ("", "must assign a function to module.exports"),
+        ("exports.handler = () => 1", "must assign a function to module.exports"),
+        ("module.exports = 5", "must assign a function to module.exports"),
+        ("module.exports = () => 5", "must return an object with raw, tokenize or both"),
+        ("module.exports = () => [1]", "must return an object with raw, tokenize or both"),
+        ("module.exports = () => ({ raw: () => 1 })", "raw must be a value that JSON has"),
+        ("module.exports = () => ({ raw: 1n })", "uncaught TypeError"),
+        (
+            "module.exports = () => { const a = {}; a.a = a; return { raw: a }; }",
+            "uncaught TypeError",
+        ),
+        ("module.exports = () => new Promise(() => {})", "promise is never settled"),
+        ("throw new BadRequestError('at once')", "at once"),
+        ("const a = 1;\nnull.x;", "uncaught TypeError at line 2"),
+    ] {
+        let outcome = run(&program(code).await, json!({})).await;
+        let failure = format!("{:?}", outcome.result.unwrap_err());
+        assert!(failure.contains(part), "{code}: {failure}");
+    }
+    // These are formulas, if unusual ones.
+    for (code, expected) in [
+        ("module.exports = () => {}", json!(null)),
+        ("module.exports = () => null", json!(null)),
+        ("exports.default = async () => ({ raw: 1 })", json!(1)),
+        ("module.exports = class { static raw() {} }.raw.bind(null)", json!(null)),
+        (
+            "'use strict'; var module; module.exports = function () { return { raw: this === undefined }; }",
+            json!(true),
+        ),
+        ("module.exports = async () => ({ raw: new Date(0) })", json!("1970-01-01T00:00:00.000Z")),
+    ] {
+        assert_eq!(raw(code, json!({})).await, expected, "{code}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_scripts_end_in_their_problems() {
+    let table = [
+        ("for (;;) {}", "OutOfFuel"),
+        ("module.exports = async () => { for (;;) await null; }", "OutOfFuel"),
+        (
+            "module.exports = () => new Promise((r) => { const again = () => Promise.resolve().then(again); again(); })",
+            "OutOfFuel",
+        ),
+        ("module.exports = () => { const f = () => f() + 1; return f(); }", "too deeply"),
+        ("module.exports = () => { const f = () => [1].map(f); return f(); }", "too deeply"),
+        (
+            "module.exports = () => { const f = () => JSON.stringify({ get a() { return f(); } }); return f(); }",
+            "too deeply",
+        ),
+        (
+            "module.exports = () => { let a = []; for (let i = 0; i < 1e5; i += 1) a = [a]; return { raw: a }; }",
+            "",
+        ),
+        (
+            "module.exports = () => { const all = []; for (;;) all.push(new Uint8Array(1 << 20)); }",
+            "RangeError",
+        ),
+        ("module.exports = () => { let s = 'x'; for (;;) s += s; }", ""),
+        ("module.exports = () => /(a+)+$/.test('a'.repeat(40) + 'b')", "OutOfFuel"),
+        ("module.exports = () => 'x'.repeat(2 ** 29)", ""),
+        ("module.exports = () => new Array(2 ** 32 - 1).fill(0)", ""),
+        ("module.exports = () => 10n ** 10n ** 8n", ""),
+        ("for (;;) console.log('x'.repeat(1000));", "OutOfFuel"),
+        ("module.exports = () => ({ raw: 'x'.repeat(5 << 20) })", ""),
+        ("module.exports = () => eval('('.repeat(1e5))", ""),
+    ];
+    for (code, part) in table {
+        let outcome = run_within(&program(code).await, json!({}), 3_000_000_000).await;
+        let failure = format!("{:?}", outcome.result.unwrap_err());
+        assert!(failure.contains(part), "{code}: {failure}");
+        assert!(!failure.contains("HostFault"), "{code}: {failure}");
+    }
+    assert_eq!(raw(ECHO, json!([1])).await, json!([1]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_has_the_limits_of_any_formula() {
+    let setup = Setup { fuel_per_ms: 500_000, react_timeout_ms: 2_000, ..Setup::default() };
+    let server = TestServer::start_with(setup).await;
+    let code = "module.exports = async ({ args }) => {\n  if (args.what === 'loop') for (;;) {}\n\
+        if (args.what === 'wait') await new Promise((r) => setTimeout(r, 1e9));\n  if (args.what === 'memory') for (const all = []; ; ) all.push(new Uint8Array(1 << 20));\n};";
+    let path = reactor(&server, code, json!({"limits": {"memory_mb": 16}}), json!({})).await;
+    for (what, status, title) in [
+        ("loop", 504, "Reactor Timeout"),
+        ("wait", 504, "Reactor Timeout"),
+        ("memory", 500, "Reactor Runtime Error"),
+    ] {
+        let problem = react(&server, &path, json!({"what": what})).await.expect(status);
+        assert_eq!(problem["title"], title, "{what}: {problem}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_go_where_they_may() {
+    let (server, upstream) = (TestServer::start_with(Setup::open()).await, Upstream::start().await);
+    let code = "module.exports = async ({ args: { base } }) => {\n\
+        const body = new URLSearchParams({ a: 'b c' });\n\
+        const sent = await fetch(`${base}/echo?x=1`, { method: 'post', headers: { 'X-Mine': 'yes' }, body });\n\
+        const told = await sent.json();\n  const headers = Object.fromEntries(told.headers);\n\
+        const all = await Promise.all([1, 2, 3].map((n) => fetch(`${base}/bytes/${n}`).then((r) => r.text())));\n\
+        const bytes = new Uint8Array(await (await fetch(new Request(`${base}/bytes/2`))).arrayBuffer());\n\
+        const followed = await fetch(`${base}/redirects/2`);\n\
+        const stopped = await fetch(`${base}/redirects/2`, { redirect: 'manual' });\n\
+        const failed = async (...args) => fetch(...args).then(() => 'answered', (e) => [e.name, e.code ?? null, e.message]);\n\
+        return { raw: { sent: [sent.status, sent.ok, sent.headers.get('X-Answer'), sent.headers.getSetCookie()],\n\
+          told: [told.method, told.uri, told.body, headers['x-mine'], headers['content-type']], all, bytes: [...bytes],\n\
+          followed: [followed.status, await followed.text()], stopped: [stopped.status, stopped.headers.get('location')],\n\
+          twice: await followed.text().catch((e) => e.message), refused: await failed('https://elsewhere.example/'),\n\
+          invalid: await failed('nonsense'), redirect: (await failed(`${base}/redirects/1`, { redirect: 'error' }))[1],\n\
+          body: (await failed(`${base}/echo`, { body: 'x' }))[0],\n\
+          late: (await failed(`${base}/never`, { signal: AbortSignal.timeout(50) }))[0],\n\
+          gone: (await failed(`${base}/echo`, { signal: AbortSignal.abort() }))[0] } };\n};";
+    let path =
+        reactor(&server, code, json!({"allowed_hosts": [upstream.address.to_string()]}), json!({}))
+            .await;
+    let raw =
+        react(&server, &path, json!({"base": upstream.url("")})).await.expect(200)["raw"].clone();
+    for (member, expected) in [
+        ("sent", json!([202, true, "yes", ["a=b"]])),
+        (
+            "told",
+            json!([
+                "POST",
+                "/echo?x=1",
+                "a=b+c",
+                "yes",
+                "application/x-www-form-urlencoded;charset=UTF-8"
+            ]),
+        ),
+        ("all", json!(["x", "xx", "xxx"])),
+        ("bytes", json!([120, 120])),
+        ("followed", json!([200, "arrived"])),
+        ("stopped", json!([302, "/redirects/1"])),
+        ("twice", json!("the body was read already")),
+        ("redirect", json!("redirect")),
+        ("body", json!("TypeError")),
+        ("late", json!("TimeoutError")),
+        ("gone", json!("AbortError")),
+    ] {
+        assert_eq!(raw[member], expected, "{member}: {raw}");
+    }
+    assert_eq!(
+        raw["refused"].as_array().unwrap()[..2],
+        [json!("TypeError"), json!("denied")],
+        "{raw}"
+    );
+    assert_eq!(
+        raw["invalid"].as_array().unwrap()[..2],
+        [json!("TypeError"), json!("invalid")],
+        "{raw}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn svc_is_the_vault_as_its_application_sees_it() {
+    let server = TestServer::start().await;
+    let all =
+        ["token:create", "token:read", "token:update", "token:delete", "token:search", "token:use"];
+    let reveal = json!([{"description": "", "priority": 1, "container": "/", "transform": "reveal", "permissions": all}]);
+    let application = json!({"name": "svc", "type": "private", "permissions": [], "rules": reveal});
+    let application = server.management.post("/applications", application).await.expect(201);
+    let code = "module.exports = async ({ svc, args }) => {\n  if (!svc) return { raw: 'none' };\n\
+        const made = await svc.tokens.create({ type: 'card_number', data: '4242424242424242', metadata: { k: 'v' } });\n\
+        const got = await svc.tokens.get(made.id);\n  const changed = await svc.tokens.update(made, { metadata: { k: 'w' } });\n\
+        const listed = await svc.tokens.list({ type: ['card_number'] });\n  const found = await svc.tokens.search('metadata.k:w');\n\
+        const [tokens, other] = await Promise.all([svc.tokenize({ a: 'x', b: [1] }), svc.tokens.tokenize('y')]);\n\
+        const clear = await svc.detokenize({ a: `{{ ${tokens.a} }}`,\n\
+          o: `{{ ${other} }}` });\n  const gone = await svc.tokens.delete(made.id);\n\
+        const refused = await svc.tokens.get(made.id).catch((e) => [e instanceof SvcError, e.status, e.title]);\n\
+        const invalid = await svc.tokens.create({ type: 'card_number', data: '1' }).catch((e) => [e.status, Object.keys(e.errors)]);\n\
+        if (args.uncaught) await svc.tokens.create({ type: 'card_number', data: '1' });\n\
+        return { raw: { got: got.data, changed: changed.metadata.k, listed: listed.data.length, found: found.data[0].id === made.id, clear, gone: gone ?? null, refused, invalid } };\n};";
+    let members = json!({"application": {"id": application["id"]}});
+    let path = reactor(&server, code, json!({}), members).await;
+    let answer = react(&server, &path, json!({})).await.expect(200);
+    assert_eq!(
+        answer["raw"],
+        json!({"got": "4242424242424242", "changed": "w", "listed": 1, "found": true, "clear": {"a": "x", "o": "y"},
+            "gone": null, "refused": [true, 404, "Not Found"], "invalid": [400, ["data"]]})
+    );
+    let problem = react(&server, &path, json!({"uncaught": true})).await.expect(400);
+    assert!(problem["detail"].as_str().unwrap().starts_with("The vault refused: "), "{problem}");
+    let without = reactor(&server, code, json!({}), json!({})).await;
+    assert_eq!(react(&server, &without, json!({})).await.expect(200)["raw"], "none");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_runs_scripts_is_nobodys_formula() {
+    let server = TestServer::start().await;
+    let runner = tokamak::runtime::SCRIPT_RUNNER;
+    // It is no official formula, and who uploads it has no script for it.
+    let list = server.management.get("/reactor-formulas?size=100").await.expect(200);
+    assert!(list["data"].as_array().unwrap().iter().all(|formula| formula["language"] == "wasm"));
+    let made =
+        server.management.post("/reactor-formulas", guests::upload(runner)).await.expect(201);
+    let reactor = guests::reactor(&server, made["id"].as_str().unwrap(), json!({})).await;
+    react(&server, &format!("/reactors/{reactor}/react"), json!({})).await.expect(500);
+    // Nobody else asks for scripts.
+    let name = b"tokamak:script/source@1.0.0";
+    let at = runner.windows(name.len()).position(|window| window == name).unwrap();
+    let mut other = runner.to_vec();
+    other[at + name.len() - 1] = b'1';
+    server.management.post("/reactor-formulas", guests::upload(&other)).await.expect(422);
+    assert!(shared_runtime().script(ECHO, 0).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_is_sealed_at_rest_and_there_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let setup = || Setup { folder: Some(folder.path().to_owned()), ..Setup::default() };
+    let server = TestServer::start_with(setup()).await;
+    let canary = "canaryOfTheScript";
+    let code = format!("const {canary} = 1; module.exports = () => ({{ raw: {canary} }});");
+    let path = reactor(&server, &code, json!({}), json!({})).await;
+    assert_eq!(react(&server, &path, json!({})).await.expect(200)["raw"], 1);
+    let (management, private) =
+        (server.management.key.clone().unwrap(), server.private.key.clone().unwrap());
+    server.stop().await;
+    let mut open = vec![folder.path().to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let bytes = std::fs::read(&path).unwrap();
+                assert!(!bytes.windows(canary.len()).any(|window| window == canary.as_bytes()));
+            }
+        }
+    }
+    let server = TestServer::start_with(setup()).await;
+    let private = server.client(&private);
+    assert_eq!(private.post(&path, json!({"args": {}})).await.expect(200)["raw"], 1);
+    assert!(
+        server.client(&management).get("/reactor-formulas").await.expect(200)["data"][0]["language"]
+            == "javascript"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_small_script_burns_little() {
+    let usual = "const { BadRequestError } = require('tokamak');\nconst digits = (text) => text.replace(/[^0-9]/g, '');\n\
+        module.exports = async function (req) {\n  const { args: { card, customer },\n\
+          configuration } = req;\n  const number = digits(card.number);\n\
+        if (number.length < 12) throw new BadRequestError('no card');\n  const month = String(card.expiration_month).padStart(2, '0');\n\
+        const name = [customer?.first, customer?.last].filter(Boolean).map((part) => part.trim()).join(' ');\n\
+        return { raw: { last4: number.slice(-4), expires: `${month}/${card.expiration_year % 100}`, name,\n\
+          mode: configuration.MODE ?? 'test' },\n\
+        tokenize: { card: { type: 'card_number', data: number, metadata: { name } } } };\n};";
+    let args = json!({"card": {"number": "4242 4242 4242 4242", "expiration_month": 7, "expiration_year": 2031},
+        "customer": {"first": "Ada", "last": "Lovelace"}});
+    for (code, most) in [(ECHO, 1_500_000), (usual, 3_000_000)] {
+        let program = program(code).await;
+        let mut usage = Vec::new();
+        for _ in 0..20 {
+            let outcome = run(&program, args.clone()).await;
+            outcome.result.unwrap();
+            usage.push(outcome.usage);
+        }
+        let quickest = usage.iter().min_by_key(|usage| usage.elapsed).unwrap();
+        println!("{quickest:?}");
+        assert!(quickest.fuel < most, "{quickest:?}");
+    }
+}
