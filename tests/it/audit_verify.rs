@@ -74,6 +74,13 @@ async fn a_store_of_the_first_format_is_brought_under_protection() {
     let total = logs["pagination"]["total_items"].as_u64().unwrap();
     assert_eq!(process.terminate(), Some(0));
     let looked_at = assert_sound(folder.path());
+    // Made to look like an old one again, it is not taken for one.
+    let rows = tamper::rows(&store);
+    rows.insert("mformat", "1").unwrap();
+    rows.flush().unwrap();
+    drop(rows);
+    let (code, _, err) = about(folder.path(), &["tenant", "list"]);
+    assert!(code == 1 && err.contains("damaged"), "{err}");
     assert!(total > 20 && looked_at["log_entries"].as_u64().unwrap() >= total, "{looked_at}");
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
+use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, assert_sound, command};
 use crate::support::receiver::{Action, Receiver};
 use crate::support::{Client, guests};
 
@@ -315,4 +315,6 @@ async fn under_load_and_kills_every_accepted_run_ends_once_and_is_told() {
     }
     println!("{completed} completed, {interrupted} interrupted");
     assert!(completed > 0);
+    assert_eq!(process.terminate(), Some(0));
+    assert_sound(folder.path());
 }

@@ -80,6 +80,8 @@ impl fmt::Debug for RootKey {
 pub struct SystemKeys {
     /// Hashes API keys.
     pub pepper: Key,
+    /// Whether the store is known to be protected against changes by others.
+    pub protected: bool,
 }
 
 /// Keys of one tenant.
@@ -104,25 +106,29 @@ pub struct InvalidKeys;
 
 const SYSTEM_TAG: u8 = 1;
 const TENANT_TAG: u8 = 2;
+/// As [`SYSTEM_TAG`], of a store that is protected.
+const PROTECTED_SYSTEM_TAG: u8 = 3;
 
 impl SystemKeys {
     /// Draws the keys.
     pub fn draw(entropy: &dyn Entropy) -> Self {
-        Self { pepper: draw_key(entropy) }
+        Self { pepper: draw_key(entropy), protected: true }
     }
 
     /// The keys as bytes, to be sealed.
     pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(1 + KEY_BYTES));
-        bytes.push(SYSTEM_TAG);
+        bytes.push(if self.protected { PROTECTED_SYSTEM_TAG } else { SYSTEM_TAG });
         bytes.extend_from_slice(self.pepper.as_slice());
         bytes
     }
 
     /// Reads what [`Self::to_bytes`] wrote.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, InvalidKeys> {
-        let mut reader = Reader::new(bytes, SYSTEM_TAG)?;
-        let keys = Self { pepper: reader.key()? };
+        let protected = bytes.first() == Some(&PROTECTED_SYSTEM_TAG);
+        let tag = if protected { PROTECTED_SYSTEM_TAG } else { SYSTEM_TAG };
+        let mut reader = Reader::new(bytes, tag)?;
+        let keys = Self { pepper: reader.key()?, protected };
         reader.finish(keys)
     }
 }
@@ -240,7 +246,9 @@ mod tests {
         let entropy = SeededEntropy::new(6);
         let system = SystemKeys::draw(&entropy);
         let read = SystemKeys::from_bytes(&system.to_bytes()).unwrap();
-        assert_eq!(read.pepper, system.pepper);
+        assert_eq!((&read.pepper, read.protected), (&system.pepper, true));
+        let old = SystemKeys { protected: false, ..system.clone() };
+        assert!(!SystemKeys::from_bytes(&old.to_bytes()).unwrap().protected);
 
         let tenant = TenantKeys::draw(&entropy);
         let read = TenantKeys::from_bytes(&tenant.to_bytes()).unwrap();

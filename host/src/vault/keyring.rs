@@ -24,7 +24,7 @@ use crate::crypto::entropy::Entropy;
 use crate::crypto::keys::{RootKey, SystemKeys, TenantKeys};
 use crate::crypto::seal::{self, Place};
 use crate::model::id::TenantId;
-use crate::store::{Batch, Expect, Kind, Put, Record, Removal, Store, StoreError, Term};
+use crate::store::{Batch, Examiner, Expect, Kind, Put, Record, Removal, Store, StoreError, Term};
 
 /// The tenant that owns what belongs to no tenant.
 pub const SYSTEM_TENANT: TenantId = TenantId(Uuid::nil());
@@ -89,10 +89,14 @@ impl Keyring {
         // Before anything is written.
         let protection = examine::protection(&system, Arc::clone(entropy));
         let mut look = Look::for_upgrade(root.clone(), Arc::clone(entropy));
-        store.protect(protection, &mut look)?;
-        if found.is_none() {
+        let is_old = found.is_some() && !system.protected;
+        store.protect(protection, is_old.then_some(&mut look as &mut dyn Examiner))?;
+        let system = SystemKeys { protected: true, ..system };
+        if found.is_none() || is_old {
+            // From here on nobody can say that it was never protected.
+            let expect = found.as_ref().map_or(Expect::Absent, |old| Expect::Version(old.version));
             let sealed = SealedKeys { kind: kind::SYSTEM, tenant: SYSTEM_TENANT, id: KEYS_ID };
-            let put = sealed.put(&root, &system.to_bytes(), Expect::Absent, entropy.as_ref());
+            let put = sealed.put(&root, &system.to_bytes(), expect, entropy.as_ref());
             let put = put.map_err(|_| OpenError::Damaged)?;
             store.commit(Batch { puts: vec![put], ..Batch::default() }).await?;
         }

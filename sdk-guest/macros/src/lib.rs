@@ -139,9 +139,8 @@ fn wire(function: &ItemFn, argument: &Type, answer: &Type) -> proc_macro2::Token
                     configuration: <OfConfiguration<#argument>>::SHAPE,
                 }
             };
-            #[used]
             #[unsafe(link_section = "tokamak:parameters")]
-            static WRITTEN: [u8; DECLARED.length()] = DECLARED.written();
+            static _WRITTEN: [u8; DECLARED.length()] = DECLARED.written();
 
             struct Formula;
 

@@ -182,9 +182,9 @@ impl Store for Ending {
     fn protect(
         &self,
         protection: Protection,
-        examiner: &mut dyn Examiner,
+        upgrade: Option<&mut dyn Examiner>,
     ) -> Result<(), StoreError> {
-        self.store.protect(protection, examiner)
+        self.store.protect(protection, upgrade)
     }
 
     fn chain_heads(&self) -> Result<Vec<ChainHead>, StoreError> {

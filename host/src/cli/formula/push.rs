@@ -1,11 +1,11 @@
 //! `tokamak formula push`: makes the formula on a server, or replaces the one of the same name.
 
-use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::PathBuf;
 
 use clap::Args;
 use http::Method;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use super::super::Failure;
@@ -16,6 +16,9 @@ use crate::egress::{ApiAnswer, ApiClient};
 const FORMULAS: &str = "/reactor-formulas";
 /// Formulas of one name that are looked at: a list's largest page.
 const PAGE: &str = "&size=100";
+
+/// What is encoded in an address: all but what RFC 3986 leaves alone.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Options of `formula push`, beside those of all commands on a project.
 #[derive(Debug, Args)]
@@ -127,15 +130,7 @@ pub fn as_json(pushed: &Pushed) -> Value {
 
 /// A text as part of an address.
 fn encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
+    utf8_percent_encode(text, ENCODED).to_string()
 }
 
 #[cfg(test)]

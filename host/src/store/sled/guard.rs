@@ -10,7 +10,9 @@ use std::collections::{BTreeSet, HashMap};
 
 use sled::Batch as Rows;
 
-use super::rows::{Address, Head, LEDGER_KEY, Link, Seal, TENANT_LEDGER_PREFIX};
+use super::rows::{
+    Address, FORMAT, FORMAT_KEY, Head, LEDGER_KEY, Link, Seal, TENANT_LEDGER_PREFIX,
+};
 use crate::crypto::integrity::{Hash, Sum, digest};
 use crate::crypto::seal::Place;
 use crate::model::id::TenantId;
@@ -98,16 +100,19 @@ pub struct Guard {
     ledgers: HashMap<TenantId, Ledger>,
     over_all: Ledger,
     changed: BTreeSet<TenantId>,
+    /// Whether the store is new: its format is written with its first rows, which alone say whose it is.
+    is_new: bool,
 }
 
 impl Guard {
     /// A guard over nothing.
-    pub fn new(protection: Protection) -> Self {
+    pub fn new(protection: Protection, is_new: bool) -> Self {
         Self {
             protection,
             ledgers: HashMap::new(),
             over_all: Ledger::default(),
             changed: BTreeSet::new(),
+            is_new,
         }
     }
 
@@ -117,7 +122,7 @@ impl Guard {
         over_all: &[u8],
         tenants: impl IntoIterator<Item = Result<(TenantId, Vec<u8>), StoreError>>,
     ) -> Result<Self, StoreError> {
-        let mut guard = Self::new(protection);
+        let mut guard = Self::new(protection, false);
         guard.over_all = open(&guard.protection, None, over_all).ok_or_else(damaged)?;
         let mut all = Ledger::default();
         for tenant in tenants {
@@ -144,8 +149,9 @@ impl Guard {
         if let Some(before) = before {
             self.release(address, before);
         }
-        let key = self.protection.key.clone();
-        let ledger = Self::ledger(&mut self.ledgers, &mut self.over_all, address.tenant);
+        let Self { protection, ledgers, over_all, changed, .. } = self;
+        let key = &protection.key;
+        let ledger = Self::ledger(ledgers, over_all, address.tenant);
         let kept = before.and_then(Head::link);
         let link = match chained {
             Some(text) if kept.is_none() => {
@@ -162,8 +168,8 @@ impl Guard {
         head.seal = Some(Seal { tag, link });
         let element = key.element(&summed(address, &tag));
         ledger.add(&element);
-        self.over_all.add(&element);
-        self.changed.insert(address.tenant);
+        over_all.add(&element);
+        changed.insert(address.tenant);
     }
 
     /// Counts a record out that is removed. A log entry must be the first of its tenant's that is kept.
@@ -217,6 +223,9 @@ impl Guard {
             if let Some(ledger) = self.ledgers.get(&tenant) {
                 rows.insert(ledger_key(tenant), seal(&self.protection, Some(tenant), ledger)?);
             }
+        }
+        if std::mem::take(&mut self.is_new) {
+            rows.insert(FORMAT_KEY, FORMAT);
         }
         rows.insert(LEDGER_KEY, seal(&self.protection, None, &self.over_all)?);
         Ok(())

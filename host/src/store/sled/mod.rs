@@ -252,13 +252,13 @@ impl Store for SledStore {
     fn protect(
         &self,
         protection: Protection,
-        examiner: &mut dyn Examiner,
+        upgrade: Option<&mut dyn Examiner>,
     ) -> Result<(), StoreError> {
         let mut guard = self.guard.lock();
         // Once: from then on the writer alone writes, and its files may be made anew.
         let mut before = self.before.lock();
         if let Some(log) = before.as_ref() {
-            *guard = Some(protect::guard(log, protection, examiner)?);
+            *guard = Some(protect::guard(log, protection, upgrade)?);
             *before = None;
         }
         Ok(())

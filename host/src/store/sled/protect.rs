@@ -25,7 +25,7 @@ const PORTION: usize = 256;
 pub fn guard(
     log: &Log,
     protection: Protection,
-    examiner: &mut dyn Examiner,
+    examiner: Option<&mut dyn Examiner>,
 ) -> Result<Guard, StoreError> {
     let tree = &log.tree;
     let format = tree.get(FORMAT_KEY).map_err(unavailable)?;
@@ -34,27 +34,33 @@ pub fn guard(
         (Some(over_all), _) => {
             let row = |row: sled::Result<(sled::IVec, sled::IVec)>| {
                 let (key, value) = row.map_err(unavailable)?;
-                let damaged = || StoreError::Damaged("a ledger of nobody".to_owned());
-                Ok((read_ledger_key(&key).ok_or_else(damaged)?, value.to_vec()))
+                let tenant =
+                    read_ledger_key(&key).ok_or_else(|| damaged("a ledger is nobody's"))?;
+                Ok((tenant, value.to_vec()))
             };
             let tenants = tree.scan_prefix(TENANT_LEDGER_PREFIX).map(row);
             Guard::load(protection, over_all, tenants)?
         }
-        (None, Some(format)) if format == FORMAT => {
-            return Err(StoreError::Damaged("the ledger over all is missing".to_owned()));
+        // A store that somebody made look like a new or an old one would be taken as it then is.
+        (None, None) if !tree.is_empty() => return Err(damaged("its format is missing")),
+        (None, Some(format)) if format != FORMAT_1 => {
+            return Err(damaged("the ledger over all is missing"));
         }
-        (None, _) => Guard::new(protection),
+        (None, _) => Guard::new(protection, format.is_none()),
     };
     if format.as_ref().is_some_and(|format| format == FORMAT_1) {
+        let examiner = examiner.ok_or_else(|| damaged("its format is that of another time"))?;
         upgrade(log, &mut guard, examiner)?;
-    }
-    if format.is_none_or(|format| format != FORMAT) {
         let mut rows = Rows::default();
         guard.write(&mut rows)?;
         rows.insert(FORMAT_KEY, FORMAT);
         log.write(rows)?;
     }
     Ok(guard)
+}
+
+fn damaged(what: &str) -> StoreError {
+    StoreError::Damaged(format!("{what}; `tokamak verify` tells more"))
 }
 
 fn upgrade(log: &Log, guard: &mut Guard, examiner: &mut dyn Examiner) -> Result<(), StoreError> {

@@ -23,7 +23,7 @@ const CACHE_BYTES: u64 = 8 << 20;
 
 fn open(folder: &Path) -> SledStore {
     let store = SledStore::open(folder, CACHE_BYTES).unwrap();
-    store.protect(protection(), &mut Entries).unwrap();
+    store.protect(protection(), Some(&mut Entries)).unwrap();
     store
 }
 
@@ -279,7 +279,8 @@ async fn an_old_store_is_protected_when_it_opens_however_often_that_is_interrupt
     drop(store);
     for seen in [300, 10, 300] {
         let store = SledStore::open(folder.path(), CACHE_BYTES).unwrap();
-        let ended = std::panic::AssertUnwindSafe(|| store.protect(protection(), &mut Ending(seen)));
+        let ended =
+            std::panic::AssertUnwindSafe(|| store.protect(protection(), Some(&mut Ending(seen))));
         assert!(std::panic::catch_unwind(ended).is_err());
     }
     let store = open(folder.path());
@@ -300,9 +301,29 @@ async fn a_store_with_other_ledgers_or_another_key_does_not_open_for_writing() {
     assert!(matches!(early, Err(StoreError::Unavailable(_))), "{early:?}");
     let key = crate::crypto::integrity::IntegrityKey::derive(&crate::crypto::seal::Key::default());
     let other = crate::store::Protection { key, ..protection() };
-    assert!(matches!(store.protect(other, &mut Entries), Err(StoreError::Damaged(_))));
+    assert!(matches!(store.protect(other, Some(&mut Entries)), Err(StoreError::Damaged(_))));
     store.files.live().tree.remove(ledger_key(OTHER_TENANT)).unwrap();
-    assert!(matches!(store.protect(protection(), &mut Entries), Err(StoreError::Damaged(_))));
+    assert!(matches!(store.protect(protection(), Some(&mut Entries)), Err(StoreError::Damaged(_))));
     store.files.live().tree.remove(LEDGER_KEY).unwrap();
-    assert!(matches!(store.protect(protection(), &mut Entries), Err(StoreError::Damaged(_))));
+    assert!(matches!(store.protect(protection(), Some(&mut Entries)), Err(StoreError::Damaged(_))));
+}
+
+#[tokio::test]
+async fn a_store_that_was_made_to_look_old_or_new_does_not_open() {
+    let (folder, _) = filled().await;
+    make_old(folder.path());
+    let store = SledStore::open(folder.path(), CACHE_BYTES).unwrap();
+    assert!(matches!(store.protect(protection(), None), Err(StoreError::Damaged(_))));
+    store.files.live().tree.remove(FORMAT_KEY).unwrap();
+    let as_new = store.protect(protection(), Some(&mut Entries));
+    assert!(matches!(as_new, Err(StoreError::Damaged(_))), "{as_new:?}");
+}
+
+#[test]
+fn a_new_store_is_nobodys_until_its_first_row() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open(folder.path()));
+    let store = SledStore::open(folder.path(), CACHE_BYTES).unwrap();
+    let key = crate::crypto::integrity::IntegrityKey::derive(&crate::crypto::seal::Key::default());
+    store.protect(crate::store::Protection { key, ..protection() }, None).unwrap();
 }
