@@ -4,6 +4,7 @@
 //! The one place that reads the environment. To add an option: a field in [`Options`] with a default in
 //! [`Options::settle`]; flag, variable and member of the file follow from its name.
 
+mod error;
 mod jobs;
 mod memory;
 mod network;
@@ -20,9 +21,9 @@ use std::path::{Path, PathBuf};
 use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
-use thiserror::Error;
 use zeroize::Zeroizing;
 
+pub use error::ConfigError;
 pub use jobs::JobLimits;
 pub use memory::MemoryLimits;
 pub use network::{InvalidNetwork, Network};
@@ -227,56 +228,6 @@ pub struct Settings {
     pub log_format: LogFormat,
     /// Which log lines are written.
     pub log: String,
-}
-
-/// Why options cannot be used.
-#[derive(Debug, Error)]
-pub enum ConfigError {
-    /// The file cannot be read.
-    #[error("{}: {source}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The file holds something else than options.
-    #[error("{}: {message}", path.display())]
-    Invalid {
-        /// The file.
-        path: PathBuf,
-        /// What and where.
-        message: String,
-    },
-    /// A variable of the environment is no option.
-    #[error("{0} in the environment is no option")]
-    UnknownVariable(String),
-    /// A variable that holds a secret is no text. What it holds is told to nobody.
-    #[error("{0} in the environment is no UTF-8")]
-    NotText(&'static str),
-    /// An option without a default is absent.
-    #[error("--{0} is required")]
-    Missing(&'static str),
-    /// One of two options that belong together is absent.
-    #[error("--tls-certificate and --tls-key go together")]
-    HalfOfTls,
-    /// There is no root key.
-    #[error(
-        "there is no root key: set TOKAMAK_ROOT_KEY (32 bytes in base64), --root-key-file or \
-        --root-key-command"
-    )]
-    NoRootKey,
-    /// There is more than one: which of them is meant, nobody knows.
-    #[error("there is more than one source of the {what}, and one is wanted: {}", sources.join(", "))]
-    ManySources {
-        /// Which key.
-        what: &'static str,
-        /// Where it is said to be.
-        sources: Vec<&'static str>,
-    },
-    /// A command that cannot be taken apart into words.
-    #[error("--{0} has a quote that does not end")]
-    Unquoted(&'static str),
 }
 
 impl Options {

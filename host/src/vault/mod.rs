@@ -12,6 +12,7 @@ mod applications;
 mod audit;
 mod audit_export;
 mod authentication;
+mod change;
 mod denials;
 mod effort;
 mod erase;
@@ -77,11 +78,12 @@ pub use tokens::{
 pub use verify::{Damaged, Verified, verify};
 pub use webhooks::SigningSecretView;
 
-use audit::{Event, KeptEntry};
+use audit::Event;
 use authentication::Callers;
+use change::Change;
 use keyring::Keyring;
 use programs::Programs;
-use record::{Entity, Stored, from_record, to_record, to_record_of};
+use record::{Entity, Stored, from_record};
 use scripts::Scripts;
 
 use crate::clock::Clock;
@@ -94,7 +96,7 @@ use crate::model::id::TenantId;
 use crate::model::time::Timestamp;
 use crate::runtime::Runtime;
 pub use crate::store::Compacted;
-use crate::store::{Batch, Expect, Filter, Put, Removal, Store};
+use crate::store::{Batch, Filter, Store};
 
 /// What the vault stands on.
 pub struct Foundation {
@@ -320,86 +322,4 @@ impl Vault {
 
 fn ended<E: Entity>(entity: &E, now_ms: u64) -> bool {
     entity.expires_ms().is_some_and(|end_ms| end_ms <= now_ms)
-}
-
-/// A change being put together: all of it is stored, with its log entries, or none.
-struct Change {
-    vault: Vault,
-    tenant: TenantId,
-    keys: Arc<crate::crypto::keys::TenantKeys>,
-    batch: Batch,
-}
-
-impl Change {
-    /// What time it is.
-    fn now(&self) -> Timestamp {
-        self.vault.now()
-    }
-
-    /// Stores an entity that must find what `expect` says.
-    fn put<E: Entity>(&mut self, entity: &E, expect: Expect) -> Result<&mut Self, Error> {
-        let entropy = self.vault.0.entropy.as_ref();
-        let record = to_record(entity, self.tenant, &self.keys, entropy)?;
-        self.batch.puts.push(Put { record, expect });
-        Ok(self)
-    }
-
-    /// Stores an entry at the end of the tenant's log.
-    fn put_entry(&mut self, entry: &KeptEntry) -> Result<(), Error> {
-        let (entropy, text) = (self.vault.0.entropy.as_ref(), entry.to_text()?);
-        let expect = Expect::Chained(examine::text_digest(&text));
-        let record = to_record_of(entry, &text, self.tenant, &self.keys, entropy)?;
-        self.batch.puts.push(Put { record, expect });
-        Ok(())
-    }
-
-    /// How many records it stores and removes so far.
-    fn len(&self) -> usize {
-        self.batch.puts.len() + self.batch.removals.len()
-    }
-
-    /// Removes an entity, if it is still at the version it was read at.
-    fn remove<E: Entity>(&mut self, stored: &Stored<E>) -> &mut Self {
-        self.batch.removals.push(Removal {
-            kind: E::KIND,
-            tenant: self.tenant,
-            id: stored.entity.id(),
-            expect: Expect::Version(stored.version),
-        });
-        self
-    }
-
-    /// Commits all of it with its log entries.
-    async fn commit(self, actor: Actor, events: Vec<Event>) -> Result<(), Error> {
-        Ok(self.try_commit(actor, events).await??)
-    }
-
-    /// As [`Self::commit`], with the store's own refusal apart from other failures, for callers that try again.
-    async fn try_commit(
-        mut self,
-        actor: Actor,
-        events: Vec<Event>,
-    ) -> Result<Result<(), crate::store::StoreError>, Error> {
-        let created_at = self.vault.now();
-        // Reading and removing go on when there is no space for anything new.
-        self.batch.urgent = self.batch.puts.is_empty();
-        for event in events {
-            let Event { entity_type, entity_id, operation, message, actor: other } = event;
-            let actor = other.unwrap_or(actor);
-            let entry = LogEntry {
-                tenant_id: self.tenant,
-                actor_id: actor.id,
-                actor_type: Some(actor.kind),
-                entity_type,
-                entity_id,
-                operation,
-                message,
-                created_at,
-            };
-            self.put_entry(&KeptEntry { id: self.vault.draw_id(), entry })?;
-        }
-        let (keyring, entropy) = (&self.vault.0.keyring, self.vault.0.entropy.as_ref());
-        let _open = keyring.admit(&mut self.batch, entropy).await?;
-        Ok(self.vault.0.store.commit(self.batch).await)
-    }
 }

@@ -1,0 +1,55 @@
+//! Why options cannot be used.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// Why options cannot be used.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file holds something else than options.
+    #[error("{}: {message}", path.display())]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// What and where.
+        message: String,
+    },
+    /// A variable of the environment is no option.
+    #[error("{0} in the environment is no option")]
+    UnknownVariable(String),
+    /// A variable that holds a secret is no text. What it holds is told to nobody.
+    #[error("{0} in the environment is no UTF-8")]
+    NotText(&'static str),
+    /// An option without a default is absent.
+    #[error("--{0} is required")]
+    Missing(&'static str),
+    /// One of two options that belong together is absent.
+    #[error("--tls-certificate and --tls-key go together")]
+    HalfOfTls,
+    /// There is no root key.
+    #[error(
+        "there is no root key: set TOKAMAK_ROOT_KEY (32 bytes in base64), --root-key-file or \
+        --root-key-command"
+    )]
+    NoRootKey,
+    /// There is more than one: which of them is meant, nobody knows.
+    #[error("there is more than one source of the {what}, and one is wanted: {}", sources.join(", "))]
+    ManySources {
+        /// Which key.
+        what: &'static str,
+        /// Where it is said to be.
+        sources: Vec<&'static str>,
+    },
+    /// A command that cannot be taken apart into words.
+    #[error("--{0} has a quote that does not end")]
+    Unquoted(&'static str),
+}
