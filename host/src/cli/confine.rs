@@ -30,6 +30,8 @@ const SYSTEM: &[&str] = &[
     "/usr/lib32",
     "/usr/lib64",
     "/usr/local/lib",
+    // Where an operator puts certificates of its own authorities.
+    "/usr/local/share",
     "/usr/share",
     "/nix/store",
     "/run/systemd/resolve",

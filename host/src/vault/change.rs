@@ -25,7 +25,11 @@ impl Change {
     }
 
     /// Stores an entity that must find what `expect` says.
-    pub(super) fn put<E: Entity>(&mut self, entity: &E, expect: Expect) -> Result<&mut Self, Error> {
+    pub(super) fn put<E: Entity>(
+        &mut self,
+        entity: &E,
+        expect: Expect,
+    ) -> Result<&mut Self, Error> {
         let entropy = self.vault.0.entropy.as_ref();
         let record = to_record(entity, self.tenant, &self.keys, entropy)?;
         self.batch.puts.push(Put { record, expect });

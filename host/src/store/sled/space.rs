@@ -99,7 +99,7 @@ impl Left<'_> {
 #[cfg(test)]
 mod tests {
     use super::Space;
-    use crate::store::conformance::record;
+    use crate::store::conformance::{self, record};
     use crate::store::sled::SledStore;
     use crate::store::{Batch, Expect, Put, Store as _, StoreError};
     use std::sync::Arc;
@@ -161,6 +161,7 @@ mod tests {
         let measure = Arc::clone(&free);
         let space = Space::measured(move || Some(measure.load(Ordering::SeqCst)));
         let store = SledStore::open_within(folder.path(), 8 << 20, space).unwrap();
+        store.protect(conformance::protection(), Some(&mut conformance::Entries)).unwrap();
         store.commit(batch("a", 10, false)).await.unwrap();
         free.store(100 * MIB, Ordering::SeqCst);
         assert_eq!(store.commit(batch("b", 10, false)).await, Err(StoreError::Full));

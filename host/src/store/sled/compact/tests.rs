@@ -10,15 +10,14 @@ use tempfile::TempDir;
 
 use crate::store::conformance::{KIND, TENANT, puts, record};
 use crate::store::sled::SledStore;
+use crate::store::sled::tests::reopen;
 use crate::store::{
     Batch, Expect, Filter, Record, Removal, Start, Store as _, StoreError, Term, Unique,
 };
 
-const CACHE_BYTES: u64 = 8 << 20;
-
 fn open() -> (SledStore, TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    (SledStore::open(folder.path(), CACHE_BYTES).unwrap(), folder)
+    (reopen(folder.path()), folder)
 }
 
 fn removal(id: &str) -> Batch {
@@ -95,7 +94,7 @@ async fn what_was_removed_or_replaced_is_in_no_file() {
         }
     }
     drop(store);
-    let store = SledStore::open(folder.path(), CACHE_BYTES).unwrap();
+    let store = reopen(folder.path());
     let found = store.find(KIND, TENANT, &["kept", "kept too", "replaced", "gone"]).await.unwrap();
     let bodies: Vec<_> = found.iter().map(|one| one.as_ref().map(|one| one.body.len())).collect();
     assert_eq!(bodies, [Some(900), Some(90_000), Some(800), None]);
@@ -163,7 +162,7 @@ async fn nothing_is_lost_while_files_are_replaced() {
     }
     check(&store, &model).await;
     drop(store);
-    check(&SledStore::open(folder.path(), CACHE_BYTES).unwrap(), &model).await;
+    check(&reopen(folder.path()), &model).await;
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -195,7 +194,7 @@ async fn files_that_a_process_left_are_settled_at_the_next_opening() {
     drop(store);
     let before = tempfile::tempdir().unwrap();
     copy(folder.path(), before.path());
-    let store = SledStore::open(folder.path(), CACHE_BYTES).unwrap();
+    let store = reopen(folder.path());
     store.commit(puts([(record("b", 2), Expect::Absent)])).await.unwrap();
     store.compact().await.unwrap();
     let new = BTreeMap::from([("a".to_owned(), b"a".to_vec()), ("b".to_owned(), b"b".to_vec())]);
@@ -207,7 +206,7 @@ async fn files_that_a_process_left_are_settled_at_the_next_opening() {
     copy(before.path(), unfinished.path());
     copy(&folder.path().join("gen-1"), &unfinished.path().join("gen-1"));
     fs::remove_file(unfinished.path().join("gen-1/whole")).unwrap();
-    let store = SledStore::open(unfinished.path(), CACHE_BYTES).unwrap();
+    let store = reopen(unfinished.path());
     check(&store, &old).await;
     assert!(!unfinished.path().join("gen-1").exists());
     store.compact().await.unwrap();
@@ -219,13 +218,13 @@ async fn files_that_a_process_left_are_settled_at_the_next_opening() {
     fs::create_dir(folder.path().join("gen-0002x")).unwrap();
     copy(&folder.path().join("gen-1"), &folder.path().join("gen-3"));
     fs::remove_file(folder.path().join("gen-3/whole")).unwrap();
-    let store = SledStore::open(folder.path(), CACHE_BYTES).unwrap();
+    let store = reopen(folder.path());
     check(&store, &new).await;
     assert_eq!(names(folder.path()), ["gen-0002x", "gen-1", "lock"]);
     store.compact().await.unwrap();
     drop(store);
     assert_eq!(names(folder.path()), ["gen-0002x", "gen-2", "lock"]);
-    check(&SledStore::open(folder.path(), CACHE_BYTES).unwrap(), &new).await;
+    check(&reopen(folder.path()), &new).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -248,7 +247,7 @@ async fn a_store_that_closes_meanwhile_is_as_it_was() {
     assert!(done.is_ok() || matches!(done, Err(StoreError::Unavailable(_))), "{done:?}");
     assert!(store.compact().await.is_err());
     drop(store);
-    check(&SledStore::open(folder.path(), CACHE_BYTES).unwrap(), &model).await;
+    check(&reopen(folder.path()), &model).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -263,5 +262,5 @@ async fn whatever_lies_where_a_copy_goes_is_removed() {
     store.commit(removal("a")).await.unwrap();
     check(&store, &BTreeMap::new()).await;
     drop(store);
-    check(&SledStore::open(folder.path(), CACHE_BYTES).unwrap(), &BTreeMap::new()).await;
+    check(&reopen(folder.path()), &BTreeMap::new()).await;
 }
