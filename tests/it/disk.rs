@@ -5,11 +5,15 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, cho
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use serde_json::json;
+use tokamak::crypto::entropy::SystemEntropy;
+use tokamak::crypto::integrity::IntegrityKey;
+use tokamak::crypto::seal::Key;
 use tokamak::model::id::TenantId;
 use tokamak::store::sled::SledStore;
-use tokamak::store::{Batch, Expect, Kind, Put, Record, Store as _};
+use tokamak::store::{Batch, Expect, Kind, Protection, Put, Record, Store as _, StoreError};
 
 use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
 
@@ -160,9 +164,18 @@ fn a_folder_that_cannot_be_written_to_is_a_clear_error() {
     assert_eq!(Process::serve(&data).terminate(), Some(0));
 }
 
+/// Opens a store as the vault does.
+fn open(folder: &Path) -> Result<SledStore, StoreError> {
+    let store = SledStore::open(folder, 8 * MIB)?;
+    let key = IntegrityKey::derive(&Key::default());
+    let entropy = Arc::new(SystemEntropy::new().unwrap());
+    store.protect(Protection { key, entropy }, None)?;
+    Ok(store)
+}
+
 /// A store with some records, closed.
 async fn store(folder: &Path) {
-    let store = SledStore::open(folder, 8 * MIB).unwrap();
+    let store = open(folder).unwrap();
     for number in 0..60 {
         let record = record(number);
         let puts = vec![Put { record, expect: Expect::Absent }];
@@ -237,7 +250,7 @@ async fn damaged_files_are_an_error_or_recovered_from_and_never_a_panic() {
             let damaged = folder.path().join(format!("{name} {number}"));
             copy(&whole, &damaged);
             damage(&damaged.join(name));
-            let outcome = std::panic::catch_unwind(|| SledStore::open(&damaged, 8 * MIB));
+            let outcome = std::panic::catch_unwind(|| open(&damaged));
             match outcome.unwrap_or_else(|_| panic!("{name} {what} ends in a panic")) {
                 Ok(store) => {
                     opened += 1;
