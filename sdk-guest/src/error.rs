@@ -130,6 +130,9 @@ impl Error {
     }
 
     /// Adds a header to a [custom](Error::custom) answer; other errors have none and stay as they are.
+    ///
+    /// `allow`, `content-language`, `retry-after` and names that begin with `x-` can be set, but for those that proxies
+    /// and browsers obey. The content type is `application/json`. Any other header ends the run as failed.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         if let Report::Custom(custom) = &mut self.0 {

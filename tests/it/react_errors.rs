@@ -85,6 +85,13 @@ async fn a_custom_response_has_the_status_headers_and_body_it_was_given() {
     let answer = react(&server, &reactor, custom(400, json!(fifty), json!(1))).await;
     assert_eq!((answer.status.as_u16(), &answer.headers["x-49"]), (400, &"v".parse().unwrap()));
     assert_eq!(answer.headers["cache-control"], "no-store");
+    // The content type that the answer has anyway may be said.
+    for content_type in ["application/json", "Application/JSON; charset=utf-8"] {
+        let headers = json!([["Content-Type", content_type], ["x-a", "v"]]);
+        let answer = react(&server, &reactor, custom(422, headers, json!({"a": 1}))).await;
+        assert_eq!((answer.status.as_u16(), &answer.headers["x-a"]), (422, &"v".parse().unwrap()));
+        assert_eq!(answer.headers.get_all("content-type").iter().count(), 1);
+    }
     // Headers that are the server's alone.
     let mut refused: Vec<Value> = [
         "Set-Cookie",

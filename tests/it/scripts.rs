@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::scripts::{formula, program, raw, react, reactor, run, run_within};
+use crate::support::scripts::{formula, program, raw, react, reactor, run, run_within, told};
 use crate::support::server::{Setup, shared_runtime};
 use crate::support::upstream::Upstream;
 use crate::support::{TestServer, guests};
@@ -209,7 +209,7 @@ async fn what_is_not_caught_says_where_but_not_what() {
     ] {
         let program = program(&format!("module.exports = {body}")).await;
         let outcome = run(&program, json!({"number": secret})).await;
-        let failure = format!("{:?}", outcome.result.unwrap_err());
+        let failure = told(&outcome.result.unwrap_err());
         assert!(failure.contains(place) && failure.contains("Runtime"), "{body}: {failure}");
         assert!(!failure.contains(secret), "{failure}");
         let log = outcome.log.iter().map(|line| line.message.as_str()).collect::<String>();
@@ -236,7 +236,7 @@ async fn what_is_no_formula_says_so() {
         ("const a = 1;\nnull.x;", "uncaught TypeError at line 2"),
     ] {
         let outcome = run(&program(code).await, json!({})).await;
-        let failure = format!("{:?}", outcome.result.unwrap_err());
+        let failure = told(&outcome.result.unwrap_err());
         assert!(failure.contains(part), "{code}: {failure}");
     }
     // These are formulas, if unusual ones.
@@ -289,7 +289,7 @@ async fn hostile_scripts_end_in_their_problems() {
     ];
     for (code, part) in table {
         let outcome = run_within(&program(code).await, json!({}), 3_000_000_000).await;
-        let failure = format!("{:?}", outcome.result.unwrap_err());
+        let failure = told(&outcome.result.unwrap_err());
         assert!(failure.contains(part), "{code}: {failure}");
         assert!(!failure.contains("HostFault"), "{code}: {failure}");
     }

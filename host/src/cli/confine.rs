@@ -39,15 +39,12 @@ const SYSTEM: &[&str] = &[
     "/run/resolvconf",
     "/var/run/nscd",
     "/proc/self",
+    "/proc/sys/vm/max_map_count",
     "/sys/fs/cgroup",
     "/sys/devices/system/cpu",
     "/dev/urandom",
     "/dev/random",
 ];
-
-/// What programs may be run: this one. Loaders of programs lie among the libraries.
-const LOADERS: &[&str] =
-    &["/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/nix/store"];
 
 /// What confinement came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,8 +117,8 @@ impl Folders {
         for path in &self.writable {
             rules = allow(rules, path, write)?;
         }
-        for path in LOADERS {
-            rules = allow(rules, Path::new(path), run)?;
+        for loader in loaders() {
+            rules = allow(rules, &loader, run)?;
         }
         if let Ok(own) = std::env::current_exe() {
             rules = allow(rules, &own, run)?;
@@ -133,6 +130,19 @@ impl Folders {
             RulesetStatus::NotEnforced => Confined::No,
         })
     }
+}
+
+/// The loader that the kernel runs this program by, as it is mapped here; none if it is linked statically.
+fn loaders() -> Vec<PathBuf> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let paths = maps.lines().filter_map(|line| Some(PathBuf::from(&line[line.find('/')?..])));
+    let named = |path: &PathBuf| {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        name.is_some_and(|name| name.starts_with("ld-") || name.starts_with("ld.so"))
+    };
+    let mut loaders: Vec<PathBuf> = paths.filter(named).collect();
+    loaders.dedup();
+    loaders
 }
 
 /// One more rule. What is not there needs none.

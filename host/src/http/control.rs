@@ -169,6 +169,14 @@ fn router(vault: Vault) -> Router {
         .with_state(vault)
 }
 
+/// Carries out an operation to its end: who hangs up must not cut it in two.
+async fn whole<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> Result<T, Refused> {
+    let ended = tokio::spawn(work).await;
+    Ok(ended.unwrap_or_else(|error| Err(Error::internal(error)))?)
+}
+
 async fn status(Shared(vault): Shared<Vault>) -> Result<Reply<KeysStatus>, Refused> {
     Ok(Reply(vault.keys_status().await?))
 }
@@ -180,20 +188,24 @@ async fn rotate_root(Shared(vault): Shared<Vault>, body: Bytes) -> Result<Reply<
         bytes.zeroize();
     }
     let root = RootKey::parse(&read?.root_key).map_err(|error| bad(&error))?;
-    Ok(Reply(Rotated { tenants: vault.rotate_root_key(root).await? }))
+    let tenants = whole(async move { vault.rotate_root_key(root).await }).await?;
+    Ok(Reply(Rotated { tenants }))
 }
 
 async fn rotate(Shared(vault): Shared<Vault>, body: Bytes) -> Result<Reply<Rotated>, Refused> {
     let RotateTenants { tenant_id } = read(&body)?;
-    let tenants = match tenant_id {
-        Some(tenant) => vault.rotate_tenant_key(tenant).await.map(|_| 1)?,
-        None => vault.rotate_all_tenant_keys().await?,
-    };
+    let rotated = whole(async move {
+        match tenant_id {
+            Some(tenant) => vault.rotate_tenant_key(tenant).await.map(|_| 1),
+            None => vault.rotate_all_tenant_keys().await,
+        }
+    });
+    let tenants = rotated.await?;
     Ok(Reply(Rotated { tenants }))
 }
 
 async fn compact(Shared(vault): Shared<Vault>) -> Result<Reply<CompactedView>, Refused> {
-    Ok(Reply(vault.compact().await?.into()))
+    Ok(Reply(whole(async move { vault.compact().await }).await?.into()))
 }
 
 async fn erase(
@@ -201,7 +213,8 @@ async fn erase(
     InPath(id): InPath<String>,
 ) -> Result<StatusCode, Refused> {
     let tenant: TenantId = id.parse().map_err(|error| bad(&error))?;
-    vault.erase_tenant(tenant).await?;
+    let erasing = vault.clone();
+    whole(async move { erasing.erase_tenant(tenant).await }).await?;
     // The keys are gone; nobody waits for the rest.
     tokio::spawn(async move {
         if let Err(error) = vault.sweep_erased().await {

@@ -83,18 +83,30 @@ fn read_custom(custom: CustomResponse) -> Result<Failure, Failure> {
     if headers.len() > CUSTOM_HEADERS_MAX {
         return Err(bad("it has too many headers"));
     }
-    for (name, value) in &headers {
-        let name =
+    let mut kept = Vec::with_capacity(headers.len());
+    for (name, value) in headers {
+        let known =
             HeaderName::try_from(name.as_str()).map_err(|_| bad("a header has no valid name"))?;
         HeaderValue::try_from(value.as_str()).map_err(|_| bad("a header has no valid value"))?;
-        if !may_set(&name) {
+        // What the server says anyway.
+        if known == header::CONTENT_TYPE && is_json(&value) {
+            continue;
+        }
+        if !may_set(&known) {
             return Err(bad("a header is not the formula's to set"));
         }
+        kept.push((name, value));
     }
     if body.len() > RESPONSE_BYTES_MAX {
         return Err(Failure::TooLarge);
     }
-    Ok(Failure::Custom { status, headers, body: json(&body, "its body is no JSON")? })
+    Ok(Failure::Custom { status, headers: kept, body: json(&body, "its body is no JSON")? })
+}
+
+/// Whether a content type is the one that every answer has.
+fn is_json(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default();
+    essence.trim().eq_ignore_ascii_case("application/json")
 }
 
 /// Whether a header is one for a formula to set.

@@ -74,7 +74,7 @@ impl Change {
     ) -> Result<Result<(), StoreError>, Error> {
         let created_at = self.vault.now();
         // Reading and removing go on when there is no space for anything new.
-        self.batch.urgent = self.batch.puts.is_empty();
+        self.batch.urgent |= self.batch.puts.is_empty();
         for event in events {
             let Event { entity_type, entity_id, operation, message, actor: other } = event;
             let actor = other.unwrap_or(actor);

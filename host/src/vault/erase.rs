@@ -78,6 +78,8 @@ impl Vault {
             id: id.to_owned(),
             expect: Expect::Any,
         };
+        // It frees space.
+        change.batch.urgent = true;
         change.batch.removals.extend([
             removal(kind::TENANT_KEYS, tenant, KEYS_ID),
             removal(kind::TENANT_KEYS, tenant, NEXT_ID),
@@ -91,13 +93,7 @@ impl Vault {
 
     /// Removes what tenants left that were erased, and compacts the store after it; gives how many records those were.
     pub async fn sweep_erased(&self) -> Result<usize, Error> {
-        let erased = self.all::<ErasedTenant>(SYSTEM_TENANT, &Filter::All).await?;
-        let mut removed = 0;
-        for erased in &erased {
-            for kind in 0..=u8::MAX {
-                removed += self.remove_all(Kind(kind), erased.id).await?;
-            }
-        }
+        let (erased, removed) = self.remove_erased().await?;
         if erased.is_empty() {
             return Ok(0);
         }
@@ -111,6 +107,18 @@ impl Vault {
         }));
         change.commit(Actor::OPERATOR, Vec::new()).await?;
         Ok(removed)
+    }
+
+    /// Removes the records of erased tenants; the notes on them stay until the files are made anew.
+    pub(super) async fn remove_erased(&self) -> Result<(Vec<ErasedTenant>, usize), Error> {
+        let erased = self.all::<ErasedTenant>(SYSTEM_TENANT, &Filter::All).await?;
+        let mut removed = 0;
+        for erased in &erased {
+            for kind in 0..=u8::MAX {
+                removed += self.remove_all(Kind(kind), erased.id).await?;
+            }
+        }
+        Ok((erased, removed))
     }
 
     async fn remove_all(&self, kind: Kind, tenant: TenantId) -> Result<usize, Error> {

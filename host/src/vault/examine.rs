@@ -14,7 +14,7 @@ use super::invocations::Invocation;
 use super::jobs::{Delivery, Job};
 use super::keyring::{KEYS_ID, NEXT_ID, open_system_keys, open_tenant_keys};
 use super::record::{Entity, found_by, kind};
-use super::rotation::Resealing;
+use super::rotation::{ROTATION_NOTE_ID, Resealing};
 use super::sessions::Session;
 use super::tenants::Tenant;
 use super::tokens::Token;
@@ -106,8 +106,8 @@ impl Look {
 
     fn fault(&mut self, record: &Record, find: Find<'_>) -> Result<(), &'static str> {
         match record.kind {
-            // By a root key that counts later.
-            kind::SYSTEM if record.id == NEXT_ID => return Ok(()),
+            // By the next root key.
+            kind::SYSTEM if record.id == ROTATION_NOTE_ID => return Ok(()),
             kind::SYSTEM => {
                 return open_system_keys(&self.root, record).map(drop).map_err(|_| UNOPENED);
             }

@@ -3,12 +3,19 @@
 //! Every operation of the vault asks for one, and [`Vault::permit`] alone makes them, so that forgetting a check does
 //! not compile:
 //!
-//! ```compile_fail
+//! ```
 //! # use tokamak::vault::{Permit, Vault};
-//! # use tokamak::model::permission::marker::{TokenCreate, TokenRead};
+//! # use tokamak::model::permission::marker::TokenRead;
+//! async fn a_permit_for_reading_reads(vault: &Vault, permit: &Permit<TokenRead>) {
+//!     let _ = vault.find_token(permit, "some-token").await;
+//! }
+//! ```
+//!
+//! ```compile_fail,E0308
+//! # use tokamak::vault::{Permit, Vault};
+//! # use tokamak::model::permission::marker::TokenCreate;
 //! async fn a_permit_for_creating_does_not_read(vault: &Vault, permit: &Permit<TokenCreate>) {
-//!     let id = "some-token".parse().unwrap();
-//!     let _ = vault.find_token(permit, &id).await; // expects a `Permit<TokenRead>`
+//!     let _ = vault.find_token(permit, "some-token").await; // expects a `Permit<TokenRead>`
 //! }
 //! ```
 

@@ -215,7 +215,7 @@ impl Vault {
         let Granted { permissions, rules, .. } = &granted;
         if let Some(permission) = beyond(&who.0.rights, permissions, rules) {
             let event = session.event(Operation::Update, &format!("Denied: {permission}"));
-            self.log(who.0.tenant(), who.0.actor(), vec![event]).await?;
+            self.log_denied(who.0.tenant(), who.0.actor(), event).await?;
             return Err(Error::NotAllowed("An application can grant only what it holds itself."));
         }
         let latest = Timestamp(session.created_at.0 + SESSION_MS_MAX);
@@ -320,7 +320,7 @@ impl Vault {
             return Ok(());
         }
         let event = Event::done(EntityType::Session, "", operation, "Denied: session");
-        self.log(who.0.tenant(), who.0.actor(), vec![event]).await?;
+        self.log_denied(who.0.tenant(), who.0.actor(), event).await?;
         Err(Error::NotAllowed(match expected {
             ApplicationType::Public => "Only public applications open sessions.",
             _ => "Only private applications authorize sessions.",

@@ -11,6 +11,7 @@ use super::audit::{Actor, Event};
 use super::index::number;
 use super::invocations::Invocation;
 use super::jobs::{Delivery, Job};
+use super::keyring::SYSTEM_TENANT;
 use super::record::{Entity, Stored, from_record};
 use super::sessions::Session;
 use super::tokens::Token;
@@ -37,8 +38,14 @@ impl Vault {
         for tenant in self.tenants().await? {
             match self.sweep_tenant(tenant.id).await {
                 Ok(removed) => swept += removed,
+                // Erased meanwhile.
+                Err(Error::Unauthenticated) => {}
                 Err(error) => failed = Some(error),
             }
+        }
+        match self.sweep_log(SYSTEM_TENANT).await {
+            Ok(removed) => swept += removed,
+            Err(error) => failed = Some(error),
         }
         failed.map_or(Ok(Swept(swept)), Err)
     }

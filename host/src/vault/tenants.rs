@@ -133,6 +133,9 @@ impl Vault {
         if !self.tenants().await?.is_empty() {
             return Ok(None);
         }
+        self.ensure_system_tenant().await?;
+        // An application of a tenant that was erased may have had this key.
+        self.remove_erased().await?;
         self.create_tenant("Default", key).await.map(Some)
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokamak::runtime::{Budget, Call, GuestInvocation, Outcome, Program};
+use tokamak::runtime::{Budget, Call, Failure, GuestInvocation, Outcome, Program};
 
 use super::server::shared_runtime;
 use super::{Answer, TestServer, guests};
@@ -35,6 +35,14 @@ pub async fn run_within(program: &Program, args: Value, fuel: u64) -> Outcome {
         budget: Budget { memory_bytes: 64 << 20, timeout: Duration::from_secs(120), fuel },
     };
     shared_runtime().invoke(program, call).await
+}
+
+/// A failure with the formula's own words, which its `Debug` leaves out.
+pub fn told(failure: &Failure) -> String {
+    match failure {
+        Failure::Reported { kind, detail, errors } => format!("{kind:?}: {detail} {errors:?}"),
+        other => format!("{other:?}"),
+    }
 }
 
 /// What a script answers with as `raw`.

@@ -87,7 +87,8 @@ impl Writer {
         loop {
             self.begin_copy();
             let Some(copy) = &mut self.log.copy else { return queue.blocking_recv() };
-            match copy.copy_some(&self.log.tree) {
+            // What others write goes on in both: the copy must not take the last of the space.
+            match self.space.check().and_then(|()| copy.copy_some(&self.log.tree)) {
                 Ok(true) => self.finish_copy(),
                 Ok(false) => {}
                 Err(error) => self.give_up_copy(error),
@@ -117,6 +118,7 @@ impl Writer {
                 self.log.copy = Some(Copy { next, file, last, unsynced, broken, done });
             }
             Err(error) => {
+                tracing::warn!(%error, bytes, "the store cannot be copied, and is not compacted");
                 self.files.has_removed.store(true, Ordering::Release);
                 let _ = done.send(Err(error));
             }

@@ -42,7 +42,7 @@ pub struct Files {
     pub has_removed: AtomicBool,
     /// Told of the outcome, by whoever wants the files made anew.
     pub wanted: Mutex<Option<oneshot::Sender<Result<Compacted, StoreError>>>>,
-    replaced: Mutex<Option<JoinHandle<()>>>,
+    replaced: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// A generation that is open.
@@ -65,7 +65,7 @@ impl Files {
     /// Opens the files in a folder, which no other process may use.
     pub fn open(folder: &Path, cache_bytes: u64) -> Result<(Arc<Self>, Log), StoreError> {
         let number = newest_whole(folder).map_err(unavailable)?;
-        remove_others(folder, number).map_err(unavailable)?;
+        remove_others(folder, number, |other| other != number).map_err(unavailable)?;
         let (live, file) = open(folder, number, cache_bytes)?;
         let log = Log { tree: live.tree.clone(), file, copy: None };
         log.sync()?;
@@ -135,6 +135,7 @@ impl Files {
     ) {
         let files = Arc::clone(self);
         let bytes_after = next.bytes().unwrap_or_default();
+        let number = next.number;
         let before = std::mem::replace(&mut *self.live.write(), Arc::new(next));
         let remove = move || {
             let bytes_before = before.bytes().unwrap_or_default();
@@ -143,12 +144,14 @@ impl Files {
                 std::thread::sleep(CLOSING_PAUSE);
             }
             drop(before);
-            let removed = remove_others(&files.folder, files.live().number).map_err(unavailable);
+            // A newer one may have been begun by now.
+            let removed = remove_others(&files.folder, number, |other| other < number);
+            let removed = removed.map_err(unavailable);
             let _ = done.send(removed.map(|()| Compacted { bytes_before, bytes_after }));
         };
         let thread = std::thread::Builder::new().name("store files".to_owned()).spawn(remove);
         match thread {
-            Ok(thread) => *self.replaced.lock() = Some(thread),
+            Ok(thread) => self.replaced.lock().push(thread),
             Err(error) => tracing::warn!(%error, "replaced files are left until the next start"),
         }
     }
@@ -156,10 +159,10 @@ impl Files {
     /// Waits until replaced files are removed.
     pub fn close(&self) {
         drop(self.wanted.lock().take());
-        if let Some(thread) = self.replaced.lock().take()
-            && thread.join().is_err()
-        {
-            tracing::error!("removing replaced files ended by a panic");
+        for thread in std::mem::take(&mut *self.replaced.lock()) {
+            if thread.join().is_err() {
+                tracing::error!("removing replaced files ended by a panic");
+            }
         }
     }
 }
@@ -192,9 +195,9 @@ fn newest_whole(folder: &Path) -> io::Result<u64> {
     Ok(generations.filter(|n| path(folder, *n).join(WHOLE).exists()).max().unwrap_or_default())
 }
 
-/// Removes every generation but one.
-fn remove_others(folder: &Path, kept: u64) -> io::Result<()> {
-    for number in generations(folder)?.into_iter().filter(|number| *number != kept) {
+/// Removes generations beside the one that is kept.
+fn remove_others(folder: &Path, kept: u64, goes: impl Fn(u64) -> bool) -> io::Result<()> {
+    for number in generations(folder)?.into_iter().filter(|number| goes(*number)) {
         remove(&path(folder, number))?;
     }
     if kept > 0 {

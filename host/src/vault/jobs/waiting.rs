@@ -15,7 +15,11 @@ impl Vault {
     pub async fn waiting(&self) -> Result<Waiting, Error> {
         let mut waiting = Waiting::default();
         for tenant in self.tenants().await? {
-            let of = self.waiting_of(tenant.id).await?;
+            let of = match self.waiting_of(tenant.id).await {
+                // Erased meanwhile.
+                Err(Error::Unauthenticated) => continue,
+                of => of?,
+            };
             waiting.jobs_queued += of.jobs_queued;
             waiting.jobs_running += of.jobs_running;
             waiting.deliveries_pending += of.deliveries_pending;

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use reseal::Resealing;
 pub use resealed::Resealed;
+pub use root::NOTE_ID as ROTATION_NOTE_ID;
 
 use super::keyring::SYSTEM_TENANT;
 use super::{Error, Vault};

@@ -17,7 +17,7 @@ use crate::vault::{Error, Vault};
 /// Tenants whose keys are wrapped in one commit.
 const WRAPPED_AT_ONCE: usize = 100;
 /// The note that wrappings of two root keys may lie in the store.
-const NOTE_ID: &str = "root key rotation";
+pub const NOTE_ID: &str = "root key rotation";
 
 impl Vault {
     /// Changes the root key; gives how many tenants' keys are wrapped by it.
@@ -51,8 +51,13 @@ impl Vault {
             return Err(error.into());
         }
         keyring.roots.write().rotate_right(1);
-        self.settle_root_key().await?;
-        keyring.roots.write().truncate(1);
+        // From here on the new key counts, whatever becomes of the rest.
+        match self.settle_root_key().await {
+            Ok(()) => keyring.roots.write().truncate(1),
+            Err(error) => {
+                tracing::warn!(%error, "the next start finishes the rotation of the root key");
+            }
+        }
         tracing::info!(tenants = tenants.len(), "the root key was rotated");
         Ok(tenants.len())
     }
@@ -64,7 +69,8 @@ impl Vault {
             return Ok(());
         }
         for some in self.keys_owners().await?.chunks(WRAPPED_AT_ONCE) {
-            let mut batch = Batch::default();
+            // A disk without space for anything new must not keep the vault from opening.
+            let mut batch = Batch { urgent: true, ..Batch::default() };
             for tenant in some {
                 let Some((_, keys)) = self.stored_keys(*tenant).await? else { continue };
                 let at = (kind::TENANT_KEYS, KEYS_ID);
@@ -75,7 +81,7 @@ impl Vault {
             self.0.store.commit(batch).await?;
         }
         let removals = vec![removal(kind::SYSTEM, SYSTEM_TENANT, NOTE_ID)];
-        Ok(self.0.store.commit(Batch { removals, ..Batch::default() }).await?)
+        Ok(self.0.store.commit(Batch { removals, urgent: true, ..Batch::default() }).await?)
     }
 
     /// Everybody who has keys.
