@@ -190,7 +190,11 @@ mod tests {
         }
         let folders = Folders {
             writable: vec![path("own")],
-            readable: vec![path("given"), PathBuf::from("/nowhere/at/all")],
+            readable: ["/nowhere/at/all", "/lib", "/lib64", "/usr/lib", "/nix/store"]
+                .into_iter()
+                .map(PathBuf::from)
+                .chain([path("given")])
+                .collect(),
         };
         let seen = confined(folders, || {
             fs::write(path("own").join("new"), "a").unwrap();
