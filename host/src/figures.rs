@@ -165,7 +165,7 @@ impl Figures {
         self.commits.observe(took.as_secs_f64());
     }
 
-    /// Writes all figures in the text format of OpenMetrics, which Prometheus reads.
+    /// Writes all figures in the text format of `OpenMetrics`, which Prometheus reads.
     pub fn write(&self, waiting: Waiting) -> Result<String, std::fmt::Error> {
         let Waiting { jobs_queued, jobs_running, deliveries_pending } = waiting;
         for (what, count) in [

@@ -108,7 +108,8 @@ fn restore(trace: &Trace, cut: usize, (kind, dice): (Kind, &mut Dice), (from, to
         Step::Write { inode, through, .. } => !through && unsynced(*number, inode),
         _ => false,
     };
-    let last = trace.steps[..cut].iter().enumerate().filter(is_unsynced).map(|(n, _)| n).last();
+    let last =
+        trace.steps[..cut].iter().enumerate().filter(is_unsynced).map(|(n, _)| n).next_back();
     let mut files: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
     let mut names: BTreeMap<PathBuf, u64> = BTreeMap::new();
     let mut folders = vec![from.join("store")];

@@ -14,6 +14,8 @@
     clippy::panic,
     clippy::print_stdout,
     clippy::disallowed_methods,
+    clippy::similar_names,
+    clippy::cast_possible_truncation,
     dead_code,
     missing_docs,
     reason = "it fails by panicking, prints what it counts, and uses a part of what the tests share"
@@ -31,7 +33,7 @@ mod options;
 mod site;
 mod trace;
 
-pub use client::Client;
+use client::Client;
 
 use std::process::ExitCode;
 

@@ -210,9 +210,12 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// Does something to a file.
+type Damage = Box<dyn Fn(&Path)>;
+
 /// Ways to damage a file of so many bytes.
-fn damages(bytes: u64) -> Vec<(String, Box<dyn Fn(&Path)>)> {
-    let mut damages: Vec<(String, Box<dyn Fn(&Path)>)> = Vec::new();
+fn damages(bytes: u64) -> Vec<(String, Damage)> {
+    let mut damages: Vec<(String, Damage)> = Vec::new();
     for left in [0, 1, 7, 100, bytes / 3, bytes / 2, bytes.saturating_sub(1)] {
         let cut = move |path: &Path| {
             OpenOptions::new().write(true).open(path).unwrap().set_len(left).unwrap();

@@ -1,6 +1,7 @@
 //! Callers that hang up: what they began is carried to its end, whole.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
@@ -8,8 +9,14 @@ use tokio::net::TcpStream;
 
 use crate::support::TestServer;
 
-/// Sends a request and closes the connection before any answer can come.
-async fn send_and_leave(address: SocketAddr, key: &str, head: &str, headers: &str, body: &str) {
+/// Sends a request and closes the connection without reading an answer: the later the higher the number, so that on any
+/// machine some are gone before the server has begun, and some after.
+async fn send_and_leave(
+    address: SocketAddr,
+    (number, key): (u32, &str),
+    (head, headers): (&str, &str),
+    body: &str,
+) {
     let mut connection = TcpStream::connect(address).await.unwrap();
     let request = format!(
         "{head} HTTP/1.1\r\nHost: test\r\nSVC-API-KEY: {key}\r\n{headers}\
@@ -18,32 +25,34 @@ async fn send_and_leave(address: SocketAddr, key: &str, head: &str, headers: &st
     );
     connection.write_all(request.as_bytes()).await.unwrap();
     connection.flush().await.unwrap();
-    // The server has begun by now, or begins with what lies in its buffer.
-    tokio::task::yield_now().await;
+    tokio::time::sleep(Duration::from_micros(200) * (number * number)).await;
     drop(connection);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_regenerated_key_is_the_only_one_although_nobody_read_it() {
     let server = TestServer::start().await;
+    let key = server.management.key.as_deref().unwrap();
     let mut seen = 0;
-    for _ in 0..20 {
+    for number in 0..60 {
+        if seen > 4 {
+            break;
+        }
         let body = json!({"name": "a", "type": "private", "permissions": ["token:read"]});
         let made = server.management.post("/applications", body).await.expect(201);
         let (id, old) = (made["id"].as_str().unwrap(), made["key"].as_str().unwrap());
         let client = server.client(old);
         client.get("/applications/key").await.expect(200);
         let head = format!("POST /applications/{id}/regenerate");
-        send_and_leave(server.address(), server.management.key.as_deref().unwrap(), &head, "", "")
-            .await;
+        send_and_leave(server.address(), (number, key), (&head, ""), "").await;
         let entries = format!("/logs?entity_id={id}");
         let regenerated =
             async || server.management.get(&entries).await.text().contains("regenerated");
-        for _ in 0..1_000 {
+        for _ in 0..200 {
             if regenerated().await {
                 break;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
         // The entry is of the same commit as the new key: from then on the old one is void.
         if regenerated().await {
@@ -53,7 +62,7 @@ async fn a_regenerated_key_is_the_only_one_although_nobody_read_it() {
                 if answer.status == 401 {
                     break;
                 }
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                tokio::time::sleep(Duration::from_millis(5)).await;
             }
             client.get("/applications/key").await.expect(401);
         }
@@ -68,14 +77,8 @@ async fn a_repetition_after_a_hang_up_makes_nothing_twice() {
         let body = json!({"type": "token", "data": number, "metadata": {"n": number.to_string()}});
         let header = format!("SVC-IDEMPOTENCY-KEY: order-{number}\r\n");
         let text = body.to_string();
-        send_and_leave(
-            server.address(),
-            server.private.key.as_deref().unwrap(),
-            "POST /tokens",
-            &header,
-            &text,
-        )
-        .await;
+        let key = server.private.key.as_deref().unwrap();
+        send_and_leave(server.address(), (number, key), ("POST /tokens", &header), &text).await;
         let repeat = async || {
             let request = server.private.request(reqwest::Method::POST, "/tokens");
             let request = request.header("SVC-IDEMPOTENCY-KEY", format!("order-{number}"));
@@ -88,7 +91,7 @@ async fn a_repetition_after_a_hang_up_makes_nothing_twice() {
             if answer.status != 409 {
                 break;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
             answer = repeat().await;
         }
         answer.expect(201);

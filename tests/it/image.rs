@@ -3,7 +3,7 @@
 use wasmi::{Engine, Linker, Module, Store};
 
 #[path = "../../host/build/image.rs"]
-mod image;
+mod taken;
 
 const HEADER_BYTES: usize = 8;
 
@@ -45,7 +45,7 @@ const SETS_UP: &str = r#"
 #[test]
 fn an_image_is_the_memory_after_the_set_up() {
     let before = component(SETS_UP);
-    let after = image::taken(&before).unwrap();
+    let after = taken::taken(&before).unwrap();
     let (before, after) = (module(&before), module(&after));
     let letters = i32::from_le_bytes(*b"abcd");
     assert_eq!((read(before, 70_000), read(before, 131_000)), (letters, 0));
@@ -81,15 +81,15 @@ fn what_asks_its_host_or_is_no_set_up_has_no_image() {
         (b"\0asm\x0d\0\x01\0".to_vec(), "no core module"),
         (b"\0asm".to_vec(), "cut short"),
     ] {
-        let refused = image::taken(&component).unwrap_err();
+        let refused = taken::taken(&component).unwrap_err();
         assert!(refused.contains(part), "{part}: {refused}");
     }
-    assert!(image::taken(&component(never_asks)).is_ok());
+    assert!(taken::taken(&component(never_asks)).is_ok());
     // Tables may be seeded.
-    assert!(image::taken(&importing("wasi:random/insecure-seed@0.2.4")).is_ok());
+    assert!(taken::taken(&importing("wasi:random/insecure-seed@0.2.4")).is_ok());
     // However it is cut, it is an error and no panic.
     let whole = component(SETS_UP);
     for length in 0..whole.len() {
-        assert!(image::taken(&whole[..length]).is_err(), "cut at {length}");
+        assert!(taken::taken(&whole[..length]).is_err(), "cut at {length}");
     }
 }

@@ -22,7 +22,7 @@ const SENDERS: u64 = 8;
 /// How much the process may grow while the second half of the requests comes, in MiB: what they store, and noise.
 const GROWTH_MB_MAX: u64 = 256;
 
-/// Numbers as random as a test needs them, the same for the same seed (SplitMix64).
+/// Numbers as random as a test needs them, the same for the same seed (`SplitMix64`).
 struct Dice(u64);
 
 impl Dice {

@@ -36,7 +36,7 @@ async fn watch(tls: Option<Tls>, mut hang_ups: Signal) {
             Ok(true) => tracing::info!("the certificate was read anew"),
             Ok(false) => {}
             Err(error) => {
-                tracing::error!(%error, "the new certificate cannot be used; the old one stays")
+                tracing::error!(%error, "the new certificate cannot be used; the old one stays");
             }
         }
     }

@@ -68,7 +68,7 @@ pub fn confine(settings: &Settings) -> Result<(), Failure> {
     match folders.enforce().map_err(|error| format!("the process cannot be confined: {error}"))? {
         Confined::Whole => tracing::info!("the process is confined to its files"),
         Confined::Partly => {
-            tracing::info!("the process is confined to its files, as far as this kernel can")
+            tracing::info!("the process is confined to its files, as far as this kernel can");
         }
         Confined::No => tracing::warn!("the process is not confined: this kernel has no Landlock"),
     }
@@ -166,7 +166,7 @@ mod tests {
     use std::process::Command;
 
     /// Runs something on a thread of its own that is confined to these folders. `None` on a kernel that cannot.
-    fn confined<T: Send>(folders: Folders, run: impl FnOnce() -> T + Send) -> Option<T> {
+    fn confined<T: Send>(folders: &Folders, run: impl FnOnce() -> T + Send) -> Option<T> {
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| (folders.enforce().unwrap() != Confined::No).then(run));
             let ran = thread.join().unwrap();
@@ -196,7 +196,7 @@ mod tests {
                 .chain([path("given")])
                 .collect(),
         };
-        let seen = confined(folders, || {
+        let seen = confined(&folders, || {
             fs::write(path("own").join("new"), "a").unwrap();
             fs::rename(path("own").join("new"), path("own").join("newer")).unwrap();
             fs::remove_file(path("own").join("newer")).unwrap();

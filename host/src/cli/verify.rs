@@ -3,6 +3,7 @@
 //! It looks at a copy, since opening a store may write to it; the folder itself is only read. Exit codes: 0 when all is
 //! well, 1 when something is damaged, 2 when it could not be looked at.
 
+use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -86,9 +87,9 @@ fn summary(verified: &Verified) -> String {
     let Verified { records, log_entries, heads, heads_removed, damaged } = verified;
     let mut text = format!("looked at {records} records, {log_entries} of them log entries; ");
     if heads + heads_removed > 0 {
-        text += &format!("the log leads through {heads} exported heads");
+        let _ = write!(text, "the log leads through {heads} exported heads");
         if *heads_removed > 0 {
-            text += &format!(", {heads_removed} others are of a time that is kept no more");
+            let _ = write!(text, ", {heads_removed} others are of a time that is kept no more");
         }
         text += "; ";
     }

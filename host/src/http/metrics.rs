@@ -13,7 +13,7 @@ use super::problem::Problem;
 use crate::config::Network;
 use crate::figures::figures;
 
-/// The content type of OpenMetrics.
+/// The content type of `OpenMetrics`.
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Who may see the figures.
@@ -39,7 +39,7 @@ impl Default for Scrapers {
     }
 }
 
-/// Figures of the process, in the text format of OpenMetrics that Prometheus reads.
+/// Figures of the process, in the text format of `OpenMetrics` that Prometheus reads.
 ///
 /// Answered to the networks of `--metrics-networks` only. Behind a proxy on the same machine, every client has that
 /// machine's address: the proxy must not forward this path.
@@ -61,12 +61,11 @@ pub async fn metrics(
         let detail = "The storage is unavailable.";
         return Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).into_response();
     };
-    match figures().write(waiting) {
-        Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
-        Err(_) => {
-            let detail = "The figures cannot be written.";
-            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail).into_response()
-        }
+    if let Ok(text) = figures().write(waiting) {
+        ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response()
+    } else {
+        let detail = "The figures cannot be written.";
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail).into_response()
     }
 }
 

@@ -21,7 +21,8 @@ pub struct TooSlow;
 impl TooSlow {
     /// Whether an error has this cause, however it is wrapped.
     pub fn is_cause_of(error: &(dyn std::error::Error + 'static)) -> bool {
-        std::iter::successors(Some(error), |error| error.source()).any(|error| error.is::<Self>())
+        std::iter::successors(Some(error), |error| error.source())
+            .any(<dyn std::error::Error + 'static>::is::<Self>)
     }
 }
 
@@ -144,11 +145,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for PacedWrites<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.within(context, |stream, context| stream.poll_flush(context))
+        self.within(context, tokio::io::AsyncWrite::poll_flush)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.within(context, |stream, context| stream.poll_shutdown(context))
+        self.within(context, tokio::io::AsyncWrite::poll_shutdown)
     }
 }
 

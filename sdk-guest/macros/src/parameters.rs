@@ -84,9 +84,10 @@ fn member(field: &syn::Field, container: &Container) -> Result<Option<TokenStrea
     let name = read.name.unwrap_or_else(|| container.case.of_field(own));
     let description = description(&field.attrs);
     let ty = &field.ty;
-    let shape = match read.kind {
-        Some(kind) => quote!(::tokamak_sdk::parameters::Shape::#kind),
-        None => quote_spanned!(ty.span()=> <#ty as ::tokamak_sdk::Parameters>::SHAPE),
+    let shape = if let Some(kind) = read.kind {
+        quote!(::tokamak_sdk::parameters::Shape::#kind)
+    } else {
+        quote_spanned!(ty.span()=> <#ty as ::tokamak_sdk::Parameters>::SHAPE)
     };
     let optional = (read.optional || container.optional).then(|| quote!(.or_absent()));
     Ok(Some(quote! {

@@ -32,7 +32,7 @@ pub async fn run_within(program: &Program, args: Value, fuel: u64) -> Outcome {
             deadline_ms: 1_800_000_000_000,
         },
         owner: 0,
-        budget: Budget { memory_bytes: 64 << 20, timeout: Duration::from_secs(120), fuel },
+        budget: Budget { memory_bytes: 64 << 20, timeout: Duration::from_mins(2), fuel },
     };
     shared_runtime().invoke(program, call).await
 }

@@ -24,6 +24,7 @@ use tokio::net::TcpListener;
 
 use self::driver::{Load, drive};
 use self::measure::{Measure, Report, appends};
+use self::report::Progress;
 use self::server::Target;
 use self::work::{Site, Work};
 use super::{Failure, say, serve};
@@ -93,8 +94,7 @@ async fn measure(options: &BenchmarkOptions) -> Result<Report, Failure> {
     let router = crate::http::yardstick(Arc::clone(&told));
     tokio::spawn(crate::http::serve_plain(listener, router));
     let target = Target::find(options.address.as_deref()).await?;
-    let progress = report::Progress::default();
-    progress.show("setting up");
+    Progress::show("setting up");
     let site = Site::set_up(&target, yardstick).await?;
     let time = Duration::from_secs(options.seconds);
     let mut report = Report::new(options.seconds);
@@ -103,11 +103,13 @@ async fn measure(options: &BenchmarkOptions) -> Result<Report, Failure> {
     sizes.sort_unstable();
     for size in sizes {
         for connections in &options.connections {
-            progress.show(&format!("filling up to {size} tokens"));
+            Progress::show(&format!("filling up to {size} tokens"));
             site.fill(&target, size).await?;
             for work in &works {
-                progress
-                    .show(&format!("{size} tokens, {connections} connections: {}", work.name()));
+                Progress::show(&format!(
+                    "{size} tokens, {connections} connections: {}",
+                    work.name()
+                ));
                 let before = target.usage().await;
                 let load = Load { connections: *connections as usize, time };
                 let to = work.address(target.address, yardstick);
@@ -123,11 +125,11 @@ async fn measure(options: &BenchmarkOptions) -> Result<Report, Failure> {
         }
     }
     if options.only.is_empty() {
-        progress.show("appending to a file");
+        Progress::show("appending to a file");
         let bytes = site.bytes_of_a_create();
         report.appends = tokio::task::spawn_blocking(move || appends(bytes, time)).await??;
     }
-    progress.clear();
+    Progress::clear();
     report.footprint = target.footprint().await;
     target.stop().await?;
     Ok(report)

@@ -9,12 +9,11 @@ use super::plot::{Line, svg};
 use super::work::Work;
 
 /// One line on the terminal that says what is going on.
-#[derive(Default)]
 pub struct Progress;
 
 impl Progress {
     /// Shows what is going on, on a terminal.
-    pub fn show(&self, what: &str) {
+    pub fn show(what: &str) {
         let mut out = std::io::stderr();
         if out.is_terminal() {
             let _ = write!(out, "\r\x1b[K{what} …").and_then(|()| out.flush());
@@ -22,7 +21,7 @@ impl Progress {
     }
 
     /// Leaves an empty line.
-    pub fn clear(&self) {
+    pub fn clear() {
         let mut out = std::io::stderr();
         if out.is_terminal() {
             let _ = write!(out, "\r\x1b[K").and_then(|()| out.flush());

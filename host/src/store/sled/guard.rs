@@ -249,9 +249,9 @@ fn damaged() -> StoreError {
     )
 }
 
-fn place(tenant: &Option<TenantId>) -> Place<'_> {
+fn place(tenant: Option<&TenantId>) -> Place<'_> {
     let name = if tenant.is_some() { "ledger" } else { "ledger over all" };
-    Place { kind: u8::MAX, tenant: tenant.as_ref().map_or(&[], |id| id.0.as_bytes()), id: name }
+    Place { kind: u8::MAX, tenant: tenant.map_or(&[], |id| id.0.as_bytes()), id: name }
 }
 
 fn seal(
@@ -260,13 +260,13 @@ fn seal(
     ledger: &Ledger,
 ) -> Result<Vec<u8>, StoreError> {
     let Protection { key, entropy } = protection;
-    let sealed = key.seal(place(&tenant), &ledger.to_bytes(), entropy.as_ref());
+    let sealed = key.seal(place(tenant.as_ref()), &ledger.to_bytes(), entropy.as_ref());
     sealed.map_err(super::unavailable)
 }
 
 /// Opens a ledger, a tenant's or the one over all.
 pub fn open(protection: &Protection, tenant: Option<TenantId>, sealed: &[u8]) -> Option<Ledger> {
-    Ledger::from_bytes(&protection.key.open(place(&tenant), sealed).ok()?)
+    Ledger::from_bytes(&protection.key.open(place(tenant.as_ref()), sealed).ok()?)
 }
 
 /// The digest of what a record holds beside its place: what it is found by, and its sealed body.

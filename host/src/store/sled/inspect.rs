@@ -170,8 +170,8 @@ impl Walk<'_> {
             };
             let inspection = self.inspection;
             let find = |kind, tenant, id: &str| inspection.find(kind, tenant, id);
-            let examined = examiner.examine(&record, &find);
-            if let (Some(text), Some(link)) = (examined.chained, head.link()) {
+            let seen = examiner.examine(&record, &find);
+            if let (Some(text), Some(link)) = (seen.chained, head.link()) {
                 self.walked.entries += 1;
                 let entry = Entry { address: address.clone(), order_ms: head.order_ms, text, link };
                 let (walked, damaged) = (&mut self.walked, &mut *self.damaged);
@@ -179,9 +179,9 @@ impl Walk<'_> {
             }
             if let Some(what) = self.fault(&address, &head, &record)? {
                 self.damage(&address, what);
-            } else if let Some(what) = examined.fault {
+            } else if let Some(what) = seen.fault {
                 self.damage(&address, what);
-            } else if examined.chained.is_some() != head.link().is_some() {
+            } else if seen.chained.is_some() != head.link().is_some() {
                 self.damage(&address, "has no place in the log, or one that it should not have");
             }
         }

@@ -305,16 +305,16 @@ impl Group {
             }
         }
         for (put, content) in batch.puts.iter().zip(contents) {
-            self.put(put, content, found.next().flatten(), guard);
+            self.put(put, content, found.next().flatten().as_ref(), guard);
         }
     }
 
-    fn put(&mut self, put: &Put, content: &Hash, before: Option<Head>, guard: &mut Guard) {
+    fn put(&mut self, put: &Put, content: &Hash, before: Option<&Head>, guard: &mut Guard) {
         let Put { record, expect } = put;
         let address = address(record);
-        let version = before.as_ref().map_or(1, |before| before.version + 1);
+        let version = before.map_or(1, |before| before.version + 1);
         let mut head = Head::of(record, version);
-        if let Some(before) = &before {
+        if let Some(before) = before {
             self.clear(&address, before);
             // A record keeps its place.
             head.order_ms = before.order_ms;
@@ -323,7 +323,7 @@ impl Group {
             Expect::Chained(text) => Some(*text),
             _ => None,
         };
-        guard.protect_row(&address, &mut head, before.as_ref(), (content, chained));
+        guard.protect_row(&address, &mut head, before, (content, chained));
         if head.pieces > 0 {
             self.add_pieces(&address, &head, &record.body);
         }

@@ -41,7 +41,7 @@ pub struct WriteFormula {
     #[serde(default)]
     component: Member<String>,
     /// A script, instead of a component: JavaScript that assigns a function to `module.exports`.
-    #[schema(value_type = Option<String>, max_length = 1048576)]
+    #[schema(value_type = Option<String>, max_length = 1_048_576)]
     #[serde(default)]
     code: Member<String>,
     /// What the code is: `wasm` for a component, `javascript` for a script; told by which of them is there.
