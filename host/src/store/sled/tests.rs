@@ -29,7 +29,7 @@ fn open() -> (SledStore, TempDir) {
 }
 
 /// Opens a store as the vault does.
-fn reopen(folder: &Path) -> SledStore {
+pub(super) fn reopen(folder: &Path) -> SledStore {
     let store = SledStore::open(folder, CACHE_BYTES).unwrap();
     store.protect(conformance::protection(), Some(&mut conformance::Entries)).unwrap();
     store
