@@ -53,7 +53,7 @@ pub fn run(command: BackupOptions) -> Result<(), Failure> {
         let mut written = None;
         with_vault(options, async |vault| {
             let mut backup = vault.backup().await?;
-            written = Some(target.fill(|| Ok(backup.next()?))?);
+            written = Some(target.fill(|| Ok(backup.next_piece()?))?);
             Ok(())
         })?;
         written.ok_or(CUT_SHORT)?

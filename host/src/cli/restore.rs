@@ -91,11 +91,8 @@ fn restore(
     let settings = options.settle()?;
     logging::start("error", settings.log_format)?;
     let root_key = root_key::read(&settings.root_key_source()?)?;
-    let manifest = match read_bounded(&from.join(MANIFEST), MANIFEST_BYTES_MAX) {
-        Ok(Some(manifest)) => manifest,
-        Ok(None) => return Err(told(&from, &BackupError::Incomplete)),
-        Err(error) => return Err(error),
-    };
+    let manifest = read_bounded(&from.join(MANIFEST), MANIFEST_BYTES_MAX)?;
+    let manifest = manifest.ok_or_else(|| told(&from, &BackupError::Incomplete))?;
     let reader = Reader::open(&manifest, &root_key).map_err(|error| told(&from, &error))?;
     none_too_many(&from, reader.manifest().chunks)?;
     let building = Building::begin(&settings.data_dir)?;

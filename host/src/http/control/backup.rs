@@ -34,7 +34,7 @@ pub async fn backup(Shared(vault): Shared<Vault>) -> Result<Response, Refused> {
 async fn feed(mut backup: Backup, give: Sender<io::Result<Bytes>>) {
     loop {
         let read = spawn_blocking(move || {
-            let piece = backup.next();
+            let piece = backup.next_piece();
             (backup, piece)
         });
         let Ok((back, piece)) = read.await else { return };

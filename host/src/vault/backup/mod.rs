@@ -63,7 +63,7 @@ impl Vault {
 
 impl Backup {
     /// The next piece; `None` after the last. Blocks for as long as reading and sealing a chunk takes.
-    pub fn next(&mut self) -> Result<Option<Piece>, Error> {
+    pub fn next_piece(&mut self) -> Result<Option<Piece>, Error> {
         if self.manifest.complete {
             return Ok(None);
         }
