@@ -20,6 +20,7 @@ mod access;
 mod applications;
 mod audit;
 mod audit_verify;
+mod backup;
 mod bounds;
 mod canary;
 mod checkout;

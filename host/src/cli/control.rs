@@ -1,7 +1,7 @@
 //! Asking the server that runs on a data folder, if one does: the client of `http::control`.
 
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -15,6 +15,9 @@ use crate::http::control::{Refusal, SOCKET, short};
 
 /// Bytes of an answer, at most.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// Bytes of the head of an answer, at most.
+const HEAD_BYTES_MAX: u64 = 64 << 10;
 
 /// A connection to the server.
 pub struct Server(UnixStream);
@@ -64,6 +67,27 @@ impl Server {
             .map_err(|error| format!("the server did not answer: {error}"))?;
         understand(&answer)
     }
+
+    /// Asks for an answer that is read while it is made.
+    pub fn stream(mut self, method: &str, path: &str) -> Result<impl Read + use<>, Failure> {
+        // In this version of HTTP an answer is as long as the connection, and comes as it is.
+        let head =
+            format!("{method} {path} HTTP/1.0\r\nhost: tokamak\r\ncontent-length: 0\r\n\r\n");
+        let unanswered = |error| format!("the server did not answer: {error}");
+        self.0.write_all(head.as_bytes()).map_err(unanswered)?;
+        let (mut answer, mut head) = (BufReader::new(self.0), Vec::new());
+        let mut bounded = (&mut answer).take(HEAD_BYTES_MAX);
+        while !head.ends_with(b"\r\n\r\n") {
+            if bounded.read_until(b'\n', &mut head).map_err(unanswered)? == 0 {
+                break;
+            }
+        }
+        if head.split(|byte| *byte == b' ').nth(1) == Some(b"200") && head.ends_with(b"\r\n\r\n") {
+            return Ok(answer);
+        }
+        answer.take(HEAD_BYTES_MAX).read_to_end(&mut head).map_err(unanswered)?;
+        Err(understand::<Value>(&head).err().unwrap_or_else(|| "the server gave no answer".into()))
+    }
 }
 
 /// Reads an answer that its server ended by closing.
@@ -87,7 +111,44 @@ fn understand<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::understand;
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixStream;
+
+    use super::{Server, understand};
+
+    /// What is read of an answer that is streamed.
+    fn streamed(answer: &'static [u8]) -> Result<Vec<u8>, String> {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let server = std::thread::spawn(move || {
+            let mut asked = [0; 64];
+            let length = theirs.read(&mut asked).unwrap();
+            // Who was told enough may hang up.
+            let _ = theirs.write_all(answer);
+            asked[..length].to_vec()
+        });
+        let read = Server(ours).stream("POST", "/backup").map_err(|error| error.to_string());
+        let read = read.map(|mut answer| {
+            let mut bytes = Vec::new();
+            answer.read_to_end(&mut bytes).unwrap();
+            bytes
+        });
+        assert!(server.join().unwrap().starts_with(b"POST /backup HTTP/1.0\r\n"));
+        read
+    }
+
+    #[test]
+    fn an_answer_that_is_streamed_is_read_as_it_comes() {
+        let read = streamed(b"HTTP/1.0 200 OK\r\na: b\r\n\r\none\r\n\r\ntwo");
+        assert_eq!(read.unwrap(), b"one\r\n\r\ntwo");
+        for (answer, expected) in [
+            (b"HTTP/1.0 503 No\r\n\r\n{\"detail\":\"later\"}".as_slice(), "later"),
+            (b"HTTP/1.0 404 No\r\n\r\n", "the server answered 404"),
+            (b"HTTP/1.0 200 OK\r\na: b\r\n", "the server ended before it answered"),
+            (b"", "the server ended before it answered"),
+        ] {
+            assert_eq!(streamed(answer).unwrap_err(), expected);
+        }
+    }
 
     #[test]
     fn answers_are_read_and_refusals_told() {

@@ -3,6 +3,7 @@
 //! To add a command: a variant of [`Command`], a file, and an arm in [`run`].
 
 mod audit;
+mod backup;
 mod benchmark;
 mod certificate;
 mod compact;
@@ -14,6 +15,7 @@ mod dev;
 mod formula;
 mod keys;
 mod logging;
+mod restore;
 mod root_key;
 mod serve;
 mod shell;
@@ -36,6 +38,10 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Write everything in the vault to a folder, sealed, while it serves or not.
+    Backup(backup::BackupOptions),
+    /// Make a vault from a backup, in a folder that has nothing.
+    Restore(restore::RestoreOptions),
     /// Measure a server on this machine, beside what its floor is made of.
     Benchmark(benchmark::BenchmarkOptions),
     /// Rewrite the store's files without what was removed.
@@ -92,6 +98,8 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// Runs the command that the process was started with.
 pub fn run() -> ExitCode {
     let done = match Cli::parse().command {
+        Command::Backup(options) => backup::run(options),
+        Command::Restore(options) => return restore::run(options),
         Command::Benchmark(options) => benchmark::run(&options),
         Command::CompileComponent(options) => return compile::run(&options),
         Command::Completions(options) => {

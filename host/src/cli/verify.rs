@@ -21,9 +21,11 @@ use crate::store::sled::Inspection;
 use crate::vault::{Damaged, ExportedHead, Verified, verify};
 
 /// Damages that `--json` lists one by one.
-const LISTED_MAX: usize = 10_000;
-const DAMAGED: u8 = 1;
-const NOT_LOOKED_AT: u8 = 2;
+pub const LISTED_MAX: usize = 10_000;
+/// Exit code when something is damaged.
+pub const DAMAGED: u8 = 1;
+/// Exit code when it could not be looked at.
+pub const NOT_LOOKED_AT: u8 = 2;
 
 /// Options of `verify`.
 #[derive(Debug, Args)]
@@ -76,14 +78,16 @@ pub fn run(options: VerifyOptions) -> ExitCode {
     }
 }
 
-fn line(damaged: &Damaged) -> String {
+/// A damage as a line.
+pub fn line(damaged: &Damaged) -> String {
     let Damaged { kind, tenant, id, what } = damaged;
     let tenant = tenant.map_or_else(|| "-".to_owned(), |tenant| tenant.to_string());
     let id = if id.is_empty() { "-" } else { id };
     format!("damaged: {}  tenant {tenant}  id {id}: {what}", kind.unwrap_or("store"))
 }
 
-fn summary(verified: &Verified) -> String {
+/// What was looked at, in a sentence.
+pub fn summary(verified: &Verified) -> String {
     let Verified { records, log_entries, heads, heads_removed, damaged } = verified;
     let mut text = format!("looked at {records} records, {log_entries} of them log entries; ");
     if heads + heads_removed > 0 {

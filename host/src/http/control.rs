@@ -5,6 +5,8 @@
 //!
 //! To add an operation: a handler, a line in [`router`], and its command.
 
+mod backup;
+
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -25,6 +27,7 @@ use tokio::net::unix::SocketAddr;
 use tokio::net::{UnixListener, UnixStream};
 use zeroize::{Zeroize as _, Zeroizing};
 
+pub use self::backup::read_frame;
 use super::envelope::Reply;
 use crate::crypto::keys::RootKey;
 use crate::limits::COMPACT_FIRST_SECONDS_MAX;
@@ -164,6 +167,7 @@ fn router(vault: Vault) -> Router {
         .route("/keys/rotate-root", post(rotate_root))
         .route("/keys/rotate", post(rotate))
         .route("/compact", post(compact))
+        .route("/backup", post(backup::backup))
         .route("/tenants/{id}", delete(erase))
         .fallback(async || Refused(StatusCode::NOT_FOUND, "There is no such operation.".to_owned()))
         .with_state(vault)

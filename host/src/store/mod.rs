@@ -76,6 +76,19 @@ pub struct Compacted {
     pub bytes_after: u64,
 }
 
+/// A key and a value, as a store keeps them.
+pub type Row = (Vec<u8>, Vec<u8>);
+
+/// Everything in a store as it was at one moment, for a backup. It takes space on the disk until it is dropped, and the
+/// store is not compacted meanwhile.
+pub trait Snapshot: Send {
+    /// The rows that follow those given last, of about so many bytes; none at the end.
+    fn next(&mut self, bytes: usize) -> Result<Vec<Row>, StoreError>;
+
+    /// A record, as it was.
+    fn find(&self, kind: Kind, tenant: TenantId, id: &str) -> Result<Option<Record>, StoreError>;
+}
+
 /// A place to keep records.
 pub trait Store: Send + Sync + 'static {
     /// Records by id, in one round trip; `None` for each that is not there.
@@ -106,6 +119,10 @@ pub trait Store: Send + Sync + 'static {
     /// Rewrites what is kept, so that nothing of what was removed or replaced before the call is left in the store's
     /// files on return. Reads and writes go on meanwhile.
     fn compact(&self) -> StoreFuture<'_, Compacted>;
+
+    /// Everything as it is between two commits, none acknowledged before the call being left out. Reads and writes go on
+    /// meanwhile.
+    fn snapshot(&self) -> StoreFuture<'_, Box<dyn Snapshot>>;
 
     /// Whether anything was removed or replaced since the store was last compacted, as far as is known.
     fn has_removed(&self) -> bool;

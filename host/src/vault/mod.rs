@@ -47,6 +47,8 @@ mod tokens;
 mod verify;
 mod webhooks;
 
+mod backup;
+
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -56,6 +58,9 @@ pub use applications::{ApplicationWithKey, WriteApplication};
 pub use audit::{Actor, LogEntry};
 pub use audit_export::{ExportFilter, ExportedEntry, ExportedHead};
 pub use authentication::{Authenticated, Caller};
+pub use backup::{
+    Backup, BackupError, CHUNK_FILE_BYTES_MAX, MANIFEST_BYTES_MAX, Manifest, Piece, Reader,
+};
 pub use error::{Described, Error};
 pub use formulas::{FormulaView, WriteFormula};
 pub use invocations::InvocationView;

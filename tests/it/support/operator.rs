@@ -13,8 +13,8 @@ use tokamak::crypto::seal::{self, Place};
 use tokamak::model::id::TenantId;
 use tokamak::store::sled::SledStore;
 use tokamak::store::{
-    Batch, ChainHead, Compacted, Examiner, Filter, Kind, Protection, Record, Removal, Slice, Start,
-    Store, StoreError, StoreFuture, Unique,
+    Batch, ChainHead, Compacted, Examiner, Filter, Kind, Protection, Record, Removal, Slice,
+    Snapshot, Start, Store, StoreError, StoreFuture, Unique,
 };
 use uuid::Uuid;
 
@@ -173,6 +173,10 @@ impl Store for Ending {
             Ok(()) => self.store.compact(),
             Err(error) => async { Err(error) }.boxed(),
         }
+    }
+
+    fn snapshot(&self) -> StoreFuture<'_, Box<dyn Snapshot>> {
+        self.store.snapshot()
     }
 
     fn has_removed(&self) -> bool {

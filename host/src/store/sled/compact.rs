@@ -3,6 +3,9 @@
 //! The writer itself copies, a portion between two groups. So nobody writes a row while it is copied, and a group waits
 //! for one portion at most. Whatever is written meanwhile is written to the copy too. The copy counts once its files are
 //! whole on the disk and marked so ([`super::files`]); a process that ends before leaves the old files as they were.
+//!
+//! A copy may also be wanted to be read ([`super::snapshot`]). It is made in the same way, and handed over instead of
+//! taking the place of anything.
 
 #[cfg(test)]
 mod tests;
@@ -15,14 +18,14 @@ use std::sync::atomic::Ordering;
 use sled::Batch as Rows;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::mpsc::error::TryRecvError;
-use tokio::sync::oneshot;
 
 use super::files::Live;
 use super::log::Log;
+use super::snapshot::Wanted;
 use super::unavailable;
 use super::waiting::Waiting;
 use super::writer::Writer;
-use crate::store::{Compacted, StoreError};
+use crate::store::StoreError;
 
 /// Bytes of rows that are copied between two groups, about.
 const PORTION_BYTES: usize = 256 << 10;
@@ -37,7 +40,7 @@ pub struct Copy {
     last: Option<Vec<u8>>,
     unsynced: usize,
     broken: Cell<Option<StoreError>>,
-    done: oneshot::Sender<Result<Compacted, StoreError>>,
+    done: Wanted,
 }
 
 impl Copy {
@@ -108,8 +111,10 @@ impl Writer {
         if self.log.copy.is_some() {
             return;
         }
-        let Some(done) = self.files.wanted.lock().take() else { return };
-        self.files.has_removed.store(false, Ordering::Release);
+        let Some(done) = Wanted::take(&self.files) else { return };
+        if done.replaces() {
+            self.files.has_removed.store(false, Ordering::Release);
+        }
         // A copy that fills the disk would be in the way of everything else.
         let bytes = self.files.live().bytes().unwrap_or_default();
         match self.space.has_room_for(bytes).and_then(|()| self.files.begin()) {
@@ -120,7 +125,7 @@ impl Writer {
             Err(error) => {
                 tracing::warn!(%error, bytes, "the store cannot be copied, and is not compacted");
                 self.files.has_removed.store(true, Ordering::Release);
-                let _ = done.send(Err(error));
+                done.refuse(error);
             }
         }
     }
@@ -136,6 +141,9 @@ impl Writer {
         if let Err(error) = sound {
             return self.give_up_copy(error);
         }
+        if !copy.done.replaces() {
+            return self.hand_over_copy();
+        }
         if let Err(error) = self.files.complete(&copy.next) {
             if let Err(error) = self.files.take_back(&copy.next) {
                 // Which files the next start takes is not known: nothing more may be acknowledged.
@@ -144,22 +152,32 @@ impl Writer {
             }
             return self.give_up_copy(error);
         }
-        if let Some(Copy { next, file, done, .. }) = self.log.copy.take() {
+        if let Some(Copy { next, file, done: Wanted::ToReplace(done), .. }) = self.log.copy.take() {
             self.log = Log { tree: next.tree.clone(), file, copy: None };
             self.files.replace(next, done);
         }
     }
 
+    /// Gives the copy to who wanted it: all that was acknowledged so far is in it, and nothing else ever will be.
+    fn hand_over_copy(&mut self) {
+        if let Some(Copy { next, done: Wanted::ToRead((done, one)), .. }) = self.log.copy.take()
+            && let Err(Ok((next, _one))) = done.send(Ok((next, one)))
+        {
+            // Nobody waits any more.
+            self.files.discard(next);
+        }
+    }
+
     fn give_up_copy(&mut self, error: StoreError) {
         if let Some(Copy { next, file, done, .. }) = self.log.copy.take() {
-            tracing::warn!(%error, "the store was not compacted");
+            tracing::warn!(%error, "the store was not copied");
             drop(file);
             // Files whose mark could not be taken back are the next start's to judge.
             if !self.failed.load(Ordering::Acquire) {
                 self.files.discard(next);
             }
             self.files.has_removed.store(true, Ordering::Release);
-            let _ = done.send(Err(error));
+            done.refuse(error);
         }
     }
 }

@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 use super::folder::{open_database, sync_settings};
 use super::log::Log;
 use super::rows::{FORMAT, FORMAT_1, FORMAT_KEY};
+use super::snapshot::ToRead;
 use super::unavailable;
 use crate::store::{Compacted, StoreError};
 
@@ -38,6 +39,8 @@ pub struct Files {
     folder: PathBuf,
     cache_bytes: u64,
     live: RwLock<Arc<Live>>,
+    /// Told of the outcome, by whoever wants a copy to read.
+    pub wanted_to_read: Mutex<Option<ToRead>>,
     /// Whether anything was removed or replaced since the files were made anew.
     pub has_removed: AtomicBool,
     /// Told of the outcome, by whoever wants the files made anew.
@@ -75,6 +78,7 @@ impl Files {
             folder: folder.to_owned(),
             cache_bytes,
             live: RwLock::new(Arc::new(live)),
+            wanted_to_read: Mutex::default(),
             // What an earlier process removed is not known.
             has_removed: AtomicBool::new(true),
             wanted: Mutex::default(),
@@ -117,12 +121,12 @@ impl Files {
         sync(&path).map_err(unavailable)
     }
 
-    /// Removes a generation that did not become whole.
+    /// Removes a generation that did not become whole, or was never to be.
     pub fn discard(&self, next: Live) {
         let path = path(&self.folder, next.number);
         drop(next);
         if let Err(error) = remove(&path) {
-            tracing::warn!(%error, "files of a compaction that failed are left until the next start");
+            tracing::warn!(%error, "files of a copy are left until the next start");
         }
     }
 
@@ -158,6 +162,7 @@ impl Files {
 
     /// Waits until replaced files are removed.
     pub fn close(&self) {
+        drop(self.wanted_to_read.lock().take());
         drop(self.wanted.lock().take());
         for thread in std::mem::take(&mut *self.replaced.lock()) {
             if thread.join().is_err() {

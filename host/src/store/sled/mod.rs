@@ -6,6 +6,7 @@
 mod compact;
 mod files;
 mod folder;
+mod fresh;
 mod guard;
 mod index;
 mod inspect;
@@ -14,6 +15,7 @@ mod numbers;
 mod prefixes;
 mod protect;
 mod rows;
+mod snapshot;
 mod space;
 mod term_hasher;
 #[cfg(test)]
@@ -36,6 +38,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::files::{Files, Live};
 use self::folder::lock;
+pub use self::fresh::Fresh;
 use self::guard::Guard;
 use self::index::{Found, Index};
 pub use self::inspect::Inspection;
@@ -46,7 +49,7 @@ use self::waiting::Waiting;
 use self::writer::Writer;
 use super::{
     Batch, ChainHead, Compacted, Examiner, Filter, Kind, Position, Protection, Record, Removal,
-    Slice, Start, Store, StoreError, StoreFuture, Unique,
+    Slice, Snapshot, Start, Store, StoreError, StoreFuture, Unique,
 };
 use crate::crypto::integrity::Hash;
 use crate::figures::figures;
@@ -67,9 +70,9 @@ pub struct SledStore {
     queue: Mutex<Option<mpsc::Sender<Waiting>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     /// Held by the one who compacts.
-    compacting: tokio::sync::Mutex<()>,
+    compacting: Arc<tokio::sync::Mutex<()>>,
     // Released last: the folder is another process's to open once everything above is gone.
-    _lock: File,
+    lock: Arc<File>,
 }
 
 impl SledStore {
@@ -113,8 +116,8 @@ impl SledStore {
             space,
             queue: Mutex::new(Some(queue)),
             writer: Mutex::new(Some(thread)),
-            compacting: tokio::sync::Mutex::default(),
-            _lock: lock,
+            compacting: Arc::default(),
+            lock: Arc::new(lock),
         })
     }
 
@@ -234,15 +237,11 @@ impl Store for SledStore {
     }
 
     fn compact(&self) -> StoreFuture<'_, Compacted> {
-        async move {
-            let _one = self.compacting.lock().await;
-            let (done, outcome) = oneshot::channel();
-            *self.files.wanted.lock() = Some(done);
-            // The writer looks at what is wanted after each batch.
-            self.commit(Batch::default()).await?;
-            outcome.await.map_err(|_| unavailable("the store is closed"))?
-        }
-        .boxed()
+        self.make_anew().boxed()
+    }
+
+    fn snapshot(&self) -> StoreFuture<'_, Box<dyn Snapshot>> {
+        self.freeze().boxed()
     }
 
     fn has_removed(&self) -> bool {

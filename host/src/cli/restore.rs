@@ -1,0 +1,195 @@
+//! `tokamak restore`: a vault from a backup, into a folder that has nothing.
+//!
+//! The store is made under another name, looked through as `verify` does, and gets its name last. Exit codes: 0 when it is
+//! restored and sound, 1 when it is restored and something was damaged already when the backup was made, 2 when it is not
+//! restored.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::json;
+
+use super::backup::{MANIFEST, chunk_name, chunk_number};
+use super::serve::make_folder;
+use super::verify::{DAMAGED, LISTED_MAX, NOT_LOOKED_AT, line, summary};
+use super::{Failure, logging, root_key, say, say_error};
+use crate::config::{Options, Settings};
+use crate::crypto::entropy::SystemEntropy;
+use crate::store::sled::{Fresh, Inspection};
+use crate::vault::{
+    BackupError, CHUNK_FILE_BYTES_MAX, Damaged, MANIFEST_BYTES_MAX, Manifest, Reader, Verified,
+    verify,
+};
+
+/// The store's name in the data folder, and its name while it is made.
+const STORE: &str = "store";
+const UNFINISHED: &str = "store.restoring";
+
+/// Options of `restore`.
+#[derive(Debug, Args)]
+pub struct RestoreOptions {
+    /// The folder with the backup.
+    #[arg(long, value_name = "FOLDER")]
+    from: PathBuf,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Runs the command.
+pub fn run(options: RestoreOptions) -> ExitCode {
+    let json = options.json;
+    let mut listed = Vec::new();
+    let tell = |damaged: Damaged| {
+        if !json {
+            say(line(&damaged));
+        } else if listed.len() < LISTED_MAX {
+            listed.push(damaged);
+        }
+    };
+    // The store's engine panics where it cannot go on, as on a full disk.
+    let restored = std::thread::scope(|scope| {
+        scope
+            .spawn(move || restore(options, tell))
+            .join()
+            .unwrap_or_else(|_| Err("the store could not be made".into()))
+    });
+    match restored {
+        Err(error) => {
+            say_error(&error);
+            ExitCode::from(NOT_LOOKED_AT)
+        }
+        Ok((manifest, verified)) => {
+            let sound = verified.damaged == 0;
+            if json {
+                let told = json!({
+                    "restored": manifest, "sound": sound, "looked_at": verified, "damaged": listed
+                });
+                say(told);
+            } else {
+                let Manifest { created_at, rows, .. } = manifest;
+                say(format_args!("The vault as it was at {created_at} is restored: {rows} rows."));
+                say(summary(&verified));
+            }
+            if sound { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) }
+        }
+    }
+}
+
+fn restore(
+    options: RestoreOptions,
+    mut tell: impl FnMut(Damaged),
+) -> Result<(Manifest, Verified), Failure> {
+    let RestoreOptions { from, options, .. } = options;
+    let settings = options.settle()?;
+    logging::start("error", settings.log_format)?;
+    let root_key = root_key::read(&settings.root_key_source()?)?;
+    let manifest = read_bounded(&from.join(MANIFEST), MANIFEST_BYTES_MAX)?;
+    let manifest = manifest.ok_or_else(|| told(&from, &BackupError::Incomplete))?;
+    let reader = Reader::open(&manifest, &root_key).map_err(|error| told(&from, &error))?;
+    none_too_many(&from, reader.manifest().chunks)?;
+    let building = Building::begin(&settings.data_dir)?;
+    let manifest = fill(&from, reader, &building.0, &settings)?;
+    let verified = {
+        let store = Inspection::open(&building.0, settings.cache_mb << 20)?;
+        verify(&store, &root_key, Arc::new(SystemEntropy::new()?), &[], &mut tell)?
+    };
+    Fresh::settle(&building.0)?;
+    building.finish(&settings.data_dir)?;
+    Ok((manifest, verified))
+}
+
+fn told(from: &Path, error: &BackupError) -> Failure {
+    format!("{}: {error}", from.display()).into()
+}
+
+/// Makes the store's rows of all chunks.
+fn fill(
+    from: &Path,
+    mut reader: Reader,
+    folder: &Path,
+    settings: &Settings,
+) -> Result<Manifest, Failure> {
+    let mut store = Fresh::begin(folder, settings.cache_mb << 20)?;
+    for number in 1..=reader.manifest().chunks {
+        let path = from.join(chunk_name(number));
+        let chunk = read_bounded(&path, CHUNK_FILE_BYTES_MAX)?;
+        let chunk = chunk.ok_or_else(|| format!("{} is missing", path.display()))?;
+        store.put(reader.read(&chunk).map_err(|error| told(from, &error))?)?;
+    }
+    let manifest = reader.finish().map_err(|error| told(from, &error))?;
+    store.finish()?;
+    Ok(manifest)
+}
+
+/// Reads a file; `None` if there is none.
+fn read_bounded(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, Failure> {
+    let named = |error: std::io::Error| format!("{}: {error}", path.display());
+    let file = match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(named)?,
+    };
+    let mut bytes = Vec::new();
+    file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(named)?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(format!("{} is longer than it can be", path.display()).into());
+    }
+    Ok(Some(bytes))
+}
+
+/// Refuses chunks that the manifest does not tell of.
+fn none_too_many(from: &Path, chunks: u32) -> Result<(), Failure> {
+    for entry in fs::read_dir(from)? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(chunk_number);
+        if number.is_some_and(|number| number == 0 || number > chunks) {
+            let path = from.join(name);
+            return Err(format!("{} is no chunk of this backup", path.display()).into());
+        }
+    }
+    Ok(())
+}
+
+/// A store that is being made, removed unless it comes to its end.
+struct Building(PathBuf);
+
+impl Building {
+    /// Takes a data folder that has nothing, or nothing but what an earlier restore left.
+    fn begin(data: &Path) -> Result<Self, Failure> {
+        let named = |error: std::io::Error| format!("{}: {error}", data.display());
+        make_folder(data)?;
+        for entry in fs::read_dir(data).map_err(named)? {
+            if entry.map_err(named)?.file_name() != UNFINISHED {
+                return Err(format!("{} is not empty", data.display()).into());
+            }
+        }
+        let folder = data.join(UNFINISHED);
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(named(error).into()),
+            _ => {}
+        }
+        DirBuilder::new().mode(0o700).create(&folder).map_err(named)?;
+        Ok(Self(folder))
+    }
+
+    /// Gives the store its name.
+    fn finish(self, data: &Path) -> Result<(), Failure> {
+        fs::rename(&self.0, data.join(STORE))?;
+        File::open(data)?.sync_all()?;
+        Ok(())
+    }
+}
+
+impl Drop for Building {
+    fn drop(&mut self) {
+        // Nothing is there under this name once it is finished.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,83 @@
+//! Backups: everything in the store as it was at one moment, in sealed chunks, and reading it back.
+//!
+//! A backup holds the store's rows as they are: bodies sealed by tenants' keys, those wrapped by the root key. So the root
+//! key of that moment opens a backup, whatever becomes of it later, and no other; the chunks are sealed by a key derived
+//! from it too, for what lies in the store unsealed: ids, times, terms. [`format`] says how they lie.
+
+mod format;
+mod reader;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use self::format::{CHUNK_BYTES, Chain, KEY_PURPOSE, seal_chunk};
+pub use self::format::{CHUNK_FILE_BYTES_MAX, MANIFEST_BYTES_MAX, Manifest};
+pub use self::reader::{BackupError, Reader};
+use super::keyring::{KEYS_ID, SYSTEM_TENANT, open_system_keys};
+use super::record::kind;
+use super::{Error, Vault};
+use crate::crypto::entropy::Entropy;
+use crate::crypto::keys::RootKey;
+use crate::crypto::seal::Key;
+use crate::store::{Record, Snapshot};
+
+/// A part of a backup. Each goes to a file of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// A chunk. They come in their order.
+    Chunk(Vec<u8>),
+    /// What tells of all chunks, in JSON; the last piece.
+    Manifest(Vec<u8>),
+}
+
+/// A backup that is being made.
+pub struct Backup {
+    snapshot: Box<dyn Snapshot>,
+    entropy: Arc<dyn Entropy>,
+    key: Key,
+    manifest: Manifest,
+    chain: Chain,
+}
+
+impl Vault {
+    /// Begins a backup: of everything as it is at one moment between this call and its return. Reads and writes go on
+    /// meanwhile.
+    pub async fn backup(&self) -> Result<Backup, Error> {
+        let mut roots = self.0.keyring.roots.read().clone();
+        let snapshot = self.0.store.snapshot().await?;
+        // The root key may have been changed meanwhile; the one that counted at that moment seals the backup.
+        roots.extend(self.0.keyring.roots.read().iter().cloned());
+        let record = snapshot.find(kind::SYSTEM, SYSTEM_TENANT, KEYS_ID)?;
+        let opens = |root: &RootKey, record: &Record| open_system_keys(root, record).is_ok();
+        let root = record.and_then(|record| roots.into_iter().find(|root| opens(root, &record)));
+        let root = root.ok_or(Error::Conflict(
+            "The root key was changed while the backup began: begin it again.",
+        ))?;
+        let manifest = Manifest::begin(self.draw_id(), self.now(), &root);
+        let key = root.derive(&format!("{KEY_PURPOSE} {}", manifest.id));
+        let (entropy, chain) = (Arc::clone(&self.0.entropy), Chain::default());
+        Ok(Backup { snapshot, entropy, key, manifest, chain })
+    }
+}
+
+impl Backup {
+    /// The next piece; `None` after the last. Blocks for as long as reading and sealing a chunk takes.
+    pub fn next_piece(&mut self) -> Result<Option<Piece>, Error> {
+        if self.manifest.complete {
+            return Ok(None);
+        }
+        let rows = self.snapshot.next(CHUNK_BYTES)?;
+        if rows.is_empty() {
+            self.manifest.finish(&self.key, &self.chain);
+            let text = serde_json::to_vec_pretty(&self.manifest).map_err(Error::internal)?;
+            return Ok(Some(Piece::Manifest(text)));
+        }
+        let number = self.manifest.chunks.checked_add(1).ok_or(Error::Internal)?;
+        let sealed = seal_chunk((&self.key, self.manifest.id), number, &rows, &*self.entropy);
+        let chunk = sealed.map_err(Error::internal)?;
+        self.manifest.count(&rows);
+        self.chain.add(&chunk);
+        Ok(Some(Piece::Chunk(chunk)))
+    }
+}
