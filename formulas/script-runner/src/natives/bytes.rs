@@ -71,15 +71,12 @@ fn percent_decode(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> 
     let mut made = Vec::with_capacity(given.len());
     let mut at = 0;
     while let Some(byte) = given.get(at) {
-        match (byte, digit(at + 1), digit(at + 2)) {
-            (b'%', Some(high), Some(low)) => {
-                made.push((high * 16 + low).to_le_bytes()[0]);
-                at += 3;
-            }
-            _ => {
-                made.push(*byte);
-                at += 1;
-            }
+        if let (b'%', Some(high), Some(low)) = (byte, digit(at + 1), digit(at + 2)) {
+            made.push((high * 16 + low).to_le_bytes()[0]);
+            at += 3;
+        } else {
+            made.push(*byte);
+            at += 1;
         }
     }
     new_bytes(&made, context)

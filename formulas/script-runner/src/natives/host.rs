@@ -78,11 +78,13 @@ fn uuid(_: &JsValue, _: &[JsValue], _: &mut Context) -> JsResult<JsValue> {
 }
 
 /// `now()`: milliseconds since it was first asked for
+#[expect(clippy::unnecessary_wraps, reason = "the engine calls functions of this shape")]
 fn now(_: &JsValue, _: &[JsValue], _: &mut Context) -> JsResult<JsValue> {
     Ok((since_start().as_secs_f64() * 1_000.0).into())
 }
 
 /// `sleep(milliseconds)`
+#[expect(clippy::unnecessary_wraps, reason = "the engine calls functions of this shape")]
 fn sleep(_: &JsValue, arguments: &[JsValue], _: &mut Context) -> JsResult<JsValue> {
     let milliseconds = arguments.first().and_then(JsValue::as_number).unwrap_or_default();
     let time = Duration::try_from_secs_f64(milliseconds / 1_000.0).unwrap_or(Duration::MAX);
