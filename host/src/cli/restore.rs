@@ -16,8 +16,8 @@ use serde_json::json;
 
 use super::backup::{MANIFEST, chunk_name, chunk_number};
 use super::serve::make_folder;
-use super::verify::{DAMAGED, LISTED_MAX, NOT_LOOKED_AT, line, summary};
-use super::{Failure, logging, root_key, say, say_error};
+use super::verify::{DAMAGED, summary, walking};
+use super::{Failure, logging, root_key, say};
 use crate::config::{Options, Settings};
 use crate::crypto::entropy::SystemEntropy;
 use crate::store::sled::{Fresh, Inspection};
@@ -46,27 +46,9 @@ pub struct RestoreOptions {
 /// Runs the command.
 pub fn run(options: RestoreOptions) -> ExitCode {
     let json = options.json;
-    let mut listed = Vec::new();
-    let tell = |damaged: Damaged| {
-        if !json {
-            say(line(&damaged));
-        } else if listed.len() < LISTED_MAX {
-            listed.push(damaged);
-        }
-    };
-    // The store's engine panics where it cannot go on, as on a full disk.
-    let restored = std::thread::scope(|scope| {
-        scope
-            .spawn(move || restore(options, tell))
-            .join()
-            .unwrap_or_else(|_| Err("the store could not be made".into()))
-    });
-    match restored {
-        Err(error) => {
-            say_error(&error);
-            ExitCode::from(NOT_LOOKED_AT)
-        }
-        Ok((manifest, verified)) => {
+    match walking(json, "the store could not be made", |tell| restore(options, tell)) {
+        Err(code) => code,
+        Ok(((manifest, verified), listed)) => {
             let sound = verified.damaged == 0;
             if json {
                 let told = json!({
@@ -85,7 +67,7 @@ pub fn run(options: RestoreOptions) -> ExitCode {
 
 fn restore(
     options: RestoreOptions,
-    mut tell: impl FnMut(Damaged),
+    tell: &mut dyn FnMut(Damaged),
 ) -> Result<(Manifest, Verified), Failure> {
     let RestoreOptions { from, options, .. } = options;
     let settings = options.settle()?;
@@ -99,7 +81,7 @@ fn restore(
     let manifest = fill(&from, reader, &building.0, &settings)?;
     let verified = {
         let store = Inspection::open(&building.0, settings.cache_mb << 20)?;
-        verify(&store, &root_key, Arc::new(SystemEntropy::new()?), &[], &mut tell)?
+        verify(&store, &root_key, Arc::new(SystemEntropy::new()?), &[], tell)?
     };
     Fresh::settle(&building.0)?;
     building.finish(&settings.data_dir)?;

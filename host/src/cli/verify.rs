@@ -21,11 +21,11 @@ use crate::store::sled::Inspection;
 use crate::vault::{Damaged, ExportedHead, Verified, verify};
 
 /// Damages that `--json` lists one by one.
-pub const LISTED_MAX: usize = 10_000;
+const LISTED_MAX: usize = 10_000;
 /// Exit code when something is damaged.
 pub const DAMAGED: u8 = 1;
 /// Exit code when it could not be looked at.
-pub const NOT_LOOKED_AT: u8 = 2;
+const NOT_LOOKED_AT: u8 = 2;
 
 /// Options of `verify`.
 #[derive(Debug, Args)]
@@ -46,27 +46,10 @@ pub struct VerifyOptions {
 /// Runs the command.
 pub fn run(options: VerifyOptions) -> ExitCode {
     let json = options.json;
-    let mut listed = Vec::new();
-    let tell = |damaged: Damaged| {
-        if !json {
-            say(line(&damaged));
-        } else if listed.len() < LISTED_MAX {
-            listed.push(damaged);
-        }
-    };
-    // The store's engine may panic over a file that makes no sense to it.
-    let looked = std::thread::scope(|scope| {
-        scope
-            .spawn(move || look(options, tell))
-            .join()
-            .unwrap_or_else(|_| Err("the store cannot be read: its files are damaged".into()))
-    });
-    match looked {
-        Err(error) => {
-            say_error(&error);
-            ExitCode::from(NOT_LOOKED_AT)
-        }
-        Ok(verified) => {
+    let broken = "the store cannot be read: its files are damaged";
+    match walking(json, broken, |tell| look(options, tell)) {
+        Err(code) => code,
+        Ok((verified, listed)) => {
             let sound = verified.damaged == 0;
             if json {
                 say(json!({"sound": sound, "looked_at": verified, "damaged": listed}));
@@ -78,8 +61,34 @@ pub fn run(options: VerifyOptions) -> ExitCode {
     }
 }
 
+/// Walks through a store on a thread of its own, since the store's engine may panic over files that make no sense to it or
+/// a disk that is full: then it is `broken`. Gives what came of it with what is damaged, which is told line by line unless
+/// it is for JSON; a failure is told, and its exit code given.
+pub fn walking<T: Send>(
+    json: bool,
+    broken: &str,
+    walk: impl FnOnce(&mut dyn FnMut(Damaged)) -> Result<T, Failure> + Send,
+) -> Result<(T, Vec<Damaged>), ExitCode> {
+    let mut listed = Vec::new();
+    let mut tell = |damaged: Damaged| {
+        if !json {
+            say(line(&damaged));
+        } else if listed.len() < LISTED_MAX {
+            listed.push(damaged);
+        }
+    };
+    let walked = std::thread::scope(|scope| {
+        let walk = scope.spawn(|| walk(&mut tell));
+        walk.join().unwrap_or_else(|_| Err(broken.into()))
+    });
+    walked.map(|walked| (walked, listed)).map_err(|error| {
+        say_error(&error);
+        ExitCode::from(NOT_LOOKED_AT)
+    })
+}
+
 /// A damage as a line.
-pub fn line(damaged: &Damaged) -> String {
+fn line(damaged: &Damaged) -> String {
     let Damaged { kind, tenant, id, what } = damaged;
     let tenant = tenant.map_or_else(|| "-".to_owned(), |tenant| tenant.to_string());
     let id = if id.is_empty() { "-" } else { id };
@@ -104,7 +113,7 @@ pub fn summary(verified: &Verified) -> String {
     }
 }
 
-fn look(options: VerifyOptions, mut tell: impl FnMut(Damaged)) -> Result<Verified, Failure> {
+fn look(options: VerifyOptions, tell: &mut dyn FnMut(Damaged)) -> Result<Verified, Failure> {
     let VerifyOptions { head, scratch, options, .. } = options;
     let settings = options.settle()?;
     logging::start("error", settings.log_format)?;
@@ -114,7 +123,7 @@ fn look(options: VerifyOptions, mut tell: impl FnMut(Damaged)) -> Result<Verifie
     let copy = Copy::of(&settings, &scratch)?;
     let store = Inspection::open(&copy.0, settings.cache_mb << 20)?;
     let entropy = Arc::new(SystemEntropy::new()?);
-    Ok(verify(&store, &root_key, entropy, &heads, &mut tell)?)
+    Ok(verify(&store, &root_key, entropy, &heads, tell)?)
 }
 
 fn read_heads(file: &Path) -> Result<Vec<ExportedHead>, Failure> {
