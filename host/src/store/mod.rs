@@ -126,6 +126,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Whether anything was removed or replaced since the store was last compacted, as far as is known.
     fn has_removed(&self) -> bool;
+
     /// Protects what is stored from here on, so that changes by others are noticed; refuses commits before. A store of a
     /// time before there was protection is brought under it first, with what `upgrade` knows of its records; `None` when
     /// it is known to have been under it, and what says otherwise is damage.

@@ -88,7 +88,7 @@ impl Writer {
         let mut group = Group::default();
         let mut left = self.space.look();
         let mut outcomes = Vec::with_capacity(waiting.len());
-        // Held until the group is durable: what the guard tells others is so on the disk too.
+        // Held until the group is durable: what the guard tells others is so on the disk too, unless a write failed.
         let mut guard = self.guard.lock();
         let Some(guard) = guard.as_mut() else {
             for one in waiting {
