@@ -13,6 +13,7 @@ mod root_key;
 mod safety;
 #[cfg(test)]
 mod tests;
+mod traces;
 
 use std::env::VarError;
 use std::net::SocketAddr;
@@ -30,6 +31,7 @@ pub use network::{InvalidNetwork, Network};
 pub use rate::{InvalidRate, Rate, RateLimits};
 pub use root_key::{RootKeySource, new_root_key};
 pub use safety::{Safety, trusted_certificates};
+pub use traces::TraceExport;
 
 use crate::limits::{
     CACHE_MB_DEFAULT, COMPACT_SECONDS_DEFAULT, COMPILED_CACHE_MB_DEFAULT, FUEL_PER_MS_DEFAULT,
@@ -171,6 +173,13 @@ pub struct Options {
     /// Days after which entries of the audit log are removed; 0 keeps them for ever [default: 0].
     #[arg(long, env = "TOKAMAK_LOG_RETENTION_DAYS", value_name = "DAYS")]
     pub log_retention_days: Option<u32>,
+    /// Where traces are sent by OTLP over HTTP, such as http://127.0.0.1:4318; the standard variables `OTEL_…` say more,
+    /// such as headers [default: nowhere].
+    #[arg(long, env = "TOKAMAK_OTLP_ENDPOINT", value_name = "URL")]
+    pub otlp_endpoint: Option<String>,
+    /// The part of all traces that is sent, from 0 to 1; a request that comes with a trace goes by that [default: 1].
+    #[arg(long, env = "TOKAMAK_OTLP_SAMPLE", value_name = "PART")]
+    pub otlp_sample: Option<f64>,
     /// How log lines are written [default: text].
     #[arg(long, env = "TOKAMAK_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
@@ -224,6 +233,8 @@ pub struct Settings {
     pub log_retention_days: u32,
     /// What keeps the server safe from clients and from itself.
     pub safety: Safety,
+    /// Where traces go, if anywhere.
+    pub traces: Option<TraceExport>,
     /// How log lines are written.
     pub log_format: LogFormat,
     /// Which log lines are written.
@@ -239,6 +250,7 @@ impl Options {
         let jobs = JobLimits::of(&self, &file);
         let memory = MemoryLimits::of(&self, &file);
         let safety = Safety::of(&self, &file)?;
+        let traces = TraceExport::of(&self, &file)?;
         let default_listen = SocketAddr::from(([127, 0, 0, 1], 8080));
         Ok(Settings {
             data_dir: self.data_dir.or(file.data_dir).ok_or(ConfigError::Missing("data-dir"))?,
@@ -290,6 +302,7 @@ impl Options {
                 .or(file.log_retention_days)
                 .unwrap_or_default(),
             safety,
+            traces,
             log_format: self.log_format.or(file.log_format).unwrap_or_default(),
             log: self.log.or(file.log).unwrap_or_else(|| "info".to_owned()),
         })

@@ -9,7 +9,7 @@
 //! | 3 | [`store`], [`runtime`], [`egress`] | records kept; formulas run; requests sent. None knows another |
 //! | 2 | [`expression`], [`query`], [`token_type`], [`binding`], [`crypto`] | pure and synchronous |
 //! | 1 | [`model`] | nouns, newtypes, parsing |
-//! | 0 | [`limits`], [`clock`], [`config`], [`figures`] | numbers, time, options, metrics |
+//! | 0 | [`limits`], [`clock`], [`config`], [`figures`], [`traces`] | numbers, time, options, metrics, traces |
 //!
 //! Each outside crate lives in one place: axum in [`http`], sled in `store::sled`, wasmtime in [`runtime`], reqwest in
 //! [`egress`], liquid in [`expression`]. A test holds the floors and these fences.
@@ -35,6 +35,7 @@ pub mod query;
 pub mod runtime;
 pub mod store;
 pub mod token_type;
+pub mod traces;
 pub mod vault;
 
 /// Requests are many small allocations that one thread makes and another frees; the C library's allocator is slower at it.

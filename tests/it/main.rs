@@ -86,6 +86,7 @@ mod tidy;
 mod tls;
 mod tokenize;
 mod tokens;
+mod traces;
 mod update;
 mod webhooks;
 mod workshop;

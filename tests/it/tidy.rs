@@ -14,7 +14,7 @@ const LINE_CHARS_MAX: usize = 140;
 
 /// The floors from the ground up. A module uses what lies on its own module or below, never beside or above.
 const FLOORS: &[&[&str]] = &[
-    &["limits", "clock", "config", "figures"],
+    &["limits", "clock", "config", "figures", "traces"],
     &["model"],
     &["crypto", "expression", "query", "token_type", "binding"],
     &["store", "runtime", "egress"],
@@ -73,7 +73,11 @@ const FENCES: &[(&str, &[&str])] = &[
     ("clap_mangen", &["cli/"]),
     ("toml", &["config.rs"]),
     ("shlex", &["config/"]),
-    ("tracing_subscriber", &["cli/"]),
+    ("tracing_subscriber", &["cli/", "traces"]),
+    ("tracing_opentelemetry", &["traces"]),
+    ("opentelemetry", &["traces"]),
+    ("opentelemetry_otlp", &["traces"]),
+    ("opentelemetry_sdk", &["traces"]),
 ];
 
 fn root() -> PathBuf {

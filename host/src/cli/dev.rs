@@ -63,16 +63,17 @@ pub fn run(options: &DevOptions) -> Result<(), Failure> {
         ..Options::default()
     };
     let settings = settings.settle()?;
-    logging::start(&settings.log, settings.log_format)?;
+    let traces = logging::start_with_traces(&settings)?;
     close_to_others()?;
     confine::confine(&settings)?;
     let root_key = keep_root_key(&folder.join("root-key"))?;
-    serve::block_on(async {
+    let serves = async {
         let vault = serve::open(&settings, root_key).await?;
         let keys = keep_keys(&vault, &folder.join("keys.json")).await?;
         let reactor_id = keep_reactor(&vault, &keys.management_key).await?;
         serve::serve(&settings, vault, None, |address| welcome(address, &keys, &reactor_id)).await
-    })
+    };
+    serve::traced(&settings, traces, || serve::block_on(serves))
 }
 
 /// Reads the root key, or draws one and writes it for its owner alone.

@@ -1,9 +1,14 @@
-//! Where log lines go: standard error, as text or JSON.
+//! Where log lines go: standard error, as text or JSON; and traces, to whoever collects them.
 
-use tracing_subscriber::EnvFilter;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, fmt, registry};
 
 use super::Failure;
-use crate::config::LogFormat;
+use crate::config::{LogFormat, Settings};
+use crate::traces::{self, Traces};
 
 /// Starts logging for the whole process.
 pub fn start(filter: &str, format: LogFormat) -> Result<(), Failure> {
@@ -17,6 +22,28 @@ pub fn start(filter: &str, format: LogFormat) -> Result<(), Failure> {
         LogFormat::Text => builder.try_init(),
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
     }
+}
+
+/// Starts logging and, if they are to go anywhere, the taking in of traces, which are not sent yet.
+pub fn start_with_traces(settings: &Settings) -> Result<Option<Traces>, Failure> {
+    let Some(export) = &settings.traces else {
+        start(&settings.log, settings.log_format)?;
+        return Ok(None);
+    };
+    tell_of_panics();
+    let (layer, traces) = traces::layer(export.part);
+    // Traces are as whole as they are whatever is logged.
+    let taken = Targets::new().with_target("tokamak", LevelFilter::INFO);
+    let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(false);
+    let filter = EnvFilter::try_new(&settings.log)?;
+    let both = registry().with(layer.with_filter(taken));
+    match settings.log_format {
+        LogFormat::Text => both.with(lines.with_filter(filter)).try_init()?,
+        LogFormat::Json => {
+            both.with(lines.json().flatten_event(true).with_filter(filter)).try_init()?;
+        }
+    }
+    Ok(Some(traces))
 }
 
 /// Tells where a thread panicked, and nothing of why: what a panic says may hold what it was about, such as a token.

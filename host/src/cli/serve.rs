@@ -24,6 +24,7 @@ use crate::runtime::{
     CacheConfig, CompileBounds, Compiler, Runtime, RuntimeConfig, close_to_others,
 };
 use crate::store::sled::SledStore;
+use crate::traces::Traces;
 use crate::vault::{Foundation, NewTenant, Vault};
 
 /// How long a process that ends leaves its threads to finish what they are at.
@@ -36,16 +37,25 @@ const RANDOM_CHARS_MAX: usize = 120;
 /// Runs the server until it is told to stop.
 pub fn run(options: Options) -> Result<(), Failure> {
     let settings = options.settle()?;
-    logging::start(&settings.log, settings.log_format)?;
+    let traces = logging::start_with_traces(&settings)?;
     close_to_others()?;
     let root_key = root_key::read(&settings.root_key_source()?)?;
     let key = first_key()?;
     let tls = certificate::load(&settings)?;
     make_folder(&settings.data_dir)?;
     confine::confine(&settings)?;
+    traced(&settings, traces, || serve_a_vault(&settings, root_key, key, tls))
+}
+
+fn serve_a_vault(
+    settings: &Settings,
+    root_key: RootKey,
+    key: Option<ApiKey>,
+    tls: Option<Tls>,
+) -> Result<(), Failure> {
     let scheme = if tls.is_some() { "https" } else { "http" };
     block_on(async {
-        let vault = open(&settings, root_key).await?;
+        let vault = open(settings, root_key).await?;
         let given = key.is_some();
         if let Some(NewTenant { tenant, management_key }) = vault.bootstrap(key).await? {
             say(format_args!("tenant: {}", tenant.id));
@@ -54,8 +64,21 @@ pub fn run(options: Options) -> Result<(), Failure> {
             }
         }
         let listening = |address| say(format_args!("listening on {scheme}://{address}"));
-        serve(&settings, vault, tls, listening).await
+        serve(settings, vault, tls, listening).await
     })
+}
+
+/// Serves while traces are sent, and sends what is left of them in the end.
+pub fn traced(
+    settings: &Settings,
+    traces: Option<Traces>,
+    serves: impl FnOnce() -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let (Some(traces), Some(export)) = (traces, &settings.traces) else { return serves() };
+    traces.export_to(&export.endpoint)?;
+    let served = serves();
+    traces.finish();
+    served
 }
 
 /// The key that the first management application is to have, if the operator chose one. One that opens nothing, or that

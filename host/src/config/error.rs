@@ -32,6 +32,12 @@ pub enum ConfigError {
     /// An option without a default is absent.
     #[error("--{0} is required")]
     Missing(&'static str),
+    /// An address is not one that requests can be sent to.
+    #[error("--{0} must be an address that begins with http:// or https://")]
+    NoAddress(&'static str),
+    /// A part of a whole is none.
+    #[error("--{0} must be a number from 0 to 1")]
+    NoPart(&'static str),
     /// One of two options that belong together is absent.
     #[error("--tls-certificate and --tls-key go together")]
     HalfOfTls,

@@ -15,6 +15,7 @@ use super::State;
 use super::problem::Problem;
 use crate::figures::figures;
 use crate::limits::TRACE_ID_CHARS_MAX;
+use crate::traces;
 
 /// The header that carries a trace id in and out.
 pub const TRACE_ID: HeaderName = HeaderName::from_static("svc-trace-id");
@@ -28,6 +29,7 @@ pub async fn layer(Shared(state): Shared<State>, request: Request, next: Next) -
     let matched = request.extensions().get::<MatchedPath>();
     let route = matched.map_or("-", MatchedPath::as_str).to_owned();
     let span = tracing::info_span!("request", %trace_id, %method, route = %route);
+    traces::continue_from(&span, request.headers());
     let (began, counted) = (Instant::now(), figures().request_begins());
     // What changes something is carried to its end even when the caller hangs up: what is committed is then also
     // forgotten by caches, kept for repetitions and logged. A task of its own ends with nobody but itself.

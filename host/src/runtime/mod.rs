@@ -11,6 +11,7 @@
 mod cache;
 mod call;
 mod child;
+mod clock;
 mod compile;
 mod component;
 mod describe;

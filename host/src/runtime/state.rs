@@ -12,6 +12,7 @@ use wasmtime_wasi::random::WasiRandom;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use super::call::{GuestProblem, GuestVault};
+use super::clock;
 use super::http::Outgoing;
 use super::log::{Log, LogLevel, Printed};
 use super::memory::Memory;
@@ -128,6 +129,7 @@ pub fn linker(engine: &Engine) -> Result<Linker<State>> {
     let l = &mut linker;
     // Clocks, random numbers, standard streams and what they need; no files, no sockets.
     wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(l)?;
+    clock::add_to_linker(l)?;
     random::insecure::add_to_linker::<State, WasiRandom>(l, |t| t.ctx().ctx.random())?;
     random::insecure_seed::add_to_linker::<State, WasiRandom>(l, |t| t.ctx().ctx.random())?;
     cli::exit::add_to_linker::<State, WasiCli>(l, State::cli)?;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tracing::Instrument as _;
+
 use super::audit::{Actor, Event, KeptEntry, LogEntry};
 use super::record::{Entity, Stored, to_record, to_record_of};
 use super::{Error, Vault, examine};
@@ -9,6 +11,7 @@ use crate::crypto::keys::TenantKeys;
 use crate::model::id::TenantId;
 use crate::model::time::Timestamp;
 use crate::store::{Batch, Expect, Put, Removal, StoreError};
+use crate::traces;
 
 /// A change being put together: all of it is stored, with its log entries, or none.
 pub struct Change {
@@ -92,6 +95,7 @@ impl Change {
         }
         let (keyring, entropy) = (&self.vault.0.keyring, self.vault.0.entropy.as_ref());
         let _open = keyring.admit(&mut self.batch, entropy).await?;
-        Ok(self.vault.0.store.commit(self.batch).await)
+        let stage = traces::stage(|| tracing::info_span!("store.commit"));
+        Ok(self.vault.0.store.commit(self.batch).instrument(stage).await)
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tracing::Instrument as _;
 
 use super::{ReactResponse, Ready, RunError};
 use crate::figures::figures;
@@ -18,6 +19,7 @@ use crate::runtime::{
     Budget, Call, GuestInvocation, GuestResponse, GuestVault, Outcome, Program, Slot,
 };
 use crate::store::Expect;
+use crate::traces;
 use crate::vault::audit::Event;
 use crate::vault::authentication::Authenticated;
 use crate::vault::invocations::{Invocation, InvocationStatus, LineView};
@@ -139,9 +141,10 @@ impl Vault {
                 fuel: run.timeout_ms.saturating_mul(self.0.fuel_per_ms),
             },
         };
+        let stage = traces::stage(|| tracing::info_span!("formula.run", invocation = %run.id.0));
         let mut outcome = match run.slot.take() {
-            Some(slot) => self.0.runtime.invoke_in(slot, &program, call).await,
-            None => self.0.runtime.invoke(&program, call).await,
+            Some(slot) => self.0.runtime.invoke_in(slot, &program, call).instrument(stage).await,
+            None => self.0.runtime.invoke(&program, call).instrument(stage).await,
         };
         outcome.usage.elapsed = began.elapsed();
         Ok(outcome)

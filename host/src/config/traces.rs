@@ -1,0 +1,78 @@
+//! Where traces go.
+
+use super::{ConfigError, Options};
+
+/// Settings of traces.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TraceExport {
+    /// Where a collector takes them, over HTTP.
+    pub endpoint: String,
+    /// The part of all that is taken, between 0 and 1.
+    pub part: f64,
+}
+
+impl TraceExport {
+    /// What flags say, or else a file; none without an endpoint.
+    pub(super) fn of(flags: &Options, file: &Options) -> Result<Option<Self>, ConfigError> {
+        let part = flags.otlp_sample.or(file.otlp_sample).unwrap_or(1.0);
+        if !(0.0..=1.0).contains(&part) {
+            return Err(ConfigError::NoPart("otlp-sample"));
+        }
+        let endpoint = flags.otlp_endpoint.as_ref().or(file.otlp_endpoint.as_ref());
+        let Some(endpoint) = endpoint.filter(|endpoint| !endpoint.is_empty()) else {
+            return Ok(None);
+        };
+        let host = ["http://", "https://"].iter().find_map(|scheme| endpoint.strip_prefix(scheme));
+        if host.is_none_or(str::is_empty) {
+            return Err(ConfigError::NoAddress("otlp-endpoint"));
+        }
+        Ok(Some(Self { endpoint: endpoint.clone(), part }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TraceExport;
+    use crate::config::Options;
+
+    fn export(endpoint: Option<&str>, sample: Option<f64>) -> Result<Option<TraceExport>, String> {
+        let flags = Options {
+            otlp_endpoint: endpoint.map(str::to_owned),
+            otlp_sample: sample,
+            ..Options::default()
+        };
+        TraceExport::of(&flags, &Options::default()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn traces_go_nowhere_unless_it_is_said() {
+        assert_eq!(export(None, None), Ok(None));
+        assert_eq!(export(Some(""), Some(0.5)), Ok(None));
+        let export = export(Some("http://collector:4318"), None).unwrap().unwrap();
+        assert_eq!((export.endpoint.as_str(), export.part), ("http://collector:4318", 1.0));
+    }
+
+    #[test]
+    fn flags_come_before_the_file() {
+        let options = |part| Options {
+            otlp_endpoint: Some("https://collector".to_owned()),
+            otlp_sample: part,
+            ..Options::default()
+        };
+        let export = |flags, file| TraceExport::of(&options(flags), &options(file)).unwrap();
+        assert_eq!(export(Some(0.1), Some(0.2)).map(|export| export.part), Some(0.1));
+        assert_eq!(export(None, Some(0.2)).map(|export| export.part), Some(0.2));
+    }
+
+    #[test]
+    fn what_is_no_address_or_no_part_is_refused() {
+        for endpoint in ["collector:4318", "http://", "grpc://collector:4317", "-"] {
+            let refusal = export(Some(endpoint), None).unwrap_err();
+            assert!(refusal.contains("--otlp-endpoint"), "{endpoint}: {refusal}");
+        }
+        for part in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
+            let refusal = export(Some("http://collector"), Some(part)).unwrap_err();
+            assert!(refusal.contains("--otlp-sample"), "{part}: {refusal}");
+        }
+    }
+}

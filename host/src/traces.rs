@@ -1,0 +1,194 @@
+//! Traces, for whoever collects them over OTLP (OpenTelemetry's protocol, protobuf over HTTP).
+//!
+//! What is traced is what log lines are written in: one span for each request, and those of its stages that [`stage`]
+//! names. Spans hold patterns of paths, methods, statuses and trace ids; no id, body or key. Nothing is made of all this
+//! unless an endpoint is configured: then [`layer`] takes the spans of this crate in, and [`Traces::export_to`] begins to
+//! send what ended. The two are apart because the first belongs to the start of logging, when no thread may be there yet,
+//! and the second starts a thread.
+//!
+//! Requests go on with the trace that their `traceparent` names (W3C Trace Context), and are sampled as it was.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use http::HeaderMap;
+use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
+use opentelemetry::trace::{SpanKind, Status, TracerProvider as _};
+use opentelemetry::{Context, KeyValue, Value};
+use opentelemetry_otlp::{WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::{
+    BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider, Span, SpanData, SpanProcessor,
+};
+use thiserror::Error;
+use tracing::Subscriber;
+use tracing_opentelemetry::{OpenTelemetryLayer, OpenTelemetrySpanExt as _};
+use tracing_subscriber::registry::LookupSpan;
+
+/// The name of the span of a request.
+pub const REQUEST: &str = "request";
+/// Where collectors take traces, when an address names no path.
+const PATH: &str = "/v1/traces";
+/// How long the collector may take for a batch.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Whether spans are taken in: nobody pays for traces that nobody collects.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Traces cannot be sent.
+#[derive(Debug, Error)]
+#[error("traces cannot be sent: {0}")]
+pub struct TracesError(String);
+
+/// The traces of this process. What has ended and was not sent yet is lost when this is dropped before
+/// [`Self::finish`].
+pub struct Traces {
+    provider: SdkTracerProvider,
+    sending: Sending,
+    resource: Resource,
+}
+
+/// A layer that takes spans in, a part of them between 0 and 1, and what will send them.
+pub fn layer<S>(part: f64) -> (OpenTelemetryLayer<S, SdkTracer>, Traces)
+where
+    S: Subscriber + for<'s> LookupSpan<'s>,
+{
+    let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+    let resource = Resource::builder().with_service_name("tokamak").with_attribute(version).build();
+    let sending = Sending::default();
+    let provider = SdkTracerProvider::builder()
+        .with_resource(resource.clone())
+        .with_sampler(Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(part))))
+        .with_span_processor(sending.clone())
+        .build();
+    let layer = tracing_opentelemetry::layer()
+        .with_tracer(provider.tracer("tokamak"))
+        .with_location(false)
+        .with_threads(false)
+        .with_tracked_inactivity(false);
+    TAKEN.store(true, Ordering::Relaxed);
+    (layer, Traces { provider, sending, resource })
+}
+
+impl Traces {
+    /// Begins to send what ends, in batches, from a thread of its own. An endpoint without a path gets the usual one.
+    pub fn export_to(&self, endpoint: &str) -> Result<(), TracesError> {
+        let failed = |error: &dyn std::fmt::Display| TracesError(error.to_string());
+        let exporter = opentelemetry_otlp::SpanExporter::builder()
+            .with_http()
+            .with_endpoint(whole(endpoint))
+            .with_timeout(TIMEOUT)
+            .with_headers(std::collections::HashMap::new())
+            .build()
+            .map_err(|error| failed(&error))?;
+        let mut batches = BatchSpanProcessor::builder(exporter).build();
+        batches.set_resource(&self.resource);
+        self.sending.0.set(batches).map_err(|_| failed(&"they are sent already"))
+    }
+
+    /// Sends what is left, for a few seconds at most.
+    pub fn finish(self) {
+        if let Err(error) = self.provider.shutdown() {
+            tracing::warn!(%error, "some traces were not sent");
+        }
+    }
+}
+
+/// The address that traces are posted to.
+fn whole(endpoint: &str) -> String {
+    let base = endpoint.trim_end_matches('/');
+    let after_scheme = base.split_once("://").map_or(base, |(_, rest)| rest);
+    if after_scheme.contains('/') { base.to_owned() } else { format!("{base}{PATH}") }
+}
+
+/// Makes the span of a request a part of the trace that the request names, if any.
+pub fn continue_from(span: &tracing::Span, headers: &HeaderMap) {
+    struct Carrier<'h>(&'h HeaderMap);
+    impl Extractor for Carrier<'_> {
+        fn get(&self, key: &str) -> Option<&str> {
+            self.0.get(key)?.to_str().ok()
+        }
+        fn keys(&self) -> Vec<&str> {
+            self.0.keys().map(http::HeaderName::as_str).collect()
+        }
+    }
+    if TAKEN.load(Ordering::Relaxed) && headers.contains_key("traceparent") {
+        let parent = TraceContextPropagator::new().extract(&Carrier(headers));
+        // Refused for a span that is not taken in, which has no trace to belong to.
+        let _ = span.set_parent(parent);
+    }
+}
+
+/// A span for a stage of what is under way; none when nobody collects traces.
+pub fn stage(make: impl FnOnce() -> tracing::Span) -> tracing::Span {
+    if TAKEN.load(Ordering::Relaxed) { make() } else { tracing::Span::none() }
+}
+
+/// Hands on what ended, once there is somebody to take it.
+#[derive(Debug, Clone, Default)]
+struct Sending(Arc<OnceLock<BatchSpanProcessor>>);
+
+impl SpanProcessor for Sending {
+    fn on_start(&self, _: &mut Span, _: &Context) {}
+
+    fn on_end(&self, span: SpanData) {
+        if let Some(batches) = self.0.get() {
+            batches.on_end(conventional(span));
+        }
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.0.get().map_or(Ok(()), SpanProcessor::force_flush)
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.0.get().map_or(Ok(()), |batches| batches.shutdown_with_timeout(timeout))
+    }
+}
+
+/// The span of a request as OpenTelemetry's conventions for HTTP servers have it; others as they are.
+fn conventional(mut span: SpanData) -> SpanData {
+    if span.name != REQUEST {
+        return span;
+    }
+    span.span_kind = SpanKind::Server;
+    let text = |span: &SpanData, key: &str| {
+        let found = span.attributes.iter().find(|attribute| attribute.key.as_str() == key);
+        found.map_or_else(String::new, |attribute| attribute.value.as_str().into_owned())
+    };
+    let (method, route) = (text(&span, "method"), text(&span, "route"));
+    // The one line that is written of every request when it is answered.
+    let answered = span.events.iter().position(|event| event.name == "answered");
+    let status = answered.and_then(|at| {
+        let event = span.events.events.remove(at);
+        event.attributes.into_iter().find(|attribute| attribute.key.as_str() == "status")
+    });
+    for attribute in &mut span.attributes {
+        let name = match attribute.key.as_str() {
+            "method" => "http.request.method",
+            "route" => "http.route",
+            "trace_id" => "tokamak.trace_id",
+            _ => continue,
+        };
+        attribute.key = name.into();
+    }
+    // Numbers without a sign are written as text.
+    let status = status.and_then(|status| match status.value {
+        Value::I64(status) => Some(status),
+        other => other.as_str().parse().ok(),
+    });
+    if let Some(status) = status {
+        span.attributes.push(KeyValue::new("http.response.status_code", status));
+        if status >= 500 {
+            span.status = Status::error("");
+        }
+    }
+    span.name = format!("{method} {route}").into();
+    span
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! Traces over OTLP, read by a collector that is not ours (decisions §1: the trace id is in every line; what else is told
+//! of requests is an operator's choice).
+
+use std::collections::BTreeMap;
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message as _;
+use reqwest::Method;
+use serde_json::json;
+
+use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command, eventually};
+use crate::support::receiver::Receiver;
+
+fn serve(folder: &std::path::Path, endpoint: &str, more: &[&str]) -> std::process::Command {
+    let mut serve = command();
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--cache-mb", "32", "--log", "warn"]);
+    serve.args(["--otlp-endpoint", endpoint]).args(more).arg("--data-dir").arg(folder);
+    serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
+    serve.env("OTEL_BSP_SCHEDULE_DELAY", "100");
+    serve
+}
+
+fn address(receiver: &Receiver) -> String {
+    receiver.url().trim_end_matches("/hook").to_owned()
+}
+
+/// Every span that arrived.
+fn spans(receiver: &Receiver) -> Vec<Span> {
+    let batches = receiver.seen().into_iter();
+    let batches = batches.map(|batch| ExportTraceServiceRequest::decode(batch.bytes).unwrap());
+    let resources = batches.flat_map(|batch| batch.resource_spans);
+    resources.flat_map(|resource| resource.scope_spans).flat_map(|scope| scope.spans).collect()
+}
+
+fn attributes(span: &Span) -> BTreeMap<&str, String> {
+    let text = |value: &Any| match value {
+        Any::StringValue(text) => text.clone(),
+        Any::IntValue(number) => number.to_string(),
+        other => format!("{other:?}"),
+    };
+    let pairs = span.attributes.iter().filter_map(|attribute| {
+        let value = attribute.value.as_ref()?.value.as_ref()?;
+        Some((attribute.key.as_str(), text(value)))
+    });
+    pairs.collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_are_told_to_a_collector_and_nothing_that_is_kept() {
+    let (folder, collector) = (tempfile::tempdir().unwrap(), Receiver::start().await);
+    let process = Process::start(serve(folder.path(), &address(&collector), &[]));
+    let management = process.management();
+    let rights = json!({"name": "writer", "type": "private",
+        "permissions": ["token:create", "token:read"]});
+    let writer = management.post("/applications", rights).await.expect(201);
+    let writer = management.with_key(writer["key"].as_str().unwrap());
+    let token = json!({"id": "told-to-nobody", "type": "token", "data": "a value of somebody"});
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let parent = format!("00-{trace}-b7ad6b7169203331-01");
+    let create = writer.request(Method::POST, "/tokens").json(&token);
+    let create = create.header("traceparent", parent).header("svc-trace-id", "ours-1");
+    writer.send(create).await.expect(201);
+    writer.get("/tokens/told-to-nobody").await.expect(200);
+    assert_eq!(process.terminate(), Some(0));
+
+    // What had ended was sent before the process did.
+    let spans = spans(&collector);
+    let named = |name: &str| spans.iter().find(|span| span.name == name).unwrap();
+    let create = named("POST /tokens");
+    assert_eq!(hex(&create.trace_id), trace);
+    assert_eq!(hex(&create.parent_span_id), "b7ad6b7169203331");
+    let told = attributes(create);
+    for (key, value) in [
+        ("http.request.method", "POST"),
+        ("http.route", "/tokens"),
+        ("http.response.status_code", "201"),
+        ("tokamak.trace_id", "ours-1"),
+    ] {
+        assert_eq!(told.get(key).map(String::as_str), Some(value), "{told:?}");
+    }
+    let committed = |span: &&Span| span.name == "store.commit" && span.trace_id == create.trace_id;
+    let commit = spans.iter().find(committed).unwrap();
+    assert_eq!(commit.parent_span_id, create.span_id);
+    assert_ne!(named("GET /tokens/{id}").trace_id, create.trace_id);
+
+    for batch in collector.seen() {
+        let text = String::from_utf8_lossy(&batch.bytes).into_owned();
+        for hidden in ["told-to-nobody", "a value of somebody", MANAGEMENT_KEY, "key_prv", "writer"]
+        {
+            assert!(!text.contains(hidden), "{hidden} was sent");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collector_that_is_not_there_harms_nobody_and_none_is_told_of_what_is_not_sampled() {
+    let folder = tempfile::tempdir().unwrap();
+    // Nobody listens on this port.
+    let process = Process::start(serve(folder.path(), "http://127.0.0.1:9", &[]));
+    process.management().get("/applications").await.expect(200);
+    assert_eq!(process.terminate(), Some(0));
+
+    let collector = Receiver::start().await;
+    let process =
+        Process::start(serve(folder.path(), &address(&collector), &["--otlp-sample", "0"]));
+    process.management().get("/applications").await.expect(200);
+    // One that comes with a trace that is sampled goes by that.
+    let named = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let management = process.management();
+    let list = management.request(Method::GET, "/applications").header("traceparent", named);
+    management.send(list).await.expect(200);
+    eventually("the sampled trace", || (!spans(&collector).is_empty()).then_some(())).await;
+    assert_eq!(process.terminate(), Some(0));
+    let traces: Vec<String> = spans(&collector).iter().map(|span| hex(&span.trace_id)).collect();
+    assert!(!traces.is_empty());
+    assert!(traces.iter().all(|id| id == "0af7651916cd43dd8448eb211c80319c"), "{traces:?}");
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
