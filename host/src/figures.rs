@@ -35,6 +35,7 @@ pub struct Figures {
     deliveries: Family<OutcomeLabels, Counter>,
     waiting: Family<StatusLabels, Gauge>,
     commits: Histogram,
+    syncs: Counter,
     process: Process,
 }
 
@@ -109,6 +110,8 @@ impl Figures {
         let commits = Histogram::new(exponential_buckets(0.000_05, 2.0, 18));
         let text = "Time until a change is durable, waiting for its turn included";
         registry.register_with_unit("store_commit_duration", text, Unit::Seconds, commits.clone());
+        let syncs = Counter::default();
+        registry.register("store_syncs", "Times that the store's log was synced", syncs.clone());
         Self {
             registry: whole,
             process,
@@ -122,6 +125,7 @@ impl Figures {
             deliveries,
             waiting,
             commits,
+            syncs,
         }
     }
 
@@ -163,6 +167,11 @@ impl Figures {
     /// Counts a change that is durable.
     pub fn committed(&self, took: Duration) {
         self.commits.observe(took.as_secs_f64());
+    }
+
+    /// Counts a sync of the store's log, which makes one or more changes durable.
+    pub fn synced(&self) {
+        self.syncs.inc();
     }
 
     /// Writes all figures in the text format of `OpenMetrics`, which Prometheus reads.
@@ -207,6 +216,7 @@ mod tests {
             figures.webhook_sent(status);
         }
         figures.committed(took);
+        figures.synced();
         let begun = figures.invocation_begins();
         let waiting = Waiting { jobs_queued: 3, jobs_running: 2, deliveries_pending: 1 };
         let text = figures.write(waiting).unwrap();
@@ -226,6 +236,7 @@ mod tests {
             "tokamak_waiting{what=\"jobs_running\"} 2",
             "tokamak_waiting{what=\"deliveries_pending\"} 1",
             "tokamak_store_commit_duration_seconds_count 1",
+            "tokamak_store_syncs_total 1",
         ] {
             assert!(text.lines().any(|one| one == line), "{line} is not in\n{text}");
         }

@@ -241,9 +241,24 @@ fn a_benchmark_measures_all_its_work_beside_its_yardsticks() {
             measure["work"].as_str().unwrap()
         })
         .collect();
-    let expected =
-        ["asynchronous", "create", "delete", "echo", "get", "list", "react", "search", "update"];
+    let expected = [
+        "asynchronous",
+        "create",
+        "delete",
+        "echo",
+        "get",
+        "list",
+        "react",
+        "script",
+        "search",
+        "update",
+    ];
     assert_eq!(works.into_iter().collect::<Vec<_>>(), expected);
+    for measure in report["measures"].as_array().unwrap() {
+        let waits = measure["syncs_per_second"].as_f64().is_some_and(|syncs| syncs > 0.0);
+        // What is logged is on the disk before it is answered.
+        assert_eq!(waits, measure["work"] != "echo", "{measure}");
+    }
     assert!(report["appends"][0]["per_second"].as_f64().unwrap() > 0.0);
     assert!(report["footprint"]["disk_bytes"].as_u64().unwrap() > 0);
     let kept: Value = serde_json::from_slice(&fs::read(&figures).unwrap()).unwrap();

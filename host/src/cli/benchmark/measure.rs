@@ -53,6 +53,9 @@ pub struct Measure {
     /// Processor time of the server for each request, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cpu_us: Option<f64>,
+    /// How often in a second the server waited for its disk.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub syncs_per_second: Option<f64>,
 }
 
 /// Appends to a file that are synced, one thread, with nothing around them.
@@ -82,6 +85,17 @@ pub struct Usage {
     pub cpu_seconds: Option<f64>,
     /// Memory.
     pub resident_bytes: Option<u64>,
+    /// How often its log was synced.
+    pub syncs: Option<f64>,
+}
+
+/// What a server has used in a while.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Spent {
+    /// Processor time, in seconds.
+    pub cpu_seconds: Option<f64>,
+    /// How often its log was synced.
+    pub syncs: Option<f64>,
 }
 
 impl Usage {
@@ -97,12 +111,17 @@ impl Usage {
             reason = "a number of bytes, written as a decimal"
         )]
         let resident_bytes = value("process_resident_memory_bytes").map(|bytes| bytes as u64);
-        Self { cpu_seconds: value("process_cpu_seconds_total"), resident_bytes }
+        let cpu_seconds = value("process_cpu_seconds_total");
+        Self { cpu_seconds, resident_bytes, syncs: value("tokamak_store_syncs_total") }
     }
 
-    /// Processor time used since then.
-    pub fn since(&self, earlier: &Self) -> Option<f64> {
-        Some(self.cpu_seconds? - earlier.cpu_seconds?)
+    /// What was used since then.
+    pub fn since(&self, earlier: &Self) -> Spent {
+        let less = |now: Option<f64>, then: Option<f64>| Some(now? - then?);
+        Spent {
+            cpu_seconds: less(self.cpu_seconds, earlier.cpu_seconds),
+            syncs: less(self.syncs, earlier.syncs),
+        }
     }
 }
 
@@ -113,10 +132,12 @@ impl Measure {
         tokens: u64,
         connections: u32,
         driven: &Driven,
-        cpu_seconds: Option<f64>,
+        spent: Spent,
     ) -> Self {
-        let per_second = count(driven.done) / driven.elapsed.as_secs_f64().max(f64::EPSILON);
-        let cpu = cpu_seconds.filter(|_| work != Work::Echo && driven.done > 0);
+        let seconds = driven.elapsed.as_secs_f64().max(f64::EPSILON);
+        let per_second = count(driven.done) / seconds;
+        let is_ours = work != Work::Echo && driven.done > 0;
+        let cpu = spent.cpu_seconds.filter(|_| is_ours);
         Self {
             work,
             tokens,
@@ -128,6 +149,7 @@ impl Measure {
             failed: driven.failed,
             reason: driven.reason.clone(),
             cpu_us: cpu.map(|seconds| seconds * 1e6 / count(driven.done)),
+            syncs_per_second: spent.syncs.filter(|_| is_ours).map(|syncs| syncs / seconds),
         }
     }
 
@@ -194,16 +216,19 @@ pub fn appends(bytes: usize, time: Duration) -> std::io::Result<Vec<Appends>> {
 
 #[cfg(test)]
 mod tests {
-    use super::Usage;
+    use super::{Spent, Usage};
 
     #[test]
     fn figures_are_read_from_their_lines() {
         let text = "# TYPE process_cpu_seconds_total gauge\nprocess_cpu_seconds_total 1.25\n\
-            process_resident_memory_bytes 1048576\nprocess_resident_memory_bytes_other 3\n# EOF\n";
+            process_resident_memory_bytes 1048576\nprocess_resident_memory_bytes_other 3\n\
+            tokamak_store_syncs_total 7\n# EOF\n";
         let usage = Usage::read(text);
-        assert_eq!(usage, Usage { cpu_seconds: Some(1.25), resident_bytes: Some(1 << 20) });
-        let later = Usage { cpu_seconds: Some(3.5), resident_bytes: None };
-        assert_eq!(later.since(&usage), Some(2.25));
-        assert_eq!(Usage::read("").since(&usage), None);
+        let resident_bytes = Some(1 << 20);
+        assert_eq!(usage, Usage { cpu_seconds: Some(1.25), resident_bytes, syncs: Some(7.0) });
+        let later = Usage { cpu_seconds: Some(3.5), resident_bytes: None, syncs: Some(9.0) };
+        let spent = Spent { cpu_seconds: Some(2.25), syncs: Some(2.0) };
+        assert_eq!(later.since(&usage), spent);
+        assert_eq!(Usage::read("").since(&usage), Spent::default());
     }
 }

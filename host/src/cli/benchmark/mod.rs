@@ -36,7 +36,8 @@ const PATIENCE: Duration = Duration::from_mins(2);
 #[derive(Debug, Args)]
 pub struct BenchmarkOptions {
     /// A server to measure, such as <http://127.0.0.1:8080>; without it one is started on an empty folder. Its management
-    /// key is read from standard input; an application and a reactor are made there and stay, and so do the tokens.
+    /// key is read from standard input; an application, a formula and two reactors are made there and stay, and so do the
+    /// tokens.
     #[arg(long, value_name = "URL")]
     address: Option<String>,
     /// Seconds of each measurement.

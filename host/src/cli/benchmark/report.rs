@@ -29,7 +29,7 @@ impl Progress {
     }
 }
 
-const HEAD: [&str; 10] = [
+const HEAD: [&str; 11] = [
     "work",
     "tokens",
     "connections",
@@ -39,6 +39,7 @@ const HEAD: [&str; 10] = [
     "p99 ms",
     "p99.9 ms",
     "CPU µs",
+    "syncs/s",
     "failed",
 ];
 
@@ -101,6 +102,7 @@ fn row(report: &Report, measure: &Measure) -> Vec<String> {
         ms(measure.p99_us),
         ms(measure.p999_us),
         measure.cpu_us.map(|us| format!("{us:.0}")).unwrap_or_default(),
+        measure.syncs_per_second.map(|syncs| format!("{syncs:.0}")).unwrap_or_default(),
         measure.failed.to_string(),
     ]
 }

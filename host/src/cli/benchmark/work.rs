@@ -16,6 +16,14 @@ use super::server::Target;
 use crate::cli::Failure;
 
 const CARD_INSIGHTS: &str = "card-insights";
+/// A script of the usual kind.
+const SCRIPT: &str = "module.exports = async function (req) {
+  const { card, second, third } = req.args;
+  const digits = card.number.replace(/[^0-9]/g, '');
+  const expires = `${String(second).padStart(2, '0')}/${Number(third) % 100}`;
+  return { raw: { last4: digits.slice(-4), expires } };
+};
+";
 /// Connections that fill the store.
 const FILLERS: usize = 64;
 /// Tokens that are never deleted.
@@ -40,6 +48,8 @@ pub enum Work {
     Update,
     /// A reactor runs on three tokens.
     React,
+    /// A script runs on three tokens.
+    Script,
     /// A reactor runs from the queue, and its result is told.
     Asynchronous,
     /// A token is deleted.
@@ -63,6 +73,7 @@ impl Work {
             Self::Search => "search",
             Self::Update => "update",
             Self::React => "react",
+            Self::Script => "script",
             Self::Asynchronous => "asynchronous",
             Self::Delete => "delete",
         }
@@ -78,6 +89,7 @@ impl Work {
 pub struct Site {
     key: String,
     react: String,
+    script: String,
     callback: String,
     host: String,
     /// How many tokens of known ids are there: those of the numbers below.
@@ -94,15 +106,21 @@ impl Site {
         let application = target.manage(Method::POST, "/applications", Some(&body)).await?;
         let path = format!("/reactor-formulas?name={CARD_INSIGHTS}");
         let formulas = target.manage(Method::GET, &path, None).await?;
-        let body = json!({"name": "benchmark", "formula": {"id": formulas["data"][0]["id"]},
-            "configuration": {}});
-        let reactor = target.manage(Method::POST, "/reactors", Some(&body)).await?;
+        let script = json!({"name": "benchmark", "code": SCRIPT});
+        let script = target.manage(Method::POST, "/reactor-formulas", Some(&script)).await?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let react = async |formula: &Value| -> Result<String, Failure> {
+            let body =
+                json!({"name": "benchmark", "formula": {"id": formula}, "configuration": {}});
+            let reactor = target.manage(Method::POST, "/reactors", Some(&body)).await?;
+            Ok(format!("/reactors/{}/react", text(&reactor["id"])))
+        };
         // Ids of another benchmark of the same server are others.
         let prefix = text(&application["id"]).chars().take(13).collect();
         Ok(Self {
             key: text(&application["key"]),
-            react: format!("/reactors/{}/react", text(&reactor["id"])),
+            react: react(&formulas["data"][0]["id"]).await?,
+            script: react(&script["id"]).await?,
             callback: format!("http://{yardstick}/hook"),
             host: target.address.to_string(),
             live: Mutex::new(0),
@@ -149,6 +167,7 @@ impl Site {
                 self.build(Method::PATCH, &path, "application/merge-patch+json", Some(&body))
             }
             Work::React => self.post(&self.react, &self.arguments(some, live)),
+            Work::Script => self.post(&self.script, &self.arguments(some, live)),
             Work::Asynchronous => {
                 let mut body = self.arguments(some, live);
                 body["callback_url"] = json!(self.callback);

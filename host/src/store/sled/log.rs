@@ -18,6 +18,7 @@ use sled::{Batch as Rows, Tree};
 use super::compact::Copy;
 use super::rows::{LEFT_PREFIX, Left};
 use super::unavailable;
+use crate::figures::figures;
 use crate::store::StoreError;
 
 /// The largest segment that sled can have.
@@ -48,7 +49,9 @@ impl Log {
     /// Brings to the disk what was written to the tree.
     pub fn sync(&self) -> Result<(), StoreError> {
         self.tree.flush().map_err(unavailable)?;
-        self.file.sync_data().map_err(unavailable)
+        self.file.sync_data().map_err(unavailable)?;
+        figures().synced();
+        Ok(())
     }
 
     /// Writes pieces of long bodies ahead of the heads that make them part of a record.
