@@ -8,10 +8,10 @@
 //! To offer formulas another interface: add it to the world, implement its `Host` for [`state`]'s `State`, and name it in
 //! [`component`]'s table.
 
+mod ambient;
 mod cache;
 mod call;
 mod child;
-mod clock;
 mod compile;
 mod component;
 mod describe;

@@ -11,8 +11,8 @@ use wasmtime_wasi::cli::{WasiCli, WasiCliView as _};
 use wasmtime_wasi::random::WasiRandom;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
+use super::ambient;
 use super::call::{GuestProblem, GuestVault};
-use super::clock;
 use super::http::Outgoing;
 use super::log::{Log, LogLevel, Printed};
 use super::memory::Memory;
@@ -129,9 +129,8 @@ pub fn linker(engine: &Engine) -> Result<Linker<State>> {
     let l = &mut linker;
     // Clocks, random numbers, standard streams and what they need; no files, no sockets.
     wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(l)?;
-    clock::add_to_linker(l)?;
+    ambient::add_to_linker(l)?;
     random::insecure::add_to_linker::<State, WasiRandom>(l, |t| t.ctx().ctx.random())?;
-    random::insecure_seed::add_to_linker::<State, WasiRandom>(l, |t| t.ctx().ctx.random())?;
     cli::exit::add_to_linker::<State, WasiCli>(l, State::cli)?;
     cli::environment::add_to_linker::<State, WasiCli>(l, State::cli)?;
     cli::terminal_input::add_to_linker::<State, WasiCli>(l, State::cli)?;

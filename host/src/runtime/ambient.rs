@@ -1,12 +1,16 @@
-//! The time of day, as formulas are told it.
+//! What formulas are told of the world without a context of their own: the time of day, and a seed for their hash tables.
 //!
-//! Many a formula asks for today's date and for nothing else of WASI. wasmtime's own clock is a part of a context with
-//! two generators of random numbers and much else, which took longer to make than such a formula runs; this one takes
-//! nothing. It counts in milliseconds, which is what dates need and little to measure others' work by.
+//! Nearly every formula asks for the one or the other, and most for nothing else of WASI. wasmtime answers from a context
+//! with two generators of random numbers and much else, which took longer to make than anything else that a small
+//! formula had its host do; these two answers take nothing. The clock counts in milliseconds, which is what dates need
+//! and little to measure others' work by.
+
+use std::hash::{BuildHasher as _, RandomState};
 
 use wasmtime::Result;
 use wasmtime::component::{HasData, Linker};
 use wasmtime_wasi::p2::bindings::clocks::wall_clock::{self, Datetime};
+use wasmtime_wasi::p2::bindings::random::insecure_seed;
 
 use super::state::State;
 use crate::clock::{Clock as _, SystemClock};
@@ -33,19 +37,44 @@ fn datetime(ms: u64) -> Datetime {
     Datetime { seconds: ms / 1_000, nanoseconds }
 }
 
-/// Puts it in the place of wasmtime's.
+/// `wasi:random/insecure-seed`: 16 bytes against those who choose keys that collide, and no secret.
+struct Seed;
+
+impl HasData for Seed {
+    type Data<'a> = Self;
+}
+
+impl insecure_seed::Host for Seed {
+    fn insecure_seed(&mut self) -> Result<(u64, u64)> {
+        // Each has keys that no other has, drawn from what the system gave this thread.
+        let drawn = RandomState::new();
+        Ok((drawn.hash_one(0_u8), drawn.hash_one(1_u8)))
+    }
+}
+
+/// Puts the clock in the place of wasmtime's, and adds the seed.
 pub fn add_to_linker(linker: &mut Linker<State>) -> Result<()> {
     linker.allow_shadowing(true);
     let added = wall_clock::add_to_linker::<State, WallClock>(linker, |_| WallClock);
     linker.allow_shadowing(false);
-    added
+    added?;
+    insecure_seed::add_to_linker::<State, Seed>(linker, |_| Seed)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{WallClock, datetime};
+    use super::{Seed, WallClock, datetime};
     use crate::clock::{Clock as _, SystemClock};
+    use std::collections::HashSet;
     use wasmtime_wasi::p2::bindings::clocks::wall_clock::Host as _;
+    use wasmtime_wasi::p2::bindings::random::insecure_seed::Host as _;
+
+    #[test]
+    fn no_two_seeds_are_the_same() {
+        let seeds = (0..1_000).map(|_| Seed.insecure_seed().unwrap());
+        let halves: HashSet<u64> = seeds.flat_map(|(first, second)| [first, second]).collect();
+        assert_eq!(halves.len(), 2_000);
+    }
 
     #[test]
     fn milliseconds_become_seconds_and_nanoseconds() {
