@@ -21,6 +21,7 @@ mod applications;
 mod audit;
 mod audit_verify;
 mod backup;
+mod backup_resumed;
 mod bounds;
 mod canary;
 mod checkout;
