@@ -43,6 +43,7 @@ mod erase;
 mod exact;
 mod examples;
 mod failures;
+mod faulty;
 mod formulas;
 mod hang_ups;
 mod hostile;
