@@ -104,14 +104,15 @@ async fn the_log_is_exported_while_it_is_written_to() {
     assert_eq!(process.terminate(), Some(0));
     // Each is the beginning of what there is at the end, without a gap and without one twice.
     let all = export(folder.path(), Some(ROOT_KEY), &["export"]);
-    let tenants: BTreeSet<_> = all.iter().map(|entry| entry["tenant_id"].to_string()).collect();
+    let owner = |entry: &serde_json::Value| entry["tenant_id"].as_str().unwrap().to_owned();
+    let tenants: BTreeSet<_> = all.iter().map(owner).collect();
     assert!(all.len() > 35 && !tenants.is_empty());
     let file = folder.path().join("heads");
     for (entries, heads) in exported {
         assert!(entries.len() > 30);
         for tenant in &tenants {
             let of = |all: &[serde_json::Value]| {
-                let own = all.iter().filter(|entry| entry["tenant_id"].to_string() == *tenant);
+                let own = all.iter().filter(|entry| entry["tenant_id"] == **tenant);
                 own.cloned().collect::<Vec<_>>()
             };
             let (some, all) = (of(&entries), of(&all));

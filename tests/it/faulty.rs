@@ -66,8 +66,8 @@ async fn a_disk_that_fails_is_told_and_started_again_nothing_acknowledged_is_los
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_disk_makes_writes_wait_together_and_loses_none() {
-    const CLIENTS: usize = 40;
-    const EACH: usize = 5;
+    const CLIENTS: u32 = 40;
+    const EACH: u32 = 5;
     const SYNC_MS: i64 = 500;
     let folder = tempfile::tempdir().unwrap();
     let faults = Faults::none(folder.path());
@@ -91,7 +91,7 @@ async fn a_slow_disk_makes_writes_wait_together_and_loses_none() {
     for client in clients {
         client.await.unwrap();
     }
-    let one_by_one = Duration::from_millis(SYNC_MS.unsigned_abs()) * (CLIENTS * EACH) as u32;
+    let one_by_one = Duration::from_millis(SYNC_MS.unsigned_abs()) * (CLIENTS * EACH);
     assert!(began.elapsed() < one_by_one, "each write was synced by itself");
     process.kill();
     let process = Process::serve(&folder.path().join("data"));
