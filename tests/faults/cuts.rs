@@ -4,42 +4,37 @@
 //! ended sync covers is there, of the rest nothing (`dropped`), some pages (`reordered`), all but a torn end (`torn`), or
 //! everything but one page (`late`). A server is started on them, and has to open and hold all that was acknowledged.
 //!
-//! Names (files made, renamed, removed) are taken to be as they were: the model has no disk that forgets those.
+//! In these, names (files made, renamed, removed) are as they were. One kind forgets names too (`names`): of each folder what
+//! was done since it was last synced, from some moment on; and all writes that were not synced.
+//!
+//! The store is compacted meanwhile, so that files of its own take the place of others.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::Row;
 use crate::binary::Process;
+use crate::disk::{Kind, restore};
 use crate::fates::{Fates, Moment};
 use crate::kills::receiver;
 use crate::load::{Load, Tell};
 use crate::options::Dice;
-use crate::site::{Site, serving, verify};
+use crate::site::{Site, compact, serving, verify};
 use crate::trace::{Notes, Step, Trace, recorder};
 
 const CLIENTS: u64 = 8;
 const RECORDED: Duration = Duration::from_secs(4);
-const PAGE: usize = 4_096;
-const SECTOR: usize = 512;
+const COMPACTIONS: u32 = 3;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Dropped,
-    Reordered,
-    Torn,
-    Late,
-}
-
-const KINDS: [(Kind, &str); 4] = [
+const KINDS: [(Kind, &str); 5] = [
     (Kind::Dropped, "power cut, unsynced writes dropped"),
     (Kind::Reordered, "power cut, unsynced pages at random"),
     (Kind::Torn, "power cut, last write torn"),
     (Kind::Late, "power cut, one unsynced page lost"),
+    (Kind::Names, "power cut, unsynced names forgotten"),
 ];
 
 /// So many cuts of each kind.
@@ -91,104 +86,22 @@ async fn record(work: &Path, folder: &Path, seed: u64) -> (Site, usize) {
             tokio::spawn(load.clone().run(client, Dice(seed.wrapping_add(number))))
         })
         .collect();
-    tokio::time::sleep(RECORDED).await;
+    for _ in 0..COMPACTIONS {
+        tokio::time::sleep(RECORDED / (COMPACTIONS + 1)).await;
+        let folder = folder.to_owned();
+        tokio::task::spawn_blocking(move || compact(&folder)).await.unwrap();
+    }
+    tokio::time::sleep(RECORDED / (COMPACTIONS + 1)).await;
     stop.store(true, Ordering::Relaxed);
     for client in clients {
         client.await.unwrap();
     }
     process.kill();
+    let is_mark =
+        |step: &Step| matches!(step, Step::Create { path, .. } if path.ends_with("whole"));
+    let compactions = Trace::read(&trace).steps.iter().filter(|step| is_mark(step)).count();
+    assert_eq!(compactions, COMPACTIONS as usize, "compactions that were recorded");
     (site, first)
-}
-
-/// Makes the files as a disk could have left them when the power went before step `cut`.
-fn restore(trace: &Trace, cut: usize, (kind, dice): (Kind, &mut Dice), (from, to): (&Path, &Path)) {
-    let durable = trace.durable(cut);
-    let unsynced = |number: usize, inode: &u64| number >= durable.get(inode).copied().unwrap_or(0);
-    let is_unsynced = |(number, step): &(usize, &Step)| match step {
-        Step::Write { inode, through, .. } => !through && unsynced(*number, inode),
-        _ => false,
-    };
-    let last =
-        trace.steps[..cut].iter().enumerate().filter(is_unsynced).map(|(n, _)| n).next_back();
-    let mut files: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
-    let mut names: BTreeMap<PathBuf, u64> = BTreeMap::new();
-    let mut folders = vec![from.join("store")];
-    for (number, step) in trace.steps[..cut].iter().enumerate() {
-        match step {
-            Step::Create { path, inode } => {
-                names.insert(path.clone(), *inode);
-                files.entry(*inode).or_default();
-            }
-            Step::Truncate { inode, len } => files.entry(*inode).or_default().resize(*len, 0),
-            Step::Rename { from, to } => {
-                if let Some(inode) = names.remove(from) {
-                    names.insert(to.clone(), inode);
-                } else {
-                    move_below(&mut names, from, to);
-                }
-            }
-            Step::Unlink { path } => {
-                names.remove(path);
-            }
-            Step::Mkdir { path } => folders.push(path.clone()),
-            Step::Write { inode, at, data, through } => {
-                let data = trace.data(data);
-                let file = files.entry(*inode).or_default();
-                if *through || !unsynced(number, inode) {
-                    put(file, *at, data);
-                    continue;
-                }
-                let is_last = last == Some(number);
-                let lost = dice.below(data.len().div_ceil(PAGE));
-                match kind {
-                    Kind::Dropped => {}
-                    Kind::Torn if is_last => {
-                        let sectors = data.len() / SECTOR;
-                        put(file, *at, &data[..dice.below(sectors + 1) * SECTOR]);
-                    }
-                    Kind::Torn => put(file, *at, data),
-                    Kind::Reordered | Kind::Late => {
-                        for (page, bytes) in data.chunks(PAGE).enumerate() {
-                            let kept = match kind {
-                                Kind::Late => !(is_last && page == lost),
-                                _ => dice.below(2) == 0,
-                            };
-                            if kept {
-                                put(file, *at + page * PAGE, bytes);
-                            }
-                        }
-                    }
-                }
-            }
-            Step::SyncBegins { .. } | Step::SyncEnded { .. } | Step::Note { .. } => {}
-        }
-    }
-    let place = |path: &Path| to.join(path.strip_prefix(from).unwrap());
-    for folder in folders {
-        fs::create_dir_all(place(&folder)).unwrap();
-    }
-    for (path, inode) in names {
-        let path = place(&path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, &files[&inode]).unwrap();
-    }
-}
-
-/// A folder that was renamed takes its files along.
-fn move_below(names: &mut BTreeMap<PathBuf, u64>, from: &Path, to: &Path) {
-    let below: Vec<PathBuf> = names.keys().filter(|path| path.starts_with(from)).cloned().collect();
-    for path in below {
-        if let Some(inode) = names.remove(&path) {
-            names.insert(to.join(path.strip_prefix(from).unwrap()), inode);
-        }
-    }
-}
-
-fn put(file: &mut Vec<u8>, at: usize, data: &[u8]) {
-    if file.len() < at + data.len() {
-        file.resize(at + data.len(), 0);
-    }
-    file[at..at + data.len()].copy_from_slice(data);
 }
 
 fn copy(from: &Path, to: &Path) {

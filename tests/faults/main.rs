@@ -26,6 +26,7 @@ mod binary;
 #[path = "../it/support/client.rs"]
 mod client;
 mod cuts;
+mod disk;
 mod fates;
 mod kills;
 mod load;

@@ -159,8 +159,11 @@ static int synced(int fd, int number) {
     char path[4096];
     begin();
     int ours = tracked(fd, path);
+    struct stat stat;
+    /* Of a folder the path is told: names in it are durable once it is synced. */
+    int is_folder = ours && !fstat(fd, &stat) && S_ISDIR(stat.st_mode);
     uint64_t sync = ++syncs, inode = ours ? inode_of(fd) : 0;
-    if (ours) emit(SYNC_BEGINS, inode, sync, 0, 0, 0);
+    if (ours) emit(SYNC_BEGINS, inode, sync, is_folder ? path : 0, 0, 0);
     end();
     int failed = syscall(number, fd);
     begin();

@@ -91,6 +91,12 @@ async fn logged(management: &Client) -> BTreeSet<String> {
     made
 }
 
+/// Has the server that runs on a folder compact its store.
+pub fn compact(folder: &Path) {
+    let output = command().arg("compact").arg("--data-dir").arg(folder).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// Whether `tokamak verify` finds nothing damaged; what it says otherwise.
 pub fn verify(folder: &Path) -> Result<(), String> {
     let mut verify = command();

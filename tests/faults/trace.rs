@@ -50,15 +50,43 @@ pub struct Trace {
 
 #[derive(Debug, Clone)]
 pub enum Step {
-    Create { path: PathBuf, inode: u64 },
-    Write { inode: u64, at: usize, data: Range<usize>, through: bool },
-    Truncate { inode: u64, len: usize },
-    SyncBegins { inode: u64, sync: u64 },
-    SyncEnded { inode: u64, sync: u64 },
-    Rename { from: PathBuf, to: PathBuf },
-    Unlink { path: PathBuf },
-    Mkdir { path: PathBuf },
-    Note { line: Range<usize> },
+    Create {
+        path: PathBuf,
+        inode: u64,
+    },
+    Write {
+        inode: u64,
+        at: usize,
+        data: Range<usize>,
+        through: bool,
+    },
+    Truncate {
+        inode: u64,
+        len: usize,
+    },
+    /// Of a folder with its path.
+    SyncBegins {
+        inode: u64,
+        sync: u64,
+        folder: Option<PathBuf>,
+    },
+    SyncEnded {
+        inode: u64,
+        sync: u64,
+    },
+    Rename {
+        from: PathBuf,
+        to: PathBuf,
+    },
+    Unlink {
+        path: PathBuf,
+    },
+    Mkdir {
+        path: PathBuf,
+    },
+    Note {
+        line: Range<usize>,
+    },
 }
 
 impl Trace {
@@ -87,7 +115,10 @@ impl Trace {
                     Step::Write { inode, at: at_byte, data: data.clone(), through: kind == 11 }
                 }
                 3 => Step::Truncate { inode, len: at_byte },
-                4 => Step::SyncBegins { inode, sync: offset },
+                4 => {
+                    let folder = (!text.is_empty()).then(|| text.into());
+                    Step::SyncBegins { inode, sync: offset, folder }
+                }
                 5 => Step::SyncEnded { inode, sync: offset },
                 6 => {
                     let (from, to) = text.split_once('\n').unwrap();
@@ -126,6 +157,27 @@ impl Trace {
                 Step::SyncEnded { inode, sync } => {
                     let until = durable.entry(*inode).or_insert(0);
                     *until = (*until).max(begun[sync]);
+                }
+                _ => {}
+            }
+        }
+        durable
+    }
+
+    /// The same of the names in each folder.
+    pub fn durable_names(&self, cut: usize) -> BTreeMap<PathBuf, usize> {
+        let mut begun = BTreeMap::new();
+        let mut durable = BTreeMap::new();
+        for (number, step) in self.steps[..cut].iter().enumerate() {
+            match step {
+                Step::SyncBegins { sync, folder: Some(folder), .. } => {
+                    begun.insert(*sync, (folder, number));
+                }
+                Step::SyncEnded { sync, .. } => {
+                    if let Some((folder, number)) = begun.get(sync) {
+                        let until = durable.entry((*folder).clone()).or_insert(0);
+                        *until = (*until).max(*number);
+                    }
                 }
                 _ => {}
             }

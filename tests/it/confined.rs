@@ -35,6 +35,10 @@ async fn a_confined_server_does_all_its_work() {
         let log = fs::read_to_string(folder.path().join("log")).unwrap();
         assert!(log.contains(CONFINED) || log.contains("has no Landlock"), "{log}");
         assert!(no_new_privileges(&process));
+        let denied = log.contains("system calls that a server does not need are denied");
+        assert!(denied || log.contains("does not filter system calls"), "{log}");
+        let status = fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
+        assert!(!denied || status.contains("Seccomp:\t2"), "{status}");
         // It compiles in a process of its own, looks names up, stores and finds.
         let management = process.management();
         guests::send(&management, "bare", json!({"name": format!("bare {round}")})).await;

@@ -21,13 +21,13 @@ const NOBODY: u32 = 65_534;
 const MIB: u64 = 1 << 20;
 
 /// A file system of its own in memory, unmounted when dropped.
-struct Mount {
+pub struct Mount {
     folder: tempfile::TempDir,
 }
 
 impl Mount {
     /// One of so many MiB; `None` where this process may not mount.
-    fn make(mb: u64) -> Option<Self> {
+    pub fn make(mb: u64) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let size = format!("size={mb}m");
         let mut mount = Command::new("mount");
@@ -39,8 +39,15 @@ impl Mount {
         output.map(|_| Self { folder })
     }
 
-    fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// Gives it another size.
+    pub fn resize(&self, mb: u64) {
+        let mut mount = Command::new("mount");
+        mount.args(["-o", &format!("remount,size={mb}m")]).arg(self.path());
+        assert!(mount.status().unwrap().success());
     }
 }
 

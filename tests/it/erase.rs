@@ -6,12 +6,15 @@ use serde_json::json;
 use tokamak::crypto::keys::RootKey;
 use tokamak::model::id::TenantId;
 
-use crate::support::binary::{Process, ROOT_KEY, eventually};
+use crate::support::binary::{Process, ROOT_KEY, about, assert_sound, eventually};
 use crate::support::operator::{
     Ending, NOBODY, TENANT_KEYS, copy, done, occurrences, operate, record, records, tenant_keys,
 };
 use crate::support::server::{Setup, open_store};
-use crate::support::{Client, TestServer};
+use crate::support::{Client, TestServer, tamper};
+
+/// The kind of notes on erased tenants.
+const ERASED: u8 = 21;
 
 async fn some_token(management: &Client) -> (Client, String) {
     let body =
@@ -88,6 +91,39 @@ async fn without_a_server_it_is_done_by_the_command() {
     assert_eq!(records(&store, tenant).await, []);
     let root = RootKey::parse(ROOT_KEY).unwrap();
     assert!(tenant_keys(&store, kept, &root).await.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_erased_tenant_leaves_until_it_is_swept_is_not_called_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let setup = Setup { folder: Some(folder.path().to_owned()), ..Setup::default() };
+    let server = TestServer::start_with(setup).await;
+    let doomed = server.other_tenant().await;
+    let (_, id) = some_token(&doomed).await;
+    let own = doomed.get("/applications/key").await.expect(200);
+    let tenant: TenantId = own["tenant_id"].as_str().unwrap().parse().unwrap();
+    server.vault.erase_tenant(tenant).await.unwrap();
+    server.stop().await;
+    let store = open_store(&folder.path().join("store")).await;
+    assert!(!records(&store, tenant).await.is_empty(), "it was swept");
+    drop(store);
+    let looked_at = assert_sound(folder.path());
+    assert!(looked_at["log_entries"].as_u64() > Some(2), "{looked_at}");
+    // What nobody can open is still as it was stored, or else named.
+    let store = folder.path().join("store");
+    tamper::change(&store, tamper::TOKEN, &id);
+    let (code, out, _) = about(folder.path(), &["verify"]);
+    let named = format!("damaged: token  tenant {tenant}  id {id}: was changed");
+    assert!(code == 1 && out.lines().any(|line| line == named), "{out}");
+    tamper::change(&store, tamper::TOKEN, &id);
+    // Without the note that says so, a tenant without keys is a damaged one.
+    let rows = tamper::rows(&store);
+    let note = tamper::keys(&rows, ERASED, &tenant.to_string()).pop().unwrap();
+    rows.remove(note).unwrap();
+    rows.flush().unwrap();
+    drop(rows);
+    let (code, out, _) = about(folder.path(), &["verify"]);
+    assert!(code == 1 && out.contains("its tenant's keys are not there"), "{out}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

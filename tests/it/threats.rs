@@ -7,9 +7,9 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// The rows of the table, as attacker, mechanism and tests.
-fn rows(readme: &str) -> Vec<[String; 3]> {
-    let section = readme.split("\n## Threat model\n").nth(1).unwrap();
+/// The rows of the table behind a heading, as attacker and mechanism, or fault and outcome, and tests.
+fn rows(readme: &str, heading: &str) -> Vec<[String; 3]> {
+    let section = readme.split(heading).nth(1).unwrap();
     let section = section.split("\n## ").next().unwrap();
     let lines = section.lines().filter(|line| line.starts_with('|')).skip(2);
     let cells = |line: &str| -> Vec<String> {
@@ -49,11 +49,15 @@ fn every_test_that_the_threat_model_names_is_there() {
     let mut sources = Vec::new();
     files(&root().join("tests/it"), &mut sources);
     files(&root().join("host/src"), &mut sources);
-    let rows = rows(&readme);
+    let mut rows: Vec<_> = rows(&readme, "\n## Threat model\n");
     assert!(rows.len() >= 15, "{} rows", rows.len());
+    let faults = self::rows(&readme, "\n**Faults**");
+    assert!(faults.len() >= 12, "{} rows", faults.len());
+    rows.extend(faults);
     for [attacker, mechanism, tests] in &rows {
         assert!(!attacker.is_empty() && !mechanism.is_empty(), "{attacker} {mechanism}");
-        let names: Vec<_> = tests.split('`').skip(1).step_by(2).collect();
+        let named = tests.split('`').skip(1).step_by(2);
+        let names: Vec<_> = named.filter(|name| !name.starts_with("cargo ")).collect();
         assert!(!names.is_empty(), "nothing shows what is said of who {attacker}");
         for name in names {
             assert!(is_there(name, &sources), "{name} is no test");

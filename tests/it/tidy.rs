@@ -56,6 +56,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("hdrhistogram", &["cli/benchmark/"]),
     ("tokio_rustls", &["http/"]),
     ("landlock", &["cli/"]),
+    ("seccompiler", &["cli/"]),
     ("url", &["egress/"]),
     ("webpki_root_certs", &["egress/"]),
     ("rustls", &["egress/", "http/"]),

@@ -1,15 +1,19 @@
-//! `tokamak audit`: the audit log, for those who keep it or its heads elsewhere.
+//! `tokamak audit`: the audit log, for those who keep it or its heads elsewhere. A running server gives it; without one,
+//! this process reads it.
 
-use std::io::Write as _;
+use std::io::{BufWriter, ErrorKind, Write as _};
 
 use clap::Subcommand;
+use tokio::sync::mpsc::channel;
 
+use super::control::Server;
 use super::tenant::with_vault;
 use super::{Failure, say};
 use crate::config::Options;
+use crate::http::control::copy_lines;
 use crate::model::id::TenantId;
 use crate::model::time::{Timestamp, parse_rfc3339};
-use crate::vault::{ExportFilter, ExportedEntry};
+use crate::vault::{ExportFilter, ExportedHead};
 
 /// What to do with the log.
 #[derive(Debug, Subcommand)]
@@ -38,26 +42,50 @@ pub enum AuditCommand {
 /// Runs the command.
 pub fn run(command: AuditCommand) -> Result<(), Failure> {
     match command {
-        AuditCommand::Heads { options } => with_vault(options, async |vault| {
-            for head in vault.log_heads()? {
-                say(serde_json::to_string(&head)?);
-            }
-            Ok(())
-        }),
+        AuditCommand::Heads { options } => heads(options),
         AuditCommand::Export { tenant, from, to, options } => {
-            let filter = ExportFilter { tenant, from, to };
-            with_vault(options, async |vault| {
-                // The lock of the output is one thread's, and this may go on on another one.
-                let mut out = std::io::BufWriter::new(std::io::stdout());
-                let mut give = |entry: &ExportedEntry| {
-                    serde_json::to_writer(&mut out, entry)?;
-                    out.write_all(b"\n")
-                };
-                vault.export_log(filter, &mut give).await?;
-                Ok(out.flush()?)
-            })
+            export(ExportFilter { tenant, from, to }, options)
         }
     }
+}
+
+fn heads(options: Options) -> Result<(), Failure> {
+    let show = |heads: &[ExportedHead]| -> Result<(), Failure> {
+        for head in heads {
+            say(serde_json::to_string(head)?);
+        }
+        Ok(())
+    };
+    match Server::find(&options.clone().settle()?.data_dir)? {
+        Some(server) => show(&server.ask::<Vec<ExportedHead>>("GET", "/audit/heads", &())?),
+        None => with_vault(options, async |vault| show(&vault.log_heads()?)),
+    }
+}
+
+fn export(filter: ExportFilter, options: Options) -> Result<(), Failure> {
+    // The lock of the output is one thread's, and this may go on on another one.
+    let mut out = BufWriter::new(std::io::stdout());
+    if let Some(server) = Server::find(&options.clone().settle()?.data_dir)? {
+        let mut lines = server.stream("POST", "/audit/export", &filter)?;
+        return copy_lines(&mut lines, &mut out).map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => "the export was cut short; see the server's log".into(),
+            _ => error.into(),
+        });
+    }
+    with_vault(options, async |vault| {
+        let (give, mut take) = channel(1);
+        let give_all = async move { vault.export_log(filter, &give).await };
+        let write = async move {
+            while let Some(lines) = take.recv().await {
+                out.write_all(&lines)?;
+            }
+            out.flush()
+        };
+        let (given, written) = tokio::join!(give_all, write);
+        // Who cannot write takes no more: that is why the rest was not given.
+        written?;
+        Ok(given?)
+    })
 }
 
 fn time(text: &str) -> Result<Timestamp, String> {

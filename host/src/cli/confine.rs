@@ -2,7 +2,8 @@
 //!
 //! What is left: its data folder, to write; its certificate's folder, the system's libraries and settings, and what the
 //! kernel tells, to read; its own program, to run. Threads and child processes begin with no more than that, and no set-uid
-//! program gives any of it back. A kernel that cannot do so is told of in the log.
+//! program gives any of it back. A kernel that cannot do so is told of in the log. [`super::system_calls`] says what it asks
+//! of the kernel no more.
 //!
 //! To let the process reach another file: a row in [`readable`] or [`writable`].
 
@@ -13,7 +14,7 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope,
 };
 
-use super::Failure;
+use super::{Failure, system_calls};
 use crate::config::{Settings, trusted_certificates};
 
 /// The newest rules that are asked for; an older kernel enforces those it knows.
@@ -72,7 +73,7 @@ pub fn confine(settings: &Settings) -> Result<(), Failure> {
         }
         Confined::No => tracing::warn!("the process is not confined: this kernel has no Landlock"),
     }
-    Ok(())
+    system_calls::deny()
 }
 
 fn readable(settings: &Settings) -> Vec<PathBuf> {

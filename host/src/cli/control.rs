@@ -1,7 +1,7 @@
 //! Asking the server that runs on a data folder, if one does: the client of `http::control`.
 
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read, Write as _};
+use std::io::{self, BufRead, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -69,12 +69,20 @@ impl Server {
     }
 
     /// Asks for an answer that is read while it is made.
-    pub fn stream(mut self, method: &str, path: &str) -> Result<impl Read + use<>, Failure> {
+    pub fn stream<T: Serialize>(
+        mut self,
+        method: &str,
+        path: &str,
+        body: &T,
+    ) -> Result<impl BufRead + use<T>, Failure> {
+        let body = serde_json::to_string(body)?;
         // In this version of HTTP an answer is as long as the connection, and comes as it is.
-        let head =
-            format!("{method} {path} HTTP/1.0\r\nhost: tokamak\r\ncontent-length: 0\r\n\r\n");
+        let question = format!(
+            "{method} {path} HTTP/1.0\r\nhost: tokamak\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
         let unanswered = |error| format!("the server did not answer: {error}");
-        self.0.write_all(head.as_bytes()).map_err(unanswered)?;
+        self.0.write_all(question.as_bytes()).map_err(unanswered)?;
         let (mut answer, mut head) = (BufReader::new(self.0), Vec::new());
         let mut bounded = (&mut answer).take(HEAD_BYTES_MAX);
         while !head.ends_with(b"\r\n\r\n") {
@@ -126,7 +134,7 @@ mod tests {
             let _ = theirs.write_all(answer);
             asked[..length].to_vec()
         });
-        let read = Server(ours).stream("POST", "/backup").map_err(|error| error.to_string());
+        let read = Server(ours).stream("POST", "/backup", &()).map_err(|error| error.to_string());
         let read = read.map(|mut answer| {
             let mut bytes = Vec::new();
             answer.read_to_end(&mut bytes).unwrap();

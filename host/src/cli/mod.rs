@@ -19,6 +19,7 @@ mod restore;
 mod root_key;
 mod serve;
 mod shell;
+mod system_calls;
 mod tenant;
 mod verify;
 

@@ -1,4 +1,5 @@
-//! `tokamak tenant`: tenants are made and erased here, never over the public interface.
+//! `tokamak tenant`: tenants are made and erased here, never over the public interface. A running server does it; without
+//! one, this process.
 
 use clap::Subcommand;
 use serde_json::json;
@@ -6,9 +7,10 @@ use serde_json::json;
 use super::control::Server;
 use super::{Failure, logging, root_key, say, serve};
 use crate::config::Options;
+use crate::http::control::{CreateTenant, CreatedTenant};
 use crate::model::id::TenantId;
 use crate::runtime::close_to_others;
-use crate::vault::{NewTenant, Vault};
+use crate::vault::{Tenant, Vault};
 
 /// What to do with tenants.
 #[derive(Debug, Subcommand)]
@@ -44,29 +46,46 @@ pub enum TenantCommand {
 /// Runs the command.
 pub fn run(command: TenantCommand) -> Result<(), Failure> {
     match command {
-        TenantCommand::Create { name, json, options } => with_vault(options, async |vault| {
-            let NewTenant { tenant, management_key } = vault.create_tenant(&name, None).await?;
-            if json {
-                let key = management_key.expose();
-                say(json!({"id": tenant.id, "name": tenant.name, "management_key": key}));
-            } else {
-                say(format_args!("tenant: {}", tenant.id));
-                say(format_args!("management key, shown once: {}", management_key.expose()));
-            }
-            Ok(())
-        }),
+        TenantCommand::Create { name, json, options } => create(name, json, options),
         TenantCommand::Erase { tenant, options } => erase(tenant, options),
-        TenantCommand::List { json, options } => with_vault(options, async |vault| {
-            let tenants = vault.tenants().await?;
-            if json {
-                say(serde_json::to_string(&tenants)?);
-            } else {
-                for tenant in tenants {
-                    say(format_args!("{}  {}  {}", tenant.id, tenant.created_at, tenant.name));
-                }
-            }
-            Ok(())
-        }),
+        TenantCommand::List { json, options } => list(json, options),
+    }
+}
+
+fn create(name: String, json: bool, options: Options) -> Result<(), Failure> {
+    let show = |made: &CreatedTenant| {
+        let CreatedTenant { id, name, management_key } = made;
+        if json {
+            say(json!({"id": id, "name": name, "management_key": **management_key}));
+        } else {
+            say(format_args!("tenant: {id}"));
+            say(format_args!("management key, shown once: {}", **management_key));
+        }
+    };
+    if let Some(server) = Server::find(&options.clone().settle()?.data_dir)? {
+        show(&server.ask("POST", "/tenants", &CreateTenant { name })?);
+        return Ok(());
+    }
+    with_vault(options, async |vault| {
+        show(&vault.create_tenant(&name, None).await?.into());
+        Ok(())
+    })
+}
+
+fn list(json: bool, options: Options) -> Result<(), Failure> {
+    let show = |tenants: &[Tenant]| -> Result<(), Failure> {
+        if json {
+            say(serde_json::to_string(tenants)?);
+            return Ok(());
+        }
+        for tenant in tenants {
+            say(format_args!("{}  {}  {}", tenant.id, tenant.created_at, tenant.name));
+        }
+        Ok(())
+    };
+    match Server::find(&options.clone().settle()?.data_dir)? {
+        Some(server) => show(&server.ask::<Vec<Tenant>>("GET", "/tenants", &())?),
+        None => with_vault(options, async |vault| show(&vault.tenants().await?)),
     }
 }
 

@@ -5,6 +5,7 @@
 //!
 //! To add an operation: a handler, a line in [`router`], and its command.
 
+mod audit;
 mod backup;
 
 use std::fs::{self, File, Permissions};
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{Path as InPath, State as Shared};
+use axum::extract::{FromRef, Path as InPath, State as Shared};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use axum::serve::Listener;
@@ -27,12 +28,14 @@ use tokio::net::unix::SocketAddr;
 use tokio::net::{UnixListener, UnixStream};
 use zeroize::{Zeroize as _, Zeroizing};
 
-pub use self::backup::read_frame;
+pub use self::audit::copy_lines;
+use self::backup::Backups;
+pub use self::backup::{Begun, read_begun, read_frame};
 use super::envelope::Reply;
 use crate::crypto::keys::RootKey;
 use crate::limits::COMPACT_FIRST_SECONDS_MAX;
 use crate::model::id::TenantId;
-use crate::vault::{Compacted, Error, KeysStatus, Vault};
+use crate::vault::{Compacted, Error, KeysStatus, NewTenant, Tenant, Vault};
 
 /// The socket's name in the data folder.
 pub const SOCKET: &str = "control.sock";
@@ -71,6 +74,24 @@ pub struct Rotated {
     pub tenants: usize,
 }
 
+/// Body of a new tenant.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CreateTenant {
+    /// A name for people.
+    pub name: String,
+}
+
+/// A new tenant, with the key of its management application.
+#[derive(Serialize, Deserialize)]
+pub struct CreatedTenant {
+    /// Identifies the tenant.
+    pub id: TenantId,
+    /// A name for people.
+    pub name: String,
+    /// The key, which is kept nowhere.
+    pub management_key: Zeroizing<String>,
+}
+
 /// What compacting did.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct CompactedView {
@@ -90,6 +111,13 @@ pub struct Refusal {
 impl From<Compacted> for CompactedView {
     fn from(Compacted { bytes_before, bytes_after }: Compacted) -> Self {
         Self { bytes_before, bytes_after }
+    }
+}
+
+impl From<NewTenant> for CreatedTenant {
+    fn from(NewTenant { tenant, management_key }: NewTenant) -> Self {
+        let management_key = Zeroizing::new(management_key.expose().to_owned());
+        Self { id: tenant.id, name: tenant.name, management_key }
     }
 }
 
@@ -160,17 +188,28 @@ impl Listener for Control {
     }
 }
 
+/// What operations work on.
+#[derive(Clone, FromRef)]
+struct Desk {
+    vault: Vault,
+    backups: Backups,
+}
+
 /// What can be asked.
 fn router(vault: Vault) -> Router {
+    let desk = Desk { vault, backups: Backups::default() };
     Router::new()
         .route("/keys", get(status))
         .route("/keys/rotate-root", post(rotate_root))
         .route("/keys/rotate", post(rotate))
         .route("/compact", post(compact))
         .route("/backup", post(backup::backup))
+        .route("/audit/heads", get(audit::heads))
+        .route("/audit/export", post(audit::export))
+        .route("/tenants", get(tenants).post(create_tenant))
         .route("/tenants/{id}", delete(erase))
         .fallback(async || Refused(StatusCode::NOT_FOUND, "There is no such operation.".to_owned()))
-        .with_state(vault)
+        .with_state(desk)
 }
 
 /// Carries out an operation to its end: who hangs up must not cut it in two.
@@ -208,19 +247,43 @@ async fn rotate(Shared(vault): Shared<Vault>, body: Bytes) -> Result<Reply<Rotat
     Ok(Reply(Rotated { tenants }))
 }
 
-async fn compact(Shared(vault): Shared<Vault>) -> Result<Reply<CompactedView>, Refused> {
-    Ok(Reply(whole(async move { vault.compact().await }).await?.into()))
+async fn compact(
+    Shared(Desk { vault, backups }): Shared<Desk>,
+) -> Result<Reply<CompactedView>, Refused> {
+    // One that was cut off is in the way of it.
+    let others = backups.give_up();
+    let compacting = async move {
+        let _others = others;
+        vault.compact().await
+    };
+    Ok(Reply(whole(compacting).await?.into()))
+}
+
+async fn tenants(Shared(vault): Shared<Vault>) -> Result<Reply<Vec<Tenant>>, Refused> {
+    Ok(Reply(vault.tenants().await?))
+}
+
+async fn create_tenant(
+    Shared(vault): Shared<Vault>,
+    body: Bytes,
+) -> Result<Reply<CreatedTenant>, Refused> {
+    let CreateTenant { name } = read(&body)?;
+    let made = whole(async move { vault.create_tenant(&name, None).await }).await?;
+    Ok(Reply(made.into()))
 }
 
 async fn erase(
-    Shared(vault): Shared<Vault>,
+    Shared(Desk { vault, backups }): Shared<Desk>,
     InPath(id): InPath<String>,
 ) -> Result<StatusCode, Refused> {
     let tenant: TenantId = id.parse().map_err(|error| bad(&error))?;
     let erasing = vault.clone();
     whole(async move { erasing.erase_tenant(tenant).await }).await?;
+    // What a backup that was cut off is read from holds them still.
+    let others = backups.give_up();
     // The keys are gone; nobody waits for the rest.
     tokio::spawn(async move {
+        let _others = others;
         if let Err(error) = vault.sweep_erased().await {
             tracing::warn!(%error, "what an erased tenant left is removed by the next sweep");
         }

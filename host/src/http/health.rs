@@ -10,6 +10,7 @@ use super::State;
 use super::envelope::Reply;
 use super::openapi::Unavailable;
 use super::problem::Problem;
+use crate::vault::Unfit;
 
 /// An answer to a probe.
 #[derive(Debug, Serialize, ToSchema)]
@@ -18,11 +19,14 @@ pub struct Health {
     status: &'static str,
 }
 
-/// The process answers.
+/// The process answers, and nothing has happened that only starting it again can mend.
 #[utoipa::path(get, path = "/healthz", tag = "operation", security(()),
-    responses((status = 200, description = "The process answers", body = Health)))]
-pub async fn healthz() -> Reply<Health> {
-    Reply(Health { status: "ok" })
+    responses((status = 200, description = "The process need not be started again", body = Health), Unavailable))]
+pub async fn healthz(Shared(state): Shared<State>) -> Response {
+    match state.vault.health() {
+        Err(failed @ Unfit::Failed) => unavailable(&failed.to_string()),
+        _ => Reply(Health { status: "ok" }).into_response(),
+    }
 }
 
 /// The server takes requests: it is not stopping, and its store takes writes.
@@ -34,7 +38,7 @@ pub async fn readyz(Shared(state): Shared<State>) -> Response {
     }
     match state.vault.health() {
         Ok(()) => Reply(Health { status: "ok" }).into_response(),
-        Err(_) => unavailable("The storage is unavailable."),
+        Err(unfit) => unavailable(&unfit.to_string()),
     }
 }
 

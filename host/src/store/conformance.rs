@@ -79,7 +79,7 @@ impl Examiner for Entries {
         _: &dyn Fn(Kind, TenantId, &str) -> Option<Record>,
     ) -> Examined {
         let chained = (record.kind == ENTRY).then(|| text_of(&record.id));
-        Examined { chained, fault: None }
+        Examined { chained, ..Examined::default() }
     }
 }
 

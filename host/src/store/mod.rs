@@ -62,6 +62,12 @@ pub enum StoreError {
     /// There is too little space left to store anything new.
     #[error("the disk is full")]
     Full,
+    /// The disk is mounted so that nothing can be written to it; nothing was tried.
+    #[error("the disk takes no writes")]
+    ReadOnly,
+    /// A write failed. What it left is not known, and no write is taken until the store is opened anew.
+    #[error("an earlier write failed")]
+    Failed,
     /// What is stored cannot be understood.
     #[error("the storage is damaged: {0}")]
     Damaged(String),
@@ -82,8 +88,8 @@ pub type Row = (Vec<u8>, Vec<u8>);
 /// Everything in a store as it was at one moment, for a backup. It takes space on the disk until it is dropped, and the
 /// store is not compacted meanwhile.
 pub trait Snapshot: Send {
-    /// The rows that follow those given last, of about so many bytes; none at the end.
-    fn next(&mut self, bytes: usize) -> Result<Vec<Row>, StoreError>;
+    /// The rows behind this key, or the first ones, of about so many bytes; none at the end.
+    fn rows(&self, behind: Option<&[u8]>, bytes: usize) -> Result<Vec<Row>, StoreError>;
 
     /// A record, as it was.
     fn find(&self, kind: Kind, tenant: TenantId, id: &str) -> Result<Option<Record>, StoreError>;

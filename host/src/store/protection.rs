@@ -53,6 +53,9 @@ pub struct Examined {
     pub chained: Option<TextDigest>,
     /// What is wrong with it.
     pub fault: Option<&'static str>,
+    /// That its keys were destroyed with its tenant: nothing of it opens for anybody, and it is about to be removed. What
+    /// the digest of its text was cannot be known any more; its tag still says that it is as it was stored.
+    pub erased: bool,
 }
 
 /// Looks into records for the store, which cannot open them.

@@ -3,16 +3,18 @@
 use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc::Sender;
 
 use super::audit::{KeptEntry, LogEntry};
 use super::record::{from_record, kind};
 use super::{Error, Vault};
+use crate::crypto::keys::TenantKeys;
 use crate::model::id::TenantId;
 use crate::model::time::Timestamp;
-use crate::store::{ChainHead, Filter, Start};
+use crate::store::{ChainHead, Filter, Position, Record, Slice, Start};
 
 /// Entries read at once.
-const PORTION: u64 = 500;
+const PORTION: usize = 500;
 
 /// Where a tenant's log ended when this was exported: kept elsewhere, it shows later that nothing before was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +31,7 @@ pub struct ExportedHead {
 
 /// An entry with its place.
 #[derive(Debug, Serialize)]
-pub struct ExportedEntry {
+struct ExportedEntry {
     sequence: u64,
     hash: String,
     #[serde(flatten)]
@@ -37,13 +39,16 @@ pub struct ExportedEntry {
 }
 
 /// Which entries are exported.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct ExportFilter {
     /// Of this tenant alone.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tenant: Option<TenantId>,
     /// From this time on.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub from: Option<Timestamp>,
     /// Before this time.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub to: Option<Timestamp>,
 }
 
@@ -85,53 +90,110 @@ impl Vault {
         Ok(self.0.store.chain_heads()?.into_iter().map(ExportedHead::from).collect())
     }
 
-    /// Gives every entry that the filter asks for, each tenant's oldest first. Nobody may write meanwhile.
+    /// Gives every entry that the filter asks for and that is there when the call begins, each tenant's oldest first, as
+    /// lines of JSON, some at a time. Others may write meanwhile. Ends with an error when nobody takes them any more.
     pub async fn export_log(
         &self,
         filter: ExportFilter,
-        give: &mut (dyn FnMut(&ExportedEntry) -> std::io::Result<()> + Send),
+        give: &Sender<Vec<u8>>,
     ) -> Result<(), Error> {
         // What the operator does to tenants stands in a log of its own.
         for tenant in self.keys_owners().await? {
             if filter.tenant.is_none_or(|only| only == tenant) {
-                self.export_tenant(tenant, filter, give).await?;
+                let log = TenantsLog { vault: self, tenant, filter };
+                log.export(give).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A tenant's log, as far as a filter asks for it.
+struct TenantsLog<'v> {
+    vault: &'v Vault,
+    tenant: TenantId,
+    filter: ExportFilter,
+}
+
+impl TenantsLog<'_> {
+    /// The store gives the newest first. So marks are set in the log, and from each, the oldest first, the entries are
+    /// read up to the one before. A mark is a place, not a number: entries that are added meanwhile move none.
+    async fn export(&self, give: &Sender<Vec<u8>>) -> Result<(), Error> {
+        let keys = self.vault.keys(self.tenant).await?;
+        let marks = self.marks().await?;
+        for (number, mark) in marks.iter().enumerate().rev() {
+            let mut entries = self.between(mark, marks.get(number + 1)).await?;
+            if number == 0 {
+                // The newest that there was.
+                let ids = [mark.id.as_str()];
+                let newest = self.vault.0.store.find(kind::LOG, self.tenant, &ids).await?;
+                entries.splice(0..0, newest.into_iter().flatten());
+            }
+            for portion in entries.rchunks(PORTION) {
+                let lines = self.lines(portion, &keys)?;
+                give.send(lines).await.map_err(|_| Error::Unavailable)?;
             }
         }
         Ok(())
     }
 
-    async fn export_tenant(
-        &self,
-        tenant: TenantId,
-        filter: ExportFilter,
-        give: &mut (dyn FnMut(&ExportedEntry) -> std::io::Result<()> + Send),
-    ) -> Result<(), Error> {
-        let ExportFilter { from, to, .. } = filter;
+    async fn page(&self, start: Start, size: usize) -> Result<Slice, Error> {
+        let ExportFilter { from, to, .. } = self.filter;
         let within = Filter::Order {
             from: from.map_or(Bound::Unbounded, |from| Bound::Included(from.0)),
             to: to.map_or(Bound::Unbounded, |to| Bound::Excluded(to.0)),
         };
-        let (keys, store) = (self.keys(tenant).await?, self.0.store.as_ref());
-        let page = async |offset: u64, size: u64| {
-            let size = usize::try_from(size).unwrap_or(usize::MAX);
-            store.page(kind::LOG, tenant, &within, Start::Offset(offset), size).await
-        };
-        // Pages have the newest first: they are taken from the last one on.
-        let mut left = page(0, 0).await?.total;
-        while left > 0 {
-            let size = left.min(PORTION);
-            left -= size;
-            let slice = page(left, size).await?;
-            let ids: Vec<&str> = slice.records.iter().map(|record| record.id.as_str()).collect();
-            let places = store.places(kind::LOG, tenant, &ids)?;
-            for (record, place) in slice.records.iter().zip(places).rev() {
-                let entry = from_record::<KeptEntry>(record, &keys)?.entity.entry;
-                let (sequence, hash) = place.unwrap_or_default();
-                let exported = ExportedEntry { sequence, hash: hexadecimal(&hash), entry };
-                give(&exported).map_err(Error::internal)?;
+        Ok(self.vault.0.store.page(kind::LOG, self.tenant, &within, start, size).await?)
+    }
+
+    /// Places in the log, the newest entry first and then about every [`PORTION`].
+    async fn marks(&self) -> Result<Vec<Position>, Error> {
+        let mut marks: Vec<Position> = Vec::new();
+        for offset in (0..).step_by(PORTION) {
+            let slice = self.page(Start::Offset(offset), 1).await?;
+            let Some(Record { order_ms, id, .. }) = slice.records.into_iter().next() else { break };
+            // Where entries were added between two looks, this one may be no older than the last.
+            if marks.last().is_none_or(|last| order_ms < last.order_ms) {
+                marks.push(Position { order_ms, id });
             }
         }
-        Ok(())
+        Ok(marks)
+    }
+
+    /// Entries after a mark, the newest first, up to another one and with it, or to the end of the log.
+    async fn between(&self, mark: &Position, end: Option<&Position>) -> Result<Vec<Record>, Error> {
+        let (mut entries, mut next) = (Vec::new(), Some(mark.clone()));
+        while let Some(after) = next {
+            let slice = self.page(Start::After(after), PORTION).await?;
+            next = slice.next;
+            for record in slice.records {
+                let is_end = end.is_some_and(|end| end.id == record.id);
+                // Where the end was removed meanwhile, what is older belongs to who began there.
+                if !is_end && end.is_some_and(|end| record.order_ms < end.order_ms) {
+                    return Ok(entries);
+                }
+                entries.push(record);
+                if is_end {
+                    return Ok(entries);
+                }
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Entries that come the newest first, as lines that begin with the oldest.
+    fn lines(&self, records: &[Record], keys: &TenantKeys) -> Result<Vec<u8>, Error> {
+        let ids: Vec<&str> = records.iter().map(|record| record.id.as_str()).collect();
+        let places = self.vault.0.store.places(kind::LOG, self.tenant, &ids)?;
+        let mut lines = Vec::new();
+        for (record, place) in records.iter().zip(places).rev() {
+            let entry = from_record::<KeptEntry>(record, keys)?.entity.entry;
+            let (sequence, hash) = place.unwrap_or_default();
+            let exported = ExportedEntry { sequence, hash: hexadecimal(&hash), entry };
+            serde_json::to_writer(&mut lines, &exported).map_err(Error::internal)?;
+            lines.push(b'\n');
+        }
+        Ok(lines)
     }
 }
 

@@ -100,6 +100,34 @@ impl From<ScriptError> for Error {
     }
 }
 
+/// Why the vault takes no writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Unfit {
+    /// It goes on by itself once there is space.
+    #[error("The disk is full: nothing new is stored until there is space again.")]
+    Full,
+    /// It goes on by itself once the disk takes writes.
+    #[error("The disk takes no writes: nothing is stored until it does again.")]
+    ReadOnly,
+    /// What the write left is not known to this process: it has to be started again.
+    #[error("An earlier write failed: nothing is stored until the server is started again.")]
+    Failed,
+    /// It is being closed, or another fault that the log tells of.
+    #[error("The storage is unavailable.")]
+    Unavailable,
+}
+
+impl From<StoreError> for Unfit {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Full => Self::Full,
+            StoreError::ReadOnly => Self::ReadOnly,
+            StoreError::Failed => Self::Failed,
+            _ => Self::Unavailable,
+        }
+    }
+}
+
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         match error {
@@ -110,7 +138,7 @@ impl From<StoreError> for Error {
                 Self::Conflict("The entity was changed by another request at the same time.")
             }
             // The store tells the operator, once.
-            StoreError::Full => Self::Unavailable,
+            StoreError::Full | StoreError::ReadOnly | StoreError::Failed => Self::Unavailable,
             cause => {
                 tracing::error!(%cause, "the store failed");
                 Self::Unavailable

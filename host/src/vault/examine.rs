@@ -12,7 +12,7 @@ use super::erase::ErasedTenant;
 use super::formulas::Component;
 use super::invocations::Invocation;
 use super::jobs::{Delivery, Job};
-use super::keyring::{KEYS_ID, NEXT_ID, open_system_keys, open_tenant_keys};
+use super::keyring::{KEYS_ID, NEXT_ID, SYSTEM_TENANT, open_system_keys, open_tenant_keys};
 use super::record::{Entity, found_by, kind};
 use super::rotation::{ROTATION_NOTE_ID, Resealing};
 use super::sessions::Session;
@@ -74,6 +74,7 @@ pub fn noun(kind: Kind) -> &'static str {
 pub struct Look {
     root: RootKey,
     keys: HashMap<TenantId, Option<Arc<TenantKeys>>>,
+    erased: HashMap<TenantId, bool>,
     everything: bool,
     entropy: Arc<dyn Entropy>,
 }
@@ -84,7 +85,8 @@ type Find<'a> = &'a dyn Fn(Kind, TenantId, &str) -> Option<Record>;
 impl Look {
     /// Looks into log entries only, for their places in chains.
     pub fn for_upgrade(root: RootKey, entropy: Arc<dyn Entropy>) -> Self {
-        Self { root, keys: HashMap::new(), everything: false, entropy }
+        let (keys, erased) = (HashMap::new(), HashMap::new());
+        Self { root, keys, erased, everything: false, entropy }
     }
 
     /// Looks into everything.
@@ -102,6 +104,19 @@ impl Look {
             })
         };
         self.keys.entry(tenant).or_insert_with(open).clone()
+    }
+
+    /// Whether a tenant without keys is one whose keys were destroyed: the note on that says so, and is sealed itself.
+    fn is_erased(&mut self, tenant: TenantId, find: Find<'_>) -> bool {
+        if let Some(erased) = self.erased.get(&tenant) {
+            return *erased;
+        }
+        let note = find(kind::ERASED, SYSTEM_TENANT, &tenant.to_string());
+        let keys = self.keys(SYSTEM_TENANT, find);
+        let erased =
+            note.zip(keys).is_some_and(|(note, keys)| read::<ErasedTenant>(&note, &keys).is_ok());
+        self.erased.insert(tenant, erased);
+        erased
     }
 
     fn fault(&mut self, record: &Record, find: Find<'_>) -> Result<(), &'static str> {
@@ -140,6 +155,12 @@ impl Look {
 
 impl Examiner for Look {
     fn examine(&mut self, record: &Record, find: Find<'_>) -> Examined {
+        let (tenant, keys_kind) = (record.tenant, record.kind == kind::TENANT_KEYS);
+        let keyless = tenant != SYSTEM_TENANT && !keys_kind && self.keys(tenant, find).is_none();
+        if self.everything && keyless && self.is_erased(tenant, find) {
+            let chained = (record.kind == kind::LOG).then(|| text_digest(&[]));
+            return Examined { chained, fault: None, erased: true };
+        }
         let chained = (record.kind == kind::LOG).then(|| {
             let keys = self.keys(record.tenant, find);
             let text = keys.and_then(|keys| open(record, &keys).ok());
@@ -148,7 +169,7 @@ impl Examiner for Look {
             text.map_or_else(unread, |text| text_digest(&text))
         });
         let fault = if self.everything { self.fault(record, find).err() } else { None };
-        Examined { chained, fault }
+        Examined { chained, fault, erased: false }
     }
 }
 

@@ -56,12 +56,12 @@ use uuid::Uuid;
 pub use answers::{Answer, Attempt, Claim};
 pub use applications::{ApplicationWithKey, WriteApplication};
 pub use audit::{Actor, LogEntry};
-pub use audit_export::{ExportFilter, ExportedEntry, ExportedHead};
+pub use audit_export::{ExportFilter, ExportedHead};
 pub use authentication::{Authenticated, Caller};
 pub use backup::{
     Backup, BackupError, CHUNK_FILE_BYTES_MAX, MANIFEST_BYTES_MAX, Manifest, Piece, Reader,
 };
-pub use error::{Described, Error};
+pub use error::{Described, Error, Unfit};
 pub use formulas::{FormulaView, WriteFormula};
 pub use invocations::InvocationView;
 pub use jobs::{JobView, Workers};
@@ -196,7 +196,7 @@ impl Vault {
     }
 
     /// Whether the store takes writes.
-    pub fn health(&self) -> Result<(), Error> {
+    pub fn health(&self) -> Result<(), Unfit> {
         Ok(self.0.store.health()?)
     }
 

@@ -2,6 +2,7 @@
 
 pub mod binary;
 pub mod client;
+pub mod faults;
 pub mod guests;
 pub mod hostile_components;
 pub mod operator;

@@ -133,11 +133,8 @@ impl Writer {
     fn finish_copy(&mut self) {
         let Some(copy) = &self.log.copy else { return };
         // After a failure nobody knows what the old files hold: a copy of them must not take their place.
-        let sound = if self.failed.load(Ordering::Acquire) {
-            Err(StoreError::Unavailable("an earlier write failed".to_owned()))
-        } else {
-            copy.sync()
-        };
+        let sound =
+            if self.failed.load(Ordering::Acquire) { Err(StoreError::Failed) } else { copy.sync() };
         if let Err(error) = sound {
             return self.give_up_copy(error);
         }

@@ -4,6 +4,10 @@
 //! into a folder of its own, `gen-<number>`, and marks that folder as whole with a last, synced file. The whole folder
 //! of the highest number is the store; without one it is the folder itself, where every store begins. Whatever else is
 //! there was left by a process that ended too early, and is removed when the store opens.
+//!
+//! A write or a sync that fails leaves pages in the system's cache that it takes for written, and that are not on the disk. A
+//! process that is started again would read those and build on them. So the failure is noted in the folder, and the next
+//! opening has the cache forget the files first.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -14,6 +18,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
+use rustix::fs::{Advice, fadvise};
 use sled::Tree;
 use tokio::sync::oneshot;
 
@@ -26,6 +31,8 @@ use crate::store::{Compacted, StoreError};
 
 const GENERATION_PREFIX: &str = "gen-";
 const WHOLE: &str = "whole";
+/// The name of the note that a write failed, which the next opening reads.
+const FAILED: &str = "failed";
 /// What sled keeps in its folder.
 const SLED_NAMES: [&str; 3] = ["db", "conf", "blobs"];
 const SLED_SNAPSHOT_PREFIX: &str = "snap.";
@@ -69,11 +76,17 @@ impl Files {
     pub fn open(folder: &Path, cache_bytes: u64) -> Result<(Arc<Self>, Log), StoreError> {
         let number = newest_whole(folder).map_err(unavailable)?;
         remove_others(folder, number, |other| other != number).map_err(unavailable)?;
+        let failed = folder.join(FAILED);
+        if failed.exists() {
+            tracing::warn!("an earlier write failed: the files are read from the disk anew");
+            forget(&path(folder, number)).map_err(unavailable)?;
+        }
         let (live, file) = open(folder, number, cache_bytes)?;
         let log = Log { tree: live.tree.clone(), file, copy: None };
         log.sync()?;
         sync_settings(&path(folder, number))?;
         log.clean_up()?;
+        remove(&failed).and_then(|()| sync(folder)).map_err(unavailable)?;
         let files = Self {
             folder: folder.to_owned(),
             cache_bytes,
@@ -85,6 +98,14 @@ impl Files {
             replaced: Mutex::default(),
         };
         Ok((Arc::new(files), log))
+    }
+
+    /// Notes that a write failed. Where that cannot be noted either, the log tells.
+    pub fn note_failure(&self) {
+        let note = File::create(self.folder.join(FAILED)).and_then(|note| note.sync_all());
+        if let Err(error) = note {
+            tracing::warn!(%error, "that a write failed cannot be noted for the next start");
+        }
     }
 
     /// What is read now.
@@ -250,6 +271,20 @@ fn check_format(tree: &Tree) -> Result<(), StoreError> {
         // Written together with the first ledger.
         None => Ok(()),
     }
+}
+
+/// Has the system's cache forget the files in a folder.
+fn forget(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            let file = File::open(entry.path())?;
+            // Only what is written can be forgotten. That it cannot be is what the note is about.
+            let _ = file.sync_all();
+            fadvise(&file, 0, None, Advice::DontNeed)?;
+        }
+    }
+    Ok(())
 }
 
 fn sync(path: &Path) -> io::Result<()> {

@@ -173,6 +173,7 @@ impl Walk<'_> {
             let seen = examiner.examine(&record, &find);
             if let (Some(text), Some(link)) = (seen.chained, head.link()) {
                 self.walked.entries += 1;
+                let text = (!seen.erased).then_some(text);
                 let entry = Entry { address: address.clone(), order_ms: head.order_ms, text, link };
                 let (walked, damaged) = (&mut self.walked, &mut *self.damaged);
                 chains.take(entry, walked, damaged);

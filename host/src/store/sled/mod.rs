@@ -289,9 +289,11 @@ impl Store for SledStore {
 
     fn health(&self) -> Result<(), StoreError> {
         if self.failed.load(Ordering::Acquire) {
-            return Err(StoreError::Unavailable("an earlier write failed".to_owned()));
+            return Err(StoreError::Failed);
         }
         match self.queue.lock().as_ref() {
+            // The writer goes before the store is closed only by a panic.
+            Some(queue) if queue.is_closed() => Err(StoreError::Failed),
             Some(_) => self.space.check(),
             None => Err(StoreError::Unavailable("the store is closed".to_owned())),
         }

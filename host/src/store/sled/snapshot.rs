@@ -56,8 +56,6 @@ impl Wanted {
 struct Frozen {
     live: Option<Live>,
     files: Arc<Files>,
-    /// Given so far, in the order of keys.
-    last: Option<Vec<u8>>,
     _one: One,
     // Nobody else opens the folder as long as there is something in it to be removed.
     _lock: Arc<File>,
@@ -70,8 +68,8 @@ impl Frozen {
 }
 
 impl Snapshot for Frozen {
-    fn next(&mut self, bytes: usize) -> Result<Vec<Row>, StoreError> {
-        let from = self.last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+    fn rows(&self, behind: Option<&[u8]>, bytes: usize) -> Result<Vec<Row>, StoreError> {
+        let from = behind.map_or(Bound::Unbounded, Bound::Excluded);
         let (mut rows, mut taken) = (Vec::new(), 0);
         for row in self.live()?.tree.range::<&[u8], _>((from, Bound::Unbounded)) {
             let (key, value) = row.map_err(unavailable)?;
@@ -80,9 +78,6 @@ impl Snapshot for Frozen {
             if taken >= bytes {
                 break;
             }
-        }
-        if let Some((last, _)) = rows.last() {
-            self.last = Some(last.clone());
         }
         Ok(rows)
     }
@@ -124,6 +119,6 @@ impl SledStore {
         }
         let (live, one) = outcome.await.map_err(|_| unavailable("the store is closed"))??;
         let (files, lock) = (Arc::clone(&self.files), Arc::clone(&self.lock));
-        Ok(Box::new(Frozen { live: Some(live), files, last: None, _one: one, _lock: lock }))
+        Ok(Box::new(Frozen { live: Some(live), files, _one: one, _lock: lock }))
     }
 }

@@ -2,11 +2,14 @@
 //!
 //! sled does not get over a disk that is full: what its log could not take is lost to it until the next start. So it
 //! never comes to that. Below one bound nothing new is taken; below a lower one nothing at all, so that what was stored
-//! can meanwhile be read, logged and deleted. Space that returns is noticed by the next write.
+//! can meanwhile be read, logged and deleted. Space that returns is noticed by the next write. The same holds for a disk
+//! that is mounted read-only while the store is open: it is not written to until it can be.
 
 use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::StatVfsMountFlags;
 
 use crate::limits::{DISK_LAST_MB, DISK_RESERVE_MB};
 use crate::store::{Batch, StoreError};
@@ -14,29 +17,45 @@ use crate::store::{Batch, StoreError};
 /// Bytes that go to the disk for each byte of a body, about: sled rewrites whole leaves.
 const WRITTEN_PER_BYTE: u64 = 4;
 
-/// Tells how many bytes are free; `None` when it cannot.
-type Measure = Box<dyn Fn() -> Option<u64> + Send + Sync>;
+/// What the disk says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    /// So many bytes are free.
+    Free(u64),
+    /// It is mounted so that nothing can be written to it.
+    ReadOnly,
+    /// It does not tell; it may have any space.
+    Untold,
+}
+
+type Measure = Box<dyn Fn() -> Room + Send + Sync>;
 
 /// The space that a store has.
 pub struct Space {
     measure: Measure,
     /// Whether something was refused, and nothing new taken since.
-    full: AtomicBool,
+    refused: AtomicBool,
 }
 
 impl Space {
     /// What is free where this folder lies.
     pub fn of(folder: &Path) -> Result<Self, StoreError> {
         let folder = File::open(folder).map_err(super::unavailable)?;
-        Ok(Self::measured(move || {
-            let disk = rustix::fs::fstatvfs(&folder).ok()?;
-            Some(disk.f_bavail.saturating_mul(disk.f_frsize))
+        Ok(Self::told(move || match rustix::fs::fstatvfs(&folder) {
+            Ok(disk) if disk.f_flag.contains(StatVfsMountFlags::RDONLY) => Room::ReadOnly,
+            Ok(disk) => Room::Free(disk.f_bavail.saturating_mul(disk.f_frsize)),
+            Err(_) => Room::Untold,
         }))
     }
 
-    /// What this measure says.
+    /// What this measure says of free bytes; `None` when it cannot tell.
     pub fn measured(measure: impl Fn() -> Option<u64> + Send + Sync + 'static) -> Self {
-        Self { measure: Box::new(measure), full: AtomicBool::new(false) }
+        Self::told(move || measure().map_or(Room::Untold, Room::Free))
+    }
+
+    /// What this says.
+    pub fn told(measure: impl Fn() -> Room + Send + Sync + 'static) -> Self {
+        Self { measure: Box::new(measure), refused: AtomicBool::new(false) }
     }
 
     /// Whether anything new is taken now.
@@ -46,28 +65,29 @@ impl Space {
 
     /// Whether so many bytes leave what is kept free.
     pub fn has_room_for(&self, bytes: u64) -> Result<(), StoreError> {
-        let kept = DISK_RESERVE_MB << 20;
-        if (self.measure)().is_none_or(|free| free >= kept.saturating_add(bytes)) {
-            Ok(())
-        } else {
-            Err(StoreError::Full)
+        let wanted = (DISK_RESERVE_MB << 20).saturating_add(bytes);
+        match (self.measure)() {
+            Room::Free(free) if free < wanted => Err(StoreError::Full),
+            Room::ReadOnly => Err(StoreError::ReadOnly),
+            Room::Free(_) | Room::Untold => Ok(()),
         }
     }
 
     /// What is free for a group of batches.
     pub fn look(&self) -> Left<'_> {
-        // A disk that does not tell may have any space.
-        Left { space: self, bytes: (self.measure)().unwrap_or(u64::MAX) }
+        Left { space: self, room: (self.measure)() }
     }
 
-    fn note(&self, full: bool) {
-        if self.full.swap(full, Ordering::AcqRel) == full {
-            return;
+    fn refuse(&self, why: StoreError) -> StoreError {
+        if !self.refused.swap(true, Ordering::AcqRel) {
+            tracing::error!(%why, "nothing new is stored until the disk takes it again");
         }
-        if full {
-            tracing::error!("the disk is full: nothing new is stored until there is space again");
-        } else {
-            tracing::info!("there is space on the disk again");
+        why
+    }
+
+    fn taken(&self) {
+        if self.refused.swap(false, Ordering::AcqRel) {
+            tracing::info!("the disk takes what is new again");
         }
     }
 }
@@ -75,7 +95,7 @@ impl Space {
 /// What is left for a group.
 pub struct Left<'a> {
     space: &'a Space,
-    bytes: u64,
+    room: Room,
 }
 
 impl Left<'_> {
@@ -84,13 +104,16 @@ impl Left<'_> {
         let bodies = batch.puts.iter().map(|put| put.record.body.len() as u64);
         let wanted = bodies.sum::<u64>().saturating_mul(WRITTEN_PER_BYTE);
         let kept = if batch.urgent { DISK_LAST_MB << 20 } else { DISK_RESERVE_MB << 20 };
-        if self.bytes < kept.saturating_add(wanted) {
-            self.space.note(true);
-            return Err(StoreError::Full);
+        match &mut self.room {
+            Room::ReadOnly => return Err(self.space.refuse(StoreError::ReadOnly)),
+            Room::Free(free) if *free < kept.saturating_add(wanted) => {
+                return Err(self.space.refuse(StoreError::Full));
+            }
+            Room::Free(free) => *free -= wanted,
+            Room::Untold => {}
         }
-        self.bytes -= wanted;
         if !batch.urgent {
-            self.space.note(false);
+            self.space.taken();
         }
         Ok(())
     }
@@ -98,12 +121,12 @@ impl Left<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::Space;
+    use super::{Room, Space};
     use crate::store::conformance::{self, record};
     use crate::store::sled::SledStore;
     use crate::store::{Batch, Expect, Put, Store as _, StoreError};
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     const MIB: u64 = 1 << 20;
 
@@ -150,7 +173,7 @@ mod tests {
     fn the_disk_tells() {
         let folder = tempfile::tempdir().unwrap();
         let space = Space::of(folder.path()).unwrap();
-        assert!((space.measure)().is_some_and(|free| free > 0));
+        assert!(matches!((space.measure)(), Room::Free(free) if free > 0));
         assert!(Space::of(&folder.path().join("none")).is_err());
     }
 
@@ -175,5 +198,79 @@ mod tests {
         free.store(1 << 40, Ordering::SeqCst);
         store.commit(batch("b", 10, false)).await.unwrap();
         assert_eq!(store.health(), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn a_store_on_a_disk_that_takes_no_writes_goes_on_when_it_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let read_only = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&read_only);
+        let space =
+            Space::told(
+                move || {
+                    if told.load(Ordering::SeqCst) { Room::ReadOnly } else { Room::Untold }
+                },
+            );
+        let store = SledStore::open_within(folder.path(), 8 << 20, space).unwrap();
+        store.protect(conformance::protection(), Some(&mut conformance::Entries)).unwrap();
+        store.commit(batch("a", 10, false)).await.unwrap();
+        read_only.store(true, Ordering::SeqCst);
+        for urgent in [false, true] {
+            let refused = store.commit(batch("b", 10, urgent)).await;
+            assert_eq!(refused, Err(StoreError::ReadOnly));
+        }
+        assert_eq!(store.health(), Err(StoreError::ReadOnly));
+        assert_eq!(store.compact().await, Err(StoreError::ReadOnly));
+        let first = batch("a", 10, false).puts.remove(0).record;
+        let found = store.find(first.kind, first.tenant, &["a", "b"]).await.unwrap();
+        assert_eq!(found.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false]);
+        read_only.store(false, Ordering::SeqCst);
+        store.commit(batch("b", 10, false)).await.unwrap();
+        assert_eq!(store.health(), Ok(()));
+        assert!(store.compact().await.is_ok());
+    }
+
+    /// A store with more than a portion of what is copied at once.
+    async fn filled(space: Space) -> (SledStore, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SledStore::open_within(folder.path(), 8 << 20, space).unwrap();
+        store.protect(conformance::protection(), Some(&mut conformance::Entries)).unwrap();
+        for number in 0..30 {
+            store.commit(batch(&number.to_string(), 60_000, false)).await.unwrap();
+        }
+        (store, folder)
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_disk_that_fills_while_the_store_is_copied_ends_the_copy_and_nothing_else() {
+        // So many more questions are answered with much space before there is little; the first asks whether to begin.
+        for questions in 1..5 {
+            let left = Arc::new(AtomicU64::new(u64::MAX));
+            let asked = Arc::clone(&left);
+            let space = Space::measured(move || {
+                let left = asked.fetch_sub(1, Ordering::SeqCst);
+                Some(if left > 1 << 40 { 1 << 40 } else { 100 * MIB })
+            });
+            let (store, folder) = filled(space).await;
+            // The commit by which a copy is asked for looks at the disk too.
+            left.store((1 << 40) + questions, Ordering::SeqCst);
+            assert_eq!(store.compact().await, Err(StoreError::Full), "{questions}");
+            left.store((1 << 40) + questions, Ordering::SeqCst);
+            let copied = store.snapshot().await;
+            assert!(matches!(copied, Err(StoreError::Full)), "{questions}");
+            left.store(u64::MAX, Ordering::SeqCst);
+            // Nothing is left of either, and the store is as it was.
+            let names = std::fs::read_dir(folder.path()).unwrap().flatten();
+            let copies =
+                names.filter(|entry| entry.file_name().to_string_lossy().starts_with("gen"));
+            assert_eq!(copies.count(), 0, "{questions}");
+            assert!(store.has_removed());
+            store.commit(batch("after", 10, false)).await.unwrap();
+            let one = batch("0", 10, false).puts.remove(0).record;
+            let found = store.find(one.kind, one.tenant, &["0", "29", "after"]).await.unwrap();
+            assert!(found.iter().all(Option::is_some));
+            assert!(store.compact().await.is_ok());
+            assert!(store.snapshot().await.is_ok());
+        }
     }
 }

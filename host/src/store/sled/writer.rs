@@ -117,12 +117,12 @@ impl Writer {
         guard: &mut Guard,
     ) {
         let durable = if self.failed.load(Ordering::Acquire) {
-            Err(StoreError::Unavailable("an earlier write failed".to_owned()))
+            Err(StoreError::Failed)
         } else {
             self.make_durable(group, guard)
         };
-        if durable.is_err() {
-            self.failed.store(true, Ordering::Release);
+        if durable.is_err() && !self.failed.swap(true, Ordering::AcqRel) {
+            self.files.note_failure();
         }
         for (one, outcome) in outcomes {
             // Nobody waits any more when a request was cut off; the write stands.

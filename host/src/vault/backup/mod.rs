@@ -9,7 +9,10 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
+
+use uuid::Uuid;
 
 use self::format::{CHUNK_BYTES, Chain, KEY_PURPOSE, seal_chunk};
 pub use self::format::{CHUNK_FILE_BYTES_MAX, MANIFEST_BYTES_MAX, Manifest};
@@ -31,13 +34,27 @@ pub enum Piece {
     Manifest(Vec<u8>),
 }
 
+/// Places that a backup can go back to. Who takes it is behind it by what is on the way alone, a few chunks.
+const MARKS_MAX: usize = 16;
+
+/// How far a backup has come.
+#[derive(Clone)]
+struct Mark {
+    /// The key of the last row given.
+    last: Option<Vec<u8>>,
+    /// What the manifest would say so far.
+    manifest: Manifest,
+    chain: Chain,
+}
+
 /// A backup that is being made.
 pub struct Backup {
     snapshot: Box<dyn Snapshot>,
     entropy: Arc<dyn Entropy>,
     key: Key,
-    manifest: Manifest,
-    chain: Chain,
+    now: Mark,
+    /// How far it had come before each of the last pieces.
+    before: VecDeque<Mark>,
 }
 
 impl Vault {
@@ -57,27 +74,53 @@ impl Vault {
         let manifest = Manifest::begin(self.draw_id(), self.now(), &root);
         let key = root.derive(&format!("{KEY_PURPOSE} {}", manifest.id));
         let (entropy, chain) = (Arc::clone(&self.0.entropy), Chain::default());
-        Ok(Backup { snapshot, entropy, key, manifest, chain })
+        let (now, before) = (Mark { last: None, manifest, chain }, VecDeque::new());
+        Ok(Backup { snapshot, entropy, key, now, before })
     }
 }
 
 impl Backup {
+    /// Tells it from others.
+    pub fn id(&self) -> Uuid {
+        self.now.manifest.id
+    }
+
+    /// Goes back to where so many chunks had been given; false if that is too far back, or has not been reached.
+    pub fn go_back(&mut self, chunks: u32) -> bool {
+        let there = |mark: &Mark| mark.manifest.chunks == chunks;
+        if there(&self.now) && !self.now.manifest.complete {
+            return true;
+        }
+        let Some(at) = self.before.iter().position(there) else { return false };
+        if let Some(mark) = self.before.drain(at..).next() {
+            self.now = mark;
+        }
+        true
+    }
+
     /// The next piece; `None` after the last. Blocks for as long as reading and sealing a chunk takes.
     pub fn next_piece(&mut self) -> Result<Option<Piece>, Error> {
-        if self.manifest.complete {
+        if self.now.manifest.complete {
             return Ok(None);
         }
-        let rows = self.snapshot.next(CHUNK_BYTES)?;
-        if rows.is_empty() {
-            self.manifest.finish(&self.key, &self.chain);
-            let text = serde_json::to_vec_pretty(&self.manifest).map_err(Error::internal)?;
-            return Ok(Some(Piece::Manifest(text)));
+        let rows = self.snapshot.rows(self.now.last.as_deref(), CHUNK_BYTES)?;
+        let mut next = self.now.clone();
+        let piece = if let Some((last, _)) = rows.last() {
+            let number = next.manifest.chunks.checked_add(1).ok_or(Error::Internal)?;
+            let sealed = seal_chunk((&self.key, self.id()), number, &rows, &*self.entropy);
+            let chunk = sealed.map_err(Error::internal)?;
+            next.last = Some(last.clone());
+            next.manifest.count(&rows);
+            next.chain.add(&chunk);
+            Piece::Chunk(chunk)
+        } else {
+            next.manifest.finish(&self.key, &next.chain);
+            Piece::Manifest(serde_json::to_vec_pretty(&next.manifest).map_err(Error::internal)?)
+        };
+        if self.before.len() == MARKS_MAX {
+            self.before.pop_front();
         }
-        let number = self.manifest.chunks.checked_add(1).ok_or(Error::Internal)?;
-        let sealed = seal_chunk((&self.key, self.manifest.id), number, &rows, &*self.entropy);
-        let chunk = sealed.map_err(Error::internal)?;
-        self.manifest.count(&rows);
-        self.chain.add(&chunk);
-        Ok(Some(Piece::Chunk(chunk)))
+        self.before.push_back(std::mem::replace(&mut self.now, next));
+        Ok(Some(piece))
     }
 }

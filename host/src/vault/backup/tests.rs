@@ -1,13 +1,18 @@
 //! A backup is read as it was written, or refused with what is wrong with it.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+
 use uuid::Uuid;
 
-use super::format::{Chain, KEY_PURPOSE, Manifest, Wrong, open_chunk, seal_chunk};
+use super::format::{CHUNK_BYTES, Chain, KEY_PURPOSE, Manifest, Wrong, open_chunk, seal_chunk};
 use super::reader::{BackupError, Reader};
+use super::{Backup, MARKS_MAX, Mark, Piece};
 use crate::crypto::entropy::{Entropy as _, SeededEntropy};
 use crate::crypto::keys::RootKey;
+use crate::model::id::TenantId;
 use crate::model::time::Timestamp;
-use crate::store::Row;
+use crate::store::{Kind, Record, Row, Snapshot, StoreError};
 
 fn root(seed: u64) -> RootKey {
     RootKey::draw(&SeededEntropy::new(seed))
@@ -163,4 +168,78 @@ fn a_chunk_of_any_rows_is_read_and_of_no_rows_refused() {
     }
     let other = root(2).derive("test");
     assert_eq!(open_chunk((&other, id), 9, &chunk), Err(Wrong::Changed));
+}
+
+/// Rows that stay as they are.
+struct Still(Vec<Row>);
+
+impl Snapshot for Still {
+    fn rows(&self, behind: Option<&[u8]>, bytes: usize) -> Result<Vec<Row>, StoreError> {
+        let mut left = bytes;
+        let rows = self.0.iter().filter(|(key, _)| behind.is_none_or(|last| key.as_slice() > last));
+        let fits = |row: &&Row| {
+            let fits = left > 0;
+            left = left.saturating_sub(row.1.len());
+            fits
+        };
+        Ok(rows.take_while(fits).cloned().collect())
+    }
+
+    fn find(&self, _: Kind, _: TenantId, _: &str) -> Result<Option<Record>, StoreError> {
+        Ok(None)
+    }
+}
+
+/// A backup of so many rows, of which each is a chunk.
+fn begin(rows: u8) -> (Backup, Vec<Row>) {
+    let rows: Vec<Row> =
+        (0..rows).map(|number| (vec![number], vec![number; CHUNK_BYTES])).collect();
+    let (root, entropy) = (root(1), SeededEntropy::new(2));
+    let manifest = Manifest::begin(Uuid::from_u128(5), Timestamp(1_700_000_000_000), &root);
+    let key = root.derive(&format!("{KEY_PURPOSE} {}", manifest.id));
+    let snapshot = Box::new(Still(rows.clone()));
+    let now = Mark { last: None, manifest, chain: Chain::default() };
+    (Backup { snapshot, entropy: Arc::new(entropy), key, now, before: VecDeque::new() }, rows)
+}
+
+#[test]
+fn a_backup_that_goes_back_is_whole_all_the_same() {
+    let (mut backup, rows) = begin(9);
+    let (mut manifest, mut chunks) = (None, Vec::new());
+    // Where it was cut off, and how many chunks had arrived by then; the last time the manifest was on its way.
+    let mut cuts = vec![(9, 9), (9, 8), (7, 4), (4, 4), (3, 1), (1, 0)];
+    while manifest.is_none() {
+        match backup.next_piece().unwrap().unwrap() {
+            Piece::Chunk(chunk) => chunks.push(chunk),
+            Piece::Manifest(text) => manifest = Some(text),
+        }
+        let is_cut = cuts.last().is_some_and(|(at, _)| chunks.len() == *at);
+        if is_cut && (chunks.len() < 9 || manifest.is_some()) {
+            let (_, arrived) = cuts.pop().unwrap();
+            chunks.truncate(arrived);
+            manifest = None;
+            assert!(backup.go_back(u32::try_from(arrived).unwrap()));
+        }
+    }
+    assert!(cuts.is_empty(), "{cuts:?}");
+    assert_eq!(read(&manifest.unwrap(), &chunks), Ok(rows));
+    assert!(backup.next_piece().unwrap().is_none());
+}
+
+#[test]
+fn a_backup_goes_back_no_further_than_it_remembers_and_not_ahead() {
+    let rows = u8::try_from(MARKS_MAX).unwrap() + 4;
+    let (mut backup, _) = begin(rows);
+    for _ in 0..rows {
+        backup.next_piece().unwrap().unwrap();
+    }
+    let rows = u32::from(rows);
+    assert!(!backup.go_back(rows + 1));
+    assert!(!backup.go_back(3));
+    assert!(backup.go_back(rows));
+    assert!(backup.go_back(4));
+    // What is ahead of it now is ahead.
+    assert!(!backup.go_back(5));
+    assert!(matches!(backup.next_piece(), Ok(Some(Piece::Chunk(_)))));
+    assert!(backup.go_back(5));
 }

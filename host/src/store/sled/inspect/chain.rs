@@ -18,8 +18,8 @@ pub struct Entry {
     pub address: Address,
     /// When it was made.
     pub order_ms: u64,
-    /// Its text.
-    pub text: TextDigest,
+    /// Its text; none of a tenant whose keys were destroyed.
+    pub text: Option<TextDigest>,
     /// Its place.
     pub link: Link,
 }
@@ -114,7 +114,10 @@ impl Chain {
                     what: what.to_owned(),
                 });
             };
-            if !same(&key.link(&linked(&address, order_ms, before, text)), &link.hash) {
+            // Where the text cannot be known, the tag of the record holds the entry in its place.
+            let follows =
+                |text| same(&key.link(&linked(&address, order_ms, before, text)), &link.hash);
+            if !text.is_none_or(follows) {
                 broken("does not follow from the entry before it");
             }
             match self.heads.remove(&link.sequence) {

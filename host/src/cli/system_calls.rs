@@ -1,0 +1,191 @@
+//! System calls that a server never needs are refused to it from here on, whoever may come to run code in it (seccomp).
+//!
+//! A list of what is denied, not of what is allowed: what the engine of formulas, the C library and the kernel use changes
+//! with their versions, and a call that was forgotten would end a server that has done no wrong. The list holds what leads
+//! out of the process: into other processes, into the kernel, to other file systems, keys, users and clocks. Starting a
+//! program stays, since components are compiled in a process of their own; [`super::confine`] bounds which one.
+//!
+//! Who calls is told `EPERM`, as without the right to. To deny one more: a row in [`DENIED`].
+
+use std::collections::BTreeMap;
+
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
+
+use super::Failure;
+
+/// What is refused.
+const DENIED: &[i64] = &[
+    // Into other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    libc::SYS_move_pages,
+    // To other file systems, and around the names of files.
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_quotactl,
+    // Into the kernel: programs, modules and interfaces with a long record of faults.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_syslog,
+    libc::SYS_acct,
+    // The kernel's keys.
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    // Other users, rights and name spaces.
+    libc::SYS_setuid,
+    libc::SYS_setgid,
+    libc::SYS_setreuid,
+    libc::SYS_setregid,
+    libc::SYS_setresuid,
+    libc::SYS_setresgid,
+    libc::SYS_setfsuid,
+    libc::SYS_setfsgid,
+    libc::SYS_setgroups,
+    libc::SYS_capset,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_personality,
+    // The machine's clock and names.
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+];
+
+/// On this architecture a kernel may offer the calls a second time, for programs with short pointers, under numbers with
+/// this bit; a few have numbers of their own there: those of `ptrace`, `kexec_load`, `process_vm_readv`,
+/// `process_vm_writev` and `move_pages`.
+#[cfg(target_arch = "x86_64")]
+const SHORT_POINTERS: i64 = 0x4000_0000;
+#[cfg(target_arch = "x86_64")]
+const OWN_NUMBERS: [i64; 5] = [521, 528, 539, 540, 533];
+
+/// Refuses them to this thread, and to every thread and process that it starts from now on. Where the kernel or the
+/// architecture has no such filter, the log says so.
+pub fn deny() -> Result<(), Failure> {
+    let Ok(architecture) = TargetArch::try_from(std::env::consts::ARCH) else {
+        tracing::warn!("system calls are not filtered on this architecture");
+        return Ok(());
+    };
+    match apply_filter(&filter(architecture)?) {
+        Ok(()) => tracing::info!("system calls that a server does not need are denied"),
+        Err(error) => tracing::warn!(%error, "this kernel does not filter system calls"),
+    }
+    Ok(())
+}
+
+fn filter(architecture: TargetArch) -> Result<BpfProgram, Failure> {
+    let rules: BTreeMap<_, _> = numbers().map(|number| (number, Vec::new())).collect();
+    let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, architecture);
+    let program = filter.and_then(BpfProgram::try_from);
+    program.map_err(|error| format!("the filter of system calls cannot be made: {error}").into())
+}
+
+/// Every number under which one of them can be called.
+fn numbers() -> impl Iterator<Item = i64> {
+    #[cfg(target_arch = "x86_64")]
+    let again = DENIED.iter().chain(&OWN_NUMBERS).map(|number| number | SHORT_POINTERS);
+    #[cfg(not(target_arch = "x86_64"))]
+    let again = std::iter::empty();
+    DENIED.iter().copied().chain(again)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+    use std::process::Command;
+
+    use super::{DENIED, deny, numbers};
+
+    /// Runs something on a thread of its own with the filter, which the thread keeps. `None` on a kernel without.
+    fn filtered<T: Send>(run: impl FnOnce() -> T + Send) -> Option<T> {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                deny().unwrap();
+                let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+                status.lines().any(|line| line == "Seccomp:\t2").then(run)
+            });
+            thread.join().unwrap()
+        })
+    }
+
+    #[test]
+    fn what_a_server_never_needs_is_refused_and_the_rest_goes_on() {
+        let state = || {
+            let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+            status.lines().filter(|line| line.starts_with("Seccomp")).collect::<String>()
+        };
+        let before = state();
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path();
+        let refused = filtered(|| {
+            // A user of a name space of its own could mount whatever it liked.
+            let unshare = Command::new("unshare").args(["--user", "true"]).output();
+            let chroot = std::os::unix::fs::chroot(path);
+            // Threads, programs, files and memory as ever.
+            std::thread::spawn(|| ()).join().unwrap();
+            assert!(Command::new("true").status().unwrap().success());
+            std::fs::write(path.join("file"), "a").unwrap();
+            (unshare.is_ok_and(|output| !output.status.success()), chroot)
+        });
+        let Some((unshare, chroot)) = refused else { return };
+        assert!(unshare);
+        assert_eq!(chroot.unwrap_err().kind(), ErrorKind::PermissionDenied);
+        // Threads that were there before are as they were.
+        assert_eq!(state(), before);
+    }
+
+    #[test]
+    fn no_call_is_named_twice_and_none_by_which_a_program_lives() {
+        let mut all: Vec<i64> = numbers().collect();
+        let count = all.len();
+        assert!(count >= DENIED.len());
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+        let needed = [
+            libc::SYS_read,
+            libc::SYS_mmap,
+            libc::SYS_mprotect,
+            libc::SYS_madvise,
+            libc::SYS_clone,
+            libc::SYS_clone3,
+            libc::SYS_execve,
+            libc::SYS_futex,
+            libc::SYS_prctl,
+            libc::SYS_setpriority,
+            libc::SYS_prlimit64,
+            libc::SYS_sched_setaffinity,
+        ];
+        assert!(needed.iter().all(|number| !all.contains(number)));
+    }
+}

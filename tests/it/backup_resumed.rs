@@ -1,0 +1,189 @@
+//! Backups that are cut off, and gone on with or begun anew (decisions §9).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::disk::Mount;
+use crate::support::Client;
+use crate::support::binary::{Process, ROOT_KEY, assert_sound, command, eventually};
+use crate::support::operator::{done, operate};
+
+/// Chunks that are surely there when a backup is cut off.
+const CHUNKS: usize = 3;
+const TOKENS: usize = 30;
+
+/// A serving vault with enough in it for many chunks.
+async fn serving(data: &Path) -> (Process, Client) {
+    let process = Process::serve(data);
+    let body = json!({"name": "p", "type": "private",
+        "permissions": ["token:create", "token:read", "token:search"]});
+    let made = process.management().post("/applications", body).await.expect(201);
+    let client = process.management().with_key(made["key"].as_str().unwrap());
+    for number in 0..TOKENS {
+        let body = json!({"id": format!("before-{number}"), "type": "token",
+            "data": format!("{number}").repeat(300_000)});
+        client.post("/tokens", body).await.expect(201);
+    }
+    (process, client)
+}
+
+fn chunks(folder: &Path) -> BTreeMap<String, u64> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let named = entries.map(|entry| {
+        (entry.file_name().into_string().unwrap(), entry.metadata().map_or(0, |file| file.ino()))
+    });
+    named.filter(|(name, _)| name.starts_with("chunk-")).collect()
+}
+
+fn words(to: &Path) -> [&str; 3] {
+    ["backup", "--to", to.to_str().unwrap()]
+}
+
+/// Kills a backup to a new folder when some of its chunks are there; gives the folder.
+async fn cut_off(data: &Path, folder: &Path) -> PathBuf {
+    for attempt in 0..20 {
+        let to = folder.join(format!("backup-{attempt}"));
+        let mut backup = command();
+        backup.args(words(&to)).arg("--data-dir").arg(data).stdout(Stdio::null());
+        let mut backup = backup.spawn().unwrap();
+        while chunks(&to).len() < CHUNKS && backup.try_wait().unwrap().is_none() {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        backup.kill().unwrap();
+        backup.wait().unwrap();
+        if !to.join("manifest.json").exists() {
+            return to;
+        }
+    }
+    panic!("each backup was whole before it could be cut off");
+}
+
+fn manifest(to: &Path) -> Value {
+    serde_json::from_slice(&fs::read(to.join("manifest.json")).unwrap()).unwrap()
+}
+
+/// Asserts that a backup is one of a sound vault with the tokens made before.
+async fn assert_restores(to: &Path, client: &Client) {
+    let folder = tempfile::tempdir().unwrap();
+    done(folder.path(), Some(ROOT_KEY), &["restore", "--from", to.to_str().unwrap()]);
+    assert_sound(folder.path());
+    let process = Process::serve(folder.path());
+    let client = Client::new(process.address, client.key.as_deref());
+    for number in [0, TOKENS / 2, TOKENS - 1] {
+        client.get(&format!("/tokens/before-{number}")).await.expect(200);
+    }
+    let after = client.get("/tokens/after").await.status;
+    assert_eq!(after, 404, "it is of a later moment than the one it began with");
+    assert_eq!(process.terminate(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_command_goes_on_where_it_was_cut_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let (process, client) = serving(&data).await;
+    let to = cut_off(&data, folder.path()).await;
+    let (before, note) = (chunks(&to), fs::read(to.join("unfinished.json")).unwrap());
+    client.post("/tokens", json!({"id": "after", "type": "token", "data": 1})).await.expect(201);
+    let said = done(&data, None, &words(&to));
+    assert!(said.contains("it is gone on with behind chunk"), "{said}");
+    let note: Value = serde_json::from_slice(&note).unwrap();
+    assert_eq!(manifest(&to)["id"], note["id"]);
+    let now = chunks(&to);
+    assert!(now.len() > before.len());
+    assert!(before.iter().all(|(name, file)| now[name] == *file), "a chunk was written again");
+    let left = fs::read_dir(&to).unwrap().count();
+    assert_eq!(left, now.len() + 1, "something beside chunks and manifest is left");
+    assert_restores(&to, &client).await;
+    // Nothing stays of what it was read from.
+    let copies = || {
+        let names = fs::read_dir(data.join("store")).unwrap().flatten();
+        names.filter(|entry| entry.file_name().to_str().unwrap().starts_with("gen-")).count()
+    };
+    eventually("end of the copy", || (copies() == 0).then_some(())).await;
+    assert_eq!(process.terminate(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chunk_that_is_lost_is_sent_again_and_one_too_far_back_begins_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let (process, client) = serving(&data).await;
+    let to = cut_off(&data, folder.path()).await;
+    let last = chunks(&to).pop_last().unwrap().0;
+    fs::remove_file(to.join(&last)).unwrap();
+    fs::write(to.join("file.new"), "half a chunk").unwrap();
+    let said = done(&data, None, &words(&to));
+    assert!(said.contains("it is gone on with"), "{said}");
+    assert_restores(&to, &client).await;
+
+    let to = cut_off(&data, &folder.path().join("more")).await;
+    for name in chunks(&to).keys() {
+        fs::remove_file(to.join(name)).unwrap();
+    }
+    let said = done(&data, None, &words(&to));
+    assert!(said.contains("it is begun anew"), "{said}");
+    assert_eq!(chunks(&to).len() as u64, manifest(&to)["chunks"].as_u64().unwrap());
+    assert_eq!(process.terminate(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_keeps_any_more_begins_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let (process, _) = serving(&data).await;
+    let anew = |data: &Path, to: &Path, root_key: Option<&str>| {
+        let note: Value =
+            serde_json::from_slice(&fs::read(to.join("unfinished.json")).unwrap()).unwrap();
+        let said = done(data, root_key, &words(to));
+        assert!(said.contains("it is begun anew"), "{said}");
+        assert_ne!(manifest(to)["id"], note["id"]);
+        assert_eq!(fs::read_dir(to).unwrap().count(), chunks(to).len() + 1);
+    };
+    // Another backup does not wait for the one that was cut off, and ends it.
+    let first = cut_off(&data, &folder.path().join("1")).await;
+    done(&data, None, &words(&folder.path().join("other")));
+    anew(&data, &first, None);
+    // Nor does compacting.
+    let second = cut_off(&data, &folder.path().join("2")).await;
+    done(&data, None, &["compact"]);
+    anew(&data, &second, None);
+    // Nor does the end of the server, after which its files are gone.
+    let third = cut_off(&data, &folder.path().join("3")).await;
+    let fourth = folder.path().join("4");
+    fs::create_dir(&fourth).unwrap();
+    for entry in fs::read_dir(&third).unwrap().flatten() {
+        fs::copy(entry.path(), fourth.join(entry.file_name())).unwrap();
+    }
+    assert_eq!(process.terminate(), Some(0));
+    let process = Process::serve(&data);
+    anew(&data, &third, None);
+    assert_eq!(process.terminate(), Some(0));
+    // Without a server each is of its own moment.
+    anew(&data, &fourth, Some(ROOT_KEY));
+    assert_sound(&data);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_to_a_full_disk_goes_on_when_there_is_space() {
+    let Some(disk) = Mount::make(4) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let (process, client) = serving(&data).await;
+    let to = disk.path().join("backup");
+    let (code, _, err) = operate(&data, None, &words(&to));
+    assert!(code == 1 && err.contains("No space left"), "{err}");
+    assert!(!to.join("manifest.json").exists());
+    // The server is none the worse for it.
+    client.post("/tokens", json!({"id": "after", "type": "token", "data": 1})).await.expect(201);
+    disk.resize(200);
+    let said = done(&data, None, &words(&to));
+    assert!(said.contains("it is gone on with behind chunk"), "{said}");
+    assert_restores(&to, &client).await;
+    assert_eq!(process.terminate(), Some(0));
+}
