@@ -78,6 +78,7 @@ mod scripts;
 mod search;
 mod search_model;
 mod sessions;
+mod stopping;
 mod storm;
 mod svc;
 mod tenants;
