@@ -70,6 +70,7 @@ mod react_arguments;
 mod react_errors;
 mod reactors;
 mod readme;
+mod repeats;
 mod restart;
 mod routes;
 mod script_examples;

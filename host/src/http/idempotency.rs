@@ -4,7 +4,8 @@
 //! was revoked, a key of which the vault keeps a hash. So of tokens only the outline is kept, and
 //! of keys nothing.
 //!
-//! An operation whose answer holds such things gets a row in [`Keeping::of`].
+//! An operation whose answer holds such things gets a row in [`Keeping::of`]; one that answers otherwise than with 200 a
+//! row in [`Keeping::head`].
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,20 +14,21 @@ use axum::body::Body;
 use axum::extract::{FromRequestParts, MatchedPath, Request, State as Shared};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use http::response::Parts;
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
-use http_body_util::BodyExt as _;
-use parking_lot::Mutex;
 use serde_json::Value;
 use zeroize::Zeroizing;
 
 use super::State;
 use super::body;
+use super::envelope::segment;
 use super::extract::Known;
 use super::problem::{Problem, Rejection};
 use crate::limits::{FORMULA_BODY_BYTES_MAX, IDEMPOTENCY_KEY_CHARS_MAX};
+use crate::model::id::TenantId;
 use crate::model::permission::{ApplicationType, Permission};
-use crate::vault::{Answer, Attempt, Authenticated, Claim, Error, each_token, outline};
+use crate::vault::{
+    Answer, Attempt, Authenticated, Claim, Error, Form, Repetition, each_token, outline,
+};
 
 /// The header that names a request.
 pub const KEY: HeaderName = HeaderName::from_static("svc-idempotency-key");
@@ -89,8 +91,8 @@ async fn once(
     let keeping = Keeping::of(&request);
     let (mut parts, body) = request.into_parts();
     let Known(who) = Known::from_request_parts(&mut parts, state).await?;
-    let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
-    let permitted = may(&who, &parts.method, route);
+    let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str).to_owned();
+    let permitted = may(&who, &parts.method, &route);
     let request = Request::from_parts(parts, body);
     let key = match key {
         Err(refusal) if permitted => return Err(refusal),
@@ -102,7 +104,8 @@ async fn once(
     let (parts, body) = body::whole(request, FORMULA_BODY_BYTES_MAX).await?;
     let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
     let same = [parts.method.as_str().as_bytes(), target.as_bytes(), &body];
-    let attempt = match state.vault.attempt(&who, &key, &same).await {
+    let form = keeping.form(&parts.method, &route, who.caller().tenant());
+    let attempt = match state.vault.attempt(&who, &key, &same, form).await {
         // That a key is in use is told to those alone who may use it. What a caller did while it might is answered still.
         Err(_) if !permitted => {
             return Ok(next.run(Request::from_parts(parts, Body::from(body))).await);
@@ -110,42 +113,48 @@ async fn once(
         attempt => attempt?,
     };
     match attempt {
-        Attempt::Repeated(answer) if keeping == Keeping::Token => {
-            Ok(replay(renewed(state, &who, answer).await?))
+        Attempt::Repeated(repetition) => {
+            Ok(replay(repeated(state, &who, keeping, repetition).await?))
         }
-        Attempt::Repeated(answer) if keeping == Keeping::Run => {
-            Ok(replay(without_gone(state, &who, answer).await?))
-        }
-        Attempt::Repeated(answer) => Ok(replay(answer)),
         Attempt::First(claim) => {
-            let claim = ClaimedKey::new(claim);
+            // Held until the request is answered; the operation keeps its answer in the commit of what it does.
+            let claim = ClaimedKey(Some(Arc::new(claim)));
             let mut request = Request::from_parts(parts, Body::from(body));
             request.extensions_mut().insert(claim.clone());
             let response = next.run(request).await;
-            let Some(claim) = claim.take().filter(|_| response.status().is_success()) else {
-                return Ok(response);
-            };
-            let (parts, body) = response.into_parts();
-            let body = body.collect().await.map(http_body_util::Collected::to_bytes);
-            let body = body.unwrap_or_default();
-            claim.keep(keeping.kept(&who, &parts, &body)).await?;
-            Ok(Response::from_parts(parts, Body::from(body)))
+            drop(claim);
+            Ok(response)
         }
     }
 }
 
-/// The claim on a key, for an operation that keeps its answer in the commit of what it does. Whoever takes it keeps it.
+/// What a repetition is answered with.
+async fn repeated(
+    state: &State,
+    who: &Authenticated,
+    keeping: Keeping,
+    repetition: Repetition,
+) -> Result<Answer, Rejection> {
+    if keeping == Keeping::Token
+        && let Some(renewed) = renewed(state, who, &repetition.answer).await?
+    {
+        return Ok(renewed);
+    }
+    state.vault.log_repetition(who, &repetition).await?;
+    match keeping {
+        Keeping::Run => without_gone(state, who, repetition.answer).await,
+        _ => Ok(repetition.answer),
+    }
+}
+
+/// The claim on the request's key, if it has one.
 #[derive(Clone, Default)]
-pub struct ClaimedKey(Arc<Mutex<Option<Claim>>>);
+pub struct ClaimedKey(pub Option<Arc<Claim>>);
 
 impl ClaimedKey {
-    fn new(claim: Claim) -> Self {
-        Self(Arc::new(Mutex::new(Some(claim))))
-    }
-
-    /// The claim, once.
-    pub fn take(&self) -> Option<Claim> {
-        self.0.lock().take()
+    /// The claim.
+    pub fn claim(&self) -> Option<&Claim> {
+        self.0.as_deref()
     }
 }
 
@@ -222,25 +231,50 @@ impl Keeping {
             ) => Self::WithoutSecrets,
             ("POST", "/tokens") | ("PATCH", "/tokens/{id}") => Self::Token,
             ("POST", "/tokenize") => Self::Tokens,
-            ("POST", "/reactors/{id}/react") => Self::Run,
+            (
+                "POST",
+                "/reactors/{id}/react" | "/reactors/{id}/results/{invocation_id}/redeliver",
+            ) => Self::Run,
             _ => Self::Whole,
         }
     }
 
-    /// As much of an answer as is kept.
-    fn kept(self, who: &Authenticated, parts: &Parts, body: &[u8]) -> Answer {
-        let location = parts.headers.get(header::LOCATION);
-        let location = location.and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let body = match self {
-            Self::Nothing | Self::Whole | Self::Run => String::from_utf8_lossy(body).into_owned(),
-            _ => self.reduced(who, body),
-        };
-        Answer { status: parts.status.as_u16(), location, body: Zeroizing::new(body) }
+    /// What makes of an operation's answer as much as is kept.
+    fn form(self, method: &Method, route: &str, tenant: TenantId) -> Form {
+        let operation = (method.clone(), route.to_owned());
+        Arc::new(move |body| {
+            let (status, location) = Self::head((operation.0.as_str(), &operation.1), &body);
+            let body = Zeroizing::new(self.reduced(tenant, body).to_string());
+            Answer { status: status.as_u16(), location, body }
+        })
     }
 
-    fn reduced(self, who: &Authenticated, body: &[u8]) -> String {
-        // The body of a success is JSON of our own making.
-        let mut value: Value = serde_json::from_slice(body).unwrap_or_default();
+    /// Status and place of an operation's success, as its handler answers them.
+    fn head(operation: (&str, &str), body: &Value) -> (StatusCode, Option<String>) {
+        let text = |name: &str| segment(body[name].as_str().unwrap_or_default());
+        let made = |collection: &str| Some(format!("{collection}/{}", text("id")));
+        let run = || {
+            let (reactor, run) = (text("reactor_id"), text("invocation_id"));
+            Some(format!("/reactors/{reactor}/results/{run}"))
+        };
+        match operation {
+            ("POST", "/tokens") if body.get("_extras").is_some() => (StatusCode::OK, None),
+            ("POST", "/tokens" | "/applications" | "/reactors" | "/reactor-formulas") => {
+                (StatusCode::CREATED, made(operation.1))
+            }
+            ("POST", "/sessions") => (StatusCode::CREATED, None),
+            ("POST", "/reactors/{id}/results/{invocation_id}/redeliver") => {
+                (StatusCode::ACCEPTED, run())
+            }
+            // What a formula answers has no such member.
+            ("POST", "/reactors/{id}/react") if body.get("invocation_id").is_some() => {
+                (StatusCode::ACCEPTED, run())
+            }
+            _ => (StatusCode::OK, None),
+        }
+    }
+
+    fn reduced(self, tenant: TenantId, mut value: Value) -> Value {
         match self {
             Self::Nothing | Self::Whole | Self::Run => {}
             Self::WithoutSecrets => retain(&mut value, |name| !SECRETS.contains(&name)),
@@ -249,9 +283,9 @@ impl Keeping {
                     outline(token);
                 }
             }
-            Self::Tokens => each_token(&mut value, who.caller().tenant(), &mut outline),
+            Self::Tokens => each_token(&mut value, tenant, &mut outline),
         }
-        value.to_string()
+        value
     }
 }
 
@@ -263,17 +297,21 @@ fn retain(value: &mut Value, keep: fn(&str) -> bool) {
     }
 }
 
-/// A kept answer with its token as the caller may see it now; the outline, if it may not read it.
-/// When the token is gone, so is the answer.
-async fn renewed(state: &State, who: &Authenticated, kept: Answer) -> Result<Answer, Rejection> {
+/// A kept answer with its token as the caller may see it now; `None` if it may not read it, and gets the outline. When
+/// the token is gone, so is the answer.
+async fn renewed(
+    state: &State,
+    who: &Authenticated,
+    kept: &Answer,
+) -> Result<Option<Answer>, Rejection> {
     let outline: Value = serde_json::from_str(&kept.body).unwrap_or_default();
     let id = outline["id"].as_str().unwrap_or_default();
-    let Some(view) = state.vault.show_again(who, id).await? else { return Ok(kept) };
+    let Some(view) = state.vault.show_again(who, id).await? else { return Ok(None) };
     let mut token = serde_json::to_value(view).map_err(Error::internal)?;
     if let (Value::Object(members), Some(extras)) = (&mut token, outline.get("_extras")) {
         members.insert("_extras".to_owned(), extras.clone());
     }
-    Ok(Answer { body: Zeroizing::new(token.to_string()), ..kept })
+    Ok(Some(Answer { body: Zeroizing::new(token.to_string()), ..kept.clone() }))
 }
 
 /// A run's kept answer, with the outline of the tokens it made that are gone.
@@ -283,7 +321,10 @@ async fn without_gone(
     kept: Answer,
 ) -> Result<Answer, Rejection> {
     let mut answer: Value = serde_json::from_str(&kept.body).unwrap_or_default();
-    let Some(tokens) = answer.get_mut("tokens") else { return Ok(kept) };
+    // A result that is to be delivered again holds the answer of its run.
+    let of_result = answer.get("response").is_some();
+    let path = if of_result { "/response/tokens" } else { "/tokens" };
+    let Some(tokens) = answer.pointer_mut(path) else { return Ok(kept) };
     state.vault.outline_gone(who.caller().tenant(), tokens).await?;
     Ok(Answer { body: Zeroizing::new(answer.to_string()), ..kept })
 }

@@ -28,6 +28,10 @@ pub mod term {
     pub const CREATED_BY: &str = "created_by";
     /// Who changed it last.
     pub const MODIFIED_BY: &str = "modified_by";
+    /// A piece of the name of a reactor or formula.
+    pub const NAME_PIECE: &str = "name piece";
+    /// That the pieces of the name are terms.
+    pub const NAMED: &str = "named";
     /// The formula of a reactor.
     pub const FORMULA: &str = "formula";
     /// The application of a reactor.
