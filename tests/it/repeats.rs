@@ -241,3 +241,20 @@ async fn assert_repeated_run(mortal: &Mortal, client: &Client, operation: &Opera
     assert!(about.clone().any(|about| about == operation.about), "{}", operation.path);
     first.json()
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_makes_room_for_no_larger_body() {
+    let server = TestServer::start().await;
+    let mebibytes = |count: usize| json!({"type": "token", "data": "x".repeat(count << 20)});
+    let reactor = guests::echo_reactor(&server).await;
+    for path in ["/tokens", "/tokenize", &format!("/reactors/{reactor}/react")] {
+        let operation = Operation::json(Method::POST, path, &mebibytes(5), "");
+        let refused = operation.send(&server.private).await;
+        let detail = refused.expect(413)["detail"].as_str().unwrap().to_owned();
+        assert_eq!(detail, "The body must have at most 4194304 bytes.", "{path}");
+    }
+    // A formula's may have more: this one is read, and is no component.
+    let body = json!({"name": "n", "component": "A".repeat(5 << 20)});
+    let operation = Operation::json(Method::POST, "/reactor-formulas", &body, "");
+    operation.send(&server.management).await.expect(422);
+}

@@ -1,11 +1,9 @@
 //! The header `SVC-IDEMPOTENCY-KEY` (decisions §1): a request that is repeated is not carried out again.
 //!
-//! What is kept of an answer must not outlive what it shows: a token that was erased, a right that
-//! was revoked, a key of which the vault keeps a hash. So of tokens only the outline is kept, and
-//! of keys nothing.
-//!
-//! An operation whose answer holds such things gets a row in [`Keeping::of`]; one that answers otherwise than with 200 a
-//! row in [`Keeping::head`].
+//! To add an operation that changes something: its permission in [`asked_for`], and what is kept of its answer in
+//! [`keeping`].
+
+mod keeping;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,44 +16,22 @@ use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
+use keeping::Keeping;
+
 use super::State;
 use super::body;
-use super::envelope::segment;
 use super::extract::Known;
 use super::problem::{Problem, Rejection};
-use crate::limits::{FORMULA_BODY_BYTES_MAX, IDEMPOTENCY_KEY_CHARS_MAX};
-use crate::model::id::TenantId;
-use crate::model::permission::{ApplicationType, Permission};
-use crate::vault::{
-    Answer, Attempt, Authenticated, Claim, Error, Form, Repetition, each_token, outline,
+use crate::limits::{
+    COMPONENT_BYTES_MAX, FORMULA_BODY_BYTES_MAX, IDEMPOTENCY_KEY_CHARS_MAX, REQUEST_BODY_BYTES_MAX,
 };
+use crate::model::permission::{ApplicationType, Permission};
+use crate::vault::{Answer, Attempt, Authenticated, Claim, Error, Repetition};
 
 /// The header that names a request.
 pub const KEY: HeaderName = HeaderName::from_static("svc-idempotency-key");
 /// The header that says that an answer is a repetition.
 pub const REPLAY: HeaderName = HeaderName::from_static("svc-idempotent-replay");
-
-/// What changes nothing, although it is a POST.
-const READS: [&str; 2] = ["/tokens/search", "/detokenize"];
-/// Members of an answer that are shown to whoever did it, and to nobody who repeats it.
-const SECRETS: [&str; 4] = ["key", "session_key", "nonce", "secret"];
-
-/// How much is kept of the answer of an operation, and how a repetition is answered from that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Keeping {
-    /// Nothing: the operation changes nothing, so that a repetition is carried out again.
-    Nothing,
-    /// All of it.
-    Whole,
-    /// All but the secrets in it.
-    WithoutSecrets,
-    /// The outline of the token it shows; a repetition shows it as the caller may see it then.
-    Token,
-    /// Its shape, with the outline of each token in it.
-    Tokens,
-    /// All of it; of the tokens that are gone when it is repeated, the outline.
-    Run,
-}
 
 /// Carries out the first request of each key, and answers the others with its answer.
 pub async fn layer(Shared(state): Shared<State>, request: Request, next: Next) -> Response {
@@ -101,7 +77,7 @@ async fn once(
         Ok(_) if keeping == Keeping::Nothing => return Ok(next.run(request).await),
         Ok(key) => key,
     };
-    let (parts, body) = body::whole(request, FORMULA_BODY_BYTES_MAX).await?;
+    let (parts, body) = body::whole(request, body_bytes_max(&route)).await?;
     let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
     let same = [parts.method.as_str().as_bytes(), target.as_bytes(), &body];
     let form = keeping.form(&parts.method, &route, who.caller().tenant());
@@ -125,6 +101,15 @@ async fn once(
             drop(claim);
             Ok(response)
         }
+    }
+}
+
+/// The largest body of an operation: read whole here, it must not be larger than its handler would take.
+fn body_bytes_max(route: &str) -> usize {
+    match route {
+        "/reactor-formulas" | "/reactor-formulas/{id}" => FORMULA_BODY_BYTES_MAX,
+        "/reactor-formulas/{id}/component" => COMPONENT_BYTES_MAX,
+        _ => REQUEST_BODY_BYTES_MAX,
     }
 }
 
@@ -214,87 +199,6 @@ fn asked_for(method: &Method, route: &str) -> Option<Asked> {
         _ => return None,
     };
     Some(Asked::Permission(permission))
-}
-
-impl Keeping {
-    fn of(request: &Request) -> Self {
-        let method = request.method().as_str();
-        let path = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
-        match (method, path) {
-            _ if !may_change(request) || READS.contains(&path) => Self::Nothing,
-            (
-                "POST",
-                "/applications"
-                | "/applications/{id}/regenerate"
-                | "/sessions"
-                | "/webhooks/signing-secrets/rotate",
-            ) => Self::WithoutSecrets,
-            ("POST", "/tokens") | ("PATCH", "/tokens/{id}") => Self::Token,
-            ("POST", "/tokenize") => Self::Tokens,
-            (
-                "POST",
-                "/reactors/{id}/react" | "/reactors/{id}/results/{invocation_id}/redeliver",
-            ) => Self::Run,
-            _ => Self::Whole,
-        }
-    }
-
-    /// What makes of an operation's answer as much as is kept.
-    fn form(self, method: &Method, route: &str, tenant: TenantId) -> Form {
-        let operation = (method.clone(), route.to_owned());
-        Arc::new(move |body| {
-            let (status, location) = Self::head((operation.0.as_str(), &operation.1), &body);
-            let body = Zeroizing::new(self.reduced(tenant, body).to_string());
-            Answer { status: status.as_u16(), location, body }
-        })
-    }
-
-    /// Status and place of an operation's success, as its handler answers them.
-    fn head(operation: (&str, &str), body: &Value) -> (StatusCode, Option<String>) {
-        let text = |name: &str| segment(body[name].as_str().unwrap_or_default());
-        let made = |collection: &str| Some(format!("{collection}/{}", text("id")));
-        let run = || {
-            let (reactor, run) = (text("reactor_id"), text("invocation_id"));
-            Some(format!("/reactors/{reactor}/results/{run}"))
-        };
-        match operation {
-            ("POST", "/tokens") if body.get("_extras").is_some() => (StatusCode::OK, None),
-            ("POST", "/tokens" | "/applications" | "/reactors" | "/reactor-formulas") => {
-                (StatusCode::CREATED, made(operation.1))
-            }
-            ("POST", "/sessions") => (StatusCode::CREATED, None),
-            ("POST", "/reactors/{id}/results/{invocation_id}/redeliver") => {
-                (StatusCode::ACCEPTED, run())
-            }
-            // What a formula answers has no such member.
-            ("POST", "/reactors/{id}/react") if body.get("invocation_id").is_some() => {
-                (StatusCode::ACCEPTED, run())
-            }
-            _ => (StatusCode::OK, None),
-        }
-    }
-
-    fn reduced(self, tenant: TenantId, mut value: Value) -> Value {
-        match self {
-            Self::Nothing | Self::Whole | Self::Run => {}
-            Self::WithoutSecrets => retain(&mut value, |name| !SECRETS.contains(&name)),
-            Self::Token => {
-                if let Value::Object(token) = &mut value {
-                    outline(token);
-                }
-            }
-            Self::Tokens => each_token(&mut value, tenant, &mut outline),
-        }
-        value
-    }
-}
-
-fn retain(value: &mut Value, keep: fn(&str) -> bool) {
-    match value {
-        Value::Object(members) => members.retain(|name, _| keep(name)),
-        Value::Array(items) => items.iter_mut().for_each(|item| retain(item, keep)),
-        _ => {}
-    }
 }
 
 /// A kept answer with its token as the caller may see it now; `None` if it may not read it, and gets the outline. When
