@@ -62,6 +62,9 @@ pub mod number {
     pub const DUE_AT: Field = Field(5);
 }
 
+/// What one record is found by: terms, numbers, and values that no other one has.
+pub type FoundBy = (Vec<Term>, Vec<(Field, u64)>, Vec<Unique>);
+
 /// Collects what one record is found by.
 pub struct Index<'k> {
     keys: &'k TenantKeys,
@@ -102,7 +105,7 @@ impl<'k> Index<'k> {
     }
 
     /// What was collected.
-    pub fn into_parts(self) -> (Vec<Term>, Vec<(Field, u64)>, Vec<Unique>) {
+    pub fn into_parts(self) -> FoundBy {
         (self.terms, self.numbers, self.uniques)
     }
 }

@@ -10,7 +10,7 @@ use super::record::Entity;
 use super::{Error, Vault};
 use crate::crypto::keys::TenantKeys;
 use crate::model::id::TenantId;
-use crate::store::{Filter, Position};
+use crate::store::{Filter, Position, Record, Term};
 
 /// The place before a name's first character.
 const START: char = '\u{2}';
@@ -21,15 +21,33 @@ const PIECE_CHARS_MAX: usize = 3;
 /// Pieces of a pattern that are looked for: more would find hardly less.
 const PIECES_MAX: usize = 64;
 
+/// What is found by its name.
+pub trait Named: Entity {
+    /// The name.
+    fn name(&self) -> &str;
+}
+
 /// Adds what a name is found by.
-pub fn index_name(index: &mut Index<'_>, name: &str) {
+pub fn index_name(index: &mut Index<'_>, named: &impl Named) {
     index.term(term::NAMED, &[]);
-    let marked: Vec<char> = marked(&name.to_lowercase()).chars().collect();
+    let marked: Vec<char> = marked(&named.name().to_lowercase()).chars().collect();
     for chars in 1..=PIECE_CHARS_MAX {
         for piece in marked.windows(chars) {
             index.term(term::NAME_PIECE, &[&piece.iter().collect::<String>()]);
         }
     }
+}
+
+/// The terms of a name.
+pub fn terms_of_name(named: &impl Named, keys: &TenantKeys) -> Vec<Term> {
+    let mut index = Index::new(keys);
+    index_name(&mut index, named);
+    index.into_parts().0
+}
+
+/// Whether a record was stored with the pieces of its name.
+pub fn has_pieces(record: &Record, keys: &TenantKeys) -> bool {
+    record.terms.contains(&term_of(keys, term::NAMED, &[]))
 }
 
 /// What every record has whose name matches, and some that do not.
@@ -74,11 +92,11 @@ pub fn matches_name(pattern: &str, name: &str) -> bool {
 
 impl Vault {
     /// The places of all entities whose names match a pattern, newest first.
-    pub(super) async fn named<E: Entity>(
+    pub(super) async fn named<E: Named>(
         &self,
         tenant: TenantId,
         filter: Filter,
-        (pattern, name_of): (&str, fn(&E) -> &str),
+        pattern: &str,
     ) -> Result<Vec<Position>, Error> {
         let keys = self.keys(tenant).await?;
         let filter = Filter::And(vec![filter, candidates(&keys, pattern)]);
@@ -86,7 +104,7 @@ impl Vault {
         let mut named = Vec::new();
         loop {
             let page = self.page::<E>(tenant, filter.clone(), &request).await?;
-            let matching = page.data.iter().filter(|one| matches_name(pattern, name_of(one)));
+            let matching = page.data.iter().filter(|one| matches_name(pattern, one.name()));
             named.extend(matching.map(|one| Position { order_ms: one.created_ms(), id: one.id() }));
             match page.next.and_then(|cursor| PageRequest::following(&cursor)) {
                 Some(next) => request = next,

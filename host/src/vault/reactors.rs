@@ -15,7 +15,7 @@ use super::applications::KeptApplication;
 use super::audit::Event;
 use super::formulas::FormulaView;
 use super::index::{Index, term};
-use super::names::index_name;
+use super::names::{Named, index_name};
 use super::page::{Page, PageRequest, only_ids};
 use super::permit::Permit;
 use super::record::{Entity, Stored, from_json_text, json_text, kind};
@@ -50,7 +50,7 @@ impl Entity for Reactor {
 
     fn index(&self, index: &mut Index<'_>) {
         index.term(term::FORMULA, &[&self.formula_id.to_string()]);
-        index_name(index, &self.name);
+        index_name(index, self);
         if let Some(application_id) = self.application_id {
             index.term(term::APPLICATION, &[&application_id.to_string()]);
         }
@@ -62,6 +62,12 @@ impl Entity for Reactor {
 
     fn from_text(text: &[u8]) -> Result<Self, Error> {
         from_json_text(text)
+    }
+}
+
+impl Named for Reactor {
+    fn name(&self) -> &str {
+        &self.name
     }
 }
 
@@ -161,8 +167,7 @@ impl Vault {
             None => self.page::<Reactor>(permit.tenant(), only_ids(&ids), request).await?,
             Some(name) => {
                 let (tenant, filter) = (permit.tenant(), only_ids(&ids));
-                let wanted: (_, fn(&Reactor) -> &str) = (name, |reactor| &reactor.name);
-                let places = self.named(tenant, filter, wanted).await?;
+                let places = self.named::<Reactor>(tenant, filter, name).await?;
                 let page = request.cut(places, |place| place.order_ms, |place| place.id.clone());
                 let ids: Vec<&str> = page.data.iter().map(|place| place.id.as_str()).collect();
                 let mut found = self.find::<Reactor>(tenant, &ids).await?.into_iter();

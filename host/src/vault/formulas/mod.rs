@@ -14,7 +14,7 @@ pub use request::{Code, WriteFormula};
 
 use super::audit::Event;
 use super::index::{Index, term, term_of};
-use super::names::{index_name, matches_name};
+use super::names::{Named, index_name, matches_name};
 use super::page::{Page, PageRequest, only_ids};
 use super::permit::Permit;
 use super::programs::Asked;
@@ -46,7 +46,7 @@ impl Entity for Formula {
     }
 
     fn index(&self, index: &mut Index<'_>) {
-        index_name(index, &self.name);
+        index_name(index, self);
     }
 
     fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
@@ -55,6 +55,12 @@ impl Entity for Formula {
 
     fn from_text(text: &[u8]) -> Result<Self, Error> {
         from_json_text(text)
+    }
+}
+
+impl Named for Formula {
+    fn name(&self) -> &str {
+        &self.name
     }
 }
 
@@ -118,8 +124,7 @@ impl Vault {
         official: Vec<Formula>,
         request: &PageRequest,
     ) -> Result<Page<Formula>, Error> {
-        let wanted: (_, fn(&Formula) -> &str) = (name, |formula| &formula.name);
-        let mut places = self.named(tenant, only_ids(ids), wanted).await?;
+        let mut places = self.named::<Formula>(tenant, only_ids(ids), name).await?;
         let place = |one: &Formula| Position { order_ms: one.created_ms(), id: one.id() };
         places.extend(official.iter().map(place));
         let page = request.cut(places, |place| place.order_ms, |place| place.id.clone());
