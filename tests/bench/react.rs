@@ -37,7 +37,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-use crate::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
+use crate::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command, compiling};
 use crate::client::Client;
 use crate::load::{Load, Turn};
 
@@ -45,6 +45,8 @@ const CONNECTIONS_DEFAULT: usize = 64;
 const SECONDS_DEFAULT: u64 = 5;
 /// Turns of each server. An odd number has a middle.
 const TURNS: usize = 5;
+/// Times in a row that no compiler is seen, at ten looks a second.
+const QUIET_LOOKS: usize = 10;
 /// Longest wait for the peer to listen.
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -131,6 +133,15 @@ impl Drop for Peer {
     }
 }
 
+/// Waits until the server has compiled what ships with it, which it does in the background of a first start.
+fn settle(process: &Process) {
+    let mut idle = 0;
+    while idle < QUIET_LOOKS {
+        std::thread::sleep(Duration::from_millis(100));
+        idle = if compiling(process.id(), "").is_empty() { idle + 1 } else { 0 };
+    }
+}
+
 /// The turn of the median rate.
 fn middle(mut turns: Vec<Turn>) -> Turn {
     turns.sort_by(|a, b| a.per_second.total_cmp(&b.per_second));
@@ -156,6 +167,7 @@ fn main() {
     let peer = wasmtime.map(|wasmtime| Peer::start(&wasmtime, &component("idle")));
     let peer_load = peer.as_ref().map(|peer| peer.load(&own));
 
+    settle(&process);
     let run = |load: &Load, time| threads.block_on(load.run(connections, time));
     for load in std::iter::once(&own).chain(&peer_load) {
         run(load, Duration::from_secs(1));
