@@ -28,8 +28,6 @@ pub const PAGE_SIZE_MAX: usize = 100;
 
 /// Characters of an application's, reactor's or formula's name (interface §8).
 pub const NAME_CHARS_MAX: usize = 200;
-/// Reactors or formulas of a tenant among which one is looked for by its name: names are sealed, and each is opened.
-pub const NAMES_SEARCHED_MAX: u64 = 2_000;
 /// Characters of a description.
 pub const DESCRIPTION_CHARS_MAX: usize = 4_000;
 /// Rules of one application.

@@ -70,6 +70,13 @@ async fn a_store_of_the_first_format_is_brought_under_protection() {
     assert_eq!(long["data"].as_str().unwrap().len(), 9_000);
     assert_eq!(private.search("metadata.n:22").await, ["token-2"]);
     private.get("/tokens/token-3").await.expect(404);
+    // Stored when names had no pieces, a reactor is found by its name all the same.
+    let reactors = process.management().get("/reactors").await.expect(200);
+    let name = reactors["data"][0]["name"].as_str().unwrap();
+    let found = process.management().get(&format!("/reactors?name={name}")).await.expect(200);
+    assert_eq!(found["data"][0]["id"], reactors["data"][0]["id"]);
+    let none = process.management().get("/reactors?name=another*").await.expect(200);
+    assert_eq!(none["pagination"]["total_items"], 0);
     let logs = process.management().get("/logs?size=100").await.expect(200);
     let total = logs["pagination"]["total_items"].as_u64().unwrap();
     assert_eq!(process.terminate(), Some(0));

@@ -102,9 +102,49 @@ async fn denied_attempts_are_entries_too() {
     let expected = [
         "application create card: Token created",
         "application read card: Denied: token:read",
-        "application delete token: Denied: token:delete",
+        "application delete card: Denied: token:delete",
     ];
     assert_eq!(brief(&entries), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_denied_attempt_at_a_card_or_bank_is_its_own_and_tells_the_caller_nothing() {
+    let server = TestServer::start().await;
+    let powerless = server.application("public", &["token:create"], json!([])).await;
+    let other = server.other_tenant().await;
+    let body = json!({"name": "p", "type": "private", "permissions": ["token:create"]});
+    let other = other.post("/applications", body).await.expect(201);
+    let other = server.client(other["key"].as_str().unwrap());
+    let bank = json!({"routing_number": "021000021", "account_number": "1"});
+    let data = [
+        ("card", json!({"number": "4242424242424242"}), "card"),
+        ("bank", bank, "bank"),
+        ("token", json!(1), "token"),
+    ];
+    for (kind, data, logged_as) in data {
+        let id = server.private.token(kind, data.clone()).await;
+        let elsewhere = other.token(kind, data).await;
+        let mut answers = Vec::new();
+        // A token that is there, one that is another tenant's, and none.
+        let none = format!("none-{kind}");
+        for (id, logged_as) in [(&id, logged_as), (&elsewhere, "token"), (&none, "token")] {
+            let path = format!("/tokens/{id}");
+            let mut refusals = vec![powerless.get(&path).await.expect(403)];
+            refusals.push(powerless.patch(&path, json!({})).await.expect(403));
+            refusals.push(powerless.delete(&path).await.expect(403));
+            for refusal in &mut refusals {
+                refusal.as_object_mut().unwrap().remove("trace_id");
+            }
+            answers.push(refusals);
+            let entries = logged(&server, &format!("entity_id={id}")).await;
+            let denied = entries.iter().filter(|entry| {
+                entry["message"].as_str().unwrap().starts_with("Denied")
+                    && entry["entity_type"] == logged_as
+            });
+            assert_eq!(denied.count(), 3, "{kind} {entries:?}");
+        }
+        assert!(answers.iter().all(|refusals| refusals == &answers[0]), "{answers:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -196,3 +196,71 @@ async fn a_post_without_a_body_may_carry_any_content_type() {
         .await
         .expect(415);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_expression_and_a_configuration_are_named_with_all_the_rest() {
+    let server = TestServer::start().await;
+    let body = json!({"type": "token", "data": "ab", "id": "{{ data }}", "containers": ["x"],
+        "search_indexes": ["{{ data | to_boolean }}"], "mask": "{{ data | to_number }}"});
+    let answer = server.private.post("/tokens", body.clone()).await;
+    assert_eq!(answer.faults(), ["containers[0]", "id", "mask", "search_indexes[0]"]);
+    let answer =
+        server.private.post("/tokenize", json!({"a": body, "b": {"type": "x", "data": 1}}));
+    assert_eq!(
+        answer.await.faults(),
+        ["a.containers[0]", "a.id", "a.mask", "a.search_indexes[0]", "b.type"]
+    );
+    // What is wrong with the body comes before the rule that is missing for it.
+    let narrow = json!([{"priority": 1, "container": "/a/", "transform": "mask",
+        "permissions": ["token:create"]}]);
+    let narrow = server.application("private", &[], narrow).await;
+    let body = json!({"type": "token", "data": "ab", "id": "{{ data }}", "containers": ["/b/"]});
+    assert_eq!(narrow.post("/tokens", body).await.faults(), ["id"]);
+
+    let parameters = json!([{"name": "url", "type": "string"}, {"name": "n", "type": "number"}]);
+    let formula = guests::formula(&server, "bare", json!({"configuration": parameters})).await;
+    let wrong = json!({"configuration": {"n": "no number", "more": 1},
+        "application": {"id": NOTHING}, "formula": {"id": formula}});
+    let expected =
+        ["application.id", "configuration.more", "configuration.n", "configuration.url", "name"];
+    let answer = server.management.post("/reactors", wrong.clone()).await;
+    assert_eq!(answer.faults(), expected);
+    let right = json!({"configuration": {"url": "u", "n": 1}});
+    let reactor =
+        guests::reactor(&server, &formula, json!({"configuration": right["configuration"]}));
+    let path = format!("/reactors/{}", reactor.await);
+    assert_eq!(server.management.put(&path, wrong.clone()).await.faults(), expected);
+    // Without a reactor, or a formula, there is no configuration to compare with.
+    let path = format!("/reactors/{NOTHING}");
+    assert_eq!(server.management.put(&path, wrong.clone()).await.faults(), ["name"]);
+    let mut wrong = wrong;
+    wrong["formula"]["id"] = json!(NOTHING);
+    assert_eq!(server.management.post("/reactors", wrong).await.faults(), ["formula.id", "name"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_whole_of_a_tokenize_is_checked_before_the_rule_of_one_of_its_tokens() {
+    let server = TestServer::start().await;
+    let rule = json!([{"priority": 1, "container": "/a/", "transform": "mask",
+        "permissions": ["token:create"]}]);
+    let narrow = server.application("private", &[], rule).await;
+    let denied = json!({"type": "token", "data": 1, "containers": ["/b/"]});
+    let right = json!({"type": "token", "data": 1, "containers": ["/a/"]});
+    let faulty = json!({"type": "card", "data": {"number": "1"}, "containers": ["/a/"]});
+    for (value, faults) in [
+        (json!([denied, faulty]), vec!["[1].data.number"]),
+        (json!([faulty, denied]), vec!["[0].data.number"]),
+        (json!([denied, faulty, faulty]), vec!["[1].data.number", "[2].data.number"]),
+    ] {
+        assert_eq!(narrow.post("/tokenize", value).await.faults(), faults);
+    }
+    let entries = async || {
+        let logs = server.management.get("/logs?entity_type=token").await;
+        logs.text().matches("Denied: token:create").count()
+    };
+    assert_eq!(entries().await, 0);
+    narrow.post("/tokenize", json!([right, denied])).await.expect(403);
+    assert_eq!(entries().await, 1);
+    narrow.post("/tokenize", json!([right, right])).await.expect(200);
+    assert_eq!(server.private.list("").await.len(), 2);
+}

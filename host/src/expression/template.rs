@@ -225,13 +225,17 @@ impl Template {
                 Piece::Text(literal) => text.push_str(literal),
                 piece => text.push_str(&to_text(&piece.evaluate(evaluation)?)),
             }
-            // The whole data is text that may be fingerprinted; more than that is made up.
-            let alone = self.0.len() == 1;
-            if !alone && text.len() > EXPRESSION_OUTPUT_BYTES_MAX {
+            if text.len() > EXPRESSION_OUTPUT_BYTES_MAX && !self.is_whole(&text, evaluation) {
                 return Err(ExpressionError::TooLarge);
             }
         }
         Ok(text)
+    }
+
+    /// Whether text is no more than the data, by one expression alone: the whole data may be fingerprinted, as it is by
+    /// default, and more than that is made up.
+    fn is_whole(&self, text: &str, evaluation: &Evaluation<'_>) -> bool {
+        self.0.len() == 1 && text.len() <= to_text(evaluation.scope.data).len()
     }
 
     /// Evaluates it to the text of a single value that is not empty.

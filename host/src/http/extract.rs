@@ -10,6 +10,7 @@ use axum::extract::{ConnectInfo, FromRequestParts, MatchedPath, RawPathParams};
 use http::request::Parts;
 
 use super::State;
+use super::idempotency::ClaimedKey;
 use super::problem::Rejection;
 use super::rates::Class;
 use crate::crypto::api_key::ApiKey;
@@ -111,7 +112,9 @@ impl<P: Grant> FromRequestParts<State> for Permitted<P> {
         let id = params.as_ref().and_then(|params| params.iter().find(|(name, _)| *name == "id"));
         let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
         let attempt = attempt(P::PERMISSION, route);
-        Ok(Self(state.vault.permit_attempt(&who, attempt, id.map(|(_, id)| id)).await?))
+        let permit = state.vault.permit_attempt(&who, attempt, id.map(|(_, id)| id)).await?;
+        let ClaimedKey(claim) = parts.extensions.get().cloned().unwrap_or_default();
+        Ok(Self(permit.with_claim(claim)))
     }
 }
 

@@ -1,10 +1,9 @@
 //! The header `SVC-IDEMPOTENCY-KEY` (decisions §1): a request that is repeated is not carried out again.
 //!
-//! What is kept of an answer must not outlive what it shows: a token that was erased, a right that
-//! was revoked, a key of which the vault keeps a hash. So of tokens only the outline is kept, and
-//! of keys nothing.
-//!
-//! An operation whose answer holds such things gets a row in [`Keeping::of`].
+//! To add an operation that changes something: its permission in [`asked_for`], and what is kept of its answer in
+//! [`keeping`].
+
+mod keeping;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,47 +12,26 @@ use axum::body::Body;
 use axum::extract::{FromRequestParts, MatchedPath, Request, State as Shared};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use http::response::Parts;
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
-use http_body_util::BodyExt as _;
-use parking_lot::Mutex;
 use serde_json::Value;
 use zeroize::Zeroizing;
+
+use keeping::Keeping;
 
 use super::State;
 use super::body;
 use super::extract::Known;
 use super::problem::{Problem, Rejection};
-use crate::limits::{FORMULA_BODY_BYTES_MAX, IDEMPOTENCY_KEY_CHARS_MAX};
+use crate::limits::{
+    COMPONENT_BYTES_MAX, FORMULA_BODY_BYTES_MAX, IDEMPOTENCY_KEY_CHARS_MAX, REQUEST_BODY_BYTES_MAX,
+};
 use crate::model::permission::{ApplicationType, Permission};
-use crate::vault::{Answer, Attempt, Authenticated, Claim, Error, each_token, outline};
+use crate::vault::{Answer, Attempt, Authenticated, Claim, Error, Repetition};
 
 /// The header that names a request.
 pub const KEY: HeaderName = HeaderName::from_static("svc-idempotency-key");
 /// The header that says that an answer is a repetition.
 pub const REPLAY: HeaderName = HeaderName::from_static("svc-idempotent-replay");
-
-/// What changes nothing, although it is a POST.
-const READS: [&str; 2] = ["/tokens/search", "/detokenize"];
-/// Members of an answer that are shown to whoever did it, and to nobody who repeats it.
-const SECRETS: [&str; 4] = ["key", "session_key", "nonce", "secret"];
-
-/// How much is kept of the answer of an operation, and how a repetition is answered from that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Keeping {
-    /// Nothing: the operation changes nothing, so that a repetition is carried out again.
-    Nothing,
-    /// All of it.
-    Whole,
-    /// All but the secrets in it.
-    WithoutSecrets,
-    /// The outline of the token it shows; a repetition shows it as the caller may see it then.
-    Token,
-    /// Its shape, with the outline of each token in it.
-    Tokens,
-    /// All of it; of the tokens that are gone when it is repeated, the outline.
-    Run,
-}
 
 /// Carries out the first request of each key, and answers the others with its answer.
 pub async fn layer(Shared(state): Shared<State>, request: Request, next: Next) -> Response {
@@ -89,8 +67,8 @@ async fn once(
     let keeping = Keeping::of(&request);
     let (mut parts, body) = request.into_parts();
     let Known(who) = Known::from_request_parts(&mut parts, state).await?;
-    let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
-    let permitted = may(&who, &parts.method, route);
+    let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str).to_owned();
+    let permitted = may(&who, &parts.method, &route);
     let request = Request::from_parts(parts, body);
     let key = match key {
         Err(refusal) if permitted => return Err(refusal),
@@ -99,10 +77,11 @@ async fn once(
         Ok(_) if keeping == Keeping::Nothing => return Ok(next.run(request).await),
         Ok(key) => key,
     };
-    let (parts, body) = body::whole(request, FORMULA_BODY_BYTES_MAX).await?;
+    let (parts, body) = body::whole(request, body_bytes_max(&route)).await?;
     let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
     let same = [parts.method.as_str().as_bytes(), target.as_bytes(), &body];
-    let attempt = match state.vault.attempt(&who, &key, &same).await {
+    let form = keeping.form(&parts.method, &route, who.caller().tenant());
+    let attempt = match state.vault.attempt(&who, &key, &same, form).await {
         // That a key is in use is told to those alone who may use it. What a caller did while it might is answered still.
         Err(_) if !permitted => {
             return Ok(next.run(Request::from_parts(parts, Body::from(body))).await);
@@ -110,42 +89,57 @@ async fn once(
         attempt => attempt?,
     };
     match attempt {
-        Attempt::Repeated(answer) if keeping == Keeping::Token => {
-            Ok(replay(renewed(state, &who, answer).await?))
+        Attempt::Repeated(repetition) => {
+            Ok(replay(repeated(state, &who, keeping, repetition).await?))
         }
-        Attempt::Repeated(answer) if keeping == Keeping::Run => {
-            Ok(replay(without_gone(state, &who, answer).await?))
-        }
-        Attempt::Repeated(answer) => Ok(replay(answer)),
         Attempt::First(claim) => {
-            let claim = ClaimedKey::new(claim);
+            // Held until the request is answered; the operation keeps its answer in the commit of what it does.
+            let claim = ClaimedKey(Some(Arc::new(claim)));
             let mut request = Request::from_parts(parts, Body::from(body));
             request.extensions_mut().insert(claim.clone());
             let response = next.run(request).await;
-            let Some(claim) = claim.take().filter(|_| response.status().is_success()) else {
-                return Ok(response);
-            };
-            let (parts, body) = response.into_parts();
-            let body = body.collect().await.map(http_body_util::Collected::to_bytes);
-            let body = body.unwrap_or_default();
-            claim.keep(keeping.kept(&who, &parts, &body)).await?;
-            Ok(Response::from_parts(parts, Body::from(body)))
+            drop(claim);
+            Ok(response)
         }
     }
 }
 
-/// The claim on a key, for an operation that keeps its answer in the commit of what it does. Whoever takes it keeps it.
+/// The largest body of an operation: read whole here, it must not be larger than its handler would take.
+fn body_bytes_max(route: &str) -> usize {
+    match route {
+        "/reactor-formulas" | "/reactor-formulas/{id}" => FORMULA_BODY_BYTES_MAX,
+        "/reactor-formulas/{id}/component" => COMPONENT_BYTES_MAX,
+        _ => REQUEST_BODY_BYTES_MAX,
+    }
+}
+
+/// What a repetition is answered with.
+async fn repeated(
+    state: &State,
+    who: &Authenticated,
+    keeping: Keeping,
+    repetition: Repetition,
+) -> Result<Answer, Rejection> {
+    if keeping == Keeping::Token
+        && let Some(renewed) = renewed(state, who, &repetition.answer).await?
+    {
+        return Ok(renewed);
+    }
+    state.vault.log_repetition(who, &repetition).await?;
+    match keeping {
+        Keeping::Run => without_gone(state, who, repetition.answer).await,
+        _ => Ok(repetition.answer),
+    }
+}
+
+/// The claim on the request's key, if it has one.
 #[derive(Clone, Default)]
-pub struct ClaimedKey(Arc<Mutex<Option<Claim>>>);
+pub struct ClaimedKey(pub Option<Arc<Claim>>);
 
 impl ClaimedKey {
-    fn new(claim: Claim) -> Self {
-        Self(Arc::new(Mutex::new(Some(claim))))
-    }
-
-    /// The claim, once.
-    pub fn take(&self) -> Option<Claim> {
-        self.0.lock().take()
+    /// The claim.
+    pub fn claim(&self) -> Option<&Claim> {
+        self.0.as_deref()
     }
 }
 
@@ -207,73 +201,21 @@ fn asked_for(method: &Method, route: &str) -> Option<Asked> {
     Some(Asked::Permission(permission))
 }
 
-impl Keeping {
-    fn of(request: &Request) -> Self {
-        let method = request.method().as_str();
-        let path = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
-        match (method, path) {
-            _ if !may_change(request) || READS.contains(&path) => Self::Nothing,
-            (
-                "POST",
-                "/applications"
-                | "/applications/{id}/regenerate"
-                | "/sessions"
-                | "/webhooks/signing-secrets/rotate",
-            ) => Self::WithoutSecrets,
-            ("POST", "/tokens") | ("PATCH", "/tokens/{id}") => Self::Token,
-            ("POST", "/tokenize") => Self::Tokens,
-            ("POST", "/reactors/{id}/react") => Self::Run,
-            _ => Self::Whole,
-        }
-    }
-
-    /// As much of an answer as is kept.
-    fn kept(self, who: &Authenticated, parts: &Parts, body: &[u8]) -> Answer {
-        let location = parts.headers.get(header::LOCATION);
-        let location = location.and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let body = match self {
-            Self::Nothing | Self::Whole | Self::Run => String::from_utf8_lossy(body).into_owned(),
-            _ => self.reduced(who, body),
-        };
-        Answer { status: parts.status.as_u16(), location, body: Zeroizing::new(body) }
-    }
-
-    fn reduced(self, who: &Authenticated, body: &[u8]) -> String {
-        // The body of a success is JSON of our own making.
-        let mut value: Value = serde_json::from_slice(body).unwrap_or_default();
-        match self {
-            Self::Nothing | Self::Whole | Self::Run => {}
-            Self::WithoutSecrets => retain(&mut value, |name| !SECRETS.contains(&name)),
-            Self::Token => {
-                if let Value::Object(token) = &mut value {
-                    outline(token);
-                }
-            }
-            Self::Tokens => each_token(&mut value, who.caller().tenant(), &mut outline),
-        }
-        value.to_string()
-    }
-}
-
-fn retain(value: &mut Value, keep: fn(&str) -> bool) {
-    match value {
-        Value::Object(members) => members.retain(|name, _| keep(name)),
-        Value::Array(items) => items.iter_mut().for_each(|item| retain(item, keep)),
-        _ => {}
-    }
-}
-
-/// A kept answer with its token as the caller may see it now; the outline, if it may not read it.
-/// When the token is gone, so is the answer.
-async fn renewed(state: &State, who: &Authenticated, kept: Answer) -> Result<Answer, Rejection> {
+/// A kept answer with its token as the caller may see it now; `None` if it may not read it, and gets the outline. When
+/// the token is gone, so is the answer.
+async fn renewed(
+    state: &State,
+    who: &Authenticated,
+    kept: &Answer,
+) -> Result<Option<Answer>, Rejection> {
     let outline: Value = serde_json::from_str(&kept.body).unwrap_or_default();
     let id = outline["id"].as_str().unwrap_or_default();
-    let Some(view) = state.vault.show_again(who, id).await? else { return Ok(kept) };
+    let Some(view) = state.vault.show_again(who, id).await? else { return Ok(None) };
     let mut token = serde_json::to_value(view).map_err(Error::internal)?;
     if let (Value::Object(members), Some(extras)) = (&mut token, outline.get("_extras")) {
         members.insert("_extras".to_owned(), extras.clone());
     }
-    Ok(Answer { body: Zeroizing::new(token.to_string()), ..kept })
+    Ok(Some(Answer { body: Zeroizing::new(token.to_string()), ..kept.clone() }))
 }
 
 /// A run's kept answer, with the outline of the tokens it made that are gone.
@@ -283,7 +225,10 @@ async fn without_gone(
     kept: Answer,
 ) -> Result<Answer, Rejection> {
     let mut answer: Value = serde_json::from_str(&kept.body).unwrap_or_default();
-    let Some(tokens) = answer.get_mut("tokens") else { return Ok(kept) };
+    // A result that is to be delivered again holds the answer of its run.
+    let of_result = answer.get("response").is_some();
+    let path = if of_result { "/response/tokens" } else { "/tokens" };
+    let Some(tokens) = answer.pointer_mut(path) else { return Ok(kept) };
     state.vault.outline_gone(who.caller().tenant(), tokens).await?;
     Ok(Answer { body: Zeroizing::new(answer.to_string()), ..kept })
 }

@@ -21,9 +21,10 @@ use crate::vault::{AuthorizeSession, NewSession, SessionView};
 pub async fn create(
     Opener(who): Opener,
     Shared(state): Shared<State>,
+    claimed: ClaimedKey,
 ) -> Result<Response, Rejection> {
     // A session has no address of its own: whoever holds the key is the session.
-    let session = state.vault.create_session(&who).await?;
+    let session = state.vault.create_session(&who, claimed.claim()).await?;
     let mut response = Reply(session).into_response();
     *response.status_mut() = StatusCode::CREATED;
     Ok(response)
@@ -41,5 +42,5 @@ pub async fn authorize(
     claimed: ClaimedKey,
     Body(body): Body<AuthorizeSession>,
 ) -> Result<Reply<SessionView>, Rejection> {
-    Ok(Reply(state.vault.authorize_session(&who, body, claimed.take()).await?))
+    Ok(Reply(state.vault.authorize_session(&who, body, claimed.claim()).await?))
 }

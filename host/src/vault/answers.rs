@@ -4,25 +4,32 @@
 //! What is kept is sealed like everything else, since answers hold what their caller may see. Of
 //! tokens they hold only which they are: what a token shows is read anew, by the rules as they are
 //! then.
+//!
+//! An answer is kept in the very commit of what it tells of, so that no crash leaves a request that
+//! was carried out and can be carried out again. To give an operation its answer: one call of
+//! [`Permit::keep_answer`] before it commits.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use zeroize::Zeroizing;
 
-use super::audit::Actor;
+use super::audit::Event;
 use super::authentication::Authenticated;
+use super::permit::Permit;
 use super::record::{Entity, from_json_text, json_text, kind};
 use super::tokens::{Token, TokenView};
 use super::{Change, Error, Vault};
 use crate::crypto::hash;
 use crate::limits::IDEMPOTENT_ANSWER_MS;
 use crate::model::id::TenantId;
-use crate::model::log::Operation;
+use crate::model::log::{EntityType, Operation};
 use crate::model::permission::Permission;
 use crate::model::time::Timestamp;
-use crate::store::{Expect, Kind};
+use crate::store::Kind;
 
 /// An answer, as much of it as a repetition needs.
 #[derive(Clone, Serialize, Deserialize)]
@@ -42,15 +49,28 @@ pub struct KeptAnswer {
     id: String,
     request_digest: [u8; 32],
     answer: Answer,
+    /// What the request made, changed or read; a repetition is logged for each.
+    #[serde(default)]
+    about: Vec<(EntityType, String)>,
     created_at: Timestamp,
 }
+
+/// The answer of a request that was carried out before.
+pub struct Repetition {
+    /// The answer, as much of it as was kept.
+    pub answer: Answer,
+    about: Vec<(EntityType, String)>,
+}
+
+/// Makes of what an operation answers what is kept of it.
+pub type Form = Arc<dyn Fn(Value) -> Answer + Send + Sync>;
 
 /// What a request under an idempotency key is.
 pub enum Attempt {
     /// The first: it is to be carried out.
     First(Claim),
     /// A repetition of one that was carried out.
-    Repeated(Answer),
+    Repeated(Repetition),
 }
 
 /// The right to carry out the request of an idempotency key; given up when dropped.
@@ -59,6 +79,7 @@ pub struct Claim {
     who: Authenticated,
     id: String,
     request_digest: [u8; 32],
+    form: Form,
 }
 
 /// Keys whose first request is being carried out.
@@ -90,12 +111,14 @@ impl Entity for KeptAnswer {
 }
 
 impl Vault {
-    /// Finds out whether a request is the first under its key. `request` is all that must be the same in a repetition.
+    /// Finds out whether a request is the first under its key. `request` is all that must be the same in a repetition;
+    /// `form` makes of its answer what is kept.
     pub async fn attempt(
         &self,
         who: &Authenticated,
         key: &str,
         request: &[&[u8]],
+        form: Form,
     ) -> Result<Attempt, Error> {
         let tenant = who.0.tenant();
         let keys = self.keys(tenant).await?;
@@ -110,11 +133,12 @@ impl Vault {
                 "A request with this idempotency key is being carried out.",
             ));
         }
-        let claim = Claim { vault: self.clone(), who: who.clone(), id, request_digest };
+        let claim = Claim { vault: self.clone(), who: who.clone(), id, request_digest, form };
         match self.find::<KeptAnswer>(tenant, &[&claim.id]).await?.pop().flatten() {
             None => Ok(Attempt::First(claim)),
             Some(kept) if kept.entity.request_digest == request_digest => {
-                Ok(Attempt::Repeated(kept.entity.answer))
+                let KeptAnswer { answer, about, .. } = kept.entity;
+                Ok(Attempt::Repeated(Repetition { answer, about }))
             }
             Some(_) => Err(Error::KeyReused),
         }
@@ -140,34 +164,59 @@ impl Vault {
         self.log(tenant, who.0.actor(), vec![event]).await?;
         self.show(&token, transform).map(Some)
     }
+
+    /// Logs that an answer is given once more: whoever gets it reads what it tells of (decisions §10).
+    pub async fn log_repetition(
+        &self,
+        who: &Authenticated,
+        repetition: &Repetition,
+    ) -> Result<(), Error> {
+        let read = |(entity_type, id): &(EntityType, String)| {
+            Event::done(*entity_type, id, Operation::Read, "Answer repeated")
+        };
+        let events = repetition.about.iter().map(read).collect();
+        self.log(who.0.tenant(), who.0.actor(), events).await
+    }
 }
 
-impl Answer {
-    /// The answer 200 with this body.
-    pub(super) fn of(body: &impl Serialize) -> Result<Self, Error> {
-        let body = serde_json::to_string(body).map_err(Error::internal)?;
-        Ok(Self { status: 200, location: None, body: Zeroizing::new(body) })
+impl<P> Permit<P> {
+    /// Has the answer to this request kept with what a change does, if the request has an idempotency key.
+    pub(super) fn keep_answer(
+        &self,
+        change: &mut Change,
+        body: &impl Serialize,
+    ) -> Result<(), Error> {
+        self.claim().map_or(Ok(()), |claim| claim.keep_in(change, body))
     }
 }
 
 impl Claim {
-    /// Keeps the answer of a request that was carried out.
-    pub async fn keep(self, answer: Answer) -> Result<(), Error> {
-        let mut change = self.vault.change(self.who.0.tenant()).await?;
-        self.keep_in(&mut change, answer)?;
-        change.commit(Actor::OPERATOR, Vec::new()).await
-    }
-
-    /// Keeps the answer together with what the request does.
-    pub(super) fn keep_in(&self, change: &mut Change, answer: Answer) -> Result<(), Error> {
-        let kept = KeptAnswer {
+    /// Has the answer kept with what a change does.
+    pub(super) fn keep_in(&self, change: &mut Change, body: &impl Serialize) -> Result<(), Error> {
+        let body = serde_json::to_value(body).map_err(Error::internal)?;
+        change.answer = Some(KeptAnswer {
             id: self.id.clone(),
             request_digest: self.request_digest,
-            answer,
+            answer: (self.form)(body),
+            about: Vec::new(),
             created_at: change.now(),
-        };
-        // One that has ended may still be there.
-        change.put(&kept, Expect::Any).map(drop)
+        });
+        Ok(())
+    }
+}
+
+impl KeptAnswer {
+    /// The same, as the answer of a request that did this.
+    #[must_use]
+    pub(super) fn about(mut self, events: &[Event]) -> Self {
+        // A token that was used is not in the answer, only what a formula made of it.
+        for event in events.iter().filter(|event| event.operation != Operation::Use) {
+            let entity = (event.entity_type, event.entity_id.clone());
+            if !self.about.contains(&entity) {
+                self.about.push(entity);
+            }
+        }
+        self
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tracing::Instrument as _;
 
+use super::answers::KeptAnswer;
 use super::audit::{Actor, Event, KeptEntry, LogEntry};
 use super::record::{Entity, Stored, to_record, to_record_of};
 use super::{Error, Vault, examine};
@@ -19,6 +20,8 @@ pub struct Change {
     pub(super) tenant: TenantId,
     pub(super) keys: Arc<TenantKeys>,
     pub(super) batch: Batch,
+    /// The answer to the request that makes the change, when a repetition is to get it too.
+    pub(super) answer: Option<KeptAnswer>,
 }
 
 impl Change {
@@ -78,6 +81,10 @@ impl Change {
         let created_at = self.vault.now();
         // Reading and removing go on when there is no space for anything new.
         self.batch.urgent |= self.batch.puts.is_empty();
+        if let Some(answer) = self.answer.take() {
+            // One that has ended may still be there.
+            self.put(&answer.about(&events), Expect::Any)?;
+        }
         for event in events {
             let Event { entity_type, entity_id, operation, message, actor: other } = event;
             let actor = other.unwrap_or(actor);

@@ -10,9 +10,11 @@ use super::applications::KeptApplication;
 use super::audit::KeptEntry;
 use super::erase::ErasedTenant;
 use super::formulas::Component;
+use super::index::FoundBy;
 use super::invocations::Invocation;
 use super::jobs::{Delivery, Job};
 use super::keyring::{KEYS_ID, NEXT_ID, SYSTEM_TENANT, open_system_keys, open_tenant_keys};
+use super::names::{Named, has_pieces, terms_of_name};
 use super::record::{Entity, found_by, kind};
 use super::rotation::{ROTATION_NOTE_ID, Resealing};
 use super::sessions::Session;
@@ -136,9 +138,9 @@ impl Look {
             kind::TENANT => check::<Tenant>(record, &keys),
             kind::APPLICATION => check::<KeptApplication>(record, &keys),
             kind::TOKEN => check_token(record, &keys, self.entropy.as_ref()),
-            kind::FORMULA => check::<Formula>(record, &keys),
+            kind::FORMULA => check_named::<Formula>(record, &keys),
             kind::COMPONENT => check::<Component>(record, &keys),
-            kind::REACTOR => check::<Reactor>(record, &keys),
+            kind::REACTOR => check_named::<Reactor>(record, &keys),
             kind::INVOCATION => check::<Invocation>(record, &keys),
             kind::LOG => check::<KeptEntry>(record, &keys),
             kind::SESSION => check::<Session>(record, &keys),
@@ -188,6 +190,17 @@ fn check<E: Entity>(record: &Record, keys: &TenantKeys) -> Result<(), &'static s
     check_found_by(&read::<E>(record, keys)?, record, keys)
 }
 
+/// As [`check`], of what is found by its name too, but for a record of a time before names had pieces.
+fn check_named<E: Named>(record: &Record, keys: &TenantKeys) -> Result<(), &'static str> {
+    let entity = read::<E>(record, keys)?;
+    let (mut terms, numbers, uniques) = found_by(&entity, keys).into_parts();
+    if !has_pieces(record, keys) {
+        let of_name = terms_of_name(&entity, keys);
+        terms.retain(|term| !of_name.contains(term));
+    }
+    check_parts((terms, numbers, uniques), record)
+}
+
 /// What its search indexes gave is not kept in a token: they are evaluated again. One that draws at random gives
 /// something else each time; such a token must be found by all the rest, and by not more terms than it has indexes.
 fn check_token(
@@ -213,7 +226,13 @@ fn check_found_by<E: Entity>(
     record: &Record,
     keys: &TenantKeys,
 ) -> Result<(), &'static str> {
-    let (mut terms, mut numbers, mut uniques) = found_by(entity, keys).into_parts();
+    check_parts(found_by(entity, keys).into_parts(), record)
+}
+
+fn check_parts(
+    (mut terms, mut numbers, mut uniques): FoundBy,
+    record: &Record,
+) -> Result<(), &'static str> {
     let mut found = (record.terms.clone(), record.numbers.clone(), record.uniques.clone());
     for terms in [&mut terms, &mut found.0] {
         terms.sort_unstable();

@@ -28,6 +28,10 @@ pub mod term {
     pub const CREATED_BY: &str = "created_by";
     /// Who changed it last.
     pub const MODIFIED_BY: &str = "modified_by";
+    /// A piece of the name of a reactor or formula.
+    pub const NAME_PIECE: &str = "name piece";
+    /// That the pieces of the name are terms.
+    pub const NAMED: &str = "named";
     /// The formula of a reactor.
     pub const FORMULA: &str = "formula";
     /// The application of a reactor.
@@ -57,6 +61,9 @@ pub mod number {
     /// When it is to be tried next.
     pub const DUE_AT: Field = Field(5);
 }
+
+/// What one record is found by: terms, numbers, and values that no other one has.
+pub type FoundBy = (Vec<Term>, Vec<(Field, u64)>, Vec<Unique>);
 
 /// Collects what one record is found by.
 pub struct Index<'k> {
@@ -98,7 +105,7 @@ impl<'k> Index<'k> {
     }
 
     /// What was collected.
-    pub fn into_parts(self) -> (Vec<Term>, Vec<(Field, u64)>, Vec<Unique>) {
+    pub fn into_parts(self) -> FoundBy {
         (self.terms, self.numbers, self.uniques)
     }
 }

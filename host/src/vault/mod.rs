@@ -24,6 +24,7 @@ mod invocations;
 mod jobs;
 mod keyring;
 mod logs;
+mod names;
 mod official;
 mod outbound;
 mod page;
@@ -53,7 +54,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-pub use answers::{Answer, Attempt, Claim};
+pub use answers::{Answer, Attempt, Claim, Form, Repetition};
 pub use applications::{ApplicationWithKey, WriteApplication};
 pub use audit::{Actor, LogEntry};
 pub use audit_export::{ExportFilter, ExportedHead};
@@ -96,7 +97,6 @@ use crate::config::JobLimits;
 use crate::crypto::entropy::Entropy;
 use crate::crypto::keys::RootKey;
 use crate::egress::Egress;
-use crate::limits::NAMES_SEARCHED_MAX;
 use crate::model::id::TenantId;
 use crate::model::time::Timestamp;
 use crate::runtime::Runtime;
@@ -273,18 +273,12 @@ impl Vault {
         })
     }
 
-    /// Every entity of a kind that matches, for kinds of which a tenant has few; refused for a tenant that has more than
-    /// can be opened for one request.
+    /// Every entity of a kind that matches, for kinds of which a tenant has few.
     async fn all<E: Entity>(&self, tenant: TenantId, filter: &Filter) -> Result<Vec<E>, Error> {
         let mut request = PageRequest::first();
         let mut all = Vec::new();
         loop {
             let page = self.page::<E>(tenant, filter.clone(), &request).await?;
-            if page.total_items > NAMES_SEARCHED_MAX {
-                let message =
-                    format!("is looked for among at most {NAMES_SEARCHED_MAX}; name ids too");
-                return Err(Error::invalid("name", message));
-            }
             all.extend(page.data);
             match page.next.and_then(|cursor| PageRequest::following(&cursor)) {
                 Some(next) => request = next,
@@ -313,7 +307,7 @@ impl Vault {
     /// Starts a change in a tenant.
     async fn change(&self, tenant: TenantId) -> Result<Change, Error> {
         let keys = self.keys(tenant).await?;
-        Ok(Change { vault: self.clone(), tenant, keys, batch: Batch::default() })
+        Ok(Change { vault: self.clone(), tenant, keys, batch: Batch::default(), answer: None })
     }
 
     /// Commits log entries alone: something was read, or refused.

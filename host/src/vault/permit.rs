@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::answers::Claim;
 use super::audit::{Actor, Event};
 use super::authentication::{Authenticated, Caller};
 use super::{Error, Vault};
@@ -36,6 +37,8 @@ use crate::model::rule::{Rights, Subject, Transform};
 /// Evidence that a caller holds the permission `P`.
 pub struct Permit<P> {
     caller: Arc<Caller>,
+    /// Where the answer is kept, when the request has an idempotency key.
+    claim: Option<Arc<Claim>>,
     permission: PhantomData<P>,
 }
 
@@ -43,6 +46,12 @@ impl<P: Grant> Permit<P> {
     /// The tenant the operation happens in.
     pub fn tenant(&self) -> TenantId {
         self.caller.tenant()
+    }
+
+    /// The same, for a request whose answer is to be kept.
+    #[must_use]
+    pub fn with_claim(self, claim: Option<Arc<Claim>>) -> Self {
+        Self { claim, ..self }
     }
 
     /// Who acts.
@@ -76,6 +85,13 @@ impl<P: Grant> Permit<P> {
     }
 }
 
+impl<P> Permit<P> {
+    /// Where the answer is kept, when the request has an idempotency key.
+    pub(super) fn claim(&self) -> Option<&Claim> {
+        self.claim.as_deref()
+    }
+}
+
 impl Vault {
     /// Gives the caller a permit, or logs the attempt and refuses.
     ///
@@ -96,9 +112,14 @@ impl Vault {
         entity_id: Option<&str>,
     ) -> Result<Permit<P>, Error> {
         if who.0.rights.hold(P::PERMISSION) {
-            return Ok(Permit { caller: Arc::clone(&who.0), permission: PhantomData });
+            return Ok(Permit { caller: Arc::clone(&who.0), claim: None, permission: PhantomData });
         }
-        let entity = (entity_type, entity_id.unwrap_or_default());
+        let id = entity_id.unwrap_or_default();
+        let entity_type = match entity_type {
+            EntityType::Token if !id.is_empty() => self.log_type_of(who.0.tenant(), id).await?,
+            named => named,
+        };
+        let entity = (entity_type, id);
         let event = Event { operation, ..Event::denied(P::PERMISSION, Some(entity)) };
         self.log_denied(who.0.tenant(), who.0.actor(), event).await?;
         let detail = format!("The application does not hold {}.", P::PERMISSION);

@@ -12,9 +12,10 @@ use request::Definition;
 pub use request::WriteReactor;
 
 use super::applications::KeptApplication;
-use super::audit::{Actor, Event};
-use super::formulas::{FormulaView, matches_name};
+use super::audit::Event;
+use super::formulas::FormulaView;
 use super::index::{Index, term};
+use super::names::{Named, index_name};
 use super::page::{Page, PageRequest, only_ids};
 use super::permit::Permit;
 use super::record::{Entity, Stored, from_json_text, json_text, kind};
@@ -27,8 +28,8 @@ use crate::model::faults::Faults;
 use crate::model::formula::{Formula, Reactor};
 use crate::model::id::{FormulaId, ReactorId, TenantId};
 use crate::model::log::{EntityType, Operation};
-use crate::model::permission::ApplicationType;
 use crate::model::permission::marker::{ReactorCreate, ReactorDelete, ReactorRead, ReactorUpdate};
+use crate::model::permission::{ApplicationType, Grant};
 use crate::model::plaintext::opaque;
 use crate::store::{Expect, Kind};
 
@@ -49,6 +50,7 @@ impl Entity for Reactor {
 
     fn index(&self, index: &mut Index<'_>) {
         index.term(term::FORMULA, &[&self.formula_id.to_string()]);
+        index_name(index, self);
         if let Some(application_id) = self.application_id {
             index.term(term::APPLICATION, &[&application_id.to_string()]);
         }
@@ -60,6 +62,12 @@ impl Entity for Reactor {
 
     fn from_text(text: &[u8]) -> Result<Self, Error> {
         from_json_text(text)
+    }
+}
+
+impl Named for Reactor {
+    fn name(&self) -> &str {
+        &self.name
     }
 }
 
@@ -131,9 +139,7 @@ impl Vault {
                 Err(error) => return Err(error),
             }
         }
-        let (Some(definition), Some((formula, formula_version))) = (definition, formula) else {
-            return Err(faults.into());
-        };
+        let Some((formula, formula_version)) = formula else { return Err(faults.into()) };
         let before = Reactor {
             id: ReactorId(self.draw_id()),
             tenant_id: tenant,
@@ -146,7 +152,7 @@ impl Vault {
         let (reactor, application) = self.fit(before, definition, &formula, faults).await?;
         let event = event(reactor.id, Operation::Create, "Reactor created");
         let referred = Referred { formula, formula_version, application };
-        self.keep_reactor(permit.actor(), reactor, Expect::Absent, referred, event).await
+        self.keep_reactor(permit, reactor, Expect::Absent, referred, event).await
     }
 
     /// Lists reactors; `name` may hold `*` for any characters.
@@ -159,12 +165,14 @@ impl Vault {
     ) -> Result<Page<ReactorView>, Error> {
         let page = match name {
             None => self.page::<Reactor>(permit.tenant(), only_ids(&ids), request).await?,
-            // Names are sealed: only who opens every reactor finds one by its name.
             Some(name) => {
-                let filter = only_ids(&ids);
-                let mut reactors = self.all::<Reactor>(permit.tenant(), &filter).await?;
-                reactors.retain(|reactor| matches_name(name, &reactor.name));
-                request.cut(reactors, Entity::created_ms, Entity::id)
+                let (tenant, filter) = (permit.tenant(), only_ids(&ids));
+                let places = self.named::<Reactor>(tenant, filter, name).await?;
+                let page = request.cut(places, |place| place.order_ms, |place| place.id.clone());
+                let ids: Vec<&str> = page.data.iter().map(|place| place.id.as_str()).collect();
+                let mut found = self.find::<Reactor>(tenant, &ids).await?.into_iter();
+                // One that was deleted meanwhile is left out.
+                page.try_filter_map(|_| Ok(found.next().flatten().map(|stored| stored.entity)))?
             }
         };
         let mut views = Vec::with_capacity(page.data.len());
@@ -215,7 +223,6 @@ impl Vault {
         let tenant = permit.tenant();
         let mut faults = Faults::new();
         let definition = body.define(&mut faults);
-        let Some(definition) = definition else { return Err(faults.into()) };
         let stored = match self.get::<Reactor>(tenant, &id.to_string()).await {
             // What is wrong with the body comes before what is not there.
             Err(Error::NotFound(_)) if !faults.is_empty() => return Err(faults.into()),
@@ -229,7 +236,7 @@ impl Vault {
         let event = event(id, Operation::Update, "Reactor updated");
         let referred = Referred { formula, formula_version, application };
         let expect = Expect::Version(stored.version);
-        self.keep_reactor(permit.actor(), reactor, expect, referred, event).await
+        self.keep_reactor(permit, reactor, expect, referred, event).await
     }
 
     /// Deletes a reactor.
@@ -263,14 +270,12 @@ impl Vault {
         mut faults: Faults,
     ) -> Result<(Reactor, Option<Stored<KeptApplication>>), Error> {
         let Definition { name, configuration, application_id } = definition;
-        let configured = configure(&Value::Object(configuration), &formula.configuration);
-        let configuration = match configured {
-            Ok(configuration) => configuration,
-            Err(inner) => {
-                faults.extend_under("", inner);
-                Map::new()
-            }
-        };
+        // One that is no object has no entries to be named.
+        let configured = configuration
+            .and_then(|given| {
+                faults.take("", configure(&Value::Object(given), &formula.configuration))
+            })
+            .unwrap_or_default();
         let application = match application_id {
             None => None,
             Some(id) => {
@@ -290,7 +295,7 @@ impl Vault {
         if management {
             faults.add("application.id", "must be a public or private application");
         }
-        let reactor = Reactor { name, configuration, application_id, ..before };
+        let reactor = Reactor { name, configuration: configured, application_id, ..before };
         Ok(faults.into_result((reactor, application))?)
     }
 
@@ -309,9 +314,9 @@ impl Vault {
 
     /// Stores a reactor. What it refers to is written anew, unchanged: a deletion that runs at the same time then
     /// conflicts, and no reactor is left with a formula or application that is gone.
-    async fn keep_reactor(
+    async fn keep_reactor<P: Grant>(
         &self,
-        actor: Actor,
+        permit: &Permit<P>,
         reactor: Reactor,
         expect: Expect,
         referred: Referred,
@@ -326,9 +331,10 @@ impl Vault {
         if let Some(version) = formula_version {
             change.put(&formula, Expect::Version(version))?;
         }
-        let committed = change.try_commit(actor, vec![event]).await?;
         let application = application.map(|stored| stored.entity.application);
-        unless_lost(committed, view(reactor, formula, application))
+        let view = view(reactor, formula, application);
+        permit.keep_answer(&mut change, &view)?;
+        unless_lost(change.try_commit(permit.actor(), vec![event]).await?, view)
     }
 
     async fn view_reactor(&self, reactor: Reactor) -> Result<ReactorView, Error> {

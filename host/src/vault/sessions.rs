@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
-use super::answers::{Answer, Claim};
+use super::answers::Claim;
 use super::applications::{Holder, KeptApplication, read_rights};
 use super::audit::{Actor, Event};
 use super::authentication::{Authenticated, Caller};
@@ -155,8 +155,13 @@ impl Session {
 }
 
 impl Vault {
-    /// Opens a session for a public application.
-    pub async fn create_session(&self, who: &Authenticated) -> Result<NewSession, Error> {
+    /// Opens a session for a public application. As every answer, this one is kept for an idempotency key in the same
+    /// commit.
+    pub async fn create_session(
+        &self,
+        who: &Authenticated,
+        claim: Option<&Claim>,
+    ) -> Result<NewSession, Error> {
         self.expect_session_opener(who).await?;
         let now = self.now();
         let key = ApiKey::draw(KEY_TAG, self.0.entropy.as_ref());
@@ -174,17 +179,18 @@ impl Vault {
         let event = session.event(Operation::Create, "Session created");
         let mut change = self.change(session.tenant_id).await?;
         change.put(&session, Expect::New)?;
+        let made = NewSession { session_key: key, nonce, expires_at: session.expires_at };
+        claim.map_or(Ok(()), |claim| claim.keep_in(&mut change, &made))?;
         change.commit(who.0.actor(), vec![event]).await?;
-        Ok(NewSession { session_key: key, nonce, expires_at: session.expires_at })
+        Ok(made)
     }
 
-    /// Grants a session its rights, none of which its grantor lacks. The answer is kept for an idempotency key in the same
-    /// commit: a nonce works once, and a repetition after a crash could never be carried out.
+    /// Grants a session its rights, none of which its grantor lacks.
     pub async fn authorize_session(
         &self,
         who: &Authenticated,
         body: AuthorizeSession,
-        claim: Option<Claim>,
+        claim: Option<&Claim>,
     ) -> Result<SessionView, Error> {
         self.expect_session_grantor(who).await?;
         let now = self.now();
@@ -199,7 +205,7 @@ impl Vault {
         }
         let nonce = faults.into_result(nonce)?.unwrap_or_default();
         let grant = Granted { by: who.0.application.id, permissions, rules };
-        let step = || self.try_authorize(who, (&nonce, end), grant.clone(), claim.as_ref()).boxed();
+        let step = || self.try_authorize(who, (&nonce, end), grant.clone(), claim).boxed();
         self.retried(TRIES, step).await
     }
 
@@ -229,9 +235,7 @@ impl Vault {
         let mut change = self.change(session.tenant_id).await?;
         change.put(&session, Expect::Version(version))?;
         let view = session.view();
-        if let Some(claim) = claim {
-            claim.keep_in(&mut change, Answer::of(&view)?)?;
-        }
+        claim.map_or(Ok(()), |claim| claim.keep_in(&mut change, &view))?;
         unless_lost(change.try_commit(who.0.actor(), vec![event]).await?, view)
     }
 

@@ -161,7 +161,8 @@ impl Vault {
         let (keys, keys_put) = self.0.keyring.draw_tenant(id, self.0.entropy.as_ref())?;
         let mut above = self.change(SYSTEM_TENANT).await?;
         above.put(&tenant, Expect::Absent)?;
-        let mut change = Change { vault: self.clone(), tenant: id, keys, batch: above.batch };
+        let mut change =
+            Change { vault: self.clone(), tenant: id, keys, batch: above.batch, answer: None };
         change.batch.puts.push(keys_put);
         let kind = ApplicationType::Management;
         let (application, key) = self.operators_application(id, kind, "Management", management_key);
@@ -240,6 +241,7 @@ impl Vault {
         above.put(&tenant, Expect::Version(stored.version))?;
         let mut change = self.change(permit.tenant()).await?;
         change.batch = above.batch;
+        permit.keep_answer(&mut change, &tenant)?;
         let event = Event::done(EntityType::Tenant, id, Operation::Update, "Tenant updated");
         let committed = change.try_commit(permit.actor(), vec![event]).await?;
         if committed.is_ok() {

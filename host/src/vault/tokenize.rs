@@ -39,9 +39,12 @@ impl Vault {
         permit: &Permit<TokenCreate>,
         value: Value,
     ) -> Result<Value, Error> {
-        let with_nothing_else = |_: &mut Change, _: &Value| Ok(Vec::new());
+        let with_answer = |change: &mut Change, answer: &Value| {
+            permit.keep_answer(change, answer)?;
+            Ok(Vec::new())
+        };
         let prepared = self.prepare_tokens(permit, value).await?;
-        self.tokenize_with(permit, prepared, permit.actor(), with_nothing_else).await
+        self.tokenize_with(permit, prepared, permit.actor(), with_answer).await
     }
 
     /// Checks everything in a value, so that storing it is all that is left.
@@ -67,7 +70,10 @@ impl Vault {
                 Err(error) => return Err(error),
             }
         }
-        Ok(faults.into_result(Prepared { shape: value, places, drafts })?)
+        let prepared = faults.into_result(Prepared { shape: value, places, drafts })?;
+        // Everything that is wrong with the value comes before a rule that one of its tokens lacks (decisions §1).
+        self.permit_drafts(permit, &prepared.drafts).await?;
+        Ok(prepared)
     }
 
     /// Stores what was prepared, together with what `more` adds on seeing what will be answered.

@@ -112,6 +112,7 @@ impl Vault {
         let event = event_of(tenant, Operation::Update, "Signing secret rotated");
         let mut change = self.change(tenant).await?;
         change.put(&kept, Expect::Version(version))?;
+        permit.keep_answer(&mut change, &kept.secrets)?;
         let committed = change.try_commit(permit.actor(), vec![event]).await?;
         unless_lost(committed, kept.secrets.clone())
     }

@@ -123,9 +123,19 @@ impl Process {
     }
 
     /// SIGTERM; gives the exit code.
-    pub fn terminate(mut self) -> Option<i32> {
+    pub fn terminate(self) -> Option<i32> {
+        self.signal();
+        self.wait()
+    }
+
+    /// SIGTERM, without waiting for what comes of it.
+    pub fn signal(&self) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").arg(&id).status().unwrap().success());
+    }
+
+    /// Waits for the end; gives the exit code.
+    pub fn wait(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{arguments_work, evaluate, filtered, work};
 use crate::crypto::entropy::SeededEntropy;
-use crate::expression::{Arguments, ExpressionError, Mask, TokenParts};
+use crate::expression::{Arguments, ExpressionError, Mask, Scope, Template, TokenParts};
 
 /// An object of this many members.
 fn wide(members: usize) -> Value {
@@ -192,4 +192,22 @@ fn what_json_cannot_hold_is_refused() {
         evaluate("{{ data.big | times: data.big }}", &data),
         Err(ExpressionError::Unevaluable)
     );
+}
+
+#[test]
+fn an_expression_alone_gives_no_more_than_the_data_or_the_usual_bound() {
+    let text = |source: &str, data: &Value| {
+        let entropy = SeededEntropy::new(1);
+        let scope = Scope { data, metadata: None, entropy: &entropy };
+        Template::parse(source).unwrap().evaluate_text(&scope, &work())
+    };
+    let large = json!({"a": "x".repeat(1 << 20), "b": "y"});
+    for whole in ["{{ data }}", "{{ data | stringify }}", "{{ data.a }}"] {
+        assert!(text(whole, &large).is_ok(), "{whole}");
+    }
+    let half = json!("x".repeat(40_000));
+    assert_eq!(text("{{ data | append: data }}", &half), Err(ExpressionError::TooLarge));
+    assert_eq!(text("{{ data }}{{ data }}", &half), Err(ExpressionError::TooLarge));
+    let short = json!("x".repeat(20_000));
+    assert_eq!(text("{{ data | append: data }}", &short).unwrap().len(), 40_000);
 }

@@ -81,6 +81,7 @@ fn cards() {
         ("card_mask", json!("123")),
         ("card_mask", json!({"no": 1})),
         ("card_mask: 'perhaps'", json!(CARD)),
+        // Digits that are kept would show more of a card than its BIN and its last four.
         ("card_mask: 'false', 'false', 'X', '4'", json!(CARD)),
         ("card_bin", json!("4242-4242-4242-4242")),
     ] {

@@ -129,8 +129,10 @@ impl Vault {
         let mut change = self.change(permit.tenant()).await?;
         change.put(&kept, Expect::Absent)?;
         let event = event(application.id, Operation::Create, "Application created");
+        let made = ApplicationWithKey { application, key };
+        permit.keep_answer(&mut change, &made)?;
         change.commit(permit.actor(), vec![event]).await?;
-        Ok(ApplicationWithKey { application, key })
+        Ok(made)
     }
 
     /// Lists applications, of these ids if any are given.
@@ -279,6 +281,8 @@ impl Vault {
     ) -> Result<Option<Application>, Error> {
         let mut change = self.change(permit.tenant()).await?;
         change.put(&kept, Expect::Version(version))?;
+        // A new key is shown once: what is kept of either answer is the application.
+        permit.keep_answer(&mut change, &kept.application)?;
         let committed = change.try_commit(permit.actor(), vec![event]).await?;
         self.0.callers.forget_all();
         unless_lost(committed, kept.application)

@@ -13,7 +13,8 @@ use request::Definition;
 pub use request::{Code, WriteFormula};
 
 use super::audit::Event;
-use super::index::{term, term_of};
+use super::index::{Index, term, term_of};
+use super::names::{Named, index_name, matches_name};
 use super::page::{Page, PageRequest, only_ids};
 use super::permit::Permit;
 use super::programs::Asked;
@@ -27,7 +28,7 @@ use crate::model::formula::{Formula, FormulaStatus, FormulaType, Language};
 use crate::model::id::{FormulaId, TenantId};
 use crate::model::log::{EntityType, Operation};
 use crate::model::permission::marker::{ReactorCreate, ReactorDelete, ReactorRead, ReactorUpdate};
-use crate::store::{Expect, Filter, Kind};
+use crate::store::{Expect, Filter, Kind, Position};
 
 /// A formula, as a response shows it.
 pub type FormulaView = Formula;
@@ -44,12 +45,22 @@ impl Entity for Formula {
         self.audit.created_at.0
     }
 
+    fn index(&self, index: &mut Index<'_>) {
+        index_name(index, self);
+    }
+
     fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
         json_text(self)
     }
 
     fn from_text(text: &[u8]) -> Result<Self, Error> {
         from_json_text(text)
+    }
+}
+
+impl Named for Formula {
+    fn name(&self) -> &str {
+        &self.name
     }
 }
 
@@ -70,6 +81,7 @@ impl Vault {
         let component = Component { formula_id: id, created_ms: now.0, bytes: code.bytes };
         let mut change = self.change(permit.tenant()).await?;
         change.put(&formula, Expect::Absent)?.put(&component, Expect::Absent)?;
+        permit.keep_answer(&mut change, &formula)?;
         let event = event(id, Operation::Create, "Formula created");
         change.commit(permit.actor(), vec![event]).await?;
         Ok(formula)
@@ -88,20 +100,42 @@ impl Vault {
                 && name.is_none_or(|name| matches_name(name, &formula.name))
         };
         let official: Vec<Formula> = official::formulas().filter(&asked).collect();
-        let page = if name.is_none() {
-            let own = self.page(permit.tenant(), only_ids(&ids), request).await?;
-            continued(own, official, request)?
-        } else {
-            // Names are sealed: only who opens every formula finds one by its name.
-            let mut found = self.all::<Formula>(permit.tenant(), &only_ids(&ids)).await?;
-            found.retain(&asked);
-            found.extend(official);
-            request.cut(found, Entity::created_ms, Entity::id)
+        let page = match name {
+            None => {
+                let own = self.page(permit.tenant(), only_ids(&ids), request).await?;
+                continued(own, official, request)?
+            }
+            Some(name) => {
+                self.formulas_named(permit.tenant(), &ids, name, official, request).await?
+            }
         };
         let read = |formula: &Formula| event(formula.id, Operation::Read, "Formula listed");
         let events = page.data.iter().map(read).collect();
         self.log(permit.tenant(), permit.actor(), events).await?;
         Ok(page)
+    }
+
+    /// A page of the tenant's formulas that have such a name, and of these official ones.
+    async fn formulas_named(
+        &self,
+        tenant: TenantId,
+        ids: &[FormulaId],
+        name: &str,
+        official: Vec<Formula>,
+        request: &PageRequest,
+    ) -> Result<Page<Formula>, Error> {
+        let mut places = self.named::<Formula>(tenant, only_ids(ids), name).await?;
+        let place = |one: &Formula| Position { order_ms: one.created_ms(), id: one.id() };
+        places.extend(official.iter().map(place));
+        let page = request.cut(places, |place| place.order_ms, |place| place.id.clone());
+        let ids: Vec<&str> = page.data.iter().map(|place| place.id.as_str()).collect();
+        let mut own = self.find::<Formula>(tenant, &ids).await?.into_iter();
+        page.try_filter_map(|place| {
+            let own = own.next().flatten().map(|stored| stored.entity);
+            let official = || official.iter().find(|one| one.id() == place.id).cloned();
+            // One that was deleted meanwhile is left out.
+            Ok(own.or_else(official))
+        })
     }
 
     /// Shows a formula.
@@ -279,6 +313,7 @@ impl Vault {
             let created_ms = formula.audit.created_at.0;
             change.put(&Component { formula_id: formula.id, created_ms, bytes }, Expect::Any)?;
         }
+        permit.keep_answer(&mut change, &formula)?;
         let event = event(formula.id, Operation::Update, "Formula updated");
         unless_lost(change.try_commit(permit.actor(), vec![event]).await?, formula)
     }
@@ -338,43 +373,5 @@ fn assemble(definition: Definition, about: About) -> Formula {
         limits: definition.limits,
         component_digest: digest,
         audit,
-    }
-}
-
-/// Whether a name matches a pattern in which `*` stands for any characters, ignoring case.
-pub fn matches_name(pattern: &str, name: &str) -> bool {
-    let (pattern, name) = (pattern.to_lowercase(), name.to_lowercase());
-    let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
-    let Some(mut left) = name.strip_prefix(first) else { return false };
-    let mut parts: Vec<&str> = rest.split('*').collect();
-    let last = parts.pop().unwrap_or_default();
-    for part in parts {
-        match left.find(part) {
-            Some(at) => left = &left[at + part.len()..],
-            None => return false,
-        }
-    }
-    left.ends_with(last)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::matches_name;
-
-    #[test]
-    fn name_patterns() {
-        for (pattern, name, expected) in [
-            ("card insights", "Card Insights", true),
-            ("card", "card insights", false),
-            ("card*", "card insights", true),
-            ("*insights", "card insights", true),
-            ("c*d*s", "card insights", true),
-            ("*", "", true),
-            ("a*a", "a", false),
-            ("*ab*ab", "xab", false),
-            ("*ab*", "xabx", true),
-        ] {
-            assert_eq!(matches_name(pattern, name), expected, "{pattern} on {name}");
-        }
     }
 }

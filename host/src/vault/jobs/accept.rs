@@ -66,9 +66,11 @@ impl Vault {
         let event = Event::done(entity, id, Operation::Invoke, "Reactor run queued");
         let mut change = self.change(tenant).await?;
         change.put(&job, Expect::New)?;
+        let view = JobView::of(job, None);
+        permit.keep_answer(&mut change, &view)?;
         change.commit(permit.actor(), vec![event]).await?;
         self.0.queue.jobs_of(tenant);
-        Ok(JobView::of(job, None))
+        Ok(view)
     }
 
     /// How many jobs of a tenant wait.

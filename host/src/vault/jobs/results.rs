@@ -107,29 +107,30 @@ impl Vault {
     ) -> Result<JobView, Error> {
         let mut job = self.job_for(permit, reactor_id, id).await?;
         self.outline_deleted(&mut job).await?;
-        let delivery =
+        let view =
             self.retried(TRIES, || Box::pin(self.queue_delivery_again(permit, &job))).await?;
         self.0.queue.deliveries_of(permit.tenant());
-        Ok(JobView::of(job, Some(delivery.view())))
+        Ok(view)
     }
 
     async fn queue_delivery_again(
         &self,
         permit: &Permit<TokenUse>,
         job: &Job,
-    ) -> Result<Option<Delivery>, Error> {
+    ) -> Result<Option<JobView>, Error> {
         let unfinished = Error::Conflict("The run has not ended: there is nothing to deliver yet.");
         let stored = self.delivery_of(job).await?.ok_or(unfinished)?;
         let Stored { entity: mut delivery, version } = stored;
-        if delivery.status == DeliveryStatus::Pending && delivery.attempts == 0 {
-            // It is about to be tried for the first time.
-            return Ok(Some(delivery));
-        }
-        delivery.again(self.now());
-        let event = event_of(job, Operation::Update, "Webhook queued again");
         let mut change = self.change(permit.tenant()).await?;
-        change.put(&delivery, Expect::Version(version))?;
-        unless_lost(change.try_commit(permit.actor(), vec![event]).await?, delivery)
+        // One that is about to be tried for the first time is left as it is.
+        if delivery.status != DeliveryStatus::Pending || delivery.attempts > 0 {
+            delivery.again(self.now());
+            change.put(&delivery, Expect::Version(version))?;
+        }
+        let view = JobView::of(job.clone(), Some(delivery.view()));
+        permit.keep_answer(&mut change, &view)?;
+        let event = event_of(job, Operation::Update, "Webhook queued again");
+        unless_lost(change.try_commit(permit.actor(), vec![event]).await?, view)
     }
 
     /// The job, if the caller may use every token that it was given.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use serde_json::Value;
 use tracing::Instrument as _;
 
@@ -219,6 +220,7 @@ impl Vault {
         let GuestResponse { raw, tokenize } = response;
         let caller = run.permit.actor();
         let left_behind = |change: &mut Change, tokens: Option<&Value>| {
+            run.permit.keep_answer(change, &Answered { tokens, raw: raw.as_ref() })?;
             let raw = raw.as_ref();
             run.left_behind(change, invocation, Ended::Completed { tokens, raw })
         };
@@ -237,6 +239,15 @@ impl Vault {
         let made = self.tokenize_with(&permit, prepared, caller, more).await;
         Ok(ReactResponse { tokens: Some(made.map_err(Answer::tokenize)?), raw })
     }
+}
+
+/// What a run answers, while others still hold it: a [`ReactResponse`].
+#[derive(Serialize)]
+struct Answered<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tokens: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    raw: Option<&'a Value>,
 }
 
 /// Why a run that answered has no answer.

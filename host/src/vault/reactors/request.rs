@@ -43,8 +43,10 @@ pub struct Reference {
 
 /// Name, configuration and application of a reactor, as they stand in a request.
 pub(super) struct Definition {
+    /// Empty when the request has none, which is a fault.
     pub(super) name: String,
-    pub(super) configuration: Map<String, Value>,
+    /// `None` when the request has none, which is a fault.
+    pub(super) configuration: Option<Map<String, Value>>,
     pub(super) application_id: Option<ApplicationId>,
 }
 
@@ -56,7 +58,7 @@ impl WriteReactor {
     }
 
     /// Checks all but the formula.
-    pub(super) fn define(self, faults: &mut Faults) -> Option<Definition> {
+    pub(super) fn define(self, faults: &mut Faults) -> Definition {
         let name = self.name.required("name", faults);
         if let Some(name) = &name {
             check_name(name, faults);
@@ -65,7 +67,7 @@ impl WriteReactor {
         let application = self.application.optional("application", faults);
         let application_id =
             application.and_then(|members| reference("application.id", members, faults));
-        Some(Definition { name: name?, configuration: configuration?, application_id })
+        Definition { name: name.unwrap_or_default(), configuration, application_id }
     }
 }
 

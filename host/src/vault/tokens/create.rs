@@ -3,18 +3,15 @@
 //! [`Drafts`] are tokens checked and permitted but not yet stored; they are stored together with whatever else a change
 //! holds, or not at all. An id that is drawn or evaluated is drawn anew when it is taken.
 
-use zeroize::Zeroizing;
-
 use super::filter::Lower;
-use super::request::{IdRule, NewToken};
+use super::request::{IdRule, NewToken, evaluate_id};
 use super::{About, CreateToken, Token, TokenView};
 use crate::crypto::hash;
 use crate::crypto::keys::TenantKeys;
 use crate::expression::Scope;
-use crate::limits::{ALIAS_TRIES_MAX, EXPRESSION_WORK_BYTES_MAX};
+use crate::limits::ALIAS_TRIES_MAX;
 use crate::model::audit::Audit;
-use crate::model::faults::Faults;
-use crate::model::id::{TenantId, TokenId};
+use crate::model::id::TenantId;
 use crate::model::log::Operation;
 use crate::model::permission::Permission;
 use crate::model::permission::marker::TokenCreate;
@@ -22,7 +19,6 @@ use crate::model::rule::{Rights, Transform};
 use crate::model::time::Timestamp;
 use crate::store::{Expect, Filter, Record, Start, StoreError};
 use crate::vault::audit::{Actor, Event};
-use crate::vault::effort::with_effort;
 use crate::vault::index::term;
 use crate::vault::permit::Permit;
 use crate::vault::record::{Entity as _, from_record, kind};
@@ -70,11 +66,16 @@ impl Vault {
     ) -> Result<TokenView, Error> {
         let mut drafts = Drafts::default();
         self.draft(permit, body, &mut drafts).await?;
-        let mut made = self.store_drafts(permit, drafts).await?;
+        self.permit_drafts(permit, &drafts).await?;
+        let with_answer = |change: &mut Change, made: &[TokenView]| {
+            made.first().map_or(Ok(()), |view| permit.keep_answer(change, view))?;
+            Ok(Vec::new())
+        };
+        let mut made = self.store_drafts_with(permit, drafts, permit.actor(), with_answer).await?;
         made.pop().ok_or_else(|| Error::internal("a stored draft is gone"))
     }
 
-    /// Checks a token to be made, and the rule for each of its containers.
+    /// Checks a token to be made, but for the rules of its containers.
     pub(in crate::vault) async fn draft(
         &self,
         permit: &Permit<TokenCreate>,
@@ -91,19 +92,21 @@ impl Vault {
         let mut draft = assemble(new, permit, &keys, now);
         let written = draft.token.data.clone();
         draft.token.retain_transients_of(written.expose(), now, settings)?;
-        self.draw_permitted_id(permit, &mut draft).await?;
+        self.draw_token_id(&mut draft)?;
         drafts.0.push(draft);
         Ok(())
     }
 
-    /// Stores the drafts and nothing else.
-    pub(in crate::vault) async fn store_drafts(
+    /// Refuses drafts of which a container has no rule; a session's may look at the id.
+    pub(in crate::vault) async fn permit_drafts(
         &self,
         permit: &Permit<TokenCreate>,
-        drafts: Drafts,
-    ) -> Result<Vec<TokenView>, Error> {
-        let with_nothing_else = |_: &mut Change, _: &[TokenView]| Ok(Vec::new());
-        self.store_drafts_with(permit, drafts, permit.actor(), with_nothing_else).await
+        drafts: &Drafts,
+    ) -> Result<(), Error> {
+        for Draft { token, .. } in &drafts.0 {
+            self.permit_draft(permit, token).await?;
+        }
+        Ok(())
     }
 
     /// Stores the drafts together with what `more` adds to the change; `more` sees them as they will be answered, and
@@ -236,18 +239,11 @@ impl Vault {
         Ok(view.deduplicated())
     }
 
-    /// Gives the draft an id under which every container of it has a rule: a session's may look at
-    /// the id.
-    async fn draw_permitted_id(
-        &self,
-        permit: &Permit<TokenCreate>,
-        draft: &mut Draft,
-    ) -> Result<(), Error> {
-        self.draw_token_id(draft)?;
-        if permit.first_uncovered(draft.token.about.subject()).is_none() {
+    async fn permit_draft(&self, permit: &Permit<TokenCreate>, token: &Token) -> Result<(), Error> {
+        if permit.first_uncovered(token.about.subject()).is_none() {
             return Ok(());
         }
-        let entity_type = draft.token.token_type()?.log_entity_type();
+        let entity_type = token.token_type()?.log_entity_type();
         Err(self.deny(permit, (entity_type, "")).await)
     }
 
@@ -267,15 +263,8 @@ impl Vault {
         draft.tries += 1;
         let data = draft.token.data.expose();
         let scope = Scope { data, metadata: None, entropy: self.0.entropy.as_ref() };
-        let mut faults = Faults::new();
-        let text =
-            with_effort(EXPRESSION_WORK_BYTES_MAX, |work| template.evaluate_text(&scope, work));
-        let text = faults.check("id", text).map(Zeroizing::new);
-        let id = text.and_then(|text| faults.check("id", text.parse::<TokenId>()));
-        match id {
-            Some(id) => draft.token.about.id = id.to_string(),
-            None => return Err(faults.into()),
-        }
+        let id = evaluate_id(template, &scope);
+        draft.token.about.id = id.map_err(|reason| Error::invalid("id", reason))?.to_string();
         Ok(())
     }
 
@@ -290,7 +279,8 @@ impl Vault {
         let draft = drafts.0.iter_mut().rev().find(|draft| draft.token.about.id == taken);
         match draft {
             Some(draft) if !matches!(draft.id_rule, IdRule::Literal(_)) => {
-                self.draw_permitted_id(permit, draft).await
+                self.draw_token_id(draft)?;
+                self.permit_draft(permit, &draft.token).await
             }
             _ => Err(Error::Conflict("A token with this id exists already.")),
         }

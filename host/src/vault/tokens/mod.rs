@@ -36,13 +36,13 @@ use super::{Error, Vault};
 use crate::model::audit::Audit;
 use crate::model::container::Container;
 use crate::model::id::{TenantId, TokenId};
-use crate::model::log::Operation;
+use crate::model::log::{EntityType, Operation};
 use crate::model::permission::Grant;
 use crate::model::permission::marker::{TokenDelete, TokenRead};
 use crate::model::plaintext::{Plaintext, opaque};
 use crate::model::rule::{Subject, Transform};
 use crate::model::time::Timestamp;
-use crate::store::Kind;
+use crate::store::{Filter, Kind};
 use crate::token_type::TokenType;
 
 /// A token as it is kept.
@@ -223,6 +223,26 @@ impl Vault {
         let mut change = self.change(permit.tenant()).await?;
         change.remove(&stored);
         unless_lost(change.try_commit(permit.actor(), vec![event]).await?, ())
+    }
+
+    /// What the log calls the token of an id, which its caller may not see: nothing is opened, and it takes as long
+    /// whether there is such a token or not.
+    pub(super) async fn log_type_of(
+        &self,
+        tenant: TenantId,
+        id: &str,
+    ) -> Result<EntityType, Error> {
+        let keys = self.keys(tenant).await?;
+        let mut log_type = EntityType::Token;
+        for kind in TokenType::all().filter(|kind| kind.log_entity_type() != EntityType::Token) {
+            let of_type = filter::Lower(&keys).term(term::TYPE, &[kind.as_str()]);
+            let itself = Filter::Ids(vec![id.to_owned()]);
+            let filter = Filter::And(vec![itself, of_type, self.not_ended()]);
+            if self.any::<Token>(tenant, &filter).await? {
+                log_type = kind.log_entity_type();
+            }
+        }
+        Ok(log_type)
     }
 
     /// Finds a token and the transform of the rule that decides; logs and refuses when no rule does.

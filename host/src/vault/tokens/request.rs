@@ -21,6 +21,7 @@ use crate::limits::{
 };
 use crate::model::container::Container;
 use crate::model::faults::Faults;
+use crate::model::id::TokenId;
 use crate::model::member::{FromJson, Member, Text};
 use crate::model::plaintext::{Plaintext, opaque};
 use crate::model::time::{Timestamp, parse_expiry};
@@ -164,6 +165,11 @@ impl CreateToken {
         let scope = Scope { data: &data, metadata: metadata.as_ref(), entropy };
         let erased = Erased::of(kind, &data);
         let expressions = Expressions { scope, erased: erased.as_ref(), before };
+        if let IdRule::Expression(template) = &id {
+            // The id itself is drawn where it is stored; here one that no try could give is named with the rest.
+            let scope = Scope { metadata: None, ..expressions.scope };
+            faults.check("id", evaluate_id(template, &scope));
+        }
         let mask = match self.mask {
             Member::Absent => kind.default_mask(&data),
             mask => mask.optional("mask", &mut faults),
@@ -200,8 +206,15 @@ fn read_id(text: String, faults: &mut Faults) -> Option<IdRule> {
         let template = faults.check("id", Template::parse(&text))?;
         return Some(IdRule::Expression(Box::new(template)));
     }
-    faults.check("id", crate::model::id::TokenId::from_str(&text))?;
+    faults.check("id", TokenId::from_str(&text))?;
     Some(IdRule::Literal(text))
+}
+
+/// The id that an expression gives, perhaps another one each time.
+pub(super) fn evaluate_id(template: &Template, scope: &Scope<'_>) -> Result<TokenId, String> {
+    let text = with_effort(EXPRESSION_WORK_BYTES_MAX, |work| template.evaluate_text(scope, work));
+    let text = Zeroizing::new(text.map_err(|error| error.to_string())?);
+    TokenId::from_str(&text).map_err(|error| error.to_string())
 }
 
 /// Checks index expressions as far as can be without data.

@@ -28,6 +28,7 @@ use crate::model::time::Timestamp;
 use crate::store::{Expect, Put, StoreError};
 use crate::vault::permit::Permit;
 use crate::vault::record::Stored;
+use crate::vault::retry::unless_lost;
 use crate::vault::tenants::TenantSettings;
 use crate::vault::{Error, Vault};
 
@@ -162,11 +163,11 @@ impl Vault {
         let event = token.event(Operation::Update, "Token updated")?;
         let mut change = self.change(permit.tenant()).await?;
         change.put(token, Expect::Version(stored.version))?;
+        let transform = permit.decide(token.about.subject()).unwrap_or(Transform::Redact);
+        let view = self.show(token, transform)?;
+        permit.keep_answer(&mut change, &view)?;
         match change.try_commit(permit.actor(), vec![event]).await? {
-            Ok(()) => {
-                let transform = permit.decide(token.about.subject()).unwrap_or(Transform::Redact);
-                self.show(token, transform).map(Some)
-            }
+            Ok(()) => Ok(Some(view)),
             Err(StoreError::Taken { .. }) => {
                 // What has these contents may have ended already; else it is found now.
                 self.sweep_tokens(permit.tenant()).await?;
@@ -220,11 +221,9 @@ impl Vault {
         // at the same time, these contents would be nowhere.
         let expect = Expect::Version(record.version);
         change.batch.puts.push(Put { record, expect });
-        match change.try_commit(permit.actor(), vec![removed, found]).await? {
-            Ok(()) => self.show_existing(permit.rights(), &token).map(Some),
-            Err(StoreError::Conflict { .. }) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        let view = self.show_existing(permit.rights(), &token)?;
+        permit.keep_answer(&mut change, &view)?;
+        unless_lost(change.try_commit(permit.actor(), vec![removed, found]).await?, view)
     }
 }
 
