@@ -86,3 +86,29 @@ async fn what_was_acknowledged_survives_kill_9() {
     check(&process, &key, &all).await;
     println!("{} acknowledged writes, {ROUNDS} kills, none lost", all.len());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_whole_log_is_listed_by_whoever_asks_first_after_a_kill() {
+    const TOKENS: usize = 300;
+    let folder = tempfile::tempdir().unwrap();
+    let process = Process::serve(folder.path());
+    let key = private_key(&process).await;
+    let client = Client::new(process.address, Some(&key));
+    for number in 0..TOKENS {
+        client.post("/tokens", json!({"type": "token", "data": number})).await.expect(201);
+    }
+    let logs = async |process: &Process| {
+        let logs = process.management().get("/logs?entity_type=token&size=100").await.expect(200);
+        (logs["pagination"]["total_items"].clone(), logs["data"].clone())
+    };
+    let before = logs(&process).await;
+    assert_eq!(before.0, TOKENS);
+    process.kill();
+    let process = Process::serve(folder.path());
+    // What is read once the server is ready is waited for, and what is written meanwhile is in it.
+    let client = Client::new(process.address, Some(&key));
+    assert_eq!(logs(&process).await, before);
+    client.post("/tokens", json!({"type": "token", "data": "one more"})).await.expect(201);
+    assert_eq!(logs(&process).await.0, TOKENS + 1);
+    process.kill();
+}

@@ -36,10 +36,11 @@ stop() {
 trap stop EXIT
 
 # Known keys: the server, and all it keeps, is gone afterwards. `env -i`: an unknown TOKAMAK_ variable is refused.
+# Wrong keys are a part of every run, from one address: it must not be locked out.
 MANAGEMENT=key_mgt_0123456789abcdefghijABCDEFGHIJ01
 ROOT_KEY=$(head -c 32 /dev/urandom | base64 | tr -d '\n')
 env -i PATH="$PATH" TOKAMAK_BOOTSTRAP_KEY=$MANAGEMENT TOKAMAK_ROOT_KEY="$ROOT_KEY" \
-    "$BINARY" serve --listen 127.0.0.1:0 --data-dir "$WORK/data" --log warn >"$WORK/out" 2>"$WORK/err" &
+    "$BINARY" serve --listen 127.0.0.1:0 --data-dir "$WORK/data" --log warn --lock-out-after 0 >"$WORK/out" 2>"$WORK/err" &
 SERVER=$!
 URL=
 for _ in $(seq 100); do
@@ -125,11 +126,12 @@ include-path = "/reactors"
 include-method = "POST"
 parameters = { "body.formula.id" = { dictionary = "formulas", probability = 0.8 } }
 TOML
-    # From the temporary folder, since schemathesis keeps files where it runs.
+    # From the temporary folder, since schemathesis keeps files where it runs. To make a formula of a script a compiler
+    # runs, which may take long on a busy machine.
     (cd "$WORK" && "$VENV/bin/st" --config-file "$WORK/$name.toml" run "$URL/openapi.json" --url "$URL" "$@" \
         --checks all --exclude-checks "$(IFS=,; echo "${EXCLUDED[*]}")" \
         --phases "${PHASES:-examples,coverage,fuzzing,stateful}" --max-examples "${EXAMPLES:-60}" \
-        --max-time "$seconds" --seed "${SEED:-1}" --workers 1 --continue-on-failure --request-timeout 20 \
+        --max-time "$seconds" --seed "${SEED:-1}" --workers 1 --continue-on-failure --request-timeout 60 --max-response-time 60 \
         --generation-database none --no-color --report vcr --report-vcr-path "$REPORTS/$name.yaml")
 }
 

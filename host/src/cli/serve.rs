@@ -25,7 +25,7 @@ use crate::runtime::{
 };
 use crate::store::sled::SledStore;
 use crate::traces::Traces;
-use crate::vault::{Foundation, NewTenant, Vault};
+use crate::vault::{Foundation, NewTenant, READ_LATER, Vault};
 
 /// How long a process that ends leaves its threads to finish what they are at.
 const LEFT_TO_THREADS: Duration = Duration::from_secs(1);
@@ -141,7 +141,8 @@ pub async fn open_on(
     settings: &Settings,
     root_key: RootKey,
 ) -> Result<Vault, Failure> {
-    let store = SledStore::open(store_folder, settings.cache_mb << 20)?;
+    let cache_bytes = settings.cache_mb << 20;
+    let store = SledStore::open_reading_later(store_folder, cache_bytes, READ_LATER)?;
     let cache = CacheConfig {
         folder: settings.data_dir.join("compiled"),
         key: root_key.derive("compiled components"),

@@ -101,7 +101,11 @@ use crate::model::id::TenantId;
 use crate::model::time::Timestamp;
 use crate::runtime::Runtime;
 pub use crate::store::Compacted;
-use crate::store::{Batch, Filter, Store};
+use crate::store::{Batch, Filter, Kind, Store};
+
+/// What is asked for seldom enough that a store may read what it is found by once it is open: the log. Until then, who
+/// lists entries waits.
+pub const READ_LATER: &[Kind] = &[record::kind::LOG];
 
 /// What the vault stands on.
 pub struct Foundation {

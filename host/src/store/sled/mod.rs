@@ -10,6 +10,7 @@ mod fresh;
 mod guard;
 mod index;
 mod inspect;
+mod load;
 mod log;
 mod numbers;
 mod prefixes;
@@ -28,12 +29,11 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{JoinHandle, available_parallelism};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use futures::FutureExt as _;
 use parking_lot::{Mutex, RwLock};
-use sled::Tree;
 use tokio::sync::{mpsc, oneshot};
 
 use self::files::{Files, Live};
@@ -42,8 +42,9 @@ pub use self::fresh::Fresh;
 use self::guard::Guard;
 use self::index::{Found, Index};
 pub use self::inspect::Inspection;
+use self::load::Later;
 use self::log::Log;
-use self::rows::{Address, Head, INDEX_PREFIX, IndexRow, read_unique, unique_key};
+use self::rows::{Address, Head, read_unique, unique_key};
 pub use self::space::Space;
 use self::waiting::Waiting;
 use self::writer::Writer;
@@ -67,6 +68,8 @@ pub struct SledStore {
     /// For what is written before the writer takes anything.
     before: Mutex<Option<Log>>,
     space: Arc<Space>,
+    /// What is still being read.
+    later: Arc<Later>,
     queue: Mutex<Option<mpsc::Sender<Waiting>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     /// Held by the one who compacts.
@@ -78,18 +81,38 @@ pub struct SledStore {
 impl SledStore {
     /// Opens the store in this folder, or makes it. `cache_bytes` bounds sled's cache, not the index.
     pub fn open(folder: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
-        make(folder)?;
-        Self::open_within(folder, cache_bytes, Space::of(folder)?)
+        Self::open_reading_later(folder, cache_bytes, &[])
     }
 
-    /// The same, with this measure of the space that there is.
+    /// The same, but what records of some kinds are found by is read once the store is open: who asks for a page of them
+    /// waits until it was.
+    pub fn open_reading_later(
+        folder: &Path,
+        cache_bytes: u64,
+        later: &[Kind],
+    ) -> Result<Self, StoreError> {
+        make(folder)?;
+        Self::open_with(folder, cache_bytes, Space::of(folder)?, later)
+    }
+
+    /// The same as [`Self::open`], with this measure of the space that there is.
     pub fn open_within(folder: &Path, cache_bytes: u64, space: Space) -> Result<Self, StoreError> {
         make(folder)?;
+        Self::open_with(folder, cache_bytes, space, &[])
+    }
+
+    fn open_with(
+        folder: &Path,
+        cache_bytes: u64,
+        space: Space,
+        later: &[Kind],
+    ) -> Result<Self, StoreError> {
         let lock = lock(folder)?;
         let began = Instant::now();
         let (files, log) = Files::open(folder, cache_bytes)?;
         let recovered = began.elapsed();
-        let index = Arc::new(RwLock::new(read_index(&log.tree)?));
+        let index = Arc::new(RwLock::new(load::read(&log.tree, later)?));
+        let later = Later::begin(later, &files, &index)?;
         let indexed = began.elapsed().saturating_sub(recovered);
         tracing::info!(?recovered, ?indexed, "the store is open");
         let (failed, space) = (Arc::new(AtomicBool::new(false)), Arc::new(space));
@@ -114,6 +137,7 @@ impl SledStore {
             guard,
             before: Mutex::new(Some(before)),
             space,
+            later,
             queue: Mutex::new(Some(queue)),
             writer: Mutex::new(Some(thread)),
             compacting: Arc::default(),
@@ -217,7 +241,11 @@ impl Store for SledStore {
         start: Start,
         size: usize,
     ) -> StoreFuture<'a, Slice> {
-        async move { self.find_page((kind, tenant), filter, &start, size) }.boxed()
+        async move {
+            self.later.wait(kind).await?;
+            self.find_page((kind, tenant), filter, &start, size)
+        }
+        .boxed()
     }
 
     fn commit(&self, batch: Batch) -> StoreFuture<'_, ()> {
@@ -291,6 +319,9 @@ impl Store for SledStore {
         if self.failed.load(Ordering::Acquire) {
             return Err(StoreError::Failed);
         }
+        if let Some(fault) = self.later.fault() {
+            return Err(fault);
+        }
         match self.queue.lock().as_ref() {
             // The writer goes before the store is closed only by a panic.
             Some(queue) if queue.is_closed() => Err(StoreError::Failed),
@@ -301,6 +332,7 @@ impl Store for SledStore {
 
     fn close(&self) {
         drop(self.queue.lock().take());
+        self.later.end();
         if let Some(writer) = self.writer.lock().take()
             && writer.join().is_err()
         {
@@ -352,47 +384,4 @@ fn head(live: &Live, address: &Address) -> Result<Option<(Head, Vec<u8>)>, Store
 /// A cause of sled or the file system, for the operator.
 fn unavailable(cause: impl std::fmt::Display) -> StoreError {
     StoreError::Unavailable(cause.to_string())
-}
-
-/// Reads all index rows, the kinds side by side.
-fn read_index(tree: &Tree) -> Result<Index, StoreError> {
-    let kinds = Mutex::new(kinds(tree)?);
-    let threads = available_parallelism().map_or(1, usize::from);
-    let read_some = || {
-        let mut index = Index::default();
-        loop {
-            let kind = kinds.lock().pop();
-            let Some(kind) = kind else { return Ok(index) };
-            for row in tree.scan_prefix(kind_prefix(kind)) {
-                let (key, value) = row.map_err(unavailable)?;
-                index.put(IndexRow::read(&key, &value)?);
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        let readers: Vec<_> = (0..threads).map(|_| scope.spawn(read_some)).collect();
-        let mut index = Index::default();
-        for reader in readers {
-            let read = reader.join().map_err(|_| unavailable("a reader of the index panicked"))?;
-            index.merge(read?);
-        }
-        Ok(index)
-    })
-}
-
-/// The kinds that have index rows, found by leaping from one to the next.
-fn kinds(tree: &Tree) -> Result<Vec<u8>, StoreError> {
-    let mut kinds = Vec::new();
-    let mut next = Some(0);
-    while let Some(kind) = next {
-        let row = tree.range(kind_prefix(kind)..).next().transpose().map_err(unavailable)?;
-        let found = row.and_then(|(key, _)| key.strip_prefix(INDEX_PREFIX)?.first().copied());
-        kinds.extend(found);
-        next = found.and_then(|kind| kind.checked_add(1));
-    }
-    Ok(kinds)
-}
-
-fn kind_prefix(kind: u8) -> Vec<u8> {
-    [INDEX_PREFIX, &[kind]].concat()
 }

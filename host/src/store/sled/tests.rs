@@ -35,6 +35,13 @@ pub(super) fn reopen(folder: &Path) -> SledStore {
     store
 }
 
+/// The same, while what records are found by is still being read.
+pub(super) fn reopen_reading_later(folder: &Path) -> SledStore {
+    let store = SledStore::open_reading_later(folder, CACHE_BYTES, &[KIND]).unwrap();
+    store.protect(conformance::protection(), Some(&mut conformance::Entries)).unwrap();
+    store
+}
+
 conformance::suite!(open);
 
 /// One change of a history.
@@ -164,7 +171,8 @@ async fn live_through(steps: Vec<Step>) {
             }
             Step::Reopen => {
                 drop(store);
-                store = reopen(folder.path());
+                // Some of what follows is written before all is read, or none of it.
+                store = reopen_reading_later(folder.path());
             }
             Step::Compact => drop(store.compact().await.unwrap()),
         }
@@ -384,4 +392,64 @@ fn ids_that_begin_so_are_found_through_every_change() {
     let found = index.page((KIND, TENANT), &cut, &Start::Offset(0), 10, &HashMap::new());
     let expected = plain.keys().filter(|id| id.starts_with("cart-") && !id.starts_with("cart-00"));
     assert_eq!(found.total, expected.count() as u64);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_is_read_late_is_waited_for_and_others_are_not() {
+    const RECORDS: u64 = 3_000;
+    const OTHER: crate::store::Kind = crate::store::Kind(KIND.0 + 1);
+    let (store, folder) = open();
+    let put = |kind, number: u64| {
+        let record = Record { kind, ..record(&format!("id{number}"), number) };
+        Put { record, expect: Expect::Absent }
+    };
+    for first in (0..RECORDS).step_by(500) {
+        let puts = (first..first + 500).map(|number| put(KIND, number)).collect();
+        store.commit(Batch { puts, ..Batch::default() }).await.unwrap();
+    }
+    let other = Batch { puts: vec![put(OTHER, 1)], ..Batch::default() };
+    store.commit(other).await.unwrap();
+    drop(store);
+    let total = async |store: &SledStore, kind| {
+        let slice = store.page(kind, TENANT, &Filter::All, Start::Offset(0), 1).await.unwrap();
+        slice.total
+    };
+    for _ in 0..3 {
+        // Closed again, whether or not it has read all by then.
+        drop(reopen_reading_later(folder.path()));
+    }
+    let store = reopen_reading_later(folder.path());
+    assert_eq!(total(&store, OTHER).await, 1);
+    let removal = |id: &str| Removal {
+        kind: KIND,
+        tenant: TENANT,
+        id: id.to_owned(),
+        expect: Expect::Version(1),
+    };
+    let removals = vec![removal("id7"), removal("id2999")];
+    let (puts, urgent) = (vec![put(KIND, RECORDS), put(KIND, RECORDS + 1)], false);
+    store.commit(Batch { puts, removals, urgent }).await.unwrap();
+    assert_eq!(total(&store, KIND).await, RECORDS);
+    assert_eq!(store.health(), Ok(()));
+    let slice = store.page(KIND, TENANT, &Filter::All, Start::Offset(0), 3).await.unwrap();
+    let ids: Vec<&str> = slice.records.iter().map(|record| record.id.as_str()).collect();
+    assert_eq!(ids, ["id3001", "id3000", "id2998"]);
+}
+
+#[tokio::test]
+async fn an_index_row_that_cannot_be_read_is_told_of_whenever_it_is_read() {
+    let (store, folder) = open();
+    let put = Put { record: record("id", 1), expect: Expect::Absent };
+    store.commit(Batch { puts: vec![put], ..Batch::default() }).await.unwrap();
+    let address = Address { kind: KIND, tenant: TENANT, id: "cut".to_owned() };
+    let tree = store.files.live().tree.clone();
+    tree.insert(address.index_key(2), &[0, 9]).unwrap();
+    drop(tree);
+    drop(store);
+    let opened = SledStore::open(folder.path(), CACHE_BYTES);
+    assert!(matches!(opened, Err(StoreError::Damaged(_))));
+    let store = reopen_reading_later(folder.path());
+    let page = store.page(KIND, TENANT, &Filter::All, Start::Offset(0), 1).await;
+    assert!(matches!(page, Err(StoreError::Damaged(_))));
+    assert!(matches!(store.health(), Err(StoreError::Damaged(_))));
 }
