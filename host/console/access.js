@@ -24,9 +24,10 @@ export function grants(application, permission) {
   return rulesOf(application).some((rule) => rule.permissions.includes(permission));
 }
 
-/** Whether a rule's container is this one or an ancestor of it. */
+/** Whether a rule's container is this one or an ancestor of it. One that is not written yet covers nothing. */
 export function covers(container, place) {
-  return place.toLowerCase().startsWith((container ?? "").toLowerCase()) && container !== "" && container != null;
+  const written = (container ?? "").trim() !== "";
+  return written && asContainer(place).startsWith(asContainer(container));
 }
 
 /** The rule that decides about a token in these containers; `null` if it is refused. */

@@ -1,7 +1,7 @@
 // The server's interface, as any other client uses it. Keys live here, in memory, and go out in one header.
 
 import { decide, grants } from "./access.js";
-import { holder, redraw } from "./state.js";
+import { forgetAll, holder, redraw } from "./state.js";
 
 /** An answer that is an error, with the problem that the server described. */
 export class Refusal extends Error {
@@ -58,19 +58,22 @@ export async function addKey(text) {
   return key;
 }
 
-/** Forgets one key. */
+/** Forgets one key, with everything that was read. */
 export function dropKey(key) {
-  session.keys = session.keys.filter((other) => other !== key);
-  redraw();
+  const rest = session.keys.filter((other) => other !== key);
+  forgetAll();
+  session.keys = rest;
 }
 
-/**
- * The key of this tab that a request for this permission is sent with, if any has it. Among several, one that shows
- * tokens masked comes first: plaintext is asked for by name.
- */
-export function keyFor(permission) {
+/** The keys of this tab that have a permission. Those that show tokens masked come first: plaintext is asked for by name. */
+export function keysFor(permission) {
   const able = session.keys.filter((key) => key.may(permission));
-  return able.find((key) => !key.reveals) ?? able[0];
+  return [...able.filter((key) => !key.reveals), ...able.filter((key) => key.reveals)];
+}
+
+/** The first of them, which requests are sent with. */
+export function keyFor(permission) {
+  return keysFor(permission)[0];
 }
 
 /** The key that shows a token in these containers in plaintext, if there is one. */

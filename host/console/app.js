@@ -32,6 +32,8 @@ const PAGES = [
 
 let current = null;
 let menuOpen = false;
+/** Whether the heading of a page is to get the focus as soon as it is there. */
+let wantsFocus = false;
 
 function named(name) {
   return PAGES.find(([own]) => own === name)?.[1];
@@ -49,13 +51,19 @@ function follow() {
   current?.close?.();
   current = page;
   menuOpen = false;
+  wantsFocus = true;
+  document.title = `${page.title} · Tokamak console`;
   page.open(rest);
   redraw();
-  queueMicrotask(() => {
-    document.title = `${page.title} · Tokamak console`;
-    document.querySelector("h1")?.focus();
-    scrollTo(0, 0);
-  });
+}
+
+/** Where those who hear the page go on. Some headings wait for what the page is about. */
+function focusHeading() {
+  const heading = document.querySelector("h1");
+  if (!wantsFocus || !heading) return;
+  wantsFocus = false;
+  heading.focus();
+  scrollTo(0, 0);
 }
 
 function decodePart(part) {
@@ -69,12 +77,16 @@ function decodePart(part) {
 addEventListener("hashchange", follow);
 
 function signOut() {
-  current?.close?.();
-  current = null;
   forgetAll();
-  document.title = "Tokamak console";
   tell("Signed out");
-  queueMicrotask(() => document.querySelector("h1")?.focus());
+}
+
+/** Without a key there is nothing to show. */
+function leave() {
+  current.close?.();
+  current = null;
+  wantsFocus = true;
+  document.title = "Tokamak console";
 }
 
 function toMain(event) {
@@ -98,6 +110,8 @@ export function frame() {
   restartFields();
   const signedIn = session.keys.length > 0;
   if (signedIn && current === null) queueMicrotask(follow);
+  if (!signedIn && current !== null) leave();
+  queueMicrotask(focusHeading);
   return html`
     <a class="skip" href="#main" @click=${toMain}>Skip to content</a>
     <div class=${signedIn ? "frame" : "frame bare"} @keydown=${closeMenuByKey}>

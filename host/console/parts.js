@@ -203,9 +203,10 @@ export function confirm(title, text, action, run) {
 export function dialog() {
   const question = asked.question;
   if (!question) return nothing;
-  const close = () => {
-    asked.question = null;
-    asked.done = undefined;
+  // The dialog closes itself, so that the focus goes back to where it was.
+  const close = () => document.querySelector("dialog")?.close();
+  const closed = () => {
+    Object.assign(asked, { question: null, done: undefined });
     redraw();
   };
   const go = async () => {
@@ -216,7 +217,7 @@ export function dialog() {
     const element = document.querySelector("dialog");
     if (element && !element.open) element.showModal();
   });
-  return html`<dialog aria-labelledby="question" @close=${close} @cancel=${close}>
+  return html`<dialog aria-labelledby="question" @close=${closed}>
     <h2 id="question">${question.title}</h2>
     <p>${question.text}</p>
     ${problemBox(asked.done?.problem)}

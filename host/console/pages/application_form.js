@@ -21,7 +21,9 @@ export function begin(application, done) {
 
 async function submit() {
   const { id, name, type, permissions } = held.draft;
-  const rules = held.draft.rules.map((rule) => ({ ...rule, priority: Number(rule.priority), container: asContainer(rule.container ?? "") }));
+  // A container that was left empty is refused by the server; it does not mean everything.
+  const written = (container) => (container?.trim() ? asContainer(container) : undefined);
+  const rules = held.draft.rules.map((rule) => ({ ...rule, priority: Number(rule.priority), container: written(rule.container) }));
   const answer = await load(held, "sent", () => id
     ? ask("application:update", "PUT", `/applications/${id}`, { body: { name, permissions, rules } })
     : ask("application:create", "POST", "/applications", { body: { name, type, permissions, rules } }));

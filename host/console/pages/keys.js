@@ -40,6 +40,7 @@ function keyCard(key) {
   const forget = () => {
     dropKey(key);
     tell(`The key of ${key.name} is forgotten`);
+    if (session.keys.length > 0) open();
   };
   return html`<section class="card" aria-label=${key.name}>
     <div class="row">
@@ -66,7 +67,7 @@ function rights(application) {
     application.type === "management" ? "–" : html`<code>${rule.container ?? "by conditions"}</code>`,
     application.type === "management" ? "–" : seen(rule),
   ]);
-  return table("What it may do", ["From", "Grants", "Container", "Sees data as"], rows);
+  return table(`What ${application.name} may do`, ["From", "Grants", "Container", "Sees data as"], rows);
 }
 
 function permission(name) {

@@ -53,7 +53,7 @@ function filters() {
       ${textField("Id of the entity", held, "entity_id")}
       ${textField("From", held, "from", { type: "datetime-local" })} ${textField("Before", held, "to", { type: "datetime-local" })}
       <div class="row">
-        ${submitButton("Filter", held.list)}
+        ${submitButton("Filter")}
         <button type="button" class="quiet" @click=${reset}>Clear</button>
       </div>
     </div>`,
