@@ -170,6 +170,11 @@ pub struct Options {
     /// Networks whose clients may see `/metrics` [default: this machine].
     #[arg(long, env = "TOKAMAK_METRICS_NETWORKS", value_name = "CIDR,…", value_delimiter = ',')]
     pub metrics_networks: Option<Vec<Network>>,
+    /// Leaves out the console at `/console`, and nothing else.
+    #[arg(long, env = "TOKAMAK_NO_CONSOLE", value_name = "BOOL", num_args = 0..=1,
+        require_equals = true, default_missing_value = "true",
+        value_parser = BoolishValueParser::new())]
+    pub no_console: Option<bool>,
     /// Days after which entries of the audit log are removed; 0 keeps them for ever [default: 0].
     #[arg(long, env = "TOKAMAK_LOG_RETENTION_DAYS", value_name = "DAYS")]
     pub log_retention_days: Option<u32>,
@@ -229,6 +234,8 @@ pub struct Settings {
     pub rates: RateLimits,
     /// Networks whose clients may see figures; none for this machine alone.
     pub metrics_networks: Vec<Network>,
+    /// Whether the console is left out.
+    pub no_console: bool,
     /// Days that entries of the audit log are kept; 0 for ever.
     pub log_retention_days: u32,
     /// What keeps the server safe from clients and from itself.
@@ -297,6 +304,7 @@ impl Options {
                 .unwrap_or_default(),
             rates,
             metrics_networks: self.metrics_networks.or(file.metrics_networks).unwrap_or_default(),
+            no_console: self.no_console.or(file.no_console).unwrap_or_default(),
             log_retention_days: self
                 .log_retention_days
                 .or(file.log_retention_days)

@@ -149,7 +149,7 @@ async fn a_handshake_that_is_slow_delays_nobody_and_ends() {
     let bounds = Bounds { handshake: Duration::from_millis(400), ..Bounds::default() };
     let address = {
         let tls = Some(Tls::load(files(folder.path())).unwrap());
-        let serving = Serving { bounds, tls };
+        let serving = Serving { bounds, tls, ..Serving::default() };
         start(serving).await
     };
     let mut slow = Vec::new();

@@ -155,6 +155,9 @@ Tokamak listens on http://{address}
 management key  {management}
 private key     {private}
 
+Look at it in a browser, and sign in with both keys:
+  http://{address}/console
+
 Store a card:
   curl -sS http://{address}/tokens -H 'SVC-API-KEY: {private}' {json} -d '{card}'
 

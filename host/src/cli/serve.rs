@@ -211,7 +211,8 @@ pub async fn serve(
     let state = State { vault, stopping: Stopping::default(), rates, scrapers };
     certificate::keep_fresh(tls.clone())?;
     let bounds = bounds(settings, files_max);
-    let served = crate::http::serve_with(listener, state, Serving { bounds, tls }, stop).await;
+    let serving = Serving { bounds, tls, no_console: settings.no_console };
+    let served = crate::http::serve_with(listener, state, serving, stop).await;
     control.abort();
     compacting.abort();
     Ok(served?)

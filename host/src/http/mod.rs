@@ -10,6 +10,7 @@
 mod applications;
 mod body;
 mod connections;
+mod console;
 pub mod control;
 mod cors;
 mod docs;

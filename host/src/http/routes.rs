@@ -19,7 +19,7 @@ use utoipa_axum::routes;
 
 use super::problem::Problem;
 use super::{
-    State, applications, cors, docs, formulas, health, idempotency, linger, logs, metrics, openapi,
+    State, applications, console, cors, docs, formulas, health, idempotency, linger, logs, metrics, openapi,
     reactors, sessions, shield, tenants, tokens, trace, webhooks,
 };
 
@@ -60,7 +60,13 @@ pub(super) fn described() -> (Router<State>, OpenApi) {
 
 /// The whole interface as a service. A trailing slash on a path is ignored (decisions §1).
 pub fn router(state: State) -> NormalizePath<Router> {
+    router_with(state, true)
+}
+
+/// The same, with the console or without.
+pub(super) fn router_with(state: State, console: bool) -> NormalizePath<Router> {
     let (router, _) = described();
+    let router = if console { router.merge(console::routes()) } else { router };
     let router = router
         .route("/openapi.json", get(describe))
         .route("/docs", get(docs::page))

@@ -9,7 +9,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::State;
 use super::connections::{Bounds, Connections};
-use super::routes::router;
+use super::routes::router_with;
 use super::tls::Tls;
 use crate::limits::{DENIALS_WINDOW_MS, DRAIN_MS_MAX, SWEEP_INTERVAL_MS};
 use crate::vault::Vault;
@@ -21,6 +21,8 @@ pub struct Serving {
     pub bounds: Bounds,
     /// With TLS; without, in clear.
     pub tls: Option<Tls>,
+    /// Without the console at `/console`.
+    pub no_console: bool,
 }
 
 /// Serves as usual, in clear: see [`serve_with`].
@@ -58,7 +60,8 @@ pub async fn serve_with(
         stopped.begin_no_more();
         let _ = announce.send(());
     };
-    let connections = Connections::new(router(state), serving.bounds, serving.tls, ending);
+    let router = router_with(state, !serving.no_console);
+    let connections = Connections::new(router, serving.bounds, serving.tls, ending);
     let stopping = tokio::spawn(stop);
     tokio::select! {
         never = connections.accept(&listener) => match never {},

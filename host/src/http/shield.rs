@@ -18,6 +18,8 @@ pub enum Place {
     Values,
     /// The same for everybody: the description, and the files of its page.
     Public,
+    /// The console's page and files, the same for everybody too.
+    Console,
 }
 
 /// No answer is a page that may load or run anything, or be framed.
@@ -26,6 +28,11 @@ const VALUES_POLICY: &str = "default-src 'none'; frame-ancestors 'none'; sandbox
 const PUBLIC_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
     img-src 'self' data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; \
     frame-ancestors 'none'";
+
+/// The console runs its own scripts, which ask this server alone; what its library makes of templates passes its own gate.
+const CONSOLE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+    connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+    require-trusted-types-for 'script'; trusted-types lit-html";
 
 /// The headers that all answers have.
 static ALWAYS: [(HeaderName, &str); 4] = [
@@ -39,7 +46,11 @@ impl Place {
     /// What is answered at this path.
     pub fn of(path: &str) -> Self {
         let first = path.split('/').nth(1).unwrap_or_default();
-        if matches!(first, "docs" | "openapi.json") { Self::Public } else { Self::Values }
+        match first {
+            "docs" | "openapi.json" => Self::Public,
+            "console" => Self::Console,
+            _ => Self::Values,
+        }
     }
 }
 
@@ -51,9 +62,13 @@ pub fn protect(headers: &mut HeaderMap, place: Place, tls: bool) {
     let (policy, caching) = match place {
         Place::Values => (VALUES_POLICY, "no-store"),
         Place::Public => (PUBLIC_POLICY, "no-cache"),
+        Place::Console => (CONSOLE_POLICY, "no-cache"),
     };
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(caching));
+    // How long a file of the console is kept is said where it is served; no formula shapes it.
+    if place != Place::Console || !headers.contains_key(header::CACHE_CONTROL) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(caching));
+    }
     if tls {
         let value = HeaderValue::try_from(format!("max-age={STRICT_TRANSPORT_SECONDS}"));
         // Digits are a header's value.
@@ -96,6 +111,10 @@ mod tests {
             ("/docs", Place::Public),
             ("/docs/index.html", Place::Public),
             ("/openapi.json", Place::Public),
+            ("/console", Place::Console),
+            ("/console/0/main.js", Place::Console),
+            ("/consoles", Place::Values),
+            ("/tokens/console", Place::Values),
             ("/", Place::Values),
             ("/tokens/docs", Place::Values),
             ("/docsx", Place::Values),
@@ -125,6 +144,18 @@ mod tests {
         protect(&mut headers, Place::Public, true);
         assert_eq!(headers[header::STRICT_TRANSPORT_SECURITY], "max-age=31536000");
         assert_eq!(headers[header::CACHE_CONTROL], "no-cache");
+    }
+
+    #[test]
+    fn the_console_says_itself_how_long_its_files_are_kept() {
+        let mut headers = HeaderMap::new();
+        protect(&mut headers, Place::Console, false);
+        assert_eq!(headers[header::CACHE_CONTROL], "no-cache");
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("max-age=5"));
+        protect(&mut headers, Place::Console, false);
+        assert_eq!(headers[header::CACHE_CONTROL], "max-age=5");
+        let policy = headers[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
+        assert!(!policy.contains("unsafe") && policy.contains("script-src 'self';"), "{policy}");
     }
 
     #[test]

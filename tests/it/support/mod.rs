@@ -1,6 +1,7 @@
 //! What tests stand on: servers, clients, components.
 
 pub mod binary;
+pub mod browser;
 pub mod client;
 pub mod faults;
 pub mod guests;

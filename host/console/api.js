@@ -1,0 +1,161 @@
+// The server's interface, as any other client uses it. Keys live here, in memory, and go out in one header.
+
+import { decide, grants } from "./access.js";
+import { forgetAll, holder, redraw } from "./state.js";
+
+/** An answer that is an error, with the problem that the server described. */
+export class Refusal extends Error {
+  constructor(problem) {
+    super(problem.detail);
+    this.problem = problem;
+  }
+}
+
+/** A key and what it may do. The secret has no name outside of this class. */
+class Key {
+  #secret;
+
+  constructor(secret, application) {
+    this.#secret = secret;
+    this.application = application;
+    // A session's rights are not told to it: what it tries is answered by the server.
+    this.isSession = secret.startsWith("key_ses_");
+    this.id = application.id + (this.isSession ? " session" : "");
+    this.name = this.isSession ? `Session of ${application.name}` : application.name;
+    this.type = this.isSession ? "session" : application.type;
+  }
+
+  may(permission) {
+    return this.isSession ? permission.startsWith("token:") : grants(this.application, permission);
+  }
+
+  /** Whether what comes back for tokens in these containers may be plaintext. */
+  mayReveal(permission, containers) {
+    return this.isSession || decide(this.application, permission, containers)?.transform === "reveal";
+  }
+
+  /** Whether some rule of it reveals at all. */
+  get reveals() {
+    return this.isSession || (this.application.rules ?? []).some((rule) => rule.transform === "reveal");
+  }
+
+  send(request) {
+    request.headers.set("SVC-API-KEY", this.#secret);
+    return fetch(request);
+  }
+}
+
+export const session = holder(() => ({ keys: [] }));
+
+/** Takes a key into this tab, if the server knows it. */
+export async function addKey(text) {
+  const secret = text.trim();
+  const asking = new Key(secret, { id: "", name: "" });
+  const { body } = await send(asking, "GET", "/applications/key", {});
+  const key = new Key(secret, body);
+  session.keys = [...session.keys.filter((other) => other.id !== key.id), key];
+  redraw();
+  return key;
+}
+
+/** Forgets one key, with everything that was read. */
+export function dropKey(key) {
+  const rest = session.keys.filter((other) => other !== key);
+  forgetAll();
+  session.keys = rest;
+}
+
+/** The keys of this tab that have a permission. Those that show tokens masked come first: plaintext is asked for by name. */
+export function keysFor(permission) {
+  const able = session.keys.filter((key) => key.may(permission));
+  return [...able.filter((key) => !key.reveals), ...able.filter((key) => key.reveals)];
+}
+
+/** The first of them, which requests are sent with. */
+export function keyFor(permission) {
+  return keysFor(permission)[0];
+}
+
+/** The key that shows a token in these containers in plaintext, if there is one. */
+export function revealingKey(containers) {
+  return session.keys.find((key) => key.may("token:read") && key.mayReveal("token:read", containers));
+}
+
+/** Whether any key of this tab has a permission. */
+export function may(permission) {
+  return keyFor(permission) !== undefined;
+}
+
+/**
+ * Sends a request with the key that has `permission`, or with `options.key`. Gives the body of the answer.
+ *
+ * Options: `body` (JSON), `bytes` and `type` (anything else), `key`, `text` (give the body as text).
+ */
+export async function ask(permission, method, path, options = {}) {
+  const key = options.key ?? keyFor(permission);
+  if (!key) {
+    const detail = `No key in this tab holds ${permission}.`;
+    throw new Refusal({ title: "No key for this", detail, errors: {} });
+  }
+  return (await send(key, method, path, options)).body;
+}
+
+async function send(key, method, path, options) {
+  const headers = new Headers({ Accept: "application/problem+json, application/json" });
+  let body = options.bytes;
+  if (options.body !== undefined) {
+    body = JSON.stringify(options.body);
+    headers.set("Content-Type", "application/json");
+  } else if (options.type) {
+    headers.set("Content-Type", options.type);
+  }
+  const own = { cache: "no-store", credentials: "omit", redirect: "error", referrerPolicy: "no-referrer" };
+  let response;
+  try {
+    response = await key.send(new Request(path, { method, headers, body, ...own }));
+  } catch {
+    throw new Refusal({ title: "No answer", detail: "The server cannot be reached.", errors: {} });
+  }
+  const text = await response.text();
+  if (!response.ok) throw new Refusal(problemOf(response, text));
+  return { status: response.status, body: options.text ? text : parsed(text) };
+}
+
+function parsed(text) {
+  return text === "" ? null : JSON.parse(text);
+}
+
+/** What went wrong; an answer that a formula shaped may be anything. */
+function problemOf(response, text) {
+  let body = null;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    // It is shown as it is.
+  }
+  const isProblem = typeof body?.title === "string" && typeof body?.detail === "string";
+  const trace = response.headers.get("svc-trace-id");
+  if (isProblem) return { errors: {}, trace_id: trace, ...body };
+  return {
+    title: `Status ${response.status}`,
+    status: response.status,
+    detail: text === "" ? "The answer is empty." : text.slice(0, 4000),
+    errors: {},
+    trace_id: trace,
+  };
+}
+
+/** An address with these parameters, of which empty ones are left out and lists are repeated. */
+export function withQuery(path, parameters) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters)) {
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one !== undefined && one !== null && one !== "") query.append(name, one);
+    }
+  }
+  const text = query.toString();
+  return text === "" ? path : `${path}?${text}`;
+}
+
+/** A part of a path. */
+export const segment = encodeURIComponent;

@@ -1,0 +1,64 @@
+// How values are written for people.
+
+const numbers = new Intl.NumberFormat("en");
+const times = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+
+/** A whole number with its groups apart. */
+export function count(value) {
+  return numbers.format(value);
+}
+
+/** Several of a noun. */
+export function plural(noun) {
+  return noun.endsWith("y") ? `${noun.slice(0, -1)}ies` : `${noun}s`;
+}
+
+/** "1 token", "2 tokens". */
+export function counted(value, noun) {
+  return `${count(value)} ${value === 1 ? noun : plural(noun)}`;
+}
+
+/** A point in time, in the zone of who looks. */
+export function localTime(text) {
+  const time = new Date(text);
+  return Number.isNaN(time.getTime()) ? text : times.format(time);
+}
+
+/** A duration in microseconds, with three digits or so. */
+export function duration(us) {
+  if (us < 1000) return `${Math.round(us)} µs`;
+  if (us < 1_000_000) return `${(us / 1000).toPrecision(3)} ms`;
+  return `${(us / 1_000_000).toPrecision(3)} s`;
+}
+
+/** A number of bytes. */
+export function bytes(value) {
+  if (value < 1024) return `${value} B`;
+  if (value < 1024 * 1024) return `${(value / 1024).toFixed(1)} KiB`;
+  return `${(value / 1024 / 1024).toFixed(1)} MiB`;
+}
+
+/** A figure for an axis or a reading: short, but not a lie. */
+export function short(value) {
+  if (!Number.isFinite(value)) return "–";
+  if (value === 0) return "0";
+  if (value >= 1_000_000) return `${(value / 1_000_000).toPrecision(3)} M`;
+  if (value >= 10_000) return `${(value / 1000).toPrecision(3)} k`;
+  return value >= 100 ? String(Math.round(value)) : String(Number(value.toPrecision(3)));
+}
+
+/** JSON over several lines. */
+export function pretty(value) {
+  return JSON.stringify(value, null, 2);
+}
+
+/** JSON in one line, cut off where it is long. */
+export function compact(value, max = 120) {
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  return text.length > max ? `${text.slice(0, max)}…` : text;
+}
+
+/** The beginning of an id; the whole one is in the title. */
+export function brief(id) {
+  return id.length > 13 && /^[0-9a-f]{8}-/.test(id) ? `…${id.slice(-12)}` : id;
+}

@@ -1,0 +1,97 @@
+// Making and changing an application, with the preview of what its key would see.
+
+import { ask, session } from "../api.js";
+import { asContainer } from "../access.js";
+import { html, nothing } from "../lit.js";
+import { checkbox, form, problemBox, selectField, submitButton, textField } from "../parts.js";
+import { preview } from "../preview.js";
+import { holder, load, redraw } from "../state.js";
+
+const TYPES = [["private", "private: a backend that keeps its key"], ["public", "public: a browser or device"], ["management", "management"]];
+const TRANSFORMS = [["reveal", "plaintext (reveal)"], ["mask", "masked (mask)"], ["redact", "nothing (redact)"]];
+
+const held = holder(() => ({ draft: undefined, done: undefined, preview: {} }));
+
+/** Begins with an application as it is, or with a new one; `done` gets what the server answers. */
+export function begin(application, done) {
+  const copy = structuredClone(application ?? { name: "", type: "private", permissions: [], rules: [] });
+  Object.assign(held, { draft: copy, done, sent: undefined, preview: {} });
+  load(held, "permissions", () => ask("", "GET", "/permissions", { key: session.keys[0] }));
+}
+
+async function submit() {
+  const { id, name, type, permissions } = held.draft;
+  // A container that was left empty is refused by the server; it does not mean everything.
+  const written = (container) => (container?.trim() ? asContainer(container) : undefined);
+  const rules = held.draft.rules.map((rule) => ({ ...rule, priority: Number(rule.priority), container: written(rule.container) }));
+  const answer = await load(held, "sent", () => id
+    ? ask("application:update", "PUT", `/applications/${id}`, { body: { name, permissions, rules } })
+    : ask("application:create", "POST", "/applications", { body: { name, type, permissions, rules } }));
+  if (answer) held.done(answer);
+}
+
+export function applicationForm() {
+  const draft = held.draft;
+  if (!draft) return nothing;
+  const retyped = () => {
+    draft.permissions = [];
+    draft.rules = draft.type === "management" ? [] : draft.rules;
+    redraw();
+  };
+  return html`<section class="card">
+      ${form(
+        submit,
+        html`${textField("Name", draft, "name", { required: true })}
+          ${draft.id ? nothing : selectField("Type", draft, "type", TYPES, { changed: retyped })}
+          <fieldset>
+            <legend>Permissions on everything${draft.type === "management" ? "" : ", masked"}</legend>
+            ${grants(draft)}
+          </fieldset>
+          ${draft.type === "management" ? nothing : rules(draft)}
+          ${problemBox(held.sent?.problem)} ${submitButton(draft.id ? "Save" : "Create", held.sent)}`,
+        "Application",
+      )}
+    </section>
+    <section class="card">
+      <h2>What may this key see?</h2>
+      ${preview(draft, held.preview)}
+    </section>`;
+}
+
+/** Boxes for what an application of this type may hold. */
+function grants(holds) {
+  const possible = (held.permissions?.value ?? []).filter((one) => one.application_types.includes(held.draft.type));
+  const change = (name, on) => {
+    holds.permissions = on ? [...holds.permissions, name] : holds.permissions.filter((other) => other !== name);
+    redraw();
+  };
+  return html`<div class="checks">
+    ${possible.map(({ type, description }) => checkbox(html`<code>${type}</code> <span class="small">${description}</span>`, holds.permissions.includes(type), (on) => change(type, on)))}
+  </div>`;
+}
+
+function rules(draft) {
+  const add = () => {
+    const priority = Math.max(0, ...draft.rules.map((rule) => Number(rule.priority))) + 1;
+    draft.rules.push({ priority, description: "", container: "/pci/", transform: "mask", permissions: ["token:create"] });
+    redraw();
+  };
+  return html`${draft.rules.map((rule) => oneRule(draft, rule))}
+    <div class="row"><button type="button" class="quiet" @click=${add}>Add a rule</button></div>`;
+}
+
+function oneRule(draft, rule) {
+  const remove = () => {
+    draft.rules = draft.rules.filter((other) => other !== rule);
+    redraw();
+  };
+  return html`<fieldset class="rule">
+    <legend>Rule ${rule.priority}</legend>
+    <div class="columns">
+      ${textField("Priority", rule, "priority", { type: "number" })} ${textField("Container", rule, "container")}
+      ${selectField("Sees data as", rule, "transform", TRANSFORMS)}
+    </div>
+    ${textField("Description", rule, "description")} ${grants(rule)}
+    <div class="row end"><button type="button" class="quiet" @click=${remove}>Remove rule ${rule.priority}</button></div>
+  </fieldset>`;
+}

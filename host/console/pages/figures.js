@@ -1,0 +1,105 @@
+// Live figures of the server, as long as the page is open. They are of the whole process, all tenants together, and the
+// server answers them to the networks that its operator names.
+
+import { chart } from "../charts.js";
+import { bytes, count, short } from "../format.js";
+import { html, nothing } from "../lit.js";
+import { facts, problemBox, table } from "../parts.js";
+import { between, digest, parse, quantile, risen, total } from "../metrics.js";
+import { holder, redraw } from "../state.js";
+
+export const title = "Live figures";
+
+const EVERY_MS = 2000;
+/** Five minutes. */
+const PLACES = 151;
+
+const held = holder(() => ({ points: [] }));
+let timer;
+
+export function open() {
+  Object.assign(held, { points: [], last: undefined, first: undefined, problem: undefined });
+  look();
+}
+
+export function close() {
+  clearTimeout(timer);
+  timer = undefined;
+}
+
+async function look() {
+  clearTimeout(timer);
+  const own = (timer = setTimeout(look, EVERY_MS));
+  try {
+    const answer = await fetch("/metrics", { cache: "no-store", credentials: "omit" });
+    const text = await answer.text();
+    if (timer !== own) return;
+    if (!answer.ok) return refused(answer.status, text);
+    take(digest(parse(text)));
+  } catch {
+    held.problem = { title: "No answer", detail: "The server cannot be reached.", errors: {} };
+  }
+  redraw();
+}
+
+function refused(status, text) {
+  close();
+  held.refused = status === 403;
+  const problem = status === 403 ? {} : JSON.parse(text);
+  held.problem = { title: "No figures", detail: `The server answered ${status}.`, errors: {}, ...problem };
+  redraw();
+}
+
+function take(now) {
+  const at = performance.now();
+  held.problem = undefined;
+  if (held.last) {
+    const seconds = (at - held.last.at) / 1000;
+    held.points = [...held.points, between(held.last.figures, now, seconds)].slice(-PLACES);
+  }
+  held.first ??= now;
+  held.last = { at, figures: now };
+}
+
+export function view() {
+  return html`<h1 tabindex="-1">${title}</h1>
+    ${held.refused
+      ? html`<div class="empty"><p>This server does not show its figures to your address.</p>
+          <p>They are answered to the networks that <code>--metrics-networks</code> names, which is the server's own machine
+            unless its operator says otherwise. No key changes that.</p></div>`
+      : html`${problemBox(held.problem)} ${charts()} ${routes()}`}`;
+}
+
+function charts() {
+  const { points } = held;
+  const now = held.last?.figures;
+  return html`<p class="small">Of the whole server, all tenants together; read every two seconds while this page is open, without
+      the readings themselves.</p>
+    <div class="charts">
+      ${chart("Requests", "a second", points, [["requests", "all"], ["refused", "4xx and 5xx"]], PLACES)}
+      ${chart("Latency of requests", "milliseconds", points, [["p50", "median"], ["p99", "99 of 100"]], PLACES)}
+      ${chart("Runs of reactors", "a second", points, [["runs", "ended"]], PLACES)}
+      ${chart("Time of runs", "milliseconds", points, [["run_p50", "median"], ["run_p99", "99 of 100"]], PLACES)}
+      ${chart("Queue", "asynchronous runs and webhooks", points, [["queued", "queued"], ["running", "running"], ["deliveries", "to be delivered"]], PLACES)}
+      ${now
+        ? html`<section class="card" aria-label="Since the server started">
+            <h2>Since the server started</h2>
+            ${facts([["Requests", count(now.requests)], ["Refused or failed", count(now.failed)], ["Runs of reactors", count(now.invocations)], ["Fuel", count(now.fuel)], ["Memory now", bytes(now.memory)]])}
+          </section>`
+        : nothing}
+    </div>`;
+}
+
+/** The table says in numbers what the charts draw, and by which routes. */
+function routes() {
+  const now = held.last?.figures;
+  if (!now) return nothing;
+  const ms = (value) => (value === null ? "–" : `${short(value * 1000)} ms`);
+  const rows = [...now.routes]
+    .map(([route, buckets]) => ({ route, buckets, fresh: total(risen(held.first.routes.get(route), buckets)) }))
+    .sort((a, b) => total(b.buckets) - total(a.buckets))
+    .slice(0, 12)
+    .map(({ route, buckets, fresh }) => [html`<code>${route}</code>`, count(total(buckets)), count(fresh), ms(quantile(buckets, 0.5)), ms(quantile(buckets, 0.99))]);
+  return html`<section class="card"><h2>Routes</h2>
+    ${table("Requests by route", ["Route", "Answered", "While this page is open", "Median", "99 of 100 within"], rows)}</section>`;
+}

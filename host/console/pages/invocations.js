@@ -1,0 +1,155 @@
+// Runs of a reactor, and the telling of their results.
+
+import { ask, may, segment, withQuery } from "../api.js";
+import { bytes, count, duration, pretty } from "../format.js";
+import { html, nothing } from "../lit.js";
+import { badge, copyable, empty, facts, field, form, lacking, pager, problemBox, shown, submitButton, table, textField, time } from "../parts.js";
+import { holder, load, redraw, tell } from "../state.js";
+
+export const title = "Runs";
+
+const held = holder(() => ({ page: 1, jobs: {}, mine: {}, reactor: "" }));
+
+/** Keeps the id of a run that was queued from this tab: lists show a run only when it has ended. */
+export function remember(reactor, id) {
+  (held.mine[reactor] ??= []).unshift(id);
+}
+
+/** The rest of the address is a reactor's id, and perhaps a run's. */
+export function open([reactor, run]) {
+  if (may("reactor:read")) load(held, "reactors", async () => (await ask("reactor:read", "GET", withQuery("/reactors", { size: 100 }))).data);
+  held.reactor = reactor ?? "";
+  held.run = run;
+  held.jobs = {};
+  if (!reactor) return;
+  if (run) look(run);
+  else {
+    list(1);
+    for (const id of held.mine[reactor] ?? []) look(id);
+  }
+}
+
+function list(page) {
+  held.page = page;
+  if (!may("reactor:read")) return;
+  load(held, "list", () => ask("reactor:read", "GET", withQuery(`/reactors/${segment(held.reactor)}/invocations`, { page })));
+}
+
+function look(run) {
+  return load(held.jobs, run, () => ask("token:use", "GET", `/reactors/${segment(held.reactor)}/results/${segment(run)}`));
+}
+
+async function redeliver(run) {
+  const path = `/reactors/${segment(held.reactor)}/results/${segment(run)}/redeliver`;
+  if (await load(held.jobs, run, () => ask("token:use", "POST", path))) tell("The delivery is queued again");
+}
+
+export function view() {
+  return html`${held.run ? html`<p class="back"><a href="#/invocations/${held.reactor}">Runs</a></p>` : nothing}
+    <h1 tabindex="-1">${held.run ? html`Run <code>${held.run}</code>` : title}</h1>
+    ${held.run ? delivery(held.run) : html`${choose()} ${held.reactor ? runs() : nothing}`}`;
+}
+
+function choose() {
+  if (!may("reactor:read") && !may("token:use")) return lacking("reactor:read");
+  const go = (event) => {
+    location.hash = event.target.value ? `#/invocations/${event.target.value}` : "#/invocations";
+  };
+  const reactors = held.reactors?.value ?? [];
+  const openRun = () => {
+    location.hash = `#/invocations/${segment((held.reactor || held.wantedReactor || "").trim())}/${segment(held.wanted.trim())}`;
+  };
+  const select = (id) => html`<select id=${id} @change=${go}>
+    <option value="" .selected=${held.reactor === ""}>Choose one</option>
+    ${reactors.map((one) => html`<option value=${one.id} .selected=${one.id === held.reactor}>${one.name}</option>`)}
+  </select>`;
+  return html`${may("reactor:read") ? field("Reactor", select) : nothing} ${problemBox(held.reactors?.problem)}
+    ${may("token:use")
+      ? html`<details>
+          <summary>Open an asynchronous run by its id</summary>
+          ${form(openRun, html`${held.reactor ? nothing : textField("Id of the reactor", held, "wantedReactor", { required: true })}
+            ${textField("Id of the run", held, "wanted", { required: true })} ${submitButton("Open")}`, "Open a run")}
+        </details>`
+      : nothing}`;
+}
+
+function runs() {
+  const mine = held.mine[held.reactor] ?? [];
+  return html`${mine.length > 0
+      ? html`<section class="card"><h2>Queued from this tab</h2>${mine.map((run) => html`<div class="part">${shown(held.jobs[run], (job) => jobView(job, actions(job)))}</div>`)}</section>`
+      : nothing}
+    ${may("reactor:read") ? shown(held.list, ended) : nothing}`;
+}
+
+function ended({ data, pagination }) {
+  if (data.length === 0) return empty("No run of this reactor has ended in the last days.");
+  const row = (run) => [
+    time(run.finished_at),
+    html`${badge(run.status, run.status === "completed" ? "good" : "bad")}${run.error ? html`<br /><span class="small">${run.error}</span>` : nothing}`,
+    duration(run.elapsed_us),
+    count(run.fuel),
+    bytes(run.memory_peak_bytes),
+    html`<details><summary>${run.log.length === 0 ? "none" : `${run.log.length} lines`}</summary>${lines(run)}</details>`,
+    may("token:use") ? html`<a href="#/invocations/${held.reactor}/${run.id}">Delivery</a>` : nothing,
+  ];
+  return html`${table("Runs that have ended, newest first", ["Ended", "How", "Time", "Fuel", "Memory", "Log", "Result"], data.map(row))}
+    ${pager(pagination, "run", list)}`;
+}
+
+/** How a run went. */
+export function outcome(run) {
+  return html`<div class="part">
+    <div class="row">${badge(run.status, run.status === "completed" ? "good" : "bad")} ${run.error ? html`<span>${run.error}</span>` : nothing}</div>
+    ${facts([["Time", duration(run.elapsed_us)], ["Fuel", count(run.fuel)], ["Memory at most", bytes(run.memory_peak_bytes)], ["Run", copyable(run.id, "id of the run")]])}
+    <h3>Log lines</h3>
+    ${lines(run)}
+  </div>`;
+}
+
+function lines(run) {
+  if (run.log.length === 0) return html`<p class="muted">It logged nothing.</p>`;
+  return html`<ol class="lines">${run.log.map((line) => html`<li class=${line.level}><span class="level">${line.level}</span> <span>${line.message}</span></li>`)}</ol>
+    ${run.log_truncated ? html`<p class="small">It logged more than is kept.</p>` : nothing}`;
+}
+
+function delivery(run) {
+  if (!may("token:use")) return lacking("token:use");
+  const loaded = held.jobs[run];
+  if (loaded?.problem?.status === 404) {
+    return empty("There is no asynchronous run of this id that a key of this tab may see. A run that was waited for has no delivery.");
+  }
+  return html`<section class="card">${shown(loaded, (job) => html`${jobView(job, actions(job))}`)}</section>`;
+}
+
+function actions(job) {
+  const again = () => look(job.invocation_id);
+  const ended = job.status === "completed" || job.status === "failed";
+  return html`<div class="row">
+    <button type="button" class="quiet" @click=${again}>Look again</button>
+    ${ended ? html`<button type="button" class="main" @click=${() => redeliver(job.invocation_id)}>Deliver again</button>` : nothing}
+  </div>`;
+}
+
+const TONES = { completed: "good", delivered: "good", failed: "bad", queued: "plain", running: "accent", pending: "warn" };
+
+/** An asynchronous run and its delivery. */
+export function jobView(job, more = nothing) {
+  const told = job.delivery;
+  return html`${facts([
+      ["Run", copyable(job.invocation_id, "id of the run")],
+      ["Stands", badge(job.status, TONES[job.status])],
+      ["Queued", time(job.created_at)],
+      job.started_at && ["Began", time(job.started_at)],
+      job.finished_at && ["Ended", time(job.finished_at)],
+      told && ["Delivery", html`${badge(told.status, TONES[told.status])} ${count(told.attempts)} tries${told.last_status ? `, last answered ${told.last_status}` : ""}`],
+      told?.next_attempt_at && ["Next try", time(told.next_attempt_at)],
+    ])}
+    ${job.response ? html`<details><summary>Result</summary><pre tabindex="0" aria-label="Result">${pretty(job.response)}</pre></details>` : nothing}
+    ${job.error ? problemBox(job.error) : nothing} ${more}`;
+}
+
+/** Nothing of one reactor's runs is left for another's. */
+export function close() {
+  held.list = undefined;
+  redraw();
+}

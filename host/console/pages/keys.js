@@ -1,0 +1,76 @@
+// The keys of this tab: whose they are and what they may do.
+
+import { ask, dropKey, may, session } from "../api.js";
+import { rulesOf, seen } from "../access.js";
+import { html, nothing } from "../lit.js";
+import { badge, copyable, facts, shown, table, time } from "../parts.js";
+import { holder, load, tell } from "../state.js";
+import { keyForm } from "./sign_in.js";
+
+export const title = "Your access";
+
+const held = holder(() => ({}));
+
+export function open() {
+  load(held, "permissions", async () => {
+    const all = await ask("", "GET", "/permissions", { key: session.keys[0] });
+    return new Map(all.map((one) => [one.type, one.description]));
+  });
+  if (may("tenant:read")) load(held, "tenant", () => ask("tenant:read", "GET", "/tenants/self"));
+}
+
+export function view() {
+  return html`<h1 tabindex="-1">${title}</h1>
+    ${tenant()} ${session.keys.map(keyCard)}
+    <section class="card">
+      <h2>Add a key</h2>
+      <p>Each request is sent with a key of this tab that may do it. Where several may read tokens, one that shows them
+        masked is taken.</p>
+      ${keyForm(held, "Another API key", "Add", open)}
+    </section>`;
+}
+
+function tenant() {
+  if (!held.tenant) return nothing;
+  return shown(held.tenant, (own) => html`<p class="lead">Tenant <strong>${own.name}</strong></p>`);
+}
+
+function keyCard(key) {
+  const { application } = key;
+  const forget = () => {
+    dropKey(key);
+    tell(`The key of ${key.name} is forgotten`);
+    if (session.keys.length > 0) open();
+  };
+  return html`<section class="card" aria-label=${key.name}>
+    <div class="row">
+      <h2>${key.name}</h2>
+      ${badge(key.type)}
+      <div class="row end grow"><button type="button" class="quiet" @click=${forget}>Forget this key</button></div>
+    </div>
+    ${facts([
+      ["Application", copyable(application.id, "application id")],
+      ["Made", time(application.created_at)],
+      application.expires_at && ["Ends", time(application.expires_at)],
+    ])}
+    ${key.isSession
+      ? html`<p>A session has the rights it was authorized with, which the server does not tell. What it may not do is
+          refused.</p>`
+      : rights(application)}
+  </section>`;
+}
+
+function rights(application) {
+  const rows = rulesOf(application).map((rule) => [
+    rule.implied ? "Permissions" : `Rule ${rule.priority}`,
+    html`${rule.description ? html`<span>${rule.description}</span><br />` : nothing}${rule.permissions.map(permission)}`,
+    application.type === "management" ? "–" : html`<code>${rule.container ?? "by conditions"}</code>`,
+    application.type === "management" ? "–" : seen(rule),
+  ]);
+  return table(`What ${application.name} may do`, ["From", "Grants", "Container", "Sees data as"], rows);
+}
+
+function permission(name) {
+  const text = held.permissions?.value?.get(name);
+  return html`<span class="permission" title=${text ?? nothing}><code>${name}</code></span> `;
+}

@@ -1,0 +1,48 @@
+// Signing in: a key, and what it may do.
+
+import { addKey } from "../api.js";
+import { html } from "../lit.js";
+import { field, form, problemBox, submitButton } from "../parts.js";
+import { holder, load, tell } from "../state.js";
+
+export const title = "Sign in";
+
+const held = holder(() => ({}));
+
+/** Takes the key out of its field at once: it is to be in one place only. */
+export function takeKey(form) {
+  const input = form.querySelector("input");
+  const text = input.value;
+  input.value = "";
+  return text;
+}
+
+/** The form that takes a key. */
+export function keyForm(state, label, action, done = () => {}) {
+  const submit = async () => {
+    const text = takeKey(document.getElementById("key-form"));
+    const key = await load(state, "adding", () => addKey(text));
+    if (key) {
+      tell(`Signed in as ${key.name}`);
+      done(key);
+    } else {
+      document.querySelector("#key-form input")?.focus();
+    }
+  };
+  // A password field, so that nobody reads over a shoulder; without a name, so that no form would send it.
+  const input = (id, hint) => html`<input id=${id} type="password" required autocomplete="off" aria-describedby=${hint} placeholder="key_…" />`;
+  return html`<div id="key-form">
+    ${form(submit, html`${field(label, input)} ${problemBox(state.adding?.problem)} ${submitButton(action, state.adding)}`, label)}
+  </div>`;
+}
+
+export function view() {
+  return html`<section class="card narrow">
+    <h1 tabindex="-1">Sign in</h1>
+    <p>With the key of an application. More keys can be added later: a management key sees applications, reactors and the
+      audit log, a private key sees tokens and runs reactors.</p>
+    ${keyForm(held, "API key", "Sign in")}
+    <p class="small">Keys stay in the memory of this tab. They are not stored and in no address; closing or reloading the tab
+      forgets them.</p>
+  </section>`;
+}

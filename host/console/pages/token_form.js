@@ -1,0 +1,108 @@
+// A new token.
+
+import { ask, may } from "../api.js";
+import { html, nothing } from "../lit.js";
+import { areaField, checkbox, copyable, form, lacking, problemBox, selectField, submitButton, textField } from "../parts.js";
+import { holder, load, redraw, tell } from "../state.js";
+import { knownTypes } from "./token_types.js";
+
+/** Data to start from, of the types that are objects. */
+const SHAPES = {
+  card: '{\n  "number": "",\n  "expiration_month": 12,\n  "expiration_year": 2030,\n  "cvc": ""\n}',
+  bank: '{\n  "routing_number": "",\n  "account_number": ""\n}',
+};
+
+const fresh = () => ({ type: "token", data: "", json: false, id: "", containers: "", metadata: "", indexes: "", mask: "", expires_at: "", deduplicate: false });
+const held = holder(fresh);
+
+/** Whether the data is JSON rather than the text itself. */
+function isJson() {
+  return held.type in SHAPES || (held.type === "token" && held.json);
+}
+
+function lines(text) {
+  return text.split("\n").map((line) => line.trim()).filter((line) => line !== "");
+}
+
+/** The body of the request. What cannot be read is a problem of the console's own, in the words of the server's. */
+function body() {
+  const errors = {};
+  const read = (path, text) => {
+    try {
+      return JSON.parse(text);
+    } catch {
+      errors[path] = ["is not JSON"];
+      return undefined;
+    }
+  };
+  const metadata = Object.fromEntries(lines(held.metadata).map((line) => {
+    const at = line.indexOf("=");
+    if (at < 1) errors.metadata = ["must be lines of key=value"];
+    return [line.slice(0, at).trim(), line.slice(at + 1).trim()];
+  }));
+  const made = {
+    id: held.id.trim() || undefined,
+    type: held.type,
+    data: isJson() ? read("data", held.data) : held.data,
+    containers: held.containers.trim() === "" ? undefined : held.containers.trim().split(/[\s,]+/),
+    metadata: held.metadata.trim() === "" ? undefined : metadata,
+    search_indexes: held.indexes.trim() === "" ? undefined : lines(held.indexes),
+    mask: held.mask.trim() === "" ? undefined : /^[[{"]/.test(held.mask.trim()) && !held.mask.trim().startsWith("{{") ? read("mask", held.mask) : held.mask.trim(),
+    expires_at: held.expires_at === "" ? undefined : new Date(held.expires_at).toISOString(),
+    deduplicate_token: held.deduplicate ? true : undefined,
+  };
+  if (Object.keys(errors).length > 0) {
+    throw Object.assign(new Error(), { problem: { title: "Not sent", detail: "Some fields cannot be read.", errors } });
+  }
+  return made;
+}
+
+async function submit() {
+  const token = await load(held, "sent", () => ask("token:create", "POST", "/tokens", { body: body() }));
+  if (!token) return;
+  // The form held plaintext.
+  Object.assign(held, fresh(), { made: token, sent: undefined });
+  tell("Token made");
+  redraw();
+}
+
+export function createToken() {
+  if (!may("token:create")) return html`<h1 tabindex="-1">New token</h1>${lacking("token:create")}`;
+  const types = knownTypes();
+  const shape = (type) => {
+    if (held.data.trim() === "" || Object.values(SHAPES).includes(held.data)) held.data = SHAPES[type] ?? "";
+  };
+  return html`<p class="back"><a href="#/tokens">Tokens</a></p>
+    <h1 tabindex="-1">New token</h1>
+    ${made()}
+    <section class="card">
+      ${form(
+        submit,
+        html`${selectField("Type", held, "type", types.length > 0 ? types : ["token"], { changed: shape })}
+          ${areaField("Data", held, "data", { rows: 7, required: true, hint: isJson() ? "JSON" : "The value itself, as text" })}
+          ${held.type === "token" ? checkbox("The data is JSON", held.json, (on) => { held.json = on; redraw(); }) : nothing}
+          <details>
+            <summary>More</summary>
+            ${textField("Id", held, "id", { hint: "A value that is not sensitive, or an expression; a new UUID when empty" })}
+            ${textField("Containers", held, "containers", { hint: "Such as /pci/high/, apart by spaces; those of the type when empty" })}
+            ${areaField("Metadata", held, "metadata", { rows: 3, hint: "A line each: key=value; nothing sensitive" })}
+            ${areaField("Search indexes", held, "indexes", { rows: 2, hint: "An expression each line, such as {{ data.number | last4 }}" })}
+            ${areaField("Mask", held, "mask", { rows: 3, hint: "An expression, or JSON with expressions; that of the type when empty" })}
+            ${textField("Ends", held, "expires_at", { type: "datetime-local" })}
+            ${checkbox("If there is a token of the same contents, take that one", held.deduplicate, (on) => { held.deduplicate = on; redraw(); })}
+          </details>
+          ${problemBox(held.sent?.problem)} ${submitButton("Create", held.sent)}`,
+        "New token",
+      )}
+    </section>`;
+}
+
+function made() {
+  const token = held.made;
+  if (!token) return nothing;
+  const what = token._extras?.deduplicated ? "There was a token of these contents:" : "The token is made:";
+  return html`<div class="good-news" role="status">
+    <p>${what} <a href="#/tokens/of/${encodeURIComponent(token.id)}">${token.id}</a></p>
+    <p>${copyable(token.id, "id")}</p>
+  </div>`;
+}

@@ -1,0 +1,123 @@
+// Running a reactor: arguments in, result, log lines, fuel and time out.
+
+import { ask, may, segment, withQuery } from "../api.js";
+import { pretty } from "../format.js";
+import { html, nothing } from "../lit.js";
+import { areaField, checkbox, facts, form, lacking, problemBox, submitButton, textField } from "../parts.js";
+import { holder, load, redraw, tell } from "../state.js";
+import { jobView, outcome, remember } from "./invocations.js";
+
+/** The record of a run may be there a moment after its answer. */
+const RECORD_TRIES = 5;
+const RECORD_WAIT_MS = 200;
+
+const held = holder(() => ({}));
+
+/** Begins with a reactor; with its formula, the arguments begin as it declares them. */
+export function beginTrying(id, formula) {
+  if (held.id !== id) Object.assign(held, { id, args: "{}", later: false, callback: "", timeout: "", ran: undefined, formula: undefined });
+  if (!formula || held.formula) return;
+  held.formula = formula;
+  if (held.args === "{}") held.args = pretty(sample(formula.request_parameters));
+  redraw();
+}
+
+/** Arguments to start from: the required ones, each with a value that shows its type. */
+function sample(parameters) {
+  const values = { string: "", number: 0, boolean: false, object: "{{ token-id }}", array: [] };
+  const made = {};
+  for (const { name, type, optional } of parameters) {
+    if (optional) continue;
+    const path = name.split(".");
+    const last = path.pop();
+    const place = path.reduce((inner, part) => (inner[part] ??= {}), made);
+    place[last] = values[type];
+  }
+  return made;
+}
+
+async function submit() {
+  await load(held, "ran", async () => {
+    let args;
+    try {
+      args = held.args.trim() === "" ? undefined : JSON.parse(held.args);
+    } catch {
+      throw Object.assign(new Error(), { problem: { title: "Not sent", detail: "The arguments are not JSON.", errors: {} } });
+    }
+    const body = { args };
+    if (held.later) {
+      body.callback_url = held.callback;
+      if (held.timeout !== "") body.timeout_ms = Number(held.timeout);
+    }
+    const before = await newest();
+    const began = performance.now();
+    const answer = await ask("token:use", "POST", `/reactors/${segment(held.id)}/react`, { body })
+      .then((value) => ({ value }), (error) => ({ problem: error.problem ?? { title: "The console failed", detail: String(error), errors: {} } }));
+    const took = performance.now() - began;
+    if (held.later && answer.value) {
+      remember(held.id, answer.value.invocation_id);
+      return { ...answer, took, queued: true };
+    }
+    return { ...answer, took, records: before && (await recordsSince(before)) };
+  });
+  tell(held.ran?.value?.value ? "The reactor answered" : "The run failed");
+}
+
+/** The newest records of runs, for those who may read them. */
+async function newest() {
+  if (!may("reactor:read")) return undefined;
+  const path = withQuery(`/reactors/${segment(held.id)}/invocations`, { size: 10 });
+  return (await ask("reactor:read", "GET", path)).data;
+}
+
+/** Records that were not there before: that of this run, and of others that ended meanwhile. */
+async function recordsSince(before) {
+  const known = new Set(before.map((record) => record.id));
+  for (let again = 0; again < RECORD_TRIES; again += 1) {
+    const fresh = (await newest()).filter((record) => !known.has(record.id));
+    if (fresh.length > 0) return fresh;
+    await new Promise((after) => setTimeout(after, RECORD_WAIT_MS));
+  }
+  return [];
+}
+
+export function tryReactor() {
+  if (!may("token:use")) return html`<section class="card"><h2>Try it</h2>${lacking("token:use")}</section>`;
+  return html`<section class="card">
+      <h2>Try it</h2>
+      ${form(
+        submit,
+        html`${areaField("Arguments", held, "args", { rows: 6, hint: "JSON. {{ token-id }} stands for the data of a token, which the formula sees and this page does not." })}
+          ${checkbox("Run it later and tell the result as a webhook", held.later, (on) => { held.later = on; redraw(); })}
+          ${held.later
+            ? html`<div class="columns">
+                ${textField("Address of the receiver", held, "callback", { type: "url", required: true, placeholder: "https://" })}
+                ${textField("Time in milliseconds", held, "timeout", { type: "number", placeholder: "10000" })}
+              </div>`
+            : nothing}
+          ${submitButton("Run", held.ran)}`,
+        "Run the reactor",
+      )}
+      ${problemBox(held.ran?.problem)}
+    </section>
+    ${held.ran?.value && !held.ran.loading ? result(held.ran.value) : nothing}`;
+}
+
+function result({ value, problem, took, records, queued }) {
+  if (queued) return html`<section class="card"><h2>Queued</h2>${jobView(value)}<p><a href="#/invocations/${held.id}">Follow it</a></p></section>`;
+  return html`<section class="card" aria-label="Result">
+    <h2>Result</h2>
+    ${problem ? problemBox(problem) : html`<pre class="result" tabindex="0" aria-label="Answer">${pretty(value)}</pre>`}
+    ${facts([["Seen from here", `${took.toFixed(0)} ms`]])}
+    ${recorded(records)}
+  </section>`;
+}
+
+function recorded(records) {
+  if (records === undefined) {
+    return html`<p class="small">Log lines and fuel are shown to keys that hold <code>reactor:read</code>. <a href="#/keys">Add one</a>.</p>`;
+  }
+  if (records.length === 0) return html`<p class="small">No record of this run was found: what is refused before the formula begins has none.</p>`;
+  return html`${records.length > 1 ? html`<p class="small">Several runs of this reactor ended meanwhile:</p>` : nothing}
+    ${records.map(outcome)}`;
+}

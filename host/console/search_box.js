@@ -1,0 +1,65 @@
+// The field of a search with its list of completions: the combobox pattern of the ARIA practices guide.
+
+import { html, nothing } from "./lit.js";
+import { complete } from "./query.js";
+import { redraw } from "./state.js";
+
+const LIST = "completions";
+
+/**
+ * The field, kept in `held.query`. `known` gives what is offered as values; `held.offered` and `held.active` hold which
+ * completions are shown and which of them is marked.
+ */
+export function searchBox(held, known) {
+  const offered = held.offered?.options ?? [];
+  const open = offered.length > 0;
+  const offer = (input) => {
+    held.query = input.value;
+    held.offered = complete(input.value, input.selectionStart ?? input.value.length, known());
+    held.active = -1;
+    redraw();
+  };
+  const close = () => {
+    held.offered = undefined;
+    redraw();
+  };
+  const take = (input, option) => {
+    const { from } = held.offered;
+    const rest = input.value.slice(input.selectionStart ?? input.value.length);
+    const start = input.value.slice(0, from) + option.text;
+    input.value = start + rest;
+    input.setSelectionRange(start.length, start.length);
+    input.focus();
+    offer(input);
+  };
+  const keys = (event) => {
+    const input = event.target;
+    if (event.key === "ArrowDown" && !open) offer(input);
+    else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      const step = event.key === "ArrowDown" ? 1 : -1;
+      held.active = (held.active + step + offered.length + (held.active < 0 && step < 0 ? 1 : 0)) % offered.length;
+      redraw();
+    } else if (event.key === "Enter" && open && held.active >= 0) take(input, offered[held.active]);
+    else if (event.key === "Escape" && open) close();
+    else return;
+    event.preventDefault();
+  };
+  const option = (one, index) => html`<li
+    role="option" id=${`${LIST}-${index}`} aria-selected=${index === held.active}
+    @mousedown=${(event) => {
+      // Before the field would lose its focus.
+      event.preventDefault();
+      take(document.getElementById("query"), one);
+    }}><code>${one.text.trim()}</code> <span class="small">${one.hint}</span></li>`;
+  return html`<div class="search">
+    <label for="query">Search</label>
+    <input id="query" role="combobox" type="text" .value=${held.query} placeholder="type:card AND metadata.customer:17"
+      aria-expanded=${open} aria-controls=${LIST} aria-autocomplete="list" aria-describedby="query-hint"
+      aria-activedescendant=${open && held.active >= 0 ? `${LIST}-${held.active}` : nothing}
+      autocomplete="off" autocapitalize="off" spellcheck="false"
+      @input=${(event) => offer(event.target)} @click=${(event) => offer(event.target)} @keydown=${keys} @blur=${close} />
+    <ul role="listbox" id=${LIST} aria-label="Completions" ?hidden=${!open}>${offered.map(option)}</ul>
+    <p class="hint" id="query-hint">Terms such as <code>type:card</code>, joined by <code>AND</code>, <code>OR</code>,
+      <code>NOT</code>. Arrow keys choose a completion.</p>
+  </div>`;
+}

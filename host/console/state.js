@@ -1,0 +1,62 @@
+// What the page knows while it is open. Nothing of it is written anywhere: to close or reload the tab forgets it all.
+
+const resets = [];
+let draw = () => {};
+let asked = false;
+
+/** Says how the page is drawn. */
+export function onRedraw(how) {
+  draw = how;
+}
+
+/** Has the page drawn anew, once, when what runs now is done. */
+export function redraw() {
+  if (asked) return;
+  asked = true;
+  queueMicrotask(() => {
+    asked = false;
+    draw();
+  });
+}
+
+/** An object that a page keeps what it shows in. Signing out makes it anew. */
+export function holder(make) {
+  const held = make();
+  resets.push(() => {
+    for (const name of Object.keys(held)) delete held[name];
+    Object.assign(held, make());
+  });
+  return held;
+}
+
+/** Forgets everything, keys first of all. */
+export function forgetAll() {
+  for (const reset of resets) reset();
+  redraw();
+}
+
+/**
+ * Does `work` and keeps where it stands in `held[name]`: `{ loading }`, then `{ value }` or `{ problem }`.
+ * What is overtaken by a later call for the same name is dropped. Gives the value, or `undefined` if it failed.
+ */
+export async function load(held, name, work) {
+  const mine = { loading: true, value: held[name]?.value };
+  held[name] = mine;
+  redraw();
+  try {
+    mine.value = await work();
+  } catch (error) {
+    mine.problem = error.problem ?? { title: "The console failed", detail: String(error), errors: {} };
+    mine.value = undefined;
+  }
+  mine.loading = false;
+  redraw();
+  return mine.value;
+}
+
+/** Tells those who hear the page rather than see it. */
+export function tell(text) {
+  const place = document.getElementById("told");
+  // The same words twice would not be read twice.
+  place.textContent = place.textContent === text ? `${text} ` : text;
+}

@@ -1,0 +1,169 @@
+//! The console for those who manage: applications and their keys, formulas, reactors, deliveries, containers.
+
+use serde_json::{Value, json};
+
+use crate::support::TestServer;
+use crate::support::browser::Browser;
+use crate::support::receiver::Receiver;
+use crate::support::server::Setup;
+
+const SCRIPT: &str =
+    "module.exports = async (request) => ({ raw: { of: request.configuration.NAME } });";
+
+fn sign_in(browser: &mut Browser, server: &TestServer) {
+    browser.go(&format!("http://{}/console", server.address()));
+    browser.wait_for("Sign in");
+    browser.fill("API key", server.management.key.as_deref().unwrap());
+    browser.press("Enter");
+    browser.wait_for("Your access");
+    browser.fill("Another API key", server.private.key.as_deref().unwrap());
+    browser.press("Enter");
+    browser.wait("document.querySelectorAll('.pages .keys span').length === 2");
+}
+
+fn heading(browser: &mut Browser, text: &str) {
+    browser.wait(&format!("document.querySelector('h1')?.innerText === {}", json!(text)));
+}
+
+/// The rows of the first table of the page that has this caption.
+fn rows(browser: &mut Browser, caption: &str) -> Vec<String> {
+    let found = browser.eval(&format!(
+        "[...document.querySelectorAll('table')].find((one) => one.caption.innerText === {})
+            ?.querySelectorAll('tbody tr').values().map((row) => row.innerText.replace(/\\s+/g, ' ').trim()).toArray() ?? []",
+        json!(caption)
+    ));
+    found.as_array().unwrap().iter().map(|row| row.as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_application_is_made_with_its_rules_and_its_key_is_shown_once() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    sign_in(&mut browser, &server);
+    browser.click("Applications");
+    browser.click("New application");
+    browser.fill("Name", "desk");
+    browser.click("Add a rule");
+    browser.fill("Container", "PCI/High");
+    browser.choose("Sees data as", "reveal");
+    // The rule's own boxes come after those of the permissions on everything.
+    browser.eval("document.querySelectorAll('fieldset.rule input[type=checkbox]').forEach((box) => { if (box.parentElement.innerText.includes('token:read') !== box.checked) box.click(); }), true");
+    // The preview follows what is written, before anything is sent.
+    browser.fill("Containers of a token", "/pci/high/cards/");
+    browser.wait_for("rule 1 on");
+    let preview = rows(&mut browser, "What the key may do there");
+    assert!(preview.iter().any(|row| row.starts_with("token:read") && row.ends_with("plaintext")), "{preview:?}");
+    assert!(preview.iter().any(|row| row.starts_with("token:use") && row.ends_with("refused")), "{preview:?}");
+    browser.click("Create");
+    heading(&mut browser, "desk");
+    browser.wait_for("The key, shown this once:");
+    let key = browser.eval("document.querySelector('.good-news code').innerText");
+    let desk = server.client(key.as_str().unwrap());
+    let own = desk.get("/applications/key").await.expect(200);
+    assert_eq!(own["rules"][0]["container"], "/pci/high/");
+    assert_eq!(own["rules"][0]["transform"], "reveal");
+    assert_eq!(own["rules"][0]["permissions"], json!(["token:read"]));
+
+    // Whoever leaves and comes back does not see it again.
+    browser.click("Applications");
+    browser.wait("document.querySelector('h1')?.innerText === 'Applications'");
+    browser.click("desk");
+    heading(&mut browser, "desk");
+    let html = "document.documentElement.outerHTML";
+    assert_eq!(browser.eval(&format!("{html}.includes({key})")), false);
+
+    // It is changed, and gets another key.
+    browser.click("Change");
+    heading(&mut browser, "Change application");
+    browser.fill("Name", "front desk");
+    browser.click("Save");
+    heading(&mut browser, "front desk");
+    browser.click("New key");
+    browser.wait("document.querySelector('dialog')?.open");
+    browser.press("Tab");
+    browser.press("Enter");
+    browser.wait_for("The key, shown this once:");
+    desk.get("/applications/key").await.expect(401);
+    let again = browser.eval("document.querySelector('.good-news code').innerText");
+    let again = server.client(again.as_str().unwrap());
+    assert_eq!(again.get("/applications/key").await.expect(200)["name"], "front desk");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_formula_becomes_a_reactor_whose_results_are_told_and_told_again() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start_with(Setup::open()).await;
+    let receiver = Receiver::start().await;
+    sign_in(&mut browser, &server);
+    browser.click("Formulas");
+    browser.click("New formula");
+    browser.fill("Name", "who");
+    browser.fill("Code", SCRIPT);
+    browser.click("Declared values");
+    browser.fill("Configuration of a reactor", r#"[{"name": "NAME", "type": "string"}]"#);
+    browser.click("Create");
+    heading(&mut browser, "who");
+    browser.click("Show the code");
+    browser.wait_for("request.configuration.NAME");
+    browser.click("New reactor of it");
+    heading(&mut browser, "New reactor");
+    browser.fill("Name", "who it is");
+    browser.fill("NAME", "a-hidden-value");
+    browser.click("Create");
+    heading(&mut browser, "who it is");
+    browser.wait_for("•••• (14 characters)");
+    assert_eq!(browser.eval("document.documentElement.outerHTML.includes('a-hidden-value')"), false);
+
+    browser.click("Run");
+    browser.wait_for("\"of\": \"a-hidden-value\"");
+    browser.eval("t.named('label', 'Run it later and tell the result as a webhook').click(), true");
+    browser.fill("Address of the receiver", &receiver.url());
+    browser.click("Run");
+    browser.wait_for("Queued");
+    receiver.wait(1).await;
+    browser.click("Follow it");
+    heading(&mut browser, "Runs");
+    let delivered = "[...document.querySelectorAll('.badge')].some((one) => one.innerText === 'delivered')";
+    browser.wait_for("Look again");
+    while browser.eval(delivered) == false {
+        browser.click("Look again");
+        browser.wait("document.querySelector('[aria-busy=false]')");
+    }
+    browser.click("Deliver again");
+    let told = receiver.wait(2).await;
+    assert_eq!(told[0].header("webhook-id"), told[1].header("webhook-id"));
+    assert_eq!(told[1].json()["data"]["response"]["raw"]["of"], "a-hidden-value");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn containers_are_found_through_tokens_and_counted() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    for container in ["/a/", "/a/b/", "/a/b/", "/a/c/d/", "/e-1/", "/"] {
+        let token = json!({"type": "token", "data": "value", "containers": [container]});
+        server.private.post("/tokens", token).await.expect(201);
+    }
+    sign_in(&mut browser, &server);
+    browser.click("Containers");
+    browser.wait_for("a/");
+    let tree = |browser: &mut Browser| -> Value {
+        browser.eval("[...document.querySelectorAll('.node')].map((node) => [...node.children].slice(0, 2).map((one) => one.innerText.replace(/[▾▸]/, '').trim()).join(' '))")
+    };
+    assert_eq!(tree(&mut browser), json!(["/ 6 tokens", "a/ 4 tokens", "e-1/ 1 token"]));
+    browser.wait_for("1 token in / itself");
+    browser.eval("t.named('button', '▸ a/').click(), true");
+    browser.wait_for("c/");
+    browser.eval("t.named('button', '▸ c/').click(), true");
+    browser.wait_for("d/");
+    let expected = json!(["/ 6 tokens", "a/ 4 tokens", "b/ 2 tokens", "c/ 1 token", "d/ 1 token", "e-1/ 1 token"]);
+    assert_eq!(tree(&mut browser), expected);
+    // A count leads to the tokens.
+    browser.click("4 tokens");
+    browser.wait("document.querySelector('h1')?.innerText === 'Tokens'");
+    browser.wait_for("1–4 of 4 tokens");
+    assert_eq!(browser.eval("t.field('Search').value"), "container:\"/a/*\"");
+    assert_eq!(browser.eval("location.hash"), "#/tokens", "queries are in no address");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

@@ -1,0 +1,261 @@
+//! A real Chromium without a window, driven over the `DevTools` protocol through a pipe.
+//!
+//! Where there is none, [`Browser::open`] says so beside the tests' output and gives nothing; with
+//! `CHROMIUM_REQUIRED` set, as in `.ci/run`, that fails the test.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+/// How long anything may take on a machine that is busy with everything else.
+const PATIENCE: Duration = Duration::from_mins(2);
+const POLL: Duration = Duration::from_millis(50);
+
+/// What pages of tests call: finding things by what people read.
+const HELPERS: &str = r#"
+window.t = {
+  text: () => document.body.innerText,
+  name: (one) => one.innerText.replace(/\s+/g, " ").trim(),
+  named: (selector, name) => [...document.querySelectorAll(selector)].find((one) =>
+    one.checkVisibility() && (t.name(one) === name || one.getAttribute("aria-label") === name)),
+  field: (name) => {
+    const label = [...document.querySelectorAll("label")].find((one) => one.checkVisibility() && t.name(one) === name);
+    return label && (label.control ?? document.getElementById(label.htmlFor));
+  },
+  choose: (name, value) => {
+    const select = t.field(name);
+    select.value = value;
+    select.dispatchEvent(new Event("change", { bubbles: true }));
+    return select.value === value;
+  },
+};
+true"#;
+
+/// A browser with one page open.
+pub struct Browser {
+    child: Child,
+    commands: ChildStdin,
+    messages: Receiver<Value>,
+    next: u64,
+    session: Option<String>,
+    complaints: Vec<String>,
+    _profile: TempDir,
+}
+
+impl Browser {
+    /// Starts one, if there is one.
+    pub fn open() -> Option<Self> {
+        let Some(program) = NAMES.into_iter().find(|name| is_there(name)) else {
+            let required = std::env::var_os("CHROMIUM_REQUIRED").is_some();
+            assert!(!required, "no Chromium is installed");
+            // Past what the harness keeps to itself of tests that pass.
+            let _ = writeln!(std::io::stderr(), "SKIPPED: no Chromium is installed");
+            return None;
+        };
+        let profile = tempfile::tempdir().unwrap();
+        // The protocol speaks on file descriptors 3 and 4, which a shell can arrange without unsafe code.
+        let mut child = Command::new("sh")
+            .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1", program])
+            .args(["--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--no-first-run"])
+            .args(["--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"])
+            .args(["--disable-component-update", "--disable-sync", "--no-proxy-server"])
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .arg("about:blank")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (arriving, messages) = channel();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            for message in output.split(0).map_while(Result::ok) {
+                let _ = serde_json::from_slice(&message).map(|message| arriving.send(message));
+            }
+        });
+        let commands = child.stdin.take().unwrap();
+        let mut browser = Self {
+            child,
+            commands,
+            messages,
+            next: 0,
+            session: None,
+            complaints: Vec::new(),
+            _profile: profile,
+        };
+        let target = browser.call("Target.createTarget", json!({"url": "about:blank"}));
+        let attach = json!({"targetId": target["targetId"], "flatten": true});
+        let attached = browser.call("Target.attachToTarget", attach);
+        browser.session = attached["sessionId"].as_str().map(str::to_owned);
+        for domain in ["Page", "Runtime", "Log", "Network"] {
+            browser.call(&format!("{domain}.enable"), json!({}));
+        }
+        Some(browser)
+    }
+
+    /// Sends a command and waits for its answer.
+    #[track_caller]
+    pub fn call(&mut self, method: &str, params: Value) -> Value {
+        self.next += 1;
+        let mut message = json!({"id": self.next, "method": method, "params": params});
+        if let Some(session) = &self.session {
+            message["sessionId"] = session.as_str().into();
+        }
+        self.commands.write_all(message.to_string().as_bytes()).unwrap();
+        self.commands.write_all(&[0]).unwrap();
+        self.commands.flush().unwrap();
+        loop {
+            let message = match self.messages.recv_timeout(PATIENCE) {
+                Ok(message) => message,
+                Err(RecvTimeoutError::Timeout) => panic!("no answer to {method}"),
+                Err(RecvTimeoutError::Disconnected) => panic!("the browser ended at {method}"),
+            };
+            if message["id"] == self.next {
+                assert!(message.get("error").is_none(), "{method}: {}", message["error"]);
+                return message["result"].clone();
+            }
+            self.note(&message);
+        }
+    }
+
+    /// Keeps what the browser complains about: what a policy stopped, what a script failed at.
+    fn note(&mut self, event: &Value) {
+        let params = &event["params"];
+        let complaint = match event["method"].as_str() {
+            Some("Log.entryAdded") if params["entry"]["level"] == "error" => &params["entry"],
+            Some("Runtime.exceptionThrown") => &params["exceptionDetails"],
+            Some("Runtime.consoleAPICalled") if params["type"] == "error" => params,
+            _ => return,
+        };
+        self.complaints.push(complaint.to_string());
+    }
+
+    /// What the browser complained about so far, but for answers of the server that refuse something.
+    pub fn complaints(&mut self) -> Vec<String> {
+        // Whatever was said before this answer has arrived with it.
+        self.eval("true");
+        let refused = |one: &String| one.contains("Failed to load resource");
+        self.complaints.iter().filter(|one| !refused(one)).cloned().collect()
+    }
+
+    /// Opens an address as a new document.
+    #[track_caller]
+    pub fn go(&mut self, url: &str) {
+        self.call("Page.navigate", json!({"url": "about:blank"}));
+        self.wait("location.href === 'about:blank'");
+        self.call("Page.navigate", json!({"url": url}));
+        self.wait("location.href !== 'about:blank' && document.readyState === 'complete'");
+        self.eval(HELPERS);
+    }
+
+    /// Gives the value of an expression, awaited.
+    #[track_caller]
+    pub fn eval(&mut self, expression: &str) -> Value {
+        let params =
+            json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
+        let answer = self.call("Runtime.evaluate", params);
+        let failed = answer.get("exceptionDetails");
+        assert!(failed.is_none(), "{expression}: {}", answer["exceptionDetails"]);
+        answer["result"]["value"].clone()
+    }
+
+    /// Waits until an expression is true; what never becomes true fails the test.
+    #[track_caller]
+    pub fn wait(&mut self, expression: &str) {
+        let until = Instant::now() + PATIENCE;
+        while self.eval(&format!("Boolean({expression})")) != true {
+            if Instant::now() > until {
+                let text = self.eval("document.body?.innerText ?? ''");
+                panic!("never: {expression}\n{}", text.as_str().unwrap_or_default());
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Waits until the page shows a text.
+    #[track_caller]
+    pub fn wait_for(&mut self, text: &str) {
+        self.wait(&format!("t.text().includes({})", json!(text)));
+    }
+
+    /// Clicks the button or link of this name, once it is there and may be used.
+    #[track_caller]
+    pub fn click(&mut self, name: &str) {
+        let found = format!("t.named('button, a, summary', {})", json!(name));
+        self.wait(&format!("{found} && !{found}.disabled"));
+        self.eval(&format!("{found}.click(), true"));
+    }
+
+    /// Types into the field of this label, in place of what it held.
+    #[track_caller]
+    pub fn fill(&mut self, label: &str, text: &str) {
+        let field = format!("t.field({})", json!(label));
+        self.wait(&field);
+        self.eval(&format!("{field}.focus(), {field}.select(), true"));
+        self.type_text(text);
+    }
+
+    /// Chooses a value in the list of this label, once it is offered.
+    #[track_caller]
+    pub fn choose(&mut self, label: &str, value: &str) {
+        let (label, value) = (json!(label), json!(value));
+        self.wait(&format!("t.field({label}) && t.choose({label}, {value})"));
+    }
+
+    /// Types where the focus is.
+    pub fn type_text(&mut self, text: &str) {
+        self.call("Input.insertText", json!({"text": text}));
+    }
+
+    /// Presses a key where the focus is.
+    pub fn press(&mut self, key: &str) {
+        let code = match key {
+            "Tab" => 9,
+            "Enter" => 13,
+            "Escape" => 27,
+            "ArrowUp" => 38,
+            "ArrowDown" => 40,
+            other => panic!("{other}"),
+        };
+        let mut event = json!({"type": "keyDown", "key": key, "code": key,
+            "windowsVirtualKeyCode": code});
+        if key == "Enter" {
+            event["text"] = "\r".into();
+        }
+        self.call("Input.dispatchKeyEvent", event.clone());
+        event["type"] = "keyUp".into();
+        self.call("Input.dispatchKeyEvent", event);
+    }
+
+    /// What has the focus, by what people read.
+    pub fn focused(&mut self) -> String {
+        let focused = "document.activeElement";
+        let name = format!(
+            "t.name({focused}) || {focused}.labels?.[0]?.innerText || {focused}.tagName"
+        );
+        self.eval(&name).as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Makes the page so many pixels wide.
+    pub fn set_width(&mut self, width: u32) {
+        let metrics =
+            json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
+        self.call("Emulation.setDeviceMetricsOverride", metrics);
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn is_there(name: &str) -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&paths).any(|folder| folder.join(name).is_file())
+}
