@@ -7,11 +7,14 @@ mod compact;
 mod files;
 mod folder;
 mod fresh;
+mod gather;
+mod group;
 mod guard;
 mod index;
 mod inspect;
 mod log;
 mod numbers;
+mod packs;
 mod prefixes;
 mod protect;
 mod rows;
@@ -23,7 +26,7 @@ mod tests;
 mod waiting;
 mod writer;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
@@ -43,7 +46,7 @@ use self::guard::Guard;
 use self::index::{Found, Index};
 pub use self::inspect::Inspection;
 use self::log::Log;
-use self::rows::{Address, Head, INDEX_PREFIX, IndexRow, read_unique, unique_key};
+use self::rows::{Address, Head, INDEX_PREFIX, PACK_PREFIX, read_unique, unique_key};
 pub use self::space::Space;
 use self::waiting::Waiting;
 use self::writer::Writer;
@@ -340,9 +343,7 @@ fn named_ids<'f>(filter: &'f Filter, found: &mut Vec<&'f str>) {
 }
 
 fn head(live: &Live, address: &Address) -> Result<Option<(Head, Vec<u8>)>, StoreError> {
-    let Some(value) = live.tree.get(address.head_key()).map_err(unavailable)? else {
-        return Ok(None);
-    };
+    let Some(value) = packs::head_value(&live.tree, address)? else { return Ok(None) };
     let (head, body) = Head::read(&value)?;
     Ok(Some((head, body.to_vec())))
 }
@@ -359,11 +360,10 @@ fn read_index(tree: &Tree) -> Result<Index, StoreError> {
     let read_some = || {
         let mut index = Index::default();
         loop {
-            let kind = kinds.lock().pop();
+            let kind = kinds.lock().pop_last();
             let Some(kind) = kind else { return Ok(index) };
-            for row in tree.scan_prefix(kind_prefix(kind)) {
-                let (key, value) = row.map_err(unavailable)?;
-                index.put(IndexRow::read(&key, &value)?);
+            for row in packs::index_rows(tree, Kind(kind)) {
+                index.put(row?);
             }
         }
     };
@@ -378,19 +378,18 @@ fn read_index(tree: &Tree) -> Result<Index, StoreError> {
     })
 }
 
-/// The kinds that have index rows, found by leaping from one to the next.
-fn kinds(tree: &Tree) -> Result<Vec<u8>, StoreError> {
-    let mut kinds = Vec::new();
-    let mut next = Some(0);
-    while let Some(kind) = next {
-        let row = tree.range(kind_prefix(kind)..).next().transpose().map_err(unavailable)?;
-        let found = row.and_then(|(key, _)| key.strip_prefix(INDEX_PREFIX)?.first().copied());
-        kinds.extend(found);
-        next = found.and_then(|kind| kind.checked_add(1));
+/// The kinds that have index rows or packs, found by leaping from one to the next.
+fn kinds(tree: &Tree) -> Result<BTreeSet<u8>, StoreError> {
+    let mut kinds = BTreeSet::new();
+    for prefix in [INDEX_PREFIX, PACK_PREFIX] {
+        let mut next = Some(0);
+        while let Some(kind) = next {
+            let from = [prefix, &[kind]].concat();
+            let row = tree.range(from..).next().transpose().map_err(unavailable)?;
+            let found = row.and_then(|(key, _)| key.strip_prefix(prefix)?.first().copied());
+            kinds.extend(found);
+            next = found.and_then(|kind| kind.checked_add(1));
+        }
     }
     Ok(kinds)
-}
-
-fn kind_prefix(kind: u8) -> Vec<u8> {
-    [INDEX_PREFIX, &[kind]].concat()
 }
