@@ -51,7 +51,8 @@ pub enum Expect {
     Version(u64),
     /// Not there, and nobody could have made it: its id was drawn at random.
     New,
-    /// As [`Self::New`], and a log entry: it goes to the end of its tenant's chain, with this digest of its text.
+    /// As [`Self::New`], and a log entry: it goes to the end of its tenant's chain, with this digest of its text. Entries
+    /// of one batch should have ids between which hardly any other falls: the store may keep them together.
     Chained(TextDigest),
     /// However it is.
     Any,

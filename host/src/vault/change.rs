@@ -85,7 +85,9 @@ impl Change {
             // One that has ended may still be there.
             self.put(&answer.about(&events), Expect::Any)?;
         }
-        for event in events {
+        // In one go, so that the store may keep them in one row (`Expect::Chained`).
+        let ids = self.vault.draw_ids(events.len());
+        for (id, event) in ids.into_iter().zip(events) {
             let Event { entity_type, entity_id, operation, message, actor: other } = event;
             let actor = other.unwrap_or(actor);
             let entry = LogEntry {
@@ -98,7 +100,7 @@ impl Change {
                 message,
                 created_at,
             };
-            self.put_entry(&KeptEntry { id: self.vault.draw_id(), entry })?;
+            self.put_entry(&KeptEntry { id, entry })?;
         }
         let (keyring, entropy) = (&self.vault.0.keyring, self.vault.0.entropy.as_ref());
         let _open = keyring.admit(&mut self.batch, entropy).await?;

@@ -228,6 +228,11 @@ impl Vault {
         self.0.ids.draw(self.now(), self.0.entropy.as_ref())
     }
 
+    /// So many of them, ascending, with nobody else's between.
+    fn draw_ids(&self, count: usize) -> Vec<Uuid> {
+        self.0.ids.draw_some(self.now(), count, self.0.entropy.as_ref()).collect()
+    }
+
     /// Waits until every write begun before is seen by searches as well as by reads of one record: a record may be read a
     /// moment before the index knows of it.
     async fn settled(&self) -> Result<(), Error> {

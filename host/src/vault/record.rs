@@ -171,23 +171,44 @@ pub fn from_record<E: Entity>(record: &Record, keys: &TenantKeys) -> Result<Stor
 #[derive(Debug, Default)]
 pub struct IdSource(AtomicU64);
 
+/// Bits of the counter within a millisecond.
+const COUNTER_BITS: u32 = 12;
+
 impl IdSource {
     /// A fresh id. Two of one millisecond sort in the order they were drawn.
     pub fn draw(&self, now: Timestamp, entropy: &dyn Entropy) -> Uuid {
-        const COUNTER_BITS: u32 = 12;
-        let earliest = now.0 << COUNTER_BITS;
-        let previous = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
-            Some(earliest.max(last + 1))
-        });
-        let (Ok(last) | Err(last)) = previous;
-        let stamp = earliest.max(last + 1);
-        let mut random = [0; 10];
-        entropy.fill(&mut random);
-        let [.., high, low] = stamp.to_be_bytes();
-        random[0] = high & 0x0f;
-        random[1] = low;
-        Builder::from_unix_timestamp_millis(stamp >> COUNTER_BITS, &random).into_uuid()
+        id_of(self.take(now, 1), entropy)
     }
+
+    /// So many fresh ids, ascending: nobody else draws one between them.
+    pub fn draw_some<'e>(
+        &self,
+        now: Timestamp,
+        count: usize,
+        entropy: &'e dyn Entropy,
+    ) -> impl Iterator<Item = Uuid> + use<'e> {
+        let first = self.take(now, count as u64);
+        (first..first + count as u64).map(move |stamp| id_of(stamp, entropy))
+    }
+
+    /// The first of so many stamps that nobody else has.
+    fn take(&self, now: Timestamp, count: u64) -> u64 {
+        let earliest = now.0 << COUNTER_BITS;
+        let last = |last: u64| earliest.max(last + 1) + count.saturating_sub(1);
+        let next = |before| Some(last(before));
+        let previous = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        let (Ok(before) | Err(before)) = previous;
+        earliest.max(before + 1)
+    }
+}
+
+fn id_of(stamp: u64, entropy: &dyn Entropy) -> Uuid {
+    let mut random = [0; 10];
+    entropy.fill(&mut random);
+    let [.., high, low] = stamp.to_be_bytes();
+    random[0] = high & 0x0f;
+    random[1] = low;
+    Builder::from_unix_timestamp_millis(stamp >> COUNTER_BITS, &random).into_uuid()
 }
 
 #[cfg(test)]
@@ -207,5 +228,25 @@ mod tests {
         let mut distinct = drawn.clone();
         distinct.dedup();
         assert_eq!(distinct.len(), drawn.len());
+    }
+
+    #[test]
+    fn ids_drawn_together_have_nobody_elses_between_them() {
+        let (ids, entropy) = (IdSource::default(), SeededEntropy::new(9));
+        let now = Timestamp(1_000_000);
+        let draw = || {
+            let some = || ids.draw_some(now, 50, &entropy).collect::<Vec<_>>();
+            (0..50).map(|_| some()).collect::<Vec<_>>()
+        };
+        let mut drawn = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(draw)).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        drawn.sort_unstable();
+        assert!(drawn.iter().flatten().is_sorted());
+        assert_eq!(drawn.iter().map(Vec::len).sum::<usize>(), 10_000);
+        let before = ids.draw(now, &entropy);
+        assert_eq!(ids.draw_some(now, 0, &entropy).count(), 0);
+        assert!(before < ids.draw(now, &entropy));
     }
 }

@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 
 use super::folder::{open_database, sync_settings};
 use super::log::Log;
-use super::rows::{FORMAT, FORMAT_1, FORMAT_KEY};
+use super::rows::{FORMAT, FORMAT_1, FORMAT_2, FORMAT_KEY};
 use super::snapshot::ToRead;
 use super::unavailable;
 use crate::store::{Compacted, StoreError};
@@ -264,7 +264,7 @@ fn open(folder: &Path, number: u64, cache_bytes: u64) -> Result<(Live, File), St
 
 fn check_format(tree: &Tree) -> Result<(), StoreError> {
     match tree.get(FORMAT_KEY).map_err(unavailable)? {
-        Some(format) if format == FORMAT || format == FORMAT_1 => Ok(()),
+        Some(format) if [FORMAT, FORMAT_2, FORMAT_1].contains(&format.as_ref()) => Ok(()),
         Some(_) => Err(StoreError::Damaged(
             "it was written by another version of this software".to_owned(),
         )),

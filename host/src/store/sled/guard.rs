@@ -100,7 +100,7 @@ pub struct Guard {
     ledgers: HashMap<TenantId, Ledger>,
     over_all: Ledger,
     changed: BTreeSet<TenantId>,
-    /// Whether the store is new: its format is written with its first rows, which alone say whose it is.
+    /// Whether the store is new, or of the second format: its format is written with the first rows.
     is_new: bool,
 }
 
@@ -118,11 +118,11 @@ impl Guard {
 
     /// Takes up the ledgers that are kept; those of tenants must be what the one over all says.
     pub fn load(
-        protection: Protection,
+        (protection, is_new): (Protection, bool),
         over_all: &[u8],
         tenants: impl IntoIterator<Item = Result<(TenantId, Vec<u8>), StoreError>>,
     ) -> Result<Self, StoreError> {
-        let mut guard = Self::new(protection, false);
+        let mut guard = Self::new(protection, is_new);
         guard.over_all = open(&guard.protection, None, over_all).ok_or_else(damaged)?;
         let mut all = Ledger::default();
         for tenant in tenants {

@@ -4,6 +4,7 @@
 //! chain ([`chain`]), and all of them together against the ledgers. A record that was changed is named once.
 
 mod chain;
+mod records;
 #[cfg(test)]
 mod tests;
 
@@ -12,18 +13,17 @@ use std::path::Path;
 
 use sled::{Db, IVec, Tree};
 
-use self::chain::{Chains, Entry};
+use self::chain::Chains;
 use super::files::newest;
 use super::folder::open_database;
-use super::guard::{self, Ledger, content, read_ledger_key, summed, tagged};
-use super::protect;
+use super::guard::{self, Ledger, read_ledger_key};
 use super::rows::{
-    Address, FORMAT, FORMAT_1, FORMAT_KEY, HEAD_PREFIX, Head, INDEX_PREFIX, IndexRow, LEDGER_KEY,
-    LEFT_PREFIX, Left, PIECE_PREFIX, TENANT_LEDGER_PREFIX, UNIQUE_PREFIX, index_value, read_unique,
-    unique_key, unique_value,
+    Address, FORMAT, FORMAT_1, FORMAT_2, FORMAT_KEY, HEAD_PREFIX, Head, INDEX_PREFIX, IndexRow,
+    LEDGER_KEY, LEFT_PREFIX, Left, PACK_PREFIX, PIECE_PREFIX, TENANT_LEDGER_PREFIX, UNIQUE_PREFIX,
+    read_unique,
 };
-use super::unavailable;
-use crate::crypto::integrity::{self, Sum};
+use super::{packs, protect, unavailable};
+use crate::crypto::integrity::Sum;
 use crate::model::id::TenantId;
 use crate::store::{
     ChainHead, Damage, Examiner, Inspect, Kind, Protection, Record, StoreError, Unique, Walked,
@@ -43,7 +43,7 @@ impl Inspection {
     }
 
     fn read(&self, address: Address) -> Option<Record> {
-        let value = self.tree.get(address.head_key()).ok()??;
+        let value = packs::head_value(&self.tree, &address).ok()??;
         protect::record(&self.tree, address, &value).ok().map(|(record, _)| record)
     }
 }
@@ -60,15 +60,16 @@ impl Inspect for Inspection {
         heads: &[ChainHead],
         damaged: &mut dyn FnMut(Damage),
     ) -> Result<Walked, StoreError> {
-        match self.tree.get(FORMAT_KEY).map_err(unavailable)? {
-            Some(format) if format == FORMAT => {}
+        let is_older = match self.tree.get(FORMAT_KEY).map_err(unavailable)? {
+            Some(format) if format == FORMAT => false,
+            Some(format) if format == FORMAT_2 => true,
             Some(format) if format == FORMAT_1 => {
                 let older = "it is of an earlier version and not protected yet; the server brings \
                     it up to date when it starts";
                 return Err(StoreError::Damaged(older.to_owned()));
             }
             _ => return Err(StoreError::Damaged("its format is not known".to_owned())),
-        }
+        };
         let mut walk = Walk {
             tree: &self.tree,
             inspection: self,
@@ -77,6 +78,9 @@ impl Inspect for Inspection {
             walked: Walked::default(),
             damaged,
         };
+        if is_older && walk.rows(PACK_PREFIX).next().is_some() {
+            walk.of_tenant(None, "the format is not that of its rows");
+        }
         let kept = walk.ledgers()?;
         let mut chains = Chains::new(&protection.key, &kept, heads);
         walk.records(examiner, &mut chains)?;
@@ -152,77 +156,8 @@ impl Walk<'_> {
         Ok(kept)
     }
 
-    fn records(
-        &mut self,
-        examiner: &mut dyn Examiner,
-        chains: &mut Chains<'_>,
-    ) -> Result<(), StoreError> {
-        for row in self.rows(HEAD_PREFIX) {
-            let (key, value) = row?;
-            let Ok(address) = Address::of_head_key(&key) else {
-                self.of_tenant(None, "a row has a key that is none");
-                continue;
-            };
-            self.walked.records += 1;
-            let Ok((record, head)) = protect::record(self.tree, address.clone(), &value) else {
-                self.damage(&address, "is cut short, or a piece of it is missing");
-                continue;
-            };
-            let inspection = self.inspection;
-            let find = |kind, tenant, id: &str| inspection.find(kind, tenant, id);
-            let seen = examiner.examine(&record, &find);
-            if let (Some(text), Some(link)) = (seen.chained, head.link()) {
-                self.walked.entries += 1;
-                let text = (!seen.erased).then_some(text);
-                let entry = Entry { address: address.clone(), order_ms: head.order_ms, text, link };
-                let (walked, damaged) = (&mut self.walked, &mut *self.damaged);
-                chains.take(entry, walked, damaged);
-            }
-            if let Some(what) = self.fault(&address, &head, &record)? {
-                self.damage(&address, what);
-            } else if let Some(what) = seen.fault {
-                self.damage(&address, what);
-            } else if seen.chained.is_some() != head.link().is_some() {
-                self.damage(&address, "has no place in the log, or one that it should not have");
-            }
-        }
-        Ok(())
-    }
-
-    /// What is wrong with a record or its rows.
-    fn fault(
-        &mut self,
-        address: &Address,
-        head: &Head,
-        record: &Record,
-    ) -> Result<Option<&'static str>, StoreError> {
-        let Some(seal) = &head.seal else { return Ok(Some("has no tag")) };
-        let key = &self.protection.key;
-        let element = key.element(&summed(address, &seal.tag));
-        self.found.entry(address.tenant).or_default().add(&element);
-        let content = content((&record.terms, &record.numbers, &record.uniques), &record.body);
-        if !integrity::same(&key.tag(&tagged(address, head, &content, seal.link)), &seal.tag) {
-            return Ok(Some("was changed"));
-        }
-        let get = |key: Vec<u8>| self.tree.get(key).map_err(unavailable);
-        match get(address.index_key(head.order_ms))? {
-            None => return Ok(Some("its index row is missing")),
-            Some(row) if row != index_value(&head.terms, &head.numbers) => {
-                return Ok(Some("its index row was changed"));
-            }
-            Some(_) => {}
-        }
-        for unique in &head.uniques {
-            let owner = get(unique_key(address.kind, *unique))?;
-            if owner.is_none_or(|owner| owner != unique_value(address.tenant, &address.id)) {
-                return Ok(Some("a unique value of it is missing or another's"));
-            }
-        }
-        Ok(None)
-    }
-
     fn head(&self, address: &Address) -> Result<Option<Head>, StoreError> {
-        let value = self.tree.get(address.head_key()).map_err(unavailable)?;
+        let value = packs::head_value(self.tree, address)?;
         Ok(value.and_then(|value| Some(Head::read(&value).ok()?.0)))
     }
 
@@ -236,7 +171,10 @@ impl Walk<'_> {
                 continue;
             };
             let address = Address { kind, tenant, id };
-            if self.head(&address)?.is_none_or(|head| head.order_ms != order_ms) {
+            // What lies in a pack has no index row.
+            let own = self.tree.get(address.head_key()).map_err(unavailable)?;
+            let head = own.and_then(|value| Some(Head::read(&value).ok()?.0));
+            if head.is_none_or(|head| head.order_ms != order_ms) {
                 self.damage(&address, "an index row is of no record");
             }
         }
@@ -301,9 +239,10 @@ impl Walk<'_> {
 
     /// Rows of no kind that there is.
     fn others(&mut self) -> Result<(), StoreError> {
-        let known: [&[u8]; 8] = [
+        let known: [&[u8]; 9] = [
             TENANT_LEDGER_PREFIX,
             HEAD_PREFIX,
+            PACK_PREFIX,
             INDEX_PREFIX,
             UNIQUE_PREFIX,
             PIECE_PREFIX,

@@ -5,8 +5,9 @@
 //! asks for a page of such a kind waits. Nothing but the rows themselves is trusted, so that a restart finds the same
 //! whether the process before was stopped or killed.
 //!
-//! Another form of rows to be found by: a function beside [`take_row`].
+//! Another form of rows to be found by: a prefix in [`FORMS`] and a function beside [`take_row`].
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -14,13 +15,13 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::{Mutex, RwLock};
-use sled::Tree;
+use sled::{IVec, Tree};
 use tokio::sync::watch;
 
 use super::files::Files;
 use super::index::Index;
-use super::rows::INDEX_PREFIX;
-use super::unavailable;
+use super::rows::{Head, INDEX_PREFIX, PACK_PREFIX};
+use super::{packs, unavailable};
 use crate::model::id::TenantId;
 use crate::store::{Field, Kind, StoreError, Term};
 
@@ -30,6 +31,10 @@ const PORTION_BYTES: usize = 128 << 10;
 const PORTIONS_MAX: usize = 16;
 /// Changes that may be left to be applied while everybody waits.
 const CHANGES_LEFT: usize = 256;
+
+/// What rows to be found by begin with: those of single records, and packs of log entries. A tenant's packs are newer than
+/// most of its single rows.
+const FORMS: [&[u8]; 2] = [INDEX_PREFIX, PACK_PREFIX];
 
 /// Rows as they were read, each its key and its value after their lengths.
 #[derive(Default)]
@@ -90,7 +95,8 @@ fn scan(
     portions: &Sender<Portion>,
 ) -> Result<(), StoreError> {
     let mut portion = Portion::default();
-    for row in tree.scan_prefix(kind_prefix(kind.0)) {
+    let rows = FORMS.iter().flat_map(|form| tree.scan_prefix(beginning(form, kind.0)));
+    for row in rows {
         let (key, value) = row.map_err(unavailable)?;
         portion.add(&key, &value);
         if portion.0.len() >= PORTION_BYTES {
@@ -112,7 +118,12 @@ fn put_in_order(portions: &Receiver<Portion>) -> Result<Index, StoreError> {
     for portion in portions {
         for (key, value) in portion.rows() {
             let cut_short = || StoreError::Damaged("a row is cut short".to_owned());
-            take_row(&mut index, key, value).ok_or_else(cut_short)?;
+            let taken = if key.starts_with(PACK_PREFIX) {
+                take_pack(&mut index, key, value)
+            } else {
+                take_row(&mut index, key, value)
+            };
+            taken.ok_or_else(cut_short)?;
         }
     }
     index.shrink();
@@ -137,27 +148,41 @@ fn take_row(index: &mut Index, key: &[u8], value: &[u8]) -> Option<()> {
     Some(())
 }
 
+/// Adds what the entries of a pack say of themselves.
+fn take_pack(index: &mut Index, key: &[u8], packed: &[u8]) -> Option<()> {
+    for (address, value) in packs::entries(key, &IVec::from(packed)).ok()? {
+        let (head, _) = Head::read(&value).ok()?;
+        let whose = (address.kind, address.tenant);
+        let found_by = (head.terms.iter().copied(), head.numbers.iter().copied());
+        index.put_parts(whose, (head.order_ms, &address.id), found_by);
+    }
+    Some(())
+}
+
 fn list<const N: usize>(value: &[u8]) -> Option<(&[[u8; N]], &[u8])> {
     let (count, value) = value.split_first_chunk()?;
     let (list, rest) = value.split_at_checked(usize::from(u16::from_be_bytes(*count)) * N)?;
     Some((list.as_chunks().0, rest))
 }
 
-/// The kinds that have index rows, found by leaping from one to the next.
-fn kinds(tree: &Tree) -> Result<Vec<Kind>, StoreError> {
-    let mut kinds = Vec::new();
-    let mut next = Some(0);
-    while let Some(kind) = next {
-        let row = tree.range(kind_prefix(kind)..).next().transpose().map_err(unavailable)?;
-        let found = row.and_then(|(key, _)| key.strip_prefix(INDEX_PREFIX)?.first().copied());
-        kinds.extend(found.map(Kind));
-        next = found.and_then(|kind| kind.checked_add(1));
+/// The kinds that have rows to be found by, found by leaping from one to the next.
+fn kinds(tree: &Tree) -> Result<BTreeSet<Kind>, StoreError> {
+    let mut kinds = BTreeSet::new();
+    for form in FORMS {
+        let mut next = Some(0);
+        while let Some(kind) = next {
+            let row = tree.range(beginning(form, kind)..).next().transpose();
+            let row = row.map_err(unavailable)?;
+            let found = row.and_then(|(key, _)| key.strip_prefix(form)?.first().copied());
+            kinds.extend(found.map(Kind));
+            next = found.and_then(|kind| kind.checked_add(1));
+        }
     }
     Ok(kinds)
 }
 
-fn kind_prefix(kind: u8) -> Vec<u8> {
-    [INDEX_PREFIX, &[kind]].concat()
+fn beginning(form: &[u8], kind: u8) -> Vec<u8> {
+    [form, &[kind]].concat()
 }
 
 fn closed() -> StoreError {
@@ -253,5 +278,63 @@ impl Later {
         {
             tracing::error!("reading the index ended by a panic");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use sled::Batch as Rows;
+
+    use super::read;
+    use crate::model::id::TenantId;
+    use crate::store::sled::packs::Packs;
+    use crate::store::sled::rows::{Address, Head, index_value};
+    use crate::store::{Filter, Kind, Start, Term};
+
+    const KIND: Kind = Kind(9);
+    const TENANT: TenantId = TenantId(uuid::Uuid::from_u128(1));
+
+    fn address(id: &str) -> Address {
+        Address { kind: KIND, tenant: TENANT, id: id.to_owned() }
+    }
+
+    fn head(order_ms: u64) -> Head {
+        Head {
+            version: 1,
+            order_ms,
+            pieces: 0,
+            terms: vec![Term([7; 16])],
+            numbers: vec![],
+            uniques: vec![],
+            seal: None,
+        }
+    }
+
+    #[test]
+    fn single_rows_and_packs_are_found_in_one_order() {
+        let database = sled::Config::new().temporary(true).open().unwrap();
+        for (id, at) in [("c", 3), ("a", 1), ("e", 5)] {
+            let row = index_value(&head(at).terms, &[]);
+            database.insert(address(id).index_key(at), row).unwrap();
+        }
+        let (mut rows, mut packs) = (Rows::default(), Packs::default());
+        for (id, at) in [("b", 2), ("d", 4), ("f", 6)] {
+            packs.add(&address(id), &head(at).to_value(b"body"), &mut rows);
+        }
+        packs.finish(&mut rows);
+        database.apply_batch(rows).unwrap();
+        let index = read(&database, &[]).unwrap();
+        let filter = Filter::Term(Term([7; 16]));
+        let found = index.page((KIND, TENANT), &filter, &Start::Page(1), 10, &HashMap::new());
+        let mut ids: Vec<&str> = found.page.iter().map(|place| place.id.as_str()).collect();
+        ids.sort_unstable_by(|one, other| other.cmp(one));
+        let order: Vec<&str> = found.page.iter().map(|place| place.id.as_str()).collect();
+        assert_eq!((found.total, ids.len()), (6, 6));
+        assert!(order == ids || order.iter().rev().eq(ids.iter()), "{order:?}");
+        assert!(read(&database, &[KIND]).unwrap().page((KIND, TENANT), &filter, &Start::Page(1), 10, &HashMap::new()).page.is_empty());
+        database.insert(address("g").pack_key(), b"none").unwrap();
+        assert!(read(&database, &[]).is_err());
     }
 }

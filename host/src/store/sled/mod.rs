@@ -7,12 +7,15 @@ mod compact;
 mod files;
 mod folder;
 mod fresh;
+mod gather;
+mod group;
 mod guard;
 mod index;
 mod inspect;
 mod load;
 mod log;
 mod numbers;
+mod packs;
 mod prefixes;
 mod protect;
 mod rows;
@@ -24,7 +27,7 @@ mod tests;
 mod waiting;
 mod writer;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
@@ -374,9 +377,7 @@ fn named_ids<'f>(filter: &'f Filter, found: &mut Vec<&'f str>) {
 }
 
 fn head(live: &Live, address: &Address) -> Result<Option<(Head, Vec<u8>)>, StoreError> {
-    let Some(value) = live.tree.get(address.head_key()).map_err(unavailable)? else {
-        return Ok(None);
-    };
+    let Some(value) = packs::head_value(&live.tree, address)? else { return Ok(None) };
     let (head, body) = Head::read(&value)?;
     Ok(Some((head, body.to_vec())))
 }

@@ -11,9 +11,10 @@ use sled::{Batch as Rows, Tree};
 use super::guard::{Guard, content, read_ledger_key};
 use super::log::Log;
 use super::rows::{
-    Address, FORMAT, FORMAT_1, FORMAT_KEY, HEAD_PREFIX, Head, LEDGER_KEY, TENANT_LEDGER_PREFIX,
+    Address, FORMAT, FORMAT_1, FORMAT_2, FORMAT_KEY, HEAD_PREFIX, Head, LEDGER_KEY,
+    TENANT_LEDGER_PREFIX,
 };
-use super::unavailable;
+use super::{packs, unavailable};
 use crate::crypto::integrity::Hash;
 use crate::model::id::TenantId;
 use crate::store::{Examiner, Expect, Kind, Protection, Record, Removal, StoreError};
@@ -39,7 +40,8 @@ pub fn guard(
                 Ok((tenant, value.to_vec()))
             };
             let tenants = tree.scan_prefix(TENANT_LEDGER_PREFIX).map(row);
-            Guard::load(protection, over_all, tenants)?
+            let older = format.as_ref().is_some_and(|format| format == FORMAT_2);
+            Guard::load((protection, older), over_all, tenants)?
         }
         // A store that somebody made look like a new or an old one would be taken as it then is.
         (None, None) if !tree.is_empty() => return Err(damaged("its format is missing")),
@@ -122,20 +124,33 @@ pub fn oldest(
     before_ms: u64,
     max: usize,
 ) -> Result<Vec<Removal>, StoreError> {
-    let prefix = Address { kind, tenant, id: String::new() }.head_key();
+    let before_all = Address { kind, tenant, id: String::new() };
     // Ids ascend with time, and so about with the chain. Where a clock was set back they do not: then more are looked at.
     let mut looked_at = max.saturating_mul(2).max(PORTION);
     loop {
         let mut entries = BTreeMap::new();
         let mut seen = 0;
-        for row in tree.scan_prefix(&prefix).take(looked_at) {
-            let (key, value) = row.map_err(unavailable)?;
-            let (head, _) = Head::read(&value)?;
-            seen += 1;
+        let mut take = |address: Address, value: &[u8]| -> Result<(), StoreError> {
+            let (head, _) = Head::read(value)?;
             if let Some(link) = head.link() {
-                entries.insert(link.sequence, (Address::of_head_key(&key)?.id, head));
+                entries.insert(link.sequence, (address.id, head));
+            }
+            Ok(())
+        };
+        for row in tree.scan_prefix(before_all.head_key()).take(looked_at) {
+            let (key, value) = row.map_err(unavailable)?;
+            seen += 1;
+            take(Address::of_head_key(&key)?, &value)?;
+        }
+        let mut packs = 0;
+        for row in tree.scan_prefix(before_all.pack_key()).take(looked_at) {
+            let (key, packed) = row.map_err(unavailable)?;
+            packs += 1;
+            for (address, value) in packs::entries(&key, &packed)? {
+                take(address, &value)?;
             }
         }
+        let seen = seen.max(packs);
         if entries.contains_key(&first) || seen < looked_at {
             let removal = |(number, (sequence, (id, head))): (u64, (u64, (String, Head)))| {
                 let due = sequence == first + number && head.order_ms < before_ms;
@@ -156,7 +171,7 @@ pub fn place(
     id: &str,
 ) -> Result<Option<(u64, Hash)>, StoreError> {
     let address = Address { kind, tenant, id: id.to_owned() };
-    let Some(value) = tree.get(address.head_key()).map_err(unavailable)? else { return Ok(None) };
+    let Some(value) = packs::head_value(tree, &address)? else { return Ok(None) };
     let (head, _) = Head::read(&value)?;
     Ok(head.link().map(|link| (link.sequence, link.hash)))
 }

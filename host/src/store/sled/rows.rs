@@ -5,13 +5,15 @@
 //! | `m` | name | the format's version; the sealed ledger over all tenants |
 //! | `l` | tenant | the tenant's ledger, sealed ([`super::guard`]) |
 //! | `r` | kind, tenant, id | head of the record with its tag, and its body if that is short |
+//! | `e` | kind, tenant, id | log entries of one commit, heads and bodies, from the one with this id on ([`super::packs`]) |
 //! | `c` | kind, tenant, id, 0, version, number | a piece of a long body |
 //! | `p` | kind, tenant, id, 0, version | how many pieces lie there that are of no record, yet or any more |
 //! | `i` | kind, tenant, `order_ms`, id | terms and numbers, apart from bodies so that opening reads no body |
 //! | `u` | kind, unique value | tenant and id of the record that has it |
 //!
 //! Numbers are big-endian, so that keys sort by them. A head of the first format has no tag; the highest bit of its
-//! version tells them apart, so that a store can be brought to the second one row by row.
+//! version tells them apart, so that a store can be brought to the second one row by row. A store of the second format,
+//! which has no packs, is one of the third as it is.
 
 use crate::crypto::integrity::Hash;
 use crate::model::id::TenantId;
@@ -22,8 +24,10 @@ pub const PIECE_BYTES: usize = 4 << 10;
 /// The key of the format's version.
 pub const FORMAT_KEY: &[u8] = b"mformat";
 /// The format that this version reads and writes.
-pub const FORMAT: &[u8] = b"2";
-/// The format before it, without tags and ledgers.
+pub const FORMAT: &[u8] = b"3";
+/// The format before it, without packs.
+pub const FORMAT_2: &[u8] = b"2";
+/// The first format, without tags and ledgers.
 pub const FORMAT_1: &[u8] = b"1";
 /// The key of the ledger over all tenants.
 pub const LEDGER_KEY: &[u8] = b"mledger";
@@ -31,6 +35,8 @@ pub const LEDGER_KEY: &[u8] = b"mledger";
 pub const TENANT_LEDGER_PREFIX: &[u8] = b"l";
 /// The prefix of heads.
 pub const HEAD_PREFIX: &[u8] = b"r";
+/// The prefix of packs.
+pub const PACK_PREFIX: &[u8] = b"e";
 /// The prefix of pieces.
 pub const PIECE_PREFIX: &[u8] = b"c";
 /// The prefix of rows of unique values.
@@ -56,14 +62,23 @@ pub struct Address {
 impl Address {
     /// The key of the record's head.
     pub fn head_key(&self) -> Vec<u8> {
+        self.key(HEAD_PREFIX[0])
+    }
+
+    /// The key of a pack that begins with this entry.
+    pub fn pack_key(&self) -> Vec<u8> {
+        self.key(PACK_PREFIX[0])
+    }
+
+    fn key(&self, prefix: u8) -> Vec<u8> {
         let mut key = Vec::with_capacity(18 + self.id.len());
-        key.push(HEAD_PREFIX[0]);
+        key.push(prefix);
         self.write(&mut key);
         key.extend_from_slice(self.id.as_bytes());
         key
     }
 
-    /// Reads what [`Self::head_key`] wrote.
+    /// Reads what [`Self::head_key`] or [`Self::pack_key`] wrote.
     pub fn of_head_key(key: &[u8]) -> Result<Self, StoreError> {
         let mut reader = Reader(key.get(HEAD_PREFIX.len()..).ok_or_else(cut_short)?);
         let [kind] = reader.array()?;
@@ -377,6 +392,7 @@ impl Reader<'_> {
     }
 }
 
-fn cut_short() -> StoreError {
+/// What is to be said of a row that cannot be read.
+pub fn cut_short() -> StoreError {
     StoreError::Damaged("a row is cut short".to_owned())
 }

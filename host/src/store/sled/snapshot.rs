@@ -14,7 +14,7 @@ use tokio::sync::{OwnedMutexGuard, oneshot};
 
 use super::files::{Files, Live};
 use super::rows::Address;
-use super::{SledStore, protect, unavailable};
+use super::{SledStore, packs, protect, unavailable};
 use crate::model::id::TenantId;
 use crate::store::{Batch, Compacted, Kind, Record, Row, Snapshot, Store as _, StoreError};
 
@@ -84,7 +84,7 @@ impl Snapshot for Frozen {
 
     fn find(&self, kind: Kind, tenant: TenantId, id: &str) -> Result<Option<Record>, StoreError> {
         let (tree, address) = (&self.live()?.tree, Address { kind, tenant, id: id.to_owned() });
-        let value = tree.get(address.head_key()).map_err(unavailable)?;
+        let value = packs::head_value(tree, &address)?;
         value.map(|value| Ok(protect::record(tree, address, &value)?.0)).transpose()
     }
 }

@@ -7,28 +7,23 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use parking_lot::{Mutex, RwLock};
-use sled::Batch as Rows;
 use tokio::sync::mpsc;
 
 use super::files::Files;
+use super::gather::Pace;
+use super::group::{Group, IndexChange, address};
 use super::guard::Guard;
 use super::index::Index;
-use super::log::{Log, PIECES_MAX};
-use super::rows::{
-    Address, Head, IndexRow, Left, PIECE_BYTES, index_value, read_unique, unique_key, unique_value,
-};
+use super::log::Log;
+use super::packs;
+use super::rows::{Address, Head, read_unique, unique_key};
 use super::space::Space;
 use super::waiting::Waiting;
-use crate::crypto::integrity::Hash;
 use crate::model::id::TenantId;
-use crate::store::{Batch, Expect, Kind, Position, Put, Record, Removal, StoreError, Unique};
-
-/// Batches that one sync acknowledges, at most.
-const GROUP_BATCHES_MAX: usize = 512;
-/// Bytes of bodies in a group, about, at most.
-const GROUP_BYTES_MAX: usize = 1 << 20;
+use crate::store::{Batch, Expect, Kind, Put, Record, Removal, StoreError, Unique};
 
 /// The writing end of the store.
 pub struct Writer {
@@ -46,40 +41,15 @@ pub struct Writer {
     pub space: Arc<Space>,
 }
 
-/// What a group has changed so far, over what is stored.
-#[derive(Default)]
-struct Group {
-    rows: Rows,
-    heads: HashMap<Address, Option<Head>>,
-    uniques: HashMap<(Kind, Unique), Option<(TenantId, String)>>,
-    changes: Vec<IndexChange>,
-    /// Pieces that are written with the group itself, and those that are removed with it.
-    pieces: [usize; 2],
-    /// Rows to be written before the group.
-    ahead: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Pieces to be removed after it.
-    behind: Vec<Left>,
-    /// Whether anything that was stored goes.
-    replaces: bool,
-}
-
-enum IndexChange {
-    Put(IndexRow),
-    Remove(Kind, TenantId, Position),
-}
-
 impl Writer {
     /// Writes until every sender is gone.
     pub fn run(mut self, mut queue: mpsc::Receiver<Waiting>) {
+        let mut pace = Pace::default();
         while let Some(first) = self.next(&mut queue) {
-            let mut waiting = vec![first];
-            let mut bytes = waiting[0].bytes();
-            while waiting.len() < GROUP_BATCHES_MAX && bytes < GROUP_BYTES_MAX {
-                let Ok(next) = queue.try_recv() else { break };
-                bytes += next.bytes();
-                waiting.push(next);
-            }
+            let waiting = pace.gather(first, &mut queue);
+            let (batches, began) = (waiting.len(), Instant::now());
             self.commit(waiting);
+            pace.note(batches, began.elapsed());
         }
     }
 
@@ -98,12 +68,12 @@ impl Writer {
             return;
         };
         for one in waiting {
-            if group.removes_one_of(&one.batch) {
+            if group.stands_before(&one.batch) {
                 self.settle(std::mem::take(&mut group), std::mem::take(&mut outcomes), guard);
             }
             let outcome =
                 left.take(&one.batch).and_then(|()| self.check(&one.batch, &group, guard));
-            let outcome = outcome.map(|found| group.add(&one, found, guard));
+            let outcome = outcome.and_then(|found| group.add(&one, found, (&self.log.tree, guard)));
             outcomes.push((one, outcome));
         }
         self.settle(group, outcomes, guard);
@@ -219,7 +189,7 @@ impl Writer {
     }
 
     fn head(&self, address: &Address) -> Result<Option<Head>, StoreError> {
-        let value = self.log.tree.get(address.head_key()).map_err(super::unavailable)?;
+        let value = packs::head_value(&self.log.tree, address)?;
         value.map(|value| Head::read(&value).map(|(head, _)| head)).transpose()
     }
 
@@ -264,134 +234,4 @@ fn leaves(batch: &Batch, kind: Kind, (tenant, id): &(TenantId, String)) -> bool 
 
 fn same(one: &Record, other: &Record) -> bool {
     (one.kind, one.tenant, &one.id) == (other.kind, other.tenant, &other.id)
-}
-
-/// Whether so many pieces more can be part of the group itself; counts them if so.
-fn takes(taken: &mut usize, pieces: u32) -> bool {
-    let sum = taken.saturating_add(pieces as usize);
-    if sum > PIECES_MAX {
-        return false;
-    }
-    *taken = sum;
-    true
-}
-
-fn address(record: &Record) -> Address {
-    Address { kind: record.kind, tenant: record.tenant, id: record.id.clone() }
-}
-
-impl Group {
-    /// Whether the batch makes a record anew that the group removes. Both would be its first version, with pieces under
-    /// the same keys.
-    fn removes_one_of(&self, batch: &Batch) -> bool {
-        let removed =
-            |put: &Put| self.heads.get(&address(&put.record)).is_some_and(Option::is_none);
-        !self.heads.is_empty() && batch.puts.iter().any(removed)
-    }
-
-    /// Adds a batch that was checked, with the heads of what it replaces or removes.
-    fn add(&mut self, waiting: &Waiting, found: Vec<Option<Head>>, guard: &mut Guard) {
-        let Waiting { batch, contents, .. } = waiting;
-        let mut found = found.into_iter();
-        for Removal { kind, tenant, id, .. } in &batch.removals {
-            let address = Address { kind: *kind, tenant: *tenant, id: id.clone() };
-            if let Some(head) = found.next().flatten() {
-                self.clear(&address, &head);
-                guard.release_row(&address, &head);
-                self.rows.remove(address.head_key());
-                let position = Position { order_ms: head.order_ms, id: id.clone() };
-                self.changes.push(IndexChange::Remove(*kind, *tenant, position));
-                self.heads.insert(address, None);
-            }
-        }
-        for (put, content) in batch.puts.iter().zip(contents) {
-            self.put(put, content, found.next().flatten().as_ref(), guard);
-        }
-    }
-
-    fn put(&mut self, put: &Put, content: &Hash, before: Option<&Head>, guard: &mut Guard) {
-        let Put { record, expect } = put;
-        let address = address(record);
-        let version = before.map_or(1, |before| before.version + 1);
-        let mut head = Head::of(record, version);
-        if let Some(before) = before {
-            self.clear(&address, before);
-            // A record keeps its place.
-            head.order_ms = before.order_ms;
-        }
-        let chained = match expect {
-            Expect::Chained(text) => Some(*text),
-            _ => None,
-        };
-        guard.protect_row(&address, &mut head, before, (content, chained));
-        if head.pieces > 0 {
-            self.add_pieces(&address, &head, &record.body);
-        }
-        self.rows.insert(address.head_key(), head.to_value(&record.body));
-        let index_row = index_value(&head.terms, &head.numbers);
-        self.rows.insert(address.index_key(head.order_ms), index_row);
-        for unique in &record.uniques {
-            let owner = unique_value(record.tenant, &record.id);
-            self.rows.insert(unique_key(record.kind, *unique), owner);
-            let by = (record.tenant, record.id.clone());
-            self.uniques.insert((record.kind, *unique), Some(by));
-        }
-        self.changes.push(IndexChange::Put(IndexRow {
-            kind: record.kind,
-            tenant: record.tenant,
-            order_ms: head.order_ms,
-            id: record.id.clone(),
-            terms: head.terms.clone(),
-            numbers: head.numbers.clone(),
-        }));
-        self.heads.insert(address, Some(head));
-    }
-
-    fn add_pieces(&mut self, address: &Address, head: &Head, body: &[u8]) {
-        let with_group = takes(&mut self.pieces[0], head.pieces);
-        if !with_group {
-            let (version, pieces) = (head.version, head.pieces);
-            let left = Left { address: address.clone(), version, pieces };
-            self.ahead.push((left.key(), left.value().to_vec()));
-            self.rows.remove(left.key());
-        }
-        for (number, piece) in (0..).zip(body.chunks(PIECE_BYTES)) {
-            let key = address.piece_key(head.version, number);
-            if with_group {
-                self.rows.insert(key, piece);
-            } else {
-                self.ahead.push((key, piece.to_vec()));
-            }
-        }
-    }
-
-    fn remove_pieces(&mut self, address: &Address, head: &Head) {
-        if takes(&mut self.pieces[1], head.pieces) {
-            for number in 0..head.pieces {
-                self.rows.remove(address.piece_key(head.version, number));
-            }
-        } else {
-            let (version, pieces) = (head.version, head.pieces);
-            let left = Left { address: address.clone(), version, pieces };
-            self.rows.insert(left.key(), &left.value());
-            self.behind.push(left);
-        }
-    }
-
-    /// Removes what a version left beside its head: pieces, index row, unique values that are still its own.
-    fn clear(&mut self, address: &Address, head: &Head) {
-        self.replaces = true;
-        self.remove_pieces(address, head);
-        self.rows.remove(address.index_key(head.order_ms));
-        for unique in &head.uniques {
-            let owner = self.uniques.get(&(address.kind, *unique));
-            let given_away = owner.is_some_and(|by| {
-                by.as_ref().is_some_and(|by| *by != (address.tenant, address.id.clone()))
-            });
-            if !given_away {
-                self.rows.remove(unique_key(address.kind, *unique));
-                self.uniques.insert((address.kind, *unique), None);
-            }
-        }
-    }
 }

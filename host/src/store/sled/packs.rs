@@ -1,0 +1,237 @@
+//! Packs: the log entries of one commit, in one row.
+//!
+//! Most of what is written is log entries: a list writes one for each token that it shows. They come together, and almost
+//! none is ever written again. So those of one batch lie in one row, each as its head row would have it, in the order of
+//! their ids, under the id of the first. They have no index rows either: the entries themselves tell what they are found
+//! by. Tags, places in the chain and ledgers are those of the entries, wherever these lie.
+//!
+//! An entry lies in the last pack that begins with its id or one before it, or, where others were put between, in one
+//! before that. An entry that is written anew or removed takes its pack apart: what is left of it gets rows as all other
+//! records have them, and as all entries had in the format before ([`super::rows::FORMAT_2`]).
+
+use sled::{Batch as Rows, IVec, Tree};
+
+use super::rows::{Address, cut_short};
+use super::unavailable;
+use crate::store::StoreError;
+
+/// Entries of a pack, at most.
+const ENTRIES_MAX: usize = 32;
+/// Bytes of a pack, about, at most: [`super::log`] says why rows must be short.
+const BYTES_MAX: usize = 8 << 10;
+/// Packs that an entry is looked for in. Only entries that were put within its own pack's stretch of ids come between,
+/// and a batch's ids are drawn in one go (`Expect::Chained`).
+const LOOKED_INTO_MAX: usize = 1_024;
+
+/// The entries of a batch, on their way into rows.
+#[derive(Default)]
+pub struct Packs {
+    /// The pack that takes the next entry: its key, its last entry, how many it has, and what it holds.
+    open: Option<(Vec<u8>, Address, usize, Vec<u8>)>,
+}
+
+impl Packs {
+    /// Adds an entry, with what its head row would hold.
+    pub fn add(&mut self, address: &Address, head: &[u8], rows: &mut Rows) {
+        let bytes = 6 + address.id.len() + head.len();
+        let fits = |(_, last, entries, packed): &(_, Address, usize, Vec<u8>)| {
+            *entries < ENTRIES_MAX
+                && packed.len() + bytes <= BYTES_MAX
+                && (last.kind, last.tenant) == (address.kind, address.tenant)
+                && last.id < address.id
+        };
+        if !self.open.as_ref().is_some_and(fits) {
+            self.finish(rows);
+        }
+        let fresh = || (address.pack_key(), address.clone(), 0, Vec::new());
+        let (_, last, entries, packed) = self.open.get_or_insert_with(fresh);
+        write_part(packed, address.id.as_bytes());
+        write_part(packed, head);
+        *entries += 1;
+        last.clone_from(address);
+    }
+
+    /// Adds what is left to the rows.
+    pub fn finish(&mut self, rows: &mut Rows) {
+        if let Some((key, _, _, packed)) = self.open.take() {
+            rows.insert(key, packed);
+        }
+    }
+}
+
+fn write_part(packed: &mut Vec<u8>, part: &[u8]) {
+    // Ids and heads are far shorter than that.
+    packed.extend_from_slice(&u32::try_from(part.len()).unwrap_or(u32::MAX).to_be_bytes()[1..]);
+    packed.extend_from_slice(part);
+}
+
+fn take_part(packed: &[u8], at: &mut usize) -> Result<std::ops::Range<usize>, StoreError> {
+    let length =
+        packed.get(*at..).and_then(|rest| rest.first_chunk::<3>()).ok_or_else(cut_short)?;
+    let [a, b, c] = *length;
+    let start = *at + 3;
+    let end = start + u32::from_be_bytes([0, a, b, c]) as usize;
+    if end > packed.len() {
+        return Err(cut_short());
+    }
+    *at = end;
+    Ok(start..end)
+}
+
+/// The entries of a pack, each with what its head row would hold. What is no pack is an error.
+pub fn entries(key: &[u8], packed: &IVec) -> Result<Vec<(Address, IVec)>, StoreError> {
+    let first = Address::of_head_key(key)?;
+    let mut entries: Vec<(Address, IVec)> = Vec::new();
+    let mut at = 0;
+    while at < packed.len() {
+        let id = take_part(packed, &mut at)?;
+        let head = take_part(packed, &mut at)?;
+        let id = std::str::from_utf8(&packed[id]).map_err(|_| cut_short())?.to_owned();
+        let expected = match entries.last() {
+            Some((last, _)) => last.id < id,
+            None => first.id == id,
+        };
+        if !expected {
+            return Err(cut_short());
+        }
+        let address = Address { id, ..first.clone() };
+        entries.push((address, packed.subslice(head.start, head.len())));
+    }
+    if entries.is_empty() { Err(cut_short()) } else { Ok(entries) }
+}
+
+/// Where an entry lies in a pack: what its head row would hold.
+fn within(packed: &IVec, wanted: &str) -> Result<Option<IVec>, StoreError> {
+    let mut at = 0;
+    while at < packed.len() {
+        let id = take_part(packed, &mut at)?;
+        let head = take_part(packed, &mut at)?;
+        if packed[id] == *wanted.as_bytes() {
+            return Ok(Some(packed.subslice(head.start, head.len())));
+        }
+    }
+    Ok(None)
+}
+
+/// The key of the pack that has an entry, the pack, and what the entry's head row would hold.
+pub fn find(tree: &Tree, address: &Address) -> Result<Option<(IVec, IVec, IVec)>, StoreError> {
+    let key = address.pack_key();
+    let first = Address { id: String::new(), ..address.clone() }.pack_key();
+    for row in tree.range(first..=key).rev().take(LOOKED_INTO_MAX) {
+        let (key, packed) = row.map_err(unavailable)?;
+        if let Some(head) = within(&packed, &address.id)? {
+            return Ok(Some((key, packed, head)));
+        }
+    }
+    Ok(None)
+}
+
+/// What the head row of a record holds, or would hold if the record has none of its own.
+pub fn head_value(tree: &Tree, address: &Address) -> Result<Option<IVec>, StoreError> {
+    let own = || tree.get(address.head_key()).map_err(unavailable);
+    if let Some(value) = own()? {
+        return Ok(Some(value));
+    }
+    match find(tree, address)? {
+        Some((_, _, head)) => Ok(Some(head)),
+        // Its pack may have been taken apart between the two looks.
+        None => own(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use sled::{Batch as Rows, IVec, Tree};
+
+    use super::{BYTES_MAX, ENTRIES_MAX, Packs, entries, find, head_value};
+    use crate::model::id::TenantId;
+    use crate::store::Kind;
+    use crate::store::sled::rows::Address;
+
+    fn tree() -> (Tree, sled::Db) {
+        let database = sled::Config::new().temporary(true).open().unwrap();
+        ((*database).clone(), database)
+    }
+
+    fn address(tenant: u128, id: &str) -> Address {
+        let tenant = TenantId(uuid::Uuid::from_u128(tenant));
+        Address { kind: Kind(9), tenant, id: id.to_owned() }
+    }
+
+    fn write<'a>(tree: &Tree, entries: impl IntoIterator<Item = (&'a Address, &'a [u8])>) {
+        let (mut rows, mut packs) = (Rows::default(), Packs::default());
+        for (address, head) in entries {
+            packs.add(address, head, &mut rows);
+        }
+        packs.finish(&mut rows);
+        tree.apply_batch(rows).unwrap();
+    }
+
+    #[test]
+    fn a_pack_is_bounded_and_of_one_log() {
+        let (tree, _database) = tree();
+        let many: Vec<Address> = (0..100).map(|id| address(1, &format!("a{id:03}"))).collect();
+        write(&tree, many.iter().map(|address| (address, b"head".as_slice())));
+        assert_eq!(tree.len(), 100_usize.div_ceil(ENTRIES_MAX));
+        let other = address(2, "b");
+        write(&tree, [(&many[0], b"x".as_slice()), (&other, b"x"), (&address(1, "a000"), b"x")]);
+        assert_eq!(tree.len(), 100_usize.div_ceil(ENTRIES_MAX) + 1);
+        tree.clear().unwrap();
+        let long = vec![1; BYTES_MAX / 2 - 20];
+        write(&tree, many.iter().take(4).map(|address| (address, long.as_slice())));
+        assert_eq!(tree.len(), 2);
+        write(&tree, [(&address(1, "z"), vec![1; BYTES_MAX * 2].as_slice())]);
+        assert!(find(&tree, &address(1, "z")).unwrap().is_some());
+    }
+
+    #[test]
+    fn an_entry_is_found_past_those_that_were_put_between() {
+        let (tree, _database) = tree();
+        let wide = ["a", "m", "z"].map(|id| address(1, id));
+        write(&tree, wide.iter().map(|address| (address, b"wide".as_slice())));
+        for id in ["b", "n", "x"] {
+            write(&tree, [(&address(1, id), id.as_bytes())]);
+            // Another tenant's are never looked into.
+            write(&tree, [(&address(0, id), b"other".as_slice())]);
+        }
+        for address in &wide {
+            assert_eq!(head_value(&tree, address).unwrap().unwrap(), b"wide");
+        }
+        for id in ["b", "n", "x"] {
+            assert_eq!(head_value(&tree, &address(1, id)).unwrap().unwrap(), id.as_bytes());
+        }
+        for absent in ["", "aa", "zz"] {
+            assert_eq!(head_value(&tree, &address(1, absent)).unwrap(), None);
+        }
+        // A row of its own counts before a pack.
+        tree.insert(address(1, "m").head_key(), b"own").unwrap();
+        assert_eq!(head_value(&tree, &address(1, "m")).unwrap().unwrap(), b"own");
+    }
+
+    proptest! {
+        #[test]
+        fn a_pack_holds_what_was_put_into_it_and_nothing_else_is_one(
+            ids in prop::collection::btree_set("[a-c]{1,4}", 1..20),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let all: Vec<Address> = ids.iter().map(|id| address(1, id)).collect();
+            let mut rows = Rows::default();
+            let mut packs = Packs::default();
+            for address in &all {
+                packs.add(address, address.id.as_bytes(), &mut rows);
+            }
+            let (key, _, count, packed) = packs.open.take().unwrap();
+            prop_assert_eq!(count, all.len());
+            let read = entries(&key, &IVec::from(packed.clone())).unwrap();
+            prop_assert!(read.iter().map(|(address, _)| address).eq(&all));
+            prop_assert!(read.iter().all(|(address, head)| **head == *address.id.as_bytes()));
+            let cut = cut.index(packed.len());
+            if let Ok(fewer) = entries(&key, &IVec::from(&packed[..cut])) {
+                prop_assert!(fewer.len() < all.len());
+            }
+            let moved = address(1, "0").pack_key();
+            prop_assert!(entries(&moved, &IVec::from(packed)).is_err());
+        }
+    }
+}
