@@ -107,7 +107,8 @@ async fn everything_that_the_page_loads_is_there_and_nothing_is_inline() {
         let text = answer.text();
         assert!(!text.contains("http://") || path.ends_with(".svg"), "{path} names another place");
         if path.ends_with(".js") && !path.contains("/vendor/") {
-            for banned in ["innerHTML", "localStorage", "sessionStorage", "document.cookie", "eval("]
+            for banned in
+                ["innerHTML", "localStorage", "sessionStorage", "document.cookie", "eval("]
             {
                 assert!(!text.contains(banned), "{path} uses {banned}");
             }

@@ -82,8 +82,10 @@ const PALE: &str = r#"(() => {
 
 async fn filled() -> TestServer {
     let server = TestServer::start().await;
-    let card = json!({"number": "4242424242424242", "expiration_month": 12, "expiration_year": 2030});
-    let token = json!({"id": "a-card", "type": "card", "data": card, "metadata": {"customer": "17"}});
+    let card =
+        json!({"number": "4242424242424242", "expiration_month": 12, "expiration_year": 2030});
+    let token =
+        json!({"id": "a-card", "type": "card", "data": card, "metadata": {"customer": "17"}});
     server.private.post("/tokens", token).await.expect(201);
     server
 }
@@ -105,7 +107,8 @@ fn visit(browser: &mut Browser, page: &str) {
     browser.wait(&format!(
         "location.hash === '#/{page}' && document.querySelector('h1') === document.activeElement"
     ));
-    browser.wait("!document.querySelector('.waiting') && !document.querySelector('[aria-busy=true]')");
+    browser
+        .wait("!document.querySelector('.waiting') && !document.querySelector('[aria-busy=true]')");
 }
 
 #[tokio::test(flavor = "multi_thread")]

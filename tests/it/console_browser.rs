@@ -106,7 +106,8 @@ async fn a_person_makes_finds_reveals_and_runs() {
     // It is found, by a query that is completed, and seen masked.
     browser.click("Tokens");
     browser.fill("Search", "metadata.c");
-    browser.wait("document.querySelector('[role=option]')?.innerText.includes('metadata.customer:')");
+    browser
+        .wait("document.querySelector('[role=option]')?.innerText.includes('metadata.customer:')");
     browser.press("ArrowDown");
     browser.press("Enter");
     browser.type_text("17 AND type:ca");
@@ -118,7 +119,10 @@ async fn a_person_makes_finds_reveals_and_runs() {
     browser.press("Enter");
     browser.wait_for("1 token");
     browser.wait_for("XXXXXXXXXXXX4242");
-    assert_eq!(browser.eval(&format!("document.documentElement.outerHTML.includes('{NUMBER}')")), false);
+    assert_eq!(
+        browser.eval(&format!("document.documentElement.outerHTML.includes('{NUMBER}')")),
+        false
+    );
 
     // It is revealed, which is a read of its own in the log.
     browser.click("a-card");
@@ -195,7 +199,9 @@ async fn refusals_are_shown_as_the_server_says_them() {
     // Figures are shown to this machine. They are of the whole process, other tests' servers included.
     browser.click("Live figures");
     browser.wait("document.querySelectorAll('.chart .line').length > 0");
-    browser.wait("document.querySelectorAll('[aria-label=\"Requests by route\"] tbody tr').length > 0");
+    browser.wait(
+        "document.querySelectorAll('[aria-label=\"Requests by route\"] tbody tr').length > 0",
+    );
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
@@ -231,7 +237,9 @@ async fn the_preview_of_rules_agrees_with_the_server() {
     let base = format!("http://{}", server.address());
     browser.go(&format!("{base}/console"));
     let module = "document.querySelector('script').src.replace('main.js', 'access.js')";
-    browser.eval(&format!("import({module}).then((module) => {{ window.access = module; return true; }})"));
+    browser.eval(&format!(
+        "import({module}).then((module) => {{ window.access = module; return true; }})"
+    ));
     let decided = |browser: &mut Browser, permission: &str, places: &Value| {
         let call = format!("access.seen(access.decide({own}, '{permission}', {places}))");
         browser.eval(&call).as_str().unwrap().to_owned()

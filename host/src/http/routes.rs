@@ -19,8 +19,8 @@ use utoipa_axum::routes;
 
 use super::problem::Problem;
 use super::{
-    State, applications, console, cors, docs, formulas, health, idempotency, linger, logs, metrics, openapi,
-    reactors, sessions, shield, tenants, tokens, trace, webhooks,
+    State, applications, console, cors, docs, formulas, health, idempotency, linger, logs, metrics,
+    openapi, reactors, sessions, shield, tenants, tokens, trace, webhooks,
 };
 
 /// Every route, with the description of them all.

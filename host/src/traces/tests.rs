@@ -1,4 +1,4 @@
-use super::{REQUEST, conventional, continue_from, layer, stage, whole};
+use super::{REQUEST, continue_from, conventional, layer, stage, whole};
 use http::{HeaderMap, HeaderValue};
 use opentelemetry::trace::{SpanKind, Status, TracerProvider as _};
 use opentelemetry::{KeyValue, Value};

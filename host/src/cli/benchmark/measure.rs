@@ -127,13 +127,7 @@ impl Usage {
 
 impl Measure {
     /// Sums up.
-    pub fn new(
-        work: Work,
-        tokens: u64,
-        connections: u32,
-        driven: &Driven,
-        spent: Spent,
-    ) -> Self {
+    pub fn new(work: Work, tokens: u64, connections: u32, driven: &Driven, spent: Spent) -> Self {
         let seconds = driven.elapsed.as_secs_f64().max(f64::EPSILON);
         let per_second = count(driven.done) / seconds;
         let is_ours = work != Work::Echo && driven.done > 0;
