@@ -9,8 +9,7 @@ use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use super::entropy::Entropy;
-use super::hash;
-use super::seal::Key;
+use super::hash::{self, Keying};
 
 const RANDOM_CHARS: usize = 32;
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -58,7 +57,7 @@ impl ApiKey {
     }
 
     /// What is kept of it.
-    pub fn hash(&self, pepper: &Key) -> KeyHash {
+    pub fn hash(&self, pepper: &impl Keying) -> KeyHash {
         KeyHash(hash::keyed(pepper, &[b"api key", self.0.as_bytes()]))
     }
 }

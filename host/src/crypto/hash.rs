@@ -2,15 +2,66 @@
 //!
 //! Every part is hashed with its length before it, so that no two lists of parts hash alike.
 
+use std::fmt;
+
 use aws_lc_rs::{digest, hmac};
 use subtle::ConstantTimeEq as _;
 
 use super::seal::Key;
 
+/// A key for many hashes, made ready once.
+#[derive(Clone)]
+pub struct HashKey {
+    key: Key,
+    ready: hmac::Key,
+}
+
+impl HashKey {
+    /// Makes a key ready.
+    pub fn new(key: Key) -> Self {
+        let ready = hmac::Key::new(hmac::HMAC_SHA256, key.as_slice());
+        Self { key, ready }
+    }
+
+    /// The key, to be kept.
+    pub fn as_slice(&self) -> &[u8] {
+        self.key.as_slice()
+    }
+}
+
+impl PartialEq for HashKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice().ct_eq(other.as_slice()).into()
+    }
+}
+
+impl fmt::Debug for HashKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HashKey(..)")
+    }
+}
+
+/// What a hash can be keyed with.
+pub trait Keying {
+    /// Begins a hash.
+    fn begin(&self) -> hmac::Context;
+}
+
+impl Keying for Key {
+    fn begin(&self) -> hmac::Context {
+        hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, self.as_slice()))
+    }
+}
+
+impl Keying for HashKey {
+    fn begin(&self) -> hmac::Context {
+        hmac::Context::with_key(&self.ready)
+    }
+}
+
 /// HMAC-SHA256 over a list of parts.
-pub fn keyed(key: &Key, parts: &[&[u8]]) -> [u8; 32] {
-    let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_slice());
-    let mut context = hmac::Context::with_key(&key);
+pub fn keyed(key: &impl Keying, parts: &[&[u8]]) -> [u8; 32] {
+    let mut context = key.begin();
     for part in parts {
         context.update(&(part.len() as u64).to_be_bytes());
         context.update(part);
@@ -21,12 +72,12 @@ pub fn keyed(key: &Key, parts: &[&[u8]]) -> [u8; 32] {
 }
 
 /// Whether a hash is [`keyed`] of these parts; takes as long for any that is not.
-pub fn is_keyed(hash: &[u8], key: &Key, parts: &[&[u8]]) -> bool {
+pub fn is_keyed(hash: &[u8], key: &impl Keying, parts: &[&[u8]]) -> bool {
     hash.ct_eq(&keyed(key, parts)).into()
 }
 
 /// The first 16 bytes of [`keyed`]: a blind index term.
-pub fn term(key: &Key, parts: &[&[u8]]) -> [u8; 16] {
+pub fn term(key: &impl Keying, parts: &[&[u8]]) -> [u8; 16] {
     let hash = keyed(key, parts);
     let mut term = [0; 16];
     term.copy_from_slice(&hash[..16]);
@@ -46,7 +97,7 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_keyed, keyed, sha256_hex, term};
+    use super::{HashKey, is_keyed, keyed, sha256_hex, term};
     use crate::crypto::seal::Key;
 
     #[test]
@@ -55,6 +106,21 @@ mod tests {
         assert_ne!(keyed(&key, &[b"ab", b"c"]), keyed(&key, &[b"a", b"bc"]));
         assert_ne!(keyed(&key, &[b"ab"]), keyed(&Key::from([2; 32]), &[b"ab"]));
         assert_eq!(term(&key, &[b"ab"]), keyed(&key, &[b"ab"])[..16]);
+    }
+
+    #[test]
+    fn a_key_that_was_made_ready_is_the_same_key() {
+        let (key, other) = (Key::from([1; 32]), HashKey::new(Key::from([2; 32])));
+        let ready = HashKey::new(key.clone());
+        for parts in [vec![], vec![b"a".as_slice()], vec![b"a", &[7; 200]]] {
+            assert_eq!(keyed(&ready, &parts), keyed(&key, &parts));
+            assert_ne!(keyed(&ready, &parts), keyed(&other, &parts));
+        }
+        assert_eq!(
+            (ready.as_slice(), format!("{ready:?}")),
+            (key.as_slice(), "HashKey(..)".into())
+        );
+        assert!(ready == ready.clone() && ready != other);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use thiserror::Error;
 use zeroize::Zeroizing;
 
 use super::entropy::Entropy;
-use super::hash;
+use super::hash::{self, HashKey};
 use super::seal::{KEY_BYTES, Key, draw_key};
 
 /// The operator's key.
@@ -94,9 +94,9 @@ pub struct TenantKeys {
     /// Keys that nothing is sealed with any more, kept in memory alone for who has read a record before.
     pub retired: BTreeMap<u32, Key>,
     /// Makes index terms.
-    pub index: Key,
+    pub index: HashKey,
     /// Makes fingerprints.
-    pub fingerprint: Key,
+    pub fingerprint: HashKey,
 }
 
 /// The stored text is not of this layout.
@@ -140,8 +140,8 @@ impl TenantKeys {
             sealing: (1, draw_key(entropy)),
             older: BTreeMap::new(),
             retired: BTreeMap::new(),
-            index: draw_key(entropy),
-            fingerprint: draw_key(entropy),
+            index: HashKey::new(draw_key(entropy)),
+            fingerprint: HashKey::new(draw_key(entropy)),
         }
     }
 
@@ -163,7 +163,7 @@ impl TenantKeys {
     /// Reads what [`Self::to_bytes`] wrote.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, InvalidKeys> {
         let mut reader = Reader::new(bytes, TENANT_TAG)?;
-        let (index, fingerprint) = (reader.key()?, reader.key()?);
+        let (index, fingerprint) = (HashKey::new(reader.key()?), HashKey::new(reader.key()?));
         let sealing = (reader.number()?, reader.key()?);
         let mut older = BTreeMap::new();
         while !reader.0.is_empty() {

@@ -16,7 +16,7 @@ use quick_cache::sync::Cache;
 use serde_json::Value;
 
 use super::ExpressionError;
-use super::filters::{Failed, Randomness};
+use super::filters::{Failed, Randomness, last_shown};
 use super::language::{self, LANGUAGE};
 use super::value::{to_liquid, to_text};
 use super::work::{Work, weight};
@@ -28,6 +28,8 @@ const PARSED_TEMPLATES: usize = 1_024;
 const PARSED_SOURCE_BYTES: u64 = 256 << 10;
 /// Filters in one expression.
 const FILTERS_MAX: usize = 20;
+/// Bytes of a text that is short.
+const SHORT_BYTES: usize = 1 << 10;
 /// Brackets within brackets in one expression.
 const BRACKET_DEPTH_MAX: usize = 8;
 
@@ -99,6 +101,9 @@ enum Piece {
     Text(String),
     /// A member of `data`, by its path: nothing to be computed.
     Member(Vec<String>),
+    /// A member of `data` with its last characters shown, as most masks have it: liquid is asked only about what is no
+    /// short text.
+    LastShown(Vec<String>, usize, Box<dyn Renderable>),
     Computed(Box<dyn Renderable>),
 }
 
@@ -107,6 +112,7 @@ impl fmt::Debug for Piece {
         match self {
             Self::Text(_) => f.write_str("Text"),
             Self::Member(_) => f.write_str("Member"),
+            Self::LastShown(..) => f.write_str("LastShown"),
             Self::Computed(_) => f.write_str("Computed"),
         }
     }
@@ -265,6 +271,19 @@ impl Piece {
                 evaluation.work.pay(weight(value).cost())?;
                 Ok(value.clone())
             }
+            Self::LastShown(path, shown, renderable) => {
+                let mut value = Some(evaluation.scope.data);
+                for name in path {
+                    value = value.and_then(|value| value.get(name));
+                }
+                match value {
+                    Some(Value::String(text)) if text.len() <= SHORT_BYTES => {
+                        evaluation.work.pay_computation()?;
+                        Ok(Value::String(last_shown(text, *shown, 'X')))
+                    }
+                    _ => compute(renderable.as_ref(), evaluation),
+                }
+            }
             Self::Computed(renderable) => compute(renderable.as_ref(), evaluation),
         }
     }
@@ -305,9 +324,21 @@ fn expression(source: &str) -> Result<Piece, ExpressionError> {
     let parsed = catch_unwind(|| liquid_core::parser::parse(&tag, &LANGUAGE));
     let mut parsed = parsed.ok().and_then(Result::ok).ok_or(ExpressionError::Syntax)?;
     match parsed.pop() {
-        Some(renderable) if parsed.is_empty() => Ok(Piece::Computed(renderable)),
+        Some(renderable) if parsed.is_empty() => Ok(match last_shown_member(source) {
+            Some((path, shown)) => Piece::LastShown(path, shown, renderable),
+            None => Piece::Computed(renderable),
+        }),
         _ => Err(ExpressionError::Syntax),
     }
+}
+
+/// The path and the number of `data.member | reveal_last: n`.
+fn last_shown_member(source: &str) -> Option<(Vec<String>, usize)> {
+    let (path, filter) = source.split_once('|')?;
+    let shown = filter.trim().strip_prefix("reveal_last:")?.trim();
+    let digits = shown.bytes().all(|digit| digit.is_ascii_digit());
+    let is_small = digits && shown.len() <= 4 && (shown == "0" || !shown.starts_with('0'));
+    Some((member(path.trim())?, is_small.then(|| shown.parse().ok())??))
 }
 
 /// The path of `data` or `data.member.member`.

@@ -7,7 +7,6 @@
 //! To open an operation: its method, in the row of its path.
 
 use axum::extract::{MatchedPath, Request};
-use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
@@ -34,12 +33,15 @@ const REMEMBERED: HeaderValue = HeaderValue::from_static("7200");
 const ANY: HeaderValue = HeaderValue::from_static("*");
 
 /// Answers what browsers ask before a request, and lets pages read the answers to those.
-pub async fn layer(request: Request, next: Next) -> Response {
+pub async fn around<F>(request: Request, next: impl FnOnce(Request) -> F) -> Response
+where
+    F: Future<Output = Response>,
+{
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let methods = OPEN.iter().find(|(open, _)| *open == route).map(|(_, methods)| *methods);
     let headers = request.headers();
     let Some(methods) = methods.filter(|_| headers.contains_key(header::ORIGIN)) else {
-        return next.run(request).await;
+        return next(request).await;
     };
     if *request.method() == Method::OPTIONS
         && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
@@ -47,7 +49,7 @@ pub async fn layer(request: Request, next: Next) -> Response {
         return allowed(methods);
     }
     let open = methods.split(", ").any(|open| open == request.method().as_str());
-    let mut response = next.run(request).await;
+    let mut response = next(request).await;
     if open {
         let headers = response.headers_mut();
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY);

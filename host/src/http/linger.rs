@@ -15,7 +15,7 @@ use http_body_util::BodyExt as _;
 use crate::limits::{LINGER_BYTES_MAX, LINGER_MS_MAX};
 
 /// Gives the request a body that is read to its end even when it is dropped before.
-pub fn layer(request: Request) -> Request {
+pub fn lasting(request: Request) -> Request {
     if request.body().is_end_stream() {
         return request;
     }

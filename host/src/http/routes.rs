@@ -6,8 +6,8 @@
 use std::sync::OnceLock;
 
 use axum::Router;
-use axum::extract::Request;
-use axum::middleware::{from_fn, from_fn_with_state, map_request};
+use axum::extract::{Request, State as Shared};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use http::StatusCode;
@@ -72,13 +72,25 @@ pub(super) fn router_with(state: State, console: bool) -> NormalizePath<Router> 
         .route("/docs", get(docs::page))
         .route("/docs/{file}", get(docs::file))
         .fallback(unknown_path)
-        .layer(from_fn_with_state(state.clone(), idempotency::layer))
-        .layer(map_request(async |request| linger::layer(request)))
-        .layer(from_fn(cors::layer))
-        .layer(from_fn(shield::bound_head))
-        .layer(from_fn_with_state(state.clone(), trace::layer))
+        .layer(from_fn_with_state(state.clone(), around_all))
         .with_state(state);
     NormalizePathLayer::trim_trailing_slash().layer(router)
+}
+
+/// What every request passes, from the outside in. It is one layer, since each one that axum is given copies all within it
+/// for every request.
+async fn around_all(Shared(state): Shared<State>, request: Request, next: Next) -> Response {
+    let inner = state.clone();
+    let within = move |request: Request| async move {
+        if let Some(refusal) = shield::refusal_of_head(&request) {
+            return refusal;
+        }
+        let keyed = move |request: Request| {
+            idempotency::layer(Shared(inner), linger::lasting(request), next)
+        };
+        cors::around(request, keyed).await
+    };
+    trace::around(&state, request, within).await
 }
 
 async fn describe() -> Response {

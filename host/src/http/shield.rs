@@ -4,7 +4,6 @@
 //! no page of this server, and nobody on the way is to keep it.
 
 use axum::extract::Request;
-use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
@@ -79,17 +78,18 @@ pub fn protect(headers: &mut HeaderMap, place: Place, tls: bool) {
     }
 }
 
-/// Refuses a request whose head is too large: 414 for its address, 431 for its headers.
-pub async fn bound_head(request: Request, next: Next) -> Response {
-    if uri_bytes(&request) > URI_BYTES_MAX {
+/// The refusal of a request whose head is too large: 414 for its address, 431 for its headers.
+pub fn refusal_of_head(request: &Request) -> Option<Response> {
+    if uri_bytes(request) > URI_BYTES_MAX {
         let detail = format!("The address must have at most {URI_BYTES_MAX} bytes.");
-        return Problem::new(StatusCode::URI_TOO_LONG, detail).into_response();
+        return Some(Problem::new(StatusCode::URI_TOO_LONG, detail).into_response());
     }
     if headers_bytes(request.headers()) > HEADERS_BYTES_MAX {
         let detail = format!("The headers must have at most {HEADERS_BYTES_MAX} bytes together.");
-        return Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, detail).into_response();
+        let refusal = Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, detail);
+        return Some(refusal.into_response());
     }
-    next.run(request).await
+    None
 }
 
 fn uri_bytes(request: &Request) -> usize {

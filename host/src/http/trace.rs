@@ -1,11 +1,10 @@
-//! The outermost layer: trace ids, problems written out, one log line per request, panics caught.
+//! What goes around all else: trace ids, problems written out, one log line per request, panics caught.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::{MatchedPath, Request, State as Shared};
-use axum::middleware::Next;
+use axum::extract::{MatchedPath, Request};
 use axum::response::{IntoResponse as _, Response};
 use futures::FutureExt as _;
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
@@ -21,7 +20,10 @@ use crate::traces;
 pub const TRACE_ID: HeaderName = HeaderName::from_static("svc-trace-id");
 
 /// Runs the request inside a span that names its trace id, and gives every response that id.
-pub async fn layer(Shared(state): Shared<State>, request: Request, next: Next) -> Response {
+pub async fn around<F>(state: &State, request: Request, next: impl FnOnce(Request) -> F) -> Response
+where
+    F: Future<Output = Response> + Send + 'static,
+{
     let trace_id = given(&request).unwrap_or_else(|| state.vault.draw_trace_id().into());
     let accept = request.headers().get(header::ACCEPT).cloned();
     let method = request.method().clone();
@@ -34,10 +36,10 @@ pub async fn layer(Shared(state): Shared<State>, request: Request, next: Next) -
     // What changes something is carried to its end even when the caller hangs up: what is committed is then also
     // forgotten by caches, kept for repetitions and logged. A task of its own ends with nobody but itself.
     let response = if matches!(method, Method::GET | Method::HEAD) {
-        let run = AssertUnwindSafe(next.run(request)).catch_unwind();
+        let run = AssertUnwindSafe(next(request)).catch_unwind();
         run.instrument(span.clone()).await.map_err(drop)
     } else {
-        tokio::spawn(next.run(request).instrument(span.clone())).await.map_err(drop)
+        tokio::spawn(next(request).instrument(span.clone())).await.map_err(drop)
     };
     let response = response.unwrap_or_else(|()| {
         // Where it panicked is in the log by the hook, without what it said.

@@ -21,6 +21,7 @@ use super::record::kind;
 use super::rotation::Resealed;
 use super::{Error, Vault};
 use crate::crypto::entropy::Entropy;
+use crate::crypto::hash::HashKey;
 use crate::crypto::keys::{RootKey, SystemKeys, TenantKeys};
 use crate::crypto::seal::{self, Place};
 use crate::model::id::TenantId;
@@ -58,6 +59,7 @@ pub struct Keyring {
     /// The one that counts first, and the one before it while its work is taken over.
     pub(super) roots: RwLock<Vec<RootKey>>,
     pub(super) system: SystemKeys,
+    pepper: HashKey,
     pub(super) tenants: RwLock<HashMap<TenantId, Arc<TenantKeys>>>,
     pub(super) erased: RwLock<HashSet<TenantId>>,
     /// Tenants with records that do not open, whose older keys therefore stay.
@@ -102,6 +104,7 @@ impl Keyring {
         }
         Ok(Self {
             roots: RwLock::new(vec![root]),
+            pepper: HashKey::new(system.pepper.clone()),
             system,
             tenants: RwLock::default(),
             erased: RwLock::default(),
@@ -115,8 +118,8 @@ impl Keyring {
     }
 
     /// The key that hashes API keys.
-    pub fn pepper(&self) -> &seal::Key {
-        &self.system.pepper
+    pub fn pepper(&self) -> &HashKey {
+        &self.pepper
     }
 
     /// The root key that counts.

@@ -20,9 +20,10 @@ pub fn rows(store: &Path) -> sled::Db {
     config.open().unwrap()
 }
 
-/// The keys of the records of a kind whose ids end so.
+/// The keys of the records of a kind whose ids end so; of log entries, those of the rows that begin with one.
 pub fn keys(rows: &sled::Db, kind: u8, id: &str) -> Vec<sled::IVec> {
-    let of_kind = rows.scan_prefix([b'r', kind]).keys().map(Result::unwrap);
+    let of_kind = |prefix| rows.scan_prefix([prefix, kind]).keys().map(Result::unwrap);
+    let of_kind = [b'r', b'e'].into_iter().flat_map(of_kind);
     of_kind.filter(|key| key.ends_with(id.as_bytes())).collect()
 }
 

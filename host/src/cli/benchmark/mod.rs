@@ -97,6 +97,8 @@ async fn measure(options: &BenchmarkOptions) -> Result<Report, Failure> {
     let target = Target::find(options.address.as_deref()).await?;
     Progress::show("setting up");
     let site = Site::set_up(&target, yardstick).await?;
+    Progress::show("waiting until the server is at rest");
+    target.settle().await;
     let time = Duration::from_secs(options.seconds);
     let mut report = Report::new(options.seconds);
     let works = Work::chosen(&options.only);

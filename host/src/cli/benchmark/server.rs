@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Method, Request, header};
@@ -19,6 +20,12 @@ use crate::crypto::api_key::ApiKey;
 use crate::crypto::entropy::SystemEntropy;
 use crate::crypto::keys::RootKey;
 use crate::model::permission::ApplicationType;
+
+/// How often a server must have been seen without a process of its own until it is at rest.
+const ALONE_TIMES: u32 = 4;
+const SETTLING_PAUSE: Duration = Duration::from_millis(250);
+/// How long that is waited for, at most.
+const SETTLING_MAX: Duration = Duration::from_mins(2);
 
 /// A server, and its management key.
 pub struct Target {
@@ -124,6 +131,18 @@ impl Target {
         Usage::read(&String::from_utf8_lossy(&text))
     }
 
+    /// Waits until a server of our own has compiled what it compiles when it starts, each in a process of its own: that
+    /// is no part of what is measured.
+    pub async fn settle(&self) {
+        let Some(own) = &self.own else { return };
+        let began = Instant::now();
+        let mut alone = 0;
+        while alone < ALONE_TIMES && began.elapsed() < SETTLING_MAX {
+            tokio::time::sleep(SETTLING_PAUSE).await;
+            alone = if has_children(own.process.id()) { 0 } else { alone + 1 };
+        }
+    }
+
     /// Memory, and disk if it is a server of our own.
     pub async fn footprint(&self) -> Footprint {
         let Usage { resident_bytes, .. } = self.usage().await;
@@ -135,6 +154,15 @@ impl Target {
     pub async fn stop(self) -> Result<(), Failure> {
         Ok(tokio::task::spawn_blocking(move || drop(self.own)).await?)
     }
+}
+
+/// Whether a process has others, as far as the system tells.
+fn has_children(process: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task"));
+    threads.into_iter().flatten().flatten().any(|thread| {
+        let children = std::fs::read_to_string(thread.path().join("children"));
+        children.is_ok_and(|children| !children.trim().is_empty())
+    })
 }
 
 fn bytes_below(folder: &Path) -> u64 {
@@ -150,4 +178,27 @@ fn bytes_below(folder: &Path) -> u64 {
         }
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::has_children;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_process_that_was_started_is_seen() {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "cat; true"]).stdin(Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
+        let began = std::time::Instant::now();
+        while !has_children(shell.id()) && began.elapsed().as_secs() < 30 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert!(has_children(shell.id()));
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+        assert!(!has_children(shell.id()));
+    }
 }

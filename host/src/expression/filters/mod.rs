@@ -12,6 +12,8 @@ mod standard;
 
 use std::fmt;
 
+pub(super) use self::reveal::last_shown;
+
 use liquid_core::parser::{FilterArguments, ParameterReflection};
 use liquid_core::{
     Expression, Filter, FilterReflection, Language, ParseFilter, Runtime, ValueView,

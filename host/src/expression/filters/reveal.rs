@@ -20,8 +20,12 @@ pub(crate) fn last4(value: &Value, _: &Arguments<'_>) -> Result<Value, Refusal> 
 pub(crate) fn reveal_last(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
     let text = single(value)?;
     let mask = arguments.char(1, 'X')?;
+    Ok(last_shown(&text, arguments.count(0, LAST4)?, mask).into())
+}
+
+/// `text` with every character masked but `-` and the last ones.
+pub(crate) fn last_shown(text: &str, shown: usize, mask: char) -> String {
     let length = text.chars().count();
-    let shown = arguments.count(0, LAST4)?;
     // Nothing, or nothing but `-`, may stand before the last n: they would then be all there is.
     let hides = text.chars().take(length.saturating_sub(shown)).any(|c| c != '-');
     let shown = if hides { shown } else { 0 };
@@ -29,7 +33,7 @@ pub(crate) fn reveal_last(value: &Value, arguments: &Arguments<'_>) -> Result<Va
         .chars()
         .enumerate()
         .map(|(index, c)| if c == '-' || index >= length - shown { c } else { mask });
-    Ok(masked.collect::<String>().into())
+    masked.collect()
 }
 
 /// Masks all but the first and last characters and those to keep; everything when that would show everything.

@@ -69,6 +69,22 @@ fn sources() -> impl Strategy<Value = String> {
 }
 
 proptest! {
+    /// Short texts are masked without liquid, to the same effect.
+    #[test]
+    fn the_last_characters_are_shown_alike_by_either_way(
+        data in values(),
+        text in prop_oneof![".{0,30}", "[0-9-]{0,20}", "(ab-é){300,400}"],
+        path in prop_oneof![Just("data"), Just("data.number"), Just("data.number.a")],
+        shown in 0_usize..40,
+    ) {
+        let number = json!({"number": text.clone()});
+        for data in [data, Value::String(text), number] {
+            let ours = evaluate(&format!("{{{{ {path} | reveal_last: {shown} }}}}"), &data);
+            let liquids = evaluate(&format!("{{{{ {path} | reveal_last: {shown}, 'X' }}}}"), &data);
+            prop_assert_eq!(ours, liquids);
+        }
+    }
+
     #[test]
     fn any_text_is_a_template_or_refused(source in ".{0,80}", data in values()) {
         let _ = evaluate(&source, &data);

@@ -3,6 +3,7 @@
 //! A token's `data` is a [`Plaintext`] from the moment it is read out of the request until a [`TokenView`] shows it to
 //! somebody whose rule says so.
 
+mod about;
 mod create;
 mod filter;
 mod outline;
@@ -12,7 +13,6 @@ mod transient;
 mod update;
 mod view;
 
-use std::collections::BTreeMap;
 use std::str::FromStr as _;
 
 use futures::FutureExt as _;
@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
+pub use about::About;
 pub use create::Drafts;
 pub use outline::{each_token, outline};
 pub use request::CreateToken;
@@ -33,15 +34,12 @@ use super::permit::Permit;
 use super::record::{Entity, Stored, from_json_text, json_text, kind};
 use super::retry::{TRIES, unless_lost};
 use super::{Error, Vault};
-use crate::model::audit::Audit;
-use crate::model::container::Container;
 use crate::model::id::{TenantId, TokenId};
 use crate::model::log::{EntityType, Operation};
 use crate::model::permission::Grant;
 use crate::model::permission::marker::{TokenDelete, TokenRead};
 use crate::model::plaintext::{Plaintext, opaque};
-use crate::model::rule::{Subject, Transform};
-use crate::model::time::Timestamp;
+use crate::model::rule::Transform;
 use crate::store::{Filter, Kind};
 use crate::token_type::TokenType;
 
@@ -57,53 +55,6 @@ pub struct Token {
 }
 
 opaque!(Token);
-
-/// Everything of a token but its `data`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct About {
-    /// Its id.
-    pub id: String,
-    /// Its tenant.
-    pub tenant_id: TenantId,
-    /// Its type's name.
-    #[serde(rename = "type")]
-    pub type_name: String,
-    /// The mask: a text or any JSON with expressions in it; absent when the token has none.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub mask: Option<Value>,
-    /// Equal for equal contents.
-    pub fingerprint: String,
-    /// Where it lies.
-    pub containers: Vec<Container>,
-    /// Non-sensitive notes.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub metadata: Option<BTreeMap<String, String>>,
-    /// The index expressions it was made with.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub search_indexes: Option<Vec<String>>,
-    /// The fingerprint expression it was made with.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub fingerprint_expression: Option<String>,
-    /// Whether it was to be deduplicated.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub deduplicate_token: Option<bool>,
-    /// When it ends.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub expires_at: Option<Timestamp>,
-    /// Until when members that must not stay, such as a card's `cvc`, are kept.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub transient_until: Option<Timestamp>,
-    /// Who made and changed it.
-    #[serde(flatten)]
-    pub audit: Audit,
-}
-
-impl About {
-    /// What rules look at.
-    pub fn subject(&self) -> Subject<'_> {
-        Subject { id: &self.id, containers: &self.containers }
-    }
-}
 
 impl Token {
     /// Its type. The name in the store is one this build wrote, so that an unknown one is damage.
@@ -204,7 +155,7 @@ impl Vault {
         let (stored, transform) = self.find_permitted(permit, id).await?;
         let event = stored.entity.event(Operation::Read, "Token read")?;
         self.log(permit.tenant(), permit.actor(), vec![event]).await?;
-        self.show(&stored.entity, transform)
+        self.show_last(stored.entity, transform)
     }
 
     /// Deletes a token: its data, and all it can be found by.

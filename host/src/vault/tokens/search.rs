@@ -117,7 +117,7 @@ impl Vault {
         })?;
         // Nothing is answered that was not logged; but it can be made ready meanwhile.
         let show = async || {
-            visible.try_filter_map(|(token, transform)| self.show(&token, transform).map(Some))
+            visible.try_filter_map(|(token, transform)| self.show_last(token, transform).map(Some))
         };
         let log = self.log(permit.tenant(), permit.actor(), events);
         let (logged, page) = futures::future::join(log, show()).await;

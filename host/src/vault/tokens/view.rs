@@ -87,6 +87,25 @@ pub struct Extras {
 }
 
 impl TokenView {
+    fn new(about: About, data: Option<Value>) -> Self {
+        Self {
+            id: about.id,
+            tenant_id: about.tenant_id,
+            r#type: about.type_name,
+            data,
+            mask: about.mask,
+            fingerprint: about.fingerprint,
+            containers: about.containers,
+            metadata: about.metadata,
+            search_indexes: about.search_indexes,
+            fingerprint_expression: about.fingerprint_expression,
+            deduplicate_token: about.deduplicate_token,
+            expires_at: about.expires_at,
+            audit: Some(about.audit),
+            extras: None,
+        }
+    }
+
     /// The least that can be said of a token, for a caller who may not read it (decisions §3).
     pub(super) fn outline(about: &About) -> Self {
         Self {
@@ -131,23 +150,17 @@ impl Vault {
         token: &Token,
         transform: Transform,
     ) -> Result<TokenView, Error> {
-        let about = token.about.clone();
-        Ok(TokenView {
-            id: about.id,
-            tenant_id: about.tenant_id,
-            r#type: about.type_name,
-            data: self.shown_data(token, transform)?,
-            mask: about.mask,
-            fingerprint: about.fingerprint,
-            containers: about.containers,
-            metadata: about.metadata,
-            search_indexes: about.search_indexes,
-            fingerprint_expression: about.fingerprint_expression,
-            deduplicate_token: about.deduplicate_token,
-            expires_at: about.expires_at,
-            audit: Some(about.audit),
-            extras: None,
-        })
+        Ok(TokenView::new(token.about.clone(), self.shown_data(token, transform)?))
+    }
+
+    /// As [`Self::show`], of a token that nobody needs any more.
+    pub(in crate::vault) fn show_last(
+        &self,
+        token: Token,
+        transform: Transform,
+    ) -> Result<TokenView, Error> {
+        let data = self.shown_data(&token, transform)?;
+        Ok(TokenView::new(token.about, data))
     }
 
     /// A token's data under a transform.
