@@ -108,10 +108,14 @@ pub const SCRIPT_BYTES_MAX: usize = 1 << 20;
 pub const SCRIPT_CHECK_MS: u64 = 10_000;
 /// Characters of what is wrong with a script.
 pub const SCRIPT_DETAIL_CHARS_MAX: usize = 400;
-/// Texts of scripts kept in memory, about, and bytes of them all.
+/// Time that a script's top level may compute so that it is evaluated once and not in every run, in milliseconds.
+pub const SCRIPT_PREPARE_MS: u64 = 200;
+/// Bytes of memory that a script's top level may leave for that.
+pub const SCRIPT_IMAGE_BYTES_MAX: usize = 4 << 20;
+/// Scripts kept in memory, about, and bytes of them all.
 pub const SCRIPTS_KEPT: usize = 1_024;
 /// See [`SCRIPTS_KEPT`].
-pub const SCRIPTS_KEPT_BYTES: u64 = 32 << 20;
+pub const SCRIPTS_KEPT_BYTES: u64 = 64 << 20;
 /// Hosts in a formula's `allowed_hosts`.
 pub const ALLOWED_HOSTS_MAX: usize = 100;
 /// Bytes of an `icon`.

@@ -105,12 +105,13 @@ impl Program {
 
     /// The program that runs this script; `self` is that of [`super::SCRIPT_RUNNER`].
     #[must_use]
-    pub fn of_script(&self, code: Arc<str>) -> Self {
-        self.with_script(Script::to_run(code))
+    pub fn of_script(&self, script: Script) -> Self {
+        Self { script: Some(script), ..self.clone() }
     }
 
-    pub(super) fn with_script(&self, script: Script) -> Self {
-        Self { script: Some(script), ..self.clone() }
+    /// The script it is to run, if any.
+    pub fn script(&self) -> Option<&Script> {
+        self.script.as_ref()
     }
 }
 
