@@ -74,7 +74,7 @@ pub struct RuntimeConfig {
     pub slots_per_owner: Option<u32>,
     /// Invocations of one owner that wait for a slot: eight for each slot it may have, unless it is said here.
     pub queue_per_owner: Option<u32>,
-    /// Bytes that all invocations together may hold; one owner's hold half of them. A slot keeps up to 2 MiB more of what
+    /// Bytes that all invocations together may hold; one owner's hold half of them. A slot keeps up to 1.4 MiB more of what
     /// its last invocation touched.
     pub memory_bytes: u64,
 }
