@@ -8,6 +8,7 @@ use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
 use super::Runtime;
+use super::engine::{MEMORIES_EACH, TABLES_EACH};
 use super::script::{self, Script};
 use super::state::{FormulaPre, State};
 use crate::limits::COMPONENT_BYTES_MAX;
@@ -153,7 +154,7 @@ impl Runtime {
             return Err(ComponentError::MissingExport);
         }
         match component.resources_required() {
-            Some(needs) if needs.num_memories > 2 || needs.num_tables > 8 => {
+            Some(needs) if needs.num_memories > MEMORIES_EACH || needs.num_tables > TABLES_EACH => {
                 Err(ComponentError::TooManyParts)
             }
             _ => Ok(()),
