@@ -73,6 +73,7 @@ mod readme;
 mod restart;
 mod routes;
 mod script_examples;
+mod script_features;
 mod script_images;
 mod script_language;
 mod scripts;
