@@ -42,6 +42,7 @@ mod erase;
 mod exact;
 mod examples;
 mod failures;
+mod formula_examples;
 mod formulas;
 mod hang_ups;
 mod hostile;
