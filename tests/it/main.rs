@@ -77,6 +77,7 @@ mod script_examples;
 mod script_features;
 mod script_images;
 mod script_language;
+mod script_requests;
 mod scripts;
 mod search;
 mod search_model;

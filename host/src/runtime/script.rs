@@ -21,7 +21,7 @@ use wasmtime::{Result, StoreContextMut, format_err};
 
 use super::call::{Budget, Call, Failure, FaultKind, GuestInvocation};
 use super::component::Program;
-use super::state::State;
+use super::state::{State, http};
 use super::{CompileError, ComponentError, Purpose, Runtime};
 use crate::crypto::hash::sha256_hex;
 use crate::limits::{
@@ -197,6 +197,19 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> Result<()> {
         let image = script.shared.image.get().and_then(Option::as_ref);
         let piece = image.and_then(|image| image.pieces.get(index as usize));
         Ok((Arc::clone(piece.ok_or_else(|| format_err!("there is no such piece"))?),))
+    })?;
+    source.func_wrap("begin", |mut store, (request,): (http::Request,)| {
+        work(&mut store)?;
+        store.data_mut().count_call()?;
+        Ok((store.data_mut().outgoing.begin(request),))
+    })?;
+    source.func_wrap_async("next-answer", |mut store, (within_ms,): (Option<u32>,)| {
+        Box::new(async move {
+            work(&mut store)?;
+            store.data_mut().count_call()?;
+            let answer = store.data_mut().outgoing.next_answer(within_ms).await?;
+            Ok::<_, wasmtime::Error>((answer,))
+        })
     })
 }
 
