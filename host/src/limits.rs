@@ -106,10 +106,14 @@ pub const SCRIPT_BYTES_MAX: usize = 1 << 20;
 pub const SCRIPT_CHECK_MS: u64 = 10_000;
 /// Characters of what is wrong with a script.
 pub const SCRIPT_DETAIL_CHARS_MAX: usize = 400;
-/// Texts of scripts kept in memory, about, and bytes of them all.
+/// Time that a script's top level may compute so that it is evaluated once and not in every run, in milliseconds.
+pub const SCRIPT_PREPARE_MS: u64 = 200;
+/// Bytes of memory that a script's top level may leave for that.
+pub const SCRIPT_IMAGE_BYTES_MAX: usize = 4 << 20;
+/// Scripts kept in memory, about, and bytes of them all.
 pub const SCRIPTS_KEPT: usize = 1_024;
 /// See [`SCRIPTS_KEPT`].
-pub const SCRIPTS_KEPT_BYTES: u64 = 32 << 20;
+pub const SCRIPTS_KEPT_BYTES: u64 = 64 << 20;
 /// Hosts in a formula's `allowed_hosts`.
 pub const ALLOWED_HOSTS_MAX: usize = 100;
 /// Bytes of an `icon`.
@@ -252,6 +256,8 @@ pub const SVC_CALLS_MAX: u64 = 1_000;
 
 /// Requests that one invocation may send to other hosts.
 pub const HTTP_CALLS_MAX: u64 = 100;
+/// Requests of one script that are under way beside each other, or whose answers it has not taken.
+pub const HTTP_CALLS_UNDER_WAY_MAX: usize = 8;
 /// Bytes of an outbound request's body, and of its answer's.
 pub const HTTP_BODY_BYTES_MAX: usize = 4 << 20;
 /// Headers of an outbound request, and of its answer.

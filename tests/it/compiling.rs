@@ -80,6 +80,22 @@ async fn a_component_that_does_not_compile_is_told_why() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_component_of_more_parts_than_a_slot_has_room_for_is_told_so() {
+    let server = server(62).await;
+    let component = |instances: usize| {
+        let instances = "(core instance (instantiate $m))".repeat(instances);
+        let export = r#"(export "tokamak:formula/reactor@1.0.0" (instance $i))"#;
+        let text = format!("(component (core module $m) {instances} (instance $i) {export})");
+        wat::parse_str(text).unwrap()
+    };
+    for (instances, told) in [(64, "another world"), (65, "more instances")] {
+        let problem = upload(&server.management, &component(instances)).await.expect(422);
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains(told), "{instances}: {detail}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_small_component_does_not_wait_behind_a_large_one() {
     let server = server(61).await;
     let large = variant(&slow(), &vec![0; 600 << 10]);

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::support::binary::{MANAGEMENT_KEY, Process, command};
 use crate::support::{TestServer, guests};
 
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
@@ -45,7 +45,7 @@ fn expect(folder: &Path, code: i32, arguments: &[&str]) -> String {
 }
 
 /// The same with `--json`.
-fn told(folder: &Path, code: i32, arguments: &[&str]) -> Value {
+pub fn told(folder: &Path, code: i32, arguments: &[&str]) -> Value {
     let (command, rest) = arguments.split_first().unwrap();
     let printed = expect(folder, code, &[&[*command, "--json"], rest].concat());
     serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"))
@@ -410,7 +410,7 @@ async fn a_push_says_what_stands_in_the_way() {
 }
 
 /// Whether a program is there; a test that needs it says so and is left out.
-fn is_there(program: &str) -> bool {
+pub fn is_there(program: &str) -> bool {
     let there = Command::new(program).arg("--version").output().is_ok();
     if !there {
         println!("left out: {program} is not installed");

@@ -102,7 +102,8 @@ impl Engine {
     fn warm_up(&mut self) -> JsResult<()> {
         let invocation = JsObject::with_object_proto(self.context.intrinsics());
         let invoked = Invoked { args: "{}", configuration: "{}", invocation };
-        self.run(WARM_UP, &invoked).map_err(|_| error("the warm-up failed"))?;
+        let warmed_up = self.evaluate(WARM_UP).and_then(|()| self.call(&invoked));
+        warmed_up.map_err(|_| error("the warm-up failed"))?;
         let module = self.context.global_object().get(js_string!("module"), &mut self.context)?;
         let module = module.as_object().ok_or_else(|| error("there is no module"))?;
         let exports = self.context.global_object().get(js_string!("exports"), &mut self.context)?;
@@ -115,11 +116,16 @@ impl Engine {
         self.parse(code).map(drop)
     }
 
-    /// Runs a script: its top level, then what it exports.
-    pub fn run(&mut self, code: &str, invoked: &Invoked<'_>) -> Result<Response, Error> {
+    /// Evaluates a script's top level.
+    pub fn evaluate(&mut self, code: &str) -> Result<(), Error> {
         let script = self.parse(code)?;
-        let answer = script.evaluate(&mut self.context).and_then(|_| self.react(invoked));
-        answer.map_err(|error| self.describe(error))
+        let value = script.evaluate(&mut self.context);
+        value.map(drop).map_err(|error| self.describe(error))
+    }
+
+    /// Calls what the script exports.
+    pub fn call(&mut self, invoked: &Invoked<'_>) -> Result<Response, Error> {
+        self.react(invoked).map_err(|error| self.describe(error))
     }
 
     fn parse(&mut self, code: &str) -> Result<Script, Error> {
@@ -160,7 +166,7 @@ impl Engine {
             invoked.invocation.clone().into(),
             natives::vault::is_bound().into(),
         ];
-        let promise = self.call("react", &arguments)?;
+        let promise = self.ask("react", &arguments)?;
         let promise = promise.as_object().ok_or_else(|| error("a call gives no promise"))?;
         let settled = self.settled(&JsPromise::from_object(promise.clone())?)?;
         let parts = settled.as_object().ok_or_else(|| error("a call settles with nothing"))?;
@@ -178,7 +184,7 @@ impl Engine {
             match promise.state() {
                 PromiseState::Fulfilled(value) => return Ok(value),
                 PromiseState::Rejected(reason) => return Err(JsError::from_opaque(reason)),
-                PromiseState::Pending if self.call("fire", &[])?.to_boolean() => {}
+                PromiseState::Pending if self.ask("fire", &[])?.to_boolean() => {}
                 PromiseState::Pending => {
                     return Err(error(NEVER_SETTLED));
                 }
@@ -186,7 +192,7 @@ impl Engine {
         }
     }
 
-    fn call(&mut self, name: &str, arguments: &[JsValue]) -> JsResult<JsValue> {
+    fn ask(&mut self, name: &str, arguments: &[JsValue]) -> JsResult<JsValue> {
         let function = self.prelude.get(JsString::from(name), &mut self.context)?;
         let function =
             function.as_callable().ok_or_else(|| error("the prelude lacks a function"))?;
@@ -201,7 +207,7 @@ impl Engine {
         let Ok(value) = error.into_opaque(&mut self.context) else {
             return answer::runtime("The script calls itself too deeply.", &[]);
         };
-        match self.call("describe", &[value]) {
+        match self.ask("describe", &[value]) {
             Ok(described) => {
                 let text = described.as_string().map(|text| text.to_std_string_lossy());
                 answer::thrown(&text.unwrap_or_default())

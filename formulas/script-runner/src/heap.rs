@@ -1,9 +1,9 @@
 //! Where the heap lies.
 //!
-//! An instance is reset by copying back the low 2 MiB of its memory and giving back the pages above, each of which then
+//! An instance is reset by copying back the low 1.4 MiB of its memory and giving back the pages above, each of which then
 //! costs a fault when it is touched again. So what a run changes is to lie low and what it only reads high: first the
-//! stack, then the heap, and the constants from 2 MiB on (`.cargo/config.toml` says so to the linker). What does not
-//! fit there is above the constants, in memory that is grown.
+//! stack, then the heap, of which the set-up takes a MiB, and the constants from 2 MiB on (`.cargo/config.toml` says so to
+//! the linker). What does not fit there is above the constants, in memory that is grown.
 
 use core::alloc::Layout;
 use core::arch::wasm32::memory_grow;

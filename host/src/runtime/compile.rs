@@ -117,9 +117,16 @@ impl Runtime {
 
     /// Loads code and links it: what takes no compiler.
     fn program(&self, compiled: &Compiled) -> Result<Program, CompileError> {
-        let component = compiled.load(&self.0.engine).map_err(|error| fault(&error))?;
+        let component = compiled.load(&self.0.engine).map_err(|error| unfit(&error))?;
         Ok(self.link(&component, compiled.code().len())?)
     }
+}
+
+/// Code that does not load: it wants more of a slot than there is, or the fault is ours.
+fn unfit(error: &wasmtime::Error) -> CompileError {
+    // wasmtime tells them apart by words alone.
+    let is_of_the_slot = error.chain().any(|cause| cause.to_string().contains("pooling allocator"));
+    if is_of_the_slot { ComponentError::TooManyParts.into() } else { fault(error) }
 }
 
 fn fault(error: &wasmtime::Error) -> CompileError {

@@ -8,6 +8,7 @@ use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
 use super::Runtime;
+use super::engine::{MEMORIES_EACH, TABLES_EACH};
 use super::script::{self, Script};
 use super::state::{FormulaPre, State};
 use crate::limits::COMPONENT_BYTES_MAX;
@@ -105,12 +106,13 @@ impl Program {
 
     /// The program that runs this script; `self` is that of [`super::SCRIPT_RUNNER`].
     #[must_use]
-    pub fn of_script(&self, code: Arc<str>) -> Self {
-        self.with_script(Script::to_run(code))
+    pub fn of_script(&self, script: Script) -> Self {
+        Self { script: Some(script), ..self.clone() }
     }
 
-    pub(super) fn with_script(&self, script: Script) -> Self {
-        Self { script: Some(script), ..self.clone() }
+    /// The script it is to run, if any.
+    pub fn script(&self) -> Option<&Script> {
+        self.script.as_ref()
     }
 }
 
@@ -152,7 +154,7 @@ impl Runtime {
             return Err(ComponentError::MissingExport);
         }
         match component.resources_required() {
-            Some(needs) if needs.num_memories > 2 || needs.num_tables > 8 => {
+            Some(needs) if needs.num_memories > MEMORIES_EACH || needs.num_tables > TABLES_EACH => {
                 Err(ComponentError::TooManyParts)
             }
             _ => Ok(()),

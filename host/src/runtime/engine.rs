@@ -13,8 +13,10 @@ use crate::limits::FORMULA_MEMORY_MB_MAX;
 
 /// The version of wasmtime, as the manifest pins it.
 const VERSION: &str = "48.0.8";
-/// Bytes of a slot's memory that are wiped in place instead of being given back: it covers what most formulas touch.
-const KEPT_MEMORY_BYTES: usize = 2 << 20;
+/// Bytes of a slot's memory that are wiped in place instead of being given back: it covers what most formulas touch, in
+/// Rust with a stack of a MiB and in JavaScript what the engine's set-up left. All of it is written after every run, so
+/// that more of it than is touched costs time.
+const KEPT_MEMORY_BYTES: usize = 1408 << 10;
 /// Bytes of a slot's stack that are wiped in place.
 const KEPT_STACK_BYTES: usize = 32 << 10;
 /// Bytes of a slot's stack: what a formula may use of it, and as much again as the host's own functions need. A larger one
@@ -24,8 +26,13 @@ const STACK_BYTES: usize = FORMULA_STACK_BYTES + (256 << 10);
 const FORMULA_STACK_BYTES: usize = 512 << 10;
 /// Elements of a table, at most.
 pub const TABLE_ELEMENTS_MAX: usize = 20_000;
-/// Core instances of one invocation, on average: a Rust formula has three.
-const CORE_INSTANCES_EACH: u32 = 4;
+/// Core instances of one component, at most: a Rust formula has three, one in Python some twenty. They are only counted,
+/// and every slot has its own, so that no run is turned away for what another one takes.
+const CORE_INSTANCES_EACH: u32 = 64;
+/// Memories and tables of one component, at most; their addresses are reserved for every slot.
+pub const MEMORIES_EACH: u32 = 2;
+/// See [`MEMORIES_EACH`].
+pub const TABLES_EACH: u32 = 8;
 /// Memory maps that a slot may come to use.
 const MAPS_EACH: u32 = 16;
 
@@ -89,8 +96,9 @@ fn pool(slots: u32) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(slots)
         .total_core_instances(slots * CORE_INSTANCES_EACH)
-        .total_memories(slots * 2)
-        .total_tables(slots * CORE_INSTANCES_EACH)
+        .max_core_instances_per_component(CORE_INSTANCES_EACH)
+        .total_memories(slots * MEMORIES_EACH)
+        .total_tables(slots * TABLES_EACH)
         .total_stacks(slots)
         .max_memory_size((FORMULA_MEMORY_MB_MAX as usize) << 20)
         .table_elements(TABLE_ELEMENTS_MAX)

@@ -1,15 +1,23 @@
 //! The formula's way out: requests to other hosts, counted, bounded by what is left of the run's time, and passed on to
 //! whoever decides where they may go.
+//!
+//! A formula sends one and waits for its answer. The runner of scripts begins as many as a script wants and takes the
+//! answers as they come.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tracing::Instrument as _;
 use wasmtime::Result;
 
 use super::call::{GuestHttp, GuestHttpError, GuestHttpRequest, GuestHttpResponse};
 use super::state::http::{self, Error, Request, Response};
-use super::state::{State, on_its_own_stack};
-use crate::limits::HTTP_CALLS_MAX;
+use super::state::{HostFailed, State, on_its_own_stack};
+use crate::limits::{HTTP_CALLS_MAX, HTTP_CALLS_UNDER_WAY_MAX};
+
+type Answer = std::result::Result<Response, Error>;
 
 /// What a run may send, and until when.
 #[derive(Default)]
@@ -18,12 +26,35 @@ pub struct Outgoing {
     /// When the run ends.
     ends: Option<Instant>,
     calls: u64,
+    under_way: UnderWay,
+}
+
+/// Requests that were begun and whose answers are not taken yet. They end with the run.
+struct UnderWay {
+    tasks: JoinSet<Ended>,
+    /// So that the answers that nobody took yet do not fill the host's memory.
+    places: Arc<Semaphore>,
+    begun: u32,
+}
+
+/// An answer, in its place until it is taken.
+struct Ended {
+    number: u32,
+    answer: Answer,
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+impl Default for UnderWay {
+    fn default() -> Self {
+        let places = Arc::new(Semaphore::new(HTTP_CALLS_UNDER_WAY_MAX));
+        Self { tasks: JoinSet::new(), places, begun: 0 }
+    }
 }
 
 impl Outgoing {
     /// The way out of a run that ends then.
     pub fn new(http: Option<Arc<dyn GuestHttp>>, ends: Instant) -> Self {
-        Self { http, ends: Some(ends), calls: 0 }
+        Self { http, ends: Some(ends), ..Self::default() }
     }
 
     /// The way out, or why it is closed.
@@ -41,6 +72,57 @@ impl Outgoing {
         let left = |ends: Instant| ends.saturating_duration_since(Instant::now());
         self.ends.map_or(Duration::ZERO, left)
     }
+
+    /// A request as the host sends it, within what is left of the run's time.
+    fn bounded(&self, request: Request) -> GuestHttpRequest {
+        let Request { method, url, headers, body, timeout_ms, redirects } = request;
+        let asked = timeout_ms.map_or(Duration::MAX, |ms| Duration::from_millis(ms.into()));
+        let timeout = asked.min(self.left());
+        GuestHttpRequest { method, url, headers, body, timeout, redirects }
+    }
+
+    /// Begins a request; its number.
+    pub fn begin(&mut self, request: Request) -> u32 {
+        let http = self.next();
+        let mut request = self.bounded(request);
+        let number = self.under_way.begun;
+        self.under_way.begun += 1;
+        let places = Arc::clone(&self.under_way.places);
+        let began = Instant::now();
+        let run = async move {
+            let http = match http {
+                Ok(http) => http,
+                Err(error) => return Ended { number, answer: Err(error), _place: None },
+            };
+            let place = tokio::time::timeout(request.timeout, places.acquire_owned()).await;
+            let Ok(Ok(place)) = place else {
+                return Ended { number, answer: Err(Error::Timeout), _place: None };
+            };
+            request.timeout = request.timeout.saturating_sub(began.elapsed());
+            let answer = http.send(request).await.map(Response::from).map_err(Error::from);
+            Ended { number, answer, _place: Some(place) }
+        };
+        self.under_way.tasks.spawn(run.in_current_span());
+        number
+    }
+
+    /// The next answer to a request that was begun, with that request's number; waits for one, at most so many
+    /// milliseconds. `None` when they are over, or no request is under way.
+    pub async fn next_answer(&mut self, within_ms: Option<u32>) -> Result<Option<(u32, Answer)>> {
+        let next = self.under_way.tasks.join_next();
+        let next = match within_ms {
+            None => next.await,
+            Some(ms) => {
+                let within = Duration::from_millis(ms.into());
+                tokio::time::timeout(within, next).await.unwrap_or_default()
+            }
+        };
+        match next {
+            None => Ok(None),
+            Some(Ok(Ended { number, answer, .. })) => Ok(Some((number, answer))),
+            Some(Err(_)) => Err(HostFailed.into()),
+        }
+    }
 }
 
 impl http::Host for State {
@@ -50,10 +132,7 @@ impl http::Host for State {
             Ok(http) => http,
             Err(error) => return Ok(Err(error)),
         };
-        let Request { method, url, headers, body, timeout_ms, redirects } = request;
-        let asked = timeout_ms.map_or(Duration::MAX, |ms| Duration::from_millis(ms.into()));
-        let timeout = asked.min(self.outgoing.left());
-        let request = GuestHttpRequest { method, url, headers, body, timeout, redirects };
+        let request = self.outgoing.bounded(request);
         let answer = on_its_own_stack(async move { http.send(request).await }).await?;
         Ok(answer.map(Response::from).map_err(Error::from))
     }

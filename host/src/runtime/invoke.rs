@@ -14,8 +14,9 @@ use super::call::{Budget, Call, Failure, GuestResponse, Outcome, Usage};
 use super::component::Program;
 use super::http::Outgoing;
 use super::memory::{Memory, Refusal};
+use super::script::{Preparing, Work};
 use super::slots::Slot;
-use super::state::{HostFailed, Invocation, Request, State, TooManyCalls};
+use super::state::{GuestError, HostFailed, Invocation, Request, Response, State, TooManyCalls};
 use super::{Runtime, response};
 use crate::limits::{HTTP_BODY_BYTES_MAX, RESPONSE_BYTES_MAX};
 
@@ -79,12 +80,12 @@ impl Whole {
         let Self { slot, began, program, mut call, long } = self;
         let Budget { memory_bytes, timeout, fuel } = call.budget;
         let mut state = State::new(Memory::new(slot.memory(), memory_bytes));
-        state.script.clone_from(&program.script);
         state.outgoing = Outgoing::new(call.http.take(), began + timeout);
         let mut store = Store::new(&runtime.0.engine, state);
         let log = store.data().log();
         let result = {
-            let run = pin!(run(&program, call, &mut store));
+            let preparing = Preparing { program: &program, slot: &slot };
+            let run = pin!(run(preparing, call, &mut store));
             let now = Instant::now();
             let run = runtime.0.lane.fair(slot.owner(), (run, long), now);
             let left = timeout.saturating_sub(now - began);
@@ -112,17 +113,18 @@ fn without_a_run(failure: Failure, elapsed: Duration) -> Outcome {
 }
 
 async fn run(
-    program: &Program,
-    call: Call,
+    preparing: Preparing<'_>,
+    mut call: Call,
     store: &mut Store<State>,
 ) -> Result<GuestResponse, Failure> {
+    let program = preparing.program;
+    if let Some(script) = program.script() {
+        preparing.prepare(script, store.engine()).await;
+        store.data_mut().script = Some(Work::run(script, &mut call));
+    }
     let Call { args, configuration, vault, invocation, budget, .. } = call;
     let prepare = |store: &mut Store<State>| -> wasmtime::Result<Request> {
-        store.limiter(|state| &mut state.memory);
-        store.set_fuel(budget.fuel)?;
-        store.fuel_async_yield_interval(Some(YIELD_FUEL))?;
-        store.set_hostcall_fuel(HANDED_BYTES_MAX);
-        store.set_max_component_handles(HANDLES_MAX);
+        bound(store, budget.fuel)?;
         let svc = vault.map(|vault| store.data_mut().bind(vault)).transpose()?;
         let invocation = Invocation {
             id: invocation.id,
@@ -133,15 +135,31 @@ async fn run(
         Ok(Request { args, configuration, svc, invocation })
     };
     let request = prepare(store).map_err(|error| Failure::HostFault(error.to_string()))?;
-    let answer = async {
-        let formula = program.linked.instantiate_async(&mut *store).await?;
-        formula.tokamak_formula_reactor().call_react(&mut *store, &request).await
-    };
-    match answer.await {
+    match answered(program, &request, store).await {
         Ok(Ok(answer)) => response::read(answer),
         Ok(Err(error)) => Err(response::read_error(error)),
         Err(error) => Err(classify(&error, store.data().memory.refused)),
     }
+}
+
+/// Bounds what a store's formula may use.
+pub(super) fn bound(store: &mut Store<State>, fuel: u64) -> wasmtime::Result<()> {
+    store.limiter(|state| &mut state.memory);
+    store.set_fuel(fuel)?;
+    store.fuel_async_yield_interval(Some(YIELD_FUEL))?;
+    store.set_hostcall_fuel(HANDED_BYTES_MAX);
+    store.set_max_component_handles(HANDLES_MAX);
+    Ok(())
+}
+
+/// Makes an instance and calls it.
+pub(super) async fn answered(
+    program: &Program,
+    request: &Request,
+    store: &mut Store<State>,
+) -> wasmtime::Result<Result<Response, GuestError>> {
+    let formula = program.linked.instantiate_async(&mut *store).await?;
+    formula.tokamak_formula_reactor().call_react(&mut *store, request).await
 }
 
 /// What ended a run that did not return.

@@ -50,7 +50,7 @@ pub use component::{ComponentError, Program, check as check_component};
 pub use describe::{Description, describe};
 pub use lanes::{Place, Purpose};
 pub use log::{LogLevel, LogLine};
-pub use script::{SCRIPT_RUNNER, ScriptError, script_runner_digest};
+pub use script::{SCRIPT_RUNNER, Script, ScriptError, script_runner_digest};
 pub use slots::Slot;
 
 use crate::limits::{FREE_CPU_MS, REACTOR_MEMORY_MB_UNKNOWN, REACTOR_QUEUE_PER_SLOT};
@@ -75,7 +75,7 @@ pub struct RuntimeConfig {
     pub slots_per_owner: Option<u32>,
     /// Invocations of one owner that wait for a slot: eight for each slot it may have, unless it is said here.
     pub queue_per_owner: Option<u32>,
-    /// Bytes that all invocations together may hold; one owner's hold half of them. A slot keeps up to 2 MiB more of what
+    /// Bytes that all invocations together may hold; one owner's hold half of them. A slot keeps up to 1.4 MiB more of what
     /// its last invocation touched.
     pub memory_bytes: u64,
 }

@@ -3,22 +3,33 @@
 //! To the runtime a script is a program like any other: the runner's, with the script's text for it to ask for. Each run
 //! begins with the memory of the set-up and ends with its instance, so no script sees anything of another's, nor of its
 //! own run before. Uploads cannot import what the runner asks for.
+//!
+//! A script's top level is evaluated once, in an instance of its own that is given nothing but the text, and every run
+//! begins with the memory that it left ([`prepare`], [`image`]). One that asks the host for anything (the time, a random
+//! number, a line in the log), fails, or takes long is evaluated in each run instead: to a script both are the same.
+
+mod image;
+mod prepare;
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use thiserror::Error;
-use wasmtime::component::Linker;
-use wasmtime::{Result, format_err};
+use tokio::sync::OnceCell;
+use wasmtime::component::{ComponentType, Linker, Lower, WasmList};
+use wasmtime::{Result, StoreContextMut, format_err};
 
 use super::call::{Budget, Call, Failure, FaultKind, GuestInvocation};
 use super::component::Program;
-use super::state::State;
+use super::state::{State, http};
 use super::{CompileError, ComponentError, Purpose, Runtime};
 use crate::crypto::hash::sha256_hex;
 use crate::limits::{
     FORMULA_MEMORY_MB_DEFAULT, FUEL_PER_MS_DEFAULT, SCRIPT_CHECK_MS, SCRIPT_DETAIL_CHARS_MAX,
 };
+use image::Image;
+
+pub(super) use prepare::Preparing;
 
 /// The component that runs scripts.
 pub const SCRIPT_RUNNER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/script-runner.wasm"));
@@ -33,18 +44,93 @@ pub fn script_runner_digest() -> &'static str {
     &DIGEST
 }
 
-/// A script for the runner.
+/// A script for the runner. Cloning shares it, and what its top level left.
 #[derive(Clone)]
 pub struct Script {
-    code: Arc<str>,
+    shared: Arc<Shared>,
     /// Whether it is only to be parsed.
     is_check: bool,
 }
 
+struct Shared {
+    code: Arc<str>,
+    /// What its top level left; `None` if it is to be evaluated in each run. Empty until the first run.
+    image: OnceCell<Option<Image>>,
+}
+
 impl Script {
-    /// A script to run.
-    pub(super) fn to_run(code: Arc<str>) -> Self {
-        Self { code, is_check: false }
+    /// A script of this text.
+    pub fn new(code: Arc<str>) -> Self {
+        Self { shared: Arc::new(Shared { code, image: OnceCell::new() }), is_check: false }
+    }
+
+    /// Bytes that it takes in memory, about: more after its first run.
+    pub fn bytes(&self) -> usize {
+        let image = self.shared.image.get().and_then(Option::as_ref);
+        self.shared.code.len() + image.map_or(0, Image::bytes)
+    }
+
+    /// Whether every run begins with what its top level left; false before the first.
+    pub fn is_prepared(&self) -> bool {
+        self.shared.image.get().is_some_and(Option::is_some)
+    }
+}
+
+/// What the runner is to do, as it asks for it: the order is that of its `wit/`.
+#[derive(Clone, Copy, PartialEq, Eq, ComponentType, Lower)]
+#[component(enum)]
+#[repr(u8)]
+enum Task {
+    #[component(name = "check")]
+    Check,
+    #[component(name = "prepare")]
+    Prepare,
+    #[component(name = "run")]
+    Run,
+    #[component(name = "resume")]
+    Resume,
+}
+
+/// What a script is called with.
+#[derive(Default, ComponentType, Lower)]
+#[component(record)]
+struct Called {
+    args: String,
+    configuration: String,
+    id: String,
+    #[component(name = "reactor-id")]
+    reactor_id: String,
+}
+
+/// What the runner has to do in one run.
+pub(super) struct Work {
+    task: Task,
+    script: Script,
+    called: Called,
+    /// The memory before the script is evaluated, and what it differs in then.
+    before: Option<Vec<u8>>,
+    left: Option<Image>,
+}
+
+impl Work {
+    fn new(task: Task, script: Script) -> Self {
+        Self { task, script, called: Called::default(), before: None, left: None }
+    }
+
+    /// A run. What the script is called with is taken out of the call: see the runner's `wit/`.
+    pub(super) fn run(script: &Script, call: &mut Call) -> Self {
+        let task = match (script.is_check, script.is_prepared()) {
+            (true, _) => Task::Check,
+            (false, true) => Task::Resume,
+            (false, false) => Task::Run,
+        };
+        let called = Called {
+            args: std::mem::take(&mut call.args),
+            configuration: std::mem::take(&mut call.configuration),
+            id: std::mem::take(&mut call.invocation.id),
+            reactor_id: std::mem::take(&mut call.invocation.reactor_id),
+        };
+        Self { called, ..Self::new(task, script.clone()) }
     }
 }
 
@@ -73,15 +159,58 @@ impl From<CompileError> for ScriptError {
 
 /// Offers the interface. Who has no script to run, and so is not the runner, ends by asking.
 pub(super) fn add_to_linker(linker: &mut Linker<State>) -> Result<()> {
-    fn script(state: &mut State) -> Result<&Script> {
-        state.count_call()?;
-        state.script.as_ref().ok_or_else(|| format_err!("there is no script"))
+    fn work<'s>(store: &'s mut StoreContextMut<'_, State>) -> Result<&'s mut Work> {
+        store.data_mut().script.as_mut().ok_or_else(|| format_err!("there is no script"))
     }
     let mut source = linker.instance(SOURCE)?;
+    source.func_wrap("to-do", |mut store, ()| Ok((work(&mut store)?.task,)))?;
     source.func_wrap("code", |mut store, ()| {
-        Ok((script(store.data_mut())?.code.as_ref().to_owned(),))
+        Ok((Arc::clone(&work(&mut store)?.script.shared.code),))
     })?;
-    source.func_wrap("is-check", |mut store, ()| Ok((script(store.data_mut())?.is_check,)))
+    source.func_wrap("called-with", |mut store, ()| {
+        Ok((std::mem::take(&mut work(&mut store)?.called),))
+    })?;
+    source.func_wrap("keep", |mut store, (start, memory): (u32, WasmList<u8>)| {
+        if work(&mut store)?.task != Task::Prepare {
+            return Err(format_err!("nothing is to be kept"));
+        }
+        match work(&mut store)?.before.take() {
+            None => {
+                let memory = memory.as_le_slice(&store).to_vec();
+                work(&mut store)?.before = Some(memory);
+            }
+            Some(before) => {
+                let left = Image::of(start, &before, memory.as_le_slice(&store));
+                work(&mut store)?.left = left;
+            }
+        }
+        Ok(())
+    })?;
+    source.func_wrap("image", |mut store, ()| {
+        let script = &work(&mut store)?.script;
+        let image = script.shared.image.get().and_then(Option::as_ref);
+        let image = image.ok_or_else(|| format_err!("there is no image"))?;
+        Ok(((image.pages, u32::try_from(image.pieces.len())?),))
+    })?;
+    source.func_wrap("piece", |mut store, (index,): (u32,)| {
+        let script = &work(&mut store)?.script;
+        let image = script.shared.image.get().and_then(Option::as_ref);
+        let piece = image.and_then(|image| image.pieces.get(index as usize));
+        Ok((Arc::clone(piece.ok_or_else(|| format_err!("there is no such piece"))?),))
+    })?;
+    source.func_wrap("begin", |mut store, (request,): (http::Request,)| {
+        work(&mut store)?;
+        store.data_mut().count_call()?;
+        Ok((store.data_mut().outgoing.begin(request),))
+    })?;
+    source.func_wrap_async("next-answer", |mut store, (within_ms,): (Option<u32>,)| {
+        Box::new(async move {
+            work(&mut store)?;
+            store.data_mut().count_call()?;
+            let answer = store.data_mut().outgoing.next_answer(within_ms).await?;
+            Ok::<_, wasmtime::Error>((answer,))
+        })
+    })
 }
 
 impl Runtime {
@@ -92,7 +221,7 @@ impl Runtime {
             None => self.compile(SCRIPT_RUNNER.to_vec(), Purpose::run(0)).await?,
         };
         self.check_script(&runner, code.into(), owner).await?;
-        Ok(runner.of_script(code.into()))
+        Ok(runner.of_script(Script::new(code.into())))
     }
 
     /// Whether a script parses, by the runner's program, in a slot of this owner.
@@ -102,7 +231,7 @@ impl Runtime {
         code: Arc<str>,
         owner: u128,
     ) -> Result<(), ScriptError> {
-        let program = runner.with_script(Script { code, is_check: true });
+        let program = runner.of_script(Script { is_check: true, ..Script::new(code) });
         let refused = |words: String| Err(ComponentError::Script(words).into());
         match self.invoke(&program, check_call(owner)).await.result {
             Ok(_) => Ok(()),

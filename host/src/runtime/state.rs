@@ -16,7 +16,7 @@ use super::call::{GuestProblem, GuestVault};
 use super::http::Outgoing;
 use super::log::{Log, LogLevel, Printed};
 use super::memory::Memory;
-use super::script::{self, Script};
+use super::script::{self, Work};
 use crate::limits::{HOST_CALLS_MAX, SVC_CALLS_MAX};
 
 /// What the world's definition becomes.
@@ -63,7 +63,7 @@ pub struct State {
     host_calls: u64,
     svc_calls: u64,
     /// What the runner of scripts is to run.
-    pub script: Option<Script>,
+    pub script: Option<Work>,
     /// Its way to other hosts.
     pub outgoing: Outgoing,
     /// Memory it holds and may hold.
@@ -101,6 +101,11 @@ impl State {
     pub fn count_call(&mut self) -> Result<()> {
         self.host_calls += 1;
         if self.host_calls > HOST_CALLS_MAX { Err(TooManyCalls.into()) } else { Ok(()) }
+    }
+
+    /// Whether the run asked its host for nothing that is not the same each time.
+    pub fn asked_nothing(&self) -> bool {
+        self.wasi.is_none() && self.host_calls == 0
     }
 
     /// The vault behind a handle; refused when it was asked too often.

@@ -1,9 +1,7 @@
 //! Formulas in JavaScript: their check when they arrive, and their text when they run.
 //!
 //! What runs them is one program for all of them; see `runtime::script`. A script's text is kept sealed as components
-//! are, and those used last stay in memory, by the digest of their bytes.
-
-use std::sync::Arc;
+//! are, and those used last stay in memory, by the digest of their bytes, with what their top levels left.
 
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
@@ -14,23 +12,46 @@ use crate::crypto::hash::sha256_hex;
 use crate::limits::{SCRIPTS_KEPT, SCRIPTS_KEPT_BYTES};
 use crate::model::formula::{Formula, Language};
 use crate::model::id::TenantId;
-use crate::runtime::{Program, SCRIPT_RUNNER};
+use crate::runtime::{Program, SCRIPT_RUNNER, Script};
 
-/// Texts of scripts, by digest.
-pub struct Scripts(Cache<String, Arc<str>, TextBytes>);
+/// Scripts, by digest.
+pub struct Scripts(Cache<String, Kept, Bytes>);
+
+/// A script, and the bytes that it is counted with.
+#[derive(Clone)]
+struct Kept {
+    script: Script,
+    counted: usize,
+}
 
 #[derive(Clone)]
-struct TextBytes;
+struct Bytes;
 
-impl Weighter<String, Arc<str>> for TextBytes {
-    fn weight(&self, digest: &String, text: &Arc<str>) -> u64 {
-        (digest.len() + text.len()) as u64
+impl Weighter<String, Kept> for Bytes {
+    fn weight(&self, digest: &String, kept: &Kept) -> u64 {
+        (digest.len() + kept.counted) as u64
     }
 }
 
 impl Default for Scripts {
     fn default() -> Self {
-        Self(Cache::with_weighter(SCRIPTS_KEPT, SCRIPTS_KEPT_BYTES, TextBytes))
+        Self(Cache::with_weighter(SCRIPTS_KEPT, SCRIPTS_KEPT_BYTES, Bytes))
+    }
+}
+
+impl Scripts {
+    fn find(&self, digest: &str) -> Option<Script> {
+        let Kept { script, counted } = self.0.get(digest)?;
+        // Its first run adds to it.
+        if script.bytes() != counted {
+            self.keep(digest, &script);
+        }
+        Some(script)
+    }
+
+    fn keep(&self, digest: &str, script: &Script) {
+        let kept = Kept { script: script.clone(), counted: script.bytes() };
+        self.0.insert(digest.to_owned(), kept);
     }
 }
 
@@ -80,18 +101,19 @@ impl Vault {
         self.program(Asked::script_runner(), bytes).await
     }
 
-    async fn script(&self, tenant: TenantId, formula: &Formula) -> Result<Arc<str>, Error> {
+    async fn script(&self, tenant: TenantId, formula: &Formula) -> Result<Script, Error> {
         let digest = &formula.component_digest;
-        if let Some(text) = self.0.scripts.0.get(digest) {
-            return Ok(text);
+        if let Some(script) = self.0.scripts.find(digest) {
+            return Ok(script);
         }
         let bytes = self.component(tenant, formula.id).await?;
         // As with components: what is kept under a digest is what has it.
         if sha256_hex(&bytes) != *digest {
             return Err(Error::Conflict("The formula's script was just replaced."));
         }
-        let text: Arc<str> = String::from_utf8(bytes).map_err(Error::internal)?.into();
-        self.0.scripts.0.insert(digest.clone(), Arc::clone(&text));
-        Ok(text)
+        let text = String::from_utf8(bytes).map_err(Error::internal)?;
+        let script = Script::new(text.into());
+        self.0.scripts.keep(digest, &script);
+        Ok(script)
     }
 }

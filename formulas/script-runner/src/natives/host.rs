@@ -9,6 +9,7 @@ use boa_engine::{Context, JsResult, JsString, JsValue};
 use super::bytes::to_hex;
 use super::{Table, bytes, count, new_bytes, object, text};
 use crate::bindings::tokamak::formula::{http, logging};
+use crate::bindings::tokamak::script::source;
 use crate::engine::error;
 
 /// What this file offers.
@@ -18,7 +19,8 @@ pub const TABLE: Table = &[
     ("uuid", uuid),
     ("now", now),
     ("sleep", sleep),
-    ("send", send),
+    ("begin", begin),
+    ("answer", answer),
 ];
 
 /// Bytes that are drawn at a time.
@@ -93,9 +95,8 @@ fn sleep(_: &JsValue, arguments: &[JsValue], _: &mut Context) -> JsResult<JsValu
     Ok(JsValue::undefined())
 }
 
-/// `send(method, url, headers, body, timeout, redirects)`: `{status, headers, body}` or `{error, why}`; headers are names
-/// and values by turns.
-fn send(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResult<JsValue> {
+/// `begin(method, url, headers, body, timeout, redirects)`: the request's number; headers are names and values by turns.
+fn begin(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResult<JsValue> {
     let body = match arguments.get(3) {
         None => None,
         Some(value) if value.is_undefined() => None,
@@ -111,14 +112,27 @@ fn send(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResult<J
         timeout_ms: limited.then_some(limit),
         redirects: u8::try_from(count(arguments, 5)).unwrap_or(u8::MAX),
     };
-    let members = match http::send(&request) {
+    Ok(source::begin(&request).into())
+}
+
+/// `answer(milliseconds)`: the next answer to a request that was begun, waited for at most so long: `{number, status,
+/// headers, body}` or `{number, error, why}`; undefined when there is none.
+fn answer(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResult<JsValue> {
+    let limited = arguments.first().is_some_and(|limit| !limit.is_undefined());
+    let limit = u32::try_from(count(arguments, 0)).unwrap_or(u32::MAX);
+    let Some((number, answer)) = source::next_answer(limited.then_some(limit)) else {
+        return Ok(JsValue::undefined());
+    };
+    let number = ("number", number.into());
+    let members = match answer {
         Ok(answer) => {
             let flat = answer.headers.into_iter().flat_map(|(name, value)| [name, value]);
             let flat: Vec<JsValue> =
                 flat.map(|text| JsString::from(text.as_str()).into()).collect();
-            let headers = JsArray::from_iter(flat, context);
+            let headers = JsArray::from_iter(flat, context).into();
             let body = new_bytes(&answer.body, context)?;
-            [("status", answer.status.into()), ("headers", headers.into()), ("body", body)].to_vec()
+            [number, ("status", answer.status.into()), ("headers", headers), ("body", body)]
+                .to_vec()
         }
         Err(error) => {
             let (code, why) = match error {
@@ -128,8 +142,8 @@ fn send(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResult<J
                 http::Error::Timeout => ("timeout", String::new()),
                 http::Error::TooLarge => ("too-large", "there are too many bytes".to_owned()),
             };
-            let texts = [("error", JsString::from(code)), ("why", JsString::from(why.as_str()))];
-            texts.map(|(name, text)| (name, text.into())).to_vec()
+            let text = |text: &str| JsValue::from(JsString::from(text));
+            [number, ("error", text(code)), ("why", text(&why))].to_vec()
         }
     };
     Ok(object(context, &members).into())

@@ -1,4 +1,4 @@
-// `fetch`. The host answers one request after the other; it looks at the hosts and counts.
+// `fetch`. Requests are under way beside each other; the host looks at where they go and counts them.
 (function (host, shared) {
   'use strict';
   const { parse, stringify } = JSON;
@@ -87,17 +87,52 @@
       return Object.assign(new AbortSignal(), { aborted: true, reason });
     }
     throwIfAborted() { if (this.aborted) throw this.reason; }
-    addEventListener() { /* a request that is under way is waited for: there is nobody to tell */ }
-    removeEventListener() {}
+    #listeners = new Set();
+    addEventListener(name, listener) { if (name === 'abort') this.#listeners.add(listener); }
+    removeEventListener(name, listener) { this.#listeners.delete(listener); }
+    static tell(signal) {
+      for (const listener of [...signal.#listeners]) {
+        if (typeof listener === 'function') listener.call(signal, { type: 'abort', target: signal });
+        else listener.handleEvent({ type: 'abort', target: signal });
+      }
+      signal.#listeners.clear();
+    }
   }
+  const { tell } = AbortSignal;
+  delete AbortSignal.tell;
   class AbortController {
     constructor() { this.signal = new AbortSignal(); }
-    abort(reason) { Object.assign(this.signal, AbortSignal.abort(reason)); }
+    abort(reason) {
+      if (this.signal.aborted) return;
+      const { reason: given } = AbortSignal.abort(reason);
+      Object.assign(this.signal, { aborted: true, reason: given });
+      tell(this.signal);
+    }
   }
   const failed = (code, why) => {
     if (code === 'timeout') return new shared.DOMException('the other server did not answer in time', 'TimeoutError');
     return Object.assign(new TypeError(`fetch failed: ${why}`), { code });
   };
+  // Who waits for an answer, by the request's number.
+  const waiting = new Map();
+  shared.isFetching = () => waiting.size > 0;
+  // Waits for an answer, at most so many milliseconds, and hands it on; whether there was one.
+  shared.takeAnswer = (within) => {
+    const answer = host.answer(within);
+    if (answer === undefined) return false;
+    const take = waiting.get(answer.number);
+    waiting.delete(answer.number);
+    take(answer);
+    return true;
+  };
+  const answered = (number, signal) => new Promise((resolve, reject) => {
+    const give = () => reject(signal.reason);
+    signal?.addEventListener('abort', give);
+    waiting.set(number, (answer) => {
+      signal?.removeEventListener('abort', give);
+      resolve(answer);
+    });
+  });
   const fetch = async (input, init) => {
     const request = new Request(input, init);
     request.signal?.throwIfAborted();
@@ -107,7 +142,9 @@
     }
     const redirects = request.redirect === 'follow' ? 10 : 0;
     const flat = [...request.headers].flat();
-    const answer = host.send(request.method, request.url, flat, bytes, request.signal?.limit ?? undefined, redirects);
+    const limit = request.signal?.limit ?? undefined;
+    const number = host.begin(request.method, request.url, flat, bytes, limit, redirects);
+    const answer = await answered(number, request.signal);
     if (answer.error !== undefined) throw failed(answer.error, answer.why);
     if (request.redirect === 'error' && [301, 302, 303, 307, 308].includes(answer.status)) {
       throw failed('redirect', 'the answer is a redirect');

@@ -1,4 +1,4 @@
-// Timers. While one is waited for, nothing else goes on; the run's deadline is the end of all of them.
+// Timers, and what is waited for when nothing else is left to do: the next of them, or an answer to a request.
 (function (host, shared) {
   'use strict';
   const waiting = [];
@@ -14,13 +14,15 @@
     const at = waiting.findIndex((timer) => timer.id === id);
     if (at >= 0) waiting.splice(at, 1);
   };
-  // Waits for the timer that is due first and calls it; false when there is none.
+  // Waits for the timer that is due first and calls it, or for an answer if one comes before; false when there is neither.
   shared.fire = () => {
-    if (waiting.length === 0) return false;
+    if (waiting.length === 0) return shared.isFetching() && shared.takeAnswer(undefined);
     let first = waiting[0];
     for (const timer of waiting) if (timer.at < first.at) first = timer;
-    const left = first.at - host.now();
-    if (left > 0) host.sleep(left);
+    const left = Math.max(0, first.at - host.now());
+    if (shared.isFetching()) {
+      if (shared.takeAnswer(Math.ceil(left))) return true;
+    } else if (left > 0) host.sleep(left);
     if (first.every > 0) first.at = host.now() + first.every;
     else remove(first.id);
     first.call(...first.values);

@@ -26,13 +26,13 @@ pub struct PushOptions {
     /// The server's address, such as `https://vault.example.com`.
     #[arg(long, value_name = "URL")]
     url: String,
-    /// A management application's key, with `reactor:read`, `reactor:create` and `reactor:update`. Others on the machine
-    /// may see it: a file is better.
-    #[arg(long, value_name = "KEY", required_unless_present = "key_file")]
-    key: Option<String>,
-    /// A file with that key; `-` reads standard input.
+    /// A file with a management application's key, which has `reactor:read`, `reactor:create` and `reactor:update`; `-`
+    /// reads standard input.
     #[arg(long, value_name = "FILE|-", conflicts_with = "key")]
     key_file: Option<PathBuf>,
+    /// The key itself. Others on the machine see it in the list of processes: a file is better.
+    #[arg(long, value_name = "KEY", required_unless_present = "key_file")]
+    key: Option<String>,
     /// Replace the formula of this id, whatever its name.
     #[arg(long, value_name = "ID")]
     id: Option<String>,

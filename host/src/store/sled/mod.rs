@@ -27,7 +27,7 @@ mod tests;
 mod waiting;
 mod writer;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;

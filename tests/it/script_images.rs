@@ -1,0 +1,163 @@
+//! A script's top level is evaluated once where it can be, and no run can tell: each begins with what it left, and none
+//! sees anything of another.
+
+use serde_json::{Value, json};
+use tokamak::runtime::{Failure, Program};
+
+use crate::support::scripts::{program, run, run_within, told};
+
+/// Whether every run of it begins with what its top level left.
+fn is_prepared(program: &Program) -> bool {
+    program.script().unwrap().is_prepared()
+}
+
+async fn answer(program: &Program, args: Value) -> Value {
+    let outcome = run(program, args).await;
+    outcome.result.unwrap_or_else(|failure| panic!("{}", told(&failure))).raw.unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_begins_with_what_the_top_level_left_and_leaves_nothing_to_the_next() {
+    let code = "let calls = 0; const seen = new Map([['top', 1]]); const list = [1, 2, 3];\n\
+        class Card { #digits; constructor(digits) { this.#digits = digits; } get last4() { return this.#digits.slice(-4); } }\n\
+        const symbol = Symbol('s'); const pattern = /(?<month>\\d\\d)/g; const later = Promise.resolve('resolved');\n\
+        const generated = (function* () { yield 'first'; yield 'second'; })(); generated.next();\n\
+        const { ReactorRuntimeError } = require('tokamak'); globalThis.shared ??= [];\n\
+        module.exports = async ({ args, configuration, invocation }) => {\n\
+          calls += 1; seen.set(args.name, true); list.push(args.name); shared.push(args.name); Array.prototype.mine = args.name;\n\
+          return { raw: { calls, seen: [...seen.keys()], list, shared, last4: new Card(args.number).last4, later: await later,\n\
+            generated: generated.next().value, month: pattern.exec('12/30').groups.month, symbol: String(symbol), key: configuration.KEY,\n\
+            id: invocation.id.length, attempt: invocation.attempt, kind: new ReactorRuntimeError('x') instanceof Error } };\n};";
+    let script = program(code).await;
+    assert!(!is_prepared(&script));
+    for name in ["one", "two", "three"] {
+        let raw = answer(&script, json!({"name": name, "number": "4242424242421881"})).await;
+        assert_eq!(
+            raw,
+            json!({"calls": 1, "seen": ["top", name], "list": [1, 2, 3, name], "shared": [name], "last4": "1881",
+                "later": "resolved", "generated": "second", "month": "12", "symbol": "Symbol(s)", "key": "configured",
+                "id": 36, "attempt": 1, "kind": true})
+        );
+        assert!(is_prepared(&script), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_host_is_asked_for_is_asked_for_in_each_run() {
+    for top in [
+        "const made = crypto.randomUUID();",
+        "const made = Math.random();",
+        "const made = [...crypto.getRandomValues(new Uint8Array(16))].join();",
+        "const made = require('crypto').randomBytes(16).toString('hex');",
+    ] {
+        let script = program(&format!("{top} module.exports = () => ({{ raw: made }});")).await;
+        let (one, two) = (answer(&script, json!({})).await, answer(&script, json!({})).await);
+        assert_ne!(one, two, "{top}");
+        assert!(!is_prepared(&script), "{top}");
+    }
+    for top in [
+        "const made = Date.now() > 1.7e12;",
+        "const made = new Date().getTime() > 1.7e12;",
+        "const made = performance.now() >= 0;",
+        "const made = setTimeout(() => {}, 1) > 0;",
+        "const made = true; console.log('told');",
+        "const made = true; fetch('https://nowhere.example').catch(() => {});",
+    ] {
+        let script = program(&format!("{top} module.exports = () => ({{ raw: made }});")).await;
+        for _ in 0..2 {
+            let outcome = run(&script, json!({})).await;
+            let lines: Vec<&str> = outcome.log.iter().map(|line| line.message.as_str()).collect();
+            let expected: &[&str] = if top.contains("console") { &["told"] } else { &[] };
+            assert_eq!(lines, expected, "{top}");
+            assert_eq!(outcome.result.unwrap().raw, Some(json!(true)), "{top}");
+        }
+        assert!(!is_prepared(&script), "{top}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_of_one_image_draw_numbers_of_their_own() {
+    let code = "const draw = () => [Math.random(), crypto.randomUUID(), require('crypto').randomInt(2 ** 32)];\n\
+        module.exports = () => ({ raw: draw() });";
+    let script = program(code).await;
+    let mut seen = Vec::new();
+    for _ in 0..5 {
+        let Value::Array(drawn) = answer(&script, json!({})).await else { panic!("no numbers") };
+        for value in drawn {
+            assert!(!seen.contains(&value), "{value} twice");
+            seen.push(value);
+        }
+    }
+    assert!(is_prepared(&script));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_top_level_that_fails_or_takes_long_is_evaluated_in_each_run() {
+    let fails = program("const x = 1;\nnull.member;\nmodule.exports = () => {};").await;
+    for _ in 0..2 {
+        let outcome = run(&fails, json!({})).await;
+        let failure = told(&outcome.result.unwrap_err());
+        assert!(failure.contains("uncaught TypeError at line 2"), "{failure}");
+        assert_eq!(outcome.log.len(), 1);
+    }
+    assert!(!is_prepared(&fails));
+
+    let endless = program("for (;;) {}").await;
+    for _ in 0..2 {
+        let outcome = run_within(&endless, json!({}), 20_000_000).await;
+        assert_eq!(outcome.result, Err(Failure::OutOfFuel));
+    }
+    assert!(!is_prepared(&endless));
+
+    let code = "const all = Array.from({ length: 40_000 }, (_, at) => ({ at, text: `number ${at}` }));\n\
+        module.exports = ({ args: { at } }) => ({ raw: all[at].text + all.length });";
+    let large = program(code).await;
+    for at in [0, 39_999] {
+        assert_eq!(answer(&large, json!({"at": at})).await, json!(format!("number {at}40000")));
+    }
+    assert!(!is_prepared(&large));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_may_have_more_memory_than_the_set_up() {
+    let code = "const table = new Map(); for (let at = 0; at < 6000; at += 1) table.set(`key${at}`, { at });\n\
+        const zeros = new Uint8Array(3 << 20); zeros[3_000_000] = 7;\n\
+        module.exports = ({ args: { at } }) => { const got = table.get(`key${at}`).at; table.clear();\n\
+          const more = new Uint8Array(1 << 20);\n\
+          return { raw: [got, zeros[3_000_000], zeros[2_999_999], more.every((byte) => byte === 0)] }; };";
+    let script = program(code).await;
+    for at in [0, 17, 5_999] {
+        assert_eq!(answer(&script, json!({"at": at})).await, json!([at, 7, 0, true]));
+        assert!(is_prepared(&script));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_tell_their_place_in_every_run() {
+    let code = "const fail = (what) => {\n  throw new TypeError(what);\n};\nmodule.exports = ({ args }) => fail(args.what);";
+    let script = program(code).await;
+    for what in ["one", "two"] {
+        let outcome = run(&script, json!({"what": what})).await;
+        let failure = told(&outcome.result.unwrap_err());
+        assert!(failure.contains("uncaught TypeError at line 2, column"), "{failure}");
+        assert!(outcome.log[0].message.contains(what), "{:?}", outcome.log);
+    }
+    assert!(is_prepared(&script));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_that_begin_together_prepare_a_script_once_and_answer_each_for_itself() {
+    let code = "const table = Array.from({ length: 2000 }, (_, at) => ({ at }));\n\
+        module.exports = async ({ args: { at } }) => { table[at].at += 1; await null;\n\
+          return { raw: table.reduce((sum, row) => sum + row.at, 0) + at }; };";
+    let script = program(code).await;
+    let runs = (0..40).map(|at| {
+        let script = script.clone();
+        tokio::spawn(async move { answer(&script, json!({"at": at})).await })
+    });
+    let runs: Vec<_> = runs.collect();
+    for (at, run) in runs.into_iter().enumerate() {
+        assert_eq!(run.await.unwrap(), json!(1_999_000 + 1 + at));
+    }
+    assert!(is_prepared(&script));
+}
