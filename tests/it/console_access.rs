@@ -47,7 +47,8 @@ const FAULTS: &str = r#"(() => {
   for (const id of ids) if (ids.filter((other) => other === id).length > 1) say(`id ${id} twice`);
   const levels = all("h1, h2, h3").map((one) => Number(one.tagName[1]));
   levels.forEach((level, index) => { if (index > 0 && level > levels[index - 1] + 1) say("a level of headings is left out"); });
-  if (document.documentElement.scrollWidth > innerWidth) say(`wider than the screen by ${document.documentElement.scrollWidth - innerWidth}`);
+  const excess = document.documentElement.scrollWidth - innerWidth;
+  if (excess > 0) say(`wider than the screen by ${excess}`);
   return faults;
 })()"#;
 
@@ -82,8 +83,10 @@ const PALE: &str = r#"(() => {
 
 async fn filled() -> TestServer {
     let server = TestServer::start().await;
-    let card = json!({"number": "4242424242424242", "expiration_month": 12, "expiration_year": 2030});
-    let token = json!({"id": "a-card", "type": "card", "data": card, "metadata": {"customer": "17"}});
+    let card =
+        json!({"number": "4242424242424242", "expiration_month": 12, "expiration_year": 2030});
+    let token =
+        json!({"id": "a-card", "type": "card", "data": card, "metadata": {"customer": "17"}});
     server.private.post("/tokens", token).await.expect(201);
     server
 }
@@ -105,7 +108,8 @@ fn visit(browser: &mut Browser, page: &str) {
     browser.wait(&format!(
         "location.hash === '#/{page}' && document.querySelector('h1') === document.activeElement"
     ));
-    browser.wait("!document.querySelector('.waiting') && !document.querySelector('[aria-busy=true]')");
+    browser
+        .wait("!document.querySelector('.waiting') && !document.querySelector('[aria-busy=true]')");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -52,8 +52,14 @@ async fn an_application_is_made_with_its_rules_and_its_key_is_shown_once() {
     browser.fill("Containers of a token", "/pci/high/cards/");
     browser.wait_for("rule 1 on");
     let preview = rows(&mut browser, "What the key may do there");
-    assert!(preview.iter().any(|row| row.starts_with("token:read") && row.ends_with("plaintext")), "{preview:?}");
-    assert!(preview.iter().any(|row| row.starts_with("token:use") && row.ends_with("refused")), "{preview:?}");
+    assert!(
+        preview.iter().any(|row| row.starts_with("token:read") && row.ends_with("plaintext")),
+        "{preview:?}"
+    );
+    assert!(
+        preview.iter().any(|row| row.starts_with("token:use") && row.ends_with("refused")),
+        "{preview:?}"
+    );
     browser.click("Create");
     heading(&mut browser, "desk");
     browser.wait_for("The key, shown this once:");
@@ -113,7 +119,10 @@ async fn a_formula_becomes_a_reactor_whose_results_are_told_and_told_again() {
     browser.click("Create");
     heading(&mut browser, "who it is");
     browser.wait_for("•••• (14 characters)");
-    assert_eq!(browser.eval("document.documentElement.outerHTML.includes('a-hidden-value')"), false);
+    assert_eq!(
+        browser.eval("document.documentElement.outerHTML.includes('a-hidden-value')"),
+        false
+    );
 
     browser.click("Run");
     browser.wait_for("\"of\": \"a-hidden-value\"");
@@ -124,7 +133,8 @@ async fn a_formula_becomes_a_reactor_whose_results_are_told_and_told_again() {
     receiver.wait(1).await;
     browser.click("Follow it");
     heading(&mut browser, "Runs");
-    let delivered = "[...document.querySelectorAll('.badge')].some((one) => one.innerText === 'delivered')";
+    let delivered =
+        "[...document.querySelectorAll('.badge')].some((one) => one.innerText === 'delivered')";
     browser.wait_for("Look again");
     while browser.eval(delivered) == false {
         browser.click("Look again");
@@ -157,7 +167,14 @@ async fn containers_are_found_through_tokens_and_counted() {
     browser.wait_for("c/");
     browser.eval("t.named('button', '▸ c/').click(), true");
     browser.wait_for("d/");
-    let expected = json!(["/ 6 tokens", "a/ 4 tokens", "b/ 2 tokens", "c/ 1 token", "d/ 1 token", "e-1/ 1 token"]);
+    let expected = json!([
+        "/ 6 tokens",
+        "a/ 4 tokens",
+        "b/ 2 tokens",
+        "c/ 1 token",
+        "d/ 1 token",
+        "e-1/ 1 token"
+    ]);
     assert_eq!(tree(&mut browser), expected);
     // A count leads to the tokens.
     browser.click("4 tokens");

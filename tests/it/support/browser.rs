@@ -155,8 +155,7 @@ impl Browser {
     /// Gives the value of an expression, awaited.
     #[track_caller]
     pub fn eval(&mut self, expression: &str) -> Value {
-        let params =
-            json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
+        let params = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
         let answer = self.call("Runtime.evaluate", params);
         let failed = answer.get("exceptionDetails");
         assert!(failed.is_none(), "{expression}: {}", answer["exceptionDetails"]);
@@ -234,9 +233,8 @@ impl Browser {
     /// What has the focus, by what people read.
     pub fn focused(&mut self) -> String {
         let focused = "document.activeElement";
-        let name = format!(
-            "t.name({focused}) || {focused}.labels?.[0]?.innerText || {focused}.tagName"
-        );
+        let name =
+            format!("t.name({focused}) || {focused}.labels?.[0]?.innerText || {focused}.tagName");
         self.eval(&name).as_str().unwrap_or_default().to_owned()
     }
 
