@@ -106,7 +106,8 @@ async fn a_person_makes_finds_reveals_and_runs() {
     // It is found, by a query that is completed, and seen masked.
     browser.click("Tokens");
     browser.fill("Search", "metadata.c");
-    browser.wait("document.querySelector('[role=option]')?.innerText.includes('metadata.customer:')");
+    browser
+        .wait("document.querySelector('[role=option]')?.innerText.includes('metadata.customer:')");
     browser.press("ArrowDown");
     browser.press("Enter");
     browser.type_text("17 AND type:ca");
@@ -118,7 +119,10 @@ async fn a_person_makes_finds_reveals_and_runs() {
     browser.press("Enter");
     browser.wait_for("1 token");
     browser.wait_for("XXXXXXXXXXXX4242");
-    assert_eq!(browser.eval(&format!("document.documentElement.outerHTML.includes('{NUMBER}')")), false);
+    assert_eq!(
+        browser.eval(&format!("document.documentElement.outerHTML.includes('{NUMBER}')")),
+        false
+    );
 
     // It is revealed, which is a read of its own in the log.
     browser.click("a-card");
@@ -127,7 +131,7 @@ async fn a_person_makes_finds_reveals_and_runs() {
     browser.click("Reveal");
     browser.wait(&format!("document.querySelector('.revealed')?.innerText.includes('{NUMBER}')"));
     assert_eq!(reads_of(&server, "a-card").await, before + 1);
-    assert_eq!(browser.focused().contains(NUMBER), true, "the focus is on what is shown");
+    assert!(browser.focused().contains(NUMBER), "the focus is on what is shown");
     browser.click("Hide");
     browser.wait(&format!("!document.documentElement.outerHTML.includes('{NUMBER}')"));
 
@@ -195,7 +199,9 @@ async fn refusals_are_shown_as_the_server_says_them() {
     // Figures are shown to this machine. They are of the whole process, other tests' servers included.
     browser.click("Live figures");
     browser.wait("document.querySelectorAll('.chart .line').length > 0");
-    browser.wait("document.querySelectorAll('[aria-label=\"Requests by route\"] tbody tr').length > 0");
+    browser.wait(
+        "document.querySelectorAll('[aria-label=\"Requests by route\"] tbody tr').length > 0",
+    );
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
@@ -231,7 +237,9 @@ async fn the_preview_of_rules_agrees_with_the_server() {
     let base = format!("http://{}", server.address());
     browser.go(&format!("{base}/console"));
     let module = "document.querySelector('script').src.replace('main.js', 'access.js')";
-    browser.eval(&format!("import({module}).then((module) => {{ window.access = module; return true; }})"));
+    browser.eval(&format!(
+        "import({module}).then((module) => {{ window.access = module; return true; }})"
+    ));
     let decided = |browser: &mut Browser, permission: &str, places: &Value| {
         let call = format!("access.seen(access.decide({own}, '{permission}', {places}))");
         browser.eval(&call).as_str().unwrap().to_owned()
@@ -268,4 +276,40 @@ async fn the_preview_of_rules_agrees_with_the_server() {
         assert_eq!(deleted.status, 403);
         assert_eq!(decided(&mut browser, "token:delete", places), "refused");
     }
+}
+
+/// A session is not told its rights: what it reads counts as plaintext until it is asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_session_or_a_revealing_key_lists_is_concealed() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    let card = json!({"id": "a-number", "type": "card_number", "data": NUMBER});
+    server.private.post("/tokens", card).await.expect(201);
+    let revealing = server.revealing().await;
+    let public = server.application("public", &["token:create"], json!([])).await;
+    let opened = public.post("/sessions", json!({})).await.expect(201);
+    let grant = json!({"nonce": opened["nonce"], "rules": [{"description": "", "priority": 1,
+        "container": "/pci/", "transform": "reveal", "permissions": ["token:read", "token:search"]}]});
+    revealing.post("/sessions/authorize", grant).await.expect(200);
+    let base = format!("http://{}", server.address());
+    let session = opened["session_key"].as_str().unwrap();
+    for key in [session, revealing.key.as_deref().unwrap()] {
+        sign_in(&mut browser, &base, &[key]);
+        browser.click("Tokens");
+        browser.wait_for("a-number");
+        browser.wait_for("••••••");
+        let html = format!("document.documentElement.outerHTML.includes('{NUMBER}')");
+        assert_eq!(browser.eval(&html), false);
+        browser.click("a-number");
+        browser.wait_for("that is logged.");
+        assert_eq!(browser.eval(&html), false);
+        browser.click("Reveal");
+        browser.wait(&html);
+        // Whoever goes on leaves nothing behind.
+        browser.click("Containers");
+        browser.wait(&format!("!{html}"));
+        browser.wait_for("pci/");
+        leaves_nothing(&mut browser, &[key]);
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
 }
