@@ -7,24 +7,24 @@ import { redraw } from "./state.js";
 const LIST = "completions";
 
 /**
- * The field, kept in `held.query`. `known` gives what is offered as values; `held.offered` and `held.active` hold which
- * completions are shown and which of them is marked.
+ * The field, kept in `held.query`. `known` gives what is offered as values; `held.caret` holds where completions are wanted,
+ * if they are, and `held.active` which of them is marked. What is offered follows what becomes known meanwhile.
  */
 export function searchBox(held, known) {
-  const offered = held.offered?.options ?? [];
+  const found = held.caret === undefined ? undefined : complete(held.query, held.caret, known());
+  const offered = found?.options ?? [];
   const open = offered.length > 0;
+  if (held.active >= offered.length) held.active = -1;
   const offer = (input) => {
-    held.query = input.value;
-    held.offered = complete(input.value, input.selectionStart ?? input.value.length, known());
-    held.active = -1;
+    Object.assign(held, { query: input.value, caret: input.selectionStart ?? input.value.length, active: -1 });
     redraw();
   };
   const close = () => {
-    held.offered = undefined;
+    held.caret = undefined;
     redraw();
   };
   const take = (input, option) => {
-    const { from } = held.offered;
+    const { from } = found;
     const rest = input.value.slice(input.selectionStart ?? input.value.length);
     const start = input.value.slice(0, from) + option.text;
     input.value = start + rest;

@@ -64,6 +64,7 @@ async fn the_page_is_asked_for_anew_and_its_files_are_kept() {
         assert_eq!(header(&page, "x-frame-options"), "DENY");
         assert_eq!(header(&page, "x-content-type-options"), "nosniff");
         assert_eq!(header(&page, "referrer-policy"), "no-referrer");
+        assert_eq!(header(&page, "cross-origin-opener-policy"), "same-origin");
     }
     let tag = header(&stranger.get("/console").await, "etag").to_owned();
     for (given, status) in [(tag.as_str(), 304), ("\"another\"", 200)] {

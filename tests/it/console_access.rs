@@ -47,7 +47,8 @@ const FAULTS: &str = r#"(() => {
   for (const id of ids) if (ids.filter((other) => other === id).length > 1) say(`id ${id} twice`);
   const levels = all("h1, h2, h3").map((one) => Number(one.tagName[1]));
   levels.forEach((level, index) => { if (index > 0 && level > levels[index - 1] + 1) say("a level of headings is left out"); });
-  if (document.documentElement.scrollWidth > innerWidth) say(`wider than the screen by ${document.documentElement.scrollWidth - innerWidth}`);
+  const excess = document.documentElement.scrollWidth - innerWidth;
+  if (excess > 0) say(`wider than the screen by ${excess}`);
   return faults;
 })()"#;
 

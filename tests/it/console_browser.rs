@@ -131,7 +131,7 @@ async fn a_person_makes_finds_reveals_and_runs() {
     browser.click("Reveal");
     browser.wait(&format!("document.querySelector('.revealed')?.innerText.includes('{NUMBER}')"));
     assert_eq!(reads_of(&server, "a-card").await, before + 1);
-    assert_eq!(browser.focused().contains(NUMBER), true, "the focus is on what is shown");
+    assert!(browser.focused().contains(NUMBER), "the focus is on what is shown");
     browser.click("Hide");
     browser.wait(&format!("!document.documentElement.outerHTML.includes('{NUMBER}')"));
 
@@ -276,4 +276,40 @@ async fn the_preview_of_rules_agrees_with_the_server() {
         assert_eq!(deleted.status, 403);
         assert_eq!(decided(&mut browser, "token:delete", places), "refused");
     }
+}
+
+/// A session is not told its rights: what it reads counts as plaintext until it is asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_session_or_a_revealing_key_lists_is_concealed() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    let card = json!({"id": "a-number", "type": "card_number", "data": NUMBER});
+    server.private.post("/tokens", card).await.expect(201);
+    let revealing = server.revealing().await;
+    let public = server.application("public", &["token:create"], json!([])).await;
+    let opened = public.post("/sessions", json!({})).await.expect(201);
+    let grant = json!({"nonce": opened["nonce"], "rules": [{"description": "", "priority": 1,
+        "container": "/pci/", "transform": "reveal", "permissions": ["token:read", "token:search"]}]});
+    revealing.post("/sessions/authorize", grant).await.expect(200);
+    let base = format!("http://{}", server.address());
+    let session = opened["session_key"].as_str().unwrap();
+    for key in [session, revealing.key.as_deref().unwrap()] {
+        sign_in(&mut browser, &base, &[key]);
+        browser.click("Tokens");
+        browser.wait_for("a-number");
+        browser.wait_for("••••••");
+        let html = format!("document.documentElement.outerHTML.includes('{NUMBER}')");
+        assert_eq!(browser.eval(&html), false);
+        browser.click("a-number");
+        browser.wait_for("that is logged.");
+        assert_eq!(browser.eval(&html), false);
+        browser.click("Reveal");
+        browser.wait(&html);
+        // Whoever goes on leaves nothing behind.
+        browser.click("Containers");
+        browser.wait(&format!("!{html}"));
+        browser.wait_for("pci/");
+        leaves_nothing(&mut browser, &[key]);
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
 }

@@ -36,6 +36,7 @@ mod console;
 mod console_access;
 mod console_browser;
 mod console_manage;
+mod console_modules;
 mod control;
 mod cors;
 mod crash;

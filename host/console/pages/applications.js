@@ -71,7 +71,7 @@ function listed(data, pagination) {
     html`<a href="#/applications/of/${application.id}">${application.name}</a>`,
     badge(application.type),
     application.permissions.length > 0 ? html`<span class="small">${application.permissions.join(", ")}</span>` : "–",
-    application.rules.length > 0 ? html`<span class="small">${application.rules.map((rule) => html`<code>${rule.container}</code> ${seen(rule)} `)}</span>` : "–",
+    application.rules.length > 0 ? html`<div class="small">${application.rules.map((rule) => html`<div><code>${rule.container}</code> ${seen(rule)}</div>`)}</div>` : "–",
     time(application.created_at),
   ];
   return html`${table("Applications, newest first", ["Name", "Type", "Permissions", "Rules", "Made"], data.map(row))}

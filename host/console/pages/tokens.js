@@ -105,7 +105,7 @@ function listed() {
     keys: unique(held.list?.value?.data.flatMap((token) => Object.keys(token.metadata ?? {}))),
   });
   const search = () => {
-    held.offered = undefined;
+    held.caret = undefined;
     list(1);
   };
   return html`<div class="row">

@@ -10,7 +10,7 @@ use axum::Router;
 use axum::extract::Path;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, HeaderName, StatusCode, header};
 
 use super::State;
 use super::problem::Problem;
@@ -22,6 +22,8 @@ const FOLDER: &str = "{{folder}}";
 const DIGEST_CHARS: usize = 24;
 const KEEP: &str = "public, max-age=31536000, immutable";
 const ASK_AGAIN: &str = "no-cache";
+/// Whichever page opened this one, or is opened by it, gets no hold of it.
+const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 
 const PAGE: &str = include_str!("../../console/index.html");
 
@@ -94,7 +96,8 @@ pub fn routes() -> Router<State> {
 
 async fn page(headers: HeaderMap) -> Response {
     let tag = MADE.page_tag.as_str();
-    let own = [(header::CACHE_CONTROL, ASK_AGAIN), (header::ETAG, tag)];
+    let own =
+        [(header::CACHE_CONTROL, ASK_AGAIN), (header::ETAG, tag), (OPENER_POLICY, "same-origin")];
     if is_known(&headers, tag) {
         return (StatusCode::NOT_MODIFIED, own).into_response();
     }

@@ -1,0 +1,160 @@
+//! The console's pure parts, by tables, in the browser that they are for.
+
+use serde_json::{Value, json};
+
+use crate::support::TestServer;
+use crate::support::browser::Browser;
+
+/// A browser with the console's page, and one of its modules under `m`.
+fn with_module(server: &TestServer, module: &str) -> Option<Browser> {
+    let mut browser = Browser::open()?;
+    browser.go(&format!("http://{}/console", server.address()));
+    browser.eval(&format!(
+        "import(document.querySelector('script').src.replace('main.js', '{module}')).then((module) => {{ window.m = module; return true; }})"
+    ));
+    Some(browser)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn completions_fit_where_the_caret_is() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = with_module(&server, "query.js") else { return };
+    let known = json!({"types": ["card", "card_number", "token"], "containers": ["/pci/high/"],
+        "keys": ["customer", "channel"]});
+    let mut complete = |text: &str| -> (u64, Vec<String>) {
+        let caret = text.find('|').unwrap();
+        let whole = text.replace('|', "");
+        let found = browser.eval(&format!("m.complete({}, {caret}, {known})", json!(whole)));
+        let options = found["options"].as_array().unwrap();
+        let texts = options.iter().map(|one| one["text"].as_str().unwrap().to_owned());
+        (found["from"].as_u64().unwrap(), texts.collect())
+    };
+    for (text, from, expected) in [
+        ("ty|", 0, &["type:"][..]),
+        ("type:|", 0, &["type:card ", "type:card_number ", "type:token "]),
+        ("type:card_|", 0, &["type:card_number "]),
+        ("type:card |", 10, &["AND ", "OR "]),
+        ("type:card A|", 10, &["AND "]),
+        ("type:card AND co|", 14, &["container:"]),
+        ("type:card AND -co|", 15, &["container:"]),
+        ("(type:card OR meta|", 14, &["metadata."]),
+        ("metadata.c|", 0, &["metadata.customer:", "metadata.channel:"]),
+        ("container:|", 0, &["container:\"/pci/high/\" ", "container:\"/pci/high/*\" "]),
+        ("metadata.note:\"a AND b\" |", 24, &["AND ", "OR "]),
+        ("created_at:[2030-01-01 TO *] |", 29, &["AND ", "OR "]),
+        ("NOT id|", 4, &["id:"]),
+        ("ty| AND id:1", 0, &["type:"]),
+        ("data:4242|", 0, &[]),
+        ("nothing-like-it|", 0, &[]),
+    ] {
+        let (start, options) = complete(text);
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        assert_eq!((start, options.as_slice()), (from, expected), "{text}");
+    }
+    let (_, all) = complete("|");
+    for field in ["id:", "type:", "container:", "metadata.", "data:", "fingerprint:", "NOT ", "("] {
+        assert!(all.iter().any(|one| one == field), "{field} is not among {all:?}");
+    }
+}
+
+/// What is offered is what the server takes.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_field_that_is_offered_can_be_searched() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = with_module(&server, "query.js") else { return };
+    let all = browser.eval(
+        "m.complete('', 0, {types: [], containers: [], keys: []}).options.map((one) => one.text)",
+    );
+    let mut fields = 0;
+    for field in all.as_array().unwrap().iter().map(|one| one.as_str().unwrap()) {
+        let value = match field {
+            "metadata." => "key:value".to_owned(),
+            "container:" => "\"/pci/*\"".to_owned(),
+            "created_at:" | "modified_at:" => "2030-01-01".to_owned(),
+            "NOT " | "(" => continue,
+            _ => "01a202f8-eb06-7000-a69c-5ccae9a0e2df".to_owned(),
+        };
+        server.private.search(&format!("{field}{value}")).await;
+        fields += 1;
+    }
+    assert!(fields >= 10, "{all}");
+    let times = browser.eval("m.complete('created_at:', 11, {}).options.map((one) => one.text)");
+    for range in times.as_array().unwrap() {
+        server.private.search(range.as_str().unwrap()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn figures_are_read_as_they_are_written() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = with_module(&server, "metrics.js") else { return };
+    let text = r#"# HELP x y
+tokamak_http_requests_total{method="GET",route="/tokens/{id}",status="200"} 90
+tokamak_http_requests_total{method="GET",route="/tokens/{id}",status="404"} 10
+tokamak_http_requests_total{method="GET",route="/metrics",status="200"} 1000
+tokamak_http_request_duration_seconds_bucket{le="0.001",method="GET",route="/tokens/{id}"} 50
+tokamak_http_request_duration_seconds_bucket{le="0.002",method="GET",route="/tokens/{id}"} 100
+tokamak_http_request_duration_seconds_bucket{le="+Inf",method="GET",route="/tokens/{id}"} 100
+tokamak_http_request_duration_seconds_bucket{le="+Inf",method="GET",route="/metrics"} 1000
+tokamak_waiting{what="jobs_queued"} 7
+process_resident_memory_bytes 1.5e8
+# EOF"#;
+    browser.eval(&format!(
+        "window.now = m.digest(m.parse({})), window.before = m.digest([]), true",
+        json!(text)
+    ));
+    let point = browser.eval("m.between(before, now, 2)");
+    for (name, expected) in [
+        ("requests", json!(50)),
+        ("refused", json!(5)),
+        ("p50", json!(1)),
+        ("p99", json!(1.98)),
+        ("queued", json!(7)),
+        ("running", json!(0)),
+        ("run_p50", Value::Null),
+    ] {
+        let (found, wanted) = (&point[name], &expected);
+        let near = match (found.as_f64(), wanted.as_f64()) {
+            (Some(found), Some(wanted)) => (found - wanted).abs() < 1e-9,
+            _ => found == wanted,
+        };
+        assert!(near, "{name} is {found} and not {wanted}");
+    }
+    assert_eq!(browser.eval("now.memory"), json!(150_000_000));
+    assert_eq!(browser.eval("[...now.routes.keys()]"), json!(["GET /tokens/{id}"]));
+    // Nothing between two equal readings: no rate below nothing, no time of nothing.
+    let still = browser.eval("m.between(now, now, 2)");
+    assert_eq!((&still["requests"], &still["p50"]), (&json!(0), &Value::Null));
+    // A server that began anew counts from nothing.
+    assert_eq!(browser.eval("m.between(now, before, 2).requests"), json!(0));
+    // Those of the real server are read too.
+    server.private.get("/tokens").await.expect(200);
+    let real = browser.eval("fetch('/metrics').then((answer) => answer.text()).then((text) => m.digest(m.parse(text)).requests)");
+    assert!(real.as_f64().unwrap() >= 1.0, "{real}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_are_written_for_people() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = with_module(&server, "format.js") else { return };
+    for (expression, expected) in [
+        ("m.counted(1, 'token')", "1 token"),
+        ("m.counted(0, 'entry')", "0 entries"),
+        ("m.counted(1234567, 'entry')", "1,234,567 entries"),
+        ("m.duration(12)", "12 µs"),
+        ("m.duration(2400)", "2.40 ms"),
+        ("m.duration(210000000)", "210 s"),
+        ("m.bytes(1000)", "1000 B"),
+        ("m.bytes(5 * 1024 * 1024)", "5.0 MiB"),
+        ("m.short(0)", "0"),
+        ("m.short(0.25)", "0.25"),
+        ("m.short(123456)", "123 k"),
+        ("m.short(NaN)", "–"),
+        ("m.brief('01a202f8-eb06-7000-a69c-5ccae9a0e2df')", "…5ccae9a0e2df"),
+        ("m.brief('my-own-id-of-a-card')", "my-own-id-of-a-card"),
+        ("m.compact({a: 1})", "{\"a\":1}"),
+        ("m.compact('x'.repeat(10), 4)", "xxxx…"),
+    ] {
+        assert_eq!(browser.eval(expression), expected, "{expression}");
+    }
+}
