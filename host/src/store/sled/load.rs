@@ -5,8 +5,14 @@
 //! asks for a page of such a kind waits. Nothing but the rows themselves is trusted, so that a restart finds the same
 //! whether the process before was stopped or killed.
 //!
+//! Rows lie scattered over sled's file, and where the system has it no longer in memory, each would be waited for. So it
+//! is read from its beginning to its end meanwhile ([`Ahead`]), which takes a fraction of that.
+//!
 //! Another form of rows to be found by: a function beside [`take_row`].
 
+use std::fs::File;
+use std::num::NonZeroU64;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -14,6 +20,7 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::{Mutex, RwLock};
+use rustix::fs::{Advice, fadvise};
 use sled::Tree;
 use tokio::sync::watch;
 
@@ -30,6 +37,9 @@ const PORTION_BYTES: usize = 128 << 10;
 const PORTIONS_MAX: usize = 16;
 /// Changes that may be left to be applied while everybody waits.
 const CHANGES_LEFT: usize = 256;
+
+/// Bytes of a file that the system is asked to read at once: of more, it may read only the beginning.
+const AHEAD_BYTES: u64 = 128 << 10;
 
 /// Rows as they were read, each its key and its value after their lengths.
 #[derive(Default)]
@@ -71,10 +81,12 @@ pub fn read(tree: &Tree, but: &[Kind]) -> Result<Index, StoreError> {
 fn read_kind(tree: &Tree, kind: Kind, ended: &AtomicBool) -> Result<Index, StoreError> {
     std::thread::scope(|scope| {
         let (sender, portions) = bounded(PORTIONS_MAX);
+        let (used, empty) = bounded(PORTIONS_MAX);
+        let next = move || empty.try_recv().unwrap_or_default();
         let thread = std::thread::Builder::new().name("store reader".to_owned());
-        let scan = move || scan(tree, kind, ended, &sender);
+        let scan = move || scan(tree, (kind, ended), &sender, next);
         let scanning = thread.spawn_scoped(scope, scan).map_err(unavailable)?;
-        let index = put_in_order(&portions);
+        let index = put_in_order(&portions, &used);
         // With nobody left to take them, no more rows are read.
         drop(portions);
         let scanned = scanning.join().map_err(|_| unavailable("a reader of the index panicked"))?;
@@ -85,9 +97,9 @@ fn read_kind(tree: &Tree, kind: Kind, ended: &AtomicBool) -> Result<Index, Store
 
 fn scan(
     tree: &Tree,
-    kind: Kind,
-    ended: &AtomicBool,
+    (kind, ended): (Kind, &AtomicBool),
     portions: &Sender<Portion>,
+    empty: impl Fn() -> Portion,
 ) -> Result<(), StoreError> {
     let mut portion = Portion::default();
     for row in tree.scan_prefix(kind_prefix(kind.0)) {
@@ -97,8 +109,7 @@ fn scan(
             if ended.load(Ordering::Acquire) {
                 return Err(closed());
             }
-            let next = Portion(Vec::with_capacity(PORTION_BYTES + PORTION_BYTES / 8));
-            if portions.send(std::mem::replace(&mut portion, next)).is_err() {
+            if portions.send(std::mem::replace(&mut portion, empty())).is_err() {
                 return Ok(());
             }
         }
@@ -107,15 +118,17 @@ fn scan(
     Ok(())
 }
 
-fn put_in_order(portions: &Receiver<Portion>) -> Result<Index, StoreError> {
+fn put_in_order(portions: &Receiver<Portion>, used: &Sender<Portion>) -> Result<Index, StoreError> {
     let mut index = Index::default();
-    for portion in portions {
+    for mut portion in portions {
         for (key, value) in portion.rows() {
             let cut_short = || StoreError::Damaged("a row is cut short".to_owned());
             take_row(&mut index, key, value).ok_or_else(cut_short)?;
         }
+        // Filled again: fresh memory has to be cleared first.
+        portion.0.clear();
+        let _ = used.try_send(portion);
     }
-    index.shrink();
     Ok(index)
 }
 
@@ -164,6 +177,42 @@ fn closed() -> StoreError {
     StoreError::Unavailable("the store is closed".to_owned())
 }
 
+/// A file that the system reads, from its beginning to its end or until this is dropped. What cannot be read ahead is
+/// read when it is asked for.
+pub struct Ahead(Arc<AtomicBool>);
+
+impl Ahead {
+    /// Begins to read a file.
+    pub fn begin(path: &Path) -> Self {
+        let ended = Arc::new(AtomicBool::new(false));
+        if let Ok(file) = File::open(path) {
+            let ended = Arc::clone(&ended);
+            let thread = std::thread::Builder::new().name("store ahead".to_owned());
+            if let Err(error) = thread.spawn(move || read_ahead(&file, &ended)) {
+                tracing::debug!(%error, "the store is not read ahead");
+            }
+        }
+        Self(ended)
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+fn read_ahead(file: &File, ended: &AtomicBool) {
+    let bytes = file.metadata().map_or(0, |metadata| metadata.len());
+    let mut offset = 0;
+    while offset < bytes && !ended.load(Ordering::Acquire) {
+        if fadvise(file, offset, NonZeroU64::new(AHEAD_BYTES), Advice::WillNeed).is_err() {
+            return;
+        }
+        offset += AHEAD_BYTES;
+    }
+}
+
 /// The kinds that are read while the store is open already.
 pub struct Later {
     kinds: Vec<Kind>,
@@ -179,6 +228,7 @@ impl Later {
         kinds: &[Kind],
         files: &Files,
         index: &Arc<RwLock<Index>>,
+        ahead: Ahead,
     ) -> Result<Arc<Self>, StoreError> {
         let outcome = watch::Sender::new(kinds.is_empty().then_some(Ok(())));
         let (ended, thread) = (AtomicBool::new(false), Mutex::default());
@@ -194,7 +244,7 @@ impl Later {
             let began = Instant::now();
             let read = |kind: &Kind| own.read(*kind, &live.tree, &index);
             let outcome = own.kinds.iter().try_for_each(read);
-            drop(live);
+            drop((live, ahead));
             match &outcome {
                 Ok(()) => {
                     tracing::info!(indexed = ?began.elapsed(), "the rest of the store is read")
@@ -252,6 +302,57 @@ impl Later {
             && thread.join().is_err()
         {
             tracing::error!("reading the index ended by a panic");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::rows::IndexRow;
+    use super::{Ahead, INDEX_PREFIX, Index, Portion, read_ahead, take_row};
+
+    proptest! {
+        #[test]
+        fn rows_are_handed_over_as_they_are(
+            rows in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..40), prop::collection::vec(any::<u8>(), 0..60)), 0..9),
+        ) {
+            let mut portion = Portion::default();
+            for (key, value) in &rows {
+                portion.add(key, value);
+            }
+            let handed: Vec<_> = portion.rows().map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
+            prop_assert_eq!(handed, rows);
+        }
+
+        #[test]
+        fn a_row_is_taken_if_it_can_be_read(
+            place in prop::collection::vec(any::<u8>(), 20..30),
+            id in prop_oneof!["[a-z]{0,6}".prop_map(String::into_bytes), prop::collection::vec(any::<u8>(), 0..6)],
+            counts in (0..4_u8, 0..4_u8),
+            rest in prop::collection::vec(any::<u8>(), 0..90),
+        ) {
+            let key = [INDEX_PREFIX, &place, &id].concat();
+            let terms = usize::from(counts.0) * 16;
+            let mut value = [&[0, counts.0][..], &rest[..terms.min(rest.len())]].concat();
+            value.extend([0, counts.1]);
+            value.extend(&rest[terms.min(rest.len())..]);
+            let taken = take_row(&mut Index::default(), &key, &value);
+            prop_assert_eq!(taken.is_some(), IndexRow::read(&key, &value).is_ok());
+        }
+    }
+
+    #[test]
+    fn reading_ahead_ends_and_needs_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("db");
+        drop(Ahead::begin(&path));
+        for bytes in [0, 1, 300_000] {
+            std::fs::write(&path, vec![7; bytes]).unwrap();
+            let file = std::fs::File::open(&path).unwrap();
+            read_ahead(&file, &std::sync::atomic::AtomicBool::new(false));
+            drop(Ahead::begin(&path));
         }
     }
 }

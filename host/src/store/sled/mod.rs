@@ -36,13 +36,13 @@ use futures::FutureExt as _;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{mpsc, oneshot};
 
-use self::files::{Files, Live};
+use self::files::{Files, Live, newest};
 use self::folder::lock;
 pub use self::fresh::Fresh;
 use self::guard::Guard;
 use self::index::{Found, Index};
 pub use self::inspect::Inspection;
-use self::load::Later;
+use self::load::{Ahead, Later};
 use self::log::Log;
 use self::rows::{Address, Head, read_unique, unique_key};
 pub use self::space::Space;
@@ -109,10 +109,11 @@ impl SledStore {
     ) -> Result<Self, StoreError> {
         let lock = lock(folder)?;
         let began = Instant::now();
+        let ahead = Ahead::begin(&newest(folder)?.join("db"));
         let (files, log) = Files::open(folder, cache_bytes)?;
         let recovered = began.elapsed();
         let index = Arc::new(RwLock::new(load::read(&log.tree, later)?));
-        let later = Later::begin(later, &files, &index)?;
+        let later = Later::begin(later, &files, &index, ahead)?;
         let indexed = began.elapsed().saturating_sub(recovered);
         tracing::info!(?recovered, ?indexed, "the store is open");
         let (failed, space) = (Arc::new(AtomicBool::new(false)), Arc::new(space));
