@@ -6,7 +6,7 @@
 //! whether the process before was stopped or killed.
 //!
 //! Rows lie scattered over sled's file, and where the system has it no longer in memory, each would be waited for. So it
-//! is read from its beginning to its end meanwhile ([`Ahead`]), which takes a fraction of that.
+//! is read from its beginning to its end meanwhile ([`Ahead`]).
 //!
 //! Another form of rows to be found by: a function beside [`take_row`].
 
