@@ -106,6 +106,8 @@ fn restart(folder: &Path) -> Duration {
     let took = began.elapsed();
     child.kill().unwrap();
     child.wait().unwrap();
+    // A process that it was starting, to compile in, has its files open for a moment.
+    std::thread::sleep(Duration::from_secs(1));
     took
 }
 

@@ -108,11 +108,6 @@ impl Index {
         }
     }
 
-    /// Gives back what was reserved for more.
-    pub fn shrink(&mut self) {
-        self.partitions.values_mut().for_each(Partition::shrink);
-    }
-
     /// The page of what matches. `ids` gives the places of records by id.
     pub fn page(
         &self,

@@ -76,10 +76,12 @@ pub fn read(tree: &Tree, but: &[Kind]) -> Result<Index, StoreError> {
 fn read_kind(tree: &Tree, kind: Kind, ended: &AtomicBool) -> Result<Index, StoreError> {
     std::thread::scope(|scope| {
         let (sender, portions) = bounded(PORTIONS_MAX);
+        let (used, empty) = bounded(PORTIONS_MAX);
+        let next = move || empty.try_recv().unwrap_or_default();
         let thread = std::thread::Builder::new().name("store reader".to_owned());
-        let scan = move || scan(tree, kind, ended, &sender);
+        let scan = move || scan(tree, (kind, ended), &sender, next);
         let scanning = thread.spawn_scoped(scope, scan).map_err(unavailable)?;
-        let index = put_in_order(&portions);
+        let index = put_in_order(&portions, &used);
         // With nobody left to take them, no more rows are read.
         drop(portions);
         let scanned = scanning.join().map_err(|_| unavailable("a reader of the index panicked"))?;
@@ -90,9 +92,9 @@ fn read_kind(tree: &Tree, kind: Kind, ended: &AtomicBool) -> Result<Index, Store
 
 fn scan(
     tree: &Tree,
-    kind: Kind,
-    ended: &AtomicBool,
+    (kind, ended): (Kind, &AtomicBool),
     portions: &Sender<Portion>,
+    empty: impl Fn() -> Portion,
 ) -> Result<(), StoreError> {
     let mut portion = Portion::default();
     let rows = FORMS.iter().flat_map(|form| tree.scan_prefix(beginning(form, kind.0)));
@@ -103,8 +105,7 @@ fn scan(
             if ended.load(Ordering::Acquire) {
                 return Err(closed());
             }
-            let next = Portion(Vec::with_capacity(PORTION_BYTES + PORTION_BYTES / 8));
-            if portions.send(std::mem::replace(&mut portion, next)).is_err() {
+            if portions.send(std::mem::replace(&mut portion, empty())).is_err() {
                 return Ok(());
             }
         }
@@ -113,9 +114,9 @@ fn scan(
     Ok(())
 }
 
-fn put_in_order(portions: &Receiver<Portion>) -> Result<Index, StoreError> {
+fn put_in_order(portions: &Receiver<Portion>, used: &Sender<Portion>) -> Result<Index, StoreError> {
     let mut index = Index::default();
-    for portion in portions {
+    for mut portion in portions {
         for (key, value) in portion.rows() {
             let cut_short = || StoreError::Damaged("a row is cut short".to_owned());
             let taken = if key.starts_with(PACK_PREFIX) {
@@ -125,8 +126,10 @@ fn put_in_order(portions: &Receiver<Portion>) -> Result<Index, StoreError> {
             };
             taken.ok_or_else(cut_short)?;
         }
+        // Filled again: fresh memory has to be cleared first.
+        portion.0.clear();
+        let _ = used.try_send(portion);
     }
-    index.shrink();
     Ok(index)
 }
 
@@ -285,9 +288,11 @@ impl Later {
 mod tests {
     use std::collections::HashMap;
 
+    use proptest::prelude::*;
     use sled::Batch as Rows;
 
-    use super::read;
+    use super::super::rows::IndexRow;
+    use super::{INDEX_PREFIX, Index, Portion, read, take_row};
     use crate::model::id::TenantId;
     use crate::store::sled::packs::Packs;
     use crate::store::sled::rows::{Address, Head, index_value};
@@ -309,6 +314,36 @@ mod tests {
             numbers: vec![],
             uniques: vec![],
             seal: None,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn rows_are_handed_over_as_they_are(
+            rows in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..40), prop::collection::vec(any::<u8>(), 0..60)), 0..9),
+        ) {
+            let mut portion = Portion::default();
+            for (key, value) in &rows {
+                portion.add(key, value);
+            }
+            let handed: Vec<_> = portion.rows().map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
+            prop_assert_eq!(handed, rows);
+        }
+
+        #[test]
+        fn a_row_is_taken_if_it_can_be_read(
+            place in prop::collection::vec(any::<u8>(), 20..30),
+            id in prop_oneof!["[a-z]{0,6}".prop_map(String::into_bytes), prop::collection::vec(any::<u8>(), 0..6)],
+            counts in (0..4_u8, 0..4_u8),
+            rest in prop::collection::vec(any::<u8>(), 0..90),
+        ) {
+            let key = [INDEX_PREFIX, &place, &id].concat();
+            let terms = usize::from(counts.0) * 16;
+            let mut value = [&[0, counts.0][..], &rest[..terms.min(rest.len())]].concat();
+            value.extend([0, counts.1]);
+            value.extend(&rest[terms.min(rest.len())..]);
+            let taken = take_row(&mut Index::default(), &key, &value);
+            prop_assert_eq!(taken.is_some(), IndexRow::read(&key, &value).is_ok());
         }
     }
 

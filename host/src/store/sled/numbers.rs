@@ -25,7 +25,12 @@ impl Numbers {
     pub fn insert(&mut self, number: u64, slot: u32) {
         self.exact.insert((number, slot));
         for (level, shift) in self.levels.iter_mut().zip(SHIFTS) {
-            level.entry(number >> shift).or_default().insert(slot);
+            let bucket = number >> shift;
+            // Times ascend: most are in the last bucket.
+            match level.last_entry().filter(|last| *last.key() == bucket) {
+                Some(last) => last.into_mut().insert(slot),
+                None => level.entry(bucket).or_default().insert(slot),
+            };
         }
     }
 

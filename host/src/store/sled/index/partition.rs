@@ -67,11 +67,6 @@ impl Partition {
         }
     }
 
-    /// Gives back what was reserved for more.
-    pub fn shrink(&mut self) {
-        self.0.iter_mut().for_each(Segment::shrink);
-    }
-
     /// How many terms there is room for.
     #[cfg(test)]
     pub fn terms(&self) -> usize {

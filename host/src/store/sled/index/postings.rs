@@ -51,7 +51,10 @@ impl Postings {
                     *self = Self::Many(Box::new(slots.iter().copied().collect()));
                 }
             }
-            Self::Many(slots) => push(slots, slot),
+            // Pushing at the end would look for the end of a block through all of it.
+            Self::Many(slots) => {
+                slots.insert(slot);
+            }
         }
     }
 
@@ -104,13 +107,6 @@ pub fn and(one: Cow<'_, RoaringBitmap>, other: &RoaringBitmap) -> RoaringBitmap 
     match one {
         Cow::Borrowed(one) => one & other,
         Cow::Owned(one) => one & other,
-    }
-}
-
-/// Adds a slot, at the end if that is where it belongs, as it does for most.
-pub fn push(slots: &mut RoaringBitmap, slot: u32) {
-    if slots.try_push(slot).is_err() {
-        slots.insert(slot);
     }
 }
 

@@ -16,14 +16,12 @@ use super::super::numbers::{Numbers, inclusive};
 use super::super::prefixes::Prefixes;
 use super::super::term_hasher::TermHasher;
 use super::entry::{Entry, Place};
-use super::postings::{Postings, and, push};
+use super::postings::{Postings, and};
 use crate::store::{Field, Filter, Position, Term};
 
 /// Removed records keep their slots, and terms that no record has any more their numbers, until they are this many and as
 /// many as the rest.
 const HOLES_MIN: usize = 1_024;
-/// Long lists grow by this share of their length: doubled, half of the room would be empty.
-const GROWTH: usize = 8;
 
 /// Records in their order.
 #[derive(Default)]
@@ -89,7 +87,6 @@ impl Segment {
                 self.compact_if_sparse();
             }
             Err(slot) if slot == self.entries.len() => {
-                reserve(&mut self.entries);
                 self.entries.push(entry);
                 self.link(slot);
             }
@@ -116,12 +113,6 @@ impl Segment {
         self.unlink(slot);
         self.compact_if_sparse();
         true
-    }
-
-    /// Gives back what was reserved for more.
-    pub fn shrink(&mut self) {
-        self.entries.shrink_to_fit();
-        self.postings.shrink_to_fit();
     }
 
     fn compact_if_sparse(&mut self) {
@@ -206,7 +197,6 @@ impl Segment {
 
     fn term_number(&mut self, term: Term) -> u32 {
         *self.term_numbers.entry(term).or_insert_with(|| {
-            reserve(&mut self.postings);
             self.postings.push(Postings::None);
             self.unused += 1;
             as_slot(self.postings.len() - 1)
@@ -215,7 +205,7 @@ impl Segment {
 
     fn link(&mut self, slot: usize) {
         let (number, entry) = (as_slot(slot), &self.entries[slot]);
-        push(&mut self.live, number);
+        self.live.insert(number);
         for term in entry.terms() {
             let postings = &mut self.postings[*term as usize];
             self.unused -= usize::from(postings.is_none());
@@ -338,13 +328,6 @@ impl Segment {
         let mut slots = RoaringBitmap::new();
         slots.insert_range(as_slot(first)..as_slot(end));
         slots & &self.live
-    }
-}
-
-/// Makes room for one more.
-fn reserve<T>(list: &mut Vec<T>) {
-    if list.len() == list.capacity() {
-        list.reserve_exact((list.len() / GROWTH).max(4));
     }
 }
 

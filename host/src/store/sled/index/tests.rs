@@ -17,6 +17,7 @@ const FIELD: Field = Field(7);
 const TERMS: u8 = 3;
 
 type Model = BTreeMap<Position, (BTreeSet<u8>, u64)>;
+type Matches = Box<dyn Fn(&(BTreeSet<u8>, u64)) -> bool>;
 
 fn position(id: u16, order_ms: u64) -> Position {
     // Ids of both forms.
@@ -64,7 +65,6 @@ fn page(index: &Index, filter: &Filter, start: Start, size: usize) -> (u64, Vec<
 /// Compares every page of some queries, reached by number and by cursor.
 fn compare(index: &Index, model: &Model, size: usize) {
     let term = |term: u8| Filter::Term(Term([term; 16]));
-    type Matches = Box<dyn Fn(&(BTreeSet<u8>, u64)) -> bool>;
     let mut queries: Vec<(Filter, Matches)> = vec![
         (Filter::All, Box::new(|_| true)),
         (
