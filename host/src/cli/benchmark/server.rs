@@ -189,6 +189,10 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn a_process_that_was_started_is_seen() {
+        if !std::path::Path::new("/proc/thread-self/children").exists() {
+            // A kernel that does not tell.
+            return;
+        }
         let mut shell = Command::new("sh");
         shell.args(["-c", "cat; true"]).stdin(Stdio::piped());
         let mut shell = shell.spawn().unwrap();

@@ -7,7 +7,6 @@ mod compact;
 mod files;
 mod folder;
 mod fresh;
-mod gather;
 mod group;
 mod guard;
 mod index;

@@ -7,13 +7,11 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc;
 
 use super::files::Files;
-use super::gather::Pace;
 use super::group::{Group, IndexChange, address};
 use super::guard::Guard;
 use super::index::Index;
@@ -24,6 +22,11 @@ use super::space::Space;
 use super::waiting::Waiting;
 use crate::model::id::TenantId;
 use crate::store::{Batch, Expect, Kind, Put, Record, Removal, StoreError, Unique};
+
+/// Batches that one sync acknowledges, at most.
+const GROUP_BATCHES_MAX: usize = 512;
+/// Bytes of bodies in a group, about, at most.
+const GROUP_BYTES_MAX: usize = 1 << 20;
 
 /// The writing end of the store.
 pub struct Writer {
@@ -44,12 +47,15 @@ pub struct Writer {
 impl Writer {
     /// Writes until every sender is gone.
     pub fn run(mut self, mut queue: mpsc::Receiver<Waiting>) {
-        let mut pace = Pace::default();
         while let Some(first) = self.next(&mut queue) {
-            let waiting = pace.gather(first, &mut queue);
-            let (batches, began) = (waiting.len(), Instant::now());
+            let mut waiting = vec![first];
+            let mut bytes = waiting[0].bytes();
+            while waiting.len() < GROUP_BATCHES_MAX && bytes < GROUP_BYTES_MAX {
+                let Ok(next) = queue.try_recv() else { break };
+                bytes += next.bytes();
+                waiting.push(next);
+            }
             self.commit(waiting);
-            pace.note(batches, began.elapsed());
         }
     }
 
