@@ -11,6 +11,8 @@ use crate::limits::SCRIPT_IMAGE_BYTES_MAX;
 const PIECE_BYTES: usize = 32 << 10;
 /// Bytes that are compared at a time.
 const WORD_BYTES: usize = 8;
+/// The same, as addresses count.
+const WORD_STEP: u32 = 8;
 /// Words that are the same between two that differ, and are written all the same: less than to begin anew.
 const SAME_WORDS_MAX: usize = 4;
 /// Words of which each is written by itself.
@@ -95,7 +97,7 @@ impl Pieces {
                 self.make_room(SINGLE_BYTES);
                 self.singles.extend(at.to_le_bytes());
                 self.singles.extend_from_slice(word);
-                at += WORD_BYTES as u32;
+                at += WORD_STEP;
             }
             return;
         }
@@ -143,7 +145,7 @@ mod tests {
     use super::{Image, PAGE_BYTES, PIECE_BYTES};
     use proptest::prelude::*;
 
-    const START: u32 = 2 * PAGE_BYTES as u32;
+    const START: u32 = 128 << 10;
 
     /// What the runner does with it.
     fn laid_over(image: &Image, before: &[u8], length: usize) -> Vec<u8> {
