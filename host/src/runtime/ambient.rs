@@ -15,15 +15,20 @@ use wasmtime_wasi::p2::bindings::random::insecure_seed;
 use super::state::State;
 use crate::clock::{Clock as _, SystemClock};
 
-/// `wasi:clocks/wall-clock`.
-struct WallClock;
+/// Whoever asks, in its run's state: whether anything was told that is another thing each time.
+struct Asked<'s>(&'s mut bool);
 
-impl HasData for WallClock {
-    type Data<'a> = Self;
+/// Where [`Asked`] is found.
+struct InState;
+
+impl HasData for InState {
+    type Data<'s> = Asked<'s>;
 }
 
-impl wall_clock::Host for WallClock {
+/// `wasi:clocks/wall-clock`.
+impl wall_clock::Host for Asked<'_> {
     fn now(&mut self) -> Result<Datetime> {
+        *self.0 = true;
         Ok(datetime(SystemClock.now_ms()))
     }
 
@@ -38,14 +43,9 @@ fn datetime(ms: u64) -> Datetime {
 }
 
 /// `wasi:random/insecure-seed`: 16 bytes against those who choose keys that collide, and no secret.
-struct Seed;
-
-impl HasData for Seed {
-    type Data<'a> = Self;
-}
-
-impl insecure_seed::Host for Seed {
+impl insecure_seed::Host for Asked<'_> {
     fn insecure_seed(&mut self) -> Result<(u64, u64)> {
+        *self.0 = true;
         // Each has keys that no other has, drawn from what the system gave this thread.
         let drawn = RandomState::new();
         Ok((drawn.hash_one(0_u8), drawn.hash_one(1_u8)))
@@ -55,15 +55,19 @@ impl insecure_seed::Host for Seed {
 /// Puts the clock in the place of wasmtime's, and adds the seed.
 pub fn add_to_linker(linker: &mut Linker<State>) -> Result<()> {
     linker.allow_shadowing(true);
-    let added = wall_clock::add_to_linker::<State, WallClock>(linker, |_| WallClock);
+    let added = wall_clock::add_to_linker::<State, InState>(linker, asked);
     linker.allow_shadowing(false);
     added?;
-    insecure_seed::add_to_linker::<State, Seed>(linker, |_| Seed)
+    insecure_seed::add_to_linker::<State, InState>(linker, asked)
+}
+
+fn asked(state: &mut State) -> Asked<'_> {
+    Asked(&mut state.was_told)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Seed, WallClock, datetime};
+    use super::{Asked, datetime};
     use crate::clock::{Clock as _, SystemClock};
     use std::collections::HashSet;
     use wasmtime_wasi::p2::bindings::clocks::wall_clock::Host as _;
@@ -71,9 +75,11 @@ mod tests {
 
     #[test]
     fn no_two_seeds_are_the_same() {
-        let seeds = (0..1_000).map(|_| Seed.insecure_seed().unwrap());
+        let mut told = false;
+        let seeds = (0..1_000).map(|_| Asked(&mut told).insecure_seed().unwrap());
         let halves: HashSet<u64> = seeds.flat_map(|(first, second)| [first, second]).collect();
         assert_eq!(halves.len(), 2_000);
+        assert!(told);
     }
 
     #[test]
@@ -87,10 +93,13 @@ mod tests {
 
     #[test]
     fn it_tells_the_time_to_the_millisecond() {
+        let mut asked = false;
+        assert_eq!(Asked(&mut asked).resolution().unwrap().nanoseconds, 1_000_000);
+        assert!(!asked);
         let before = SystemClock.now_ms();
-        let now = WallClock.now().unwrap();
+        let now = Asked(&mut asked).now().unwrap();
+        assert!(asked);
         let told = now.seconds * 1_000 + u64::from(now.nanoseconds) / 1_000_000;
         assert!((before..=SystemClock.now_ms()).contains(&told), "{before} {told}");
-        assert_eq!(WallClock.resolution().unwrap().nanoseconds, 1_000_000);
     }
 }

@@ -62,6 +62,8 @@ pub struct State {
     log: Arc<Mutex<Log>>,
     host_calls: u64,
     svc_calls: u64,
+    /// Whether it was told the time or a seed (`ambient`).
+    pub was_told: bool,
     /// What the runner of scripts is to run.
     pub script: Option<Work>,
     /// Its way to other hosts.
@@ -81,6 +83,7 @@ impl State {
             log: Arc::default(),
             host_calls: 0,
             svc_calls: 0,
+            was_told: false,
             script: None,
             outgoing: Outgoing::default(),
             memory,
@@ -105,7 +108,7 @@ impl State {
 
     /// Whether the run asked its host for nothing that is not the same each time.
     pub fn asked_nothing(&self) -> bool {
-        self.wasi.is_none() && self.host_calls == 0
+        self.wasi.is_none() && !self.was_told && self.host_calls == 0
     }
 
     /// The vault behind a handle; refused when it was asked too often.
