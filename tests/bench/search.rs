@@ -12,6 +12,7 @@
 
 #![allow(
     clippy::unwrap_used,
+    clippy::panic,
     clippy::print_stdout,
     clippy::cast_precision_loss,
     clippy::disallowed_methods,

@@ -118,7 +118,8 @@ async fn the_log_is_exported_while_it_is_written_to() {
             let (some, all) = (of(&entries), of(&all));
             assert_eq!(some, all[..some.len()]);
         }
-        let heads = heads.iter().map(|head| format!("{head}\n")).collect::<String>();
+        let heads =
+            heads.iter().flat_map(|head| [head.to_string(), "\n".to_owned()]).collect::<String>();
         fs::write(&file, heads).unwrap();
         let verified = ["verify", "--head", file.to_str().unwrap()];
         assert!(done(folder.path(), Some(ROOT_KEY), &verified).contains("leads through"));

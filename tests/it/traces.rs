@@ -119,5 +119,6 @@ async fn a_collector_that_is_not_there_harms_nobody_and_none_is_told_of_what_is_
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digits = |byte: &u8| [byte >> 4, byte & 15].map(|half| char::from_digit(half.into(), 16));
+    bytes.iter().flat_map(digits).flatten().collect()
 }

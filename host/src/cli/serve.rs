@@ -76,9 +76,9 @@ pub fn traced(
 ) -> Result<(), Failure> {
     let (Some(traces), Some(export)) = (traces, &settings.traces) else { return serves() };
     traces.export_to(&export.endpoint)?;
-    let served = serves();
+    let outcome = serves();
     traces.finish();
-    served
+    outcome
 }
 
 /// The key that the first management application is to have, if the operator chose one. One that opens nothing, or that

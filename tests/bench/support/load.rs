@@ -33,12 +33,12 @@ impl Load {
     pub fn post(address: SocketAddr, path: &str, headers: &[(&str, &str)], body: &str) -> Self {
         let mut request = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\n");
         for (name, value) in headers {
-            request += &format!("{name}: {value}\r\n");
+            request.extend([name, ": ", value, "\r\n"]);
         }
         let length = body.len();
-        request +=
-            &format!("Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}");
-        Self { address, request: request.into_bytes() }
+        let rest =
+            format!("Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}");
+        Self { address, request: (request + &rest).into_bytes() }
     }
 
     /// The same request to another place.

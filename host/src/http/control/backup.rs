@@ -72,7 +72,7 @@ enum Kept {
     /// Somebody takes it.
     Taken(Uuid),
     /// Nobody does, and it waits until then.
-    Waits(Backup, Instant),
+    Waits(Box<Backup>, Instant),
 }
 
 impl Backups {
@@ -103,7 +103,7 @@ impl Backups {
                 spawn_blocking(move || drop(backup));
                 return;
             }
-            place.kept = Kept::Waits(backup, until);
+            place.kept = Kept::Waits(Box::new(backup), until);
         }
         let backups = self.clone();
         tokio::spawn(async move {
@@ -126,7 +126,7 @@ impl Backups {
             Kept::Waits(mut backup, _) if backup.id() == begun.id => {
                 if backup.go_back(begun.chunks) {
                     place.kept = Kept::Taken(begun.id);
-                    return Some(backup);
+                    return Some(*backup);
                 }
                 // Removes files.
                 spawn_blocking(move || drop(backup));

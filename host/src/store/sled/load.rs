@@ -225,7 +225,7 @@ impl Later {
             drop(live);
             match &outcome {
                 Ok(()) => {
-                    tracing::info!(indexed = ?began.elapsed(), "the rest of the store is read")
+                    tracing::info!(indexed = ?began.elapsed(), "the rest of the store is read");
                 }
                 Err(_) if own.ended.load(Ordering::Acquire) => {}
                 Err(error) => tracing::error!(%error, "a part of the store cannot be read"),

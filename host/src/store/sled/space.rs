@@ -261,9 +261,9 @@ mod tests {
             left.store(u64::MAX, Ordering::SeqCst);
             // Nothing is left of either, and the store is as it was.
             let names = std::fs::read_dir(folder.path()).unwrap().flatten();
-            let copies =
+            let generations =
                 names.filter(|entry| entry.file_name().to_string_lossy().starts_with("gen"));
-            assert_eq!(copies.count(), 0, "{questions}");
+            assert_eq!(generations.count(), 0, "{questions}");
             assert!(store.has_removed());
             store.commit(batch("after", 10, false)).await.unwrap();
             let one = batch("0", 10, false).puts.remove(0).record;

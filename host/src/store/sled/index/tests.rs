@@ -57,8 +57,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..160)
 }
 
-fn page(index: &Index, filter: &Filter, start: Start, size: usize) -> (u64, Vec<Position>, bool) {
-    let found = index.page((KIND, TENANT), filter, &start, size, &HashMap::new());
+fn page(index: &Index, filter: &Filter, start: &Start, size: usize) -> (u64, Vec<Position>, bool) {
+    let found = index.page((KIND, TENANT), filter, start, size, &HashMap::new());
     (found.total, found.page, found.more)
 }
 
@@ -93,13 +93,13 @@ fn compare(index: &Index, model: &Model, size: usize) {
                 expected.iter().skip(offset).take(size).map(|one| (*one).clone()).collect();
             let answer = (total, on_page, offset + size < expected.len());
             assert_eq!(
-                page(index, &filter, Start::Offset(offset as u64), size),
+                page(index, &filter, &Start::Offset(offset as u64), size),
                 answer,
                 "{filter:?}"
             );
             if let Some(before) = offset.checked_sub(1).and_then(|before| expected.get(before)) {
                 assert_eq!(
-                    page(index, &filter, Start::After((*before).clone()), size),
+                    page(index, &filter, &Start::After((*before).clone()), size),
                     answer,
                     "{filter:?}"
                 );
@@ -126,15 +126,12 @@ proptest! {
                 }
                 Step::Change(at, terms) if !model.is_empty() => {
                     let position = model.keys().nth(at.index(model.len())).unwrap().clone();
-                    match terms {
-                        Some(terms) => {
-                            index.put(row(&position, &terms, 5));
-                            model.insert(position, (terms, 5));
-                        }
-                        None => {
-                            index.remove(KIND, TENANT, &position);
-                            model.remove(&position);
-                        }
+                    if let Some(terms) = terms {
+                        index.put(row(&position, &terms, 5));
+                        model.insert(position, (terms, 5));
+                    } else {
+                        index.remove(KIND, TENANT, &position);
+                        model.remove(&position);
                     }
                 }
                 Step::Change(..) => {}
@@ -159,18 +156,15 @@ proptest! {
         }
         let first = model.clone();
         for (number, (id, terms)) in changes.into_iter().enumerate() {
-            match terms {
-                Some(terms) => {
-                    index.put(row(&at(id), &terms, 1));
-                    model.insert(at(id), (terms, 1));
-                }
-                None => {
-                    index.remove(KIND, TENANT, &at(id));
-                    model.remove(&at(id));
-                }
+            if let Some(terms) = terms {
+                index.put(row(&at(id), &terms, 1));
+                model.insert(at(id), (terms, 1));
+            } else {
+                index.remove(KIND, TENANT, &at(id));
+                model.remove(&at(id));
             }
             if number == early {
-                prop_assert_eq!(page(&index, &Filter::All, Start::Offset(0), 5).0, 0);
+                prop_assert_eq!(page(&index, &Filter::All, &Start::Offset(0), 5).0, 0);
             }
         }
         // Each record is read as it was before all changes, or after them.
@@ -194,7 +188,7 @@ proptest! {
         compare(&index, &model, 4);
         let next = position(99, 99);
         index.put(row(&next, &BTreeSet::new(), 1));
-        prop_assert_eq!(page(&index, &Filter::All, Start::Offset(0), 1).1, vec![next]);
+        prop_assert_eq!(page(&index, &Filter::All, &Start::Offset(0), 1).1, vec![next]);
     }
 }
 
@@ -215,9 +209,9 @@ fn a_clock_that_is_set_back_does_not_make_records_wait_for_those_behind() {
         put(&mut index, number, number);
     }
     // Each would move all of the first ones; the bound is for the slowest machine.
-    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_mins(1), "{:?}", began.elapsed());
     assert_eq!(index.segments(KIND, TENANT), 2);
-    let found = page(&index, &Filter::All, Start::Offset(RECORDS - 1), 2);
+    let found = page(&index, &Filter::All, &Start::Offset(RECORDS - 1), 2);
     let orders: Vec<u64> = found.1.iter().map(|position| position.order_ms).collect();
     assert_eq!((found.0, orders, found.2), (2 * RECORDS, vec![1_000_000, 2 * RECORDS - 1], true));
 }
