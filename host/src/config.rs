@@ -182,9 +182,15 @@ pub struct Options {
     /// such as headers [default: nowhere].
     #[arg(long, env = "TOKAMAK_OTLP_ENDPOINT", value_name = "URL")]
     pub otlp_endpoint: Option<String>,
-    /// The part of all traces that is sent, from 0 to 1; a request that comes with a trace goes by that [default: 1].
+    /// The part of all traces that is sent, from 0 to 1 [default: 1].
     #[arg(long, env = "TOKAMAK_OTLP_SAMPLE", value_name = "PART")]
     pub otlp_sample: Option<f64>,
+    /// Lets requests go on with the trace that their `traceparent` names, and be sent or not as that is; only where a
+    /// proxy sets it.
+    #[arg(long, env = "TOKAMAK_OTLP_JOIN", value_name = "BOOL", num_args = 0..=1,
+        require_equals = true, default_missing_value = "true",
+        value_parser = BoolishValueParser::new())]
+    pub otlp_join: Option<bool>,
     /// How log lines are written [default: text].
     #[arg(long, env = "TOKAMAK_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,

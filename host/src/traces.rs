@@ -1,12 +1,14 @@
 //! Traces, for whoever collects them over OTLP (OpenTelemetry's protocol, protobuf over HTTP).
 //!
 //! What is traced is what log lines are written in: one span for each request, and those of its stages that [`stage`]
-//! names. Spans hold patterns of paths, methods, statuses and trace ids; no id, body or key. Nothing is made of all this
+//! names. Spans hold patterns of paths, methods, statuses and trace ids; no id, body or key, and none of the log lines
+//! themselves, which are for the operator alone. Nothing is made of all this
 //! unless an endpoint is configured: then [`layer`] takes the spans of this crate in, and [`Traces::export_to`] begins to
 //! send what ended. The two are apart because the first belongs to the start of logging, when no thread may be there yet,
 //! and the second starts a thread.
 //!
-//! Requests go on with the trace that their `traceparent` names (W3C Trace Context), and are sampled as it was.
+//! Anybody may send a `traceparent` (W3C Trace Context). Requests go on with the trace that theirs names, and are sampled
+//! as that was, only where the operator says that what stands before the server sets it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,7 +16,9 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
-use opentelemetry::trace::{SpanKind, Status, TracerProvider as _};
+use opentelemetry::trace::{
+    SpanContext, SpanKind, Status, TraceContextExt as _, TraceState, TracerProvider as _,
+};
 use opentelemetry::{Context, KeyValue, Value};
 use opentelemetry_otlp::{WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
@@ -37,6 +41,10 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Whether spans are taken in: nobody pays for traces that nobody collects.
 static TAKEN: AtomicBool = AtomicBool::new(false);
+/// Whether requests go on with the traces they name.
+static JOINS: AtomicBool = AtomicBool::new(false);
+/// Methods that are named; a caller may send any word.
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 /// Traces cannot be sent.
 #[derive(Debug, Error)]
@@ -51,8 +59,9 @@ pub struct Traces {
     resource: Resource,
 }
 
-/// A layer that takes spans in, a part of them between 0 and 1, and what will send them.
-pub fn layer<S>(part: f64) -> (OpenTelemetryLayer<S, SdkTracer>, Traces)
+/// A layer that takes spans in, a part of them between 0 and 1, and what will send them. Whether requests go on with the
+/// traces that they name, `joins` says.
+pub fn layer<S>(part: f64, joins: bool) -> (OpenTelemetryLayer<S, SdkTracer>, Traces)
 where
     S: Subscriber + for<'s> LookupSpan<'s>,
 {
@@ -70,6 +79,7 @@ where
         .with_threads(false)
         .with_tracked_inactivity(false);
     TAKEN.store(true, Ordering::Relaxed);
+    JOINS.store(joins, Ordering::Relaxed);
     (layer, Traces { provider, sending, resource })
 }
 
@@ -115,8 +125,14 @@ pub fn continue_from(span: &tracing::Span, headers: &HeaderMap) {
             self.0.keys().map(http::HeaderName::as_str).collect()
         }
     }
-    if TAKEN.load(Ordering::Relaxed) && headers.contains_key("traceparent") {
+    if JOINS.load(Ordering::Relaxed) && headers.contains_key("traceparent") {
         let parent = TraceContextPropagator::new().extract(&Carrier(headers));
+        let named = parent.span().span_context().clone();
+        // Without what vendors keep beside it, of any length.
+        let (trace, span_id) = (named.trace_id(), named.span_id());
+        let bare =
+            SpanContext::new(trace, span_id, named.trace_flags(), true, TraceState::default());
+        let parent = Context::new().with_remote_span_context(bare);
         // Refused for a span that is not taken in, which has no trace to belong to.
         let _ = span.set_parent(parent);
     }
@@ -151,6 +167,7 @@ impl SpanProcessor for Sending {
 
 /// The span of a request as OpenTelemetry's conventions for HTTP servers have it; others as they are.
 fn conventional(mut span: SpanData) -> SpanData {
+    let events = std::mem::take(&mut span.events);
     if span.name != REQUEST {
         return span;
     }
@@ -160,15 +177,18 @@ fn conventional(mut span: SpanData) -> SpanData {
         found.map_or_else(String::new, |attribute| attribute.value.as_str().into_owned())
     };
     let (method, route) = (text(&span, "method"), text(&span, "route"));
+    let method = METHODS.into_iter().find(|known| *known == method).unwrap_or("_OTHER");
     // The one line that is written of every request when it is answered.
-    let answered = span.events.iter().position(|event| event.name == "answered");
-    let status = answered.and_then(|at| {
-        let event = span.events.events.remove(at);
+    let answered = events.events.into_iter().find(|event| event.name == "answered");
+    let status = answered.and_then(|event| {
         event.attributes.into_iter().find(|attribute| attribute.key.as_str() == "status")
     });
     for attribute in &mut span.attributes {
         let name = match attribute.key.as_str() {
-            "method" => "http.request.method",
+            "method" => {
+                attribute.value = method.into();
+                "http.request.method"
+            }
             "route" => "http.route",
             "trace_id" => "tokamak.trace_id",
             _ => continue,

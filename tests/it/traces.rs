@@ -50,7 +50,7 @@ fn attributes(span: &Span) -> BTreeMap<&str, String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_are_told_to_a_collector_and_nothing_that_is_kept() {
     let (folder, collector) = (tempfile::tempdir().unwrap(), Receiver::start().await);
-    let process = Process::start(serve(folder.path(), &address(&collector), &[]));
+    let process = Process::start(serve(folder.path(), &address(&collector), &["--otlp-join"]));
     let management = process.management();
     let rights = json!({"name": "writer", "type": "private",
         "permissions": ["token:create", "token:read"]});
@@ -105,8 +105,20 @@ async fn a_collector_that_is_not_there_harms_nobody_and_none_is_told_of_what_is_
     let collector = Receiver::start().await;
     let process =
         Process::start(serve(folder.path(), &address(&collector), &["--otlp-sample", "0"]));
+    let named = "00-1bf7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let management = process.management();
+    let list = management.request(Method::GET, "/applications").header("traceparent", named);
+    management.send(list).await.expect(200);
+    assert_eq!(process.terminate(), Some(0));
+    assert!(spans(&collector).is_empty());
+
+    // Where it is wanted, one that comes with a trace that is sampled goes by that.
+    let process = Process::start(serve(
+        folder.path(),
+        &address(&collector),
+        &["--otlp-sample", "0", "--otlp-join"],
+    ));
     process.management().get("/applications").await.expect(200);
-    // One that comes with a trace that is sampled goes by that.
     let named = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let management = process.management();
     let list = management.request(Method::GET, "/applications").header("traceparent", named);

@@ -138,6 +138,10 @@ impl Target {
     /// Removes what an unfinished backup left; tells, if it did.
     fn clear(&self, tell: impl FnOnce()) -> io::Result<()> {
         let names = self.names()?;
+        if names.iter().any(|name| name == MANIFEST) {
+            // Another command finished one there meanwhile.
+            return Err(io::Error::other("the folder holds a backup already"));
+        }
         if !names.is_empty() {
             tell();
         }

@@ -31,7 +31,7 @@ pub fn start_with_traces(settings: &Settings) -> Result<Option<Traces>, Failure>
         return Ok(None);
     };
     tell_of_panics();
-    let (layer, traces) = traces::layer(export.part);
+    let (layer, traces) = traces::layer(export.part, export.joins);
     // Traces are as whole as they are whatever is logged.
     let taken = Targets::new().with_target("tokamak", LevelFilter::INFO);
     let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(false);

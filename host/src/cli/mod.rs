@@ -73,12 +73,12 @@ enum Command {
     Man(shell::ManOptions),
     /// Serve, for production.
     Serve(Options),
-    /// Make, list and erase tenants; to make and list them, the server must not be running on the folder.
+    /// Make, list and erase tenants; a server that runs on the folder is asked to.
     Tenant {
         #[command(subcommand)]
         command: tenant::TenantCommand,
     },
-    /// Export the audit log or where it ends; the server must not be running on the folder.
+    /// Export the audit log or where it ends; a server that runs on the folder is asked.
     Audit {
         #[command(subcommand)]
         command: audit::AuditCommand,

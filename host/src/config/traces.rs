@@ -9,6 +9,8 @@ pub struct TraceExport {
     pub endpoint: String,
     /// The part of all that is taken, between 0 and 1.
     pub part: f64,
+    /// Whether requests go on with the traces that they name.
+    pub joins: bool,
 }
 
 impl TraceExport {
@@ -26,7 +28,8 @@ impl TraceExport {
         if host.is_none_or(str::is_empty) {
             return Err(ConfigError::NoAddress("otlp-endpoint"));
         }
-        Ok(Some(Self { endpoint: endpoint.clone(), part }))
+        let joins = flags.otlp_join.or(file.otlp_join).unwrap_or_default();
+        Ok(Some(Self { endpoint: endpoint.clone(), part, joins }))
     }
 }
 
@@ -50,6 +53,7 @@ mod tests {
         assert_eq!(export(Some(""), Some(0.5)), Ok(None));
         let export = export(Some("http://collector:4318"), None).unwrap().unwrap();
         assert_eq!((export.endpoint.as_str(), export.part), ("http://collector:4318", 1.0));
+        assert!(!export.joins);
     }
 
     #[test]

@@ -2,8 +2,7 @@
 //!
 //! Nearly every formula asks for the one or the other, and most for nothing else of WASI. wasmtime answers from a context
 //! with two generators of random numbers and much else, which took longer to make than anything else that a small
-//! formula had its host do; these two answers take nothing. The clock counts in milliseconds, which is what dates need
-//! and little to measure others' work by.
+//! formula had its host do; these two answers take nothing. The clock counts in milliseconds, which is what dates need.
 
 use std::hash::{BuildHasher as _, RandomState};
 

@@ -5,6 +5,7 @@
 //! answers as they come.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -14,8 +15,10 @@ use wasmtime::Result;
 
 use super::call::{GuestHttp, GuestHttpError, GuestHttpRequest, GuestHttpResponse};
 use super::state::http::{self, Error, Request, Response};
-use super::state::{HostFailed, State, on_its_own_stack};
-use crate::limits::{HTTP_CALLS_MAX, HTTP_CALLS_UNDER_WAY_MAX};
+use super::state::{HostFailed, State, TooManyCalls, on_its_own_stack};
+use crate::limits::{
+    HTTP_BODIES_UNDER_WAY_BYTES_MAX, HTTP_BODY_BYTES_MAX, HTTP_CALLS_MAX, HTTP_CALLS_UNDER_WAY_MAX,
+};
 
 type Answer = std::result::Result<Response, Error>;
 
@@ -35,6 +38,25 @@ struct UnderWay {
     /// So that the answers that nobody took yet do not fill the host's memory.
     places: Arc<Semaphore>,
     begun: u32,
+    /// Bytes of requests that have no answer yet.
+    waiting: Arc<AtomicUsize>,
+}
+
+/// Bytes of a request, counted until this is dropped.
+struct Counted(usize, Arc<AtomicUsize>);
+
+impl Counted {
+    fn take(bytes: usize, waiting: &Arc<AtomicUsize>) -> Option<Self> {
+        let counted = Self(bytes, Arc::clone(waiting));
+        let before = waiting.fetch_add(bytes, Ordering::Relaxed);
+        (before + bytes <= HTTP_BODIES_UNDER_WAY_BYTES_MAX).then_some(counted)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.1.fetch_sub(self.0, Ordering::Relaxed);
+    }
 }
 
 /// An answer, in its place until it is taken.
@@ -47,7 +69,7 @@ struct Ended {
 impl Default for UnderWay {
     fn default() -> Self {
         let places = Arc::new(Semaphore::new(HTTP_CALLS_UNDER_WAY_MAX));
-        Self { tasks: JoinSet::new(), places, begun: 0 }
+        Self { tasks: JoinSet::new(), places, begun: 0, waiting: Arc::default() }
     }
 }
 
@@ -81,17 +103,43 @@ impl Outgoing {
         GuestHttpRequest { method, url, headers, body, timeout, redirects }
     }
 
-    /// Begins a request; its number.
-    pub fn begin(&mut self, request: Request) -> u32 {
-        let http = self.next();
+    /// What a request has to be refused for at once, before anything of it is kept.
+    fn admit(
+        &mut self,
+        request: &Request,
+    ) -> std::result::Result<(Arc<dyn GuestHttp>, Counted), Error> {
+        let http = self.next()?;
+        let body = request.body.as_ref().map_or(0, Vec::len);
+        if body > HTTP_BODY_BYTES_MAX {
+            return Err(Error::TooLarge);
+        }
+        let headers = request.headers.iter().map(|(name, value)| name.len() + value.len());
+        let bytes = body + request.url.len() + headers.sum::<usize>();
+        let Some(counted) = Counted::take(bytes, &self.under_way.waiting) else {
+            let most = HTTP_BODIES_UNDER_WAY_BYTES_MAX >> 20;
+            let reason = format!("bodies of requests under way may take {most} MiB together");
+            return Err(Error::Denied(reason));
+        };
+        Ok((http, counted))
+    }
+
+    /// Begins a request; its number. Far too many end the run.
+    pub fn begin(&mut self, mut request: Request) -> Result<u32> {
+        if self.calls > 10 * HTTP_CALLS_MAX {
+            return Err(TooManyCalls.into());
+        }
+        let admitted = self.admit(&request);
+        if admitted.is_err() {
+            (request.body, request.headers, request.url) = Default::default();
+        }
         let mut request = self.bounded(request);
         let number = self.under_way.begun;
         self.under_way.begun += 1;
         let places = Arc::clone(&self.under_way.places);
         let began = Instant::now();
         let run = async move {
-            let http = match http {
-                Ok(http) => http,
+            let (http, _counted) = match admitted {
+                Ok(admitted) => admitted,
                 Err(error) => return Ended { number, answer: Err(error), _place: None },
             };
             let place = tokio::time::timeout(request.timeout, places.acquire_owned()).await;
@@ -103,7 +151,7 @@ impl Outgoing {
             Ended { number, answer, _place: Some(place) }
         };
         self.under_way.tasks.spawn(run.in_current_span());
-        number
+        Ok(number)
     }
 
     /// The next answer to a request that was begun, with that request's number; waits for one, at most so many
@@ -159,8 +207,10 @@ impl From<GuestHttpError> for Error {
 
 #[cfg(test)]
 mod tests {
-    use super::{Error, GuestHttp, GuestHttpError, GuestHttpRequest, GuestHttpResponse, Outgoing};
-    use crate::limits::HTTP_CALLS_MAX;
+    use super::{
+        Error, GuestHttp, GuestHttpError, GuestHttpRequest, GuestHttpResponse, Outgoing, Request,
+    };
+    use crate::limits::{HTTP_BODY_BYTES_MAX, HTTP_CALLS_MAX};
     use futures::FutureExt as _;
     use futures::future::BoxFuture;
     use std::sync::Arc;
@@ -186,6 +236,49 @@ mod tests {
         }
         assert!(matches!(outgoing.next(), Err(Error::Denied(reason)) if reason.contains("100")));
         assert!(outgoing.left() > Duration::from_secs(50));
+    }
+
+    /// Never answers.
+    struct Silent;
+
+    impl GuestHttp for Silent {
+        fn send(
+            &self,
+            _: GuestHttpRequest,
+        ) -> BoxFuture<'_, Result<GuestHttpResponse, GuestHttpError>> {
+            std::future::pending().boxed()
+        }
+    }
+
+    fn request(body_bytes: usize) -> Request {
+        Request {
+            method: "POST".to_owned(),
+            url: "https://example.com".to_owned(),
+            headers: Vec::new(),
+            body: Some(vec![0; body_bytes]),
+            timeout_ms: None,
+            redirects: 0,
+        }
+    }
+
+    #[tokio::test]
+    async fn requests_that_wait_do_not_fill_the_hosts_memory() {
+        let ends = Instant::now() + Duration::from_mins(1);
+        let mut outgoing = Outgoing::new(Some(Arc::new(Silent)), ends);
+        // One and a half of the largest fit beside each other, so the third is too much, and small ones are not.
+        for bytes in [HTTP_BODY_BYTES_MAX, HTTP_BODY_BYTES_MAX / 2, HTTP_BODY_BYTES_MAX, 10] {
+            outgoing.begin(request(bytes)).unwrap();
+        }
+        let (number, answer) = outgoing.next_answer(Some(30_000)).await.unwrap().unwrap();
+        assert_eq!(number, 2);
+        assert!(matches!(answer, Err(Error::Denied(reason)) if reason.contains("8 MiB")));
+        outgoing.begin(request(HTTP_BODY_BYTES_MAX + 1)).unwrap();
+        let (number, answer) = outgoing.next_answer(Some(30_000)).await.unwrap().unwrap();
+        assert!(number == 4 && matches!(answer, Err(Error::TooLarge)));
+        assert!(outgoing.next_answer(Some(1)).await.unwrap().is_none());
+        // Those past the most are told so; far more end the run.
+        let begun = (0..100 * HTTP_CALLS_MAX).take_while(|_| outgoing.begin(request(0)).is_ok());
+        assert!((HTTP_CALLS_MAX..20 * HTTP_CALLS_MAX).contains(&(begun.count() as u64)));
     }
 
     #[test]

@@ -163,8 +163,8 @@ impl Runtime {
         self.0.slots.try_acquire(owner)
     }
 
-    /// Waits for a slot for a run of this owner. [`Failure::Saturated`] when as many wait as may, or none was free in
-    /// time.
+    /// Waits for a slot for a run of this owner. [`Failure::Saturated`] when as many wait as may,
+    /// [`Failure::Deadline`] when none was free in time.
     pub async fn acquire(&self, owner: u128, timeout: Duration) -> Result<Slot, Failure> {
         self.0.slots.acquire(owner, timeout).await
     }

@@ -26,6 +26,7 @@ use super::{CompileError, ComponentError, Purpose, Runtime};
 use crate::crypto::hash::sha256_hex;
 use crate::limits::{
     FORMULA_MEMORY_MB_DEFAULT, FUEL_PER_MS_DEFAULT, SCRIPT_CHECK_MS, SCRIPT_DETAIL_CHARS_MAX,
+    SCRIPT_IMAGE_BYTES_MAX,
 };
 use image::Image;
 
@@ -64,10 +65,13 @@ impl Script {
         Self { shared: Arc::new(Shared { code, image: OnceCell::new() }), is_check: false }
     }
 
-    /// Bytes that it takes in memory, about: more after its first run.
+    /// Bytes that it takes in memory, about: before its first run, as many as it may come to take by that.
     pub fn bytes(&self) -> usize {
-        let image = self.shared.image.get().and_then(Option::as_ref);
-        self.shared.code.len() + image.map_or(0, Image::bytes)
+        let image = match self.shared.image.get() {
+            None => SCRIPT_IMAGE_BYTES_MAX,
+            Some(image) => image.as_ref().map_or(0, Image::bytes),
+        };
+        self.shared.code.len() + image
     }
 
     /// Whether every run begins with what its top level left; false before the first.
@@ -201,7 +205,7 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> Result<()> {
     source.func_wrap("begin", |mut store, (request,): (http::Request,)| {
         work(&mut store)?;
         store.data_mut().count_call()?;
-        Ok((store.data_mut().outgoing.begin(request),))
+        Ok((store.data_mut().outgoing.begin(request)?,))
     })?;
     source.func_wrap_async("next-answer", |mut store, (within_ms,): (Option<u32>,)| {
         Box::new(async move {

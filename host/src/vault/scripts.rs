@@ -3,8 +3,8 @@
 //! What runs them is one program for all of them; see `runtime::script`. A script's text is kept sealed as components
 //! are, and those used last stay in memory, by the digest of their bytes, with what their top levels left.
 
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use super::programs::Asked;
 use super::{Error, Vault};
@@ -35,14 +35,22 @@ impl Weighter<String, Kept> for Bytes {
 
 impl Default for Scripts {
     fn default() -> Self {
-        Self(Cache::with_weighter(SCRIPTS_KEPT, SCRIPTS_KEPT_BYTES, Bytes))
+        // In one piece: a part of it may be less than one script takes.
+        let mut options = OptionsBuilder::new();
+        options.shards(1).estimated_items_capacity(SCRIPTS_KEPT);
+        let options = options.weight_capacity(SCRIPTS_KEPT_BYTES).build();
+        let (hasher, lifecycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
+        match options {
+            Ok(options) => Self(Cache::with_options(options, Bytes, hasher, lifecycle)),
+            Err(_) => Self(Cache::with_weighter(SCRIPTS_KEPT, SCRIPTS_KEPT_BYTES, Bytes)),
+        }
     }
 }
 
 impl Scripts {
     fn find(&self, digest: &str) -> Option<Script> {
         let Kept { script, counted } = self.0.get(digest)?;
-        // Its first run adds to it.
+        // From its first run on it is known what that adds to it.
         if script.bytes() != counted {
             self.keep(digest, &script);
         }
@@ -115,5 +123,27 @@ impl Vault {
         let script = Script::new(text.into());
         self.0.scripts.keep(digest, &script);
         Ok(script)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Scripts;
+    use crate::limits::{SCRIPT_IMAGE_BYTES_MAX, SCRIPTS_KEPT_BYTES};
+    use crate::runtime::Script;
+
+    #[test]
+    fn scripts_that_may_still_grow_are_counted_as_if_they_had() {
+        let scripts = Scripts::default();
+        let most = SCRIPTS_KEPT_BYTES as usize / SCRIPT_IMAGE_BYTES_MAX;
+        for number in 0..10 * most {
+            scripts.keep(&number.to_string(), &Script::new("1".into()));
+            assert!(scripts.0.weight() <= SCRIPTS_KEPT_BYTES, "{number}");
+        }
+        assert!((1..=most).contains(&scripts.0.len()), "{}", scripts.0.len());
+        // The largest there can be is kept.
+        let long = Script::new("x".repeat(1 << 20).into());
+        scripts.keep("long", &long);
+        assert!(scripts.find("long").is_some());
     }
 }

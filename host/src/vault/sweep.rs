@@ -31,10 +31,7 @@ pub struct Swept(pub usize);
 impl Vault {
     /// Removes everything that has ended, in every tenant. One that cannot be swept keeps no other from it.
     pub async fn sweep(&self) -> Result<Swept, Error> {
-        let (mut swept, mut failed) = match self.sweep_erased().await {
-            Ok(removed) => (removed, None),
-            Err(error) => (0, Some(error)),
-        };
+        let (mut swept, mut failed) = (0, None);
         for tenant in self.tenants().await? {
             match self.sweep_tenant(tenant.id).await {
                 Ok(removed) => swept += removed,
@@ -44,6 +41,11 @@ impl Vault {
             }
         }
         match self.sweep_log(SYSTEM_TENANT).await {
+            Ok(removed) => swept += removed,
+            Err(error) => failed = Some(error),
+        }
+        // Last: it may wait until a backup is taken, and what has ended is not to.
+        match self.sweep_erased().await {
             Ok(removed) => swept += removed,
             Err(error) => failed = Some(error),
         }

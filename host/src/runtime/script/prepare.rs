@@ -46,8 +46,12 @@ impl Preparing<'_> {
         let request = Request { args: text(), configuration: text(), svc: None, invocation };
         let answer = answered(self.program, &request, &mut store).await;
         let state = store.data_mut();
+        // A script may catch that it was refused memory, and go on in another way than it would elsewhere.
         match answer {
-            Ok(Ok(_)) if state.asked_nothing() => {
+            Ok(_) if matches!(state.memory.refused, Some(Refusal::Owner | Refusal::Host)) => {
+                Err(NotNow)
+            }
+            Ok(Ok(_)) if state.asked_nothing() && state.memory.refused.is_none() => {
                 Ok(state.script.as_mut().and_then(|work| work.left.take()))
             }
             Err(error) if error.is::<PoolConcurrencyLimitError>() => Err(NotNow),

@@ -70,13 +70,13 @@ async fn whoever_stops_waiting_leaves_nothing_behind() {
     for _ in 0..10 {
         // Dropped in the middle, as a caller does that hangs up; then out of its own time.
         assert!(timeout(SHORT, slots.acquire(1, LONG)).await.is_err());
-        assert_eq!(slots.acquire(1, SHORT).await.err(), Some(Failure::Saturated));
+        assert_eq!(slots.acquire(1, SHORT).await.err(), Some(Failure::Deadline));
     }
     // Also while it has a slot of its own and waits for one of all.
     let other = slots.try_acquire(2).unwrap();
     for _ in 0..10 {
         assert!(timeout(SHORT, slots.acquire(3, LONG)).await.is_err());
-        assert_eq!(slots.acquire(3, SHORT).await.err(), Some(Failure::Saturated));
+        assert_eq!(slots.acquire(3, SHORT).await.err(), Some(Failure::Deadline));
     }
     drop((held, other));
     let again = [slots.try_acquire(1).unwrap(), slots.try_acquire(3).unwrap()];

@@ -83,9 +83,12 @@ impl Files {
         }
         let (live, file) = open(folder, number, cache_bytes)?;
         let log = Log { tree: live.tree.clone(), file, copy: None };
-        log.sync()?;
-        sync_settings(&path(folder, number))?;
-        log.clean_up()?;
+        // What was written by a process that was killed may be in the system's memory alone, and a sync tells of that once.
+        let synced = log.sync().and_then(|()| sync_settings(&path(folder, number)));
+        if let Err(error) = synced.and_then(|()| log.clean_up()) {
+            note_failure(folder);
+            return Err(error);
+        }
         remove(&failed).and_then(|()| sync(folder)).map_err(unavailable)?;
         let files = Self {
             folder: folder.to_owned(),
@@ -102,10 +105,7 @@ impl Files {
 
     /// Notes that a write failed. Where that cannot be noted either, the log tells.
     pub fn note_failure(&self) {
-        let note = File::create(self.folder.join(FAILED)).and_then(|note| note.sync_all());
-        if let Err(error) = note {
-            tracing::warn!(%error, "that a write failed cannot be noted for the next start");
-        }
+        note_failure(&self.folder);
     }
 
     /// What is read now.
@@ -214,6 +214,13 @@ fn generations(folder: &Path) -> io::Result<Vec<u64>> {
         found.extend(number.and_then(|number| number.parse::<u64>().ok()));
     }
     Ok(found)
+}
+
+fn note_failure(folder: &Path) {
+    let note = File::create(folder.join(FAILED)).and_then(|note| note.sync_all());
+    if let Err(error) = note {
+        tracing::warn!(%error, "that a write failed cannot be noted for the next start");
+    }
 }
 
 fn newest_whole(folder: &Path) -> io::Result<u64> {

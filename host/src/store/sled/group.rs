@@ -13,6 +13,7 @@ use super::packs::{self, Packs};
 use super::rows::{
     Address, Head, IndexRow, Left, PIECE_BYTES, index_value, unique_key, unique_value,
 };
+use super::unavailable;
 use super::waiting::Waiting;
 use crate::crypto::integrity::Hash;
 use crate::model::id::TenantId;
@@ -140,18 +141,24 @@ impl Group {
             changed.zip(found).filter(|(_, head)| head.as_ref().is_some_and(in_chain))
         {
             let address = Address { kind, tenant, id };
+            if tree.contains_key(address.head_key()).map_err(unavailable)? {
+                continue;
+            }
             if let Some((key, packed, _)) = packs::find(tree, &address)?
                 && !self.apart.contains(&key)
             {
-                apart.push((packs::entries(&key, &packed)?, key));
+                let entries = packs::entries(&key, &packed)?.into_iter();
+                // All of them are read before anything is changed.
+                let read =
+                    |(address, value): (Address, IVec)| Ok((address, Head::read(&value)?.0, value));
+                apart.push((entries.map(read).collect::<Result<Vec<_>, StoreError>>()?, key));
             }
         }
         for (entries, key) in apart {
             if !self.apart.insert(key.clone()) {
                 continue;
             }
-            for (address, value) in entries {
-                let (head, _) = Head::read(&value)?;
+            for (address, head, value) in entries {
                 let index_row = index_value(&head.terms, &head.numbers);
                 self.rows.insert(address.index_key(head.order_ms), index_row);
                 self.rows.insert(address.head_key(), value);

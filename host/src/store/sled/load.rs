@@ -32,9 +32,9 @@ const PORTIONS_MAX: usize = 16;
 /// Changes that may be left to be applied while everybody waits.
 const CHANGES_LEFT: usize = 256;
 
-/// What rows to be found by begin with: those of single records, and packs of log entries. A tenant's packs are newer than
-/// most of its single rows.
-const FORMS: [&[u8]; 2] = [INDEX_PREFIX, PACK_PREFIX];
+/// What rows to be found by begin with: packs of log entries, and those of single records. In this order: entries may go
+/// from the one form to the other while they are read, and never back, and one that is met twice is taken once.
+const FORMS: [&[u8]; 2] = [PACK_PREFIX, INDEX_PREFIX];
 
 /// Rows as they were read, each its key and its value after their lengths.
 #[derive(Default)]

@@ -287,14 +287,25 @@ impl Store for SledStore {
         // Once: from then on the writer alone writes, and its files may be made anew.
         let mut before = self.before.lock();
         if let Some(log) = before.as_ref() {
-            *guard = Some(protect::guard(log, protection, upgrade)?);
+            let protected = protect::guard(log, protection, upgrade);
+            *guard = Some(protected.inspect_err(|error| {
+                // What it says of the store is no failure to write it.
+                if matches!(error, StoreError::Unavailable(_)) {
+                    self.files.note_failure();
+                }
+            })?);
             *before = None;
         }
         Ok(())
     }
 
     fn chain_heads(&self) -> Result<Vec<ChainHead>, StoreError> {
-        Ok(self.guard.lock().as_ref().map(Guard::heads).unwrap_or_default())
+        let guard = self.guard.lock();
+        // The guard may be ahead of what a failed write left.
+        if self.failed.load(Ordering::Acquire) {
+            return Err(StoreError::Failed);
+        }
+        Ok(guard.as_ref().map(Guard::heads).unwrap_or_default())
     }
 
     fn places(
@@ -339,6 +350,7 @@ impl Store for SledStore {
             && writer.join().is_err()
         {
             self.failed.store(true, Ordering::Release);
+            self.files.note_failure();
             tracing::error!("the store's writer ended by a panic");
         }
         self.files.close();

@@ -104,7 +104,10 @@ impl SledStore {
         let (done, outcome) = oneshot::channel();
         *self.files.wanted.lock() = Some(done);
         // The writer looks at what is wanted after each batch.
-        self.commit(Batch::default()).await?;
+        if let Err(error) = self.commit(Batch::default()).await {
+            drop(self.files.wanted.lock().take());
+            return Err(error);
+        }
         outcome.await.map_err(|_| unavailable("the store is closed"))?
     }
 

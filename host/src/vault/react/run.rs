@@ -98,8 +98,15 @@ impl<'p> Run<'p> {
 impl Vault {
     /// Runs the formula, and stores what comes of it.
     pub(in crate::vault) async fn run(&self, mut run: Run<'_>) -> Result<ReactResponse, Error> {
-        let outcome = self.invoke(&mut run).await?;
-        self.settle(run, outcome).await
+        match self.invoke(&mut run).await {
+            Ok(outcome) => self.settle(run, outcome).await,
+            Err(error) => {
+                // Tokens were opened for it, whatever came of that.
+                let uses = std::mem::take(&mut run.uses);
+                self.log(run.permit.tenant(), run.permit.actor(), uses).await?;
+                Err(error)
+            }
+        }
     }
 
     /// Runs the formula. Its time is that of the whole: until its program is there, for a slot, and to run.
@@ -142,7 +149,7 @@ impl Vault {
                 fuel: run.timeout_ms.saturating_mul(self.0.fuel_per_ms),
             },
         };
-        let stage = traces::stage(|| tracing::info_span!("formula.run", invocation = %run.id.0));
+        let stage = traces::stage(|| tracing::info_span!("formula.run"));
         let mut outcome = match run.slot.take() {
             Some(slot) => self.0.runtime.invoke_in(slot, &program, call).instrument(stage).await,
             None => self.0.runtime.invoke(&program, call).instrument(stage).await,
