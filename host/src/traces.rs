@@ -128,6 +128,9 @@ pub fn continue_from(span: &tracing::Span, headers: &HeaderMap) {
     if JOINS.load(Ordering::Relaxed) && headers.contains_key("traceparent") {
         let parent = TraceContextPropagator::new().extract(&Carrier(headers));
         let named = parent.span().span_context().clone();
+        if !named.is_valid() {
+            return;
+        }
         // Without what vendors keep beside it, of any length.
         let (trace, span_id) = (named.trace_id(), named.span_id());
         let bare =

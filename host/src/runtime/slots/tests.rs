@@ -55,7 +55,7 @@ async fn those_that_wait_are_served_in_order_and_counted() {
     let second = waiting.next().unwrap();
     assert!(!second.is_finished());
     // A place in the queue is free again.
-    assert_eq!(slots.acquire(7, SHORT).await.err(), Some(Failure::Saturated));
+    assert_eq!(slots.acquire(7, SHORT).await.err(), Some(Failure::Deadline));
     // A free slot goes to whoever waits, not to whoever asks just now.
     drop(first);
     assert!(slots.try_acquire(7).is_none());
