@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn scripts_that_may_still_grow_are_counted_as_if_they_had() {
         let scripts = Scripts::default();
-        let most = SCRIPTS_KEPT_BYTES as usize / SCRIPT_IMAGE_BYTES_MAX;
+        let most = usize::try_from(SCRIPTS_KEPT_BYTES).unwrap() / SCRIPT_IMAGE_BYTES_MAX;
         for number in 0..10 * most {
             scripts.keep(&number.to_string(), &Script::new("1".into()));
             assert!(scripts.0.weight() <= SCRIPTS_KEPT_BYTES, "{number}");
