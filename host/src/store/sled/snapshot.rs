@@ -35,7 +35,10 @@ impl Wanted {
     /// What is wanted now.
     pub fn take(files: &Files) -> Option<Self> {
         let to_read = files.wanted_to_read.lock().take().map(Self::ToRead);
-        to_read.or_else(|| files.wanted.lock().take().map(Self::ToReplace))
+        // Who gave up waiting holds the others off no more. A copy begun for nobody would have the number of one that is
+        // being read, and each would remove the other's files.
+        let awaited = || files.wanted.lock().take().filter(|done| !done.is_closed());
+        to_read.or_else(|| awaited().map(Self::ToReplace))
     }
 
     /// Whether the copy replaces the store's files.
