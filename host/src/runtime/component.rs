@@ -9,8 +9,8 @@ use wasmtime::component::types::ComponentItem;
 
 use super::Runtime;
 use super::engine::{MEMORIES_EACH, TABLES_EACH};
+use super::entry::Entry;
 use super::script::{self, Script};
-use super::state::{FormulaPre, State};
 use crate::limits::COMPONENT_BYTES_MAX;
 
 /// The package of the world that formulas are of, and the major version that is served.
@@ -92,7 +92,7 @@ pub enum ComponentError {
 /// A formula, compiled. Cloning shares it.
 #[derive(Clone)]
 pub struct Program {
-    pub(super) linked: Arc<FormulaPre<State>>,
+    pub(super) entry: Arc<Entry>,
     code_bytes: usize,
     /// What it is to run, when it is the runner of scripts.
     pub(super) script: Option<Script>,
@@ -134,8 +134,8 @@ impl Runtime {
         let linked = self.0.linker.instantiate_pre(component).map_err(wrong)?;
         // The image of its memory is made now, not by the first invocation.
         component.initialize_copy_on_write_image().map_err(|error| invalid(&error))?;
-        let linked = FormulaPre::new(linked).map(Arc::new).map_err(wrong)?;
-        Ok(Program { linked, code_bytes, script: None })
+        let entry = Entry::new(linked).map(Arc::new).map_err(wrong)?;
+        Ok(Program { entry, code_bytes, script: None })
     }
 
     fn check_world(&self, component: &Component) -> Result<(), ComponentError> {

@@ -16,7 +16,7 @@ use super::http::Outgoing;
 use super::memory::{Memory, Refusal};
 use super::script::{Preparing, Work};
 use super::slots::Slot;
-use super::state::{GuestError, HostFailed, Invocation, Request, Response, State, TooManyCalls};
+use super::state::{HostFailed, Invocation, Request, State, TooManyCalls};
 use super::{Runtime, response};
 use crate::limits::{HTTP_BODY_BYTES_MAX, RESPONSE_BYTES_MAX};
 
@@ -135,7 +135,7 @@ async fn run(
         Ok(Request { args, configuration, svc, invocation })
     };
     let request = prepare(store).map_err(|error| Failure::HostFault(error.to_string()))?;
-    match answered(program, &request, store).await {
+    match program.entry.call(&request, store).await {
         Ok(Ok(answer)) => response::read(answer),
         Ok(Err(error)) => Err(response::read_error(error)),
         Err(error) => Err(classify(&error, store.data().memory.refused)),
@@ -150,16 +150,6 @@ pub(super) fn bound(store: &mut Store<State>, fuel: u64) -> wasmtime::Result<()>
     store.set_hostcall_fuel(HANDED_BYTES_MAX);
     store.set_max_component_handles(HANDLES_MAX);
     Ok(())
-}
-
-/// Makes an instance and calls it.
-pub(super) async fn answered(
-    program: &Program,
-    request: &Request,
-    store: &mut Store<State>,
-) -> wasmtime::Result<Result<Response, GuestError>> {
-    let formula = program.linked.instantiate_async(&mut *store).await?;
-    formula.tokamak_formula_reactor().call_react(&mut *store, request).await
 }
 
 /// What ended a run that did not return.

@@ -16,6 +16,7 @@ mod compile;
 mod component;
 mod describe;
 mod engine;
+mod entry;
 mod fair;
 mod http;
 mod invoke;

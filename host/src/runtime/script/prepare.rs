@@ -6,7 +6,7 @@ use super::image::Image;
 use super::{Script, Task, Work};
 use crate::limits::{FORMULA_MEMORY_MB_DEFAULT, FUEL_PER_MS_DEFAULT, SCRIPT_PREPARE_MS};
 use crate::runtime::component::Program;
-use crate::runtime::invoke::{answered, bound};
+use crate::runtime::invoke::bound;
 use crate::runtime::memory::{Memory, Refusal};
 use crate::runtime::slots::Slot;
 use crate::runtime::state::{Invocation, Request, State};
@@ -44,7 +44,7 @@ impl Preparing<'_> {
         let text = String::new;
         let invocation = Invocation { id: text(), reactor_id: text(), attempt: 0, deadline_ms: 0 };
         let request = Request { args: text(), configuration: text(), svc: None, invocation };
-        let answer = answered(self.program, &request, &mut store).await;
+        let answer = self.program.entry.call(&request, &mut store).await;
         let state = store.data_mut();
         // A script may catch that it was refused memory, and go on in another way than it would elsewhere.
         match answer {
