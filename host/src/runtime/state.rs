@@ -33,10 +33,10 @@ mod generated {
     });
 }
 
+pub use generated::Formula;
 pub use generated::exports::tokamak::formula::reactor::{Invocation, Request, Response};
 pub use generated::tokamak::formula::http;
 pub use generated::tokamak::formula::types::{CustomResponse, Error as GuestError, Fault};
-pub use generated::Formula;
 
 use generated::tokamak::formula::vault::Problem;
 use generated::tokamak::formula::{logging, types, vault};

@@ -19,14 +19,9 @@ use super::log::Log;
 use super::packs;
 use super::rows::{Address, Head, read_unique, unique_key};
 use super::space::Space;
-use super::waiting::Waiting;
+use super::waiting::{Waiting, gathered};
 use crate::model::id::TenantId;
 use crate::store::{Batch, Expect, Kind, Put, Record, Removal, StoreError, Unique};
-
-/// Batches that one sync acknowledges, at most.
-const GROUP_BATCHES_MAX: usize = 512;
-/// Bytes of bodies in a group, about, at most.
-const GROUP_BYTES_MAX: usize = 1 << 20;
 
 /// The writing end of the store.
 pub struct Writer {
@@ -48,14 +43,7 @@ impl Writer {
     /// Writes until every sender is gone.
     pub fn run(mut self, mut queue: mpsc::Receiver<Waiting>) {
         while let Some(first) = self.next(&mut queue) {
-            let mut waiting = vec![first];
-            let mut bytes = waiting[0].bytes();
-            while waiting.len() < GROUP_BATCHES_MAX && bytes < GROUP_BYTES_MAX {
-                let Ok(next) = queue.try_recv() else { break };
-                bytes += next.bytes();
-                waiting.push(next);
-            }
-            self.commit(waiting);
+            self.commit(gathered(first, &mut queue));
         }
     }
 
