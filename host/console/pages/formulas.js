@@ -1,8 +1,9 @@
 // Formulas: the programs that reactors run.
 
 import { ask, may, segment, withQuery } from "../api.js";
+import { areaField, field, form, jsonOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
 import { html, nothing } from "../lit.js";
-import { areaField, badge, confirm, copyable, empty, facts, field, form, lacking, pager, problemBox, selectField, shown, submitButton, table, textField, time } from "../parts.js";
+import { badge, confirm, copyable, empty, facts, lacking, pager, problemBox, shown, table, time } from "../parts.js";
 import { holder, load, redraw, tell } from "../state.js";
 
 export const title = "Formulas";
@@ -96,24 +97,25 @@ function parameters(list) {
 
 function make() {
   const { draft } = held;
+  const at = (path) => [held.sent?.problem, path];
   const chosen = async (event) => {
     draft.component = await base64(event.target.files[0]);
     redraw();
   };
-  const file = (id, hint) => html`<input id=${id} type="file" accept=".wasm,application/wasm" required aria-describedby=${hint} @change=${chosen} />`;
+  const file = (id, hint, faulty) => html`<input id=${id} type="file" accept=".wasm,application/wasm" required aria-describedby=${hint} aria-invalid=${faulty} @change=${chosen} />`;
   return html`<section class="card">
     ${form(
       submit,
-      html`${textField("Name", draft, "name", { required: true })} ${textField("Description", draft, "description")}
+      html`${textField("Name", draft, "name", { required: true, at: at("name") })} ${textField("Description", draft, "description", { at: at("description") })}
         ${selectField("Language", draft, "language", [["javascript", "JavaScript"], ["wasm", "WebAssembly component"]])}
         ${draft.language === "javascript"
-          ? areaField("Code", draft, "code", { rows: 14, required: true })
-          : field("Component", file, "Made by tokamak formula build; 32 MiB at most")}
-        ${textField("Hosts it may reach", draft, "hosts", { hint: "Names apart by spaces; none when empty" })}
+          ? areaField("Code", draft, "code", { at: at("code"), rows: 14, required: true })
+          : field("Component", file, "Made by tokamak formula build; 32 MiB at most", at("component"))}
+        ${textField("Hosts it may reach", draft, "hosts", { at: at("allowed_hosts"), hint: "Names apart by spaces; none when empty" })}
         <details>
           <summary>Declared values</summary>
-          ${areaField("Configuration of a reactor", draft, "configuration", { rows: 4, hint: 'JSON, such as [{"name": "url", "type": "string"}]' })}
-          ${areaField("Arguments of a run", draft, "parameters", { rows: 4, hint: 'JSON, such as [{"name": "card", "type": "object"}]' })}
+          ${areaField("Configuration of a reactor", draft, "configuration", { at: at("configuration"), rows: 4, hint: 'JSON, such as [{"name": "url", "type": "string"}]' })}
+          ${areaField("Arguments of a run", draft, "parameters", { at: at("request_parameters"), rows: 4, hint: 'JSON, such as [{"name": "card", "type": "object"}]' })}
         </details>
         ${problemBox(held.sent?.problem)} ${submitButton("Create", held.sent)}`,
       "New formula",
@@ -129,26 +131,21 @@ async function base64(file) {
   return btoa(text);
 }
 
-function json(text, path) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw Object.assign(new Error(), { problem: { title: "Not sent", detail: "A field cannot be read.", errors: { [path]: ["is not JSON"] } } });
-  }
-}
-
 async function submit() {
   const { name, description, language, code, component, hosts, parameters: declared, configuration } = held.draft;
-  const made = await load(held, "sent", () => ask("reactor:create", "POST", "/reactor-formulas", {
-    body: {
+  const made = await load(held, "sent", () => {
+    const errors = {};
+    const body = {
       name,
       description: description || undefined,
       [language === "javascript" ? "code" : "component"]: language === "javascript" ? code : component,
-      allowed_hosts: hosts.trim() === "" ? undefined : hosts.trim().split(/[\s,]+/),
-      request_parameters: json(declared, "request_parameters"),
-      configuration: json(configuration, "configuration"),
-    },
-  }));
+      allowed_hosts: wordsOf(hosts),
+      request_parameters: jsonOf(declared, "request_parameters", errors),
+      configuration: jsonOf(configuration, "configuration", errors),
+    };
+    if (Object.keys(errors).length > 0) throw notSent("Some fields cannot be read.", errors);
+    return ask("reactor:create", "POST", "/reactor-formulas", { body });
+  });
   if (!made) return;
   held.draft = fresh();
   tell("Formula made");

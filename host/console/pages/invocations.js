@@ -1,9 +1,10 @@
 // Runs of a reactor, and the telling of their results.
 
 import { ask, may, segment, withQuery } from "../api.js";
+import { field, form, submitButton, textField } from "../fields.js";
 import { bytes, count, duration, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { badge, copyable, empty, facts, field, form, lacking, pager, problemBox, shown, submitButton, table, textField, time } from "../parts.js";
+import { badge, copyable, empty, facts, lacking, pager, problemBox, shown, table, time } from "../parts.js";
 import { holder, load, redraw, tell } from "../state.js";
 
 export const title = "Runs";

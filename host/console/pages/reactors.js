@@ -1,9 +1,10 @@
 // Reactors: formulas with their configuration, to be run.
 
 import { ask, may, segment, withQuery } from "../api.js";
+import { form, selectField, submitButton, textField } from "../fields.js";
 import { pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { confirm, copyable, empty, facts, form, lacking, pager, problemBox, selectField, shown, submitButton, table, textField, time } from "../parts.js";
+import { confirm, copyable, empty, facts, lacking, pager, problemBox, shown, table, time } from "../parts.js";
 import { holder, load, tell } from "../state.js";
 import { beginTrying, tryReactor } from "./try_reactor.js";
 
@@ -116,20 +117,22 @@ function remove(reactor) {
 
 function make() {
   const { draft } = held;
+  const at = (path) => [held.sent?.problem, path];
   const formulas = held.formulas?.value ?? [];
   const formula = formulas.find((one) => one.id === draft.formula);
   const applications = (held.applications?.value ?? []).map((one) => [one.id, `${one.name} (${one.type})`]);
   const value = (entry) => textField(`${entry.name}${entry.optional ? " (optional)" : ""}`, draft.values, entry.name, {
     hint: `${entry.type}. ${entry.description ?? ""}`,
     required: !entry.optional,
+    at: at(`configuration.${entry.name}`),
   });
   return html`<section class="card">
     ${form(
       submit,
-      html`${textField("Name", draft, "name", { required: true })}
-        ${selectField("Formula", draft, "formula", [["", "Choose one"], ...formulas.map((one) => [one.id, one.name])])}
+      html`${textField("Name", draft, "name", { required: true, at: at("name") })}
+        ${selectField("Formula", draft, "formula", [["", "Choose one"], ...formulas.map((one) => [one.id, one.name])], { at: at("formula") })}
         ${formula && formula.configuration.length > 0 ? html`<fieldset><legend>Configuration</legend>${formula.configuration.map(value)}</fieldset>` : nothing}
-        ${selectField("Acts as", draft, "application", [["", "nobody: the formula has no rights of its own"], ...applications])}
+        ${selectField("Acts as", draft, "application", [["", "nobody: the formula has no rights of its own"], ...applications], { at: at("application") })}
         ${problemBox(held.sent?.problem)} ${submitButton("Create", held.sent)}`,
       "New reactor",
     )}
