@@ -69,7 +69,8 @@ async function follow() {
 
 /** Where those who hear the page go on. Some headings wait for what the page is about. */
 function focusHeading() {
-  const heading = document.querySelector("h1");
+  // What is drawn may still be what stands there until the page opens.
+  const heading = document.querySelector("main:not([aria-busy=true]) h1");
   if (!wantsFocus || !heading) return;
   wantsFocus = false;
   heading.focus();
@@ -127,7 +128,7 @@ export function frame() {
     <a class="skip" href="#main" @click=${toMain}>Skip to content</a>
     <div class=${signedIn ? "frame" : "frame bare"} @keydown=${closeMenuByKey}>
       ${header(signedIn)} ${signedIn ? navigation() : nothing}
-      <main id="main" tabindex="-1">${notices()} ${signedIn ? content() : signIn.view()}</main>
+      <main id="main" tabindex="-1" aria-busy=${opening !== null}>${notices()} ${signedIn ? content() : signIn.view()}</main>
     </div>
     ${dialog()}
   `;

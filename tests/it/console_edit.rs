@@ -53,11 +53,16 @@ fn rows(browser: &mut Browser, caption: &str) -> Vec<String> {
 
 /// What is said at the field of this label, if it is marked as faulty.
 fn fault(browser: &mut Browser, label: &str) -> Value {
-    let field = format!("t.field({})", json!(label));
+    let told =
+        "ids.map((id) => document.getElementById(id)).find((one) => one.className === 'fault')";
     browser.eval(&format!(
-        "{field}.getAttribute('aria-invalid') === 'true'
-            ? {field}.getAttribute('aria-describedby').split(' ').map((id) => document.getElementById(id)).find((one) => one.className === 'fault').innerText
-            : null"
+        "(() => {{
+            const field = t.field({});
+            if (field.getAttribute('aria-invalid') !== 'true') return null;
+            const ids = field.getAttribute('aria-describedby').split(' ');
+            return {told}.innerText;
+        }})()",
+        json!(label)
     ))
 }
 
@@ -279,5 +284,68 @@ async fn rights_that_change_meanwhile_are_noticed_before_anything_is_shown_by_th
     browser.wait_for("The key of clerk opens nothing any more.");
     browser.wait("t.field('API key')");
     assert_eq!(browser.eval("t.text().includes('a-card')"), false);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_formula_and_its_reactor_are_changed_and_what_is_hidden_stays() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    let script = |word: &str| {
+        format!(
+            "module.exports = async ({{ configuration }}) => ({{ raw: {{ {word}: configuration }} }});"
+        )
+    };
+    let formula = json!({"name": "first", "code": script("before"), "undeclared_arguments": "drop",
+        "limits": {"memory_mb": 96}, "allowed_hosts": ["api.example.com"], "configuration": [
+            {"name": "SECRET", "type": "string"}, {"name": "NOTE", "type": "string", "optional": true}]});
+    let formula = server.management.post("/reactor-formulas", formula).await.expect(201);
+    let reactor = json!({"name": "one", "formula": {"id": formula["id"]},
+        "configuration": {"SECRET": "kept-as-it-is", "NOTE": "to go"}});
+    let reactor = server.management.post("/reactors", reactor).await.expect(201);
+    let id = |entity: &Value| entity["id"].as_str().unwrap().to_owned();
+    sign_in(&mut browser, &server, &[&server.management, &server.private]);
+
+    visit(&mut browser, &format!("formulas/of/{}", id(&formula)));
+    browser.click("Change");
+    browser.wait("t.field('Code')?.value.includes('before')");
+    browser.fill("Code", "no script (");
+    browser.click("Save");
+    browser.wait_for("does not parse");
+    browser.fill("Name", "second");
+    set(&mut browser, "Code", &script("after"));
+    browser.click("Save");
+    browser.wait("document.querySelector('h1')?.innerText === 'second'");
+    let path = format!("/reactor-formulas/{}", id(&formula));
+    let changed = server.management.get(&path).await.expect(200);
+    for member in ["undeclared_arguments", "limits", "allowed_hosts", "configuration"] {
+        assert_eq!(changed[member], formula[member], "{member}");
+    }
+    // A name alone is changed without the code being sent again.
+    browser.click("Change");
+    browser.wait("t.field('Code')?.value.includes('after')");
+    browser.fill("Name", "third");
+    browser.click("Save");
+    browser.wait("document.querySelector('h1')?.innerText === 'third'");
+    let again = server.management.get(&path).await.expect(200);
+    assert_eq!(again["component_digest"], changed["component_digest"]);
+
+    visit(&mut browser, &format!("reactors/of/{}", id(&reactor)));
+    browser.click("Change");
+    browser.wait("t.field('SECRET')");
+    browser.fill("Name", "two");
+    browser.eval("t.field('Remove NOTE').click(), true");
+    browser.click("Save");
+    browser.wait("document.querySelector('h1')?.innerText === 'two'");
+    browser.wait_for("•••• (13 characters)");
+    assert_eq!(browser.eval("document.documentElement.outerHTML.includes('kept-as-it-is')"), false);
+    let changed = server.management.get(&format!("/reactors/{}", id(&reactor))).await.expect(200);
+    assert_eq!(changed["configuration"], json!({"SECRET": "kept-as-it-is"}));
+    browser.click("Run");
+    browser.wait_for("\"after\"");
+    // Those that ship with the product are not changed.
+    visit(&mut browser, "formulas/of/6f2b0c0e-3d5a-4c38-9d6b-5a1f3c7e9b01");
+    browser.wait_for("official");
+    assert_eq!(browser.eval("t.named('a', 'Change') === undefined"), true);
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

@@ -48,7 +48,7 @@ async function redeliver(run) {
 export function view() {
   return html`${held.run ? html`<p class="back"><a href="#/invocations/${held.reactor}">Runs</a></p>` : nothing}
     <h1 tabindex="-1">${held.run ? html`Run <code>${held.run}</code>` : title}</h1>
-    ${held.run ? delivery(held.run) : html`${choose()} ${held.reactor ? runs() : nothing}`}`;
+    ${held.run ? delivery(held.run) : html`${choose()} ${held.reactor ? runs() : unchosen()}`}`;
 }
 
 function choose() {
@@ -72,6 +72,12 @@ function choose() {
             ${textField("Id of the run", held, "wanted", { required: true })} ${submitButton("Open")}`, "Open a run")}
         </details>`
       : nothing}`;
+}
+
+function unchosen() {
+  if (!may("reactor:read")) return nothing;
+  if (held.reactors?.value?.length === 0) return empty("No reactors yet, and so no runs.", html`<p><a href="#/reactors">Reactors</a></p>`);
+  return empty("Choose a reactor to see how its runs went.");
 }
 
 function runs() {
