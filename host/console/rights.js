@@ -29,12 +29,12 @@ function notice({ key, before, ended }) {
 
 /** What was noticed, until it is put away. */
 export function notices() {
-  return held.notices.map((one) => html`<section class="notice" aria-label="Notice">
+  return held.notices.map((one) => html`<div class="notice">
     <div class="row"><p class="grow"><strong>${one.title}</strong> ${one.text}</p>
       <button type="button" class="quiet" @click=${() => putAway(one)}>Put away</button></div>
     ${one.lists.map(([name, rights]) => html`<p class="small">${name}:</p>
       <ul>${rights.map((right) => html`<li><code>${right}</code></li>`)}</ul>`)}
-  </section>`);
+  </div>`);
 }
 
 function putAway(one) {
