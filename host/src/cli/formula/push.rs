@@ -100,16 +100,19 @@ impl PushOptions {
                 std::io::stdin().read_to_string(&mut text)?;
             }
         }
-        key_in(&text).ok_or_else(|| format!("--key-file: there is no {DEV_KEY}").into())
+        let asked = "--key-file: it must hold a key and nothing else, or be the keys.json of dev";
+        key_in(&text).ok_or_else(|| asked.to_owned().into())
     }
 }
 
 /// The key in a file, which holds nothing else or is the one that `dev` writes.
 fn key_in(text: &str) -> Option<String> {
-    match serde_json::from_str::<Value>(text) {
-        Ok(Value::Object(keys)) => keys.get(DEV_KEY)?.as_str().map(str::to_owned),
-        _ => Some(text.trim().to_owned()),
-    }
+    let key = match serde_json::from_str::<Value>(text) {
+        Ok(Value::Object(keys)) => keys.get(DEV_KEY)?.as_str()?.to_owned(),
+        _ => text.trim().to_owned(),
+    };
+    let is_one = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic());
+    is_one.then_some(key)
 }
 
 /// The id of the tenant's own formula of this name, if there is one; two are for the caller to choose from.
@@ -163,6 +166,8 @@ mod tests {
             (dev, Some("key_mgt_1")),
             (r#"{"private_key": "key_prv_2"}"#, None),
             (r#"{"management_key": 1}"#, None),
+            ("", None),
+            ("key_mgt_1\nkey_prv_2", None),
         ] {
             assert_eq!(key_in(text).as_deref(), key, "{text}");
         }
