@@ -6,6 +6,9 @@
 /** Rights on tokens, in the order in which they are shown. */
 export const TOKEN_RIGHTS = ["token:read", "token:search", "token:create", "token:update", "token:delete", "token:use"];
 
+/** Rights whose answers hold data. */
+export const SHOWS_DATA = ["token:read", "token:search", "token:create", "token:update"];
+
 /** What needs a rule for every container of a token; for the rest one container is enough. */
 const NEEDS_EVERY = ["token:create", "token:use"];
 
@@ -39,14 +42,39 @@ export function decide(application, permission, containers) {
   return each.includes(null) ? null : (each[0] ?? null);
 }
 
+/** What a transform leaves of `data`, in words. */
+const SEEN = { reveal: "plaintext", mask: "masked", redact: "nothing" };
+
 /** What a reader sees of `data`, in words. */
 export function seen(rule) {
   if (!rule) return "refused";
-  return { reveal: "plaintext", mask: "masked", redact: "nothing" }[rule.transform] ?? rule.transform;
+  return SEEN[rule.transform] ?? rule.transform;
 }
 
 /** A container as it is written: with a slash at both ends, in lower case. */
 export function asContainer(text) {
   const inner = text.trim().toLowerCase().replace(/^\/+|\/+$/g, "");
   return inner === "" ? "/" : `/${inner}/`;
+}
+
+/** What a rule grants, each right in words. */
+function inWords(application, rule) {
+  if (application.type === "management") return rule.permissions;
+  const place = rule.implied ? "everywhere" : rule.container ? `in ${rule.container}` : "by conditions";
+  const shows = (right) => (SHOWS_DATA.includes(right) ? `, data ${rule.transform === "redact" ? "unseen" : seen(rule)}` : "");
+  return rule.permissions.map((right) => `${right} ${place}${shows(right)}`);
+}
+
+/** What an application holds after a change and did not before, and the reverse, each in words. */
+export function changedRights(before, after) {
+  const words = (application) => rulesOf(application).flatMap((rule) => inWords(application, rule));
+  const [old, now] = [words(before), words(after)];
+  return { gained: now.filter((one) => !old.includes(one)), lost: old.filter((one) => !now.includes(one)) };
+}
+
+/** Whether two states of an application decide alike: equal rules in the same order, whatever their numbers. */
+export function sameRights(before, after) {
+  const decisive = ({ container, transform, permissions }) => [container, transform, [...permissions].sort()];
+  const written = (application) => JSON.stringify(rulesOf(application).map(decisive));
+  return written(before) === written(after);
 }

@@ -1,6 +1,6 @@
 // The server's interface, as any other client uses it. Keys live here, in memory, and go out in one header.
 
-import { decide, grants } from "./access.js";
+import { decide, grants, sameRights } from "./access.js";
 import { forgetAll, holder, redraw } from "./state.js";
 
 /** An answer that is an error, with the problem that the server described. */
@@ -20,13 +20,27 @@ class Key {
     this.application = application;
     // A session's rights are not told to it: what it tries is answered by the server.
     this.isSession = secret.startsWith("key_ses_");
-    this.id = application.id + (this.isSession ? " session" : "");
-    this.name = this.isSession ? `Session of ${application.name}` : application.name;
-    this.type = this.isSession ? "session" : application.type;
+  }
+
+  get id() {
+    return this.application.id + (this.isSession ? " session" : "");
+  }
+
+  get name() {
+    return this.isSession ? `Session of ${this.application.name}` : this.application.name;
+  }
+
+  get type() {
+    return this.isSession ? "session" : this.application.type;
   }
 
   may(permission) {
     return this.isSession ? permission.startsWith("token:") : grants(this.application, permission);
+  }
+
+  /** Whether it may do this to a token in these containers, as far as that is known. */
+  mayAt(permission, containers) {
+    return this.isSession ? this.may(permission) : decide(this.application, permission, containers) !== null;
   }
 
   /** Whether what comes back for tokens in these containers may be plaintext. */
@@ -65,6 +79,28 @@ export function dropKey(key) {
   session.keys = rest;
 }
 
+/**
+ * Reads anew what the keys of this tab may do: rules are changed while somebody looks. Gives what is different, as
+ * `{ key, before }` of a key whose rights are others now, and `{ key, ended: true }` of one that opens nothing any more,
+ * which is forgotten with everything that was read.
+ */
+export async function readKeysAgain() {
+  const found = (await Promise.all(session.keys.map(readAgain))).filter(Boolean);
+  for (const { key } of found.filter(({ ended }) => ended)) dropKey(key);
+  return found;
+}
+
+async function readAgain(key) {
+  const before = key.application;
+  try {
+    key.application = (await send(key, "GET", "/applications/key", {})).body;
+  } catch (refusal) {
+    // A server that does not answer now says nothing about the key.
+    return refusal.problem?.status === 401 ? { key, ended: true } : null;
+  }
+  return key.isSession || sameRights(before, key.application) ? null : { key, before };
+}
+
 /** The keys of this tab that have a permission. Those that show tokens masked come first: plaintext is asked for by name. */
 export function keysFor(permission) {
   const able = session.keys.filter((key) => key.may(permission));
@@ -74,6 +110,11 @@ export function keysFor(permission) {
 /** The first of them, which requests are sent with. */
 export function keyFor(permission) {
   return keysFor(permission)[0];
+}
+
+/** The key that may do this to a token in these containers, if there is one. */
+export function keyAt(permission, containers) {
+  return keysFor(permission).find((key) => key.mayAt(permission, containers));
 }
 
 /** The key that shows a token in these containers in plaintext, if there is one. */

@@ -2,8 +2,10 @@
 // send; they hold names of pages and ids, never keys, queries or values.
 
 import { session } from "./api.js";
+import { restartFields } from "./fields.js";
 import { html, nothing } from "./lit.js";
-import { dialog, restartFields } from "./parts.js";
+import { dialog } from "./parts.js";
+import { notices, readRights } from "./rights.js";
 import { forgetAll, redraw, tell } from "./state.js";
 import { isDark, toggleTheme } from "./theme.js";
 import * as applications from "./pages/applications.js";
@@ -31,6 +33,8 @@ const PAGES = [
 ];
 
 let current = null;
+/** What stands for an opening that is under way, of the last page that was asked for: what the keys may do is read anew before. */
+let opening = null;
 let menuOpen = false;
 /** Whether the heading of a page is to get the focus as soon as it is there. */
 let wantsFocus = false;
@@ -40,7 +44,7 @@ function named(name) {
 }
 
 /** Opens the page that the address names. */
-function follow() {
+async function follow() {
   if (session.keys.length === 0) return;
   const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodePart);
   const page = named(name);
@@ -51,15 +55,22 @@ function follow() {
   current?.close?.();
   current = page;
   menuOpen = false;
-  wantsFocus = true;
   document.title = `${page.title} · Tokamak console`;
+  const mine = (opening = {});
+  redraw();
+  await readRights();
+  // Somebody went on meanwhile, or the last key has ended.
+  if (opening !== mine || session.keys.length === 0) return;
+  opening = null;
+  wantsFocus = true;
   page.open(rest);
   redraw();
 }
 
 /** Where those who hear the page go on. Some headings wait for what the page is about. */
 function focusHeading() {
-  const heading = document.querySelector("h1");
+  // What is drawn may still be what stands there until the page opens.
+  const heading = document.querySelector("main:not([aria-busy=true]) h1");
   if (!wantsFocus || !heading) return;
   wantsFocus = false;
   heading.focus();
@@ -85,6 +96,7 @@ function signOut() {
 function leave() {
   current.close?.();
   current = null;
+  opening = null;
   wantsFocus = true;
   document.title = "Tokamak console";
 }
@@ -116,10 +128,16 @@ export function frame() {
     <a class="skip" href="#main" @click=${toMain}>Skip to content</a>
     <div class=${signedIn ? "frame" : "frame bare"} @keydown=${closeMenuByKey}>
       ${header(signedIn)} ${signedIn ? navigation() : nothing}
-      <main id="main" tabindex="-1">${signedIn ? (current?.view() ?? nothing) : signIn.view()}</main>
+      <main id="main" tabindex="-1" aria-busy=${opening !== null}>${notices()} ${signedIn ? content() : signIn.view()}</main>
     </div>
     ${dialog()}
   `;
+}
+
+/** The page, as soon as it is open. */
+function content() {
+  if (opening === null) return current?.view() ?? nothing;
+  return html`<h1 tabindex="-1">${current.title}</h1><p class="waiting">Loading…</p>`;
 }
 
 function header(signedIn) {

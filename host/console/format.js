@@ -24,6 +24,15 @@ export function localTime(text) {
   return Number.isNaN(time.getTime()) ? text : times.format(time);
 }
 
+/** A point in time as a field for a date and time holds it, in the zone of who looks. */
+export function forTimeField(text) {
+  const at = new Date(text);
+  if (Number.isNaN(at.getTime())) return "";
+  const two = (value) => String(value).padStart(2, "0");
+  const day = `${String(at.getFullYear()).padStart(4, "0")}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  return `${day}T${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+}
+
 /** A duration in microseconds, with three digits or so. */
 export function duration(us) {
   if (us < 1000) return `${Math.round(us)} µs`;

@@ -1,13 +1,13 @@
 // What may this key see: the decision of an application's rules about a token, before anybody relies on them.
 
-import { TOKEN_RIGHTS, asContainer, decide, seen } from "./access.js";
+import { SHOWS_DATA, TOKEN_RIGHTS, asContainer, decide, seen } from "./access.js";
 import { ask, may } from "./api.js";
+import { textField } from "./fields.js";
 import { compact } from "./format.js";
 import { html, nothing } from "./lit.js";
-import { badge, shown, table, textField } from "./parts.js";
+import { badge, shown, table } from "./parts.js";
 import { load } from "./state.js";
 
-const SHOWS_DATA = ["token:read", "token:search", "token:create", "token:update"];
 const TONES = { plaintext: "warn", masked: "good", nothing: "plain", refused: "bad" };
 
 /** The preview. `held.places` keeps the containers that are asked about, `held.sample` tokens that it is tried on. */

@@ -5,16 +5,18 @@ use serde_json::{Value, json};
 use crate::support::TestServer;
 use crate::support::browser::Browser;
 
-const PAGES: [&str; 13] = [
+const PAGES: [&str; 15] = [
     "tokens",
     "tokens/new",
     "tokens/of/a-card",
+    "tokens/edit/a-card",
     "containers",
     "applications",
     "applications/new",
     "formulas",
     "formulas/new",
     "reactors",
+    "reactors/new",
     "invocations",
     "logs",
     "figures",

@@ -106,7 +106,7 @@ async fn a_formula_becomes_a_reactor_whose_results_are_told_and_told_again() {
     browser.click("New formula");
     browser.fill("Name", "who");
     browser.fill("Code", SCRIPT);
-    browser.click("Declared values");
+    browser.click("Declared values and limits");
     browser.fill("Configuration of a reactor", r#"[{"name": "NAME", "type": "string"}]"#);
     browser.click("Create");
     heading(&mut browser, "who");

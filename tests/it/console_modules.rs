@@ -158,3 +158,125 @@ async fn numbers_are_written_for_people() {
         assert_eq!(browser.eval(expression), expected, "{expression}");
     }
 }
+
+/// What the console sends is judged by the rules of the standard, as another library has them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_patch_leads_from_one_value_to_the_other_and_says_no_more() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = with_module(&server, "merge_patch.js") else { return };
+    for (before, after, patch) in [
+        (json!({"a": "1", "b": "2"}), json!({"b": "2", "a": "1"}), None),
+        (json!({"a": "1"}), json!({"a": "2"}), Some(json!({"a": "2"}))),
+        (json!({"a": "1", "b": "2"}), json!({"b": "2"}), Some(json!({"a": null}))),
+        (json!({}), json!({"a": {"b": [1, null]}}), Some(json!({"a": {"b": [1, null]}}))),
+        (json!({"a": {"b": 1, "c": 2}}), json!({"a": {"b": 1}}), Some(json!({"a": {"c": null}}))),
+        (json!({"a": {"b": 1}}), json!({"a": "text"}), Some(json!({"a": "text"}))),
+        (json!({"a": "text"}), json!({"a": {"b": 1}}), Some(json!({"a": {"b": 1}}))),
+        (json!({"a": [1, 2]}), json!({"a": [2, 1]}), Some(json!({"a": [2, 1]}))),
+        (json!({"a": [{"x": 1}]}), json!({"a": [{"x": 1}]}), None),
+        (json!("{{ data }}"), json!({"n": "{{ data.n }}"}), Some(json!({"n": "{{ data.n }}"}))),
+        (
+            json!({"toString": "1"}),
+            json!({"__proto__": "2"}),
+            Some(json!({"toString": null, "__proto__": "2"})),
+        ),
+        (json!(["/a/"]), json!(["/a/"]), None),
+    ] {
+        let call = "m.patchBetween(JSON.parse(before), JSON.parse(after))";
+        let texts =
+            format!("before = {}, after = {}", json!(before.to_string()), json!(after.to_string()));
+        let found = browser.eval(&format!("{texts}, JSON.stringify({call}) ?? null"));
+        let found: Option<Value> = found.as_str().map(|text| serde_json::from_str(text).unwrap());
+        assert_eq!(found, patch, "{before} to {after}");
+        let mut made = before.clone();
+        json_patch::merge(&mut made, &found.unwrap_or(json!({})));
+        if patch.is_some() {
+            assert_eq!(made, after, "{before} with the patch");
+        }
+    }
+    assert_eq!(browser.eval("m.patchBetween({a: 1}, undefined)"), Value::Null);
+    assert_eq!(browser.eval("m.patchBetween(undefined, undefined) === undefined"), true);
+    for (value, has) in
+        [("{a: {b: null}}", true), ("{a: [null]}", false), ("null", false), ("'x'", false)]
+    {
+        assert_eq!(browser.eval(&format!("m.hasNullMember({value})")), has, "{value}");
+    }
+    let paths = browser.eval("m.pathsOf({data: 'a secret', metadata: {a: null, b: '1'}, mask: null, containers: ['/a/']})");
+    let expected = ["data", "metadata.a (removed)", "metadata.b", "mask (removed)", "containers"];
+    assert_eq!(paths, json!(expected));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_rights_is_told_in_words() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = with_module(&server, "access.js") else { return };
+    let rule = |priority: u32, container: &str, transform: &str, permissions: &[&str]| {
+        json!({"priority": priority,
+        "container": container, "transform": transform, "permissions": permissions})
+    };
+    let holding = |kind: &str, permissions: &[&str], rules: Vec<Value>| json!({"type": kind, "permissions": permissions, "rules": rules});
+    let read = ["token:read"];
+    let masked = holding(
+        "private",
+        &[],
+        vec![rule(1, "/a/", "mask", &read), rule(2, "/b/", "reveal", &read)],
+    );
+    for (before, after, same, gained, lost) in [
+        // Other numbers in the same order decide alike.
+        (
+            &masked,
+            holding(
+                "private",
+                &[],
+                vec![rule(9, "/b/", "reveal", &read), rule(3, "/a/", "mask", &read)],
+            ),
+            true,
+            json!([]),
+            json!([]),
+        ),
+        (
+            &masked,
+            holding(
+                "private",
+                &[],
+                vec![rule(1, "/b/", "reveal", &read), rule(3, "/a/", "mask", &read)],
+            ),
+            false,
+            json!([]),
+            json!([]),
+        ),
+        (
+            &masked,
+            holding(
+                "private",
+                &[],
+                vec![rule(1, "/a/", "redact", &read), rule(2, "/b/", "reveal", &read)],
+            ),
+            false,
+            json!(["token:read in /a/, data unseen"]),
+            json!(["token:read in /a/, data masked"]),
+        ),
+        (
+            &masked,
+            holding("private", &["token:use"], vec![rule(1, "/a/", "mask", &read)]),
+            false,
+            json!(["token:use everywhere"]),
+            json!(["token:read in /b/, data plaintext"]),
+        ),
+        (
+            &holding("management", &["log:read"], vec![]),
+            holding("management", &["log:read", "tenant:read"], vec![]),
+            false,
+            json!(["tenant:read"]),
+            json!([]),
+        ),
+    ] {
+        assert_eq!(
+            browser.eval(&format!("m.sameRights({before}, {after})")),
+            same,
+            "{before} and {after}"
+        );
+        let found = browser.eval(&format!("m.changedRights({before}, {after})"));
+        assert_eq!((&found["gained"], &found["lost"]), (&gained, &lost), "{before} and {after}");
+    }
+}

@@ -35,6 +35,7 @@ mod connections;
 mod console;
 mod console_access;
 mod console_browser;
+mod console_edit;
 mod console_manage;
 mod console_modules;
 mod control;

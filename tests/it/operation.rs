@@ -1,6 +1,6 @@
 //! What an operator sees and is given: figures, completions, manual pages, examples of how to run it (decisions §9).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -201,17 +201,105 @@ fn the_examples_name_what_there_is() {
         assert!(reference.contains(&format!("| `--{name}")), "{name}");
     }
     for file in ["tokamak.service", "compose.yaml"] {
-        for word in example(file).split(|c: char| c.is_whitespace() || c == '"' || c == ',') {
-            let Some(name) = word.strip_prefix("--").filter(|name| !name.contains('=')) else {
-                continue;
-            };
-            let known = name == "config" || reference.contains(&format!("| `--{name}"));
+        for name in flags(&example(file)) {
+            let known = name == "config" || reference.contains(&format!("| `--{name} "));
             // The commands in the comments are other programs'.
-            assert!(known || ["name", "build"].contains(&name), "{file}: --{name}");
+            assert!(known || ["name", "build"].contains(&name.as_str()), "{file}: --{name}");
         }
+    }
+    let image = example("Containerfile");
+    let is_part = |c: char| !c.is_ascii_uppercase() && c != '_';
+    let variables: BTreeSet<&str> =
+        image.split(is_part).filter(|word| word.starts_with("TOKAMAK_")).collect();
+    assert!(variables.len() >= 3, "{variables:?}");
+    for variable in variables {
+        assert!(reference.contains(&format!("`{variable}`")), "Containerfile: {variable}");
     }
     let dashboard: Value = serde_json::from_str(&example("grafana/tokamak.json")).unwrap();
     assert!(dashboard["panels"].as_array().unwrap().len() >= 10);
+}
+
+/// The names of the flags in a text, in which each stands apart or between quotes.
+fn flags(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| c.is_whitespace() || "\"',`()=|[]".contains(c));
+    words
+        .filter_map(|word| word.strip_prefix("--"))
+        .map(|word| word.chars().take_while(|c| c.is_ascii_lowercase() || *c == '-').collect())
+        .filter(|name: &String| name.starts_with(|c: char| c.is_ascii_lowercase()))
+        .collect()
+}
+
+/// What the README tells to type can be typed.
+#[test]
+fn every_flag_of_the_readme_is_one() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let named = flags(&fs::read_to_string(root.join("README.md")).unwrap());
+    assert!(named.len() >= 40, "{named:?}");
+    let known = flags(&printed(&["completions", "bash"]));
+    // Those of cargo, and of a test that is run by it.
+    let others = ["release", "example", "bench", "test", "long"];
+    let unknown: Vec<_> = named
+        .iter()
+        .filter(|name| !known.contains(*name) && !others.contains(&name.as_str()))
+        .collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
+
+/// Each series that is drawn, watched or described, with the labels that it is asked for by.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_label_that_is_asked_for_is_there() {
+    let server = TestServer::start().await;
+    run_something(&server).await;
+    let text = figures(&server.stranger()).await;
+    let mut known: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (name, rest) = line.split_once(['{', ' ']).unwrap();
+        let labels = if line.contains('{') { labels_in(rest) } else { BTreeSet::new() };
+        known.entry(name).or_default().extend(labels);
+    }
+    // Made by the first webhook, which is another test's.
+    known.entry("tokamak_webhook_attempts_total").or_default().insert("outcome".to_owned());
+    let all: BTreeSet<String> = known.values().flatten().cloned().collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let mut asked = 0;
+    for file in [example("alerts.yml"), example("grafana/tokamak.json"), readme] {
+        for (at, _) in file.match_indices("tokamak_") {
+            let name: &str =
+                file[at..].split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap();
+            let Some(selector) = file[at + name.len()..].strip_prefix('{') else { continue };
+            // The table of the README names histograms as a whole.
+            let bucket = format!("{name}_bucket");
+            let own = known.get(name).or_else(|| known.get(bucket.as_str()));
+            let own = own.unwrap_or_else(|| panic!("{name} is not in\n{text}"));
+            for label in labels_in(selector) {
+                assert!(own.contains(&label), "{name} has no {label}, but {own:?}");
+                asked += 1;
+            }
+        }
+        for list in file.split("by (").skip(1).filter_map(|rest| rest.split(')').next()) {
+            for label in list.split(',').map(str::trim).filter(|label| !label.contains(' ')) {
+                assert!(all.contains(label), "by ({label}) is not in {all:?}");
+                asked += 1;
+            }
+        }
+    }
+    assert!(asked >= 20, "{asked}");
+}
+
+/// The names of labels between braces, of which the first is open already.
+fn labels_in(selector: &str) -> BTreeSet<String> {
+    let inner = selector.split('}').next().unwrap();
+    let mut quoted = false;
+    let outside: String = inner
+        .chars()
+        .filter(|c| {
+            quoted ^= *c == '"';
+            !quoted && !"\"\\".contains(*c)
+        })
+        .collect();
+    let names = outside.split(',').map(|pair| pair.trim_end_matches(['=', '!', '~']).trim());
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 /// A short benchmark of everything, its figures kept, compared with themselves and drawn.

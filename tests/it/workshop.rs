@@ -387,7 +387,11 @@ async fn a_push_says_what_stands_in_the_way() {
     // By name: only one of exactly this name is replaced.
     let management = server.management();
     guests::send(&management, "bare", json!({ "name": "TRIED" })).await;
-    assert_eq!(push(0, &["--key-file", "key"])["formula"]["id"], first["formula"]["id"]);
+    let keys = json!({ "management_key": MANAGEMENT_KEY, "private_key": "key_prv_of-another" });
+    fs::write(project.path().join("keys.json"), keys.to_string()).unwrap();
+    for file in ["key", "keys.json"] {
+        assert_eq!(push(0, &["--key-file", file])["formula"]["id"], first["formula"]["id"]);
+    }
     let second = guests::send(&management, "bare", json!({ "name": "tried" })).await;
     let arguments = [&["push", "--url", &address, "--key", MANAGEMENT_KEY], &BUILT[..]].concat();
     let (code, _, stderr) = run(formula(project.path(), &arguments));
@@ -400,6 +404,14 @@ async fn a_push_says_what_stands_in_the_way() {
     let manifest = json!({ "name": "card-insights", "language": "rust" });
     fs::write(project.path().join("formula.json"), manifest.to_string()).unwrap();
     assert_eq!(push(0, &["--key-file", "key"])["status"], "created");
+    // People are told what follows.
+    let manifest = json!({ "name": "for-people", "language": "rust" });
+    fs::write(project.path().join("formula.json"), manifest.to_string()).unwrap();
+    let arguments = [&["push", "--url", &address, "--key-file", "key"], &BUILT[..]].concat();
+    let (code, stdout, stderr) = run(formula(project.path(), &arguments));
+    assert_eq!(code, 0, "{stderr}");
+    let page = format!("{}/console#/reactors/new/", address.trim_end_matches('/'));
+    assert!(stdout.contains(&page), "{stdout}");
 
     fs::write(project.path().join("built.wasm"), guests::component("sockets")).unwrap();
     let refused = push(1, &["--key-file", "key"]);

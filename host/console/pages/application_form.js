@@ -2,8 +2,9 @@
 
 import { ask, session } from "../api.js";
 import { asContainer } from "../access.js";
+import { checkbox, faultList, form, selectField, submitButton, textField } from "../fields.js";
 import { html, nothing } from "../lit.js";
-import { checkbox, form, problemBox, selectField, submitButton, textField } from "../parts.js";
+import { problemBox } from "../parts.js";
 import { preview } from "../preview.js";
 import { holder, load, redraw } from "../state.js";
 
@@ -20,13 +21,14 @@ export function begin(application, done) {
 }
 
 async function submit() {
-  const { id, name, type, permissions } = held.draft;
+  const { id, name, type, permissions, ends } = held.draft;
+  const expires_at = ends ? new Date(ends).toISOString() : undefined;
   // A container that was left empty is refused by the server; it does not mean everything.
   const written = (container) => (container?.trim() ? asContainer(container) : undefined);
   const rules = held.draft.rules.map((rule) => ({ ...rule, priority: Number(rule.priority), container: written(rule.container) }));
   const answer = await load(held, "sent", () => id
     ? ask("application:update", "PUT", `/applications/${id}`, { body: { name, permissions, rules } })
-    : ask("application:create", "POST", "/applications", { body: { name, type, permissions, rules } }));
+    : ask("application:create", "POST", "/applications", { body: { name, type, permissions, rules, expires_at } }));
   if (answer) held.done(answer);
 }
 
@@ -38,17 +40,20 @@ export function applicationForm() {
     draft.rules = draft.type === "management" ? [] : draft.rules;
     redraw();
   };
+  const problem = held.sent?.problem;
+  const at = (path) => [problem, path];
   return html`<section class="card">
       ${form(
         submit,
-        html`${textField("Name", draft, "name", { required: true })}
-          ${draft.id ? nothing : selectField("Type", draft, "type", TYPES, { changed: retyped })}
+        html`${textField("Name", draft, "name", { required: true, at: at("name") })}
+          ${draft.id ? nothing : selectField("Type", draft, "type", TYPES, { changed: retyped, at: at("type") })}
+          ${draft.id ? nothing : textField("Ends", draft, "ends", { type: "datetime-local", at: at("expires_at"), hint: "Empty: it does not end; this cannot be changed later" })}
           <fieldset>
             <legend>Permissions on everything${draft.type === "management" ? "" : ", masked"}</legend>
-            ${grants(draft)}
+            ${grants(draft, draft)} ${faultList(problem, "permissions")}
           </fieldset>
           ${draft.type === "management" ? nothing : rules(draft)}
-          ${problemBox(held.sent?.problem)} ${submitButton(draft.id ? "Save" : "Create", held.sent)}`,
+          ${problemBox(problem)} ${submitButton(draft.id ? "Save" : "Create", held.sent)}`,
         "Application",
       )}
     </section>
@@ -59,8 +64,8 @@ export function applicationForm() {
 }
 
 /** Boxes for what an application of this type may hold. */
-function grants(holds) {
-  const possible = (held.permissions?.value ?? []).filter((one) => one.application_types.includes(held.draft.type));
+function grants(draft, holds) {
+  const possible = (held.permissions?.value ?? []).filter((one) => one.application_types.includes(draft.type));
   const change = (name, on) => {
     holds.permissions = on ? [...holds.permissions, name] : holds.permissions.filter((other) => other !== name);
     redraw();
@@ -76,11 +81,13 @@ function rules(draft) {
     draft.rules.push({ priority, description: "", container: "/pci/", transform: "mask", permissions: ["token:create"] });
     redraw();
   };
-  return html`${draft.rules.map((rule) => oneRule(draft, rule))}
+  return html`${draft.rules.map((rule, index) => oneRule(draft, rule, `rules[${index}]`))} ${draft.rules.length === 0 ? faultList(held.sent?.problem, "rules") : nothing}
     <div class="row"><button type="button" class="quiet" @click=${add}>Add a rule</button></div>`;
 }
 
-function oneRule(draft, rule) {
+function oneRule(draft, rule, path) {
+  const problem = held.sent?.problem;
+  const at = (member) => [problem, `${path}.${member}`];
   const remove = () => {
     draft.rules = draft.rules.filter((other) => other !== rule);
     redraw();
@@ -88,10 +95,10 @@ function oneRule(draft, rule) {
   return html`<fieldset class="rule">
     <legend>Rule ${rule.priority}</legend>
     <div class="columns">
-      ${textField("Priority", rule, "priority", { type: "number" })} ${textField("Container", rule, "container")}
-      ${selectField("Sees data as", rule, "transform", TRANSFORMS)}
+      ${textField("Priority", rule, "priority", { type: "number", at: at("priority") })} ${textField("Container", rule, "container", { at: at("container") })}
+      ${selectField("Sees data as", rule, "transform", TRANSFORMS, { at: at("transform") })}
     </div>
-    ${textField("Description", rule, "description")} ${grants(rule)}
+    ${textField("Description", rule, "description", { at: at("description") })} ${grants(draft, rule)} ${faultList(problem, `${path}.permissions`)}
     <div class="row end"><button type="button" class="quiet" @click=${remove}>Remove rule ${rule.priority}</button></div>
   </fieldset>`;
 }

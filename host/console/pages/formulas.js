@@ -2,27 +2,31 @@
 
 import { ask, may, segment, withQuery } from "../api.js";
 import { html, nothing } from "../lit.js";
-import { areaField, badge, confirm, copyable, empty, facts, field, form, lacking, pager, problemBox, selectField, shown, submitButton, table, textField, time } from "../parts.js";
-import { holder, load, redraw, tell } from "../state.js";
+import { badge, confirm, copyable, empty, facts, lacking, pager, shown, table, time } from "../parts.js";
+import { holder, load, tell } from "../state.js";
+import { begin, formulaForm } from "./formula_form.js";
 
 export const title = "Formulas";
 
-const EXAMPLE = `// Gets { args, configuration } and gives { raw } or { tokenize }.
-module.exports = async function (request) {
-  console.log("hello");
-  return { raw: { got: Object.keys(request.args ?? {}) } };
-};
-`;
+const held = holder(() => ({ page: 1, view: "list" }));
 
-const fresh = () => ({ name: "", description: "", language: "javascript", code: EXAMPLE, component: undefined, hosts: "", parameters: "[]", configuration: "[]" });
-const held = holder(() => ({ page: 1, view: "list", draft: fresh() }));
-
+/** The rest of the address is nothing, `new`, or `of` or `edit` and an id. */
 export function open([what, id]) {
-  held.view = what === "new" ? "new" : id ? "of" : "list";
+  held.view = what === "new" ? "new" : id ? what : "list";
   Object.assign(held, { id, one: undefined, code: undefined });
+  if (held.view === "new") begin(undefined, toOne);
   if (!may("reactor:read")) return;
   if (held.view === "list") list(held.page);
-  if (id) load(held, "one", () => ask("reactor:read", "GET", `/reactor-formulas/${segment(id)}`));
+  if (id) find(id);
+}
+
+async function find(id) {
+  const formula = await load(held, "one", () => ask("reactor:read", "GET", `/reactor-formulas/${segment(id)}`));
+  if (formula && held.view === "edit") begin(formula, toOne);
+}
+
+function toOne(formula) {
+  location.hash = `#/formulas/of/${formula.id}`;
 }
 
 function list(page) {
@@ -31,8 +35,9 @@ function list(page) {
 }
 
 export function view() {
-  if (held.view === "new") return html`${back()}<h1 tabindex="-1">New formula</h1>${may("reactor:create") ? make() : lacking("reactor:create")}`;
+  if (held.view === "new") return html`${back()}<h1 tabindex="-1">New formula</h1>${may("reactor:create") ? formulaForm() : lacking("reactor:create")}`;
   if (!may("reactor:read")) return html`<h1 tabindex="-1">${title}</h1>${lacking("reactor:read")}`;
+  if (held.view === "edit") return html`${back()}<h1 tabindex="-1">Change formula</h1>${shown(held.one, formulaForm)}`;
   if (held.view === "of") return html`${back()}${shown(held.one, one)}`;
   return html`<div class="row">
       <h1 tabindex="-1">${title}</h1>
@@ -80,6 +85,7 @@ function one(formula) {
       <div class="row">
         ${may("reactor:create") ? html`<a class="button" href="#/reactors/new/${formula.id}">New reactor of it</a>` : nothing}
         ${formula.language === "javascript" ? html`<button type="button" class="quiet" @click=${showCode}>Show the code</button>` : nothing}
+        ${formula.type === "private" && may("reactor:update") ? html`<a class="button" href="#/formulas/edit/${formula.id}">Change</a>` : nothing}
         ${formula.type === "private" && may("reactor:delete") ? html`<button type="button" class="danger" @click=${remove}>Delete</button>` : nothing}
       </div>
       ${shown(held.code, (code) => html`<pre tabindex="0" aria-label="Code">${code}</pre>`)}
@@ -92,65 +98,4 @@ function parameters(list) {
   if (list.length === 0) return html`<p class="muted">None is declared.</p>`;
   const row = (one) => [html`<code>${one.name}</code>`, one.type, one.optional ? "optional" : "required", one.description ?? "–"];
   return table("Declared values", ["Name", "Type", "Needed", "Description"], list.map(row));
-}
-
-function make() {
-  const { draft } = held;
-  const chosen = async (event) => {
-    draft.component = await base64(event.target.files[0]);
-    redraw();
-  };
-  const file = (id, hint) => html`<input id=${id} type="file" accept=".wasm,application/wasm" required aria-describedby=${hint} @change=${chosen} />`;
-  return html`<section class="card">
-    ${form(
-      submit,
-      html`${textField("Name", draft, "name", { required: true })} ${textField("Description", draft, "description")}
-        ${selectField("Language", draft, "language", [["javascript", "JavaScript"], ["wasm", "WebAssembly component"]])}
-        ${draft.language === "javascript"
-          ? areaField("Code", draft, "code", { rows: 14, required: true })
-          : field("Component", file, "Made by tokamak formula build; 32 MiB at most")}
-        ${textField("Hosts it may reach", draft, "hosts", { hint: "Names apart by spaces; none when empty" })}
-        <details>
-          <summary>Declared values</summary>
-          ${areaField("Configuration of a reactor", draft, "configuration", { rows: 4, hint: 'JSON, such as [{"name": "url", "type": "string"}]' })}
-          ${areaField("Arguments of a run", draft, "parameters", { rows: 4, hint: 'JSON, such as [{"name": "card", "type": "object"}]' })}
-        </details>
-        ${problemBox(held.sent?.problem)} ${submitButton("Create", held.sent)}`,
-      "New formula",
-    )}
-  </section>`;
-}
-
-async function base64(file) {
-  if (!file) return undefined;
-  const bytes = new Uint8Array(await file.arrayBuffer());
-  let text = "";
-  for (let at = 0; at < bytes.length; at += 0x8000) text += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
-  return btoa(text);
-}
-
-function json(text, path) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw Object.assign(new Error(), { problem: { title: "Not sent", detail: "A field cannot be read.", errors: { [path]: ["is not JSON"] } } });
-  }
-}
-
-async function submit() {
-  const { name, description, language, code, component, hosts, parameters: declared, configuration } = held.draft;
-  const made = await load(held, "sent", () => ask("reactor:create", "POST", "/reactor-formulas", {
-    body: {
-      name,
-      description: description || undefined,
-      [language === "javascript" ? "code" : "component"]: language === "javascript" ? code : component,
-      allowed_hosts: hosts.trim() === "" ? undefined : hosts.trim().split(/[\s,]+/),
-      request_parameters: json(declared, "request_parameters"),
-      configuration: json(configuration, "configuration"),
-    },
-  }));
-  if (!made) return;
-  held.draft = fresh();
-  tell("Formula made");
-  location.hash = `#/formulas/of/${made.id}`;
 }

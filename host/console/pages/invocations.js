@@ -1,9 +1,10 @@
 // Runs of a reactor, and the telling of their results.
 
 import { ask, may, segment, withQuery } from "../api.js";
+import { field, form, submitButton, textField } from "../fields.js";
 import { bytes, count, duration, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { badge, copyable, empty, facts, field, form, lacking, pager, problemBox, shown, submitButton, table, textField, time } from "../parts.js";
+import { badge, copyable, empty, facts, lacking, pager, problemBox, shown, table, time } from "../parts.js";
 import { holder, load, redraw, tell } from "../state.js";
 
 export const title = "Runs";
@@ -47,7 +48,7 @@ async function redeliver(run) {
 export function view() {
   return html`${held.run ? html`<p class="back"><a href="#/invocations/${held.reactor}">Runs</a></p>` : nothing}
     <h1 tabindex="-1">${held.run ? html`Run <code>${held.run}</code>` : title}</h1>
-    ${held.run ? delivery(held.run) : html`${choose()} ${held.reactor ? runs() : nothing}`}`;
+    ${held.run ? delivery(held.run) : html`${choose()} ${held.reactor ? runs() : unchosen()}`}`;
 }
 
 function choose() {
@@ -71,6 +72,12 @@ function choose() {
             ${textField("Id of the run", held, "wanted", { required: true })} ${submitButton("Open")}`, "Open a run")}
         </details>`
       : nothing}`;
+}
+
+function unchosen() {
+  if (!may("reactor:read")) return nothing;
+  if (held.reactors?.value?.length === 0) return empty("No reactors yet, and so no runs.", html`<p><a href="#/reactors">Reactors</a></p>`);
+  return empty("Choose a reactor to see how its runs went.");
 }
 
 function runs() {

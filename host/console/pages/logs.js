@@ -1,9 +1,10 @@
 // The audit log, with its filters.
 
 import { ask, may, session, withQuery } from "../api.js";
+import { form, selectField, submitButton, textField } from "../fields.js";
 import { brief } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { badge, empty, form, lacking, pager, selectField, shown, submitButton, table, textField, time } from "../parts.js";
+import { badge, empty, lacking, pager, shown, table, time } from "../parts.js";
 import { holder, load, tell } from "../state.js";
 
 export const title = "Audit log";

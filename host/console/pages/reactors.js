@@ -1,22 +1,24 @@
 // Reactors: formulas with their configuration, to be run.
 
 import { ask, may, segment, withQuery } from "../api.js";
+import { form, submitButton, textField } from "../fields.js";
 import { pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { confirm, copyable, empty, facts, form, lacking, pager, problemBox, selectField, shown, submitButton, table, textField, time } from "../parts.js";
+import { confirm, copyable, empty, facts, lacking, pager, shown, table, time } from "../parts.js";
 import { holder, load, tell } from "../state.js";
+import { begin, reactorForm } from "./reactor_form.js";
 import { beginTrying, tryReactor } from "./try_reactor.js";
 
 export const title = "Reactors";
 
-const held = holder(() => ({ page: 1, view: "list", draft: {} }));
+const held = holder(() => ({ page: 1, view: "list" }));
 
-/** The rest of the address is nothing, `new` and perhaps a formula's id, or `of` and a reactor's. */
+/** The rest of the address is nothing, `new` and perhaps a formula's id, or `of` or `edit` and a reactor's. */
 export function open([what, id]) {
-  held.view = what === "new" ? "new" : id ? "of" : "list";
-  Object.assign(held, { id, one: undefined, sent: undefined });
-  if (held.view === "new") prepare(id);
-  if (held.view === "of") find(id);
+  held.view = what === "new" ? "new" : id ? what : "list";
+  Object.assign(held, { id, one: undefined });
+  if (held.view === "new") begin(undefined, toOne, id);
+  if (held.view === "of" || held.view === "edit") find(id);
   if (held.view === "list" && may("reactor:read")) list(held.page);
 }
 
@@ -29,22 +31,18 @@ async function find(id) {
   beginTrying(id);
   if (!may("reactor:read")) return;
   const reactor = await load(held, "one", () => ask("reactor:read", "GET", `/reactors/${segment(id)}`));
-  if (reactor) beginTrying(id, reactor.formula);
+  if (!reactor) return;
+  beginTrying(id, reactor.formula);
+  if (held.view === "edit") begin(reactor, toOne);
 }
 
-function prepare(formula) {
-  held.draft = { name: "", formula: formula ?? "", application: "", values: {} };
-  if (!may("reactor:read")) return;
-  load(held, "formulas", async () => (await ask("reactor:read", "GET", withQuery("/reactor-formulas", { size: 100 }))).data);
-  if (!may("application:read")) return;
-  load(held, "applications", async () => {
-    const { data } = await ask("application:read", "GET", withQuery("/applications", { size: 100 }));
-    return data.filter((application) => application.type !== "management");
-  });
+function toOne(reactor) {
+  location.hash = `#/reactors/of/${reactor.id}`;
 }
 
 export function view() {
-  if (held.view === "new") return html`${back()}<h1 tabindex="-1">New reactor</h1>${may("reactor:create") ? make() : lacking("reactor:create")}`;
+  if (held.view === "new") return html`${back()}<h1 tabindex="-1">New reactor</h1>${may("reactor:create") ? reactorForm() : lacking("reactor:create")}`;
+  if (held.view === "edit") return html`${back()}<h1 tabindex="-1">Change reactor</h1>${may("reactor:update") ? shown(held.one, reactorForm) : lacking("reactor:update")}`;
   if (held.view === "of") return html`${back()}${one()}`;
   return html`<div class="row">
       <h1 tabindex="-1">${title}</h1>
@@ -94,6 +92,7 @@ function one() {
       ])}
       <div class="row">
         <a class="button" href="#/invocations/${reactor.id}">Runs and deliveries</a>
+        ${may("reactor:update") ? html`<a class="button" href="#/reactors/edit/${reactor.id}">Change</a>` : nothing}
         ${may("reactor:delete") ? html`<button type="button" class="danger" @click=${() => remove(reactor)}>Delete</button>` : nothing}
       </div>
     </section>
@@ -112,37 +111,4 @@ function remove(reactor) {
     tell("Reactor deleted");
     location.hash = "#/reactors";
   });
-}
-
-function make() {
-  const { draft } = held;
-  const formulas = held.formulas?.value ?? [];
-  const formula = formulas.find((one) => one.id === draft.formula);
-  const applications = (held.applications?.value ?? []).map((one) => [one.id, `${one.name} (${one.type})`]);
-  const value = (entry) => textField(`${entry.name}${entry.optional ? " (optional)" : ""}`, draft.values, entry.name, {
-    hint: `${entry.type}. ${entry.description ?? ""}`,
-    required: !entry.optional,
-  });
-  return html`<section class="card">
-    ${form(
-      submit,
-      html`${textField("Name", draft, "name", { required: true })}
-        ${selectField("Formula", draft, "formula", [["", "Choose one"], ...formulas.map((one) => [one.id, one.name])])}
-        ${formula && formula.configuration.length > 0 ? html`<fieldset><legend>Configuration</legend>${formula.configuration.map(value)}</fieldset>` : nothing}
-        ${selectField("Acts as", draft, "application", [["", "nobody: the formula has no rights of its own"], ...applications])}
-        ${problemBox(held.sent?.problem)} ${submitButton("Create", held.sent)}`,
-      "New reactor",
-    )}
-  </section>`;
-}
-
-async function submit() {
-  const { name, formula, application, values } = held.draft;
-  const given = Object.entries(values).filter(([, value]) => value !== "");
-  const body = { name, formula: { id: formula }, configuration: Object.fromEntries(given) };
-  if (application) body.application = { id: application };
-  const made = await load(held, "sent", () => ask("reactor:create", "POST", "/reactors", { body }));
-  if (!made) return;
-  tell("Reactor made");
-  location.hash = `#/reactors/of/${made.id}`;
 }

@@ -1,8 +1,9 @@
 // Signing in: a key, and what it may do.
 
 import { addKey } from "../api.js";
+import { field, form, submitButton } from "../fields.js";
 import { html } from "../lit.js";
-import { field, form, problemBox, submitButton } from "../parts.js";
+import { problemBox } from "../parts.js";
 import { holder, load, tell } from "../state.js";
 
 export const title = "Sign in";

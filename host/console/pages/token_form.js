@@ -1,8 +1,9 @@
 // A new token.
 
-import { ask, may } from "../api.js";
+import { ask, keyAt, may } from "../api.js";
+import { areaField, checkbox, form, jsonOf, linesOf, maskOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
 import { html, nothing } from "../lit.js";
-import { areaField, checkbox, copyable, form, lacking, problemBox, selectField, submitButton, textField } from "../parts.js";
+import { copyable, lacking, problemBox } from "../parts.js";
 import { holder, load, redraw, tell } from "../state.js";
 import { knownTypes } from "./token_types.js";
 
@@ -20,22 +21,10 @@ function isJson() {
   return held.type in SHAPES || (held.type === "token" && held.json);
 }
 
-function lines(text) {
-  return text.split("\n").map((line) => line.trim()).filter((line) => line !== "");
-}
-
 /** The body of the request. What cannot be read is a problem of the console's own, in the words of the server's. */
 function body() {
   const errors = {};
-  const read = (path, text) => {
-    try {
-      return JSON.parse(text);
-    } catch {
-      errors[path] = ["is not JSON"];
-      return undefined;
-    }
-  };
-  const metadata = Object.fromEntries(lines(held.metadata).map((line) => {
+  const metadata = Object.fromEntries(linesOf(held.metadata).map((line) => {
     const at = line.indexOf("=");
     if (at < 1) errors.metadata = ["must be lines of key=value"];
     return [line.slice(0, at).trim(), line.slice(at + 1).trim()];
@@ -43,22 +32,28 @@ function body() {
   const made = {
     id: held.id.trim() || undefined,
     type: held.type,
-    data: isJson() ? read("data", held.data) : held.data,
-    containers: held.containers.trim() === "" ? undefined : held.containers.trim().split(/[\s,]+/),
+    data: isJson() ? jsonOf(held.data, "data", errors) : held.data,
+    containers: wordsOf(held.containers),
     metadata: held.metadata.trim() === "" ? undefined : metadata,
-    search_indexes: held.indexes.trim() === "" ? undefined : lines(held.indexes),
-    mask: held.mask.trim() === "" ? undefined : /^[[{"]/.test(held.mask.trim()) && !held.mask.trim().startsWith("{{") ? read("mask", held.mask) : held.mask.trim(),
+    search_indexes: held.indexes.trim() === "" ? undefined : linesOf(held.indexes),
+    mask: held.mask.trim() === "" ? undefined : maskOf(held.mask, errors),
     expires_at: held.expires_at === "" ? undefined : new Date(held.expires_at).toISOString(),
     deduplicate_token: held.deduplicate ? true : undefined,
   };
-  if (Object.keys(errors).length > 0) {
-    throw Object.assign(new Error(), { problem: { title: "Not sent", detail: "Some fields cannot be read.", errors } });
-  }
+  if (Object.keys(errors).length > 0) throw notSent("Some fields cannot be read.", errors);
   return made;
 }
 
+/** Leaves no plaintext behind. */
+export function leaveForm() {
+  Object.assign(held, fresh(), { made: undefined, sent: undefined });
+}
+
 async function submit() {
-  const token = await load(held, "sent", () => ask("token:create", "POST", "/tokens", { body: body() }));
+  const token = await load(held, "sent", () => {
+    const made = body();
+    return ask("token:create", "POST", "/tokens", { body: made, key: made.containers && keyAt("token:create", made.containers) });
+  });
   if (!token) return;
   // The form held plaintext.
   Object.assign(held, fresh(), { made: token, sent: undefined });
@@ -72,23 +67,24 @@ export function createToken() {
   const shape = (type) => {
     if (held.data.trim() === "" || Object.values(SHAPES).includes(held.data)) held.data = SHAPES[type] ?? "";
   };
+  const at = (path) => [held.sent?.problem, path];
   return html`<p class="back"><a href="#/tokens">Tokens</a></p>
     <h1 tabindex="-1">New token</h1>
     ${made()}
     <section class="card">
       ${form(
         submit,
-        html`${selectField("Type", held, "type", types.length > 0 ? types : ["token"], { changed: shape })}
-          ${areaField("Data", held, "data", { rows: 7, required: true, hint: isJson() ? "JSON" : "The value itself, as text" })}
+        html`${selectField("Type", held, "type", types.length > 0 ? types : ["token"], { changed: shape, at: at("type") })}
+          ${areaField("Data", held, "data", { at: at("data"), rows: 7, required: true, hint: isJson() ? "JSON" : "The value itself, as text" })}
           ${held.type === "token" ? checkbox("The data is JSON", held.json, (on) => { held.json = on; redraw(); }) : nothing}
           <details>
             <summary>More</summary>
-            ${textField("Id", held, "id", { hint: "A value that is not sensitive, or an expression; a new UUID when empty" })}
-            ${textField("Containers", held, "containers", { hint: "Such as /pci/high/, apart by spaces; those of the type when empty" })}
-            ${areaField("Metadata", held, "metadata", { rows: 3, hint: "A line each: key=value; nothing sensitive" })}
-            ${areaField("Search indexes", held, "indexes", { rows: 2, hint: "An expression each line, such as {{ data.number | last4 }}" })}
-            ${areaField("Mask", held, "mask", { rows: 3, hint: "An expression, or JSON with expressions; that of the type when empty" })}
-            ${textField("Ends", held, "expires_at", { type: "datetime-local" })}
+            ${textField("Id", held, "id", { at: at("id"), hint: "A value that is not sensitive, or an expression; a new UUID when empty" })}
+            ${textField("Containers", held, "containers", { at: at("containers"), hint: "Such as /pci/high/, apart by spaces; those of the type when empty" })}
+            ${areaField("Metadata", held, "metadata", { at: at("metadata"), rows: 3, hint: "A line each: key=value; nothing sensitive" })}
+            ${areaField("Search indexes", held, "indexes", { at: at("search_indexes"), rows: 2, hint: "An expression each line, such as {{ data.number | last4 }}" })}
+            ${areaField("Mask", held, "mask", { at: at("mask"), rows: 3, hint: "An expression, or JSON with expressions; that of the type when empty" })}
+            ${textField("Ends", held, "expires_at", { at: at("expires_at"), type: "datetime-local" })}
             ${checkbox("If there is a token of the same contents, take that one", held.deduplicate, (on) => { held.deduplicate = on; redraw(); })}
           </details>
           ${problemBox(held.sent?.problem)} ${submitButton("Create", held.sent)}`,

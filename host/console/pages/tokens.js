@@ -1,37 +1,36 @@
-// Tokens: searched, shown masked, revealed one by one.
+// Tokens: searched and listed, masked.
 
-import { ask, keyFor, keysFor, may, revealingKey, segment, withQuery } from "../api.js";
-import { brief, compact, counted, pretty } from "../format.js";
+import { ask, keyFor, may, segment, withQuery } from "../api.js";
+import { form, selectField, submitButton } from "../fields.js";
+import { brief, compact, counted } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { badge, confirm, copyable, empty, facts, form, lacking, pager, problemBox, selectField, shown, submitButton, table, time } from "../parts.js";
+import { empty, lacking, pager, shown, table, time } from "../parts.js";
+import { readRights } from "../rights.js";
 import { searchBox } from "../search_box.js";
-import { holder, load, redraw, tell } from "../state.js";
-import { createToken } from "./token_form.js";
+import { holder, load, tell } from "../state.js";
+import { closeToken, conceal, metadata, openToken, viewToken } from "./token.js";
+import { beginEdit, editToken } from "./token_edit.js";
+import { createToken, leaveForm } from "./token_form.js";
 import { knownTypes } from "./token_types.js";
 
 export const title = "Tokens";
 
-const REVEALED_MS = 30_000;
-
 const held = holder(() => ({ query: "", size: "20", page: 1, view: "list" }));
-let hiding;
 
-/** The rest of the address is nothing, `new`, or `of` and a token's id. */
+/** The rest of the address is nothing, `new`, or `of` or `edit` and a token's id. */
 export function open([what, id]) {
-  hide();
-  held.view = what === "new" ? "new" : id ? "one" : "list";
+  held.view = what === "new" ? "new" : id ? what : "list";
   knownTypes();
   if (held.view === "list" && able()) list(held.page);
-  if (held.view === "one") {
-    // Nothing of another token is to be seen in its place.
-    Object.assign(held, { id, one: undefined });
-    find(id);
-  }
+  if (held.view === "of") openToken(id);
+  if (held.view === "edit") beginEdit(id);
 }
 
-/** What was revealed is not left behind. */
+/** What was revealed or written is not left behind. */
 export function close() {
-  hide();
+  closeToken();
+  leaveForm();
+  beginEdit(undefined);
 }
 
 /** Shows what a query finds. */
@@ -42,6 +41,12 @@ export function searchFor(query) {
 
 function able() {
   return may("token:search") || may("token:read");
+}
+
+/** Shows a page of what is searched for, by the rules of now: somebody may have changed them since the page was opened. */
+async function listAgain(page) {
+  await readRights();
+  await list(page);
 }
 
 async function list(page) {
@@ -65,29 +70,6 @@ function masked(key, permission, answer) {
   return { ...answer, seenBy: key.name };
 }
 
-function conceal(key, permission, token) {
-  if (token.data !== undefined && key.mayReveal(permission, token.containers ?? ["/"])) {
-    delete token.data;
-    token.concealed = true;
-  }
-  return token;
-}
-
-async function find(id) {
-  await load(held, "one", async () => {
-    const keys = keysFor("token:read");
-    for (const key of keys) {
-      try {
-        return conceal(key, "token:read", await ask("token:read", "GET", `/tokens/${segment(id)}`, { key }));
-      } catch (refusal) {
-        // Rules may close to one key what they open to another.
-        if (refusal.problem?.status !== 403 || key === keys.at(-1)) throw refusal;
-      }
-    }
-    return ask("token:read", "GET", `/tokens/${segment(id)}`);
-  });
-}
-
 export function view() {
   if (held.view === "new") return createToken();
   if (!able()) {
@@ -95,7 +77,8 @@ export function view() {
       ${lacking("token:search")}
       ${may("token:create") ? html`<p><a class="button" href="#/tokens/new">New token</a></p>` : nothing}`;
   }
-  return held.view === "one" ? one() : listed();
+  if (held.view === "of") return viewToken();
+  return held.view === "edit" ? editToken() : listed();
 }
 
 function listed() {
@@ -106,7 +89,7 @@ function listed() {
   });
   const search = () => {
     held.caret = undefined;
-    list(1);
+    return listAgain(1);
   };
   return html`<div class="row">
       <h1 tabindex="-1">${title}</h1>
@@ -142,7 +125,7 @@ function found({ data, pagination, seenBy }) {
     time(token.created_at),
   ];
   const heads = ["Id", "Type", "Data", "Containers", "Metadata", "Made"];
-  return html`${table("Tokens, newest first", heads, data.map(row))} ${pager(pagination, "token", list, note)}`;
+  return html`${table("Tokens, newest first", heads, data.map(row))} ${pager(pagination, "token", listAgain, note)}`;
 }
 
 function dataCell(token) {
@@ -157,89 +140,3 @@ function dataText(data) {
   return pairs.length > 6 ? [...pairs.slice(0, 6), "…"] : pairs;
 }
 
-function metadata(token) {
-  const pairs = Object.entries(token.metadata ?? {});
-  return pairs.map(([key, value]) => html`<span class="pair"><em>${key}</em> ${compact(value, 40)}</span> `);
-}
-
-function one() {
-  return html`<p class="back"><a href="#/tokens">Tokens</a></p>
-    <h1 tabindex="-1">Token <code>${held.id}</code></h1>
-    ${shown(held.one, detail)}`;
-}
-
-function detail(token) {
-  const json = (value) => (value === undefined || value === null ? undefined : html`<pre>${typeof value === "string" ? value : pretty(value)}</pre>`);
-  const remove = () =>
-    confirm("Delete this token?", `The data of ${token.id} is erased for good; the audit log keeps that it was there.`, "Delete", async () => {
-      await ask("token:delete", "DELETE", `/tokens/${segment(token.id)}`);
-      tell("Token deleted");
-      location.hash = "#/tokens";
-    });
-  return html`<section class="card" aria-label="Data">
-      <div class="row"><h2>Data</h2>${badge(token.type)}</div>
-      ${data(token)}
-    </section>
-    <section class="card" aria-label="About">
-      ${facts([
-        ["Id", copyable(token.id, "id")],
-        ["Containers", html`<code>${(token.containers ?? []).join(" ")}</code>`],
-        ["Metadata", Object.keys(token.metadata ?? {}).length > 0 ? metadata(token) : undefined],
-        ["Fingerprint", token.fingerprint && copyable(token.fingerprint, "fingerprint")],
-        ["Mask", json(token.mask)],
-        ["Search indexes", token.search_indexes && html`<code>${token.search_indexes.join(" ")}</code>`],
-        ["Made", html`${time(token.created_at)} by <code>${token.created_by}</code>`],
-        token.modified_at && ["Changed", html`${time(token.modified_at)} by <code>${token.modified_by}</code>`],
-        token.expires_at && ["Ends", time(token.expires_at)],
-      ])}
-      <div class="row">
-        ${may("log:read") ? html`<a class="button" href="#/logs/token/${segment(token.id)}">Audit log of this token</a>` : nothing}
-        ${may("token:delete") ? html`<button type="button" class="danger" @click=${remove}>Delete</button>` : nothing}
-      </div>
-    </section>`;
-}
-
-function data(token) {
-  if (held.revealed?.value) {
-    return html`<pre class="revealed" tabindex="0" aria-label="Plaintext">${text(held.revealed.value.data)}</pre>
-      <div class="row">
-        <button type="button" class="main" @click=${hide}>Hide</button>
-        <span class="small">Hidden by itself after 30 seconds. That it was read is in the audit log.</span>
-      </div>`;
-  }
-  const key = revealingKey(token.containers ?? ["/"]);
-  const shownNow = token.concealed
-    ? html`<p class="muted">••••••</p>`
-    : token.data === undefined
-      ? html`<p class="muted">The rule that decides shows no data of this token, or it has no mask.</p>`
-      : html`<pre>${text(token.data)}</pre>`;
-  return html`${shownNow} ${problemBox(held.revealed?.problem)}
-    ${key
-      ? html`<div class="row">
-          <button type="button" class="main" @click=${() => reveal(token, key)} ?disabled=${held.revealed?.loading === true}>Reveal</button>
-          <span class="small">Reads it as ${key.name}; that is logged.</span>
-        </div>`
-      : html`<p class="small">No key in this tab may see it in plaintext.</p>`}`;
-}
-
-function text(value) {
-  return typeof value === "string" ? value : pretty(value);
-}
-
-async function reveal(token, key) {
-  const got = await load(held, "revealed", () => ask("token:read", "GET", `/tokens/${segment(token.id)}`, { key }));
-  if (!got) return;
-  tell("Plaintext is shown");
-  hiding = setTimeout(hide, REVEALED_MS);
-  queueMicrotask(() => document.querySelector(".revealed")?.focus());
-}
-
-/** Takes plaintext off the page. */
-function hide() {
-  clearTimeout(hiding);
-  if (held.revealed === undefined) return;
-  held.revealed = undefined;
-  redraw();
-}
-
-addEventListener("visibilitychange", () => document.hidden && hide());

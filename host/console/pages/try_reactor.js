@@ -1,9 +1,10 @@
 // Running a reactor: arguments in, result, log lines, fuel and time out.
 
 import { ask, may, segment, withQuery } from "../api.js";
+import { areaField, checkbox, form, submitButton, textField } from "../fields.js";
 import { pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { areaField, checkbox, facts, form, lacking, problemBox, submitButton, textField } from "../parts.js";
+import { facts, lacking, problemBox } from "../parts.js";
 import { holder, load, redraw, tell } from "../state.js";
 import { jobView, outcome, remember } from "./invocations.js";
 
@@ -83,16 +84,18 @@ async function recordsSince(before) {
 
 export function tryReactor() {
   if (!may("token:use")) return html`<section class="card"><h2>Try it</h2>${lacking("token:use")}</section>`;
+  // What the vault refuses; a formula may name arguments, too.
+  const at = (path) => [held.ran?.value?.problem ?? held.ran?.problem, path];
   return html`<section class="card">
       <h2>Try it</h2>
       ${form(
         submit,
-        html`${areaField("Arguments", held, "args", { rows: 6, hint: "JSON. {{ token-id }} stands for the data of a token, which the formula sees and this page does not." })}
+        html`${areaField("Arguments", held, "args", { at: at("args"), rows: 6, hint: "JSON. {{ token-id }} stands for the data of a token, which the formula sees and this page does not." })}
           ${checkbox("Run it later and tell the result as a webhook", held.later, (on) => { held.later = on; redraw(); })}
           ${held.later
             ? html`<div class="columns">
-                ${textField("Address of the receiver", held, "callback", { type: "url", required: true, placeholder: "https://" })}
-                ${textField("Time in milliseconds", held, "timeout", { type: "number", placeholder: "10000" })}
+                ${textField("Address of the receiver", held, "callback", { at: at("callback_url"), type: "url", required: true, placeholder: "https://" })}
+                ${textField("Time in milliseconds", held, "timeout", { at: at("timeout_ms"), type: "number", placeholder: "10000" })}
               </div>`
             : nothing}
           ${submitButton("Run", held.ran)}`,

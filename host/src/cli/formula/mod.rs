@@ -278,6 +278,9 @@ fn push_to_server(on: &On<push::PushOptions>) -> Result<bool, Failure> {
                 let word = if *created { "created" } else { "updated" };
                 let id = formula["id"].as_str().unwrap_or_default();
                 say(format_args!("{} {} {id}", styled(GOOD, word), project.name()));
+                if *created {
+                    say(format_args!("{DIM}next{DIM:#}\n  {}", on.own.next(id)));
+                }
             }
             Pushed::Refused(problem) => {
                 say(format_args!("{} {problem}", styled(BAD, "refused:")));

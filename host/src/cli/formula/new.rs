@@ -129,7 +129,8 @@ pub fn run(options: &NewOptions) -> Result<(), Failure> {
     say(format_args!(
         "{DIM}next{DIM:#}\n  cd {folder}\n  tokamak formula test\n  \
         tokamak formula run --args sample.json --config limit=1000\n  \
-        tokamak formula push --url http://127.0.0.1:8080 --key-file FILE"
+        tokamak formula push --url http://127.0.0.1:8080 --key-file FILE   \
+        {DIM}(a management key; with dev its .tokamak/keys.json){DIM:#}"
     ));
     Ok(())
 }

@@ -16,6 +16,8 @@ use crate::egress::{ApiAnswer, ApiClient};
 const FORMULAS: &str = "/reactor-formulas";
 /// Formulas of one name that are looked at: a list's largest page.
 const PAGE: &str = "&size=100";
+/// What `dev` calls the key that it keeps.
+const DEV_KEY: &str = "management_key";
 
 /// What is encoded in an address: all but what RFC 3986 leaves alone.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -26,8 +28,8 @@ pub struct PushOptions {
     /// The server's address, such as `https://vault.example.com`.
     #[arg(long, value_name = "URL")]
     url: String,
-    /// A file with a management application's key, which has `reactor:read`, `reactor:create` and `reactor:update`; `-`
-    /// reads standard input.
+    /// A file with a management application's key, which has `reactor:read`, `reactor:create` and `reactor:update`, or
+    /// the `keys.json` of `tokamak dev`; `-` reads standard input.
     #[arg(long, value_name = "FILE|-", conflicts_with = "key")]
     key_file: Option<PathBuf>,
     /// The key itself. Others on the machine see it in the list of processes: a file is better.
@@ -76,6 +78,14 @@ impl PushOptions {
         })
     }
 
+    /// What is to be done with a new formula, for people.
+    pub fn next(&self, id: &str) -> String {
+        let url = self.url.trim_end_matches('/');
+        format!(
+            "make a reactor of it, with its configuration: POST {url}/reactors, or in a browser {url}/console#/reactors/new/{id}"
+        )
+    }
+
     fn key(&self) -> Result<String, Failure> {
         if let Some(key) = &self.key {
             return Ok(key.clone());
@@ -90,8 +100,19 @@ impl PushOptions {
                 std::io::stdin().read_to_string(&mut text)?;
             }
         }
-        Ok(text.trim().to_owned())
+        let asked = "--key-file: it must hold a key and nothing else, or be the keys.json of dev";
+        key_in(&text).ok_or_else(|| asked.to_owned().into())
     }
+}
+
+/// The key in a file, which holds nothing else or is the one that `dev` writes.
+fn key_in(text: &str) -> Option<String> {
+    let key = match serde_json::from_str::<Value>(text) {
+        Ok(Value::Object(keys)) => keys.get(DEV_KEY)?.as_str()?.to_owned(),
+        _ => text.trim().to_owned(),
+    };
+    let is_one = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic());
+    is_one.then_some(key)
 }
 
 /// The id of the tenant's own formula of this name, if there is one; two are for the caller to choose from.
@@ -135,6 +156,23 @@ fn encoded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::key_in;
+
+    #[test]
+    fn a_key_is_alone_in_its_file_or_named_as_dev_does() {
+        let dev = r#"{"management_key": "key_mgt_1", "private_key": "key_prv_2"}"#;
+        for (text, key) in [
+            ("key_mgt_1\n", Some("key_mgt_1")),
+            (dev, Some("key_mgt_1")),
+            (r#"{"private_key": "key_prv_2"}"#, None),
+            (r#"{"management_key": 1}"#, None),
+            ("", None),
+            ("key_mgt_1\nkey_prv_2", None),
+        ] {
+            assert_eq!(key_in(text).as_deref(), key, "{text}");
+        }
+    }
+
     #[test]
     fn names_are_encoded_for_addresses() {
         assert_eq!(super::encoded("a-B_9 é&*"), "a-B_9%20%C3%A9%26%2A");

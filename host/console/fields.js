@@ -1,0 +1,152 @@
+// Forms and their fields. What a server finds wrong with a member stands at the field that the member comes from.
+
+import { html, nothing } from "./lit.js";
+import { redraw } from "./state.js";
+
+let fields = 0;
+
+/** Labels of one drawing are numbered from the start, so that they stay what they are. */
+export function restartFields() {
+  fields = 0;
+}
+
+/** What a problem says of a member and of what lies in it. */
+export function faultsAt(problem, path) {
+  const within = ([own]) => own === path || own.startsWith(`${path}.`) || own.startsWith(`${path}[`);
+  return Object.entries(problem?.errors ?? {})
+    .filter(within)
+    .flatMap(([own, texts]) => texts.map((text) => (own === path ? text : `${placeIn(own.slice(path.length))}: ${text}`)));
+}
+
+/** Where in a member: people count entries of a list from one. */
+function placeIn(rest) {
+  return rest.replace(/^\./, "").replace(/^\[(\d+)\]/, (_, index) => `no. ${Number(index) + 1}`);
+}
+
+/** The same as text on the page, for members that have no field of one line. */
+export function faultList(problem, path, id = nothing) {
+  const faults = faultsAt(problem, path);
+  return faults.length === 0 ? nothing : html`<p class="fault" id=${id}>${faults.join("; ")}</p>`;
+}
+
+/**
+ * A label with its control. `control` is called with its id and the attributes that a reader needs: the ids of what
+ * describes it and whether it is faulty. `at` is a problem and the member that the field stands for.
+ */
+export function field(label, control, hint, at = []) {
+  const id = `field-${(fields += 1)}`;
+  const [problem, path] = at;
+  const faulty = path !== undefined && faultsAt(problem, path).length > 0;
+  const described = [hint ? `${id}-hint` : "", faulty ? `${id}-fault` : ""].join(" ").trim();
+  return html`<div class="field">
+    <label for=${id}>${label}</label>
+    ${control(id, described === "" ? nothing : described, faulty ? "true" : nothing)}
+    ${faulty ? faultList(problem, path, `${id}-fault`) : nothing}
+    ${hint ? html`<p class="hint" id=${`${id}-hint`}>${hint}</p>` : nothing}
+  </div>`;
+}
+
+/** A field of one line, kept in `held[name]`. */
+export function textField(label, held, name, options = {}) {
+  const { hint, type = "text", required = false, placeholder = "", list, step, at } = options;
+  const control = (id, described, faulty) => html`<input
+    id=${id} type=${type} .value=${held[name] ?? ""} placeholder=${placeholder} ?required=${required} step=${step ?? nothing}
+    aria-describedby=${described} aria-invalid=${faulty} list=${list ?? nothing}
+    autocomplete="off" autocapitalize="off" spellcheck="false"
+    @input=${(event) => set(held, name, event.target.value)} />`;
+  return field(label, control, hint, at);
+}
+
+/** A field of several lines. */
+export function areaField(label, held, name, options = {}) {
+  const { hint, rows = 5, placeholder = "", required = false, at } = options;
+  const control = (id, described, faulty) => html`<textarea
+    id=${id} rows=${rows} .value=${held[name] ?? ""} placeholder=${placeholder} ?required=${required}
+    aria-describedby=${described} aria-invalid=${faulty} autocomplete="off" autocapitalize="off" spellcheck="false"
+    @input=${(event) => set(held, name, event.target.value)}></textarea>`;
+  return field(label, control, hint, at);
+}
+
+/** A choice. `options` are values, or pairs of value and text. */
+export function selectField(label, held, name, options, settings = {}) {
+  const pairs = options.map((option) => (Array.isArray(option) ? option : [option, option]));
+  const changed = (event) => {
+    set(held, name, event.target.value);
+    settings.changed?.(event.target.value);
+  };
+  const control = (id, described, faulty) => html`<select id=${id} aria-describedby=${described} aria-invalid=${faulty} @change=${changed}>
+    ${pairs.map(([value, text]) => html`<option value=${value} .selected=${held[name] === value}>${text}</option>`)}
+  </select>`;
+  return field(label, control, settings.hint, settings.at);
+}
+
+/** A box to tick. */
+export function checkbox(label, checked, change) {
+  return html`<label class="check">
+    <input type="checkbox" .checked=${checked} @change=${(event) => change(event.target.checked)} />
+    <span>${label}</span>
+  </label>`;
+}
+
+function set(held, name, value) {
+  held[name] = value;
+  redraw();
+}
+
+/** A form that does something of its own when it is sent. If a field turns out to be faulty, it gets the focus. */
+export function form(submit, content, label) {
+  const send = async (event) => {
+    event.preventDefault();
+    const sent = event.currentTarget;
+    await submit();
+    // After what was found is drawn.
+    setTimeout(() => toFault(sent));
+  };
+  return html`<form @submit=${send} aria-label=${label ?? nothing}>${content}</form>`;
+}
+
+function toFault(sent) {
+  const faulty = sent.querySelector("[aria-invalid]");
+  if (!faulty) return;
+  const folded = faulty.closest("details");
+  if (folded) folded.open = true;
+  faulty.focus();
+}
+
+/** The button that sends a form, which says when it is busy. */
+export function submitButton(text, loaded) {
+  const busy = loaded?.loading === true;
+  return html`<button type="submit" class="main" ?disabled=${busy}>${busy ? "Working…" : text}</button>`;
+}
+
+/** A problem of the console's own, before anything is sent, in the form of the server's. */
+export function notSent(detail, errors = {}) {
+  return Object.assign(new Error(), { problem: { title: "Not sent", detail, errors } });
+}
+
+/** A text as JSON. What cannot be read is noted in `errors`, by its member. */
+export function jsonOf(text, path, errors) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    errors[path] = ["is not JSON"];
+    return undefined;
+  }
+}
+
+/** Words of one line, such as containers, apart by spaces or commas; `undefined` if there are none. */
+export function wordsOf(text) {
+  return text.trim() === "" ? undefined : text.trim().split(/[\s,]+/);
+}
+
+/** Lines that are not empty. */
+export function linesOf(text) {
+  return text.split("\n").map((line) => line.trim()).filter((line) => line !== "");
+}
+
+/** A mask as it is written: an expression as it stands, anything else as JSON. */
+export function maskOf(text, errors) {
+  const written = text.trim();
+  const isJson = /^[[{"]/.test(written) && !written.startsWith("{{");
+  return isJson ? jsonOf(written, "mask", errors) : written;
+}

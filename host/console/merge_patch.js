@@ -1,0 +1,45 @@
+// JSON Merge Patch (RFC 7396), as far as a page needs it: what leads from one value to another. Pure.
+
+function isObject(value) {
+  return value !== null && typeof value === "object" && !Array.isArray(value);
+}
+
+/** Whether two values are equal as JSON; the order of members does not count. */
+export function same(one, other) {
+  if (isObject(one) && isObject(other)) {
+    const names = Object.keys(one);
+    return names.length === Object.keys(other).length && names.every((name) => Object.hasOwn(other, name) && same(one[name], other[name]));
+  }
+  if (Array.isArray(one) && Array.isArray(other)) {
+    return one.length === other.length && one.every((value, index) => same(value, other[index]));
+  }
+  return one === other;
+}
+
+/** The patch that makes `after` of `before`; `undefined` where they are equal, `null` where there is nothing after. */
+export function patchBetween(before, after) {
+  if (after === undefined) return before === undefined ? undefined : null;
+  if (same(before, after)) return undefined;
+  if (!isObject(before) || !isObject(after)) return after;
+  const removed = Object.keys(before).filter((name) => !Object.hasOwn(after, name)).map((name) => [name, null]);
+  const others = Object.entries(after)
+    .map(([name, value]) => [name, patchBetween(Object.hasOwn(before, name) ? before[name] : undefined, value)])
+    .filter(([, patch]) => patch !== undefined);
+  return Object.fromEntries([...removed, ...others]);
+}
+
+/** Whether a value has a member that is `null`: a patch cannot say that, since its `null` removes. */
+export function hasNullMember(value) {
+  if (!isObject(value)) return false;
+  return Object.values(value).some((inner) => inner === null || hasNullMember(inner));
+}
+
+/** The members that a patch writes or removes, by their paths. */
+export function pathsOf(patch, path = "") {
+  const removed = (value) => (value === null ? " (removed)" : "");
+  const inner = ([name, value]) => {
+    const own = path === "" ? name : `${path}.${name}`;
+    return isObject(value) && Object.keys(value).length > 0 ? pathsOf(value, own) : [own + removed(value)];
+  };
+  return isObject(patch) ? Object.entries(patch).flatMap(inner) : [path + removed(patch)];
+}

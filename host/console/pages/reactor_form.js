@@ -1,0 +1,86 @@
+// Making and changing a reactor: which formula, with which configuration, acting as whom.
+
+import { ask, may, withQuery } from "../api.js";
+import { checkbox, form, selectField, submitButton, textField } from "../fields.js";
+import { html, nothing } from "../lit.js";
+import { problemBox } from "../parts.js";
+import { holder, load, redraw, tell } from "../state.js";
+
+const held = holder(() => ({ draft: undefined, done: undefined }));
+
+/** Begins with a reactor as it is, or with a new one, perhaps of a formula; `done` gets what the server answers. */
+export function begin(reactor, done, formula = "") {
+  const draft = reactor
+    ? { id: reactor.id, name: reactor.name, formula: reactor.formula.id, application: reactor.application?.id ?? "", values: {}, removed: [] }
+    : { name: "", formula, application: "", values: {}, removed: [] };
+  Object.assign(held, { draft, done, reactor, sent: undefined });
+  if (!reactor && may("reactor:read")) {
+    load(held, "formulas", async () => (await ask("reactor:read", "GET", withQuery("/reactor-formulas", { size: 100 }))).data);
+  }
+  if (!may("application:read")) return;
+  load(held, "applications", async () => {
+    const { data } = await ask("application:read", "GET", withQuery("/applications", { size: 100 }));
+    return data.filter((application) => application.type !== "management");
+  });
+}
+
+export function reactorForm() {
+  const { draft, reactor } = held;
+  if (!draft) return nothing;
+  const at = (path) => [held.sent?.problem, path];
+  const formulas = reactor ? [reactor.formula] : (held.formulas?.value ?? []);
+  const formula = formulas.find((one) => one.id === draft.formula);
+  return html`<section class="card">
+    ${form(
+      submit,
+      html`${textField("Name", draft, "name", { required: true, at: at("name") })}
+        ${reactor ? nothing : selectField("Formula", draft, "formula", [["", "Choose one"], ...formulas.map((one) => [one.id, one.name])], { at: at("formula") })}
+        ${formula && formula.configuration.length > 0
+          ? html`<fieldset><legend>Configuration</legend>${formula.configuration.map((entry) => value(entry, at))}</fieldset>`
+          : nothing}
+        ${selectField("Acts as", draft, "application", [["", "nobody: the formula has no rights of its own"], ...applications()], { at: at("application") })}
+        ${problemBox(held.sent?.problem)} ${submitButton(draft.id ? "Save" : "Create", held.sent)}`,
+      "Reactor",
+    )}
+  </section>`;
+}
+
+/** Whom it may act as. Whom it acts as now stays a choice, also where nobody may list applications. */
+function applications() {
+  const own = held.reactor?.application;
+  const listed = held.applications?.value ?? [];
+  const all = own && !listed.some((one) => one.id === own.id) ? [own, ...listed] : listed;
+  return all.map((one) => [one.id, one.type ? `${one.name} (${one.type})` : one.name]);
+}
+
+/** Values that are there may be secrets: they are not shown, and stay unless something is written. */
+function value(entry, at) {
+  const { draft, reactor } = held;
+  const isThere = reactor !== undefined && Object.hasOwn(reactor.configuration, entry.name);
+  const remove = (on) => {
+    draft.removed = on ? [...draft.removed, entry.name] : draft.removed.filter((other) => other !== entry.name);
+    redraw();
+  };
+  return html`${textField(`${entry.name}${entry.optional ? " (optional)" : ""}`, draft.values, entry.name, {
+      hint: `${entry.type}. ${isThere ? "Empty: as it is. " : ""}${entry.description ?? ""}`,
+      required: !entry.optional && !isThere,
+      at: at(`configuration.${entry.name}`),
+    })}
+    ${isThere && entry.optional ? checkbox(`Remove ${entry.name}`, draft.removed.includes(entry.name), remove) : nothing}`;
+}
+
+async function submit() {
+  const { draft, done, reactor } = held;
+  const { name, formula, application, values, removed } = draft;
+  const kept = Object.entries(reactor?.configuration ?? {}).filter(([entry]) => !removed.includes(entry));
+  const given = Object.entries(values).filter(([, written]) => written !== "");
+  const body = { name, configuration: Object.fromEntries([...kept, ...given]) };
+  if (application) body.application = { id: application };
+  const answer = await load(held, "sent", () => (draft.id
+    ? ask("reactor:update", "PUT", `/reactors/${draft.id}`, { body })
+    : ask("reactor:create", "POST", "/reactors", { body: { ...body, formula: { id: formula } } })));
+  if (!answer) return;
+  held.draft = undefined;
+  tell(draft.id ? "Reactor changed" : "Reactor made");
+  done(answer);
+}

@@ -1,0 +1,149 @@
+// One token: shown masked, revealed for a moment, deleted.
+
+import { ask, keyAt, keysFor, may, revealingKey, segment } from "../api.js";
+import { compact, pretty } from "../format.js";
+import { html, nothing } from "../lit.js";
+import { badge, confirm, copyable, facts, problemBox, shown, time } from "../parts.js";
+import { holder, load, redraw, tell } from "../state.js";
+
+const REVEALED_MS = 30_000;
+
+const held = holder(() => ({}));
+let hiding;
+
+/** Begins with a token. Nothing of another one is to be seen in its place. */
+export function openToken(id) {
+  const news = held.news?.fresh && held.news.id === id ? { ...held.news, fresh: false } : undefined;
+  Object.assign(held, { id, one: undefined, news });
+  load(held, "one", () => findToken(id));
+}
+
+/** Leaves nothing that was revealed behind. */
+export function closeToken() {
+  hide();
+}
+
+/** Takes plaintext out of an answer that a key got: it is shown for one token at a time, when asked for. */
+export function conceal(key, permission, token) {
+  if (token.data !== undefined && key.mayReveal(permission, token.containers ?? ["/"])) {
+    delete token.data;
+    token.concealed = true;
+  }
+  return token;
+}
+
+/** The token as the first key that may read it sees it. */
+export async function findToken(id) {
+  const keys = keysFor("token:read");
+  for (const key of keys.slice(0, -1)) {
+    try {
+      return await findAs(key, id);
+    } catch (refusal) {
+      // Rules may close to one key what they open to another.
+      if (refusal.problem?.status !== 403) throw refusal;
+    }
+  }
+  return findAs(keys.at(-1), id);
+}
+
+async function findAs(key, id) {
+  const token = await ask("token:read", "GET", `/tokens/${segment(id)}`, { key });
+  return conceal(key, "token:read", token);
+}
+
+/** Keys and values of a token's metadata. */
+export function metadata(token) {
+  const pairs = Object.entries(token.metadata ?? {});
+  return pairs.map(([key, value]) => html`<span class="pair"><em>${key}</em> ${compact(value, 40)}</span> `);
+}
+
+/** What is told on the page of a token that is opened next: a view made of what has just happened to it. */
+export function announce(id, news) {
+  held.news = { id, news, fresh: true };
+}
+
+/** The page of one token. */
+export function viewToken() {
+  return html`<p class="back"><a href="#/tokens">Tokens</a></p>
+    <h1 tabindex="-1">Token <code>${held.id}</code></h1>
+    ${held.news?.id === held.id ? held.news.news : nothing} ${shown(held.one, detail)}`;
+}
+
+function detail(token) {
+  const places = token.containers ?? ["/"];
+  const json = (value) => (value === undefined || value === null ? undefined : html`<pre>${typeof value === "string" ? value : pretty(value)}</pre>`);
+  const remove = () =>
+    confirm("Delete this token?", `The data of ${token.id} is erased for good; the audit log keeps that it was there.`, "Delete", async () => {
+      await ask("token:delete", "DELETE", `/tokens/${segment(token.id)}`, { key: keyAt("token:delete", places) });
+      tell("Token deleted");
+      location.hash = "#/tokens";
+    });
+  return html`<section class="card" aria-label="Data">
+      <div class="row"><h2>Data</h2>${badge(token.type)}</div>
+      ${data(token)}
+    </section>
+    <section class="card" aria-label="About">
+      ${facts([
+        ["Id", copyable(token.id, "id")],
+        ["Containers", html`<code>${(token.containers ?? []).join(" ")}</code>`],
+        ["Metadata", Object.keys(token.metadata ?? {}).length > 0 ? metadata(token) : undefined],
+        ["Fingerprint", token.fingerprint && copyable(token.fingerprint, "fingerprint")],
+        ["Mask", json(token.mask)],
+        ["Fingerprint of", token.fingerprint_expression && html`<code>${token.fingerprint_expression}</code>`],
+        ["Search indexes", token.search_indexes && html`<code>${token.search_indexes.join(" ")}</code>`],
+        ["Made", html`${time(token.created_at)} by <code>${token.created_by}</code>`],
+        token.modified_at && ["Changed", html`${time(token.modified_at)} by <code>${token.modified_by}</code>`],
+        token.expires_at && ["Ends", time(token.expires_at)],
+      ])}
+      <div class="row">
+        ${may("log:read") ? html`<a class="button" href="#/logs/token/${segment(token.id)}">Audit log of this token</a>` : nothing}
+        ${keyAt("token:update", places) ? html`<a class="button" href="#/tokens/edit/${segment(token.id)}">Change</a>` : nothing}
+        ${keyAt("token:delete", places) ? html`<button type="button" class="danger" @click=${remove}>Delete</button>` : nothing}
+      </div>
+    </section>`;
+}
+
+function data(token) {
+  if (held.revealed?.value) {
+    return html`<pre class="revealed" tabindex="0" aria-label="Plaintext">${text(held.revealed.value.data)}</pre>
+      <div class="row">
+        <button type="button" class="main" @click=${hide}>Hide</button>
+        <span class="small">Hidden by itself after 30 seconds. That it was read is in the audit log.</span>
+      </div>`;
+  }
+  const key = revealingKey(token.containers ?? ["/"]);
+  const shownNow = token.concealed
+    ? html`<p class="muted">••••••</p>`
+    : token.data === undefined
+      ? html`<p class="muted">The rule that decides shows no data of this token, or it has no mask.</p>`
+      : html`<pre>${text(token.data)}</pre>`;
+  return html`${shownNow} ${problemBox(held.revealed?.problem)}
+    ${key
+      ? html`<div class="row">
+          <button type="button" class="main" @click=${() => reveal(token, key)} ?disabled=${held.revealed?.loading === true}>Reveal</button>
+          <span class="small">Reads it as ${key.name}; that is logged.</span>
+        </div>`
+      : html`<p class="small">No key in this tab may see it in plaintext.</p>`}`;
+}
+
+function text(value) {
+  return typeof value === "string" ? value : pretty(value);
+}
+
+async function reveal(token, key) {
+  const got = await load(held, "revealed", () => ask("token:read", "GET", `/tokens/${segment(token.id)}`, { key }));
+  if (!got) return;
+  tell("Plaintext is shown");
+  hiding = setTimeout(hide, REVEALED_MS);
+  queueMicrotask(() => document.querySelector(".revealed")?.focus());
+}
+
+/** Takes plaintext off the page. */
+function hide() {
+  clearTimeout(hiding);
+  if (held.revealed === undefined) return;
+  held.revealed = undefined;
+  redraw();
+}
+
+addEventListener("visibilitychange", () => document.hidden && hide());

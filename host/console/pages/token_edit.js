@@ -1,0 +1,189 @@
+// Changing a token: what is different goes out as a JSON Merge Patch, and what has changed is told.
+
+import { ask, keyAt, keysFor, segment } from "../api.js";
+import { areaField, checkbox, faultList, form, jsonOf, linesOf, maskOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
+import { forTimeField, pretty } from "../format.js";
+import { html, nothing } from "../lit.js";
+import { hasNullMember, patchBetween, pathsOf, same } from "../merge_patch.js";
+import { lacking, problemBox, shown, table, time } from "../parts.js";
+import { holder, load, redraw, tell } from "../state.js";
+import { announce, conceal, findToken } from "./token.js";
+
+/** Types of which the data is an object. */
+const OBJECTS = ["card", "bank"];
+const MEMBERS = [
+  ["metadata", "Metadata"],
+  ["containers", "Containers"],
+  ["expires_at", "Ends"],
+  ["mask", "Mask"],
+  ["search_indexes", "Search indexes"],
+  ["fingerprint_expression", "Fingerprint of"],
+  ["fingerprint", "Fingerprint"],
+  ["deduplicate_token", "Gives way to its like"],
+];
+
+const held = holder(() => ({}));
+
+/** Begins with a token as it is; without an id, forgets what was written. */
+export function beginEdit(id) {
+  Object.assign(held, { id, one: undefined, draft: undefined, sent: undefined });
+  if (id === undefined) return;
+  load(held, "one", async () => {
+    const token = await findToken(id);
+    held.draft = draftOf(token);
+    return token;
+  });
+}
+
+function draftOf(token) {
+  const text = (value) => (value === undefined || value === null ? "" : typeof value === "string" ? value : pretty(value));
+  return {
+    metadata: Object.entries(token.metadata ?? {}).map(([key, value]) => ({ key, value })),
+    containers: (token.containers ?? []).join(" "),
+    ends: token.expires_at ? forTimeField(token.expires_at) : "",
+    mask: text(token.mask),
+    data: "",
+    json: OBJECTS.includes(token.type) || (token.data !== null && typeof token.data === "object"),
+    indexes: (token.search_indexes ?? []).join("\n"),
+    fingerprint: token.fingerprint_expression ?? "",
+    deduplicate: String(token.deduplicate_token ?? ""),
+  };
+}
+
+/** What leads from the token to what is written. Members that cannot be read are noted in `errors`. */
+function patchOf(token, draft, errors) {
+  const mask = draft.mask.trim() === "" ? undefined : maskOf(draft.mask, errors);
+  if (hasNullMember(mask)) errors.mask = ["has a member that is null, which a change cannot write"];
+  const ends = draft.ends === "" ? undefined : new Date(draft.ends).toISOString();
+  const patch = {
+    metadata: patchBetween(token.metadata ?? {}, metadataOf(draft, errors)),
+    containers: patchBetween(token.containers, wordsOf(draft.containers) ?? []),
+    // The field holds seconds: what was not touched stays as exact as it is.
+    expires_at: draft.ends === draftOf(token).ends ? undefined : (ends ?? null),
+    mask: patchBetween(token.mask ?? undefined, mask),
+    search_indexes: patchBetween(token.search_indexes ?? [], linesOf(draft.indexes)),
+    fingerprint_expression: patchBetween(token.fingerprint_expression, draft.fingerprint.trim() || undefined),
+    deduplicate_token: patchBetween(token.deduplicate_token, { true: true, false: false }[draft.deduplicate]),
+  };
+  if (draft.data !== "") patch.data = draft.json ? jsonOf(draft.data, "data", errors) : draft.data;
+  return Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined));
+}
+
+function metadataOf({ metadata }, errors) {
+  const pairs = metadata.filter(({ key, value }) => key !== "" || value !== "");
+  const keys = pairs.map(({ key }) => key);
+  if (keys.includes("")) errors.metadata = ["has a value without a key"];
+  else if (new Set(keys).size < keys.length) errors.metadata = ["has a key twice"];
+  return Object.fromEntries(pairs.map(({ key, value }) => [key, value]));
+}
+
+/** The key to change it with: best one that may write to where the token goes, too. */
+function updatingKey(token, patch) {
+  const from = token.containers ?? ["/"];
+  const able = keysFor("token:update").filter((key) => key.mayAt("token:update", from));
+  const reaches = (key) => (patch.containers ?? []).every((place) => key.mayAt("token:update", [place]));
+  return able.find(reaches) ?? able[0];
+}
+
+async function submit() {
+  const before = held.one.value;
+  const after = await load(held, "sent", async () => {
+    const errors = {};
+    const patch = patchOf(before, held.draft, errors);
+    if (Object.keys(errors).length > 0) throw notSent("Some fields cannot be read.", errors);
+    if (Object.keys(patch).length === 0) throw notSent("Nothing is different from what the token is.");
+    const key = updatingKey(before, patch);
+    const own = { key, bytes: JSON.stringify(patch), type: "application/merge-patch+json" };
+    const token = await ask("token:update", "PATCH", `/tokens/${segment(before.id)}`, own);
+    return { token: conceal(key, "token:update", token), wroteData: "data" in patch };
+  });
+  if (!after) return;
+  announce(after.token.id, news(before, after));
+  tell("Token changed");
+  location.hash = `#/tokens/of/${segment(after.token.id)}`;
+}
+
+/** What is different now, in a table. */
+function news(before, { token, wroteData }) {
+  if (token.id !== before.id) {
+    return html`<div class="good-news" role="status"><p>With this change <code>${before.id}</code> had the contents of this token,
+      and gave way to it: it is gone, and this one is as it was.</p></div>`;
+  }
+  const text = (value) => (value === undefined || value === null ? "–" : html`<code>${typeof value === "string" ? value : pretty(value)}</code>`);
+  const written = (name, value) => (name === "expires_at" ? time(value) : text(value));
+  const differs = MEMBERS.filter(([name]) => !same(before[name], token[name]));
+  const rows = differs.map(([name, title]) => [title, written(name, before[name]), written(name, token[name])]);
+  if (wroteData) rows.unshift(["Data", dataText(before), dataText(token)]);
+  return html`<div class="good-news" role="status"><p>The token is changed.</p></div>
+    <section class="card"><h2>What has changed</h2>${table("What has changed", ["Member", "Before", "Now"], rows)}</section>`;
+}
+
+function dataText(token) {
+  if (token.concealed) return "••••••";
+  return token.data === undefined ? "not shown" : html`<code>${typeof token.data === "string" ? token.data : pretty(token.data)}</code>`;
+}
+
+export function editToken() {
+  return html`<p class="back"><a href="#/tokens/of/${segment(held.id ?? "")}">Back to the token</a></p>
+    <h1 tabindex="-1">Change token <code>${held.id}</code></h1>
+    ${shown(held.one, fields)}`;
+}
+
+function fields(token) {
+  const { draft } = held;
+  if (!keyAt("token:update", token.containers ?? ["/"])) return lacking("token:update");
+  const problem = held.sent?.problem;
+  const at = (path) => [problem, path];
+  return html`<section class="card">
+    ${form(
+      submit,
+      html`${metadataFields(draft, problem)}
+        ${textField("Containers", draft, "containers", { at: at("containers"), hint: "Apart by spaces; where it goes needs a rule, too" })}
+        ${textField("Ends", draft, "ends", { at: at("expires_at"), type: "datetime-local", step: "1", hint: "Empty: it does not end" })}
+        ${areaField("Mask", draft, "mask", { at: at("mask"), rows: 5, hint: "An expression, or JSON with expressions; without one, masked data is not shown at all" })}
+        ${dataField(token, draft, at("data"))}
+        <details>
+          <summary>More</summary>
+          ${areaField("Search indexes", draft, "indexes", { at: at("search_indexes"), rows: 2, hint: "An expression each line, such as {{ data.number | last4 }}" })}
+          ${textField("Fingerprint of", draft, "fingerprint", { at: at("fingerprint_expression"), hint: "An expression; that of the type when empty" })}
+          ${selectField("Gives way to one of the same contents", draft, "deduplicate", [["", "as the tenant has it"], ["true", "yes"], ["false", "no"]], { at: at("deduplicate_token") })}
+        </details>
+        ${willChange(token, draft)} ${problemBox(problem)} ${submitButton("Save", held.sent)}`,
+      "Token",
+    )}
+  </section>`;
+}
+
+function metadataFields(draft, problem) {
+  const change = (pairs) => {
+    draft.metadata = pairs;
+    redraw();
+  };
+  const row = (pair, index) => html`<div class="columns with-button">
+    ${textField(`Key ${index + 1}`, pair, "key")}
+    ${textField(`Value ${index + 1}`, pair, "value", { at: pair.key === "" ? [] : [problem, `metadata.${pair.key}`] })}
+    <button type="button" class="quiet" aria-label=${`Remove ${pair.key || `pair ${index + 1}`}`} @click=${() => change(draft.metadata.filter((other) => other !== pair))}>Remove</button>
+  </div>`;
+  return html`<fieldset>
+    <legend>Metadata, nothing sensitive</legend>
+    ${draft.metadata.map(row)} ${faultList(problem, "metadata")}
+    <div class="row"><button type="button" class="quiet" @click=${() => change([...draft.metadata, { key: "", value: "" }])}>Add a pair</button></div>
+  </fieldset>`;
+}
+
+function dataField(token, draft, at) {
+  const toggle = (on) => {
+    draft.json = on;
+    redraw();
+  };
+  const hint = draft.json
+    ? 'Empty: as it is. JSON that is merged into the data: {"name": "value"} writes a member, {"name": null} removes it'
+    : "Empty: as it is. The new value, as text";
+  return html`${areaField("Change of the data", draft, "data", { at, rows: 4, hint })}
+    ${token.type === "token" ? checkbox("The change is JSON", draft.json, toggle) : nothing}`;
+}
+
+function willChange(token, draft) {
+  const paths = pathsOf(patchOf(token, draft, {}));
+  return html`<p class="small">${paths.length === 0 ? "Nothing is changed yet." : html`Saving changes ${paths.map((path, index) => html`${index > 0 ? ", " : ""}<code>${path}</code>`)}.`}</p>`;
+}
