@@ -1,6 +1,8 @@
 //! The store on sled: the suite for every store, the same history against a model and through restarts, and rows that
 //! are not what they should be.
 
+mod failures;
+
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::path::Path;
