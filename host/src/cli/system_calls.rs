@@ -143,7 +143,7 @@ fn name_spaces() -> Result<Vec<SeccompRule>, Failure> {
         let flag = u64::from(flag.unsigned_abs());
         let has = SeccompCmpOp::MaskedEq(flag);
         let has = SeccompCondition::new(0, SeccompCmpArgLen::Qword, has, flag);
-        has.and_then(|has| SeccompRule::new(vec![has])).map_err(not_made)
+        has.and_then(|has| SeccompRule::new(vec![has])).map_err(|error| not_made(&error))
     };
     NAME_SPACES.iter().map(rule).collect()
 }
@@ -151,11 +151,10 @@ fn name_spaces() -> Result<Vec<SeccompRule>, Failure> {
 fn filter(rules: Rules, errno: i32, architecture: TargetArch) -> Result<BpfProgram, Failure> {
     let told = SeccompAction::Errno(errno.unsigned_abs());
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, told, architecture);
-    filter.and_then(BpfProgram::try_from).map_err(not_made)
+    filter.and_then(BpfProgram::try_from).map_err(|error| not_made(&error))
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is what an error is mapped with")]
-fn not_made(error: seccompiler::BackendError) -> Failure {
+fn not_made(error: &seccompiler::BackendError) -> Failure {
     format!("the filter of system calls cannot be made: {error}").into()
 }
 
@@ -164,8 +163,8 @@ fn numbers(calls: &[i64], own: &[i64]) -> impl Iterator<Item = i64> {
     #[cfg(target_arch = "x86_64")]
     let again: Vec<i64> = calls.iter().chain(own).map(|number| number | SHORT_POINTERS).collect();
     #[cfg(not(target_arch = "x86_64"))]
-    let again = own.to_owned();
-    calls.to_owned().into_iter().chain(again)
+    let again = own.iter().copied();
+    calls.iter().copied().chain(again)
 }
 
 #[cfg(test)]
