@@ -20,7 +20,7 @@ use opentelemetry::trace::{
     SpanContext, SpanKind, Status, TraceContextExt as _, TraceState, TracerProvider as _,
 };
 use opentelemetry::{Context, KeyValue, Value};
-use opentelemetry_otlp::{WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_otlp::WithExportConfig as _;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
@@ -91,7 +91,6 @@ impl Traces {
             .with_http()
             .with_endpoint(whole(endpoint))
             .with_timeout(TIMEOUT)
-            .with_headers(std::collections::HashMap::new())
             .build()
             .map_err(|error| failed(&error))?;
         let mut batches = BatchSpanProcessor::builder(exporter).build();

@@ -6,24 +6,12 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::support::binary::{Process, about, assert_sound};
+use crate::support::operator::copy;
 use crate::support::server::Setup;
 use crate::support::{Client, TestServer, guests, tamper};
 
 /// The key of a private application that the store of the first format knows.
 const OLD_PRIVATE_KEY: &str = "key_prv_Itj0A0N6xmQbWDKNMESIOnUReIZuSVZR";
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let to = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &to);
-        } else {
-            fs::copy(entry.path(), to).unwrap();
-        }
-    }
-}
 
 /// Everything in a folder but the times of its files.
 fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {

@@ -230,6 +230,44 @@ async fn folders_that_hold_anything_are_left_as_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_second_backup_clears_what_the_first_left_before_it_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    stopped(folder.path()).await;
+    let (data, to) = (folder.path().join("data"), folder.path().join("backup"));
+    let names = || {
+        let names = fs::read_dir(&to).unwrap().map(|one| one.unwrap().file_name());
+        let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+        names.sort_unstable();
+        names
+    };
+    // A first one that had more than the second will have, and did not come to its end.
+    let whole = names();
+    fs::remove_file(to.join("manifest.json")).unwrap();
+    for left in ["chunk-000099", "file.new", "manifest.new"] {
+        fs::write(to.join(left), left).unwrap();
+    }
+    let note = json!({"id": uuid::Uuid::nil(), "chunks": 0});
+    fs::write(to.join("unfinished.json"), note.to_string()).unwrap();
+    // One that comes to nothing has cleared it: a third would take the two for one.
+    let words = ["backup", "--to", to.to_str().unwrap()];
+    let (code, out, err) = operate(&data, Some(NEXT_ROOT_KEY), &words);
+    assert!(code != 0 && out.contains("begun anew"), "{out}{err}");
+    assert_eq!(names(), [""; 0]);
+    // So it is where a server gives the second.
+    let process = Process::serve(&data);
+    for left in ["chunk-000001", "chunk-000099", "file.new"] {
+        fs::write(to.join(left), left).unwrap();
+    }
+    fs::write(to.join("unfinished.json"), note.to_string()).unwrap();
+    assert!(done(&data, None, &words).contains("begun anew"));
+    assert_eq!(names(), whole);
+    assert_eq!(process.terminate(), Some(0));
+    let restored = folder.path().join("restored");
+    assert_eq!(restore(&restored, ROOT_KEY, &to).0, 0);
+    assert_sound(&restored);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_backup_opens_with_the_root_key_of_its_time() {
     let folder = tempfile::tempdir().unwrap();
     let key = stopped(folder.path()).await;

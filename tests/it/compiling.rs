@@ -207,12 +207,43 @@ async fn a_run_whose_formula_is_not_ready_in_time_has_run_out_of_it() {
     assert!(answered);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_compiler_that_cannot_be_started_is_a_fault_of_ours() {
+/// A runtime whose compiler is not there.
+fn without_a_compiler() -> Runtime {
     let program = "/nowhere/tokamak".into();
     let compiler = Compiler::Process { program, bounds: CompileBounds::default() };
-    let config = RuntimeConfig { compiler, ..RuntimeConfig::new(2) };
-    let runtime = Some(Runtime::new(config).unwrap());
+    Runtime::new(RuntimeConfig { compiler, ..RuntimeConfig::new(2) }).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_that_were_opened_are_in_the_log_when_the_program_cannot_be_had() {
+    let folder = tempfile::tempdir().unwrap();
+    let setup = |runtime| Setup {
+        folder: Some(folder.path().to_owned()),
+        runtime: Some(runtime),
+        ..Setup::default()
+    };
+    let first = TestServer::start_with(setup(runtime(2, CompileBounds::default(), None))).await;
+    let reactor = guests::echo_reactor(&first).await;
+    let token = first.private.token("card_number", json!("4242424242424242")).await;
+    let keys = [&first.management, &first.private].map(|client| client.key.clone().unwrap());
+    first.stop().await;
+    let second = TestServer::start_with(setup(without_a_compiler())).await;
+    let [management, private] = keys.map(|key| second.client(&key));
+    let args = json!({"args": {"number": format!("{{{{ {token} }}}}")}});
+    let problem = private.post(&format!("/reactors/{reactor}/react"), args).await.expect(500);
+    assert_eq!(problem["detail"], "The server failed to handle the request.");
+    let path = format!("/logs?entity_type=token&entity_id={token}");
+    let logs = management.get(&path).await.expect(200);
+    let used = |entry: &Value| entry["operation"] == "use";
+    assert!(logs["data"].as_array().unwrap().iter().any(used), "{logs}");
+    // It did not run, and is no invocation.
+    let runs = management.get(&format!("/reactors/{reactor}/invocations")).await.expect(200);
+    assert_eq!(runs["pagination"]["total_items"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_compiler_that_cannot_be_started_is_a_fault_of_ours() {
+    let runtime = Some(without_a_compiler());
     let server = TestServer::start_with(Setup { runtime, ..Setup::default() }).await;
     let answer = upload(&server.management, guests::component("bare")).await;
     let problem = answer.expect(500);

@@ -94,6 +94,29 @@ async fn heads_are_bounded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_http_has_a_bare_status_for_an_answer_and_ends_its_connection() {
+    let server = TestServer::start().await;
+    for broken in [
+        "no request at all\r\n\r\n",
+        "GET /healthz HTTP/9.9\r\nHost: a\r\n\r\n",
+        "GET /healthz HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n",
+        "GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n",
+        "G{T /healthz HTTP/1.1\r\nHost: a\r\n\r\n",
+    ] {
+        let mut connection = connect(&server).await;
+        connection.write_all(broken.as_bytes()).await.unwrap();
+        let answer = rest(&mut connection).await;
+        let (head, body) =
+            answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{broken}: {answer}"));
+        assert!(head.starts_with("HTTP/1.1 400 ") && body.is_empty(), "{broken}: {answer}");
+        // What comes behind it is not taken for a request.
+        let answer = exchange(&server, &format!("{broken}{}", get("/healthz", ""))).await;
+        assert!(!answer.contains("200 OK"), "{broken}: {answer}");
+    }
+    server.stranger().get("/healthz").await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_head_that_does_not_end_is_given_up() {
     let server = bounded(Bounds { head: SOON, ..Bounds::default() }).await;
     for start in ["", "G", "GET / HTTP/1.1\r\nHost: a\r\nX-Slow: "] {

@@ -93,17 +93,6 @@ async fn filled() -> TestServer {
     server
 }
 
-fn sign_in(browser: &mut Browser, server: &TestServer) {
-    browser.go(&format!("http://{}/console", server.address()));
-    browser.wait_for("Sign in");
-    browser.fill("API key", server.management.key.as_deref().unwrap());
-    browser.press("Enter");
-    browser.wait_for("Your access");
-    browser.fill("Another API key", server.private.key.as_deref().unwrap());
-    browser.press("Enter");
-    browser.wait("document.querySelectorAll('.pages .keys span').length === 2");
-}
-
 /// Opens a page and waits until it has loaded what it shows.
 fn visit(browser: &mut Browser, page: &str) {
     browser.eval(&format!("location.hash = '#/{page}', true"));
@@ -118,7 +107,7 @@ fn visit(browser: &mut Browser, page: &str) {
 async fn every_page_has_its_names_and_fits_every_screen_in_light_and_dark() {
     let Some(mut browser) = Browser::open() else { return };
     let server = filled().await;
-    sign_in(&mut browser, &server);
+    browser.sign_in_to(&server);
     for scheme in ["light", "dark"] {
         let features = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
         browser.call("Emulation.setEmulatedMedia", features);

@@ -12,23 +12,6 @@ const SCRIPT: &str = "module.exports = async function (request) { \
     console.log('a line of the formula'); \
     return { raw: { ends: request.args.card.number.slice(-4) } }; };";
 
-/// Signs in with one key, and with others beside it.
-fn sign_in(browser: &mut Browser, server: &str, keys: &[&str]) {
-    browser.go(&format!("{server}/console"));
-    browser.wait_for("Sign in");
-    browser.fill("API key", keys[0]);
-    browser.press("Enter");
-    browser.wait_for("Your access");
-    for (index, key) in keys.iter().enumerate().skip(1) {
-        browser.fill("Another API key", key);
-        browser.press("Enter");
-        browser.wait(&format!(
-            "document.querySelectorAll('.pages .keys span').length === {}",
-            index + 1
-        ));
-    }
-}
-
 fn keys(server: &TestServer) -> (String, String) {
     (server.management.key.clone().unwrap(), server.private.key.clone().unwrap())
 }
@@ -88,7 +71,7 @@ async fn a_person_makes_finds_reveals_and_runs() {
     let (management, private) = keys(&server);
     let all = [management.as_str(), private.as_str(), revealing.as_str()];
     let base = format!("http://{}", server.address());
-    sign_in(&mut browser, &base, &all);
+    browser.sign_in(&base, &all);
 
     // A card is made.
     browser.click("Tokens");
@@ -214,7 +197,7 @@ async fn who_may_not_see_figures_is_told_why() {
     serve.args(["--metrics-networks", "10.9.8.0/24"]).arg("--data-dir").arg(folder.path());
     serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
     let process = Process::start(serve);
-    sign_in(&mut browser, &format!("http://{}", process.address), &[MANAGEMENT_KEY]);
+    browser.sign_in(&format!("http://{}", process.address), &[MANAGEMENT_KEY]);
     browser.click("Live figures");
     browser.wait_for("--metrics-networks");
     assert_eq!(browser.eval("document.querySelectorAll('.chart').length"), 0);
@@ -294,7 +277,7 @@ async fn what_a_session_or_a_revealing_key_lists_is_concealed() {
     let base = format!("http://{}", server.address());
     let session = opened["session_key"].as_str().unwrap();
     for key in [session, revealing.key.as_deref().unwrap()] {
-        sign_in(&mut browser, &base, &[key]);
+        browser.sign_in(&base, &[key]);
         browser.click("Tokens");
         browser.wait_for("a-number");
         browser.wait_for("••••••");

@@ -10,17 +10,6 @@ use crate::support::server::Setup;
 const SCRIPT: &str =
     "module.exports = async (request) => ({ raw: { of: request.configuration.NAME } });";
 
-fn sign_in(browser: &mut Browser, server: &TestServer) {
-    browser.go(&format!("http://{}/console", server.address()));
-    browser.wait_for("Sign in");
-    browser.fill("API key", server.management.key.as_deref().unwrap());
-    browser.press("Enter");
-    browser.wait_for("Your access");
-    browser.fill("Another API key", server.private.key.as_deref().unwrap());
-    browser.press("Enter");
-    browser.wait("document.querySelectorAll('.pages .keys span').length === 2");
-}
-
 fn heading(browser: &mut Browser, text: &str) {
     browser.wait(&format!("document.querySelector('h1')?.innerText === {}", json!(text)));
 }
@@ -39,7 +28,7 @@ fn rows(browser: &mut Browser, caption: &str) -> Vec<String> {
 async fn an_application_is_made_with_its_rules_and_its_key_is_shown_once() {
     let Some(mut browser) = Browser::open() else { return };
     let server = TestServer::start().await;
-    sign_in(&mut browser, &server);
+    browser.sign_in_to(&server);
     browser.click("Applications");
     browser.click("New application");
     browser.fill("Name", "desk");
@@ -101,7 +90,7 @@ async fn a_formula_becomes_a_reactor_whose_results_are_told_and_told_again() {
     let Some(mut browser) = Browser::open() else { return };
     let server = TestServer::start_with(Setup::open()).await;
     let receiver = Receiver::start().await;
-    sign_in(&mut browser, &server);
+    browser.sign_in_to(&server);
     browser.click("Formulas");
     browser.click("New formula");
     browser.fill("Name", "who");
@@ -155,7 +144,7 @@ async fn containers_are_found_through_tokens_and_counted() {
         let token = json!({"type": "token", "data": "value", "containers": [container]});
         server.private.post("/tokens", token).await.expect(201);
     }
-    sign_in(&mut browser, &server);
+    browser.sign_in_to(&server);
     browser.click("Containers");
     browser.wait_for("a/");
     let tree = |browser: &mut Browser| -> Value {

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::support::binary::{Process, command, compiling};
 use crate::support::upstream::Upstream;
@@ -72,10 +72,7 @@ fn the_printed_commands_work_and_a_second_start_keeps_all() {
     }
     let before = compiled(&folder);
     assert!(!before.is_empty());
-    let began = Instant::now();
     let second = dev(&folder);
-    // Two seconds are meant for a machine that does nothing else: told, and not held to here.
-    println!("a second start took {:?}", began.elapsed());
     assert!(compiling(second.id(), "").is_empty(), "nothing is being compiled");
     assert_eq!(compiled(&folder), before, "nothing was compiled anew");
     assert_eq!(value(&second, "management key"), keys.0);
@@ -84,6 +81,44 @@ fn the_printed_commands_work_and_a_second_start_keeps_all() {
     let react = |line: &str| line.split("/reactors/").nth(1).unwrap()[..36].to_owned();
     assert_eq!(react(&again[1]), react(&commands[1]), "the reactor is the same");
     assert_eq!(paste(&again[1])["raw"]["last4"], "4242", "the card is still there");
+}
+
+/// What a process has computed so far, in all of its threads.
+fn computed(id: u32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+    // Behind the name, which may hold anything: the fields from the third one on. The fourteenth and the fifteenth are
+    // times, in hundredths of a second.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    let hundredths = |at: usize| fields[at - 3].parse::<u64>().unwrap();
+    Duration::from_millis((hundredths(14) + hundredths(15)) * 10)
+}
+
+/// How long a start takes depends on what else the machine does. What it computes does not, or hardly: that is held to two
+/// seconds, as if it had a processor to itself and a disk that answers at once. A neighbour that takes the processor's
+/// caches or its clock may still double it now and then, so the best of some counts.
+#[test]
+fn a_second_start_computes_for_less_than_two_seconds_and_keeps_data_and_keys() {
+    const STARTS: usize = 5;
+    let folder = tempfile::tempdir().unwrap();
+    let first = dev(folder.path());
+    let keys = ["management key", "private key"].map(|name| value(&first, name).to_owned());
+    paste(&curls(&first)[0]);
+    assert_eq!(first.terminate(), Some(0));
+    let mut least = Duration::MAX;
+    for _ in 0..STARTS {
+        let began = Instant::now();
+        let again = dev(folder.path());
+        let (took, computed) = (began.elapsed(), computed(again.id()));
+        println!("a second start took {took:?} and computed for {computed:?}");
+        least = least.min(computed);
+        assert_eq!(["management key", "private key"].map(|name| value(&again, name)), keys);
+        assert_eq!(paste(&curls(&again)[1])["raw"]["last4"], "4242", "the card is still there");
+        assert_eq!(again.terminate(), Some(0));
+        if least < Duration::from_secs(2) {
+            return;
+        }
+    }
+    panic!("a second start computes for {least:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -16,6 +16,7 @@ use tokamak::store::sled::SledStore;
 use tokamak::store::{Batch, Expect, Kind, Protection, Put, Record, Store as _, StoreError};
 
 use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
+use crate::support::operator::copy;
 
 const NOBODY: u32 = 65_534;
 const MIB: u64 = 1 << 20;
@@ -201,19 +202,6 @@ fn record(number: usize) -> Record {
         terms: Vec::new(),
         numbers: Vec::new(),
         uniques: Vec::new(),
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
     }
 }
 

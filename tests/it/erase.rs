@@ -1,10 +1,13 @@
 //! A tenant is erased at once by destroying its keys, and then leaves the files too.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
+use tempfile::TempDir;
 use tokamak::crypto::keys::RootKey;
 use tokamak::model::id::TenantId;
+use tokamak::store::Store;
 
 use crate::support::binary::{Process, ROOT_KEY, about, assert_sound, eventually};
 use crate::support::operator::{
@@ -124,6 +127,97 @@ async fn what_an_erased_tenant_leaves_until_it_is_swept_is_not_called_damaged() 
     drop(rows);
     let (code, out, _) = about(folder.path(), &["verify"]);
     assert!(code == 1 && out.contains("its tenant's keys are not there"), "{out}");
+}
+
+/// A server, its store, and a tenant with a log that was erased, whose records are there still.
+async fn just_erased() -> (TestServer, Arc<dyn Store>, TenantId, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let store: Arc<dyn Store> = Arc::new(open_store(&folder.path().join("store")).await);
+    let server =
+        TestServer::start_with(Setup { store: Some(Arc::clone(&store)), ..Setup::default() }).await;
+    let doomed = server.other_tenant().await;
+    let (client, id) = some_token(&doomed).await;
+    for _ in 0..250 {
+        client.get(&format!("/tokens/{id}")).await.expect(200);
+    }
+    let own = doomed.get("/applications/key").await.expect(200);
+    let tenant: TenantId = own["tenant_id"].as_str().unwrap().parse().unwrap();
+    server.vault.erase_tenant(tenant).await.unwrap();
+    assert!(!records(store.as_ref(), tenant).await.is_empty());
+    (server, store, tenant, folder)
+}
+
+/// Waits until nothing of a tenant is found any more.
+async fn gone(store: &dyn Store, tenant: TenantId) {
+    for _ in 0..1_200 {
+        if records(store, tenant).await.is_empty() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("within a minute: something of the tenant is there");
+}
+
+async fn notes(store: &dyn Store) -> usize {
+    records(store, NOBODY).await.iter().filter(|one| one.kind.0 == ERASED).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sweeps_at_once_go_one_after_the_other() {
+    let (server, store, tenant, folder) = just_erased().await;
+    // As long as a backup is read, the files are not made anew, and the note stays.
+    let backup = server.vault.backup().await.unwrap();
+    let sweep = || {
+        let vault = server.vault.clone();
+        tokio::spawn(async move { vault.sweep_erased().await })
+    };
+    let sweeps = [sweep(), sweep(), sweep()];
+    gone(store.as_ref(), tenant).await;
+    assert_eq!(notes(store.as_ref()).await, 1);
+    assert!(!sweeps.iter().any(tokio::task::JoinHandle::is_finished));
+    drop(backup);
+    let mut removed = Vec::new();
+    for sweep in sweeps {
+        removed.push(sweep.await.unwrap().unwrap());
+    }
+    removed.sort_unstable();
+    assert!(removed[..2] == [0, 0] && removed[2] > 250, "{removed:?}");
+    assert_eq!(notes(store.as_ref()).await, 0);
+    // One made the files anew; the others found nothing to be done.
+    let names = std::fs::read_dir(folder.path().join("store")).unwrap();
+    let names = names.map(|one| one.unwrap().file_name().into_string().unwrap());
+    let generations: Vec<String> = names.filter(|name| name.starts_with("gen-")).collect();
+    assert_eq!(generations, ["gen-1"]);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_ended_goes_before_a_sweep_waits_for_a_backup() {
+    let (server, store, tenant, _folder) = just_erased().await;
+    let body =
+        json!({"id": "ends", "type": "token", "data": "x", "expires_at": "2026-01-01T01:00:00Z"});
+    server.private.post("/tokens", body).await.expect(201);
+    server.clock.advance_ms(2 * 60 * 60 * 1_000);
+    let backup = server.vault.backup().await.unwrap();
+    let sweeping = tokio::spawn({
+        let vault = server.vault.clone();
+        async move { vault.sweep().await }
+    });
+    let mut told = String::new();
+    for _ in 0..1_200 {
+        told = server.management.get("/logs?entity_type=token&entity_id=ends").await.text();
+        if told.contains("Token expired") {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(told.contains("Token expired"), "{told}");
+    gone(store.as_ref(), tenant).await;
+    assert!(!sweeping.is_finished() && notes(store.as_ref()).await == 1);
+    drop(backup);
+    sweeping.await.unwrap().unwrap();
+    assert_eq!(notes(store.as_ref()).await, 0);
+    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 
+use crate::support::operator::copy;
 use crate::workshop::{is_there, root, told};
 
 /// A copy of an example's project, so that nothing is built in the repository.
@@ -12,19 +13,6 @@ fn project(example: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     copy(&root().join("examples").join(example), folder.path());
     folder
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let to = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &to);
-        } else {
-            fs::copy(entry.path(), &to).unwrap();
-        }
-    }
 }
 
 fn passes(project: &Path) {

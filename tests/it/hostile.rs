@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::support::server::Setup;
-use crate::support::{TestServer, guests};
+use crate::support::{Client, TestServer, guests};
 
 /// Little fuel and little time, so that the tests are fast.
 async fn server() -> (TestServer, String) {
@@ -74,12 +74,29 @@ async fn tables_do_not_grow_without_bound() {
     assert_ne!(answer.json()["title"], "Internal Server Error");
 }
 
+/// Reads a token and runs a formula until both were answered so often.
+async fn answered(client: Client, path: String, times: u32) {
+    let token = client.token("token", json!("x")).await;
+    let (began, mut answered) = (Instant::now(), 0);
+    while answered < times {
+        assert!(began.elapsed() < Duration::from_mins(5), "{answered} were answered");
+        client.get(&format!("/tokens/{token}")).await.expect(200);
+        let ping = client.post(&path, json!({"args": {"ping": answered}})).await;
+        // On a machine that is busy with more than this, its second may be too short now and then.
+        if ping.status != 504 {
+            ping.expect(200);
+            answered += 1;
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn others_are_answered_meanwhile() {
     let (server, reactor) = server().await;
     let path = format!("/reactors/{reactor}/react");
     server.private.post(&path, json!({})).await.expect(200);
-    let token = server.private.token("token", json!("x")).await;
+    let (other, other_path) = tenant(&server).await;
+    other.post(&other_path, json!({})).await.expect(200);
     // It goes on until others were answered so often: who is faster does not matter.
     let over = Arc::new(AtomicBool::new(false));
     let bodies = behaviours().into_iter().map(|(_, _, args)| json!({"args": args}));
@@ -96,22 +113,66 @@ async fn others_are_answered_meanwhile() {
             })
         })
         .collect();
-    let began = Instant::now();
-    let mut answered = 0;
-    while answered < 20 {
-        assert!(began.elapsed() < Duration::from_mins(5), "{answered} were answered");
-        server.private.get(&format!("/tokens/{token}")).await.expect(200);
-        let ping = server.private.post(&path, json!({"args": {"ping": answered}})).await;
-        // On a machine that is busy with more than this, its second may be too short now and then.
-        if ping.status != 504 {
-            ping.expect(200);
-            answered += 1;
-        }
-    }
+    // Of the same tenant and of another one.
+    let own = tokio::spawn(answered(server.private.clone(), path, 20));
+    answered(other, other_path, 20).await;
+    own.await.unwrap();
     over.store(true, Ordering::Relaxed);
     for run in attack {
         assert!(run.await.unwrap().iter().all(|status| [500, 504].contains(status)));
     }
+}
+
+/// A private client of another tenant, and where its reactor of `probe` is invoked.
+async fn tenant(server: &TestServer) -> (Client, String) {
+    let management = server.other_tenant().await;
+    let formula = guests::send(&management, "probe", json!({})).await;
+    let body = json!({"name": "other", "formula": {"id": formula}, "configuration": {}});
+    let reactor = management.post("/reactors", body).await.expect(201);
+    let body = json!({"name": "other", "type": "private",
+        "permissions": ["token:create", "token:read", "token:use"]});
+    let made = management.post("/applications", body).await.expect(201);
+    let path = format!("/reactors/{}/react", reactor["id"].as_str().unwrap());
+    (server.client(made["key"].as_str().unwrap()), path)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_formula_logged_before_it_ended_badly_is_kept_with_the_invocation() {
+    let (server, reactor) = server().await;
+    let path = format!("/reactors/{reactor}/react");
+    let runs = format!("/reactors/{reactor}/invocations?size=1");
+    for (status, _, mut args) in behaviours() {
+        let shown = args["behaviour"].as_str().unwrap().to_owned();
+        args["say"] = format!("before {shown}").into();
+        server.private.post(&path, json!({"args": args})).await.expect(status);
+        let run = server.management.get(&runs).await.expect(200)["data"][0].clone();
+        let title = if status == 504 { "Reactor Timeout" } else { "Reactor Runtime Error" };
+        assert_eq!((&run["status"], &run["error"]), (&json!("failed"), &json!(title)), "{shown}");
+        let line = json!({"level": "info", "message": format!("before {shown}")});
+        assert_eq!(run["log"][0], line, "{shown}: {run}");
+        // What it poured out until it was ended is there up to the bound, and nowhere past it.
+        let is_flood = ["log_forever", "print_forever"].contains(&shown.as_str());
+        assert_eq!(run["log_truncated"], is_flood, "{shown}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_that_a_formula_does_without_is_told_of_only_if_it_ends_badly() {
+    let (server, reactor) = server().await;
+    let path = format!("/reactors/{reactor}/react");
+    let run = |args: Value| {
+        let (client, path) = (server.private.clone(), path.clone());
+        async move { client.post(&path, json!({"args": args})).await }
+    };
+    run(json!({"wish": 20 << 20})).await.expect(200);
+    let reported =
+        json!({"wish": 20 << 20, "behaviour": "fail", "kind": "bad_request", "detail": "its own"});
+    assert_eq!(run(reported).await.expect(400)["detail"], "its own");
+    let trapped = run(json!({"wish": 20 << 20, "behaviour": "abort"})).await.expect(500);
+    assert_eq!(trapped["detail"], "The formula ran out of memory.");
+    // Each run begins anew.
+    let trapped = run(json!({"wish": 1 << 20, "behaviour": "abort"})).await.expect(500);
+    assert!(trapped["detail"].as_str().unwrap().contains("panicked or aborted"), "{trapped}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -86,6 +86,7 @@ mod restart;
 mod routes;
 mod rules;
 mod rules_react;
+mod script_errors;
 mod script_examples;
 mod script_features;
 mod script_images;

@@ -1,10 +1,13 @@
 //! A script's top level is evaluated once where it can be, and no run can tell: each begins with what it left, and none
 //! sees anything of another.
 
-use serde_json::{Value, json};
-use tokamak::runtime::{Failure, Program};
+use std::time::Duration;
 
-use crate::support::scripts::{program, run, run_within, told};
+use serde_json::{Value, json};
+use tokamak::runtime::{Failure, Program, Runtime, RuntimeConfig};
+use tokio::task::JoinHandle;
+
+use crate::support::scripts::{call, program, run, run_within, told};
 
 /// Whether every run of it begins with what its top level left.
 fn is_prepared(program: &Program) -> bool {
@@ -160,4 +163,38 @@ async fn runs_that_begin_together_prepare_a_script_once_and_answer_each_for_itse
         assert_eq!(run.await.unwrap(), json!(1_999_000 + 1 + at));
     }
     assert!(is_prepared(&script));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_for_which_there_was_no_memory_is_prepared_by_a_later_run() {
+    let config = RuntimeConfig { memory_bytes: 32 << 20, ..RuntimeConfig::new(32) };
+    let runtime = Runtime::new(config).unwrap();
+    let holds = "module.exports = async () => { const held = new Uint8Array(1 << 20).fill(1);\n\
+          await new Promise((done) => setTimeout(done, 100_000)); return { raw: held.length }; };";
+    // Parsing takes memory too: everything is there before it is gone.
+    let holds = runtime.script(holds, 0).await.unwrap();
+    let other = runtime.script("module.exports = () => ({ raw: 1 });", 0).await.unwrap();
+    let code = "const table = Array.from({ length: 100 }, (_, at) => at); module.exports = () => ({ raw: table.length });";
+    let script = runtime.script(code, 0).await.unwrap();
+    let run = async |program: &Program| {
+        runtime.invoke(program, call(json!({}), 10_000_000_000)).await.result
+    };
+    assert_eq!(run(&other).await.unwrap().raw, Some(json!(1)));
+    // Runs of one owner hold what they may, one after the other.
+    let mut held = Vec::new();
+    while run(&other).await != Err(Failure::OwnerOutOfMemory) {
+        assert!(held.len() < 15, "there is more memory than there should be");
+        let (runtime, program) = (runtime.clone(), holds.clone());
+        held.push(tokio::spawn(async move {
+            runtime.invoke(&program, call(json!({}), 10_000_000_000)).await
+        }));
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert_eq!(run(&script).await, Err(Failure::OwnerOutOfMemory));
+    assert!(!is_prepared(&script));
+    held.iter().for_each(JoinHandle::abort);
+    let again = async { while run(&other).await.is_err() {} };
+    tokio::time::timeout(Duration::from_mins(1), again).await.unwrap();
+    assert_eq!(run(&script).await.unwrap().raw, Some(json!(100)));
+    assert!(is_prepared(&script), "what kept it from being prepared was none of the script");
 }

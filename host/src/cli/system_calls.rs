@@ -6,10 +6,16 @@
 //! program stays, since components are compiled in a process of their own; [`super::confine`] bounds which one.
 //!
 //! Who calls is told `EPERM`, as without the right to. To deny one more: a row in [`DENIED`].
+//!
+//! A name space comes by `clone` too, by its flags, which a filter sees. Those of `clone3` lie in memory, which none sees:
+//! so there is no `clone3`, and the C library takes `clone` instead, as on a kernel that does not know it.
 
 use std::collections::BTreeMap;
 
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, apply_filter,
+};
 
 use super::Failure;
 
@@ -80,13 +86,26 @@ const DENIED: &[i64] = &[
     libc::SYS_setdomainname,
 ];
 
+/// What `clone` is refused with: a name space of one's own, in which whoever makes it may do anything.
+const NAME_SPACES: &[libc::c_int] = &[
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWUTS,
+];
+
 /// On this architecture a kernel may offer the calls a second time, for programs with short pointers, under numbers with
 /// this bit; a few have numbers of their own there: those of `ptrace`, `kexec_load`, `process_vm_readv`,
 /// `process_vm_writev` and `move_pages`.
 #[cfg(target_arch = "x86_64")]
 const SHORT_POINTERS: i64 = 0x4000_0000;
 #[cfg(target_arch = "x86_64")]
-const OWN_NUMBERS: [i64; 5] = [521, 528, 539, 540, 533];
+const OWN_NUMBERS: &[i64] = &[521, 528, 539, 540, 533];
+#[cfg(not(target_arch = "x86_64"))]
+const OWN_NUMBERS: &[i64] = &[];
 
 /// Refuses them to this thread, and to every thread and process that it starts from now on. Where the kernel or the
 /// architecture has no such filter, the log says so.
@@ -95,28 +114,57 @@ pub fn deny() -> Result<(), Failure> {
         tracing::warn!("system calls are not filtered on this architecture");
         return Ok(());
     };
-    match apply_filter(&filter(architecture)?) {
+    let applied = filters(architecture)?.iter().try_for_each(|filter| apply_filter(filter));
+    match applied {
         Ok(()) => tracing::info!("system calls that a server does not need are denied"),
         Err(error) => tracing::warn!(%error, "this kernel does not filter system calls"),
     }
     Ok(())
 }
 
-fn filter(architecture: TargetArch) -> Result<BpfProgram, Failure> {
-    let rules: BTreeMap<_, _> = numbers().map(|number| (number, Vec::new())).collect();
-    let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, architecture);
-    let program = filter.and_then(BpfProgram::try_from);
-    program.map_err(|error| format!("the filter of system calls cannot be made: {error}").into())
+/// What a filter tells for each call, and when; of a call without rules, always.
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// One filter for each answer: of those that a call meets, the kernel takes the strictest.
+fn filters(architecture: TargetArch) -> Result<[BpfProgram; 2], Failure> {
+    let clone = numbers(&[libc::SYS_clone], &[]).map(|number| Ok((number, name_spaces()?)));
+    let clone = clone.collect::<Result<Rules, Failure>>()?;
+    let denied = numbers(DENIED, OWN_NUMBERS).map(|number| (number, Vec::new()));
+    let unknown = numbers(&[libc::SYS_clone3], &[]).map(|number| (number, Vec::new()));
+    Ok([
+        filter(denied.chain(clone).collect(), libc::EPERM, architecture)?,
+        filter(unknown.collect(), libc::ENOSYS, architecture)?,
+    ])
 }
 
-/// Every number under which one of them can be called.
-fn numbers() -> impl Iterator<Item = i64> {
+/// Any of the flags is one too many.
+fn name_spaces() -> Result<Vec<SeccompRule>, Failure> {
+    let rule = |flag: &libc::c_int| {
+        let flag = u64::from(flag.unsigned_abs());
+        let has = SeccompCmpOp::MaskedEq(flag);
+        let has = SeccompCondition::new(0, SeccompCmpArgLen::Qword, has, flag);
+        has.and_then(|has| SeccompRule::new(vec![has])).map_err(|error| not_made(&error))
+    };
+    NAME_SPACES.iter().map(rule).collect()
+}
+
+fn filter(rules: Rules, errno: i32, architecture: TargetArch) -> Result<BpfProgram, Failure> {
+    let told = SeccompAction::Errno(errno.unsigned_abs());
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, told, architecture);
+    filter.and_then(BpfProgram::try_from).map_err(|error| not_made(&error))
+}
+
+fn not_made(error: &seccompiler::BackendError) -> Failure {
+    format!("the filter of system calls cannot be made: {error}").into()
+}
+
+/// Every number under which one of these can be called.
+fn numbers(calls: &[i64], own: &[i64]) -> impl Iterator<Item = i64> {
     #[cfg(target_arch = "x86_64")]
-    let again = DENIED.iter().chain(&OWN_NUMBERS).map(|number| number | SHORT_POINTERS);
+    let again: Vec<i64> = calls.iter().chain(own).map(|number| number | SHORT_POINTERS).collect();
     #[cfg(not(target_arch = "x86_64"))]
-    let again = std::iter::empty();
-    DENIED.iter().copied().chain(again)
+    let again = own.iter().copied();
+    calls.iter().copied().chain(again)
 }
 
 #[cfg(test)]
@@ -124,7 +172,7 @@ mod tests {
     use std::io::ErrorKind;
     use std::process::Command;
 
-    use super::{DENIED, deny, numbers};
+    use super::{DENIED, NAME_SPACES, OWN_NUMBERS, deny, numbers};
 
     /// Runs something on a thread of its own with the filter, which the thread keeps. `None` on a kernel without.
     fn filtered<T: Send>(run: impl FnOnce() -> T + Send) -> Option<T> {
@@ -164,9 +212,47 @@ mod tests {
         assert_eq!(state(), before);
     }
 
+    /// Makes a process by one of the calls, which must fail; gives how it did.
+    #[expect(
+        unsafe_code,
+        reason = "the standard library makes no process in a name space of its own"
+    )]
+    fn refused(call: i64, flags: i64) -> Option<i32> {
+        // SAFETY: a process that is made all the same has a copy of this one's memory, and ends at once by a system call,
+        // without touching any of it. `clone3` is handed no arguments, and so makes none.
+        let made = unsafe { libc::syscall(call, flags, 0, 0, 0, 0) };
+        if made == 0 {
+            // SAFETY: it ends this process and touches no memory.
+            unsafe { libc::_exit(0) };
+        }
+        (made < 0).then(|| std::io::Error::last_os_error().raw_os_error()).flatten()
+    }
+
+    #[test]
+    fn a_process_gets_no_name_space_of_its_own_and_threads_and_programs_start_as_ever() {
+        let told = filtered(|| {
+            let flags = NAME_SPACES.iter().map(|flag| i64::from(*flag | libc::SIGCHLD));
+            let clone: Vec<_> = flags.map(|flags| refused(libc::SYS_clone, flags)).collect();
+            // A user's with another, and none that is known by these.
+            let both = i64::from(libc::CLONE_NEWUSER | libc::CLONE_NEWNET | libc::SIGCHLD);
+            let clone3 = refused(libc::SYS_clone3, 0);
+            let threads: Vec<_> = (0..8).map(|_| std::thread::spawn(|| ())).collect();
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            for _ in 0..4 {
+                assert!(Command::new("true").env("A", "b").status().unwrap().success());
+            }
+            (clone, refused(libc::SYS_clone, both), clone3)
+        });
+        let Some((clone, both, clone3)) = told else { return };
+        assert_eq!(clone, vec![Some(libc::EPERM); NAME_SPACES.len()]);
+        assert_eq!(both, Some(libc::EPERM));
+        // As on a kernel that has none: whoever calls falls back.
+        assert_eq!(clone3, Some(libc::ENOSYS));
+    }
+
     #[test]
     fn no_call_is_named_twice_and_none_by_which_a_program_lives() {
-        let mut all: Vec<i64> = numbers().collect();
+        let mut all: Vec<i64> = numbers(DENIED, OWN_NUMBERS).collect();
         let count = all.len();
         assert!(count >= DENIED.len());
         all.sort_unstable();

@@ -1,14 +1,21 @@
 //! Replies: JSON bodies, created entities with their place, pages.
 
+use std::io;
+
+use axum::body::Bytes;
 use axum::response::{IntoResponse, Response};
-use http::{StatusCode, header};
+use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
+use zeroize::Zeroizing;
 
 use super::problem::Problem;
 pub use crate::vault::Paginated;
 
 /// 200 with a JSON body.
 pub struct Reply<T>(pub T);
+
+/// 200 with a JSON body that holds a key: once it is written, nothing of it is left in the memory it was written from.
+pub struct WipedReply<T>(pub T);
 
 /// 201 with a JSON body and the place of what was made.
 pub struct Created<T> {
@@ -29,6 +36,15 @@ pub struct Accepted<T> {
 impl<T: Serialize> IntoResponse for Reply<T> {
     fn into_response(self) -> Response {
         json(StatusCode::OK, &self.0)
+    }
+}
+
+impl<T: Serialize> IntoResponse for WipedReply<T> {
+    fn into_response(self) -> Response {
+        match wiped(&self.0) {
+            Ok(body) => written(StatusCode::OK, Bytes::from_owner(body)),
+            Err(error) => unwritten(&error),
+        }
     }
 }
 
@@ -53,18 +69,46 @@ fn located(mut response: Response, location: &str) -> Response {
 
 fn json(status: StatusCode, body: &impl Serialize) -> Response {
     match serde_json::to_vec(body) {
-        // Tokens and keys are in these bodies: nothing on the way may keep them.
-        Ok(body) => {
-            let headers =
-                [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
-            (status, headers, body).into_response()
+        Ok(body) => written(status, body),
+        Err(error) => unwritten(&error),
+    }
+}
+
+fn written(status: StatusCode, body: impl IntoResponse) -> Response {
+    // Tokens and keys are in these bodies: nothing on the way may keep them.
+    let headers = [(header::CACHE_CONTROL, "no-store"), (header::CONTENT_TYPE, "application/json")];
+    let mut response = body.into_response();
+    *response.status_mut() = status;
+    for (name, value) in headers {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn unwritten(error: &serde_json::Error) -> Response {
+    tracing::error!(%error, "a response does not serialise");
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "The server failed to answer.").into_response()
+}
+
+/// JSON in memory that is wiped when it is given back, and that was never moved while it was written.
+fn wiped(body: &impl Serialize) -> serde_json::Result<Zeroizing<Vec<u8>>> {
+    /// Counts what is written.
+    struct Length(usize);
+    impl io::Write for Length {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
         }
-        Err(error) => {
-            tracing::error!(%error, "a response does not serialise");
-            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "The server failed to answer.")
-                .into_response()
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
         }
     }
+    let mut length = Length(0);
+    serde_json::to_writer(&mut length, body)?;
+    let mut text = Zeroizing::new(Vec::with_capacity(length.0));
+    serde_json::to_writer(&mut *text, body)?;
+    Ok(text)
 }
 
 /// A path segment in which every character that is not plain is escaped.
@@ -72,4 +116,49 @@ pub fn segment(text: &str) -> String {
     use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
     const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
     utf8_percent_encode(text, KEPT).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use axum::response::IntoResponse as _;
+    use http_body_util::BodyExt as _;
+    use serde::{Serialize, Serializer};
+
+    use super::{Reply, WipedReply, wiped};
+
+    /// Tells how often it was written.
+    #[derive(Clone)]
+    struct Watched(Arc<AtomicUsize>);
+
+    impl Serialize for Watched {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            ["a key", "and \"more\""].serialize(serializer)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reply_that_is_wiped_is_one_like_any_other() {
+        let watched = Watched(Arc::default());
+        let (plain, wiped) =
+            (Reply(watched.clone()).into_response(), WipedReply(watched).into_response());
+        assert_eq!((plain.status(), plain.headers()), (wiped.status(), wiped.headers()));
+        let [plain, wiped] = [plain, wiped].map(|response| response.into_body().collect());
+        assert_eq!(plain.await.unwrap().to_bytes(), wiped.await.unwrap().to_bytes());
+    }
+
+    #[test]
+    fn what_is_wiped_is_as_long_as_it_has_room() {
+        let watched = Watched(Arc::default());
+        let text = wiped(&watched).unwrap();
+        // Once to know how long it is: room that grows leaves copies.
+        assert_eq!(watched.0.load(Ordering::Relaxed), 2);
+        assert_eq!(
+            (text.as_slice(), text.capacity()),
+            (&br#"["a key","and \"more\""]"#[..], text.len())
+        );
+    }
 }

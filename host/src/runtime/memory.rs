@@ -91,7 +91,9 @@ pub struct Memory {
     bytes_max: u64,
     /// The most it held.
     pub peak_bytes: u64,
-    /// Why it was refused more, the last time it was: what it does then is for want of memory.
+    /// Why it was refused more, the last time it was: what it does then is for want of memory. That stays so when it goes
+    /// on without. A formula gives up for want of memory by a trap that may have any other cause, sooner or later, and
+    /// after much else; so one that traps in the end is told of the memory it was refused first.
     pub refused: Option<Refusal>,
 }
 

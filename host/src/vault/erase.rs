@@ -92,7 +92,10 @@ impl Vault {
     }
 
     /// Removes what tenants left that were erased, and compacts the store after it; gives how many records those were.
+    /// Whoever comes meanwhile waits until that is done: the note of a tenant goes after all that it tells of, and what
+    /// two of them removed at once they would take for changed by somebody else.
     pub async fn sweep_erased(&self) -> Result<usize, Error> {
+        let _one = self.0.keyring.sweeping.lock().await;
         let (erased, removed) = self.remove_erased().await?;
         if erased.is_empty() {
             return Ok(0);

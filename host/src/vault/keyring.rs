@@ -73,6 +73,8 @@ pub struct Keyring {
     pub(super) gate: tokio::sync::RwLock<()>,
     /// Held by who makes tenants or changes keys.
     pub(super) operating: tokio::sync::Mutex<()>,
+    /// Held by who removes what erased tenants left.
+    pub(super) sweeping: tokio::sync::Mutex<()>,
 }
 
 impl Keyring {
@@ -114,6 +116,7 @@ impl Keyring {
             resealing: Notify::new(),
             gate: tokio::sync::RwLock::default(),
             operating: tokio::sync::Mutex::default(),
+            sweeping: tokio::sync::Mutex::default(),
         })
     }
 

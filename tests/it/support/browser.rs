@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::TestServer;
+
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 /// How long anything may take on a machine that is busy with everything else.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -236,6 +238,30 @@ impl Browser {
         let name =
             format!("t.name({focused}) || {focused}.labels?.[0]?.innerText || {focused}.tagName");
         self.eval(&name).as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Signs in to the console at an address with one key, and with others beside it.
+    pub fn sign_in(&mut self, base: &str, keys: &[&str]) {
+        self.go(&format!("{base}/console"));
+        self.wait_for("Sign in");
+        self.fill("API key", keys[0]);
+        self.press("Enter");
+        self.wait_for("Your access");
+        for (index, key) in keys.iter().enumerate().skip(1) {
+            self.fill("Another API key", key);
+            self.press("Enter");
+            self.wait(&format!(
+                "document.querySelectorAll('.pages .keys span').length === {}",
+                index + 1
+            ));
+        }
+    }
+
+    /// The same with both of a test server's keys.
+    pub fn sign_in_to(&mut self, server: &TestServer) {
+        let keys =
+            [&server.management, &server.private].map(|client| client.key.as_deref().unwrap());
+        self.sign_in(&format!("http://{}", server.address()), &keys);
     }
 
     /// Makes the page so many pixels wide.

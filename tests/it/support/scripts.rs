@@ -20,7 +20,12 @@ pub async fn run(program: &Program, args: Value) -> Outcome {
 
 /// The same with so much fuel.
 pub async fn run_within(program: &Program, args: Value, fuel: u64) -> Outcome {
-    let call = Call {
+    shared_runtime().invoke(program, call(args, fuel)).await
+}
+
+/// A call with these arguments and so much fuel, and nothing around it.
+pub fn call(args: Value, fuel: u64) -> Call {
+    Call {
         args: args.to_string(),
         configuration: json!({ "KEY": "configured" }).to_string(),
         vault: None,
@@ -33,8 +38,7 @@ pub async fn run_within(program: &Program, args: Value, fuel: u64) -> Outcome {
         },
         owner: 0,
         budget: Budget { memory_bytes: 64 << 20, timeout: Duration::from_mins(2), fuel },
-    };
-    shared_runtime().invoke(program, call).await
+    }
 }
 
 /// A failure with the formula's own words, which its `Debug` leaves out.

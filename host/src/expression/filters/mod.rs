@@ -82,6 +82,8 @@ pub(super) const TABLE: &[Row] = &[
     row("date", &["format"], shape::date),
     // Liquid's own counts bytes from the end, not characters.
     row("slice", &["offset", "length"], shape::slice),
+    // Liquid's own counts bytes.
+    row("size", &[], shape::size),
     row("hmac", &["algorithm", "key"], encode::hmac),
     row("to_base64", &[], encode::to_base64),
     row("to_base16", &[], encode::to_base16),

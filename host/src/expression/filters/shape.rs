@@ -194,6 +194,18 @@ pub(crate) fn slice(value: &Value, arguments: &Arguments<'_>) -> Result<Value, R
     Ok(text.chars().skip(start).take(length).collect::<String>().into())
 }
 
+/// How many characters a text has, how many items an array, or how many members an object; nothing has none.
+#[expect(clippy::unnecessary_wraps, reason = "a row of the table, where filters may refuse")]
+pub(crate) fn size(value: &Value, _: &Arguments<'_>) -> Result<Value, Refusal> {
+    let size = match value {
+        Value::Null => 0,
+        Value::Array(items) => items.len(),
+        Value::Object(members) => members.len(),
+        single => to_text(single).chars().count(),
+    };
+    Ok(size.into())
+}
+
 /// Drops the items of an array that it has had before.
 pub(crate) fn uniq(value: &Value, _: &Arguments<'_>) -> Result<Value, Refusal> {
     let Value::Array(items) = value else { return Err("takes an array") };

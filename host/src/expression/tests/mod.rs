@@ -4,6 +4,7 @@ mod bounds;
 mod filters;
 mod properties;
 mod references;
+mod standard;
 mod templates;
 
 use serde_json::Value;

@@ -7,7 +7,11 @@
 //!
 //! Another form of rows to be found by: a prefix in [`FORMS`] and a function beside [`take_row`].
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -219,22 +223,30 @@ impl Later {
         }
         let (own, index, live) = (Arc::clone(&later), Arc::clone(index), files.live());
         let read = move || {
-            let began = Instant::now();
-            let read = |kind: &Kind| own.read(*kind, &live.tree, &index);
-            let outcome = own.kinds.iter().try_for_each(read);
-            drop(live);
-            match &outcome {
-                Ok(()) => {
-                    tracing::info!(indexed = ?began.elapsed(), "the rest of the store is read");
-                }
-                Err(_) if own.ended.load(Ordering::Acquire) => {}
-                Err(error) => tracing::error!(%error, "a part of the store cannot be read"),
-            }
-            own.outcome.send_replace(Some(outcome));
+            own.conclude(&index, || {
+                let live = live;
+                own.kinds.iter().try_for_each(|kind| own.read(*kind, &live.tree, &index))
+            });
         };
         let thread = std::thread::Builder::new().name("store index".to_owned());
         *later.thread.lock() = Some(thread.spawn(read).map_err(unavailable)?);
         Ok(later)
+    }
+
+    /// Reads, and tells whoever waits how that ended. If it panicked they are told too: they would wait for ever.
+    fn conclude(&self, index: &RwLock<Index>, read: impl FnOnce() -> Result<(), StoreError>) {
+        let began = Instant::now();
+        let outcome = catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
+            // Nobody takes in any more what is kept aside for them.
+            self.kinds.iter().for_each(|kind| index.write().complete(*kind, Index::default()));
+            Err(unavailable("reading the index panicked"))
+        });
+        match &outcome {
+            Ok(()) => tracing::info!(indexed = ?began.elapsed(), "the rest of the store is read"),
+            Err(_) if self.ended.load(Ordering::Acquire) => {}
+            Err(error) => tracing::error!(%error, "a part of the store cannot be read"),
+        }
+        self.outcome.send_replace(Some(outcome));
     }
 
     fn read(&self, kind: Kind, tree: &Tree, index: &RwLock<Index>) -> Result<(), StoreError> {
@@ -281,96 +293,5 @@ impl Later {
         {
             tracing::error!("reading the index ended by a panic");
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashMap;
-
-    use proptest::prelude::*;
-    use sled::Batch as Rows;
-
-    use super::super::rows::IndexRow;
-    use super::{INDEX_PREFIX, Index, Portion, read, take_row};
-    use crate::model::id::TenantId;
-    use crate::store::sled::packs::Packs;
-    use crate::store::sled::rows::{Address, Head, index_value};
-    use crate::store::{Filter, Kind, Start, Term};
-
-    const KIND: Kind = Kind(9);
-    const TENANT: TenantId = TenantId(uuid::Uuid::from_u128(1));
-
-    fn address(id: &str) -> Address {
-        Address { kind: KIND, tenant: TENANT, id: id.to_owned() }
-    }
-
-    fn head(order_ms: u64) -> Head {
-        Head {
-            version: 1,
-            order_ms,
-            pieces: 0,
-            terms: vec![Term([7; 16])],
-            numbers: vec![],
-            uniques: vec![],
-            seal: None,
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn rows_are_handed_over_as_they_are(
-            rows in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..40), prop::collection::vec(any::<u8>(), 0..60)), 0..9),
-        ) {
-            let mut portion = Portion::default();
-            for (key, value) in &rows {
-                portion.add(key, value);
-            }
-            let handed: Vec<_> = portion.rows().map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
-            prop_assert_eq!(handed, rows);
-        }
-
-        #[test]
-        fn a_row_is_taken_if_it_can_be_read(
-            place in prop::collection::vec(any::<u8>(), 20..30),
-            id in prop_oneof!["[a-z]{0,6}".prop_map(String::into_bytes), prop::collection::vec(any::<u8>(), 0..6)],
-            counts in (0..4_u8, 0..4_u8),
-            rest in prop::collection::vec(any::<u8>(), 0..90),
-        ) {
-            let key = [INDEX_PREFIX, &place, &id].concat();
-            let terms = usize::from(counts.0) * 16;
-            let mut value = [&[0, counts.0][..], &rest[..terms.min(rest.len())]].concat();
-            value.extend([0, counts.1]);
-            value.extend(&rest[terms.min(rest.len())..]);
-            let taken = take_row(&mut Index::default(), &key, &value);
-            prop_assert_eq!(taken.is_some(), IndexRow::read(&key, &value).is_ok());
-        }
-    }
-
-    #[test]
-    fn single_rows_and_packs_are_found_in_one_order() {
-        let database = sled::Config::new().temporary(true).open().unwrap();
-        for (id, at) in [("c", 3), ("a", 1), ("e", 5)] {
-            let row = index_value(&head(at).terms, &[]);
-            database.insert(address(id).index_key(at), row).unwrap();
-        }
-        let (mut rows, mut packs) = (Rows::default(), Packs::default());
-        for (id, at) in [("b", 2), ("d", 4), ("f", 6)] {
-            packs.add(&address(id), &head(at).to_value(b"body"), &mut rows);
-        }
-        packs.finish(&mut rows);
-        database.apply_batch(rows).unwrap();
-        let filter = Filter::Term(Term([7; 16]));
-        let ids = |but: &[Kind]| -> Vec<String> {
-            let index = read(&database, but).unwrap();
-            let whose = (KIND, TENANT);
-            let found = index.page(whose, &filter, &Start::Offset(0), 10, &HashMap::new());
-            found.page.into_iter().map(|place| place.id).collect()
-        };
-        // Newest first.
-        assert_eq!(ids(&[]), ["f", "e", "d", "c", "b", "a"]);
-        assert!(ids(&[KIND]).is_empty());
-        database.insert(address("g").pack_key(), b"none").unwrap();
-        assert!(read(&database, &[]).is_err());
     }
 }

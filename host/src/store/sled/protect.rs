@@ -119,39 +119,17 @@ pub fn record(tree: &Tree, address: Address, value: &[u8]) -> Result<(Record, He
 /// The first entries of a tenant's log, the first of all being `first`, as far as they were made before a time.
 pub fn oldest(
     tree: &Tree,
-    (kind, tenant): (Kind, TenantId),
+    whose: (Kind, TenantId),
     first: u64,
     before_ms: u64,
     max: usize,
 ) -> Result<Vec<Removal>, StoreError> {
-    let before_all = Address { kind, tenant, id: String::new() };
     // Ids ascend with time, and so about with the chain. Where a clock was set back they do not: then more are looked at.
     let mut looked_at = max.saturating_mul(2).max(PORTION);
     loop {
-        let mut entries = BTreeMap::new();
-        let mut seen = 0;
-        let mut take = |address: Address, value: &[u8]| -> Result<(), StoreError> {
-            let (head, _) = Head::read(value)?;
-            if let Some(link) = head.link() {
-                entries.insert(link.sequence, (address.id, head));
-            }
-            Ok(())
-        };
-        for row in tree.scan_prefix(before_all.head_key()).take(looked_at) {
-            let (key, value) = row.map_err(unavailable)?;
-            seen += 1;
-            take(Address::of_head_key(&key)?, &value)?;
-        }
-        let mut packs = 0;
-        for row in tree.scan_prefix(before_all.pack_key()).take(looked_at) {
-            let (key, packed) = row.map_err(unavailable)?;
-            packs += 1;
-            for (address, value) in packs::entries(&key, &packed)? {
-                take(address, &value)?;
-            }
-        }
-        let seen = seen.max(packs);
-        if entries.contains_key(&first) || seen < looked_at {
+        let (entries, is_all) = first_entries(tree, whose, looked_at)?;
+        if entries.contains_key(&first) || is_all {
+            let (kind, tenant) = whose;
             let removal = |(number, (sequence, (id, head))): (u64, (u64, (String, Head)))| {
                 let due = sequence == first + number && head.order_ms < before_ms;
                 let expect = Expect::Version(head.version);
@@ -161,6 +139,45 @@ pub fn oldest(
         }
         looked_at = looked_at.saturating_mul(8);
     }
+}
+
+/// A tenant's log entries by their numbers: about so many of those with rows of their own and as many of those in packs,
+/// by their ids. And whether those were all.
+fn first_entries(
+    tree: &Tree,
+    (kind, tenant): (Kind, TenantId),
+    looked_at: usize,
+) -> Result<(BTreeMap<u64, (String, Head)>, bool), StoreError> {
+    let before_all = Address { kind, tenant, id: String::new() };
+    let (mut entries, mut is_all) = (BTreeMap::new(), true);
+    let mut take = |address: Address, value: &[u8]| -> Result<(), StoreError> {
+        let (head, _) = Head::read(value)?;
+        if let Some(link) = head.link() {
+            entries.insert(link.sequence, (address.id, head));
+        }
+        Ok(())
+    };
+    for (seen, row) in tree.scan_prefix(before_all.head_key()).enumerate() {
+        if seen == looked_at {
+            is_all = false;
+            break;
+        }
+        let (key, value) = row.map_err(unavailable)?;
+        take(Address::of_head_key(&key)?, &value)?;
+    }
+    let mut seen = 0;
+    for row in tree.scan_prefix(before_all.pack_key()) {
+        // A pack may have many entries: they count, not the packs.
+        if seen >= looked_at {
+            is_all = false;
+            break;
+        }
+        let (key, packed) = row.map_err(unavailable)?;
+        let packed = packs::entries(&key, &packed)?;
+        seen += packed.len();
+        packed.into_iter().try_for_each(|(address, value)| take(address, &value))?;
+    }
+    Ok((entries, is_all))
 }
 
 /// The number and the hash of a log entry.

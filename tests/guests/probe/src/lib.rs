@@ -1,5 +1,6 @@
 //! A formula that does as it is told: `args.behaviour` names what, the other arguments say how much.
-//! Told nothing, it answers with the whole request.
+//! Told nothing, it answers with the whole request. Before anything else it logs `args.say`, if that is text, and asks for
+//! `args.wish` bytes of memory, without which it goes on if it is refused them.
 //!
 //! To add a behaviour: a variant of [`Behaviour`] with its arguments, and what it does in `react`.
 //! The hostile ones never return; they stand in [`hostile`].
@@ -137,6 +138,13 @@ static RUNS: AtomicU32 = AtomicU32::new(0);
 
 #[formula]
 fn react(request: Request<Value>) -> Result<Response, Error> {
+    if let Some(text) = request.args.get("say").and_then(Value::as_str) {
+        log::write(Level::Info, text);
+    }
+    if let Some(bytes) = request.args.get("wish").and_then(Value::as_u64) {
+        let mut wished = Vec::<u8>::new();
+        let _ = std::hint::black_box(wished.try_reserve_exact(bytes as usize));
+    }
     let behaviour = match request.args.get("behaviour") {
         None => Behaviour::Echo,
         Some(_) => Behaviour::deserialize(&request.args)

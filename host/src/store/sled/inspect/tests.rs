@@ -1,5 +1,7 @@
 //! A small store with every kind of row: whatever somebody does to its rows is noticed and named.
 
+mod packed;
+
 use std::path::Path;
 
 use sled::IVec;
@@ -17,8 +19,8 @@ use crate::store::sled::rows::{
     TENANT_LEDGER_PREFIX, index_value,
 };
 use crate::store::{
-    Batch, ChainHead, Damage, Examined, Examiner, Expect, Field, Filter, Inspect as _, Kind,
-    Record, Removal, Start, Store as _, StoreError, Term, Unique, Walked,
+    Batch, ChainHead, Damage, Examined, Examiner, Expect, Field, Inspect as _, Kind, Record,
+    Removal, Store as _, StoreError, Term, Unique, Walked,
 };
 
 const CACHE_BYTES: u64 = 8 << 20;
@@ -340,127 +342,6 @@ async fn a_store_that_was_made_to_look_old_or_new_does_not_open() {
     store.files.live().tree.remove(FORMAT_KEY).unwrap();
     let as_new = store.protect(protection(), Some(&mut Entries));
     assert!(matches!(as_new, Err(StoreError::Damaged(_))), "{as_new:?}");
-}
-
-/// A store whose logs came several entries at a time.
-async fn packed(folder: &Path) {
-    let store = open(folder);
-    for batch in 0..3 {
-        let entries = (0..5).map(|number| {
-            let (record, expect) = entry(TENANT, &format!("p{batch}{number}"), batch);
-            (Record { terms: vec![Term([1; 16])], numbers: vec![(Field(1), 7)], ..record }, expect)
-        });
-        store.commit(puts(entries)).await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn every_changed_byte_of_a_pack_is_noticed_and_every_exchange_of_its_entries() {
-    let folder = tempfile::tempdir().unwrap();
-    packed(folder.path()).await;
-    let store = Inspection::open(folder.path(), CACHE_BYTES).unwrap();
-    assert_eq!(told(&store, &[]), [""; 0]);
-    let all = rows(&store).into_iter().filter(|(key, _)| key[0] == b'e').collect::<Vec<_>>();
-    assert_eq!(all.len(), 3);
-    let (key, value) = &all[1];
-    let told_with = |changed: &[u8]| {
-        store.tree.insert(key, changed).unwrap();
-        let told = told(&store, &[]);
-        store.tree.insert(key, value).unwrap();
-        told
-    };
-    for at in 0..value.len() {
-        for bit in [1, 0x80] {
-            let mut changed = value.to_vec();
-            changed[at] ^= bit;
-            assert_ne!(told_with(&changed), [""; 0], "byte {at}");
-        }
-        assert_ne!(told_with(&value[..at]), [""; 0], "cut at {at}");
-    }
-    // Another's pack in its place, twice the same, and with one entry too many.
-    for other in [&all[0].1, &all[2].1] {
-        assert_ne!(told_with(other), [""; 0]);
-        assert_ne!(told_with(&[value.as_ref(), other.as_ref()].concat()), [""; 0]);
-    }
-    // An entry with rows of its own beside the pack, and an index row of one that is in it.
-    let (address, head) = packs::entries(key, value).unwrap().remove(2);
-    store.tree.insert(address.index_key(1), index_value(&[], &[])).unwrap();
-    assert_eq!(told(&store, &[]), ["p12: an index row is of no record"]);
-    store.tree.insert(address.head_key(), head).unwrap();
-    assert_ne!(told(&store, &[]), [""; 0]);
-}
-
-#[tokio::test]
-async fn packs_are_taken_apart_when_an_entry_changes_and_nothing_else_does() {
-    let folder = tempfile::tempdir().unwrap();
-    packed(folder.path()).await;
-    let store = open(folder.path());
-    let ids: Vec<String> =
-        (0..3).flat_map(|batch| (0..5).map(move |number| format!("p{batch}{number}"))).collect();
-    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-    let places = store.places(ENTRY, TENANT, &ids).unwrap();
-    let anew = |id: &str, order_ms| {
-        let (record, _) = entry(TENANT, id, order_ms);
-        (Record { body: b"anew".to_vec(), ..record }, Expect::Version(1))
-    };
-    // Two of one pack and one of another in one batch; then one of each beside a new entry that is changed at once.
-    store.commit(puts([anew("p01", 0), anew("p03", 0), anew("p22", 2)])).await.unwrap();
-    let (one, two, fresh, changed) = (
-        store.commit(puts([anew("p00", 0)])),
-        store.commit(puts([anew("p12", 1)])),
-        store.commit(puts([entry(TENANT, "q1", 9), entry(TENANT, "q2", 9)])),
-        store.commit(puts([anew("q1", 9)])),
-    );
-    let done = futures::future::join4(one, two, fresh, changed).await;
-    assert_eq!(done, (Ok(()), Ok(()), Ok(()), Ok(())));
-    assert_eq!(store.places(ENTRY, TENANT, &ids).unwrap(), places);
-    let found = store.find(ENTRY, TENANT, &["p01", "p02", "p03", "q1", "q2", "q3"]).await.unwrap();
-    let versions: Vec<_> =
-        found.iter().map(|found| found.as_ref().map(|one| one.version)).collect();
-    assert_eq!(versions, [Some(2), Some(1), Some(2), Some(2), Some(1), None]);
-    // The log goes from its beginning, with a part of a pack too.
-    let removals = store.oldest_entries(ENTRY, TENANT, 2, 7).unwrap();
-    assert_eq!(removals.len(), 7);
-    store.commit(Batch { removals, ..Batch::default() }).await.unwrap();
-    assert_eq!(store.oldest_entries(ENTRY, TENANT, 2, 100).unwrap().len(), 3);
-    assert_eq!(store.find(ENTRY, TENANT, &["p11", "p00"]).await.unwrap(), [None, None]);
-    let heads = store.chain_heads().unwrap();
-    drop(store);
-    let store = Inspection::open(folder.path(), CACHE_BYTES).unwrap();
-    assert_eq!(told(&store, &heads), [""; 0]);
-    drop(store);
-    // What is found after the next start is what was found before.
-    let store = open(folder.path());
-    let all = Filter::Term(Term([1; 16]));
-    let slice = store.page(ENTRY, TENANT, &all, Start::Offset(0), 100).await.unwrap();
-    let ids: Vec<_> = slice.records.iter().map(|record| record.id.as_str()).collect();
-    assert_eq!(ids, ["p24", "p23", "p21", "p20", "p14", "p13"]);
-}
-
-#[tokio::test]
-async fn a_store_of_the_format_before_is_one_of_this_format_once_it_is_written_to() {
-    let folder = tempfile::tempdir().unwrap();
-    packed(folder.path()).await;
-    let store = Inspection::open(folder.path(), CACHE_BYTES).unwrap();
-    let newer = rows(&store);
-    store.tree.insert(FORMAT_KEY, FORMAT_2).unwrap();
-    assert_eq!(told(&store, &[]), [": the format is not that of its rows"]);
-    drop(store);
-    take_apart(folder.path());
-    let store = Inspection::open(folder.path(), CACHE_BYTES).unwrap();
-    assert_eq!(told(&store, &[]), [""; 0]);
-    assert!(rows(&store).len() > newer.len());
-    drop(store);
-    let store = open(folder.path());
-    let format = || store.files.live().tree.get(FORMAT_KEY).unwrap().unwrap();
-    let slice = store.page(ENTRY, TENANT, &Filter::All, Start::Offset(0), 100).await.unwrap();
-    assert_eq!((slice.records.len(), format().as_ref()), (15, FORMAT_2));
-    store.commit(puts([entry(TENANT, "q1", 9)])).await.unwrap();
-    assert_eq!(format(), FORMAT);
-    let heads = store.chain_heads().unwrap();
-    drop(store);
-    let store = Inspection::open(folder.path(), CACHE_BYTES).unwrap();
-    assert_eq!((told(&store, &heads), heads[0].sequence), (vec![], 16));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::store::conformance::{KIND, TENANT, puts, record};
 use crate::store::sled::Fresh;
+use crate::store::sled::folder::open_database;
 use crate::store::sled::tests::reopen;
 use crate::store::{Expect, Row, Snapshot, Store as _};
 
@@ -129,4 +130,27 @@ async fn compacting_waits_for_what_is_read_and_nothing_is_left_of_it() {
     assert_eq!(generations, 1);
     let store = reopen(folder.path());
     assert!(store.find(KIND, TENANT, &["b"]).await.unwrap()[0].is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_copy_has_nothing_of_one_that_could_not_be_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = reopen(folder.path());
+    store.commit(puts([(record("a", 1), Expect::Absent)])).await.unwrap();
+    let first = all(store.snapshot().await.unwrap().as_ref(), 10_000);
+    let left = open_database(&folder.path().join("gen-1"), CACHE_BYTES).unwrap();
+    left.insert(b"left", b"of the first").unwrap();
+    left.flush().unwrap();
+    drop(left);
+    assert_eq!(all(store.snapshot().await.unwrap().as_ref(), 10_000), first);
+    // Nor has a store that is made anew.
+    fs::create_dir_all(folder.path().join("gen-1")).unwrap();
+    let left = open_database(&folder.path().join("gen-1"), CACHE_BYTES).unwrap();
+    left.insert(b"left", b"of the second").unwrap();
+    left.flush().unwrap();
+    drop(left);
+    store.compact().await.unwrap();
+    let live: Vec<_> = store.files.live().tree.iter().map(Result::unwrap).collect();
+    assert_eq!(live.len(), first.len());
+    assert!(live.iter().all(|(key, _)| **key != *b"left"));
 }
