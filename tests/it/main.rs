@@ -38,6 +38,7 @@ mod console_browser;
 mod console_manage;
 mod console_modules;
 mod control;
+mod corpus;
 mod cors;
 mod crash;
 mod decisions;
