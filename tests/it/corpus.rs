@@ -1,5 +1,8 @@
-//! The corpus of the fuzz targets: every input that is kept is checked as a target checks it, without libFuzzer; and the
-//! corpus covers the interface.
+//! The corpus of the fuzz targets: every input that is kept, and some changed at random, is checked as a target checks it,
+//! without libFuzzer; and the corpus covers the interface.
+//!
+//! `TOKAMAK_CHANGED_INPUTS=1000 cargo test --test it corpus` makes so many of each input, `TOKAMAK_CHANGED_SEED` begins
+//! elsewhere. What fails prints its input.
 
 #[path = "../fuzz/checks/mod.rs"]
 #[allow(dead_code, reason = "the targets alone set a hook for panics")]
@@ -7,11 +10,16 @@ mod checks;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokamak::http::description;
 
+use crate::storm::Dice;
+
+/// Changed inputs that are made of each.
+const CHANGED: u64 = 5;
 /// How long one check may compute, in any build and on any machine.
 const CALL_MAX: Duration = Duration::from_mins(2);
 
@@ -32,16 +40,85 @@ fn names(folder: &Path) -> BTreeSet<String> {
     files(folder).into_iter().map(stem).collect()
 }
 
-/// Checks all inputs of a target.
+/// The words of a target's dictionary, in the notation of libFuzzer.
+fn words(target: &str) -> Vec<Vec<u8>> {
+    let file = fuzz().join("dictionaries").join(format!("{target}.dict"));
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| word(line).unwrap_or_else(|| panic!("{target}: {line} is no word"))).collect()
+}
+
+fn word(line: &str) -> Option<Vec<u8>> {
+    let mut rest = line.strip_prefix('"')?.strip_suffix('"')?.bytes();
+    let mut word = Vec::new();
+    while let Some(byte) = rest.next() {
+        word.push(match byte {
+            b'"' => return None,
+            b'\\' => match rest.next()? {
+                b'x' => {
+                    let digits = [rest.next()?, rest.next()?];
+                    u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+                }
+                escaped @ (b'"' | b'\\') => escaped,
+                _ => return None,
+            },
+            plain => plain,
+        });
+    }
+    (!word.is_empty()).then_some(word)
+}
+
+/// The input with a few places that are not as they were.
+fn changed(input: &[u8], all: &[Vec<u8>], words: &[Vec<u8>], dice: &mut Dice) -> Vec<u8> {
+    let mut bytes = input.to_vec();
+    for _ in 0..=dice.below(4) {
+        let at = dice.below(bytes.len() + 1);
+        let end = (at + 1 + dice.below(8)).min(bytes.len());
+        match dice.below(7) {
+            0 if at < bytes.len() => bytes[at] ^= 1 << dice.below(8),
+            1 => drop(bytes.drain(at..end)),
+            2 => bytes.insert(at, *dice.pick(b"{}[]()\",:\\|'&=%*/ 09\r\n\0\xff")),
+            3 => {
+                let part = bytes[at..end].to_vec();
+                bytes.splice(at..at, part);
+            }
+            4 => {
+                let other = dice.pick(all);
+                bytes.truncate(at);
+                bytes.extend_from_slice(&other[dice.below(other.len() + 1)..]);
+            }
+            5 if !words.is_empty() => drop(bytes.splice(at..end, dice.pick(words).clone())),
+            _ if !words.is_empty() => drop(bytes.splice(at..at, dice.pick(words).clone())),
+            _ => {}
+        }
+    }
+    bytes
+}
+
+/// What an environment variable says.
+fn told(name: &str, usual: u64) -> u64 {
+    std::env::var(name).map_or(usual, |text| text.parse().unwrap())
+}
+
+/// Checks all inputs of a target, and each changed in some ways.
 fn replay(target: &str) {
     checks::CALL_MAX_SAID.get_or_init(|| CALL_MAX);
     let (_, check) = checks::CHECKS.iter().find(|(name, _)| *name == target).unwrap();
-    let inputs = files(&fuzz().join("corpus").join(target));
-    assert!(!inputs.is_empty());
-    for input in inputs {
-        // What fails prints the input last printed.
-        println!("{}", input.display());
-        check(&fs::read(input).unwrap());
+    let files = files(&fuzz().join("corpus").join(target));
+    assert!(!files.is_empty());
+    let all: Vec<_> = files.iter().map(|file| fs::read(file).unwrap()).collect();
+    let words = words(target);
+    for (file, input) in files.iter().zip(&all) {
+        println!("{}", file.display());
+        check(input);
+    }
+    let mut dice = Dice(told("TOKAMAK_CHANGED_SEED", 1));
+    for _ in 0..told("TOKAMAK_CHANGED_INPUTS", CHANGED) {
+        for input in &all {
+            let input = changed(input, &all, &words, &mut dice);
+            let held = catch_unwind(|| check(&input));
+            assert!(held.is_ok(), "{target} fails for {}", input.escape_ascii());
+        }
     }
 }
 
