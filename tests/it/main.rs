@@ -39,6 +39,7 @@ mod console_edit;
 mod console_manage;
 mod console_modules;
 mod control;
+mod corpus;
 mod cors;
 mod crash;
 mod decisions;

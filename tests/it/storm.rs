@@ -23,10 +23,10 @@ const SENDERS: u64 = 8;
 const GROWTH_MB_MAX: u64 = 256;
 
 /// Numbers as random as a test needs them, the same for the same seed (`SplitMix64`).
-struct Dice(u64);
+pub struct Dice(pub u64);
 
 impl Dice {
-    fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -34,7 +34,7 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, most: usize) -> usize {
+    pub fn below(&mut self, most: usize) -> usize {
         usize::try_from(self.next() % most.max(1) as u64).unwrap()
     }
 
@@ -46,7 +46,7 @@ impl Dice {
         TEXTS[self.below(TEXTS.len())]
     }
 
-    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len())]
     }
 }

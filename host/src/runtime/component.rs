@@ -241,15 +241,30 @@ pub fn brief(error: &wasmtime::Error) -> String {
     line(&text)
 }
 
-/// A text on one line, cut short.
+/// A text on one line, cut short. Names that a component brings may hold anything, and whoever reads this may read it on a
+/// terminal: control characters are left out.
 pub fn line(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control());
+    let line = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
     line.chars().take(CAUSE_CHARS_MAX).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::provided;
+    use super::{CAUSE_CHARS_MAX, line, provided};
+
+    #[test]
+    fn a_cause_is_one_short_line_without_control_characters() {
+        for (text, expected) in [
+            ("", ""),
+            (" a\r\n  b\t", "a b"),
+            ("a\0b\u{1b}[31mc\u{7f}d\u{9b}e\u{85}", "a b [31mc d e"),
+            ("é \u{2028}ü", "é ü"),
+        ] {
+            assert_eq!(line(text), expected, "{text:?}");
+        }
+        assert_eq!(line(&"é".repeat(1_000)).chars().count(), CAUSE_CHARS_MAX);
+    }
 
     #[test]
     fn what_is_provided() {

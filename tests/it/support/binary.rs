@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use super::Client;
@@ -13,6 +13,10 @@ use super::Client;
 pub const ROOT_KEY: &str = "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";
 /// The key that the first management application gets.
 pub const MANAGEMENT_KEY: &str = "key_mgt_0123456789abcdefghijABCDEFGHIJ01";
+
+/// A line is waited for in steps, a minute in all: a process that was stopped meanwhile counts one step for it.
+const STEP: Duration = Duration::from_millis(100);
+const STEPS_MAX: u32 = 600;
 
 /// A command of the binary with nothing of the environment that could be an option.
 pub fn command() -> Command {
@@ -97,13 +101,20 @@ impl Process {
     }
 
     fn next_with(&mut self, text: &str) -> Option<String> {
-        loop {
-            let line = self.lines.recv_timeout(Duration::from_mins(1)).ok()?;
-            self.printed.push(line.clone());
-            if line.contains(text) {
-                return Some(line);
+        let mut steps = 0;
+        while steps < STEPS_MAX {
+            match self.lines.recv_timeout(STEP) {
+                Ok(line) => {
+                    self.printed.push(line.clone());
+                    if line.contains(text) {
+                        return Some(line);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => steps += 1,
+                Err(RecvTimeoutError::Disconnected) => return None,
             }
         }
+        None
     }
 
     /// A client of the first management application.
