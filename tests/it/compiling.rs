@@ -77,6 +77,16 @@ async fn a_component_that_does_not_compile_is_told_why() {
     let problem = upload(&server.management, &wat::parse_str(text).unwrap()).await.expect(422);
     let detail = problem["detail"].as_str().unwrap();
     assert!(detail.contains("another world"), "{detail}");
+    // The right name, and a function that takes and gives nothing.
+    let text = r#"(component
+        (core module $m (func (export "f")))
+        (core instance $i (instantiate $m))
+        (func $f (canon lift (core func $i "f")))
+        (instance $r (export "react" (func $f)))
+        (export "tokamak:formula/reactor@1.0.0" (instance $r)))"#;
+    let problem = upload(&server.management, &wat::parse_str(text).unwrap()).await.expect(422);
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("another world"), "{detail}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,6 +14,24 @@ async fn a_problem_names_every_faulty_member_at_once() {
     let answer = server.private.post("/tokens", body).await;
     let expected = ["containers[0]", "data", "expires_at", "metadata.a", "type"];
     assert_eq!(answer.faults(), expected);
+    // Expressions that are none on any data are named whatever else is wrong.
+    let expressions = json!({
+        "mask": "{{ data | nothing }}", "search_indexes": ["{{ data | nothing }}"],
+        "fingerprint_expression": "{{ data | nothing }}",
+    });
+    let named = ["fingerprint_expression", "mask", "search_indexes[0]"];
+    for (other, faults) in [
+        (json!({"type": "nothing", "data": 1}), vec!["type"]),
+        (json!({"type": "token"}), vec!["data"]),
+        (json!({"type": "card_number", "data": "none"}), vec!["data"]),
+        (json!({}), vec!["data", "type"]),
+    ] {
+        let mut body = expressions.clone();
+        body.as_object_mut().unwrap().extend(other.as_object().unwrap().clone());
+        let mut expected = [faults.as_slice(), &named].concat();
+        expected.sort_unstable();
+        assert_eq!(server.private.post("/tokens", body).await.faults(), expected, "{other}");
+    }
     let problem = answer.json();
     assert_eq!(problem["title"], "Bad Request");
     assert_eq!(problem["status"], 400);

@@ -149,8 +149,25 @@ fn uses(text: &str) -> Vec<String> {
     found
 }
 
+/// Up to the tests, where these stand in the file itself: `mod tests;` stands before the code.
 fn without_tests(text: &str) -> &str {
-    text.split("#[cfg(test)]\nmod ").next().unwrap_or(text)
+    const BEGINNING: &str = "#[cfg(test)]\nmod ";
+    let mut beginnings = text.match_indices(BEGINNING).map(|(at, _)| at);
+    let inline = |at: &usize| {
+        let name = text[at + BEGINNING.len()..].lines().next().unwrap_or_default();
+        name.trim_end().ends_with('{')
+    };
+    beginnings.find(inline).map_or(text, |at| &text[..at])
+}
+
+#[test]
+fn what_follows_tests_in_another_file_is_looked_at() {
+    let declared = "use a;\n#[cfg(test)]\nmod tests;\nuse b;\n";
+    assert_eq!(without_tests(declared), declared);
+    let inline = "use a;\n#[cfg(test)]\nmod tests {\nuse b;\n}\n";
+    assert_eq!(without_tests(inline), "use a;\n");
+    let both = format!("{declared}{inline}");
+    assert_eq!(without_tests(&both), format!("{declared}use a;\n"));
 }
 
 fn floor(module: &str) -> Option<usize> {

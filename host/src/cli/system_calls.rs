@@ -237,7 +237,9 @@ mod tests {
             let both = i64::from(libc::CLONE_NEWUSER | libc::CLONE_NEWNET | libc::SIGCHLD);
             let clone3 = refused(libc::SYS_clone3, 0);
             let threads: Vec<_> = (0..8).map(|_| std::thread::spawn(|| ())).collect();
-            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            for thread in threads {
+                thread.join().unwrap();
+            }
             for _ in 0..4 {
                 assert!(Command::new("true").env("A", "b").status().unwrap().success());
             }

@@ -237,6 +237,8 @@ pub enum Failure {
     HostOutOfMemory,
     /// It used up its fuel.
     OutOfFuel,
+    /// It called its host more often than a run may.
+    TooManyCalls,
     /// Its time was up.
     Deadline,
     /// It ended the process instead of answering.
@@ -265,6 +267,7 @@ impl fmt::Debug for Failure {
             Self::OwnerOutOfMemory => f.write_str("OwnerOutOfMemory"),
             Self::HostOutOfMemory => f.write_str("HostOutOfMemory"),
             Self::OutOfFuel => f.write_str("OutOfFuel"),
+            Self::TooManyCalls => f.write_str("TooManyCalls"),
             Self::Deadline => f.write_str("Deadline"),
             Self::Exited => f.write_str("Exited"),
             Self::BadResponse { cause } => write!(f, "BadResponse({cause})"),

@@ -161,7 +161,7 @@ fn classify(error: &wasmtime::Error, refused: Option<Refusal>) -> Failure {
         return Failure::HostFault(error.to_string());
     }
     if error.is::<TooManyCalls>() {
-        return Failure::OutOfFuel;
+        return Failure::TooManyCalls;
     }
     if error.is::<PoolConcurrencyLimitError>() {
         return Failure::Saturated;

@@ -244,7 +244,7 @@ impl Runtime {
             }
             Err(Failure::Saturated) => Err(ScriptError::Saturated),
             Err(Failure::HostFault(cause)) => Err(ScriptError::Host(cause)),
-            Err(Failure::OutOfFuel | Failure::Deadline) => {
+            Err(Failure::OutOfFuel | Failure::TooManyCalls | Failure::Deadline) => {
                 refused("it takes too long to parse".to_owned())
             }
             Err(Failure::OutOfMemory | Failure::OwnerOutOfMemory | Failure::HostOutOfMemory) => {

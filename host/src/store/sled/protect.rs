@@ -141,13 +141,16 @@ pub fn oldest(
     }
 }
 
+/// Log entries by their numbers, each with its id and head.
+type Entries = BTreeMap<u64, (String, Head)>;
+
 /// A tenant's log entries by their numbers: about so many of those with rows of their own and as many of those in packs,
 /// by their ids. And whether those were all.
 fn first_entries(
     tree: &Tree,
     (kind, tenant): (Kind, TenantId),
     looked_at: usize,
-) -> Result<(BTreeMap<u64, (String, Head)>, bool), StoreError> {
+) -> Result<(Entries, bool), StoreError> {
     let before_all = Address { kind, tenant, id: String::new() };
     let (mut entries, mut is_all) = (BTreeMap::new(), true);
     let mut take = |address: Address, value: &[u8]| -> Result<(), StoreError> {

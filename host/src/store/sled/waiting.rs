@@ -50,15 +50,16 @@ impl Waiting {
 pub fn gathered(first: Waiting, queue: &mut mpsc::Receiver<Waiting>) -> Vec<Waiting> {
     let mut bytes = first.bytes();
     let mut waiting = vec![first];
+    // Whether there is room for more.
     let mut take = |waiting: &mut Vec<Waiting>| {
         while waiting.len() < GROUP_BATCHES_MAX && bytes < GROUP_BYTES_MAX {
-            let Ok(next) = queue.try_recv() else { break };
+            let Ok(next) = queue.try_recv() else { return true };
             bytes += next.bytes();
             waiting.push(next);
         }
+        false
     };
-    take(&mut waiting);
-    if waiting.len() >= GATHERED_MIN {
+    if take(&mut waiting) && waiting.len() >= GATHERED_MIN {
         std::thread::sleep(GATHERING);
         take(&mut waiting);
     }

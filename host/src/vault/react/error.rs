@@ -90,6 +90,7 @@ impl RunError {
                 "The formula's answer, or what it handed its host, is too large.".to_owned(),
             ),
             Failure::OutOfFuel => Self::Timeout("The formula used up its computing time."),
+            Failure::TooManyCalls => Self::Timeout("The formula called its host too often."),
             Failure::Deadline => Self::Timeout("The formula ran past its deadline."),
             Failure::Saturated => Self::Saturated,
             Failure::HostFault(cause) => {

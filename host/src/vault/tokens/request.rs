@@ -149,10 +149,9 @@ impl CreateToken {
         let sources = self.search_indexes.optional("search_indexes", &mut faults);
         let fingerprint_expression =
             self.fingerprint_expression.optional("fingerprint_expression", &mut faults);
-        let (Some(kind), Some(data)) = (kind, data) else { return Err(faults) };
-        check_data(kind, &data, &mut faults);
-        if faults.concern("data") {
-            // Expressions cannot be evaluated on it; but those that are none on any data are named with it.
+        let whole = kind.zip(data).filter(|(kind, data)| are_data(*kind, data, &mut faults));
+        let Some((kind, data)) = whole else {
+            // Expressions cannot be evaluated without data; but those that are none on any data are named with it.
             if let Some(mask) = self.mask.optional("mask", &mut faults) {
                 faults.take("mask", Mask::parse(&mask));
             }
@@ -161,7 +160,7 @@ impl CreateToken {
                 faults.check("fingerprint_expression", Template::parse(source));
             }
             return Err(faults);
-        }
+        };
         let scope = Scope { data: &data, metadata: metadata.as_ref(), entropy };
         let erased = Erased::of(kind, &data);
         let expressions = Expressions { scope, erased: erased.as_ref(), before };
@@ -276,13 +275,14 @@ pub(super) fn read_expiry(text: &str, now: Timestamp, faults: &mut Faults) -> Op
     Some(end)
 }
 
-fn check_data(kind: TokenType, data: &Value, faults: &mut Faults) {
+fn are_data(kind: TokenType, data: &Value, faults: &mut Faults) -> bool {
     if let Err(inner) = kind.validate(data) {
         faults.extend_under("data", inner);
     }
     if json_bytes(data) > TOKEN_DATA_BYTES_MAX {
         faults.add("data", format!("must have at most {TOKEN_DATA_BYTES_MAX} bytes as JSON"));
     }
+    !faults.concern("data")
 }
 
 /// What evaluates the expressions of a body.
