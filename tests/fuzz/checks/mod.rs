@@ -19,14 +19,18 @@ pub mod update;
 pub mod wire;
 mod world;
 
+use std::io::Write as _;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 use tokamak::limits::TOKEN_DATA_BYTES_MAX;
 
+/// Panics on an input that something is wrong with.
+pub type Check = fn(&[u8]);
+
 /// Every check, by the name of its target. Those of text pass over what is no text.
-pub const CHECKS: &[(&str, fn(&[u8]))] = &[
+pub const CHECKS: &[(&str, Check)] = &[
     ("binding", |input| of_text(input, binding::check)),
     ("component", component::check),
     ("cursor", cursor::check),
@@ -84,7 +88,7 @@ pub fn let_panics_be_caught() {
         // Liquid's own arithmetic; the product answers with an error.
         let caught = info.location().is_some_and(|at| at.file().contains("liquid"));
         if !caught {
-            eprintln!("{info}");
+            let _ = writeln!(std::io::stderr(), "{info}");
         }
     }));
 }

@@ -100,15 +100,13 @@ impl World {
         let mut filled = Vec::with_capacity(input.len());
         let mut rest = input;
         while let Some((byte, after)) = rest.split_first() {
-            match self.names.iter().find(|(name, _)| rest.starts_with(name.as_bytes())) {
-                Some((name, value)) => {
-                    filled.extend_from_slice(value.as_bytes());
-                    rest = &rest[name.len()..];
-                }
-                None => {
-                    filled.push(*byte);
-                    rest = after;
-                }
+            let named = self.names.iter().find(|(name, _)| rest.starts_with(name.as_bytes()));
+            if let Some((name, value)) = named {
+                filled.extend_from_slice(value.as_bytes());
+                rest = &rest[name.len()..];
+            } else {
+                filled.push(*byte);
+                rest = after;
             }
         }
         filled
