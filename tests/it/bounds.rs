@@ -1,10 +1,12 @@
 //! What a request may cost, whatever it holds: answers stay small, and nothing is kept that could not be read again.
 
-use serde_json::{Value, json};
-
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
 use tokamak::clock::Clock as _;
+use tokamak::limits::{ALLOWED_HOSTS_MAX, ICON_BYTES_MAX, METADATA_KEYS_MAX, RULES_MAX};
 
-use crate::support::TestServer;
+use crate::support::{Client, TestServer, guests};
 
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
@@ -42,6 +44,45 @@ async fn what_is_nested_as_deep_as_may_be_is_kept_and_ends() {
     server.private.patch("/tokens/deep", patch).await.expect(200);
     server.clock.advance_ms(10 * 60 * 1_000);
     assert_eq!(server.vault.sweep().await.unwrap().0, 1);
+}
+
+/// Of what can be counted: as many as may be are taken, and one more is refused by its name.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_past_a_number_of_members_is_refused() {
+    let server = TestServer::start().await;
+    let component = STANDARD.encode(guests::component("probe"));
+    let metadata = |count: usize| -> Value {
+        let members: Map<String, Value> =
+            (0..count).map(|n| (format!("k{n}"), json!("v"))).collect();
+        json!({"type": "token", "data": 1, "metadata": members})
+    };
+    let rules = |count: usize| {
+        let rule = |n| {
+            json!({"priority": n + 1, "container": format!("/c{n}/"), "transform": "mask",
+            "permissions": ["token:read"]})
+        };
+        json!({"name": "a", "type": "private", "rules": (0..count).map(rule).collect::<Vec<_>>()})
+    };
+    let formula =
+        |member: &str, value: Value| json!({"name": "f", "component": component, member: value});
+    let hosts = |count: usize| {
+        let hosts: Vec<_> = (0..count).map(|n| format!("h{n}.example.com")).collect();
+        formula("allowed_hosts", json!(hosts))
+    };
+    let icon = |bytes: usize| {
+        let start = "data:image/png;base64,";
+        formula("icon", json!(format!("{start}{}", "A".repeat(bytes - start.len()))))
+    };
+    let table: [(&Client, &str, &str, usize, &dyn Fn(usize) -> Value); 4] = [
+        (&server.private, "/tokens", "metadata", METADATA_KEYS_MAX, &metadata),
+        (&server.management, "/applications", "rules", RULES_MAX, &rules),
+        (&server.management, "/reactor-formulas", "allowed_hosts", ALLOWED_HOSTS_MAX, &hosts),
+        (&server.management, "/reactor-formulas", "icon", ICON_BYTES_MAX, &icon),
+    ];
+    for (client, path, member, most, body) in table {
+        client.post(path, body(most)).await.expect(201);
+        assert_eq!(client.post(path, body(most + 1)).await.faults(), [member], "{path}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

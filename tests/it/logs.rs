@@ -50,6 +50,46 @@ async fn every_operation_writes_its_entry() {
     insta::assert_snapshot!(brief(&logged(&server, "").await).join("\n"));
 }
 
+/// What is set up is changed by few, and each change of it is looked for first when something went wrong.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_operation_on_what_is_set_up_is_an_entry() {
+    let server = TestServer::start().await;
+    let management = &server.management;
+    let operations = async |id: &str| -> Vec<String> {
+        let entries = logged(&server, &format!("entity_id={id}")).await;
+        brief(&entries).iter().map(|line| line.split(' ').nth(1).unwrap().to_owned()).collect()
+    };
+    let body = json!({"name": "a", "type": "private", "permissions": ["token:read"]});
+    let made = management.post("/applications", body.clone()).await.expect(201);
+    let id = made["id"].as_str().unwrap();
+    let path = format!("/applications/{id}");
+    management.get(&path).await.expect(200);
+    management.put(&path, body).await.expect(200);
+    management.post(&format!("{path}/regenerate"), json!({})).await.expect(200);
+    management.delete(&path).await.expect(204);
+    assert_eq!(operations(id).await, ["create", "read", "update", "update", "delete"]);
+
+    let formula = guests::formula(&server, "probe", json!({})).await;
+    let path = format!("/reactor-formulas/{formula}");
+    management.get("/reactor-formulas?type=private").await.expect(200);
+    management.put(&path, json!({"name": "Renamed"})).await.expect(200);
+    management.get(&format!("{path}/component")).await;
+    let reactor = guests::reactor(&server, &formula, json!({})).await;
+    let at = format!("/reactors/{reactor}");
+    management.get("/reactors").await.expect(200);
+    let body = json!({"name": "r", "formula": {"id": formula}, "configuration": {}});
+    management.put(&at, body).await.expect(200);
+    management.delete(&at).await.expect(204);
+    management.delete(&path).await.expect(204);
+    assert_eq!(operations(&reactor).await, ["create", "read", "update", "delete"]);
+    assert_eq!(operations(&formula).await, ["create", "read", "update", "read", "delete"]);
+
+    let tenant = management.get("/tenants/self").await.expect(200);
+    management.put("/tenants/self", json!({"name": "Renamed"})).await.expect(200);
+    let found = operations(tenant["id"].as_str().unwrap()).await;
+    assert!(found.ends_with(&["read".to_owned(), "update".to_owned()]), "{found:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn filters() {
     let server = TestServer::start().await;

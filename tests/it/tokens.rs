@@ -139,6 +139,9 @@ async fn fingerprints_tell_equal_contents_of_one_type_in_one_tenant() {
     let private = &server.private;
     let one = print(private, "token", json!({"a": 1, "b": [true]})).await;
     assert_eq!(print(private, "token", json!({"b": [true], "a": 1})).await, one);
+    // A hash of 256 bits, in base58.
+    let hash = bs58::decode(one.as_str().unwrap()).into_vec();
+    assert_eq!(hash.map(|hash| hash.len()), Ok(32), "{one}");
     assert_ne!(print(private, "token", json!({"a": 2, "b": [true]})).await, one);
     let ssn = print(private, "social_security_number", json!("123-45-6789")).await;
     assert_eq!(print(private, "social_security_number", json!("123456789")).await, ssn);
