@@ -138,11 +138,21 @@ async fn where_the_head_is_wanted_the_rest_is_not_waited_for() {
         let retry = ("retry-after".to_owned(), "7".to_owned());
         assert!(answer.headers.contains(&retry), "{name}");
         // One that still speaks is left alone; the next request has another connection.
-        let time = if name == "empty" { long } else { Duration::from_secs(4) };
-        let whole = send(&egress, request(Wanted::Whole, time)).await;
         if name == "empty" {
-            assert_eq!((whole.unwrap().status, server.connections()), (202, 1));
+            // A moment after its answer a connection is there for the next request, on a busy machine a longer one.
+            let mut reused = false;
+            for _ in 0..1_000 {
+                let before = server.connections();
+                let whole = send(&egress, request(Wanted::Whole, long)).await.unwrap();
+                assert_eq!(whole.status, 202);
+                reused = server.connections() == before;
+                if reused {
+                    break;
+                }
+            }
+            assert!(reused, "{} connections", server.connections());
         } else {
+            let whole = send(&egress, request(Wanted::Whole, Duration::from_secs(4))).await;
             use EgressError::{Timeout, TooLarge, Unreachable};
             assert!(matches!(whole, Err(TooLarge | Timeout | Unreachable(_))), "{name}: {whole:?}");
             assert_eq!(server.connections(), 2, "{name}");
