@@ -10,6 +10,9 @@ use crate::support::{Client, TestServer, guests};
 
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
+/// A body with so many of what is counted.
+type Made<'m> = &'m dyn Fn(usize) -> Value;
+
 fn nested(levels: usize) -> Value {
     (1..levels).fold(json!([]), |inner, _| json!([inner]))
 }
@@ -73,7 +76,7 @@ async fn one_past_a_number_of_members_is_refused() {
         let start = "data:image/png;base64,";
         formula("icon", json!(format!("{start}{}", "A".repeat(bytes - start.len()))))
     };
-    let table: [(&Client, &str, &str, usize, &dyn Fn(usize) -> Value); 4] = [
+    let table: [(&Client, &str, &str, usize, Made<'_>); 4] = [
         (&server.private, "/tokens", "metadata", METADATA_KEYS_MAX, &metadata),
         (&server.management, "/applications", "rules", RULES_MAX, &rules),
         (&server.management, "/reactor-formulas", "allowed_hosts", ALLOWED_HOSTS_MAX, &hosts),

@@ -116,6 +116,7 @@ async fn many_requests_at_once_keep_few_connections() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_the_head_is_wanted_the_rest_is_not_waited_for() {
+    use EgressError::{Timeout, TooLarge, Unreachable};
     const HEAD: &str = "HTTP/1.1 202 Accepted\r\nRetry-After: 7\r\n";
     let endless = "HTTP/1.1 202 Accepted\r\nRetry-After: 7\r\nTransfer-Encoding: chunked\r\n\r\n";
     let silent = "HTTP/1.1 202 Accepted\r\nRetry-After: 7\r\nContent-Length: 9\r\n\r\nx";
@@ -153,7 +154,6 @@ async fn where_the_head_is_wanted_the_rest_is_not_waited_for() {
             assert!(reused, "{} connections", server.connections());
         } else {
             let whole = send(&egress, request(Wanted::Whole, Duration::from_secs(4))).await;
-            use EgressError::{Timeout, TooLarge, Unreachable};
             assert!(matches!(whole, Err(TooLarge | Timeout | Unreachable(_))), "{name}: {whole:?}");
             assert_eq!(server.connections(), 2, "{name}");
         }
