@@ -15,12 +15,11 @@ use std::fs::File;
 use std::ops::Bound;
 use std::sync::atomic::Ordering;
 
-use sled::Batch as Rows;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::mpsc::error::TryRecvError;
 
+use super::changes::Rows;
 use super::files::Live;
-use super::log::Log;
 use super::snapshot::Wanted;
 use super::unavailable;
 use super::waiting::Waiting;
@@ -46,8 +45,8 @@ pub struct Copy {
 impl Copy {
     /// Writes what the store writes. A copy that cannot be written is given up; the store goes on.
     pub fn write(&self, rows: Rows) {
-        if let Err(error) = self.next.tree.apply_batch(rows) {
-            self.broken.set(Some(unavailable(error)));
+        if let Err(error) = rows.apply(&self.next.tree) {
+            self.broken.set(Some(error));
         }
     }
 
@@ -69,7 +68,7 @@ impl Copy {
         }
         let Some(last) = last else { return Ok(true) };
         self.last = Some(last);
-        self.next.tree.apply_batch(rows).map_err(unavailable)?;
+        rows.apply(&self.next.tree)?;
         self.unsynced += bytes;
         if self.unsynced >= SYNCED_BYTES {
             self.unsynced = 0;
@@ -150,7 +149,11 @@ impl Writer {
             return self.give_up_copy(error);
         }
         if let Some(Copy { next, file, done: Wanted::ToReplace(done), .. }) = self.log.copy.take() {
-            self.log = Log { tree: next.tree.clone(), file, copy: None };
+            if let Err(error) = self.log.go_on_in(next.tree.clone(), file) {
+                self.fail();
+                let _ = done.send(Err(error));
+                return;
+            }
             self.files.replace(next, done);
         }
     }

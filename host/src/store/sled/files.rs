@@ -23,8 +23,9 @@ use sled::Tree;
 use tokio::sync::oneshot;
 
 use super::folder::{open_database, sync_settings};
+use super::journal::{Journal, Unsettled};
 use super::log::Log;
-use super::rows::{FORMAT, FORMAT_1, FORMAT_2, FORMAT_KEY};
+use super::rows::{FORMAT_KEY, FORMATS};
 use super::snapshot::ToRead;
 use super::unavailable;
 use crate::store::{Compacted, StoreError};
@@ -79,13 +80,20 @@ impl Files {
         let failed = folder.join(FAILED);
         if failed.exists() {
             tracing::warn!("an earlier write failed: the files are read from the disk anew");
-            forget(&path(folder, number)).map_err(unavailable)?;
+            let forgotten = forget(folder).and_then(|()| forget(&path(folder, number)));
+            forgotten.map_err(unavailable)?;
         }
         let (live, file) = open(folder, number, cache_bytes)?;
-        let log = Log { tree: live.tree.clone(), file, copy: None };
+        let unsettled = Unsettled::read(folder)?;
+        let mut log = Log::new(live.tree.clone(), file);
         // What was written by a process that was killed may be in the system's memory alone, and a sync tells of that once.
-        let synced = log.sync().and_then(|()| sync_settings(&path(folder, number)));
-        if let Err(error) = synced.and_then(|()| log.clean_up()) {
+        let mut begin = |mut unsettled: Unsettled| {
+            log.replay(std::mem::take(&mut unsettled.groups))?;
+            sync_settings(&path(folder, number))?;
+            log.journal = Some(Journal::begin(folder, &unsettled)?);
+            log.clean_up()
+        };
+        if let Err(error) = begin(unsettled) {
             note_failure(folder);
             return Err(error);
         }
@@ -271,7 +279,7 @@ fn open(folder: &Path, number: u64, cache_bytes: u64) -> Result<(Live, File), St
 
 fn check_format(tree: &Tree) -> Result<(), StoreError> {
     match tree.get(FORMAT_KEY).map_err(unavailable)? {
-        Some(format) if [FORMAT, FORMAT_2, FORMAT_1].contains(&format.as_ref()) => Ok(()),
+        Some(format) if FORMATS.contains(&format.as_ref()) => Ok(()),
         Some(_) => Err(StoreError::Damaged(
             "it was written by another version of this software".to_owned(),
         )),

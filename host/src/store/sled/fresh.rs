@@ -4,8 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use sled::Batch as Rows;
-
+use super::changes::Rows;
 use super::folder::{lock, open_database, sync_settings};
 use super::log::Log;
 use super::unavailable;
@@ -32,7 +31,7 @@ impl Fresh {
         let database = open_database(folder, cache_bytes)?;
         let tree = (*database).clone();
         let file = File::options().read(true).write(true).open(folder.join("db"));
-        let log = Log { tree, file: file.map_err(unavailable)?, copy: None };
+        let log = Log::new(tree, file.map_err(unavailable)?);
         let folder = folder.to_owned();
         Ok(Self { log, folder, unsynced: 0, _database: database, _lock: lock })
     }
@@ -52,7 +51,7 @@ impl Fresh {
     }
 
     fn write(&mut self, rows: Rows, bytes: usize) -> Result<(), StoreError> {
-        self.log.tree.apply_batch(rows).map_err(unavailable)?;
+        rows.apply(&self.log.tree)?;
         self.unsynced += bytes;
         if self.unsynced >= SYNCED_BYTES {
             self.unsynced = 0;

@@ -5,8 +5,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use sled::{Batch as Rows, IVec, Tree};
+use sled::{IVec, Tree};
 
+use super::changes::Rows;
 use super::guard::Guard;
 use super::log::PIECES_MAX;
 use super::packs::{self, Packs};

@@ -8,8 +8,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use sled::Batch as Rows;
-
+use super::changes::Rows;
 use super::rows::{
     Address, FORMAT, FORMAT_KEY, Head, LEDGER_KEY, Link, Seal, TENANT_LEDGER_PREFIX,
 };
@@ -100,7 +99,7 @@ pub struct Guard {
     ledgers: HashMap<TenantId, Ledger>,
     over_all: Ledger,
     changed: BTreeSet<TenantId>,
-    /// Whether the store is new, or of the second format: its format is written with the first rows.
+    /// Whether the store is new, or of the second or third format: its format is written with the first rows.
     is_new: bool,
 }
 

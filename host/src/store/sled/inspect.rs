@@ -17,8 +17,9 @@ use self::chain::Chains;
 use super::files::newest;
 use super::folder::open_database;
 use super::guard::{self, Ledger, read_ledger_key};
+use super::journal::Unsettled;
 use super::rows::{
-    Address, FORMAT, FORMAT_1, FORMAT_2, FORMAT_KEY, HEAD_PREFIX, Head, INDEX_PREFIX, IndexRow,
+    Address, FORMAT_1, FORMAT_2, FORMAT_KEY, FORMATS, HEAD_PREFIX, Head, INDEX_PREFIX, IndexRow,
     LEDGER_KEY, LEFT_PREFIX, Left, PACK_PREFIX, PIECE_PREFIX, TENANT_LEDGER_PREFIX, UNIQUE_PREFIX,
     read_unique,
 };
@@ -39,7 +40,12 @@ impl Inspection {
     /// Opens the store.
     pub fn open(folder: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
         let database = open_database(&newest(folder)?, cache_bytes)?;
-        Ok(Self { tree: (*database).clone(), _database: database })
+        let tree: Tree = (*database).clone();
+        // Reading needs no sync: the files are a copy.
+        for rows in Unsettled::read(folder)?.groups {
+            rows.apply(&tree)?;
+        }
+        Ok(Self { tree, _database: database })
     }
 
     fn read(&self, address: Address) -> Option<Record> {
@@ -61,13 +67,12 @@ impl Inspect for Inspection {
         damaged: &mut dyn FnMut(Damage),
     ) -> Result<Walked, StoreError> {
         let is_older = match self.tree.get(FORMAT_KEY).map_err(unavailable)? {
-            Some(format) if format == FORMAT => false,
-            Some(format) if format == FORMAT_2 => true,
             Some(format) if format == FORMAT_1 => {
                 let older = "it is of an earlier version and not protected yet; the server brings \
                     it up to date when it starts";
                 return Err(StoreError::Damaged(older.to_owned()));
             }
+            Some(format) if FORMATS.contains(&format.as_ref()) => format == FORMAT_2,
             _ => return Err(StoreError::Damaged("its format is not known".to_owned())),
         };
         let mut walk = Walk {

@@ -1,22 +1,30 @@
-//! Writing so that it is on the disk: sled's tree, and a second handle on sled's log.
+//! Writing so that it is on the disk: the journal, sled's tree, and a second handle on sled's log.
+//!
+//! A group of rows goes to the [`Journal`], which takes one sync, and to the tree. The tree is synced when the journal has
+//! taken enough, and for what is too much for it. Nothing that the journal does not have is written to the tree as long as
+//! the journal has something that the tree may lose: it would be put into it again over what is newer.
 //!
 //! Two things of sled 0.34 are to be got round, both found by simulated power cuts.
 //!
 //! Its `flush` ends in `sync_file_range` on Linux, which does not survive a power cut; so the log is synced here. But sled
 //! takes what it flushed for safe, says so in the header of the next segment, and at the next opening trusts that header
 //! more than what it reads. As long as one sync covers less than a segment, no header on the disk says more than what is
-//! on the disk. Hence large segments, and [`Log::write`] must be given little at a time: sled writes several times as
-//! much, since it rewrites whole leaves.
+//! on the disk. Hence large segments, and [`Log::write`] must be given little at a time, as the journal must take little
+//! before the tree is synced: sled writes several times as much, since it rewrites whole leaves.
 //!
 //! And a leaf of over a quarter of a segment goes to a file of its own, which nobody syncs. A leaf has some twenty rows;
 //! rows are short enough that it never comes to that.
 
 use std::fs::File;
+use std::sync::Arc;
+use std::thread::JoinHandle;
 
-use sled::{Batch as Rows, Tree};
+use sled::Tree;
 
+use super::changes::Rows;
 use super::compact::Copy;
-use super::rows::{LEFT_PREFIX, Left};
+use super::journal::Journal;
+use super::rows::{FORMAT_KEY, LEFT_PREFIX, Left};
 use super::unavailable;
 use crate::figures::figures;
 use crate::store::StoreError;
@@ -31,31 +39,118 @@ pub struct Log {
     /// sled's tree.
     pub tree: Tree,
     /// The second handle on sled's log.
-    pub file: File,
+    pub file: Arc<File>,
     /// Where everything is written too while the store is compacted.
     pub copy: Option<Copy>,
+    /// Where groups are made durable, if not in the tree.
+    pub journal: Option<Journal>,
+    /// The tree is being synced beside the writer.
+    settling: Option<Settling>,
+}
+
+/// The tree is being synced, with all up to this number in the journal.
+struct Settling {
+    number: u64,
+    syncing: JoinHandle<Result<(), StoreError>>,
+}
+
+impl Settling {
+    fn begin(tree: &Tree, file: &Arc<File>, number: u64) -> Result<Self, StoreError> {
+        let (tree, file) = (tree.clone(), Arc::clone(file));
+        let thread = std::thread::Builder::new().name("store settler".to_owned());
+        let syncing = thread.spawn(move || sync(&tree, &file)).map_err(unavailable)?;
+        Ok(Self { number, syncing })
+    }
+
+    /// Waits until it is synced; gives the number.
+    fn wait(self) -> Result<u64, StoreError> {
+        self.syncing.join().map_err(|_| unavailable("syncing ended by a panic"))??;
+        Ok(self.number)
+    }
 }
 
 impl Log {
+    /// A log without a journal.
+    pub fn new(tree: Tree, file: File) -> Self {
+        Self { tree, file: Arc::new(file), copy: None, journal: None, settling: None }
+    }
+
     /// Writes all of these rows or none; they are on the disk on return.
-    pub fn write(&self, rows: Rows) -> Result<(), StoreError> {
+    pub fn write(&mut self, rows: Rows) -> Result<(), StoreError> {
+        // Software that knows of no journal must find in the tree that it cannot read this store.
+        match &mut self.journal {
+            Some(journal) if !rows.has(FORMAT_KEY) && journal.takes(&rows) => {
+                let full = !journal.has_room(&rows);
+                let is_over = |settling: &mut Settling| full || settling.syncing.is_finished();
+                if let Some(settling) = self.settling.take_if(is_over) {
+                    journal.settle(settling.wait()?);
+                }
+                if full {
+                    journal.turn()?;
+                    self.settling = Some(Settling::begin(&self.tree, &self.file, journal.last())?);
+                }
+                journal.add(&rows)?;
+            }
+            _ => return self.write_through(rows),
+        }
+        self.copy_too(&rows);
+        rows.apply(&self.tree)
+    }
+
+    /// The same, with the rows in the tree and synced, whatever there is of a journal.
+    fn write_through(&mut self, rows: Rows) -> Result<(), StoreError> {
+        if self.journal.as_ref().is_some_and(Journal::is_ahead) {
+            self.settle()?;
+            self.journal.as_mut().map_or(Ok(()), Journal::mark)?;
+        }
+        self.copy_too(&rows);
+        self.tree.apply_batch(rows.into_batch()).map_err(unavailable)?;
+        self.sync()
+    }
+
+    fn copy_too(&self, rows: &Rows) {
         if let Some(copy) = &self.copy {
             copy.write(rows.clone());
         }
-        self.tree.apply_batch(rows).map_err(unavailable)?;
+    }
+
+    /// Puts what the tree may have lost into it again.
+    pub fn replay(&mut self, groups: Vec<Rows>) -> Result<(), StoreError> {
+        // They were taken before one sync, and so one covers them again.
+        groups.into_iter().try_for_each(|rows| rows.apply(&self.tree))?;
         self.sync()
+    }
+
+    /// Syncs the tree, so that nothing in the journal is needed.
+    pub fn settle(&mut self) -> Result<(), StoreError> {
+        self.settling.take().map_or(Ok(0), Settling::wait)?;
+        self.sync()?;
+        if let Some(journal) = &mut self.journal {
+            journal.settle(journal.last());
+        }
+        Ok(())
+    }
+
+    /// Goes on in other files, where everything is on the disk. What was removed is not in the journal either, then.
+    pub fn go_on_in(&mut self, tree: Tree, file: File) -> Result<(), StoreError> {
+        self.settling.take().map_or(Ok(0), Settling::wait)?;
+        (self.tree, self.file) = (tree, Arc::new(file));
+        self.settle_and_wipe()
+    }
+
+    /// The same, and has the journal forget what it held.
+    pub fn settle_and_wipe(&mut self) -> Result<(), StoreError> {
+        self.settle()?;
+        self.journal.as_mut().map_or(Ok(()), Journal::wipe)
     }
 
     /// Brings to the disk what was written to the tree.
     pub fn sync(&self) -> Result<(), StoreError> {
-        self.tree.flush().map_err(unavailable)?;
-        self.file.sync_data().map_err(unavailable)?;
-        figures().synced();
-        Ok(())
+        sync(&self.tree, &self.file)
     }
 
     /// Writes pieces of long bodies ahead of the heads that make them part of a record.
-    pub fn write_ahead(&self, pieces: &[(Vec<u8>, Vec<u8>)]) -> Result<(), StoreError> {
+    pub fn write_ahead(&mut self, pieces: &[(Vec<u8>, Vec<u8>)]) -> Result<(), StoreError> {
         for portion in pieces.chunks(PIECES_MAX) {
             let mut rows = Rows::default();
             for (key, piece) in portion {
@@ -67,7 +162,7 @@ impl Log {
     }
 
     /// Removes pieces that no record has any more, and after them the notes that they are left.
-    pub fn remove_left(&self, left: &[Left]) -> Result<(), StoreError> {
+    pub fn remove_left(&mut self, left: &[Left]) -> Result<(), StoreError> {
         let keys = |left: &Left| {
             let Left { address, version, pieces } = left.clone();
             let pieces = (0..pieces).map(move |number| address.piece_key(version, number));
@@ -85,11 +180,18 @@ impl Log {
     }
 
     /// Removes the pieces that were left when the process ended between two portions.
-    pub fn clean_up(&self) -> Result<(), StoreError> {
+    pub fn clean_up(&mut self) -> Result<(), StoreError> {
         for row in self.tree.scan_prefix(LEFT_PREFIX) {
             let (key, value) = row.map_err(unavailable)?;
             self.remove_left(&[Left::read(&key, &value)?])?;
         }
         Ok(())
     }
+}
+
+fn sync(tree: &Tree, file: &File) -> Result<(), StoreError> {
+    tree.flush().map_err(unavailable)?;
+    file.sync_data().map_err(unavailable)?;
+    figures().synced();
+    Ok(())
 }

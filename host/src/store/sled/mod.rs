@@ -3,6 +3,7 @@
 //! Reads go straight to sled, which answers from its cache or its mapped log; they block the calling task for
 //! microseconds, or for one read of the disk.
 
+mod changes;
 mod compact;
 mod files;
 mod folder;
@@ -11,6 +12,7 @@ mod group;
 mod guard;
 mod index;
 mod inspect;
+mod journal;
 mod load;
 mod log;
 mod numbers;
@@ -121,7 +123,7 @@ impl SledStore {
         let (queue, waiting) = mpsc::channel(QUEUE_BATCHES);
         let guard = Arc::default();
         let file = log.file.try_clone().map_err(unavailable)?;
-        let before = Log { tree: log.tree.clone(), file, copy: None };
+        let before = Log::new(log.tree.clone(), file);
         let writer = Writer {
             log,
             index: Arc::clone(&index),
@@ -286,9 +288,8 @@ impl Store for SledStore {
         let mut guard = self.guard.lock();
         // Once: from then on the writer alone writes, and its files may be made anew.
         let mut before = self.before.lock();
-        if let Some(log) = before.as_ref() {
-            let protected = protect::guard(log, protection, upgrade);
-            *guard = Some(protected.inspect_err(|error| {
+        if let Some(log) = before.as_mut() {
+            *guard = Some(protect::guard(log, protection, upgrade).inspect_err(|error| {
                 // What it says of the store is no failure to write it.
                 if matches!(error, StoreError::Unavailable(_)) {
                     self.files.note_failure();

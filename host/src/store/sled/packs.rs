@@ -9,8 +9,9 @@
 //! before that. An entry that is written anew or removed takes its pack apart: what is left of it gets rows as all other
 //! records have them, and as all entries had in the format before ([`super::rows::FORMAT_2`]).
 
-use sled::{Batch as Rows, IVec, Tree};
+use sled::{IVec, Tree};
 
+use super::changes::Rows;
 use super::rows::{Address, cut_short};
 use super::unavailable;
 use crate::store::StoreError;
@@ -142,11 +143,12 @@ pub fn head_value(tree: &Tree, address: &Address) -> Result<Option<IVec>, StoreE
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use sled::{Batch as Rows, IVec, Tree};
+    use sled::{IVec, Tree};
 
     use super::{BYTES_MAX, ENTRIES_MAX, Packs, entries, find, head_value};
     use crate::model::id::TenantId;
     use crate::store::Kind;
+    use crate::store::sled::changes::Rows;
     use crate::store::sled::rows::Address;
 
     fn tree() -> (Tree, sled::Db) {
@@ -165,7 +167,7 @@ mod tests {
             packs.add(address, head, &mut rows);
         }
         packs.finish(&mut rows);
-        tree.apply_batch(rows).unwrap();
+        tree.apply_batch(rows.into_batch()).unwrap();
     }
 
     #[test]

@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use sled::{Batch as Rows, Tree};
+use sled::Tree;
 
+use super::changes::Rows;
 use super::guard::{Guard, content, read_ledger_key};
 use super::log::Log;
 use super::rows::{
-    Address, FORMAT, FORMAT_1, FORMAT_2, FORMAT_KEY, HEAD_PREFIX, Head, LEDGER_KEY,
-    TENANT_LEDGER_PREFIX,
+    Address, FORMAT, FORMAT_1, FORMAT_KEY, HEAD_PREFIX, Head, LEDGER_KEY, TENANT_LEDGER_PREFIX,
 };
 use super::{packs, unavailable};
 use crate::crypto::integrity::Hash;
@@ -24,11 +24,11 @@ const PORTION: usize = 256;
 
 /// The guard with which the store goes on.
 pub fn guard(
-    log: &Log,
+    log: &mut Log,
     protection: Protection,
     examiner: Option<&mut dyn Examiner>,
 ) -> Result<Guard, StoreError> {
-    let tree = &log.tree;
+    let tree = log.tree.clone();
     let format = tree.get(FORMAT_KEY).map_err(unavailable)?;
     let over_all = tree.get(LEDGER_KEY).map_err(unavailable)?;
     let mut guard = match (&over_all, &format) {
@@ -40,7 +40,7 @@ pub fn guard(
                 Ok((tenant, value.to_vec()))
             };
             let tenants = tree.scan_prefix(TENANT_LEDGER_PREFIX).map(row);
-            let older = format.as_ref().is_some_and(|format| format == FORMAT_2);
+            let older = format.as_ref().is_some_and(|format| format != FORMAT);
             Guard::load((protection, older), over_all, tenants)?
         }
         // A store that somebody made look like a new or an old one would be taken as it then is.
@@ -65,16 +65,21 @@ fn damaged(what: &str) -> StoreError {
     StoreError::Damaged(format!("{what}; `tokamak verify` tells more"))
 }
 
-fn upgrade(log: &Log, guard: &mut Guard, examiner: &mut dyn Examiner) -> Result<(), StoreError> {
+fn upgrade(
+    log: &mut Log,
+    guard: &mut Guard,
+    examiner: &mut dyn Examiner,
+) -> Result<(), StoreError> {
+    let tree = log.tree.clone();
     let find = |kind, tenant, id: &str| {
         let address = Address { kind, tenant, id: id.to_owned() };
-        let value = log.tree.get(address.head_key()).ok()??;
-        record(&log.tree, address, &value).ok().map(|(record, _)| record)
+        let value = tree.get(address.head_key()).ok()??;
+        record(&tree, address, &value).ok().map(|(record, _)| record)
     };
     let mut next = HEAD_PREFIX.to_vec();
     let mut done = 0_usize;
     loop {
-        let portion: Result<Vec<_>, _> = log.tree.range(next..).take(PORTION).collect();
+        let portion: Result<Vec<_>, _> = tree.range(next..).take(PORTION).collect();
         let mut rows = Rows::default();
         let portion = portion.map_err(unavailable)?;
         let heads = portion.into_iter().take_while(|(key, _)| key.starts_with(HEAD_PREFIX));
@@ -86,7 +91,7 @@ fn upgrade(log: &Log, guard: &mut Guard, examiner: &mut dyn Examiner) -> Result<
         next = [last.as_ref(), &[0]].concat();
         for (key, value) in &heads {
             let address = Address::of_head_key(key)?;
-            let (record, mut head) = record(&log.tree, address.clone(), value)?;
+            let (record, mut head) = record(&tree, address.clone(), value)?;
             if head.seal.is_some() {
                 continue;
             }

@@ -45,15 +45,27 @@ impl Writer {
         while let Some(first) = self.next(&mut queue) {
             self.commit(gathered(first, &mut queue));
         }
+        // Nothing is left for the next start to do, as far as that is known.
+        if !self.failed.load(Ordering::Acquire) && self.log.settle_and_wipe().is_err() {
+            self.fail();
+        }
+    }
+
+    /// Notes that a write failed: nothing is acknowledged any more.
+    pub(super) fn fail(&self) {
+        if !self.failed.swap(true, Ordering::AcqRel) {
+            self.files.note_failure();
+        }
     }
 
     /// Commits batches as a group; one that is refused does not harm the others.
-    fn commit(&self, waiting: Vec<Waiting>) {
+    fn commit(&mut self, waiting: Vec<Waiting>) {
         let mut group = Group::default();
-        let mut left = self.space.look();
+        let (space, guard) = (Arc::clone(&self.space), Arc::clone(&self.guard));
+        let mut left = space.look();
         let mut outcomes = Vec::with_capacity(waiting.len());
         // Held until the group is durable: what the guard tells others is so on the disk too, unless a write failed.
-        let mut guard = self.guard.lock();
+        let mut guard = guard.lock();
         let Some(guard) = guard.as_mut() else {
             for one in waiting {
                 let early = "it is not protected yet".to_owned();
@@ -75,7 +87,7 @@ impl Writer {
 
     /// Makes a group durable, and tells everybody.
     fn settle(
-        &self,
+        &mut self,
         group: Group,
         outcomes: Vec<(Waiting, Result<(), StoreError>)>,
         guard: &mut Guard,
@@ -85,8 +97,8 @@ impl Writer {
         } else {
             self.make_durable(group, guard)
         };
-        if durable.is_err() && !self.failed.swap(true, Ordering::AcqRel) {
-            self.files.note_failure();
+        if durable.is_err() {
+            self.fail();
         }
         for (one, outcome) in outcomes {
             // Nobody waits any more when a request was cut off; the write stands.
@@ -94,7 +106,7 @@ impl Writer {
         }
     }
 
-    fn make_durable(&self, mut group: Group, guard: &mut Guard) -> Result<(), StoreError> {
+    fn make_durable(&mut self, mut group: Group, guard: &mut Guard) -> Result<(), StoreError> {
         if group.changes.is_empty() {
             return Ok(());
         }

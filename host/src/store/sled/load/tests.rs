@@ -6,11 +6,12 @@ use std::sync::atomic::AtomicBool;
 use crossbeam_channel::{bounded, unbounded};
 use parking_lot::{Mutex, RwLock};
 use proptest::prelude::*;
-use sled::{Batch as Rows, IVec};
+use sled::IVec;
 use tokio::sync::watch;
 
 use super::{INDEX_PREFIX, Index, Later, PACK_PREFIX, Portion, put_in_order, read, scan, take_row};
 use crate::model::id::TenantId;
+use crate::store::sled::changes::Rows;
 use crate::store::sled::packs::{self, Packs};
 use crate::store::sled::rows::{Address, Head, IndexRow, index_value};
 use crate::store::{Filter, Kind, Start, StoreError, Term};
@@ -76,7 +77,7 @@ fn single_rows_and_packs_are_found_in_one_order() {
         packs.add(&address(id), &head(at).to_value(b"body"), &mut rows);
     }
     packs.finish(&mut rows);
-    database.apply_batch(rows).unwrap();
+    database.apply_batch(rows.into_batch()).unwrap();
     let filter = Filter::Term(Term([7; 16]));
     let ids = |but: &[Kind]| -> Vec<String> {
         let index = read(&database, but).unwrap();
@@ -109,7 +110,7 @@ fn entries_whose_packs_are_taken_apart_meanwhile_are_found_and_counted_once() {
         );
     }
     packed.finish(&mut rows);
-    database.apply_batch(rows).unwrap();
+    database.apply_batch(rows.into_batch()).unwrap();
     let all: Vec<(IVec, IVec)> = database.scan_prefix(PACK_PREFIX).map(Result::unwrap).collect();
     let take_apart = |(key, pack): &(IVec, IVec)| {
         let mut rows = Rows::default();
@@ -118,7 +119,7 @@ fn entries_whose_packs_are_taken_apart_meanwhile_are_found_and_counted_once() {
             rows.insert(address.index_key(head.order_ms), index_value(&head.terms, &[]));
         }
         rows.remove(key);
-        database.apply_batch(rows).unwrap();
+        database.apply_batch(rows.into_batch()).unwrap();
     };
     let ended = AtomicBool::new(false);
     let index = std::thread::scope(|scope| {

@@ -1,0 +1,259 @@
+//! The journal: a file beside sled's, where a group is made durable by one sync of a few pages.
+//!
+//! sled's own log takes two syncs, and costs as much for one row as for a thousand. So a group goes to the journal first,
+//! and to the tree without a sync; the tree is synced once the journal has taken as much as it takes ([`super::log`]). What
+//! the tree may have lost is put into it again when the store opens.
+//!
+//! The file has two halves of fixed length, so that writing to it changes no metadata. A record begins at a page's beginning
+//! and is over the group's rows, its number, and the number up to which the tree had everything, synced, when it was
+//! written. Which record is the last tells its number; all from the one behind the number that it names up to itself must
+//! be there, or somebody changed the file. When a half is full, the other one is written to, and the tree is synced
+//! meanwhile. A half is written over only once a record on the disk says that the tree has what it held: so nothing that is
+//! still needed is ever written over, and a write that was cut short harms nothing but itself.
+//!
+//! Rows in a record are as they are in the tree: sealed, tagged, or opaque.
+
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use super::changes::Rows;
+use super::unavailable;
+use crate::crypto::integrity::digest;
+use crate::figures::figures;
+use crate::store::StoreError;
+
+/// The journal's name in the store's folder.
+pub const NAME: &str = "journal";
+/// Bytes of a half.
+const HALF: usize = 1 << 20;
+/// Bytes of what a disk writes at once, at least; records begin at multiples of it.
+const PAGE: usize = 4 << 10;
+/// Rows that a half takes. sled may rewrite a leaf of some kilobytes for each, and one sync must cover less than a segment,
+/// also when two halves are waiting for it.
+const ROWS_MAX: usize = 500;
+const MAGIC: [u8; 8] = *b"tkjrnl01";
+/// What is before a record's rows: a digest over all the rest, [`MAGIC`], two numbers and a length.
+const HEADER: usize = DIGEST + 8 + 8 + 8 + 4;
+const DIGEST: usize = 16;
+
+/// The journal of a store that is written to.
+pub struct Journal {
+    file: File,
+    /// The number of the last record.
+    last: u64,
+    /// All records up to this one are in the tree, synced.
+    settled: u64,
+    /// Up to which one the last record says so.
+    said: u64,
+    /// The last record of the other half.
+    other: u64,
+    /// Which half is written to, how much of it is taken, and by how many rows.
+    half: usize,
+    taken: usize,
+    rows: usize,
+    /// Used again for each record.
+    buffer: Vec<u8>,
+}
+
+/// A record, as it was found.
+struct Found {
+    number: u64,
+    settled: u64,
+    /// Where it ends.
+    end: usize,
+    rows: Rows,
+}
+
+/// What the journal of a store holds that its tree may not have: in order. Without a journal, nothing.
+pub struct Unsettled {
+    /// Rows, group by group.
+    pub groups: Vec<Rows>,
+    last: u64,
+    end: usize,
+}
+
+impl Unsettled {
+    /// Reads the journal in a store's folder.
+    pub fn read(folder: &Path) -> Result<Self, StoreError> {
+        let bytes = match std::fs::read(folder.join(NAME)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            bytes => bytes.map_err(unavailable)?,
+        };
+        let mut found = records(&bytes);
+        found.sort_by_key(|record| record.number);
+        let Some((last, settled, end)) = found.last().map(|r| (r.number, r.settled, r.end)) else {
+            return Ok(Self { groups: Vec::new(), last: 0, end: 0 });
+        };
+        found.retain(|record| record.number > settled);
+        if !found.iter().map(|record| record.number).eq(settled.saturating_add(1)..=last) {
+            let what = "its journal was changed: groups that it had taken are missing";
+            return Err(StoreError::Damaged(what.to_owned()));
+        }
+        Ok(Self { groups: found.into_iter().map(|record| record.rows).collect(), last, end })
+    }
+}
+
+/// All records that are whole, wherever they lie.
+fn records(bytes: &[u8]) -> Vec<Found> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+        let record = record(&rest[..rest.len().min(HALF)]);
+        at += record.as_ref().map_or(PAGE, |(_, length)| length.next_multiple_of(PAGE));
+        found.extend(record.map(|(record, _)| Found { end: at, ..record }));
+    }
+    found
+}
+
+/// The record that begins here, and its length.
+fn record(bytes: &[u8]) -> Option<(Found, usize)> {
+    let (kept, rest) = bytes.split_first_chunk::<DIGEST>()?;
+    let (magic, rest) = rest.split_first_chunk::<8>()?;
+    let (number, rest) = rest.split_first_chunk()?;
+    let (settled, rest) = rest.split_first_chunk()?;
+    let (length, rest) = rest.split_first_chunk()?;
+    let rows = rest.get(..u32::from_be_bytes(*length) as usize)?;
+    let end = HEADER + rows.len();
+    if *magic != MAGIC || *kept != checked(&bytes[DIGEST..end]) {
+        return None;
+    }
+    let (number, settled) = (u64::from_be_bytes(*number), u64::from_be_bytes(*settled));
+    Some((Found { number, settled, end: 0, rows: Rows::read(rows)? }, end))
+}
+
+fn checked(bytes: &[u8]) -> [u8; DIGEST] {
+    let mut short = [0; DIGEST];
+    short.copy_from_slice(&digest(&[bytes])[..DIGEST]);
+    short
+}
+
+impl Journal {
+    /// Begins anew what was read from this folder. All of that must lie in the tree by now, synced.
+    pub fn begin(folder: &Path, before: &Unsettled) -> Result<Self, StoreError> {
+        let open = || {
+            let path = folder.join(NAME);
+            let file =
+                File::options().create(true).truncate(false).read(true).write(true).open(path)?;
+            let length = file.metadata()?.len();
+            let whole = 2 * HALF as u64;
+            if length < whole {
+                // Zeros, and no hole: what is written over needs no new place on the disk.
+                let start = usize::try_from(length).unwrap_or_default();
+                file.write_all_at(&vec![0; 2 * HALF - start], length)?;
+                file.sync_all()?;
+                File::open(folder)?.sync_all()?;
+            }
+            Ok(file)
+        };
+        let file = open().map_err(|error: io::Error| unavailable(error))?;
+        let Unsettled { last, end, .. } = *before;
+        // What ends with a half ends at its end, and not at the other's beginning.
+        let half = usize::from(end > HALF);
+        let (taken, rows, buffer) = (end - half * HALF, 0, Vec::new());
+        let (settled, said, other) = (last, last, 0);
+        let mut journal = Self { file, last, settled, said, other, half, taken, rows, buffer };
+        if last > 0 {
+            journal.wipe()?;
+        }
+        Ok(journal)
+    }
+
+    /// Whether it takes so many rows at all: more are as well written to the tree at once.
+    pub fn takes(&self, rows: &Rows) -> bool {
+        rows.len() <= ROWS_MAX && HEADER + rows.bytes() <= HALF / 2
+    }
+
+    /// Whether the half that is written to has room for them. One page is left for what [`Self::turn`] may have to say.
+    pub fn has_room(&self, rows: &Rows) -> bool {
+        let length = (HEADER + rows.bytes()).next_multiple_of(PAGE);
+        self.taken + length + PAGE <= HALF && self.rows + rows.len() <= ROWS_MAX
+    }
+
+    /// The number of the last record.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// Whether it holds what the tree may lose.
+    pub fn is_ahead(&self) -> bool {
+        self.last > self.settled
+    }
+
+    /// Notes that the tree has everything up to this number, synced.
+    pub fn settle(&mut self, number: u64) {
+        self.settled = self.settled.max(number);
+    }
+
+    /// Goes on in the other half. The tree must have what that one holds, synced.
+    pub fn turn(&mut self) -> Result<(), StoreError> {
+        if self.said < self.other {
+            let number = self.last + 1;
+            self.append(number, self.settled, &Rows::default())?;
+        }
+        (self.other, self.half, self.taken, self.rows) = (self.last, 1 - self.half, 0, 0);
+        Ok(())
+    }
+
+    /// Adds a group; it is on the disk on return.
+    pub fn add(&mut self, rows: &Rows) -> Result<(), StoreError> {
+        self.append(self.last + 1, self.settled, rows)?;
+        self.rows += rows.len();
+        Ok(())
+    }
+
+    /// Says on the disk too that the tree has everything: from here on it may be written to past the journal.
+    pub fn mark(&mut self) -> Result<(), StoreError> {
+        if self.taken + PAGE > HALF {
+            // The last page was taken by a record that says that nothing else is needed.
+            self.turn()?;
+        }
+        let number = self.last + 1;
+        self.append(number, number, &Rows::default())
+    }
+
+    /// Removes what it held. The tree must have everything, synced.
+    pub fn wipe(&mut self) -> Result<(), StoreError> {
+        // Until a record says that nothing else is needed, everything is.
+        self.mark()?;
+        let zeros = vec![0; HALF];
+        let wipe = || {
+            self.file.write_all_at(&zeros, self.place(1 - self.half, 0))?;
+            self.file.write_all_at(&zeros[..self.taken - PAGE], self.place(self.half, 0))?;
+            self.file.write_all_at(&zeros[self.taken..], self.place(self.half, self.taken))?;
+            self.file.sync_data()
+        };
+        wipe().map_err(unavailable)
+    }
+
+    fn append(&mut self, number: u64, settled: u64, rows: &Rows) -> Result<(), StoreError> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        buffer.resize(DIGEST, 0);
+        buffer.extend_from_slice(&MAGIC);
+        buffer.extend_from_slice(&number.to_be_bytes());
+        buffer.extend_from_slice(&settled.to_be_bytes());
+        // It is at most half a half.
+        buffer.extend_from_slice(&u32::try_from(rows.bytes()).unwrap_or(u32::MAX).to_be_bytes());
+        rows.write_to(&mut buffer);
+        let kept = checked(&buffer[DIGEST..]);
+        buffer[..DIGEST].copy_from_slice(&kept);
+        let place = self.place(self.half, self.taken);
+        let written = self.file.write_all_at(&buffer, place).and_then(|()| self.file.sync_data());
+        self.taken += buffer.len().next_multiple_of(PAGE);
+        self.buffer = buffer;
+        written.map_err(unavailable)?;
+        figures().synced();
+        (self.last, self.said) = (number, settled);
+        self.settled = self.settled.max(settled);
+        Ok(())
+    }
+
+    fn place(&self, half: usize, at: usize) -> u64 {
+        (half * HALF + at) as u64
+    }
+}
