@@ -21,6 +21,8 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use rustix::fs::{FallocateFlags, fallocate};
+
 use super::changes::Rows;
 use super::unavailable;
 use crate::crypto::integrity::digest;
@@ -30,12 +32,18 @@ use crate::store::StoreError;
 /// The journal's name in the store's folder.
 pub const NAME: &str = "journal";
 /// Bytes of a half.
-const HALF: usize = 1 << 20;
+const HALF: usize = 2 << 20;
 /// Bytes of what a disk writes at once, at least; records begin at multiples of it.
 const PAGE: usize = 4 << 10;
-/// Rows that a half takes. sled may rewrite a leaf of some kilobytes for each, and one sync must cover less than a segment,
-/// also when two halves are waiting for it.
-const ROWS_MAX: usize = 500;
+/// Bytes of a group that is taken, at most.
+const GROUP_BYTES: usize = 1 << 20;
+/// Rows of a group that is taken, at most.
+const GROUP_ROWS: usize = 500;
+/// Bytes and rows that are taken before the tree is to be synced, about. It is seldom, since that keeps the disk from the
+/// journal for a moment. But sled makes some four times as many bytes of these, and may rewrite a leaf of some kilobytes
+/// for a row; and what is being synced, and as much again that was taken meanwhile, must be less than a segment.
+const SETTLED_BYTES: usize = 3 << 19;
+const SETTLED_ROWS: usize = 500;
 const MAGIC: [u8; 8] = *b"tkjrnl01";
 /// What is before a record's rows: a digest over all the rest, [`MAGIC`], two numbers and a length.
 const HEADER: usize = DIGEST + 8 + 8 + 8 + 4;
@@ -52,10 +60,13 @@ pub struct Journal {
     said: u64,
     /// The last record of the other half.
     other: u64,
-    /// Which half is written to, how much of it is taken, and by how many rows.
+    /// Which half is written to, and how much of it is taken.
     half: usize,
     taken: usize,
-    rows: usize,
+    /// How much of each half may hold something.
+    used: [usize; 2],
+    /// Bytes and rows since the tree was last about to be synced.
+    unsettled: (usize, usize),
     /// Used again for each record.
     buffer: Vec<u8>,
 }
@@ -75,6 +86,7 @@ pub struct Unsettled {
     pub groups: Vec<Rows>,
     last: u64,
     end: usize,
+    used: [usize; 2],
 }
 
 impl Unsettled {
@@ -84,17 +96,20 @@ impl Unsettled {
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             bytes => bytes.map_err(unavailable)?,
         };
+        let used = |half: &[u8]| half.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
+        let (one, other) = bytes.split_at(bytes.len().min(HALF));
+        let used = [used(one), used(&other[..other.len().min(HALF)])];
         let mut found = records(&bytes);
         found.sort_by_key(|record| record.number);
         let Some((last, settled, end)) = found.last().map(|r| (r.number, r.settled, r.end)) else {
-            return Ok(Self { groups: Vec::new(), last: 0, end: 0 });
+            return Ok(Self { groups: Vec::new(), last: 0, end: 0, used });
         };
         found.retain(|record| record.number > settled);
         if !found.iter().map(|record| record.number).eq(settled.saturating_add(1)..=last) {
             let what = "its journal was changed: groups that it had taken are missing";
             return Err(StoreError::Damaged(what.to_owned()));
         }
-        Ok(Self { groups: found.into_iter().map(|record| record.rows).collect(), last, end })
+        Ok(Self { groups: found.into_iter().map(|record| record.rows).collect(), last, end, used })
     }
 }
 
@@ -142,9 +157,9 @@ impl Journal {
             let length = file.metadata()?.len();
             let whole = 2 * HALF as u64;
             if length < whole {
-                // Zeros, and no hole: what is written over needs no new place on the disk.
-                let start = usize::try_from(length).unwrap_or_default();
-                file.write_all_at(&vec![0; 2 * HALF - start], length)?;
+                // The place on the disk is taken now, as far as the file system can do that.
+                let taken = fallocate(&file, FallocateFlags::empty(), 0, whole);
+                taken.or_else(|_| file.set_len(whole))?;
                 file.sync_all()?;
                 File::open(folder)?.sync_all()?;
             }
@@ -154,10 +169,19 @@ impl Journal {
         let Unsettled { last, end, .. } = *before;
         // What ends with a half ends at its end, and not at the other's beginning.
         let half = usize::from(end > HALF);
-        let (taken, rows, buffer) = (end - half * HALF, 0, Vec::new());
-        let (settled, said, other) = (last, last, 0);
-        let mut journal = Self { file, last, settled, said, other, half, taken, rows, buffer };
-        if last > 0 {
+        let mut journal = Self {
+            file,
+            last,
+            settled: last,
+            said: last,
+            other: 0,
+            half,
+            taken: end - half * HALF,
+            used: before.used,
+            unsettled: (0, 0),
+            buffer: Vec::new(),
+        };
+        if !before.groups.is_empty() {
             journal.wipe()?;
         }
         Ok(journal)
@@ -165,13 +189,13 @@ impl Journal {
 
     /// Whether it takes so many rows at all: more are as well written to the tree at once.
     pub fn takes(&self, rows: &Rows) -> bool {
-        rows.len() <= ROWS_MAX && HEADER + rows.bytes() <= HALF / 2
+        rows.len() <= GROUP_ROWS && HEADER + rows.bytes() <= GROUP_BYTES
     }
 
     /// Whether the half that is written to has room for them. One page is left for what [`Self::turn`] may have to say.
     pub fn has_room(&self, rows: &Rows) -> bool {
         let length = (HEADER + rows.bytes()).next_multiple_of(PAGE);
-        self.taken + length + PAGE <= HALF && self.rows + rows.len() <= ROWS_MAX
+        self.taken + length + PAGE <= HALF
     }
 
     /// The number of the last record.
@@ -184,25 +208,41 @@ impl Journal {
         self.last > self.settled
     }
 
+    /// Whether the tree is to be synced.
+    pub fn is_to_settle(&self) -> bool {
+        self.unsettled.0 >= SETTLED_BYTES || self.unsettled.1 >= SETTLED_ROWS
+    }
+
+    /// Notes that the tree is about to be synced.
+    pub fn settling(&mut self) {
+        self.unsettled = (0, 0);
+    }
+
     /// Notes that the tree has everything up to this number, synced.
     pub fn settle(&mut self, number: u64) {
         self.settled = self.settled.max(number);
     }
 
-    /// Goes on in the other half. The tree must have what that one holds, synced.
+    /// Whether the tree has what the other half holds, synced.
+    pub fn can_turn(&self) -> bool {
+        self.settled >= self.other
+    }
+
+    /// Goes on in the other half, if [`Self::can_turn`] says so.
     pub fn turn(&mut self) -> Result<(), StoreError> {
         if self.said < self.other {
             let number = self.last + 1;
             self.append(number, self.settled, &Rows::default())?;
         }
-        (self.other, self.half, self.taken, self.rows) = (self.last, 1 - self.half, 0, 0);
+        (self.other, self.half, self.taken) = (self.last, 1 - self.half, 0);
         Ok(())
     }
 
     /// Adds a group; it is on the disk on return.
     pub fn add(&mut self, rows: &Rows) -> Result<(), StoreError> {
         self.append(self.last + 1, self.settled, rows)?;
-        self.rows += rows.len();
+        self.unsettled.0 += HEADER + rows.bytes();
+        self.unsettled.1 += rows.len();
         Ok(())
     }
 
@@ -220,14 +260,22 @@ impl Journal {
     pub fn wipe(&mut self) -> Result<(), StoreError> {
         // Until a record says that nothing else is needed, everything is.
         self.mark()?;
+        let mark = self.taken - PAGE..self.taken;
+        let (own, other) = (self.used[self.half], self.used[1 - self.half]);
         let zeros = vec![0; HALF];
         let wipe = || {
-            self.file.write_all_at(&zeros, self.place(1 - self.half, 0))?;
-            self.file.write_all_at(&zeros[..self.taken - PAGE], self.place(self.half, 0))?;
-            self.file.write_all_at(&zeros[self.taken..], self.place(self.half, self.taken))?;
+            self.file.write_all_at(&zeros[..other], self.place(1 - self.half, 0))?;
+            self.file.write_all_at(&zeros[..mark.start], self.place(self.half, 0))?;
+            self.file.write_all_at(
+                &zeros[mark.end..own.max(mark.end)],
+                self.place(self.half, mark.end),
+            )?;
             self.file.sync_data()
         };
-        wipe().map_err(unavailable)
+        wipe().map_err(unavailable)?;
+        self.used = [0; 2];
+        self.used[self.half] = self.taken;
+        Ok(())
     }
 
     fn append(&mut self, number: u64, settled: u64, rows: &Rows) -> Result<(), StoreError> {
@@ -237,7 +285,7 @@ impl Journal {
         buffer.extend_from_slice(&MAGIC);
         buffer.extend_from_slice(&number.to_be_bytes());
         buffer.extend_from_slice(&settled.to_be_bytes());
-        // It is at most half a half.
+        // A group is far shorter.
         buffer.extend_from_slice(&u32::try_from(rows.bytes()).unwrap_or(u32::MAX).to_be_bytes());
         rows.write_to(&mut buffer);
         let kept = checked(&buffer[DIGEST..]);
@@ -245,6 +293,7 @@ impl Journal {
         let place = self.place(self.half, self.taken);
         let written = self.file.write_all_at(&buffer, place).and_then(|()| self.file.sync_data());
         self.taken += buffer.len().next_multiple_of(PAGE);
+        self.used[self.half] = self.used[self.half].max(self.taken);
         self.buffer = buffer;
         written.map_err(unavailable)?;
         figures().synced();

@@ -1,8 +1,8 @@
 //! Writing so that it is on the disk: the journal, sled's tree, and a second handle on sled's log.
 //!
-//! A group of rows goes to the [`Journal`], which takes one sync, and to the tree. The tree is synced when the journal has
-//! taken enough, and for what is too much for it. Nothing that the journal does not have is written to the tree as long as
-//! the journal has something that the tree may lose: it would be put into it again over what is newer.
+//! A group of rows goes to the [`Journal`], which takes one sync, and to the tree. The tree is synced beside the writer.
+//! Nothing that the journal does not have is written to the tree as long as the journal has something that the tree may
+//! lose: it would be put into it again over what is newer.
 //!
 //! Two things of sled 0.34 are to be got round, both found by simulated power cuts.
 //!
@@ -80,13 +80,22 @@ impl Log {
         // Software that knows of no journal must find in the tree that it cannot read this store.
         match &mut self.journal {
             Some(journal) if !rows.has(FORMAT_KEY) && journal.takes(&rows) => {
-                let full = !journal.has_room(&rows);
-                let is_over = |settling: &mut Settling| full || settling.syncing.is_finished();
+                let (full, is_due) = (!journal.has_room(&rows), journal.is_to_settle());
+                // What is not synced yet is never more than twice as much as is synced at once.
+                let waits = is_due || full && !journal.can_turn();
+                let is_over = |settling: &mut Settling| waits || settling.syncing.is_finished();
                 if let Some(settling) = self.settling.take_if(is_over) {
                     journal.settle(settling.wait()?);
                 }
+                if full && !journal.can_turn() {
+                    sync(&self.tree, &self.file)?;
+                    journal.settle(journal.last());
+                }
                 if full {
                     journal.turn()?;
+                }
+                if is_due {
+                    journal.settling();
                     self.settling = Some(Settling::begin(&self.tree, &self.file, journal.last())?);
                 }
                 journal.add(&rows)?;

@@ -40,7 +40,9 @@ pub fn guard(
                 Ok((tenant, value.to_vec()))
             };
             let tenants = tree.scan_prefix(TENANT_LEDGER_PREFIX).map(row);
-            let older = format.as_ref().is_some_and(|format| format != FORMAT);
+            // One of the first format has its own only when all of it is upgraded.
+            let older =
+                format.as_ref().is_some_and(|format| format != FORMAT && format != FORMAT_1);
             Guard::load((protection, older), over_all, tenants)?
         }
         // A store that somebody made look like a new or an old one would be taken as it then is.

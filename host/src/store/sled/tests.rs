@@ -3,6 +3,7 @@
 
 mod failures;
 mod found;
+mod killed;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -48,10 +49,21 @@ conformance::suite!(open);
 /// One change of a history.
 #[derive(Debug, Clone)]
 enum Step {
-    Put { id: u8, order: u8, terms: Vec<u8>, number: Option<u8>, unique: Option<u8>, long: bool },
-    Remove { id: u8 },
+    Put {
+        id: u8,
+        order: u8,
+        terms: Vec<u8>,
+        number: Option<u8>,
+        unique: Option<u8>,
+        long: bool,
+    },
+    Remove {
+        id: u8,
+    },
     Reopen,
     Compact,
+    /// The process is killed.
+    Kill,
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -76,6 +88,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (0..12_u8).prop_map(|id| Step::Remove { id }),
         1 => Just(Step::Reopen),
         1 => Just(Step::Compact),
+        2 => Just(Step::Kill),
     ];
     prop::collection::vec(step, 1..40)
 }
@@ -145,7 +158,7 @@ async fn compare(store: &SledStore, model: &Model) {
 }
 
 async fn live_through(steps: Vec<Step>) {
-    let folder = tempfile::tempdir().unwrap();
+    let mut folder = tempfile::tempdir().unwrap();
     let mut store = reopen(folder.path());
     let mut model = Model::default();
     for step in steps {
@@ -176,6 +189,12 @@ async fn live_through(steps: Vec<Step>) {
                 store = reopen_reading_later(folder.path());
             }
             Step::Compact => drop(store.compact().await.unwrap()),
+            Step::Kill => {
+                let left = killed::left(folder.path());
+                drop(store);
+                folder = left;
+                store = reopen_reading_later(folder.path());
+            }
         }
         compare(&store, &model).await;
     }

@@ -199,7 +199,7 @@ async fn files_that_a_process_left_are_settled_at_the_next_opening() {
     store.compact().await.unwrap();
     let new = BTreeMap::from([("a".to_owned(), b"a".to_vec()), ("b".to_owned(), b"b".to_vec())]);
     drop(store);
-    assert_eq!(names(folder.path()), ["gen-1", "lock"]);
+    assert_eq!(names(folder.path()), ["gen-1", "journal", "lock"]);
 
     // Ended before the copy was whole: the old files count.
     let unfinished = tempfile::tempdir().unwrap();
@@ -220,10 +220,10 @@ async fn files_that_a_process_left_are_settled_at_the_next_opening() {
     fs::remove_file(folder.path().join("gen-3/whole")).unwrap();
     let store = reopen(folder.path());
     check(&store, &new).await;
-    assert_eq!(names(folder.path()), ["gen-0002x", "gen-1", "lock"]);
+    assert_eq!(names(folder.path()), ["gen-0002x", "gen-1", "journal", "lock"]);
     store.compact().await.unwrap();
     drop(store);
-    assert_eq!(names(folder.path()), ["gen-0002x", "gen-2", "lock"]);
+    assert_eq!(names(folder.path()), ["gen-0002x", "gen-2", "journal", "lock"]);
     check(&reopen(folder.path()), &new).await;
 }
 
