@@ -49,6 +49,8 @@ pub const CONTAINERS_MAX: usize = 20;
 pub const CONTAINER_CHARS_MAX: usize = 400;
 /// Search index expressions of one token (decisions §3).
 pub const SEARCH_INDEXES_MAX: usize = 20;
+/// Values of one filter of a list; an address has no room for as many.
+pub const FILTER_VALUES_MAX: usize = 1_000;
 /// Metadata entries of one token (decisions §3).
 pub const METADATA_KEYS_MAX: usize = 50;
 /// Characters of a metadata key (decisions §3).

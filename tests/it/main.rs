@@ -96,6 +96,7 @@ mod script_requests;
 mod scripts;
 mod search;
 mod search_model;
+mod session_scope;
 mod sessions;
 mod stopping;
 mod storm;

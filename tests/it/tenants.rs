@@ -117,6 +117,18 @@ async fn nothing_that_stays_depends_on_a_cvc() {
             assert_eq!(body["errors"][expected], messages, "{members}");
         }
     }
+    // The id stays too, in addresses and in the log.
+    for id in ["{{ data.cvc }}-{{ data.number | last4 }}", "c-{{ data | stringify | size }}"] {
+        let made = server.private.post("/tokens", card(json!({"id": id}))).await;
+        assert_eq!(made.faults(), ["id"], "{id}");
+        let made = server.private.post("/tokenize", json!({"a": [card(json!({"id": id}))]})).await;
+        assert_eq!(made.faults(), ["a[0].id"], "{id}");
+    }
+    server
+        .private
+        .post("/tokens", card(json!({"id": "c-{{ data.number | last4 }}"})))
+        .await
+        .expect(201);
     // What draws differs each time, and not by the cvc.
     let drawn = json!({"search_indexes": ["{{ data.number | alias_preserve_length }}", last4]});
     server.private.post("/tokens", card(drawn)).await.expect(201);

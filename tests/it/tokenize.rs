@@ -1,6 +1,6 @@
 //! `/tokenize` and `/detokenize` (decisions §3).
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::TestServer;
 
@@ -57,6 +57,30 @@ async fn all_or_none() {
     let hundred = json!((0..100).collect::<Vec<_>>());
     let made = server.private.post("/tokenize", hundred).await.expect(200);
     assert_eq!(made.as_array().unwrap().len(), 100);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ids_that_many_of_one_call_evaluate_to_are_drawn_for_all_but_one() {
+    let server = TestServer::start().await;
+    let one = |id: &str| json!({"id": id, "type": "token", "data": 1});
+    let value = json!(vec![one("same-{{ 1 }}"); 60]);
+    let mut all = std::collections::BTreeSet::new();
+    for named in [true, false] {
+        let made = server.private.post("/tokenize", value.clone()).await.expect(200);
+        let made: Vec<_> = made.as_array().unwrap().iter().map(Value::to_string).collect();
+        // The second time, the one that is no UUID is taken by what was stored before.
+        let is_named = |id: &&String| id.contains("same-1");
+        assert_eq!(made.iter().filter(is_named).count(), usize::from(named));
+        all.extend(made);
+    }
+    assert_eq!(all.len(), 120);
+    // What its caller chose is a conflict, whichever of the two comes first.
+    for value in
+        [json!([one("same-{{ 1 }}"), one("same-1")]), json!([one("same-1"), one("new-one")])]
+    {
+        server.private.post("/tokenize", value).await.expect(409);
+    }
+    server.private.get("/tokens/new-one").await.expect(404);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -148,7 +148,7 @@ impl Copy {
         let lock = File::open(store.join("lock")).map_err(there_is_none)?;
         if lock.try_lock_shared().is_err() {
             let message = format!(
-                "another process uses {}: stop the server first, or look at a copy of the folder",
+                "another process uses {}: stop the server first, or look at a snapshot of the file system",
                 store.display()
             );
             return Err(message.into());

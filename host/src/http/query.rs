@@ -97,6 +97,9 @@ fn plain(name: &str) -> String {
         && let Some(key) = key.strip_suffix(']')
         && !object.contains('.')
     {
+        if object != "metadata" && key.bytes().all(|byte| byte.is_ascii_digit()) {
+            return object.to_owned();
+        }
         return format!("{object}.{key}");
     }
     name.to_owned()
@@ -122,6 +125,10 @@ mod tests {
         assert_eq!(query.first("x"), Some(""));
         assert_eq!(query.first("absent"), None);
         assert!(Query::parse("a=%ff").is_err());
+        // Some clients number them; a number may be the name of a member of metadata.
+        let query = Query::parse("id[0]=a&id%5B1%5D=b&metadata[0]=c").unwrap();
+        assert_eq!(query.every::<String>("id", &mut faults), ["a", "b"]);
+        assert_eq!(query.under("metadata."), [("0".to_owned(), "c".to_owned())]);
     }
 
     #[test]

@@ -41,6 +41,27 @@ pub enum Filter {
     Not(Box<Filter>),
 }
 
+impl Filter {
+    /// Ids that it names, anywhere in it.
+    pub(super) fn named_ids<'f>(&'f self, found: &mut Vec<&'f str>) {
+        match self {
+            Self::Ids(ids) => found.extend(ids.iter().map(String::as_str)),
+            Self::And(parts) | Self::Or(parts) => {
+                for part in parts {
+                    part.named_ids(found);
+                }
+            }
+            Self::Not(part) => part.named_ids(found),
+            Self::All
+            | Self::Nothing
+            | Self::Term(_)
+            | Self::IdPrefix(_)
+            | Self::Order { .. }
+            | Self::Range { .. } => {}
+        }
+    }
+}
+
 /// The place of a record in the order of pages.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {

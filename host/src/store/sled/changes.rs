@@ -26,6 +26,7 @@ impl Rows {
     }
 
     /// Whether it says anything of this key.
+    #[cfg(test)]
     pub fn has(&self, key: &[u8]) -> bool {
         self.0.contains_key(key)
     }

@@ -23,7 +23,7 @@ use sled::Tree;
 use tokio::sync::oneshot;
 
 use super::folder::{open_database, sync_settings};
-use super::journal::{Journal, Unsettled};
+use super::journal::{self, Journal, Unsettled};
 use super::log::Log;
 use super::rows::{FORMAT_KEY, FORMATS};
 use super::snapshot::ToRead;
@@ -84,16 +84,17 @@ impl Files {
             forgotten.map_err(unavailable)?;
         }
         let (live, file) = open(folder, number, cache_bytes)?;
-        let unsettled = Unsettled::read(folder)?;
         let mut log = Log::new(live.tree.clone(), file);
         // What was written by a process that was killed may be in the system's memory alone, and a sync tells of that once.
-        let mut begin = |mut unsettled: Unsettled| {
-            log.replay(std::mem::take(&mut unsettled.groups))?;
+        let mut begin = || {
+            journal::sync(folder)?;
+            let unsettled = Unsettled::read(folder)?;
+            log.replay(&unsettled.groups)?;
             sync_settings(&path(folder, number))?;
             log.journal = Some(Journal::begin(folder, &unsettled)?);
             log.clean_up()
         };
-        if let Err(error) = begin(unsettled) {
+        if let Err(error) = begin() {
             note_failure(folder);
             return Err(error);
         }
@@ -224,7 +225,8 @@ fn generations(folder: &Path) -> io::Result<Vec<u64>> {
     Ok(found)
 }
 
-fn note_failure(folder: &Path) {
+/// Notes in a store's folder that a write failed.
+pub fn note_failure(folder: &Path) {
     let note = File::create(folder.join(FAILED)).and_then(|note| note.sync_all());
     if let Err(error) = note {
         tracing::warn!(%error, "that a write failed cannot be noted for the next start");

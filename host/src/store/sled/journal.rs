@@ -19,7 +19,7 @@ mod tests;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, fallocate};
 
@@ -36,21 +36,33 @@ const HALF: usize = 2 << 20;
 /// Bytes of what a disk writes at once, at least; records begin at multiples of it.
 const PAGE: usize = 4 << 10;
 /// Bytes of a group that is taken, at most.
-const GROUP_BYTES: usize = 1 << 20;
+const GROUP_BYTES: usize = 512 << 10;
 /// Rows of a group that is taken, at most.
-const GROUP_ROWS: usize = 500;
-/// Bytes and rows that are taken before the tree is to be synced, about. It is seldom, since that keeps the disk from the
-/// journal for a moment. But sled makes some four times as many bytes of these, and may rewrite a leaf of some kilobytes
-/// for a row; and what is being synced, and as much again that was taken meanwhile, must be less than a segment.
-const SETTLED_BYTES: usize = 3 << 19;
-const SETTLED_ROWS: usize = 500;
+const GROUP_ROWS: usize = 250;
+/// Bytes that are taken before the tree is to be synced, about. sled makes some four times as many of them, and while these
+/// are written the disk has no time for the journal: so it is little at a time, if the disk keeps up.
+const SETTLED_BYTES: usize = 64 << 10;
+/// Bytes and rows that are taken until it is waited for, a group more at most: sled may rewrite a leaf of some kilobytes for
+/// a row, and what is being synced, and as much again that was taken meanwhile, must be less than a segment.
+const UNSETTLED_BYTES: usize = 1 << 20;
+const UNSETTLED_ROWS: usize = 250;
 const MAGIC: [u8; 8] = *b"tkjrnl01";
 /// What is before a record's rows: a digest over all the rest, [`MAGIC`], two numbers and a length.
 const HEADER: usize = DIGEST + 8 + 8 + 8 + 4;
 const DIGEST: usize = 16;
 
+/// Brings to the disk what a process that was killed wrote: what is read here must not be gone when it is in the tree.
+pub fn sync(folder: &Path) -> Result<(), StoreError> {
+    match File::open(folder.join(NAME)).and_then(|file| file.sync_data()) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(unavailable(error)),
+        _ => Ok(()),
+    }
+}
+
 /// The journal of a store that is written to.
 pub struct Journal {
+    /// The store's folder.
+    pub folder: PathBuf,
     file: File,
     /// The number of the last record.
     last: u64,
@@ -105,7 +117,9 @@ impl Unsettled {
             return Ok(Self { groups: Vec::new(), last: 0, end: 0, used });
         };
         found.retain(|record| record.number > settled);
-        if !found.iter().map(|record| record.number).eq(settled.saturating_add(1)..=last) {
+        let is_whole = settled <= last && last < u64::MAX;
+        let numbers = found.iter().map(|record| record.number);
+        if !is_whole || !numbers.eq(settled + 1..=last) {
             let what = "its journal was changed: groups that it had taken are missing";
             return Err(StoreError::Damaged(what.to_owned()));
         }
@@ -170,6 +184,7 @@ impl Journal {
         // What ends with a half ends at its end, and not at the other's beginning.
         let half = usize::from(end > HALF);
         let mut journal = Self {
+            folder: folder.to_owned(),
             file,
             last,
             settled: last,
@@ -210,7 +225,12 @@ impl Journal {
 
     /// Whether the tree is to be synced.
     pub fn is_to_settle(&self) -> bool {
-        self.unsettled.0 >= SETTLED_BYTES || self.unsettled.1 >= SETTLED_ROWS
+        self.unsettled.0 >= SETTLED_BYTES || self.must_settle()
+    }
+
+    /// Whether that cannot wait for anything else.
+    pub fn must_settle(&self) -> bool {
+        self.unsettled.0 >= UNSETTLED_BYTES || self.unsettled.1 >= UNSETTLED_ROWS
     }
 
     /// Notes that the tree is about to be synced.

@@ -17,14 +17,17 @@
 
 use std::fs::File;
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Duration;
 
+use parking_lot::RwLock;
 use sled::Tree;
 
 use super::changes::Rows;
 use super::compact::Copy;
+use super::files::note_failure;
 use super::journal::Journal;
-use super::rows::{FORMAT_KEY, LEFT_PREFIX, Left};
+use super::rows::{FORMAT, FORMAT_KEY, LEFT_PREFIX, Left};
 use super::unavailable;
 use crate::figures::figures;
 use crate::store::StoreError;
@@ -33,6 +36,11 @@ use crate::store::StoreError;
 pub const SEGMENT_BYTES: usize = 16 << 20;
 /// Pieces of bodies that may be written or removed before a sync, about.
 pub const PIECES_MAX: usize = 256;
+
+/// Groups that one sync covers when they are put into the tree again: each is a small part of a segment at most.
+const REPLAYED_GROUPS: usize = 2;
+/// How long the tree may take to be synced.
+const SETTLING_MAX: Duration = Duration::from_mins(2);
 
 /// The tree, and its log.
 pub struct Log {
@@ -46,25 +54,41 @@ pub struct Log {
     pub journal: Option<Journal>,
     /// The tree is being synced beside the writer.
     settling: Option<Settling>,
+    /// Whether the tree says that there is a journal: other software must find there that it cannot read this store.
+    is_current: bool,
+    /// Held while a group goes to the tree row by row, by whoever must not see a part of it.
+    pub applying: Arc<RwLock<()>>,
 }
 
 /// The tree is being synced, with all up to this number in the journal.
 struct Settling {
     number: u64,
-    syncing: JoinHandle<Result<(), StoreError>>,
+    outcome: Receiver<Result<(), StoreError>>,
 }
 
 impl Settling {
-    fn begin(tree: &Tree, file: &Arc<File>, number: u64) -> Result<Self, StoreError> {
-        let (tree, file) = (tree.clone(), Arc::clone(file));
+    fn begin(tree: &Tree, file: &Arc<File>, journal: &Journal) -> Self {
+        let (told, outcome) = sync_channel(1);
+        let (tree, file, folder) = (tree.clone(), Arc::clone(file), journal.folder.clone());
+        let settle = move || {
+            // Noted at once: it may be told to nobody, and the system tells of it once.
+            let outcome = sync(&tree, &file).inspect_err(|_| note_failure(&folder));
+            let _ = told.send(outcome);
+        };
+        let settle = Arc::new(settle);
         let thread = std::thread::Builder::new().name("store settler".to_owned());
-        let syncing = thread.spawn(move || sync(&tree, &file)).map_err(unavailable)?;
-        Ok(Self { number, syncing })
+        let own = Arc::clone(&settle);
+        if thread.spawn(move || own()).is_err() {
+            settle();
+        }
+        Self { number: journal.last(), outcome }
     }
 
     /// Waits until it is synced; gives the number.
     fn wait(self) -> Result<u64, StoreError> {
-        self.syncing.join().map_err(|_| unavailable("syncing ended by a panic"))??;
+        // sled has one way of failing in which it tells nobody.
+        let outcome = self.outcome.recv_timeout(SETTLING_MAX);
+        outcome.map_err(|_| unavailable("syncing did not end"))??;
         Ok(self.number)
     }
 }
@@ -72,20 +96,28 @@ impl Settling {
 impl Log {
     /// A log without a journal.
     pub fn new(tree: Tree, file: File) -> Self {
-        Self { tree, file: Arc::new(file), copy: None, journal: None, settling: None }
+        let (file, applying) = (Arc::new(file), Arc::default());
+        let (copy, journal, settling, is_current) = (None, None, None, false);
+        Self { tree, file, copy, journal, settling, is_current, applying }
     }
 
     /// Writes all of these rows or none; they are on the disk on return.
     pub fn write(&mut self, rows: Rows) -> Result<(), StoreError> {
-        // Software that knows of no journal must find in the tree that it cannot read this store.
+        if !self.is_current {
+            let format = self.tree.get(FORMAT_KEY).map_err(unavailable)?;
+            self.is_current = format.is_some_and(|format| format == FORMAT);
+        }
         match &mut self.journal {
-            Some(journal) if !rows.has(FORMAT_KEY) && journal.takes(&rows) => {
-                let (full, is_due) = (!journal.has_room(&rows), journal.is_to_settle());
-                // What is not synced yet is never more than twice as much as is synced at once.
-                let waits = is_due || full && !journal.can_turn();
-                let is_over = |settling: &mut Settling| waits || settling.syncing.is_finished();
-                if let Some(settling) = self.settling.take_if(is_over) {
+            Some(journal) if self.is_current && journal.takes(&rows) => {
+                let full = !journal.has_room(&rows);
+                let waits = journal.must_settle() || full && !journal.can_turn();
+                if waits && let Some(settling) = self.settling.take() {
                     journal.settle(settling.wait()?);
+                } else if let Some(Settling { number, outcome }) = &self.settling
+                    && let Ok(outcome) = outcome.try_recv()
+                {
+                    journal.settle(outcome.map(|()| *number)?);
+                    self.settling = None;
                 }
                 if full && !journal.can_turn() {
                     sync(&self.tree, &self.file)?;
@@ -94,15 +126,16 @@ impl Log {
                 if full {
                     journal.turn()?;
                 }
-                if is_due {
+                if self.settling.is_none() && journal.is_to_settle() {
                     journal.settling();
-                    self.settling = Some(Settling::begin(&self.tree, &self.file, journal.last())?);
+                    self.settling = Some(Settling::begin(&self.tree, &self.file, journal));
                 }
                 journal.add(&rows)?;
             }
             _ => return self.write_through(rows),
         }
         self.copy_too(&rows);
+        let _applying = self.applying.write();
         rows.apply(&self.tree)
     }
 
@@ -124,10 +157,13 @@ impl Log {
     }
 
     /// Puts what the tree may have lost into it again.
-    pub fn replay(&mut self, groups: Vec<Rows>) -> Result<(), StoreError> {
-        // They were taken before one sync, and so one covers them again.
-        groups.into_iter().try_for_each(|rows| rows.apply(&self.tree))?;
-        self.sync()
+    pub fn replay(&self, groups: &[Rows]) -> Result<(), StoreError> {
+        self.sync()?;
+        for groups in groups.chunks(REPLAYED_GROUPS) {
+            groups.iter().try_for_each(|rows| rows.clone().apply(&self.tree))?;
+            self.sync()?;
+        }
+        Ok(())
     }
 
     /// Syncs the tree, so that nothing in the journal is needed.

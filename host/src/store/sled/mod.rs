@@ -69,6 +69,7 @@ pub struct SledStore {
     index: Arc<RwLock<Index>>,
     failed: Arc<AtomicBool>,
     guard: Arc<Mutex<Option<Guard>>>,
+    applying: Arc<RwLock<()>>,
     /// For what is written before the writer takes anything.
     before: Mutex<Option<Log>>,
     space: Arc<Space>,
@@ -124,6 +125,7 @@ impl SledStore {
         let guard = Arc::default();
         let file = log.file.try_clone().map_err(unavailable)?;
         let before = Log::new(log.tree.clone(), file);
+        let applying = Arc::clone(&log.applying);
         let writer = Writer {
             log,
             index: Arc::clone(&index),
@@ -139,6 +141,7 @@ impl SledStore {
             index,
             failed,
             guard,
+            applying,
             before: Mutex::new(Some(before)),
             space,
             later,
@@ -159,13 +162,13 @@ impl SledStore {
             match piece.map_err(unavailable)? {
                 Some(piece) => body.extend_from_slice(&piece),
                 // Replaced between the two reads: the record as it is now is the answer.
-                None => return self.read_again(&live, &address, head.version),
+                None => return self.read_again(&live, &address, &head),
             }
         }
-        let moved =
-            |now: Option<(Head, Vec<u8>)>| now.is_none_or(|(now, _)| now.version != head.version);
+        // One that was removed and made anew has the same version, and another tag.
+        let moved = |now: Option<(Head, Vec<u8>)>| now.is_none_or(|(now, _)| now != head);
         if head.pieces > 0 && moved(self::head(&live, &address)?) {
-            return self.read_again(&live, &address, head.version);
+            return self.read_again(&live, &address, &head);
         }
         let Head { version, order_ms, terms, numbers, uniques, .. } = head;
         let id = address.id;
@@ -176,10 +179,10 @@ impl SledStore {
         &self,
         live: &Live,
         address: &Address,
-        seen: u64,
+        seen: &Head,
     ) -> Result<Option<Record>, StoreError> {
         match head(live, address)? {
-            Some((head, _)) if head.version == seen => {
+            Some((head, _)) if head == *seen => {
                 Err(StoreError::Damaged("a piece of a record is missing".to_owned()))
             }
             _ => self.read(address.kind, address.tenant, &address.id),
@@ -194,7 +197,7 @@ impl SledStore {
         size: usize,
     ) -> Result<Slice, StoreError> {
         let mut wanted = Vec::new();
-        named_ids(filter, &mut wanted);
+        filter.named_ids(&mut wanted);
         let mut ids = HashMap::with_capacity(wanted.len());
         let live = self.files.live();
         for id in wanted {
@@ -227,6 +230,8 @@ impl Store for SledStore {
 
     fn find_unique(&self, kind: Kind, unique: Unique) -> StoreFuture<'_, Option<Record>> {
         async move {
+            // A value that goes from one record to another is at no moment nobody's.
+            let _still = self.applying.read();
             let owner =
                 self.files.live().tree.get(unique_key(kind, unique)).map_err(unavailable)?;
             let Some(owner) = owner else { return Ok(None) };
@@ -367,25 +372,6 @@ impl Drop for SledStore {
 fn make(folder: &Path) -> Result<(), StoreError> {
     fs::create_dir_all(folder)
         .map_err(|cause| unavailable(format_args!("{} cannot be made: {cause}", folder.display())))
-}
-
-/// Ids that a filter names, anywhere in it.
-fn named_ids<'f>(filter: &'f Filter, found: &mut Vec<&'f str>) {
-    match filter {
-        Filter::Ids(ids) => found.extend(ids.iter().map(String::as_str)),
-        Filter::And(parts) | Filter::Or(parts) => {
-            for part in parts {
-                named_ids(part, found);
-            }
-        }
-        Filter::Not(part) => named_ids(part, found),
-        Filter::All
-        | Filter::Nothing
-        | Filter::Term(_)
-        | Filter::IdPrefix(_)
-        | Filter::Order { .. }
-        | Filter::Range { .. } => {}
-    }
 }
 
 fn head(live: &Live, address: &Address) -> Result<Option<(Head, Vec<u8>)>, StoreError> {

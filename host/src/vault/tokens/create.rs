@@ -3,6 +3,8 @@
 //! [`Drafts`] are tokens checked and permitted but not yet stored; they are stored together with whatever else a change
 //! holds, or not at all. An id that is drawn or evaluated is drawn anew when it is taken.
 
+use std::collections::HashSet;
+
 use super::filter::Lower;
 use super::request::{IdRule, NewToken, evaluate_id};
 use super::{About, CreateToken, Token, TokenView};
@@ -142,7 +144,7 @@ impl Vault {
                 Err(StoreError::Exists { .. } | StoreError::Taken { .. })
                     if self.sweep_tokens(permit.tenant()).await? > 0 => {}
                 Err(StoreError::Exists { kind, id }) if kind == kind::TOKEN => {
-                    self.draw_again(permit, &mut drafts, &id).await?;
+                    self.draw_again(permit, &mut drafts, &found, &id).await?;
                 }
                 // Somebody made a token of the same contents meanwhile: it is found now.
                 Err(StoreError::Taken { kind, .. }) if kind == kind::TOKEN => {}
@@ -268,22 +270,37 @@ impl Vault {
         Ok(())
     }
 
-    /// Draws another id for the draft whose id is taken; one that its caller chose is a conflict.
+    /// Draws another id for each draft whose id is taken, `taken` being one of these; one that its caller chose is a
+    /// conflict.
     async fn draw_again(
         &self,
         permit: &Permit<TokenCreate>,
         drafts: &mut Drafts,
+        found: &[Found],
         taken: &str,
     ) -> Result<(), Error> {
+        let ids: Vec<&str> = drafts.0.iter().map(|draft| draft.token.about.id.as_str()).collect();
+        let stored = self.0.store.find(kind::TOKEN, permit.tenant(), &ids).await?;
         // Two drafts of one call may have evaluated to one id: the later one gives way.
-        let draft = drafts.0.iter_mut().rev().find(|draft| draft.token.about.id == taken);
-        match draft {
-            Some(draft) if !matches!(draft.id_rule, IdRule::Literal(_)) => {
-                self.draw_token_id(draft)?;
-                self.permit_draft(permit, &draft.token).await
-            }
-            _ => Err(Error::Conflict("A token with this id exists already.")),
+        let mut given = HashSet::with_capacity(ids.len());
+        let gives_way = |((id, stored), found): ((&&str, &Option<Record>), &Found)| {
+            matches!(found, Found::New) && (stored.is_some() || !given.insert((*id).to_owned()))
+        };
+        let mut give_way: Vec<bool> = ids.iter().zip(&stored).zip(found).map(gives_way).collect();
+        if !give_way.contains(&true)
+            && let Some(last) = ids.iter().rposition(|id| *id == taken)
+        {
+            // What stood in the way is gone by now; somebody else may be about to take the id again.
+            give_way[last] = true;
         }
+        for (draft, _) in drafts.0.iter_mut().zip(give_way).filter(|(_, gives_way)| *gives_way) {
+            if matches!(draft.id_rule, IdRule::Literal(_)) {
+                return Err(Error::Conflict("A token with this id exists already."));
+            }
+            self.draw_token_id(draft)?;
+            self.permit_draft(permit, &draft.token).await?;
+        }
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! The body of `POST /tokens`, checked.
 
 mod described;
+mod size;
 
 use std::collections::BTreeMap;
 use std::str::FromStr as _;
@@ -11,6 +12,7 @@ use utoipa::ToSchema;
 
 pub(super) use described::{Metadata, MetadataPatch, TokenData};
 
+use self::size::json_bytes;
 use super::Token;
 use super::transient::{Derived, Erased};
 use crate::crypto::entropy::Entropy;
@@ -167,7 +169,9 @@ impl CreateToken {
         if let IdRule::Expression(template) = &id {
             // The id itself is drawn where it is stored; here one that no try could give is named with the rest.
             let scope = Scope { metadata: None, ..expressions.scope };
-            faults.check("id", evaluate_id(template, &scope));
+            let evaluate = |scope: &Scope<'_>| evaluate_id(template, scope);
+            let told = |()| erased.as_ref().map_or(Ok(()), |erased| erased.check(&scope, evaluate));
+            faults.check("id", evaluate(&scope).map(drop).and_then(told));
         }
         let mask = match self.mask {
             Member::Absent => kind.default_mask(&data),
@@ -372,28 +376,8 @@ impl Expressions<'_> {
             }
         };
         if let Some(erased) = self.erased {
-            erased.check(derived, scope)?;
+            erased.check(scope, |scope| derived.on(scope))?;
         }
         Ok(Some(value))
     }
-}
-
-/// Bytes of a value as JSON, counted without writing them anywhere.
-fn json_bytes(value: &Value) -> usize {
-    struct Counter(usize);
-
-    impl std::io::Write for Counter {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    let mut counter = Counter(0);
-    // A value always serialises; if it did not, it would be too large.
-    serde_json::to_writer(&mut counter, value).map_or(usize::MAX, |()| counter.0)
 }

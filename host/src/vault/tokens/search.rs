@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use super::filter::Lower;
 use super::{Token, TokenView};
+use crate::limits::FILTER_VALUES_MAX;
 use crate::model::container::{Container, InvalidContainer};
 use crate::model::faults::Faults;
 use crate::model::log::Operation;
@@ -126,6 +127,19 @@ impl Vault {
 }
 
 impl TokenFilter {
+    /// Bounds what a page costs: a formula's filters are not bounded by an address.
+    fn check(&self, faults: &mut Faults) {
+        let Self { ids, types, fingerprints, containers, metadata } = self;
+        let lengths =
+            [ids.len(), types.len(), fingerprints.len(), containers.len(), metadata.len()];
+        let names = ["id", "type", "fingerprint", "container", "metadata"];
+        for (name, length) in names.into_iter().zip(lengths) {
+            if length > FILTER_VALUES_MAX {
+                faults.add(name, format!("must be at most {FILTER_VALUES_MAX} values"));
+            }
+        }
+    }
+
     fn lower(self, lower: Lower<'_>) -> Filter {
         let mut parts = Vec::new();
         if !self.ids.is_empty() {
@@ -174,13 +188,20 @@ impl ListTokens {
             faults.check(&format!("container[{index}]"), parse_scope(text))
         });
         let containers = containers.collect();
+        let mut texts = |name: &str, texts: Member<Vec<String>>| {
+            let mut texts = texts.optional(name, &mut faults).unwrap_or_default();
+            texts.sort_unstable();
+            texts.dedup();
+            texts
+        };
         let filter = TokenFilter {
-            ids: self.id.optional("id", &mut faults).unwrap_or_default(),
-            types: self.r#type.optional("type", &mut faults).unwrap_or_default(),
-            fingerprints: self.fingerprint.optional("fingerprint", &mut faults).unwrap_or_default(),
+            ids: texts("id", self.id),
+            types: texts("type", self.r#type),
+            fingerprints: texts("fingerprint", self.fingerprint),
             containers,
             metadata,
         };
+        filter.check(&mut faults);
         let request = read_page(self.page, self.size, self.start, &mut faults);
         faults.into_result((filter, request))
     }
@@ -202,4 +223,33 @@ fn read_page(
     let size = size.optional("size", faults).map(|size| size.to_string());
     let start = start.optional("start", faults);
     PageRequest::parse(page.as_deref(), size.as_deref(), start.as_deref(), faults)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::ListTokens;
+    use crate::limits::FILTER_VALUES_MAX;
+    use crate::model::member;
+
+    #[test]
+    fn a_filter_has_so_many_values_and_each_counts_once() {
+        let values = |count: usize| (0..count).map(|n| format!("value-{n}")).collect::<Vec<_>>();
+        let list = |body| member::read::<ListTokens>(body).unwrap();
+        let doubled = [values(FILTER_VALUES_MAX), values(FILTER_VALUES_MAX)].concat();
+        let (filter, _) = list(json!({"id": doubled, "type": doubled})).check().unwrap();
+        let lengths = (filter.ids.len(), filter.types.len());
+        assert_eq!(lengths, (FILTER_VALUES_MAX, FILTER_VALUES_MAX));
+        let many = values(FILTER_VALUES_MAX + 1);
+        let containers: Vec<_> = many.iter().map(|name| format!("/{name}/")).collect();
+        let metadata: serde_json::Map<_, _> =
+            many.iter().map(|name| (name.clone(), json!("v"))).collect();
+        let body = json!({"id": many, "type": many, "fingerprint": many, "container": containers,
+            "metadata": metadata});
+        let faults = list(body).check().unwrap_err();
+        for name in ["id", "type", "fingerprint", "container", "metadata"] {
+            assert!(faults.concern(name), "{name}");
+        }
+    }
 }

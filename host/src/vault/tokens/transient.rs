@@ -53,13 +53,16 @@ impl Erased {
         Some(Self { data, names })
     }
 
-    /// Refuses an expression whose value would tell of what was erased: it stays in the index or
-    /// the fingerprint.
-    pub(super) fn check(&self, derived: &Derived<'_>, scope: &Scope<'_>) -> Result<(), String> {
+    /// Refuses an expression whose value would tell of what was erased: it stays in the index, the fingerprint or the id.
+    pub(super) fn check<T: PartialEq, E>(
+        &self,
+        scope: &Scope<'_>,
+        evaluate: impl Fn(&Scope<'_>) -> Result<T, E>,
+    ) -> Result<(), String> {
         // Whatever it draws, it draws twice: what differs then is due to the data.
         let on = |data: &Value| {
             let entropy = SeededEntropy::new(0);
-            derived.on(&Scope { data, metadata: scope.metadata, entropy: &entropy }).ok()
+            evaluate(&Scope { data, metadata: scope.metadata, entropy: &entropy }).ok()
         };
         let after = on(self.data.expose());
         if after.is_some() && after == on(scope.data) {

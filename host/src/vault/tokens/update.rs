@@ -4,6 +4,7 @@
 //! new token's body, so that there is one set of rules. What is stored must still be what was read: a change that loses
 //! that race is applied anew, once.
 
+use std::collections::BTreeSet;
 use std::str::FromStr as _;
 
 use serde::Deserialize;
@@ -118,7 +119,8 @@ impl Vault {
         if let Member::Given(patch) = &writes_data {
             token.retain_transients_of(patch, now, settings)?;
         }
-        let moved = token.about.containers != before.about.containers;
+        let places = |about: &About| about.containers.iter().cloned().collect::<BTreeSet<_>>();
+        let moved = places(&token.about) != places(&before.about);
         if moved && permit.first_uncovered(token.about.subject()).is_some() {
             let entity_type = token.token_type()?.log_entity_type();
             return Err(self.deny(permit, (entity_type, id)).await);

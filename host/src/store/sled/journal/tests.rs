@@ -225,9 +225,9 @@ fn a_half_takes_so_much_and_no_more() {
     let most = GROUP_BYTES - HEADER - group(0, 1).bytes() + 1;
     assert!(journal.takes(&group(0, most)) && !journal.takes(&group(0, most + 1)));
     journal.add(&many).unwrap();
-    assert!(journal.is_to_settle());
+    assert!(journal.is_to_settle() && journal.must_settle());
     journal.settling();
-    assert!(!journal.is_to_settle() && journal.can_turn());
+    assert!(!journal.is_to_settle() && !journal.must_settle() && journal.can_turn());
     journal.turn().unwrap();
     for number in 0..3 {
         assert!(journal.has_room(&group(number, HALF / 4)));
@@ -237,12 +237,16 @@ fn a_half_takes_so_much_and_no_more() {
     // A page is left for what is to be said before the other half is written over.
     assert!(!journal.can_turn());
     journal.settle(1);
-    assert!(journal.can_turn() && journal.is_to_settle());
+    assert!(journal.can_turn() && journal.is_to_settle() && journal.must_settle());
+    journal.settling();
+    assert!(!journal.is_to_settle());
+    journal.add(&group(4, 80_000)).unwrap();
+    assert!(journal.is_to_settle() && !journal.must_settle());
     journal.settling();
     assert!(!journal.is_to_settle());
     journal.turn().unwrap();
     assert_eq!(journal.said, 1);
-    assert_eq!(numbers(&Unsettled::read(folder.path()).unwrap().groups), [0, 1, 2]);
+    assert_eq!(numbers(&Unsettled::read(folder.path()).unwrap().groups), [0, 1, 2, 4]);
 }
 
 #[test]

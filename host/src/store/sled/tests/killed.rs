@@ -97,7 +97,7 @@ async fn what_was_acknowledged_is_there_whenever_the_process_is_killed() {
 async fn a_kill_while_a_start_puts_back_what_the_tree_lost_loses_nothing() {
     let (store, folder) = open();
     for number in 0..20 {
-        store.commit(long(&number.to_string(), 20_000)).await.unwrap();
+        store.commit(long(&number.to_string(), 1_000)).await.unwrap();
         store.commit(removal(&(number / 2).to_string())).await.unwrap();
     }
     let copy = left(folder.path());
