@@ -1,4 +1,4 @@
-//! The store on sled 0.34: one tree, one writer thread with group commit and a real sync, an index in memory.
+//! The store on sled 0.34: one tree, one writer thread with group commit in a journal, an index in memory.
 //!
 //! Reads go straight to sled, which answers from its cache or its mapped log; they block the calling task for
 //! microseconds, or for one read of the disk.
