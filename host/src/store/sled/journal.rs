@@ -203,7 +203,7 @@ impl Journal {
     }
 
     /// Whether it takes so many rows at all: more are as well written to the tree at once.
-    pub fn takes(&self, rows: &Rows) -> bool {
+    pub fn takes(rows: &Rows) -> bool {
         rows.len() <= GROUP_ROWS && HEADER + rows.bytes() <= GROUP_BYTES
     }
 
@@ -284,12 +284,10 @@ impl Journal {
         let (own, other) = (self.used[self.half], self.used[1 - self.half]);
         let zeros = vec![0; HALF];
         let wipe = || {
-            self.file.write_all_at(&zeros[..other], self.place(1 - self.half, 0))?;
-            self.file.write_all_at(&zeros[..mark.start], self.place(self.half, 0))?;
-            self.file.write_all_at(
-                &zeros[mark.end..own.max(mark.end)],
-                self.place(self.half, mark.end),
-            )?;
+            self.file.write_all_at(&zeros[..other], place(1 - self.half, 0))?;
+            self.file.write_all_at(&zeros[..mark.start], place(self.half, 0))?;
+            self.file
+                .write_all_at(&zeros[mark.end..own.max(mark.end)], place(self.half, mark.end))?;
             self.file.sync_data()
         };
         wipe().map_err(unavailable)?;
@@ -310,7 +308,7 @@ impl Journal {
         rows.write_to(&mut buffer);
         let kept = checked(&buffer[DIGEST..]);
         buffer[..DIGEST].copy_from_slice(&kept);
-        let place = self.place(self.half, self.taken);
+        let place = place(self.half, self.taken);
         let written = self.file.write_all_at(&buffer, place).and_then(|()| self.file.sync_data());
         self.taken += buffer.len().next_multiple_of(PAGE);
         self.used[self.half] = self.used[self.half].max(self.taken);
@@ -321,8 +319,8 @@ impl Journal {
         self.settled = self.settled.max(settled);
         Ok(())
     }
+}
 
-    fn place(&self, half: usize, at: usize) -> u64 {
-        (half * HALF + at) as u64
-    }
+fn place(half: usize, at: usize) -> u64 {
+    (half * HALF + at) as u64
 }

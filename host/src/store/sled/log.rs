@@ -108,7 +108,7 @@ impl Log {
             self.is_current = format.is_some_and(|format| format == FORMAT);
         }
         match &mut self.journal {
-            Some(journal) if self.is_current && journal.takes(&rows) => {
+            Some(journal) if self.is_current && Journal::takes(&rows) => {
                 let full = !journal.has_room(&rows);
                 let waits = journal.must_settle() || full && !journal.can_turn();
                 if waits && let Some(settling) = self.settling.take() {

@@ -283,17 +283,17 @@ impl Vault {
         let stored = self.0.store.find(kind::TOKEN, permit.tenant(), &ids).await?;
         // Two drafts of one call may have evaluated to one id: the later one gives way.
         let mut given = HashSet::with_capacity(ids.len());
-        let gives_way = |((id, stored), found): ((&&str, &Option<Record>), &Found)| {
+        let is_taken = |((id, stored), found): ((&&str, &Option<Record>), &Found)| {
             matches!(found, Found::New) && (stored.is_some() || !given.insert((*id).to_owned()))
         };
-        let mut give_way: Vec<bool> = ids.iter().zip(&stored).zip(found).map(gives_way).collect();
-        if !give_way.contains(&true)
+        let mut yields: Vec<bool> = ids.iter().zip(&stored).zip(found).map(is_taken).collect();
+        if !yields.contains(&true)
             && let Some(last) = ids.iter().rposition(|id| *id == taken)
         {
             // What stood in the way is gone by now; somebody else may be about to take the id again.
-            give_way[last] = true;
+            yields[last] = true;
         }
-        for (draft, _) in drafts.0.iter_mut().zip(give_way).filter(|(_, gives_way)| *gives_way) {
+        for (draft, _) in drafts.0.iter_mut().zip(yields).filter(|(_, yields)| *yields) {
             if matches!(draft.id_rule, IdRule::Literal(_)) {
                 return Err(Error::Conflict("A token with this id exists already."));
             }

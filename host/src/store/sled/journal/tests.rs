@@ -221,9 +221,9 @@ fn a_half_takes_so_much_and_no_more() {
         }
         too_many.insert(&number.to_be_bytes(), b"");
     }
-    assert!(journal.takes(&many) && !journal.takes(&too_many));
+    assert!(Journal::takes(&many) && !Journal::takes(&too_many));
     let most = GROUP_BYTES - HEADER - group(0, 1).bytes() + 1;
-    assert!(journal.takes(&group(0, most)) && !journal.takes(&group(0, most + 1)));
+    assert!(Journal::takes(&group(0, most)) && !Journal::takes(&group(0, most + 1)));
     journal.add(&many).unwrap();
     assert!(journal.is_to_settle() && journal.must_settle());
     journal.settling();
