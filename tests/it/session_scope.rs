@@ -151,7 +151,8 @@ async fn seen(session: &Client, case: &str) -> BTreeMap<String, Value> {
         }
     }
     // A filter narrows: asking for a token by its name does not show it.
-    let named: String = TOKENS.iter().map(|(id, _)| format!("&id={id}")).collect();
+    let named: Vec<_> = TOKENS.iter().map(|(id, _)| format!("&id={id}")).collect();
+    let named = named.concat();
     for filter in ["", "&type=token", named.as_str()] {
         let listed = session.get(&format!("/tokens?size=100{filter}")).await.expect(200);
         assert_eq!(all_of(&listed), seen, "{case}: {filter}");
