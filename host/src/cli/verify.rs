@@ -153,9 +153,7 @@ impl Copy {
             );
             return Err(message.into());
         }
-        let folder = scratch.join(format!("tokamak-verify-{}", std::process::id()));
-        DirBuilder::new().mode(0o700).create(&folder)?;
-        let copy = Self(folder);
+        let copy = Self(folder_in(scratch)?);
         copy_files(&store, &copy.0).map_err(|error| {
             format!("the store cannot be copied to {}: {error}", scratch.display())
         })?;
@@ -167,6 +165,21 @@ impl Drop for Copy {
     fn drop(&mut self) {
         // What is left behind is sealed as the store is.
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A new folder that is nobody else's, beside what processes of the same number left there that were killed.
+fn folder_in(scratch: &Path) -> Result<PathBuf, Failure> {
+    let mut number = 0_u32;
+    loop {
+        let folder = scratch.join(format!("tokamak-verify-{}-{number}", std::process::id()));
+        match DirBuilder::new().mode(0o700).create(&folder) {
+            Ok(()) => return Ok(folder),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(error) => {
+                return Err(format!("{} cannot be made: {error}", folder.display()).into());
+            }
+        }
     }
 }
 
@@ -182,4 +195,20 @@ fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_folder_that_was_left_is_in_nobodys_way_and_is_nobody_elses_to_read() {
+        let scratch = tempfile::tempdir().unwrap();
+        let left = super::folder_in(scratch.path()).unwrap();
+        let other = super::folder_in(scratch.path()).unwrap();
+        assert_ne!(left, other);
+        assert_eq!(other.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        let nowhere = super::folder_in(&scratch.path().join("none")).unwrap_err();
+        assert!(nowhere.to_string().contains("none"), "{nowhere}");
+    }
 }
