@@ -1,15 +1,15 @@
 //! The journal: a file beside sled's, where a group is made durable by one sync of a few pages.
 //!
 //! sled's own log takes two syncs, and costs as much for one row as for a thousand. So a group goes to the journal first,
-//! and to the tree without a sync; the tree is synced once the journal has taken as much as it takes ([`super::log`]). What
-//! the tree may have lost is put into it again when the store opens.
+//! and to the tree without a sync; the tree is synced beside the writer, a little at a time ([`super::log`]). What the tree
+//! may have lost is put into it again when the store opens.
 //!
 //! The file has two halves of fixed length, so that writing to it changes no metadata. A record begins at a page's beginning
 //! and is over the group's rows, its number, and the number up to which the tree had everything, synced, when it was
 //! written. Which record is the last tells its number; all from the one behind the number that it names up to itself must
-//! be there, or somebody changed the file. When a half is full, the other one is written to, and the tree is synced
-//! meanwhile. A half is written over only once a record on the disk says that the tree has what it held: so nothing that is
-//! still needed is ever written over, and a write that was cut short harms nothing but itself.
+//! be there, or somebody changed the file. When a half is full, the other one is written over, but only once a record on
+//! the disk says that the tree has what it held: so nothing that is still needed is ever written over, and a write that was
+//! cut short harms nothing but itself.
 //!
 //! Rows in a record are as they are in the tree: sealed, tagged, or opaque.
 
