@@ -4,9 +4,12 @@
 //! written meanwhile is kept aside, and applied to what was read.
 
 mod entry;
+mod numbers;
 mod partition;
 mod postings;
+mod prefixes;
 mod segment;
+mod term_hasher;
 #[cfg(test)]
 mod tests;
 

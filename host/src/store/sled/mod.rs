@@ -15,14 +15,11 @@ mod inspect;
 mod journal;
 mod load;
 mod log;
-mod numbers;
 mod packs;
-mod prefixes;
 mod protect;
 mod rows;
 mod snapshot;
 mod space;
-mod term_hasher;
 #[cfg(test)]
 mod tests;
 mod waiting;

@@ -11,7 +11,7 @@ const UUID_CHARS: usize = 36;
 
 /// A record's id. Most are UUIDs, which need no place of their own in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Id {
+pub enum Id {
     /// A UUID in the one form that the vault writes: in lower case, with hyphens.
     Uuid([u8; 16]),
     /// Anything else.
@@ -19,13 +19,19 @@ enum Id {
 }
 
 impl Id {
-    fn of(text: &str) -> Self {
+    /// The id with this text.
+    pub fn of(text: &str) -> Self {
         let uuid = (text.len() == UUID_CHARS).then(|| Uuid::try_parse(text).ok()).flatten();
         let written_so = |uuid: &Uuid| uuid.hyphenated().encode_lower(&mut [0; UUID_CHARS]) == text;
         match uuid.filter(written_so) {
             Some(uuid) => Self::Uuid(uuid.into_bytes()),
             None => Self::Text(text.into()),
         }
+    }
+
+    /// Whether its text begins so.
+    pub fn starts_with(&self, prefix: &str) -> bool {
+        self.text(&mut [0; UUID_CHARS]).starts_with(prefix)
     }
 
     fn text<'a>(&'a self, room: &'a mut [u8; UUID_CHARS]) -> &'a str {
@@ -76,8 +82,13 @@ impl Place {
         Position { order_ms: self.order_ms, id: self.with_id(str::to_owned) }
     }
 
+    /// The record's id.
+    pub fn id(&self) -> &Id {
+        &self.id
+    }
+
     /// What a function makes of the id.
-    pub fn with_id<T>(&self, make: impl FnOnce(&str) -> T) -> T {
+    fn with_id<T>(&self, make: impl FnOnce(&str) -> T) -> T {
         make(self.id.text(&mut [0; UUID_CHARS]))
     }
 }

@@ -12,11 +12,11 @@ use std::sync::OnceLock;
 
 use roaring::RoaringBitmap;
 
-use super::super::numbers::{Numbers, inclusive};
-use super::super::prefixes::Prefixes;
-use super::super::term_hasher::TermHasher;
 use super::entry::{Entry, Place};
+use super::numbers::{Numbers, inclusive};
 use super::postings::{Postings, and};
+use super::prefixes::Prefixes;
+use super::term_hasher::TermHasher;
 use crate::store::{Field, Filter, Position, Term};
 
 /// Removed records keep their slots, and terms that no record has any more their numbers, until they are this many and as
@@ -215,7 +215,7 @@ impl Segment {
             self.numbers.entry(field).or_default().insert(value, number);
         }
         if let Some(prefixes) = self.prefixes.get_mut() {
-            entry.place.with_id(|id| prefixes.insert(id, number));
+            prefixes.insert(entry.place.id(), number);
         }
     }
 
@@ -234,7 +234,7 @@ impl Segment {
             }
         }
         if let Some(prefixes) = self.prefixes.get_mut() {
-            entry.place.with_id(|id| prefixes.remove(id, number));
+            prefixes.remove(entry.place.id(), number);
         }
     }
 
@@ -312,11 +312,8 @@ impl Segment {
 
     fn prefixes(&self) -> &Prefixes {
         self.prefixes.get_or_init(|| {
-            let mut prefixes = Prefixes::default();
-            for slot in &self.live {
-                self.entries[slot as usize].place.with_id(|id| prefixes.insert(id, slot));
-            }
-            prefixes
+            let id = |slot| self.entries[slot as usize].place.id().clone();
+            Prefixes::of(self.live.iter().map(|slot| (id(slot), slot)))
         })
     }
 
