@@ -19,9 +19,9 @@ use crate::Row;
 use crate::binary::Process;
 use crate::disk::{Kind, restore};
 use crate::fates::{Fates, Moment};
-use crate::kills::receiver;
 use crate::load::{Load, Tell};
 use crate::options::Dice;
+use crate::receiver::{Told, receiver};
 use crate::site::{Site, compact, serving, verify};
 use crate::trace::{Notes, Step, Trace, recorder};
 
@@ -41,7 +41,8 @@ const KINDS: [(Kind, &str); 5] = [
 pub async fn run(cuts: usize, seed: u64) -> Vec<Row> {
     let work = tempfile::tempdir().unwrap();
     let recorded = work.path().join("recorded");
-    let (site, first) = record(work.path(), &recorded, seed).await;
+    let (callback, told) = receiver().await;
+    let (site, first) = record(work.path(), &recorded, (callback, seed)).await;
     let trace = Trace::read(&work.path().join("trace"));
     println!("recorded {} steps, {} of them before the load", trace.steps.len(), first);
     let mut dice = Dice(seed ^ 0xc075);
@@ -55,7 +56,7 @@ pub async fn run(cuts: usize, seed: u64) -> Vec<Row> {
             restore(&trace, cut, (kind, &mut dice), (&recorded, &folder));
             // What was compiled has nothing to do with it, and takes long to be made again.
             copy(&recorded.join("compiled"), &folder.join("compiled"));
-            check(&trace, cut, (&site, &folder), &mut row).await;
+            check((&trace, cut), (&site, &folder, &told), &mut row).await;
             if (number + 1).is_multiple_of(50) {
                 println!("{name}: {}", number + 1);
             }
@@ -66,7 +67,7 @@ pub async fn run(cuts: usize, seed: u64) -> Vec<Row> {
 }
 
 /// Records a server under load in the trace; gives what was set up and the step at which the load began.
-async fn record(work: &Path, folder: &Path, seed: u64) -> (Site, usize) {
+async fn record(work: &Path, folder: &Path, (callback, seed): (String, u64)) -> (Site, usize) {
     let trace = work.join("trace");
     let mut serve = serving(folder);
     serve.env("LD_PRELOAD", recorder(work));
@@ -76,7 +77,6 @@ async fn record(work: &Path, folder: &Path, seed: u64) -> (Site, usize) {
     let first = Trace::read(&trace).steps.len();
     let notes = Arc::new(Notes::to(&trace));
     let tell: Tell = Arc::new(move |moment: Moment<'_>| notes.add(&moment.line()));
-    let (callback, _) = receiver().await;
     let stop = Arc::new(AtomicBool::new(false));
     let next = Arc::new(AtomicU64::new(0));
     let load = Load { site: site.clone(), tell, stop: Arc::clone(&stop), callback, next };
@@ -89,7 +89,7 @@ async fn record(work: &Path, folder: &Path, seed: u64) -> (Site, usize) {
     for _ in 0..COMPACTIONS {
         tokio::time::sleep(RECORDED / (COMPACTIONS + 1)).await;
         let folder = folder.to_owned();
-        tokio::task::spawn_blocking(move || compact(&folder)).await.unwrap();
+        tokio::task::spawn_blocking(move || compact(&folder)).await.unwrap().unwrap();
     }
     tokio::time::sleep(RECORDED / (COMPACTIONS + 1)).await;
     stop.store(true, Ordering::Relaxed);
@@ -113,7 +113,12 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-async fn check(trace: &Trace, cut: usize, (site, folder): (&Site, &Path), row: &mut Row) {
+/// Starts a server on what a cut left, and looks for all that was acknowledged before it.
+async fn check(
+    (trace, cut): (&Trace, usize),
+    (site, folder, told): (&Site, &Path, &Told),
+    row: &mut Row,
+) {
     let mut fates = Fates::default();
     for step in &trace.steps[..cut] {
         if let Step::Note { line } = step {
@@ -122,11 +127,14 @@ async fn check(trace: &Trace, cut: usize, (site, folder): (&Site, &Path), row: &
     }
     row.times += 1;
     row.acknowledged += fates.acknowledged();
+    // What was told before does not count: the server that starts now has to tell it, or to know that it was told.
+    told.lock().clear();
     let Some(process) = Process::try_start(serving(folder)) else {
         row.unopened.push(format!("cut before step {cut}"));
         return;
     };
-    let lost = site.lost(&process, &fates).await;
+    let mut lost = site.lost(&process, &fates).await;
+    lost.extend(site.unfinished(&process, &fates.jobs, told, true).await);
     row.lost.extend(lost.into_iter().map(|lost| format!("cut before step {cut}: {lost}")));
     process.kill();
     row.damaged.extend(verify(folder).err());

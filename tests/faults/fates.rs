@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Log entries of each token, by what they say was done: `create`, `update`, `delete`.
+pub type Logged = BTreeMap<String, BTreeMap<String, u64>>;
+
 /// Everything that was asked for and acknowledged up to some moment.
 #[derive(Default, Clone)]
 pub struct Fates {
@@ -74,9 +77,8 @@ impl Fates {
         self.acknowledged
     }
 
-    /// What is not as it was acknowledged, given the contents of every token that is there, and the ids that the log says
-    /// were made.
-    pub fn lost(&self, there: &BTreeMap<String, u64>, logged: &BTreeSet<String>) -> Vec<String> {
+    /// What is not as it was acknowledged, given the contents of every token that is there, and what the log says of them.
+    pub fn lost(&self, there: &BTreeMap<String, u64>, logged: &Logged) -> Vec<String> {
         let mut lost = Vec::new();
         for (id, fate) in &self.tokens {
             match there.get(id) {
@@ -88,8 +90,19 @@ impl Fates {
                 None if fate.kept > 0 && !fate.deleting => lost.push(format!("{id} is not there")),
                 _ => {}
             }
-            if fate.kept > 0 && !logged.contains(id) {
-                lost.push(format!("{id} has no log entry"));
+            // Contents are numbered from 1, and each is asked for once the one before was acknowledged.
+            let done = [
+                ("create", u64::from(fate.kept > 0)),
+                ("update", fate.kept.saturating_sub(1)),
+                ("delete", u64::from(fate.deleted)),
+            ];
+            for (operation, acknowledged) in done {
+                let entries = logged.get(id).and_then(|of| of.get(operation)).copied();
+                if entries.unwrap_or_default() < acknowledged {
+                    lost.push(format!(
+                        "{id} has {entries:?} log entries of {acknowledged} times {operation}"
+                    ));
+                }
             }
         }
         lost

@@ -97,7 +97,7 @@ impl Load {
         let card =
             json!({"number": "4242424242424242", "expiration_month": 1, "expiration_year": 2040});
         let body = json!({"args": {"card": card}, "callback_url": self.callback});
-        let job = ask(client, Method::POST, &self.site.react, &body).await?;
+        let job = ask(client, Method::POST, &self.site.react(), &body).await?;
         (self.tell)(Moment::Accepted(job["invocation_id"].as_str().unwrap()));
         Some(())
     }

@@ -5,8 +5,8 @@
 //! release build). `--only kills,cuts`, `--kills N`, `--cuts N` and `--seed N` say otherwise.
 //!
 //! A store is checked by all that was acknowledged before: every token is there with its last acknowledged contents or
-//! newer ones that were under way, what was deleted is not there, every write has its log entry, every accepted run is
-//! told, and `tokamak verify` finds nothing damaged.
+//! newer ones that were under way, what was deleted is not there, every create, update and delete has a log entry of its
+//! own, every accepted run has its result and is told, and `tokamak verify` finds nothing damaged.
 
 #![allow(
     clippy::unwrap_used,
@@ -31,6 +31,7 @@ mod fates;
 mod kills;
 mod load;
 mod options;
+mod receiver;
 mod site;
 mod trace;
 

@@ -2,13 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 
+use futures::stream::{self, StreamExt as _};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::Client;
 use crate::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
-use crate::fates::Fates;
+use crate::fates::{Fates, Logged};
+use crate::receiver::Told;
+
+/// How often it is looked for what is still to be told, and how long between: five minutes in all.
+const LOOKS: u32 = 3_000;
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Results that are asked for at a time.
+const RESULTS_AT_ONCE: usize = 16;
 
 const CARD_INSIGHTS: &str = "6f2b0c0e-3d5a-4c38-9d6b-5a1f3c7e9b01";
 
@@ -16,8 +25,8 @@ const CARD_INSIGHTS: &str = "6f2b0c0e-3d5a-4c38-9d6b-5a1f3c7e9b01";
 #[derive(Clone)]
 pub struct Site {
     key: String,
-    /// Where a run is asked for.
-    pub react: String,
+    /// The path of the reactor.
+    reactor: String,
 }
 
 /// `tokamak serve` on a folder, as it is to be run.
@@ -42,12 +51,51 @@ impl Site {
         let reactor = management.post("/reactors", body).await.expect(201);
         Self {
             key: made["key"].as_str().unwrap().to_owned(),
-            react: format!("/reactors/{}/react", reactor["id"].as_str().unwrap()),
+            reactor: format!("/reactors/{}", reactor["id"].as_str().unwrap()),
         }
     }
 
     pub fn client(&self, process: &Process) -> Client {
         Client::new(process.address, Some(&self.key))
+    }
+
+    /// Where a run is asked for.
+    pub fn react(&self) -> String {
+        format!("{}/react", self.reactor)
+    }
+
+    /// Accepted runs that have no result, or that nobody was told of: neither `told` has them, nor does the server say that
+    /// it delivered them. The latter is enough for a server that goes on from what another one left before.
+    pub async fn unfinished(
+        &self,
+        process: &Process,
+        jobs: &BTreeSet<String>,
+        told: &Told,
+        is_said_enough: bool,
+    ) -> Vec<String> {
+        let client = &self.client(process);
+        let look = async |id: &String| {
+            let result = client.get(&format!("{}/results/{id}", self.reactor)).await;
+            let delivered = result.status == 200
+                && is_said_enough
+                && result.json()["delivery"]["status"] == "delivered";
+            (id.clone(), result.status, delivered)
+        };
+        let looked = stream::iter(jobs).map(look).buffer_unordered(RESULTS_AT_ONCE);
+        let looked: Vec<_> = looked.collect().await;
+        let without = looked.iter().filter(|(_, status, _)| *status != 200);
+        let mut lost: Vec<_> =
+            without.map(|(id, status, _)| format!("{id} has no result but {status}")).collect();
+        let waited: BTreeSet<_> =
+            looked.into_iter().filter(|(.., said)| !said).map(|(id, ..)| id).collect();
+        for _ in 0..LOOKS {
+            if waited.is_subset(&told.lock()) {
+                return lost;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        lost.extend(waited.difference(&told.lock()).map(|id| format!("{id} was never told")));
+        lost
     }
 
     /// What is lost of what is known.
@@ -80,21 +128,22 @@ async fn contents(client: &Client) -> BTreeMap<String, u64> {
     found
 }
 
-async fn logged(management: &Client) -> BTreeSet<String> {
-    let mut made = BTreeSet::new();
+async fn logged(management: &Client) -> Logged {
+    let mut logged = Logged::default();
     pages(management, "/logs?entity_type=token&", |entry| {
-        if entry["operation"] == "create" {
-            made.insert(entry["entity_id"].as_str().unwrap_or_default().to_owned());
-        }
+        let text = |member: &str| entry[member].as_str().unwrap_or_default().to_owned();
+        let of = logged.entry(text("entity_id")).or_default();
+        *of.entry(text("operation")).or_default() += 1;
     })
     .await;
-    made
+    logged
 }
 
-/// Has the server that runs on a folder compact its store.
-pub fn compact(folder: &Path) {
+/// Has the server that runs on a folder compact its store; what it says if it does not.
+pub fn compact(folder: &Path) -> Result<(), String> {
     let output = command().arg("compact").arg("--data-dir").arg(folder).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = || String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.success() { Ok(()) } else { Err(said()) }
 }
 
 /// Whether `tokamak verify` finds nothing damaged; what it says otherwise.
