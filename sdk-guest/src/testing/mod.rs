@@ -19,6 +19,7 @@
 //! ```
 
 mod http;
+mod list;
 mod vault;
 
 use std::cell::RefCell;

@@ -1,24 +1,44 @@
 //! A vault in memory, for tests of formulas.
 //!
-//! It keeps data and counts ids; it has no permissions, masks, validation or expressions, and a search finds what
-//! [`FakeVault::finds`] says. A test that needs more runs against a server; one that needs an answer of its own
-//! refuses with [`FakeVault::refuse`].
+//! It keeps data and counts ids, and answers lists as a server does; it has no permissions, masks, validation of data,
+//! expressions or deduplication, and a search finds what [`FakeVault::finds`] says. A test that needs more runs against a
+//! server; one that needs an answer of its own refuses with [`FakeVault::refuse`].
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
 
+use super::list::{Cut, Kept, Wanted};
 use crate::{Problem, Vault};
 
 /// A vault in memory. Clones share their tokens.
+///
+/// A token without containers lies in that of its type, as `/pci/high/` is that of cards, and equal data of one type have
+/// one fingerprint. Lists show what matches, newest first, in pages with cursors:
+///
+/// ```
+/// use tokamak_sdk::{Svc, TokenFilter, testing::FakeVault};
+///
+/// let vault = FakeVault::new().with("a", "card", "1").with("b", "card", "2").with("c", "token", "3");
+/// let svc = Svc::over(vault);
+/// let cards = TokenFilter::new().container("/pci/*").size(1);
+/// let first = svc.list(&cards).unwrap();
+/// assert_eq!((first.tokens[0].id.as_str(), first.total), ("b", 2));
+/// let second = svc.list(&cards.start(first.next.unwrap())).unwrap();
+/// assert_eq!((second.tokens[0].id.as_str(), second.next), ("a", None));
+/// ```
 #[derive(Clone, Default)]
 pub struct FakeVault(Rc<RefCell<State>>);
 
 #[derive(Default)]
 struct State {
-    tokens: BTreeMap<String, Value>,
+    tokens: BTreeMap<String, Kept>,
+    /// How many tokens were ever kept.
+    kept: u64,
+    /// How many of them a formula made.
     made: usize,
     searches: BTreeMap<String, Vec<String>>,
     refusal: Option<Problem>,
@@ -34,7 +54,7 @@ impl FakeVault {
     #[must_use]
     pub fn with(self, id: &str, token_type: &str, data: impl Into<Value>) -> Self {
         let token = json!({ "id": id, "type": token_type, "data": data.into() });
-        self.0.borrow_mut().tokens.insert(id.to_owned(), token);
+        self.0.borrow_mut().keep(id, token);
         self
     }
 
@@ -53,7 +73,7 @@ impl FakeVault {
 
     /// The data of a token.
     pub fn data(&self, id: &str) -> Option<Value> {
-        self.0.borrow().tokens.get(id).map(|token| token["data"].clone())
+        self.0.borrow().tokens.get(id).map(|kept| kept.token["data"].clone())
     }
 
     /// How many tokens are kept.
@@ -84,21 +104,27 @@ impl State {
             return Err(Problem::new(409, "Conflict", "the id is taken"));
         }
         token.insert("id".to_owned(), id.clone().into());
-        let token = Value::Object(token);
-        self.tokens.insert(id, token.clone());
-        Ok(token)
+        Ok(self.keep(&id, Value::Object(token)))
+    }
+
+    /// Puts a token there, with what a server adds; gives how it is shown.
+    fn keep(&mut self, id: &str, mut token: Value) -> Value {
+        if token["containers"].as_array().is_none_or(Vec::is_empty) {
+            token["containers"] = json!([container_of(&token["type"])]);
+        }
+        token["fingerprint"] = fingerprint(&token);
+        self.kept += 1;
+        self.tokens.insert(id.to_owned(), Kept { order: self.kept, token: token.clone() });
+        token
     }
 
     fn get(&self, id: &str) -> Result<&Value, Problem> {
-        self.tokens.get(id).ok_or_else(missing)
+        self.tokens.get(id).map(|kept| &kept.token).ok_or_else(missing)
     }
 
-    /// A page with all tokens that match; the newest are those whose ids sort last.
-    fn page(&self, matches: impl Fn(&Value) -> bool) -> String {
-        let found: Vec<&Value> =
-            self.tokens.values().rev().filter(|token| matches(token)).collect();
-        let pagination = json!({ "total_items": found.len(), "page_number": 1 });
-        json!({ "pagination": pagination, "data": found }).to_string()
+    /// The page of those tokens that match.
+    fn page(&self, cut: &Cut, matches: impl Fn(&Value) -> bool) -> String {
+        cut.page(self.tokens.values().filter(|kept| matches(&kept.token)).collect())
     }
 
     fn tokenize(&mut self, value: Value) -> Result<Value, Problem> {
@@ -159,39 +185,30 @@ impl Vault for FakeVault {
     }
 
     fn list_tokens(&self, filter: &str) -> Result<String, Problem> {
-        let filter = parse(filter)?;
-        let allowed = |member: &str, token: &Value| {
-            let wanted = filter.get(member).and_then(Value::as_array);
-            wanted.is_none_or(|wanted| wanted.contains(&token[member]))
-        };
-        let metadata = filter.get("metadata").and_then(Value::as_object);
-        let tagged = |token: &Value| {
-            let mut wanted = metadata.into_iter().flatten();
-            wanted.all(|(key, value)| token["metadata"][key] == *value)
-        };
-        let matches =
-            |token: &Value| allowed("id", token) && allowed("type", token) && tagged(token);
-        Ok(self.state()?.page(matches))
+        let (wanted, cut) = Wanted::read(&parse(filter)?)?;
+        Ok(self.state()?.page(&cut, |token| wanted.matches(token)))
     }
 
     fn search_tokens(&self, search: &str) -> Result<String, Problem> {
         let search = parse(search)?;
+        let cut = Cut::of_search(&search)?;
         let state = self.state()?;
         let query = search["query"].as_str().filter(|query| !query.is_empty());
-        let Some(query) = query else { return Ok(state.page(|_| true)) };
+        let Some(query) = query else { return Ok(state.page(&cut, |_| true)) };
         let found = state.searches.get(query).cloned().unwrap_or_default();
-        Ok(state.page(|token| found.iter().any(|id| token["id"] == id.as_str())))
+        Ok(state.page(&cut, |token| found.iter().any(|id| token["id"] == id.as_str())))
     }
 
     fn update_token(&self, id: &str, patch: &str) -> Result<String, Problem> {
         let patch = parse(patch)?;
         let mut state = self.state()?;
-        let token = state.tokens.get_mut(id).ok_or_else(missing)?;
+        let token = &mut state.tokens.get_mut(id).ok_or_else(missing)?.token;
         for member in ["data", "metadata", "containers", "expires_at"] {
             if let Some(patch) = patch.get(member) {
                 merge(&mut token[member], patch);
             }
         }
+        token["fingerprint"] = fingerprint(token);
         Ok(token.to_string())
     }
 
@@ -208,6 +225,24 @@ impl Vault for FakeVault {
         let value = parse(value)?;
         self.state()?.detokenize(value).map(|value| value.to_string())
     }
+}
+
+/// Where tokens of a type are kept when nobody says where.
+fn container_of(token_type: &Value) -> &'static str {
+    match token_type.as_str().unwrap_or_default() {
+        "card" | "card_number" => "/pci/high/",
+        "bank" | "us_bank_account_number" => "/bank/high/",
+        "us_bank_routing_number" => "/bank/low/",
+        "social_security_number" | "employer_id_number" => "/pii/high/",
+        _ => "/general/high/",
+    }
+}
+
+/// The same for equal data of one type. It is that of the whole data: there are no expressions here.
+fn fingerprint(token: &Value) -> Value {
+    let mut hasher = DefaultHasher::new();
+    (token["type"].to_string(), token["data"].to_string()).hash(&mut hasher);
+    format!("fingerprint-{:016x}", hasher.finish()).into()
 }
 
 /// A JSON Merge Patch (RFC 7396).
