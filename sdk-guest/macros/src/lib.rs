@@ -37,10 +37,14 @@ pub fn formula(attribute: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Declares what a type takes: its members with their types, which may be absent, and their descriptions.
 ///
-/// For structs with named fields, structs of one field, and enums. Attributes of serde that rename, skip or give a
-/// default are followed; doc comments are the descriptions. A field of a type from elsewhere says what it is by
-/// `#[parameter(type = "string")]` (`number`, `boolean`, `object`, `array`, or `any`, which declares nothing), and by
-/// `#[parameter(optional)]` that it may be absent.
+/// For structs with named fields, structs of one field, and enums. Attributes of serde that rename, skip, give a default
+/// or make a struct `transparent` are followed; of a field with an `alias` every name is declared, none of them required.
+/// Doc comments are the descriptions. A field of a type from elsewhere, or one read by `with` or `deserialize_with`, says
+/// what it is by `#[parameter(type = "string")]` (`number`, `boolean`, `object`, `array`, or `any`), and by
+/// `#[parameter(optional)]` that it may be absent; so does a type that is read `from` another, in front of the type.
+///
+/// `any` declares nothing. What is not declared is refused in a configuration, and a formula whose
+/// `undeclared_arguments` are dropped never gets it.
 #[proc_macro_derive(Parameters, attributes(parameter, serde))]
 pub fn parameters(item: TokenStream) -> TokenStream {
     let input = parse_macro_input!(item as DeriveInput);

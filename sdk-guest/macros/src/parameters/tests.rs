@@ -25,6 +25,18 @@ fn each_mistake_points_at_its_line() {
         ("struct Args(\n    u8,\n    u8,\n);", 1, 11, "named fields"),
         ("struct Args;", 1, 7, "named fields"),
         ("union Args {\n    a: u8,\n}", 1, 0, "union"),
+        ("struct Args {\n    #[serde(with = \"hex\")]\n    a: A,\n}", 2, 12, "parameter(type"),
+        (
+            "struct Args {\n    #[serde(deserialize_with = \"of\")]\n    a: A,\n}",
+            2,
+            12,
+            "parameter(type",
+        ),
+        ("struct Args(\n    #[serde(with = \"hex\")]\n    A,\n);", 2, 12, "parameter(type"),
+        ("#[serde(rename = \"x\", from = \"W\")]\nstruct Args { a: A }", 1, 22, "on the type"),
+        ("#[serde(\n    try_from = \"W\"\n)]\nenum Args { A }", 2, 4, "on the type"),
+        ("#[parameter(optional)]\nstruct Args { a: A }", 1, 12, "known is `type"),
+        ("#[serde(transparent)]\nstruct Args { a: A, b: B }", 2, 7, "which of its fields"),
     ] {
         let told = mistakes(source);
         assert_eq!(told.len(), 1, "{source}: {told:?}");
@@ -91,6 +103,65 @@ fn attributes_of_serde_are_followed() {
         assert!(text.contains(part), "no {part} in {text}");
     }
     assert!(!text.contains("gone") && !text.contains("\"no\""), "{text}");
+}
+
+#[test]
+fn what_code_of_the_author_reads_is_what_the_author_says() {
+    let text = derived(
+        r#"
+        struct Args {
+            #[serde(with = "hex")]
+            #[parameter(type = "string")]
+            bytes: Option<Bytes>,
+            #[serde(deserialize_with = "either", default)]
+            #[parameter(type = "any")]
+            either: Either,
+            #[serde(with = "none", skip)]
+            skipped: Bytes,
+            #[parameter(type = "string")]
+            absent: Option<chrono::Date>,
+        }"#,
+    );
+    for part in [
+        // An option that is read by `with` must be there.
+        r#"name:"bytes",description:"",shape:::tokamak_sdk::parameters::Shape::STRING,"#,
+        r#"name:"either",description:"",shape:::tokamak_sdk::parameters::Shape::ANY.or_absent()"#,
+        r#"name:"absent",description:"",shape:::tokamak_sdk::parameters::Shape::STRING.or_absent()"#,
+    ] {
+        assert!(text.contains(part), "no {part} in {text}");
+    }
+    assert!(!text.contains("skipped") && !text.contains("Bytes"), "{text}");
+    for source in [
+        "#[serde(try_from = \"Wire\")] #[parameter(type = \"object\")] struct Args { a: A }",
+        "#[serde(from = \"Wire\")] #[parameter(type = \"object\")] enum Args { A }",
+        "struct Args(#[serde(with = \"hex\")] #[parameter(type = \"object\")] A);",
+    ] {
+        let text = derived(source);
+        assert!(text.contains("Shape=::tokamak_sdk::parameters::Shape::OBJECT;"), "{text}");
+    }
+}
+
+#[test]
+fn a_transparent_struct_is_its_field() {
+    let source =
+        "#[serde(transparent)] struct Id { text: String, #[serde(skip)] of: PhantomData<A> }";
+    let text = derived(source);
+    assert!(text.contains("<Stringas::tokamak_sdk::Parameters>::SHAPE;"), "{text}");
+    assert!(!text.contains("\"text\"") && !text.contains("object"), "{text}");
+}
+
+#[test]
+fn every_name_that_is_read_is_declared_and_none_is_required() {
+    let text = derived(
+        "struct Args { #[serde(alias = \"amt\", alias = \"sum\", alias = \"amount\")] amount: u64, b: B }",
+    );
+    for name in ["amount", "amt", "sum"] {
+        let part = format!(
+            "name:\"{name}\",description:\"\",shape:<u64as::tokamak_sdk::Parameters>::SHAPE.or_absent()"
+        );
+        assert_eq!(text.matches(&part).count(), 1, "{name}: {text}");
+    }
+    assert_eq!(text.matches("or_absent").count(), 3, "{text}");
 }
 
 #[test]
