@@ -165,46 +165,4 @@ fn wire(function: &ItemFn, argument: &Type, answer: &Type) -> proc_macro2::Token
 }
 
 #[cfg(test)]
-mod tests {
-    use super::check;
-
-    fn mistakes(attribute: &str, function: &str) -> Vec<String> {
-        let attribute = attribute.parse().unwrap();
-        let function = syn::parse_str(function).unwrap();
-        match check(&attribute, &function) {
-            Ok(_) => Vec::new(),
-            Err(error) => error.into_iter().map(|error| error.to_string()).collect(),
-        }
-    }
-
-    #[test]
-    fn a_formula_is_right_whatever_its_name() {
-        let function = "pub fn pay(request: Request<Args, Own>) -> Result<Response, Error> {}";
-        assert!(mistakes("", function).is_empty());
-    }
-
-    #[test]
-    fn each_mistake_is_told() {
-        let table = [
-            ("", "async fn f(r: Request<A>) -> R {}", "`async`"),
-            ("", "unsafe fn f(r: Request<A>) -> R {}", "`unsafe`"),
-            ("", "extern \"C\" fn f(r: Request<A>) -> R {}", "ABI"),
-            ("", "fn f<A>(r: Request<A>) -> R {}", "generic"),
-            ("", "fn f() -> R {}", "one argument"),
-            ("", "fn f(self) -> R {}", "`self`"),
-            ("", "fn f(r: Request<A>, b: B) -> R {}", "one argument"),
-            ("", "fn f(r: Request<A>) {}", "returns"),
-            ("name = 1", "fn f(r: Request<A>) -> R {}", "no arguments"),
-        ];
-        for (attribute, function, part) in table {
-            let told = mistakes(attribute, function);
-            assert_eq!(told.len(), 1, "{function}: {told:?}");
-            assert!(told[0].contains(part), "{function}: {told:?}");
-        }
-    }
-
-    #[test]
-    fn all_mistakes_are_told_at_once() {
-        assert_eq!(mistakes("x", "async fn f<A>() {}").len(), 5);
-    }
-}
+mod tests;

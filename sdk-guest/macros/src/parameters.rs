@@ -345,4 +345,4 @@ fn pass(meta: &ParseNestedMeta<'_>) -> Result<(), Error> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -64,7 +64,7 @@ fn a_type_that_tells_nothing_is_asked_for_where_it_stands() {
 }
 
 /// Every token with its line.
-fn spans(tokens: proc_macro2::TokenStream) -> Box<dyn Iterator<Item = (usize, String)>> {
+pub(crate) fn spans(tokens: proc_macro2::TokenStream) -> Box<dyn Iterator<Item = (usize, String)>> {
     Box::new(tokens.into_iter().flat_map(|token| match token {
         proc_macro2::TokenTree::Group(group) => spans(group.stream()),
         token => Box::new(std::iter::once((token.span().start().line, token.to_string())))
