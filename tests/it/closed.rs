@@ -5,9 +5,11 @@
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
 
-use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command, compiling, eventually};
+use crate::support::binary::{
+    MANAGEMENT_KEY, Process, ROOT_KEY, children, command, compiling, eventually,
+};
 use crate::support::guests;
 
 const NOBODY: u32 = 65_534;
@@ -39,8 +41,7 @@ fn read(id: u32, file: &str) -> bool {
 }
 
 /// Whether nobody but root looks into a process.
-fn closed(process: &Process) {
-    let id = process.id();
+fn closed(id: u32) {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
     let user = status.lines().find_map(|line| line.strip_prefix("Uid:\t")).unwrap();
     assert!(!user.starts_with("0\t"), "{user}");
@@ -75,7 +76,7 @@ async fn a_server_is_closed_and_still_compiles() {
     serve.arg("--data-dir").arg(folder.path().join("data"));
     serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
     let process = Process::start(unprivileged(serve, folder.path()));
-    closed(&process);
+    closed(process.id());
     // What compiles for it is the same program, of the same user.
     let child = || compiling(process.id(), "").pop();
     eventually("process that compiles what ships", child).await;
@@ -89,5 +90,33 @@ fn so_is_a_server_for_development() {
     let mut dev = command();
     dev.args(["dev", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path().join("data"));
     let process = Process::start(unprivileged(dev, folder.path()));
-    closed(&process);
+    closed(process.id());
+}
+
+/// Commands that open what is stored with the root key are closed before they have it.
+#[tokio::test]
+async fn so_are_commands_that_get_the_root_key() {
+    struct Ended(Child);
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let from = folder.path().join("backup");
+    let from = from.to_str().unwrap();
+    let table: [&[&str]; 4] =
+        [&["verify"], &["restore", "--from", from], &["tenant", "list"], &["keys", "status"]];
+    for words in table {
+        let mut waiting = command();
+        // It waits for its key until it was looked at.
+        waiting.args(words).args(["--root-key-command", "sleep 20", "--data-dir"]);
+        waiting.arg(folder.path().join("data"));
+        let waiting = Ended(unprivileged(waiting, folder.path()).spawn().unwrap());
+        let id = waiting.0.id();
+        let asked = || children(id).into_iter().find(|(_, arguments)| arguments.contains("sleep"));
+        eventually("program that is asked for the key", asked).await;
+        closed(id);
+    }
 }

@@ -20,6 +20,7 @@ use super::verify::{DAMAGED, summary, walking};
 use super::{Failure, logging, root_key, say};
 use crate::config::{Options, Settings};
 use crate::crypto::entropy::SystemEntropy;
+use crate::runtime::close_to_others;
 use crate::store::sled::{Fresh, Inspection};
 use crate::vault::{
     BackupError, CHUNK_FILE_BYTES_MAX, Damaged, MANIFEST_BYTES_MAX, Manifest, Reader, Verified,
@@ -72,6 +73,7 @@ fn restore(
     let RestoreOptions { from, options, .. } = options;
     let settings = options.settle()?;
     logging::start("error", settings.log_format)?;
+    close_to_others()?;
     let root_key = root_key::read(&settings.root_key_source()?)?;
     let manifest = read_bounded(&from.join(MANIFEST), MANIFEST_BYTES_MAX)?;
     let manifest = manifest.ok_or_else(|| told(&from, &BackupError::Incomplete))?;

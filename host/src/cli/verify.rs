@@ -17,6 +17,7 @@ use serde_json::json;
 use super::{Failure, logging, root_key, say, say_error};
 use crate::config::{Options, Settings};
 use crate::crypto::entropy::SystemEntropy;
+use crate::runtime::close_to_others;
 use crate::store::sled::Inspection;
 use crate::vault::{Damaged, ExportedHead, Verified, verify};
 
@@ -97,7 +98,7 @@ fn line(damaged: &Damaged) -> String {
 
 /// What was looked at, in a sentence.
 pub fn summary(verified: &Verified) -> String {
-    let Verified { records, log_entries, heads, heads_removed, damaged } = verified;
+    let Verified { records, log_entries, heads, heads_removed, damaged, cut_short } = verified;
     let mut text = format!("looked at {records} records, {log_entries} of them log entries; ");
     if heads + heads_removed > 0 {
         let _ = write!(text, "the log leads through {heads} exported heads");
@@ -105,6 +106,9 @@ pub fn summary(verified: &Verified) -> String {
             let _ = write!(text, ", {heads_removed} others are of a time that is kept no more");
         }
         text += "; ";
+    }
+    if *cut_short {
+        text += "the last write is not whole: it was under way when the power failed, or was changed since; ";
     }
     match damaged {
         0 => text + "nothing is damaged",
@@ -117,6 +121,7 @@ fn look(options: VerifyOptions, tell: &mut dyn FnMut(Damaged)) -> Result<Verifie
     let VerifyOptions { head, scratch, options, .. } = options;
     let settings = options.settle()?;
     logging::start("error", settings.log_format)?;
+    close_to_others()?;
     let root_key = root_key::read(&settings.root_key_source()?)?;
     let heads = head.as_deref().map_or_else(|| Ok(Vec::new()), read_heads)?;
     let scratch = scratch.unwrap_or_else(std::env::temp_dir);

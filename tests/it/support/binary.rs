@@ -158,20 +158,28 @@ impl Drop for Process {
     }
 }
 
-/// Processes that compile a component for this one, with these words among their arguments.
-pub fn compiling(parent: u32, words: &str) -> Vec<u32> {
+/// Processes that this one started and that have not ended, with their arguments.
+pub fn children(parent: u32) -> Vec<(u32, String)> {
     let ids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
         entry.unwrap().file_name().to_str().and_then(|name| name.parse::<u32>().ok())
     });
     let read = |id: u32, file: &str| std::fs::read_to_string(format!("/proc/{id}/{file}"));
-    let is_one = |id: &u32| {
-        let status = read(*id, "status").unwrap_or_default();
-        let arguments = read(*id, "cmdline").unwrap_or_default().replace('\0', " ");
-        status.lines().any(|line| line == format!("PPid:\t{parent}"))
-            && arguments.contains("compile-component")
-            && arguments.contains(words)
+    let child = |id: u32| {
+        let status = read(id, "status").unwrap_or_default();
+        let arguments = read(id, "cmdline").unwrap_or_default().replace('\0', " ");
+        let is_one = status.lines().any(|line| line == format!("PPid:\t{parent}"));
+        is_one.then_some((id, arguments))
     };
-    ids.filter(is_one).collect()
+    ids.filter_map(child).collect()
+}
+
+/// Processes that compile a component for this one, with these words among their arguments.
+pub fn compiling(parent: u32, words: &str) -> Vec<u32> {
+    let children = children(parent).into_iter();
+    let compiling = children
+        .filter(|(_, arguments)| arguments.contains("compile-component"))
+        .filter(|(_, arguments)| arguments.contains(words));
+    compiling.map(|(id, _)| id).collect()
 }
 
 /// Waits until something is there; gives it. What never comes fails the test.
