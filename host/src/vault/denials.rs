@@ -15,7 +15,7 @@ use super::audit::{Actor, Event};
 use super::{Error, Vault};
 use crate::limits::{DENIALS_COUNTED_MAX, DENIALS_LOGGED_MAX, DENIALS_WINDOW_MS};
 use crate::model::id::TenantId;
-use crate::model::log::EntityType;
+use crate::model::log::{ActorType, EntityType};
 
 /// Denied attempts of late.
 #[derive(Default)]
@@ -29,7 +29,9 @@ pub struct Denials {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Attempt {
     tenant: TenantId,
+    /// Nobody in particular, once there are too many.
     actor_id: Option<Uuid>,
+    actor_type: ActorType,
     entity_type: EntityType,
     operation: &'static str,
     message: String,
@@ -73,6 +75,7 @@ impl Denials {
         let mut attempt = Attempt {
             tenant,
             actor_id: actor.id,
+            actor_type: actor.kind,
             entity_type: event.entity_type,
             operation: event.operation.as_str(),
             message: event.message.clone(),
@@ -81,6 +84,8 @@ impl Denials {
         if windows.len() >= DENIALS_COUNTED_MAX && !windows.contains_key(&attempt) {
             attempt.actor_id = None;
         }
+        // Whose attempts are counted together, none of them is to be named for all.
+        let actor = Actor { id: attempt.actor_id, kind: actor.kind };
         let fresh =
             || Window { since_ms: now_ms, logged: 0, counted: 0, actor, event: event.clone() };
         let window = windows.entry(attempt).or_insert_with(fresh);
@@ -219,5 +224,19 @@ mod tests {
             denials.count(TENANT, actor(number), &event("a"), 1);
         }
         assert_eq!(denials.windows.lock().len(), DENIALS_COUNTED_MAX + 1);
+        // Those that share a count are told of without a name, and who has one of its own by its own.
+        for _ in 0..20 {
+            denials.count(TENANT, actor(1), &event("a"), 1);
+        }
+        let told: Vec<_> =
+            denials.end(1, true).into_iter().map(|(_, by, event)| (by, event.message)).collect();
+        let nobody = Actor { id: None, kind: ActorType::Application };
+        for (by, message) in [
+            (nobody, "Denied: token:read, 40 more times"),
+            (actor(1), "Denied: token:read, 11 more times"),
+        ] {
+            assert!(told.contains(&(by, message.to_owned())), "{told:?}");
+        }
+        assert_eq!(told.len(), 2);
     }
 }
