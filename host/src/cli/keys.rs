@@ -12,7 +12,10 @@ use crate::http::control::{RotateRoot, RotateTenants, Rotated};
 use crate::limits::ROOT_KEY_COMMAND_SECONDS_DEFAULT;
 use crate::model::id::TenantId;
 use crate::runtime::close_to_others;
-use crate::vault::{KeyStatus, KeysStatus};
+use crate::vault::{KeyStatus, KeysStatus, Vault};
+
+/// What becomes of a root key that a server let go of.
+const LEAVING: &str = "The old one leaves the store's files now; see `tokamak keys status`.";
 
 /// What to do with keys.
 #[derive(Debug, Subcommand)]
@@ -72,6 +75,9 @@ fn status(json: bool, options: Options) -> Result<(), Failure> {
             return Ok(());
         }
         say(format_args!("root key  {}", status.root_key_id));
+        if status.old_keys_in_files {
+            say("What old keys were in is in the store's files still; a server makes them anew.");
+        }
         for key in std::iter::once(&status.system).chain(&status.tenants) {
             say(line(key));
         }
@@ -106,13 +112,13 @@ fn rotate_root(rotate: RotateOptions) -> Result<(), Failure> {
         --new-root-key-file or --new-root-key-command",
     )?;
     let new = root_key::read(&source)?;
-    let done = |rotated: &Rotated| -> Result<(), Failure> {
+    let done = |rotated: &Rotated, after: &str| -> Result<(), Failure> {
         if json {
             say(serde_json::to_string(rotated)?);
         } else {
             say(format_args!(
                 "The root key was rotated; it wraps the keys of {} tenants. From now on the vault \
-                starts with the new one only.",
+                starts with the new one only. {after}",
                 rotated.tenants
             ));
         }
@@ -121,10 +127,11 @@ fn rotate_root(rotate: RotateOptions) -> Result<(), Failure> {
     match Server::find(&options.clone().settle()?.data_dir)? {
         Some(server) => {
             let body = RotateRoot { root_key: new.to_base64() };
-            done(&server.ask("POST", "/keys/rotate-root", &body)?)
+            done(&server.ask("POST", "/keys/rotate-root", &body)?, LEAVING)
         }
         None => with_vault(options, async |vault| {
-            done(&Rotated { tenants: vault.rotate_root_key(new).await? })
+            let tenants = vault.rotate_root_key(new).await?;
+            done(&Rotated { tenants }, left(vault).await)
         }),
     }
 }
@@ -143,7 +150,9 @@ fn rotate_tenants(rotate: RotateOptions) -> Result<(), Failure> {
         Some(server) => {
             let rotated =
                 server.ask("POST", "/keys/rotate", &RotateTenants { tenant_id: tenant })?;
-            done(&rotated, "What older keys sealed is sealed anew; see `tokamak keys status`.")
+            let after = "What older keys sealed is sealed anew, and then they leave the store's \
+                files; see `tokamak keys status`.";
+            done(&rotated, after)
         }
         None => with_vault(options, async |vault| {
             let tenants = match tenant {
@@ -151,7 +160,21 @@ fn rotate_tenants(rotate: RotateOptions) -> Result<(), Failure> {
                 None => vault.rotate_all_tenant_keys().await?,
             };
             vault.reseal().await?;
-            done(&Rotated { tenants }, "Everything is sealed with them.")
+            let left = left(vault).await;
+            done(&Rotated { tenants }, &format!("Everything is sealed with them. {left}"))
         }),
+    }
+}
+
+/// Makes the store's files anew without what old keys were in, and says what came of it. A rotation that is over is over
+/// whatever comes of that.
+async fn left(vault: &Vault) -> &'static str {
+    match vault.sweep_old_keys().await {
+        Ok(()) => "Nothing of the old ones is in the store's files.",
+        Err(error) => {
+            tracing::warn!(%error, "the store was not compacted");
+            "The old ones are in the store's files still: they leave with the next start of a \
+                server, or with `tokamak compact`."
+        }
     }
 }

@@ -46,6 +46,7 @@ pub async fn serve_with(
     let stopping = state.stopping.clone();
     let sweeping = tokio::spawn(sweep_forever(vault.clone()));
     let resealing = tokio::spawn(reseal_forever(vault.clone()));
+    let forgetting = tokio::spawn(forget_old_keys_forever(vault.clone()));
     let summing_up = tokio::spawn(sum_up_denials(vault.clone()));
     let workers = vault.start_workers();
     let stopped = vault.clone();
@@ -77,6 +78,7 @@ pub async fn serve_with(
     stopping.abort();
     sweeping.abort();
     resealing.abort();
+    forgetting.abort();
     summing_up.abort();
     // Requests and runs have one time to finish in, not one after the other.
     let gone = since.get().map(Instant::elapsed).unwrap_or_default();
@@ -97,6 +99,20 @@ async fn reseal_forever(vault: Vault) {
         let again = tokio::time::sleep(Duration::from_millis(SWEEP_INTERVAL_MS));
         tokio::select! {
             () = vault.resealing_wanted() => {}
+            () = again => {}
+        }
+    }
+}
+
+/// Has what old keys were in leave the store's files, also what an earlier process left there.
+async fn forget_old_keys_forever(vault: Vault) {
+    loop {
+        if let Err(error) = vault.sweep_old_keys().await {
+            tracing::warn!(%error, "old keys stay in the store's files, and are removed later");
+        }
+        let again = tokio::time::sleep(Duration::from_millis(SWEEP_INTERVAL_MS));
+        tokio::select! {
+            () = vault.old_keys_left() => {}
             () = again => {}
         }
     }

@@ -69,11 +69,13 @@ pub struct Keyring {
     pub(super) walking: tokio::sync::Mutex<()>,
     /// Told when there is something to seal anew.
     pub(super) resealing: Notify,
+    /// Told when a rotation has ended, and what its old keys were in is to leave the store's files.
+    pub(super) old_keys: Notify,
     /// Read by every commit, written by who changes keys.
     pub(super) gate: tokio::sync::RwLock<()>,
     /// Held by who makes tenants or changes keys.
     pub(super) operating: tokio::sync::Mutex<()>,
-    /// Held by who removes what erased tenants left.
+    /// Held by who removes what erased tenants and old keys left.
     pub(super) sweeping: tokio::sync::Mutex<()>,
 }
 
@@ -114,6 +116,7 @@ impl Keyring {
             resealed: Resealed::default(),
             walking: tokio::sync::Mutex::default(),
             resealing: Notify::new(),
+            old_keys: Notify::new(),
             gate: tokio::sync::RwLock::default(),
             operating: tokio::sync::Mutex::default(),
             sweeping: tokio::sync::Mutex::default(),

@@ -191,7 +191,12 @@ impl Vault {
 
     /// Rewrites the store's files without what was removed or replaced.
     pub async fn compact(&self) -> Result<Compacted, Error> {
-        Ok(self.0.store.compact().await?)
+        let old_keys = self.noted_old_keys().await?;
+        let compacted = self.0.store.compact().await?;
+        if let Some(version) = old_keys {
+            self.forget_old_keys(version).await?;
+        }
+        Ok(compacted)
     }
 
     /// Whether anything was removed or replaced since the store was last compacted.

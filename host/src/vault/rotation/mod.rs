@@ -2,9 +2,11 @@
 //!
 //! The root key wraps each tenant's keys: [`root`] wraps them anew. A tenant's key wraps the key of each record:
 //! [`tenant`] draws a new one for whatever is written from then on, and [`reseal`] seals in the background what was
-//! written before. Both survive the end of the process at any moment. Index and fingerprint keys stay;
+//! written before. Both survive the end of the process at any moment. [`old_keys`] sees to it that nothing of the old keys
+//! stays in the store's files. Index and fingerprint keys stay;
 //! `crypto::keys` says why.
 
+mod old_keys;
 mod reseal;
 mod resealed;
 mod root;
@@ -12,6 +14,7 @@ mod tenant;
 
 use serde::{Deserialize, Serialize};
 
+pub use old_keys::OLD_KEYS_ID;
 pub use reseal::Resealing;
 pub use resealed::Resealed;
 pub use root::NOTE_ID as ROTATION_NOTE_ID;
@@ -25,6 +28,9 @@ use crate::model::id::TenantId;
 pub struct KeysStatus {
     /// Tells the root key from others, in hexadecimal.
     pub root_key_id: String,
+    /// Whether the store's files hold what old keys were in: they are made anew without it.
+    #[serde(default)]
+    pub old_keys_in_files: bool,
     /// The keys of what belongs to no tenant, such as the list of tenants.
     pub system: KeyStatus,
     /// The keys of each tenant, newest tenant first.
@@ -50,7 +56,7 @@ pub struct KeyStatus {
 /// How far sealing anew is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Records looked at, and sealed anew where that was needed.
+    /// Records looked at, and sealed anew where that was needed; of those that came after it began, none beyond the total.
     pub resealed: u64,
     /// Records there were when it began.
     pub total: u64,
@@ -70,6 +76,7 @@ impl Vault {
         }
         Ok(KeysStatus {
             root_key_id: uuid::Uuid::from_bytes(root).simple().to_string(),
+            old_keys_in_files: self.noted_old_keys().await?.is_some(),
             system: self.key_status(SYSTEM_TENANT, "system".to_owned()).await?,
             tenants,
         })

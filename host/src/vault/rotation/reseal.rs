@@ -2,7 +2,8 @@
 //!
 //! Records are walked by kind and, within it, from the newest to the oldest, some at once. How far the walk is stands
 //! in the store, written with the records it tells of. New records and changed ones have the new key in any case (the
-//! gate of [`super::super::keyring`] sees to that), so that one walk finds all. At its end the older key is removed.
+//! gate of [`super::super::keyring`] sees to that), so that one walk finds all. At its end the older key is removed, and
+//! [`super::old_keys`] has it leave the files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,7 +46,8 @@ pub struct Resealing {
 impl Resealing {
     /// What an operator wants to know of it.
     pub fn progress(&self) -> Progress {
-        Progress { resealed: self.resealed, total: self.total }
+        // Log entries and whatever else is made since it began are walked too, and are not in the total.
+        Progress { resealed: self.resealed.min(self.total), total: self.total }
     }
 }
 
@@ -220,12 +222,14 @@ impl Vault {
         let known = keyring.tenants.read().get(&tenant).map(|keys| keys.retired.clone());
         let mut alone = keys.without_older();
         let put = keyring.put_tenant(tenant, &alone, Expect::Version(version), entropy)?;
+        let puts = vec![put, self.note_old_keys()?];
         self.0
             .store
-            .commit(Batch { puts: vec![put], removals: vec![note(tenant)], ..Batch::default() })
+            .commit(Batch { puts, removals: vec![note(tenant)], ..Batch::default() })
             .await?;
         alone.retired.extend(known.unwrap_or_default());
         keyring.tenants.write().insert(tenant, Arc::new(alone));
+        keyring.old_keys.notify_one();
         tracing::info!(%tenant, version = walk.version, "everything is sealed with the newest key");
         let vault = Arc::downgrade(&self.0);
         // Requests that read a record before it was sealed anew open it still.
@@ -249,4 +253,21 @@ impl Vault {
 /// The removal of the note on a tenant's walk.
 fn note(tenant: TenantId) -> Removal {
     Removal { kind: Resealing::KIND, tenant, id: PROGRESS_ID.to_owned(), expect: Expect::Any }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Progress, Resealing};
+
+    #[test]
+    fn no_more_is_done_than_there_is() {
+        let shown = |resealed| {
+            let walk =
+                Resealing { version: 2, kind: 9, after: None, resealed, total: 10, unopened: 0 };
+            walk.progress()
+        };
+        for (resealed, told) in [(0, 0), (9, 9), (10, 10), (1_000, 10)] {
+            assert_eq!(shown(resealed), Progress { resealed: told, total: 10 });
+        }
+    }
 }

@@ -2,9 +2,9 @@
 //!
 //! First every tenant's keys are wrapped by the new root key too, beside the old wrapping. Then one commit wraps the
 //! vault's own keys by the new one: from there on it counts, and the old one opens nothing. Then the old wrappings are
-//! replaced. A process that ends before that commit leaves a vault of the old root key, one that ends after it a vault
-//! of the new one; a note in the store lets the next start finish or undo the rest. So neither key is ever kept under
-//! the other.
+//! replaced, and [`super::old_keys`] has them leave the files. A process that ends before that commit leaves a vault of
+//! the old root key, one that ends after it a vault of the new one; a note in the store lets the next start finish or
+//! undo the rest. So neither key is ever kept under the other.
 
 use crate::crypto::keys::RootKey;
 use crate::store::{Batch, Expect, Kind, Removal};
@@ -81,7 +81,10 @@ impl Vault {
             self.0.store.commit(batch).await?;
         }
         let removals = vec![removal(kind::SYSTEM, SYSTEM_TENANT, NOTE_ID)];
-        Ok(self.0.store.commit(Batch { removals, urgent: true, ..Batch::default() }).await?)
+        let puts = vec![self.note_old_keys()?];
+        self.0.store.commit(Batch { puts, removals, urgent: true, ..Batch::default() }).await?;
+        self.0.keyring.old_keys.notify_one();
+        Ok(())
     }
 
     /// Everybody who has keys.
@@ -104,6 +107,6 @@ impl Vault {
     }
 }
 
-fn removal(kind: Kind, tenant: TenantId, id: &str) -> Removal {
+pub(super) fn removal(kind: Kind, tenant: TenantId, id: &str) -> Removal {
     Removal { kind, tenant, id: id.to_owned(), expect: Expect::Any }
 }
