@@ -1,6 +1,6 @@
 //! Compiled code on disk: made once, loaded ever after, believed only if it is what was kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -99,7 +99,7 @@ impl World {
 
     fn setup(&self, key: [u8; 32]) -> Setup {
         let folder = self.compiled.path().to_owned();
-        let cache = CacheConfig { folder, key: Key::from(key), bytes_max: 64 << 20 };
+        let cache = CacheConfig { folder, key: Key::from(key), bytes_max: 64 << 20, alone: true };
         Setup {
             folder: Some(self.store.path().to_owned()),
             runtime: Some(runtime(4, CompileBounds::default(), Some(cache))),
@@ -189,7 +189,7 @@ async fn the_longest_unused_files_make_room() {
     let compiled = tempfile::tempdir().unwrap();
     let setup = |bytes_max| {
         let folder = compiled.path().join("compiled");
-        let cache = CacheConfig { folder, key: Key::from(KEY), bytes_max };
+        let cache = CacheConfig { folder, key: Key::from(KEY), bytes_max, alone: false };
         let runtime = Some(runtime(2, CompileBounds::default(), Some(cache)));
         Setup { runtime, ..Setup::default() }
     };
@@ -222,6 +222,64 @@ async fn the_longest_unused_files_make_room() {
     let server = TestServer::start_with(setup(100)).await;
     upload(&server.management, 9).await;
     assert_eq!(digests(), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_formula_has_any_more_is_removed() {
+    let compiled = tempfile::tempdir().unwrap();
+    let folder = compiled.path().join("compiled");
+    let cache = CacheConfig {
+        folder: folder.clone(),
+        key: Key::from(KEY),
+        bytes_max: 64 << 20,
+        alone: true,
+    };
+    let runtime = Some(runtime(2, CompileBounds::default(), Some(cache)));
+    let server = TestServer::start_with(Setup { runtime, ..Setup::default() }).await;
+    let digests = || -> BTreeSet<String> {
+        files(&folder).into_keys().map(|name| name.split('-').next().unwrap().to_owned()).collect()
+    };
+    server.vault.compile_official().await;
+    server.vault.sweep().await.unwrap();
+    let official = digests();
+    assert_eq!(official.len(), OFFICIAL.len());
+    let erased = server.vault.create_tenant("erased", None).await.unwrap();
+    let other = server.client(erased.management_key.expose());
+    let make = async |client: &Client, number: u8| {
+        let component = variant(guests::component("bare"), &[number]);
+        let made = client.post("/reactor-formulas", guests::upload(&component)).await.expect(201);
+        (sha256_hex(&component), format!("/reactor-formulas/{}", made["id"].as_str().unwrap()))
+    };
+    let kept = async |expected: &[&String]| {
+        server.vault.sweep().await.unwrap();
+        let mut all = official.clone();
+        all.extend(expected.iter().map(|digest| (*digest).clone()));
+        assert_eq!(digests(), all);
+    };
+    let (one, one_path) = make(&server.management, 1).await;
+    let (two, two_path) = make(&server.management, 2).await;
+    // The same code as another tenant's formula, and code that is nobody else's.
+    make(&other, 1).await;
+    let (three, _) = make(&other, 3).await;
+    // Code of another engine, and what a process left that was killed while it wrote.
+    let old = folder.join(format!("{two}-anotherengine"));
+    fs::write(&old, "code").unwrap();
+    fs::write(folder.join("unfinished"), "code").unwrap();
+    kept(&[&one, &two, &three]).await;
+    assert!(!folder.join("unfinished").exists());
+
+    server.management.delete(&two_path).await.expect(204);
+    kept(&[&one, &three]).await;
+    assert!(!old.exists());
+    let four = guests::upload(&variant(guests::component("bare"), &[4]));
+    server.management.put(&one_path, four).await.expect(200);
+    let four = sha256_hex(&variant(guests::component("bare"), &[4]));
+    kept(&[&one, &three, &four]).await;
+    server.vault.erase_tenant(erased.tenant.id).await.unwrap();
+    server.vault.sweep_erased().await.unwrap();
+    let mut all = official.clone();
+    all.insert(four);
+    assert_eq!(digests(), all);
 }
 
 /// How long a start takes with many formulas. Run it by name; it takes minutes.

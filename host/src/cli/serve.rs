@@ -147,6 +147,7 @@ pub async fn open_on(
         folder: settings.data_dir.join("compiled"),
         key: root_key.derive("compiled components"),
         bytes_max: settings.compiled_cache_mb << 20,
+        alone: store_folder == settings.data_dir.join("store"),
     };
     let sandbox = RuntimeConfig {
         slots: settings.reactor_slots,

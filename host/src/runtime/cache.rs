@@ -4,8 +4,10 @@
 //! deleting the folder loses nothing. Whoever can write the folder gets no code run by it: a file counts only with a
 //! hash under a key derived from the operator's, over its name and its code.
 //!
-//! A file's time of modification is when it was last loaded; the longest unused files make room for new ones.
+//! What no formula has any more is removed: it tells as much as the component does that was deleted. A file's time of
+//! modification is when it was last loaded; the longest unused files make room for new ones.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -33,6 +35,8 @@ pub struct CacheConfig {
     pub key: Key,
     /// Bytes of all files together.
     pub bytes_max: u64,
+    /// Whether nobody else keeps code in the folder: then what is not in use here is in use nowhere.
+    pub alone: bool,
 }
 
 /// Compiled code on disk. A process that holds the data folder has one; its calls block.
@@ -83,6 +87,44 @@ impl Cache {
         if let Err(error) = fs::remove_file(self.config.folder.join(&name)) {
             tracing::warn!(file = name, %error, "compiled code cannot be removed");
         }
+    }
+
+    /// The digests that code is kept of, of this engine or others; none in a folder that is others' too.
+    pub fn digests(&self) -> io::Result<BTreeSet<String>> {
+        let mut digests = BTreeSet::new();
+        if self.config.alone {
+            // Nobody is at it now: a process that was killed left it.
+            if let Some(_alone) = self.writing.try_lock() {
+                let _ = fs::remove_file(self.config.folder.join(UNFINISHED));
+            }
+            for (name, _) in self.files()? {
+                digests.extend(digest_in(&name).map(str::to_owned));
+            }
+        }
+        Ok(digests)
+    }
+
+    /// Removes the code of all components with these digests, of whatever engine.
+    pub fn remove(&self, digests: &BTreeSet<String>) -> io::Result<()> {
+        let _alone = self.writing.lock();
+        for (name, path) in self.files()? {
+            if digest_in(&name).is_some_and(|digest| digests.contains(digest)) {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is in the folder, by name.
+    fn files(&self) -> io::Result<Vec<(String, PathBuf)>> {
+        let entries = match fs::read_dir(&self.config.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let named = |entry: io::Result<fs::DirEntry>| {
+            entry.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path()))
+        };
+        entries.map(named).collect()
     }
 
     fn name(&self, digest: &str) -> String {
@@ -150,4 +192,9 @@ impl Cache {
         }
         Ok(())
     }
+}
+
+/// The digest in a file's name; `None` for other files.
+fn digest_in(name: &str) -> Option<&str> {
+    name.split_once('-').map(|(digest, _)| digest)
 }

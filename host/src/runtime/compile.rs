@@ -1,5 +1,6 @@
 //! From a component's bytes to a program: checked, compiled in a bounded place, kept, loaded.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use thiserror::Error;
@@ -56,6 +57,28 @@ impl Runtime {
             }
         };
         tokio::task::spawn_blocking(load).await.ok().flatten()
+    }
+
+    /// The digests of components whose code is kept on disk for this sandbox alone.
+    pub async fn kept_digests(&self) -> BTreeSet<String> {
+        let runtime = self.clone();
+        let list = move || {
+            let cache = runtime.0.cache.as_ref()?;
+            let failed = |error: &_| tracing::warn!(%error, "compiled code cannot be listed");
+            cache.digests().inspect_err(failed).ok()
+        };
+        tokio::task::spawn_blocking(list).await.ok().flatten().unwrap_or_default()
+    }
+
+    /// Removes the code of these components; gives whether none of it is left.
+    pub async fn discard(&self, digests: BTreeSet<String>) -> bool {
+        let runtime = self.clone();
+        let discard = move || {
+            let failed = |error: &_| tracing::warn!(%error, "compiled code cannot be removed");
+            let cache = runtime.0.cache.as_ref();
+            cache.is_none_or(|cache| cache.remove(&digests).inspect_err(failed).is_ok())
+        };
+        tokio::task::spawn_blocking(discard).await.is_ok_and(|gone| gone)
     }
 
     /// A place for an upload of this owner; `None` when too many are under way.

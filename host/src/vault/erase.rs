@@ -2,7 +2,8 @@
 //!
 //! One commit removes the keys and the tenant, and leaves a note. From that moment nothing of the tenant opens, and its
 //! requests are answered 401. What it leaves, rows that nobody can open, is removed in the background, or by the next
-//! start; then the store is compacted, so that the wrapped keys are in none of its files; then the note goes.
+//! start, with the compiled code of its formulas; then the store is compacted, so that the wrapped keys are in none of its
+//! files; then the note goes.
 
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
@@ -100,6 +101,8 @@ impl Vault {
         if erased.is_empty() {
             return Ok(0);
         }
+        self.0.programs.unused.look();
+        self.sweep_compiled().await;
         self.compact().await?;
         let mut change = self.change(SYSTEM_TENANT).await?;
         change.batch.removals.extend(erased.iter().map(|erased| Removal {

@@ -18,6 +18,9 @@ use crate::runtime::{CompileError, ComponentError, Place, Program, Purpose, scri
 
 #[cfg(test)]
 mod tests;
+mod unused;
+
+use unused::Unused;
 
 /// Bytes that a program is counted with beside its code, and before it is there.
 const ENTRY_BYTES: u64 = 64 << 10;
@@ -31,6 +34,8 @@ pub struct Programs {
     /// Of all tenants' code.
     bytes_max: u64,
     kept: Mutex<Kept>,
+    /// Code on disk that no formula has.
+    pub unused: Unused,
 }
 
 #[derive(Default)]
@@ -86,7 +91,7 @@ impl<'d> Asked<'d> {
 impl Programs {
     /// Keeps so many bytes of code.
     pub fn new(bytes_max: u64) -> Self {
-        Self { bytes_max, kept: Mutex::default() }
+        Self { bytes_max, kept: Mutex::default(), unused: Unused::default() }
     }
 
     /// What is known of a program, marked as just used.
@@ -268,6 +273,8 @@ impl Filling {
             Err(fault) => Err(Error::from(fault)),
         };
         let known = self.slot.get_or_try_init(compile).await?.clone();
+        // Whoever it is for may be gone, and its formula too.
+        self.vault.0.programs.unused.look();
         self.settle(&known);
         Ok(known?)
     }

@@ -44,6 +44,7 @@ impl Vault {
             Ok(removed) => swept += removed,
             Err(error) => failed = Some(error),
         }
+        self.sweep_compiled().await;
         // Last: it may wait until a backup is taken, and what has ended is not to.
         match self.sweep_erased().await {
             Ok(removed) => swept += removed,

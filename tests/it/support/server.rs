@@ -248,6 +248,7 @@ pub fn shared_runtime() -> Runtime {
         folder: Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled"),
         key: key_of_this_build(),
         bytes_max: 256 << 20,
+        alone: false,
     };
     let shared = || runtime(64, CompileBounds::default(), Some(cache()));
     RUNTIME.get_or_init(shared).clone()

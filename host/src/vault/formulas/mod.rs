@@ -249,7 +249,9 @@ impl Vault {
         let mut change = self.change(tenant).await?;
         change.remove(&stored).remove(&component);
         let event = event(id, Operation::Delete, "Formula deleted");
-        unless_lost(change.try_commit(permit.actor(), vec![event]).await?, ())
+        let deleted = unless_lost(change.try_commit(permit.actor(), vec![event]).await?, ())?;
+        self.0.programs.unused.look();
+        Ok(deleted)
     }
 
     /// A formula that the tenant may use: its own or an official one.
@@ -315,7 +317,9 @@ impl Vault {
         }
         permit.keep_answer(&mut change, &formula)?;
         let event = event(formula.id, Operation::Update, "Formula updated");
-        unless_lost(change.try_commit(permit.actor(), vec![event]).await?, formula)
+        let replaced = unless_lost(change.try_commit(permit.actor(), vec![event]).await?, formula)?;
+        self.0.programs.unused.look();
+        Ok(replaced)
     }
 }
 
