@@ -34,28 +34,37 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is moved. Clones share the hand.
+/// A clock that stands still until it is moved. Clones share the hands.
 #[derive(Debug, Clone)]
-pub struct ManualClock(Arc<AtomicU64>);
+pub struct ManualClock {
+    passed_ms: Arc<AtomicU64>,
+    /// By how much the time of day was set, modulo 2⁶⁴.
+    set_ms: Arc<AtomicU64>,
+}
 
 impl ManualClock {
     /// Starts at `now_ms` milliseconds since the Unix epoch.
     pub fn new(now_ms: u64) -> Self {
-        Self(Arc::new(AtomicU64::new(now_ms)))
+        Self { passed_ms: Arc::new(AtomicU64::new(now_ms)), set_ms: Arc::default() }
     }
 
-    /// Moves the hand forward.
+    /// Lets time pass.
     pub fn advance_ms(&self, by_ms: u64) {
-        self.0.fetch_add(by_ms, Ordering::SeqCst);
+        self.passed_ms.fetch_add(by_ms, Ordering::SeqCst);
+    }
+
+    /// Sets the time of day forward or back, while no time passes.
+    pub fn set_by_ms(&self, by_ms: i64) {
+        self.set_ms.fetch_add(by_ms.cast_unsigned(), Ordering::SeqCst);
     }
 }
 
 impl Clock for ManualClock {
     fn now_ms(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
+        self.passed_ms.load(Ordering::SeqCst).wrapping_add(self.set_ms.load(Ordering::SeqCst))
     }
 
     fn elapsed_ns(&self) -> u64 {
-        self.now_ms() * 1_000_000
+        self.passed_ms.load(Ordering::SeqCst) * 1_000_000
     }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tokamak::clock::Clock as _;
 
 use crate::support::TestServer;
 use crate::support::binary::{about, assert_sound};
@@ -164,4 +165,42 @@ async fn the_log_is_exported_with_its_order() {
     assert!(!text.contains("4242424242424242"));
     let (code, _, err) = about(folder.path(), &["audit", "export", "--from", "yesterday"]);
     assert!(code == 2 && err.contains("--from"), "{err}");
+}
+
+/// What one bad step of a time server must not do.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_set_far_forward_removes_nothing_before_it_was_steady_for_a_day() {
+    let server = TestServer::start().await;
+    server.vault.keep_log_for_days(10);
+    let end_ms = i64::try_from(server.clock.now_ms() + 30 * DAY_MS).unwrap();
+    let end = chrono::DateTime::from_timestamp_millis(end_ms).unwrap().to_rfc3339();
+    let body = json!({"id": "one", "type": "token", "data": "kept", "expires_at": end});
+    server.private.post("/tokens", body).await.expect(201);
+    server.vault.sweep().await.unwrap();
+    let step_ms = i64::try_from(400 * DAY_MS).unwrap();
+    let logs = async || server.management.get("/logs?size=100").await.expect(200).to_string();
+
+    server.clock.set_by_ms(step_ms);
+    assert_eq!(server.vault.sweep().await.unwrap().0, 0);
+    // It is refused all the same, but neither removed nor made again.
+    server.private.get("/tokens/one").await.expect(404);
+    let again = json!({"id": "one", "type": "token", "data": "again"});
+    server.private.post("/tokens", again).await.expect(409);
+    server.clock.advance_ms(DAY_MS / 2);
+    assert_eq!(server.vault.sweep().await.unwrap().0, 0);
+    // Set right, everything is there.
+    server.clock.set_by_ms(-step_ms);
+    assert_eq!(server.vault.sweep().await.unwrap().0, 0);
+    server.private.get("/tokens/one").await.expect(200);
+    assert!(logs().await.contains("Token created"));
+
+    // One that was really to be set goes on after a day.
+    server.clock.set_by_ms(step_ms);
+    assert_eq!(server.vault.sweep().await.unwrap().0, 0);
+    server.clock.advance_ms(DAY_MS - 1);
+    assert_eq!(server.vault.sweep().await.unwrap().0, 0);
+    server.clock.advance_ms(1);
+    assert!(server.vault.sweep().await.unwrap().0 > 1);
+    assert!(!logs().await.contains("Token created"));
+    server.private.get("/tokens/one").await.expect(404);
 }

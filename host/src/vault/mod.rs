@@ -38,6 +38,7 @@ mod retry;
 mod rotation;
 mod scripts;
 mod sessions;
+mod steady;
 mod svc;
 mod sweep;
 mod tenants;
@@ -157,6 +158,7 @@ struct Inner {
     queue: jobs::Queue,
     denials: denials::Denials,
     retention: retention::Retention,
+    steady: steady::Steady,
 }
 
 impl Vault {
@@ -184,6 +186,7 @@ impl Vault {
             queue: jobs::Queue::default(),
             denials: denials::Denials::default(),
             retention: retention::Retention::default(),
+            steady: steady::Steady::default(),
         }));
         vault.settle_root_key().await.map_err(OpenError::Unfinished)?;
         Ok(vault)

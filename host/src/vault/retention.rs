@@ -1,7 +1,8 @@
 //! How long log entries are kept (decisions §10).
 //!
 //! They go in the order of the chain, from its beginning on; the tenant's ledger says where it begins from then on, so
-//! that what is left still proves itself. That entries went is an entry.
+//! that what is left still proves itself. That entries went is an entry. Nothing goes while the clock is in doubt
+//! ([`super::steady`]).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -28,7 +29,7 @@ impl Vault {
     /// Removes a tenant's entries whose time is over.
     pub(super) async fn sweep_log(&self, tenant: TenantId) -> Result<usize, Error> {
         let days = self.0.retention.0.load(Ordering::Relaxed);
-        if days == 0 {
+        if days == 0 || !self.may_remove_ended()? {
             return Ok(0);
         }
         let before_ms = self.now().0.saturating_sub(u64::from(days) * DAY_MS);

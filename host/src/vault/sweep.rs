@@ -1,7 +1,7 @@
 //! Removing what has ended by itself (interface §2.2 rule 2, §2.3).
 //!
 //! Reads refuse such things at once; the sweep removes their records within the hour. A later addition with an end
-//! is one line in [`Vault::sweep`].
+//! is one line in [`Vault::sweep`]. While the clock is in doubt ([`super::steady`]) nothing is removed by it.
 
 use std::ops::Bound;
 
@@ -114,6 +114,9 @@ impl Vault {
         field: Field,
         sweep: impl Fn(&mut Change, Stored<E>) -> Result<Option<Event>, Error>,
     ) -> Result<usize, Error> {
+        if !self.may_remove_ended()? {
+            return Ok(0);
+        }
         let (from, to) = (Bound::Unbounded, Bound::Included(self.now().0));
         let filter = Filter::Range { field, from, to };
         let (mut swept, mut skipped) = (0, 0);

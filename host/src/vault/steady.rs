@@ -1,0 +1,188 @@
+//! Whether the time of day is to be believed by what removes for good.
+//!
+//! A clock that is set forward by mistake makes everything look ended: tokens with an end, log entries kept for so many
+//! days. Refusing what has ended is taken back when the clock is; removing it is not. So before a sweep removes anything
+//! by the time of day, that is compared with the time that has passed, which nobody sets:
+//!
+//! - As long as the time of day has gained no more than [`AHEAD_MS_MAX`] on the time that has passed since the process
+//!   began, it is believed. Having been set back is no reason for doubt.
+//! - One that has gained more is doubted: nothing is removed by it, and the log says so. Once it went on steadily for
+//!   [`STEADY_MS`] it is believed from there on; somebody had time to look, and time to set it right.
+//! - A process that begins has seen no time pass. It believes a clock that is at most [`STOPPED_MS_MAX`] past the last entry
+//!   of any tenant's log; a machine may have been off so long. With no entry at all there is nothing to lose.
+//!
+//! So a machine that begins with a wrong clock and is corrected removes nothing for a day, at worst. One that was suspended
+//! looks as if its clock had been set: the time that passes does not count while it sleeps. What this cannot tell is a clock
+//! that was wrong already when the last entry was made, and a process that begins with one that is wrong by some days.
+
+use parking_lot::Mutex;
+
+use super::{Error, Vault};
+
+const MINUTE_MS: i128 = 60 * 1000;
+const DAY_MS: i128 = 24 * 60 * MINUTE_MS;
+/// How much the time of day may gain.
+const AHEAD_MS_MAX: i128 = 15 * MINUTE_MS;
+/// How long one that gained more has to go on steadily.
+const STEADY_MS: i128 = DAY_MS;
+/// How long a vault may have been out of use.
+const STOPPED_MS_MAX: i128 = 7 * DAY_MS;
+
+/// What is known of the clock.
+#[derive(Default)]
+pub struct Steady(Mutex<Option<Known>>);
+
+/// Offsets are of the time of day from the time that has passed.
+struct Known {
+    believed: i128,
+    doubted: Option<Doubted>,
+}
+
+#[derive(Clone, Copy)]
+struct Doubted {
+    offset: i128,
+    since_ms: i128,
+}
+
+impl Steady {
+    /// Whether this time of day is believed after so much time has passed. `last_ms` gives the time of the last thing that
+    /// is known to have happened before the process began, 0 for none.
+    fn believes(
+        &self,
+        wall_ms: u64,
+        passed_ms: u64,
+        last_ms: impl FnOnce() -> Result<u64, Error>,
+    ) -> Result<bool, Error> {
+        let mut known = self.0.lock();
+        let passed_ms = i128::from(passed_ms);
+        let offset = i128::from(wall_ms) - passed_ms;
+        let known = match &mut *known {
+            Some(known) => known,
+            none => {
+                let last = i128::from(last_ms()?);
+                let plausible = last == 0 || i128::from(wall_ms) - last <= STOPPED_MS_MAX;
+                let believed = if plausible { offset } else { last - passed_ms };
+                none.insert(Known { believed, doubted: None })
+            }
+        };
+        Ok(known.look(offset, passed_ms))
+    }
+}
+
+impl Known {
+    fn look(&mut self, offset: i128, passed_ms: i128) -> bool {
+        self.believed = self.believed.min(offset);
+        let ahead_ms = offset - self.believed;
+        if ahead_ms <= AHEAD_MS_MAX {
+            self.doubted = None;
+            return true;
+        }
+        let same = |doubted: &Doubted| (offset - doubted.offset).abs() <= AHEAD_MS_MAX;
+        match self.doubted.filter(same) {
+            Some(doubted) if passed_ms - doubted.since_ms >= STEADY_MS => {
+                tracing::warn!(
+                    "the clock that was set forward was steady for a day, and is believed"
+                );
+                *self = Self { believed: offset, doubted: None };
+                true
+            }
+            Some(_) => false,
+            None => {
+                let ahead_seconds = i64::try_from(ahead_ms / 1000).unwrap_or(i64::MAX);
+                tracing::warn!(
+                    ahead_seconds,
+                    "the clock was set forward: nothing that has ended by it is removed before it was steady for a day"
+                );
+                self.doubted = Some(Doubted { offset, since_ms: passed_ms });
+                false
+            }
+        }
+    }
+}
+
+impl Vault {
+    /// Whether what has ended by the time of day may be removed for good.
+    pub(super) fn may_remove_ended(&self) -> Result<bool, Error> {
+        let last_ms = || {
+            let heads = self.0.store.chain_heads()?;
+            Ok(heads.into_iter().map(|head| head.time_ms).max().unwrap_or_default())
+        };
+        let clock = self.0.clock.as_ref();
+        self.0.steady.believes(clock.now_ms(), clock.elapsed_ns() / 1_000_000, last_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Steady;
+
+    const MINUTE: i64 = 60 * 1000;
+    const DAY: i64 = 24 * 60 * MINUTE;
+    /// The time of day at which processes begin here, and the time that has passed for the machine then.
+    const WALL: i64 = 1_900_000_000_000;
+    const PASSED: i64 = 12_345;
+
+    /// Looks at clocks that have moved by so much, the time of day further by so much more.
+    fn looks(last: i64, moments: &[(i64, i64)]) -> Vec<bool> {
+        let steady = Steady::default();
+        let look = |(passed, ahead): &(i64, i64)| {
+            let (wall, passed) = (WALL + passed + ahead, PASSED + passed);
+            let last_ms = || Ok(u64::try_from(last).unwrap());
+            steady.believes(wall.try_into().unwrap(), passed.try_into().unwrap(), last_ms).unwrap()
+        };
+        moments.iter().map(look).collect()
+    }
+
+    #[test]
+    fn a_clock_that_gains_much_is_doubted_until_it_was_steady_for_a_day() {
+        let far = 400 * DAY;
+        let table: [(&str, &[(i64, i64)], &[bool]); 7] = [
+            ("goes on", &[(0, 0), (5 * MINUTE, 0), (90 * DAY, 0)], &[true; 3]),
+            ("is corrected a little", &[(0, 0), (MINUTE, 15 * MINUTE)], &[true; 2]),
+            (
+                "gains little by little",
+                &[(0, 0), (DAY, 14 * MINUTE), (2 * DAY, 28 * MINUTE)],
+                &[true, true, false],
+            ),
+            ("was set back", &[(0, 0), (MINUTE, -far), (2 * MINUTE, -far)], &[true; 3]),
+            (
+                "is set forward, and right",
+                &[(0, 0), (MINUTE, 16 * MINUTE), (DAY, 16 * MINUTE), (DAY + MINUTE, 0)],
+                &[true, false, false, true],
+            ),
+            (
+                "is set forward, and stays",
+                &[(0, 0), (MINUTE, far), (DAY, far), (DAY + MINUTE, far), (3 * DAY, far)],
+                &[true, false, false, true, true],
+            ),
+            (
+                "is set forward again",
+                &[
+                    (0, 0),
+                    (MINUTE, far),
+                    (DAY, 2 * far),
+                    (DAY + MINUTE, 2 * far),
+                    (2 * DAY, 2 * far),
+                ],
+                &[true, false, false, false, true],
+            ),
+        ];
+        for (name, moments, believed) in table {
+            assert_eq!(looks(WALL - MINUTE, moments), believed, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_process_that_begins_goes_by_the_last_entry_of_the_log() {
+        let begins = |last: i64| looks(last, &[(0, 0), (5 * MINUTE, 0), (DAY, 0)]);
+        // There is none; it was made just now, a week ago, or by a clock that was ahead.
+        for last in [0, WALL, WALL - 7 * DAY, WALL + DAY] {
+            assert_eq!(begins(last), [true; 3], "{last}");
+        }
+        assert_eq!(begins(WALL - 7 * DAY - 1), [false, false, true]);
+        // One that is set right is believed at once if it is where the log ends, and after a day else.
+        let (wrong, right) = ((0, 400 * DAY), (MINUTE, 0));
+        assert_eq!(looks(WALL, &[wrong, right]), [false, true]);
+        assert_eq!(looks(WALL - DAY, &[wrong, right, (2 * DAY, 0)]), [false, false, true]);
+    }
+}
