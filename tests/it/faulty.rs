@@ -1,6 +1,7 @@
 //! A disk that fails or is slow, and a clock that jumps, below the real binary.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -10,6 +11,8 @@ use crate::support::binary::{Process, about, assert_sound};
 use crate::support::faults::Faults;
 
 const DAY_S: i64 = 24 * 60 * 60;
+/// What a disk says that is broken.
+const EIO: i64 = 5;
 
 async fn private(process: &Process) -> Client {
     let rule = json!([{"description": "all", "priority": 1, "container": "/", "transform": "reveal",
@@ -25,7 +28,6 @@ fn token(id: &str) -> serde_json::Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disk_that_fails_is_told_and_started_again_nothing_acknowledged_is_lost() {
-    const EIO: i64 = 5;
     const EROFS: i64 = 30;
     for errno in [EIO, EROFS] {
         let folder = tempfile::tempdir().unwrap();
@@ -62,6 +64,76 @@ async fn a_disk_that_fails_is_told_and_started_again_nothing_acknowledged_is_los
         assert_eq!(process.terminate(), Some(0));
         assert_sound(&folder.path().join("data"));
     }
+}
+
+/// What was acknowledged lies on the disk, and what the failure was told of does not count: the process ends without any
+/// more of a chance to write.
+async fn is_there_after_a_kill(folder: &Path, process: Process, client: &Client, made: &[String]) {
+    assert!(folder.join("data/store/failed").exists());
+    process.kill();
+    let process = Process::serve(&folder.join("data"));
+    let client = Client::new(process.address, client.key.as_deref());
+    for id in made {
+        assert_eq!(client.get(&format!("/tokens/{id}")).await.expect(200)["data"], *id);
+    }
+    client.post("/tokens", token("after")).await.expect(201);
+    assert_eq!(process.terminate(), Some(0));
+    assert_sound(&folder.join("data"));
+}
+
+/// A request that cannot be answered because the store takes no more, and one that asks nothing of it.
+async fn is_told(client: &Client, process: &Process) {
+    let stranger = Client::new(process.address, None);
+    for probe in ["/readyz", "/healthz"] {
+        let told = stranger.get(probe).await.expect(503);
+        let detail = told["detail"].as_str().unwrap();
+        assert!(detail.contains("until the server is started again"), "{probe}: {detail}");
+    }
+    client.post("/tokens", token("later")).await.expect(503);
+    stranger.get("/openapi.json").await.expect(200);
+}
+
+/// A disk that takes what is written and does not bring it to where it stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sync_that_fails_by_itself_is_a_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let faults = Faults::none(folder.path());
+    let process = Faults::serve(folder.path());
+    let client = private(&process).await;
+    client.post("/tokens", token("before")).await.expect(201);
+    faults.fail_syncs(EIO);
+    client.post("/tokens", token("during")).await.expect(503);
+    // The system tells of it once: that the next one succeeds says nothing of what this one was to bring to the disk.
+    faults.fail_syncs(0);
+    is_told(&client, &process).await;
+    is_there_after_a_kill(folder.path(), process, &client, &["before".to_owned()]).await;
+}
+
+/// The tree is synced beside what is acknowledged, which the journal holds: it fails some requests later.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sync_of_the_tree_that_fails_takes_nothing_with_it_that_was_acknowledged() {
+    const TRIED_MAX: usize = 400;
+    let folder = tempfile::tempdir().unwrap();
+    let faults = Faults::none(folder.path());
+    let process = Faults::serve(folder.path());
+    let client = private(&process).await;
+    faults.fail_tree_syncs(EIO);
+    let mut made = Vec::new();
+    let failed = loop {
+        let id = format!("one-{}", made.len());
+        let status = client.post("/tokens", token(&id)).await.status.as_u16();
+        if status != 201 {
+            break status;
+        }
+        made.push(id);
+        assert!(made.len() < TRIED_MAX, "the tree is never synced");
+    };
+    assert_eq!(failed, 503);
+    // Otherwise this would be a test of the one above.
+    assert!(!made.is_empty());
+    faults.fail_tree_syncs(0);
+    is_told(&client, &process).await;
+    is_there_after_a_kill(folder.path(), process, &client, &made).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

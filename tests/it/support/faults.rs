@@ -18,7 +18,7 @@ impl Faults {
         compile.args(["-O2", "-shared", "-fPIC", "-o"]).arg(folder.join("faults.so")).arg(source);
         assert!(compile.status().expect("a C compiler is needed").success());
         let file = File::create(folder.join("faults")).unwrap();
-        file.set_len(24).unwrap();
+        file.set_len(40).unwrap();
         Self(file)
     }
 
@@ -47,6 +47,16 @@ impl Faults {
     /// The wall clock is so far ahead, or behind.
     pub fn set_clock_ahead(&self, seconds: i64) {
         self.set(16, seconds);
+    }
+
+    /// Syncing the store's files fails by this number, while writing to them goes on; 0 for no more.
+    pub fn fail_syncs(&self, errno: i64) {
+        self.set(24, errno);
+    }
+
+    /// The same of the file alone that is synced beside what is acknowledged.
+    pub fn fail_tree_syncs(&self, errno: i64) {
+        self.set(32, errno);
     }
 
     fn set(&self, at: u64, value: i64) {
