@@ -10,12 +10,18 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, assert_sound, command};
+use crate::support::operator::done;
 use crate::support::receiver::{Action, Receiver};
 use crate::support::{Client, guests};
 
 fn serve(folder: &Path) -> Process {
+    serve_with(folder, &[])
+}
+
+fn serve_with(folder: &Path, options: &[&str]) -> Process {
     let mut serve = command();
-    serve.args(["serve", "--listen", "127.0.0.1:0", "--cache-mb", "32", "--log", "error"]);
+    serve.arg("serve").args(options);
+    serve.args(["--listen", "127.0.0.1:0", "--cache-mb", "32", "--log", "error"]);
     serve.args(["--allow-private-networks", "--allow-http-callbacks"]);
     serve.arg("--data-dir").arg(folder);
     serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
@@ -97,6 +103,44 @@ async fn killed_while_it_runs_it_is_interrupted_and_not_run_again() {
         (&told["type"], &told["data"]["error"]),
         (&json!("reactor.failed"), &result["error"])
     );
+    assert_eq!(process.terminate(), Some(0));
+}
+
+/// A backup does not know whether what waited when it was made has run since.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restored_vault_runs_nothing_that_was_accepted_before_its_backup() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, to, restored) =
+        (folder.path().join("data"), folder.path().join("backup"), folder.path().join("restored"));
+    let process = serve_with(&data, &["--reactor-jobs", "1"]);
+    let site = Site::set_up(&process).await;
+    let receiver = Receiver::start().await;
+    let client = site.client(&process);
+    let sleep = json!({"behaviour": "sleep", "ms": 100_000});
+    let running = site.queue(&client, &sleep, &receiver.url()).await.unwrap();
+    wait_for(&client, &running, |result| result["status"] == "running").await;
+    let waits = site.queue(&client, &json!({}), &receiver.url()).await.unwrap();
+    assert_eq!(client.get(&waits).await.expect(200)["status"], "queued");
+    done(&data, None, &["backup", "--to", to.to_str().unwrap()]);
+    process.kill();
+
+    let from = ["restore", "--json", "--from", to.to_str().unwrap()];
+    let told: Value = serde_json::from_str(&done(&restored, Some(ROOT_KEY), &from)).unwrap();
+    assert_eq!((&told["runs_interrupted"], &told["sound"]), (&json!(2), &json!(true)));
+    assert_sound(&restored);
+    let process = serve(&restored);
+    let client = site.client(&process);
+    for place in [&running, &waits] {
+        let result = wait_for(&client, place, delivered).await;
+        assert_eq!(
+            (&result["status"], &result["error"]["title"]),
+            (&json!("failed"), &json!("Reactor Interrupted"))
+        );
+        assert!(result["error"]["detail"].as_str().unwrap().contains("restored from a backup"));
+    }
+    for hook in receiver.wait(2).await {
+        assert_eq!(hook.json()["type"], "reactor.failed");
+    }
     assert_eq!(process.terminate(), Some(0));
 }
 

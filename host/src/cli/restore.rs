@@ -2,7 +2,7 @@
 //!
 //! The store is made under another name, looked through as `verify` does, and gets its name last. Exit codes: 0 when it is
 //! restored and sound, 1 when it is restored and something was damaged already when the backup was made, 2 when it is not
-//! restored.
+//! restored. Runs that the backup holds and that had not ended are ended: they may have run since.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{ErrorKind, Read as _};
@@ -15,11 +15,12 @@ use clap::Args;
 use serde_json::json;
 
 use super::backup::{MANIFEST, chunk_name, chunk_number};
-use super::serve::make_folder;
+use super::serve::{self, make_folder};
 use super::verify::{DAMAGED, summary, walking};
 use super::{Failure, logging, root_key, say};
 use crate::config::{Options, Settings};
 use crate::crypto::entropy::SystemEntropy;
+use crate::crypto::keys::RootKey;
 use crate::runtime::close_to_others;
 use crate::store::sled::{Fresh, Inspection};
 use crate::vault::{
@@ -49,27 +50,34 @@ pub fn run(options: RestoreOptions) -> ExitCode {
     let json = options.json;
     match walking(json, "the store could not be made", |tell| restore(options, tell)) {
         Err(code) => code,
-        Ok(((manifest, verified), listed)) => {
+        Ok((Restored { manifest, verified, runs }, listed)) => {
             let sound = verified.damaged == 0;
             if json {
                 let told = json!({
-                    "restored": manifest, "sound": sound, "looked_at": verified, "damaged": listed
+                    "restored": manifest, "sound": sound, "looked_at": verified, "damaged": listed,
+                    "runs_interrupted": runs,
                 });
                 say(told);
             } else {
                 let Manifest { created_at, rows, .. } = manifest;
                 say(format_args!("The vault as it was at {created_at} is restored: {rows} rows."));
                 say(summary(&verified));
+                say(about_runs(runs));
             }
             if sound { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) }
         }
     }
 }
 
-fn restore(
-    options: RestoreOptions,
-    tell: &mut dyn FnMut(Damaged),
-) -> Result<(Manifest, Verified), Failure> {
+/// What was restored.
+struct Restored {
+    manifest: Manifest,
+    verified: Verified,
+    /// Runs that were ended; `None` when the vault is so damaged that it cannot be told.
+    runs: Option<usize>,
+}
+
+fn restore(options: RestoreOptions, tell: &mut dyn FnMut(Damaged)) -> Result<Restored, Failure> {
     let RestoreOptions { from, options, .. } = options;
     let settings = options.settle()?;
     logging::start("error", settings.log_format)?;
@@ -85,9 +93,36 @@ fn restore(
         let store = Inspection::open(&building.0, settings.cache_mb << 20)?;
         verify(&store, &root_key, Arc::new(SystemEntropy::new()?), &[], tell)?
     };
+    let runs = match end_runs(&building.0, &settings, root_key) {
+        Ok(runs) => Some(runs),
+        // No server opens it as it is.
+        Err(_) if verified.damaged > 0 => None,
+        Err(error) => return Err(error),
+    };
     Fresh::settle(&building.0)?;
     building.finish(&settings.data_dir)?;
-    Ok((manifest, verified))
+    Ok(Restored { manifest, verified, runs })
+}
+
+/// Ends the runs that were waiting or under way when the backup was made; gives how many there were.
+fn end_runs(store: &Path, settings: &Settings, root_key: RootKey) -> Result<usize, Failure> {
+    serve::block_on(async {
+        let vault = serve::open_on(store, settings, root_key).await?;
+        let ended = vault.end_restored_jobs().await;
+        vault.close();
+        Ok(ended?)
+    })
+}
+
+fn about_runs(runs: Option<usize>) -> String {
+    match runs {
+        None => "runs that waited could not be ended: the vault does not open".to_owned(),
+        Some(0) => "no run was waiting or under way".to_owned(),
+        Some(runs) => format!(
+            "{runs} runs were waiting or under way; they ended as interrupted, since they may have run after the backup \
+            was made"
+        ),
+    }
 }
 
 fn told(from: &Path, error: &BackupError) -> Failure {

@@ -4,7 +4,8 @@
 //! they were given, sealed, never what they stand for. A worker ([`work`]) takes it, marks it as begun, durably, before anything
 //! runs, and goes the way of every run; the result, the invocation, its log entry and the [`Delivery`] are one commit.
 //! So a crash leaves a job queued (it begins after the restart), running (it may have moved money: it is never begun
-//! again and ends as interrupted) or ended (it is delivered).
+//! again and ends as interrupted) or ended (it is delivered). A backup knows nothing of what was begun after it was made, so
+//! that in a vault made of one no job begins that it holds: all of them end as interrupted.
 
 mod accept;
 mod deliver;
@@ -44,6 +45,10 @@ use crate::store::{Expect, Kind};
 
 /// The title of the problem that a run ends with when the server ended first (decisions §7).
 const INTERRUPTED: &str = "Reactor Interrupted";
+const WHILE_IT_RAN: &str =
+    "The server ended while the reactor ran. It is not run again, since it may have had effects.";
+const SINCE_THE_BACKUP: &str = "The vault was restored from a backup. The reactor is not run again, since it may have run \
+    after the backup was made.";
 
 /// Where a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -143,6 +148,8 @@ pub enum Ended<'a> {
     Failed(&'a Error),
     /// The server ended while it ran.
     Interrupted,
+    /// It may have run since the backup was made that the vault is from.
+    Restored,
 }
 
 impl Entity for Job {
@@ -189,7 +196,7 @@ impl Stored<Job> {
         let mut job = Job { args: None, elapsed_ms, finished_at: Some(now), ..self.entity.clone() };
         job.status = match ended {
             Ended::Completed { .. } => JobStatus::Completed,
-            Ended::Failed(_) | Ended::Interrupted => JobStatus::Failed,
+            Ended::Failed(_) | Ended::Interrupted | Ended::Restored => JobStatus::Failed,
         };
         match ended {
             Ended::Completed { tokens, raw } => {
@@ -199,7 +206,8 @@ impl Stored<Job> {
                     Some(members.map(|(name, value)| (name.to_owned(), value)).collect());
             }
             Ended::Failed(error) => job.error = Some(problem(error)),
-            Ended::Interrupted => job.error = Some(interrupted()),
+            Ended::Interrupted => job.error = Some(interrupted(WHILE_IT_RAN)),
+            Ended::Restored => job.error = Some(interrupted(SINCE_THE_BACKUP)),
         }
         change.put(&Delivery::due(&job, now), Expect::Absent)?;
         change.put(&job, Expect::Version(self.version))?;
@@ -218,7 +226,7 @@ impl Stored<Job> {
         let elapsed_ms = now.0.saturating_sub(began.0);
         let title = match ended {
             Ended::Failed(error) => error.describe().title,
-            Ended::Completed { .. } | Ended::Interrupted => INTERRUPTED,
+            Ended::Completed { .. } | Ended::Interrupted | Ended::Restored => INTERRUPTED,
         };
         let invocation = Invocation {
             id: job.id,
@@ -264,10 +272,6 @@ fn problem(error: &Error) -> Value {
     problem
 }
 
-fn interrupted() -> Value {
-    json!({
-        "title": INTERRUPTED,
-        "status": 500,
-        "detail": "The server ended while the reactor ran. It is not run again, since it may have had effects.",
-    })
+fn interrupted(detail: &str) -> Value {
+    json!({"title": INTERRUPTED, "status": 500, "detail": detail})
 }

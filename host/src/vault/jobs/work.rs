@@ -121,7 +121,7 @@ impl Vault {
             Ok(_) | Err(Error::NotFound(_)) => return Ok(()),
             Err(error) => return Err(error),
         };
-        self.end_interrupted(tenant, &[job]).await
+        self.end_all(tenant, &[job], Ended::Interrupted).await
     }
 
     /// Finds what waits in every tenant, and ends jobs that had begun when an earlier process ended. A tenant that cannot be
@@ -139,8 +139,8 @@ impl Vault {
         };
         let mut failed = Vec::new();
         for tenant in tenants {
-            match self.interrupt_running(tenant).await {
-                Ok(()) => {
+            match self.end_those(tenant, JobStatus::Running, Ended::Interrupted).await {
+                Ok(_) => {
                     self.0.queue.jobs_of(tenant);
                     self.0.queue.deliveries_of(tenant);
                 }
@@ -154,23 +154,48 @@ impl Vault {
         *untaken = Some(failed);
     }
 
-    async fn interrupt_running(&self, tenant: TenantId) -> Result<(), Error> {
-        loop {
-            let running = self.jobs_that_are(tenant, JobStatus::Running).await?;
-            let jobs = self.oldest::<Job>(tenant, &running, HANDED_OUT_MAX).await?;
-            if jobs.is_empty() {
-                return Ok(());
+    /// Ends whatever was accepted and has not ended, in every tenant of a vault that was made of a backup; gives how much
+    /// that is. What waited then may have run since.
+    pub async fn end_restored_jobs(&self) -> Result<usize, Error> {
+        let mut ended = 0;
+        for tenant in self.tenants().await? {
+            for status in [JobStatus::Queued, JobStatus::Running] {
+                ended += self.end_those(tenant.id, status, Ended::Restored).await?;
             }
-            self.end_interrupted(tenant, &jobs).await?;
+        }
+        Ok(ended)
+    }
+
+    /// Ends a tenant's jobs of a status without a run; gives how many.
+    async fn end_those(
+        &self,
+        tenant: TenantId,
+        status: JobStatus,
+        ended: Ended<'_>,
+    ) -> Result<usize, Error> {
+        let mut count = 0;
+        loop {
+            let those = self.jobs_that_are(tenant, status).await?;
+            let jobs = self.oldest::<Job>(tenant, &those, HANDED_OUT_MAX).await?;
+            if jobs.is_empty() {
+                return Ok(count);
+            }
+            self.end_all(tenant, &jobs, ended).await?;
+            count += jobs.len();
         }
     }
 
-    async fn end_interrupted(&self, tenant: TenantId, jobs: &[Stored<Job>]) -> Result<(), Error> {
+    async fn end_all(
+        &self,
+        tenant: TenantId,
+        jobs: &[Stored<Job>],
+        ended: Ended<'_>,
+    ) -> Result<(), Error> {
         let mut change = self.change(tenant).await?;
         let mut events = Vec::with_capacity(jobs.len());
         for job in jobs {
             tracing::warn!(invocation = %job.entity.id, "was interrupted and is not run again");
-            events.push(job.end_without_outcome(&mut change, Ended::Interrupted)?);
+            events.push(job.end_without_outcome(&mut change, ended)?);
         }
         change.commit(Actor::OPERATOR, events).await?;
         self.0.queue.deliveries_of(tenant);
@@ -346,7 +371,9 @@ impl Workers {
         self.task.abort();
         let _ = self.task.await;
         for tenant in self.vault.tenants().await.unwrap_or_default() {
-            if let Err(error) = self.vault.interrupt_running(tenant.id).await {
+            if let Err(error) =
+                self.vault.end_those(tenant.id, JobStatus::Running, Ended::Interrupted).await
+            {
                 tracing::warn!(%error, "interrupted runs are left to the next start");
             }
         }
