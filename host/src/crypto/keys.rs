@@ -9,6 +9,12 @@
 //! `search_indexes`, which may hold drawn aliases and are kept nowhere but as terms. Neither key opens anything: who
 //! learns one can try guesses against the terms, and needs the store's files to do so. What takes them out of use is
 //! the end of their tenant, which destroys them ([`TenantKeys`] as a whole).
+//!
+//! The pepper, and what is derived from it to tag records and chain log entries, stays as well. A hash of an API key can be
+//! made anew only from the key, which is kept nowhere: a new pepper would end every key there is. With a new key for tags
+//! every entry would have to be chained anew, and no head that was exported before could be compared with anything. Both
+//! open nothing. Keys of 128 random bits are not guessed; who learned the key for tags and writes to the store's files can
+//! make tags that fit, which heads that were kept elsewhere still tell.
 
 use std::collections::BTreeMap;
 use std::fmt;
