@@ -13,6 +13,9 @@ use crate::support::{Client, TestServer, guests, tamper};
 /// The key of a private application that the store of the first format knows.
 const OLD_PRIVATE_KEY: &str = "key_prv_Itj0A0N6xmQbWDKNMESIOnUReIZuSVZR";
 
+/// The key of a private application that the store of the third format knows.
+const PRIVATE_KEY_OF_FORMAT_3: &str = "key_prv_vfMabSUotmWoKUxVhMIuH9TbcmkjswWB";
+
 /// Everything in a folder but the times of its files.
 fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
@@ -79,6 +82,75 @@ async fn a_store_of_the_first_format_is_brought_under_protection() {
     assert!(total > 20 && looked_at["log_entries"].as_u64().unwrap() >= total, "{looked_at}");
 }
 
+/// The third format is the last one before there was a journal.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_of_the_third_format_goes_on_with_a_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/format-3");
+    let store = folder.path().join("store");
+    copy(&fixture, &store);
+    fs::write(store.join("lock"), "").unwrap();
+    let format = || tamper::rows(&store).get("mformat").unwrap().unwrap().to_vec();
+    assert_eq!(format(), b"3");
+    let before = assert_sound(folder.path());
+    let process = Process::serve(folder.path());
+    let private = Client::new(process.address, Some(PRIVATE_KEY_OF_FORMAT_3));
+    private.token("token", json!("written to a journal")).await;
+    process.kill();
+    let after = assert_sound(folder.path());
+    assert!(after["log_entries"].as_u64() > before["log_entries"].as_u64(), "{before} {after}");
+
+    let process = Process::serve(folder.path());
+    let private = Client::new(process.address, Some(PRIVATE_KEY_OF_FORMAT_3));
+    let data =
+        async |id: &str| private.get(&format!("/tokens/{id}")).await.expect(200)["data"].clone();
+    assert_eq!(data("card-1").await["number"], "4242424242424242");
+    assert_eq!(data("long-1").await.as_str().unwrap().len(), 9_000);
+    assert_eq!(data("token-1").await, "changed");
+    private.get("/tokens/token-3").await.expect(404);
+    assert_eq!(private.search("metadata.n:22").await, ["token-2"]);
+    assert_eq!(private.list("").await.len(), 5);
+    assert_eq!(process.terminate(), Some(0));
+    assert_eq!(format(), b"4");
+    assert_sound(folder.path());
+}
+
+/// Where the last record of a journal lies.
+fn last_record(journal: &[u8]) -> usize {
+    let number = |at: &usize| u64::from_be_bytes(journal[at + 24..at + 32].try_into().unwrap());
+    let begins = |at: &usize| journal[at + 16..].starts_with(b"tkjrnl01");
+    (0..journal.len()).step_by(4_096).filter(begins).max_by_key(number).unwrap()
+}
+
+/// What a power cut may leave and what somebody may do look the same without an exported head.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_last_write_that_is_not_whole_is_told_and_a_head_tells_whether_it_was_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = Process::serve(folder.path());
+    let body = json!({"name": "last", "type": "management", "permissions": ["application:read"]});
+    process.management().post("/applications", body).await.expect(201);
+    let heads = folder.path().join("heads.jsonl");
+    let (code, told, err) = about(folder.path(), &["audit", "heads"]);
+    assert_eq!(code, 0, "{err}");
+    fs::write(&heads, told).unwrap();
+    process.kill();
+    assert_eq!(assert_sound(folder.path())["cut_short"], false);
+    let journal = folder.path().join("store/journal");
+    let mut bytes = fs::read(&journal).unwrap();
+    let last = last_record(&bytes);
+    bytes[last + 100] ^= 1;
+    fs::write(&journal, bytes).unwrap();
+    assert_eq!(assert_sound(folder.path())["cut_short"], true);
+    let (code, out, _) = about(folder.path(), &["verify"]);
+    assert!(code == 0 && out.contains("the last write is not whole"), "{out}");
+    let damages = damages(folder.path(), &["--head", heads.to_str().unwrap()]);
+    assert!(damages.len() == 1 && damages[0].contains("head"), "{damages:?}");
+    // A server that starts goes on without it.
+    let process = Process::serve(folder.path());
+    assert_eq!(process.terminate(), Some(0));
+    assert_eq!(assert_sound(folder.path())["cut_short"], false);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_that_a_server_keeps_is_looked_into() {
     let folder = tempfile::tempdir().unwrap();
@@ -116,7 +188,7 @@ async fn what_is_damaged_is_named_and_nothing_is_changed() {
     let process = Process::serve(folder.path());
     let (code, _, err) = about(folder.path(), &["verify"]);
     assert!(code == 2 && err.contains("another process"), "{err}");
-    let body = json!({"name": "p", "type": "private", "permissions": ["token:create"]});
+    let body = json!({"name": "p", "type": "private", "permissions": ["application:read"]});
     let made = process.management().post("/applications", body).await.expect(201);
     let tenant = made["tenant_id"].as_str().unwrap();
     let private = Client::new(process.address, made["key"].as_str());

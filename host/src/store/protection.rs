@@ -94,6 +94,8 @@ pub struct Walked {
     pub heads_removed: u64,
     /// Damages found.
     pub damages: u64,
+    /// Whether the last write is not whole: it was under way when the power failed, or it was changed since.
+    pub is_cut_short: bool,
 }
 
 /// A store that is only looked at.

@@ -42,6 +42,9 @@ pub struct Verified {
     pub heads_removed: u64,
     /// What is damaged.
     pub damaged: u64,
+    /// Whether the last write is not whole: it was under way when the power failed, and nobody was told of it, or somebody
+    /// changed it since. No damage by itself; an exported head tells which.
+    pub cut_short: bool,
 }
 
 /// Looks at everything in a store, and tells `damaged` of what is not as it was stored.
@@ -62,6 +65,8 @@ pub fn verify(
         damaged(Damaged { kind: kind.map(noun), tenant, id, what });
     };
     let walked = store.walk(&protection, &mut look, &heads, &mut tell)?;
-    let Walked { records, entries, heads, heads_removed, damages } = walked;
-    Ok(Verified { records, log_entries: entries, heads, heads_removed, damaged: damages })
+    let Walked { records, entries: log_entries, heads, heads_removed, damages, is_cut_short } =
+        walked;
+    let (damaged, cut_short) = (damages, is_cut_short);
+    Ok(Verified { records, log_entries, heads, heads_removed, damaged, cut_short })
 }

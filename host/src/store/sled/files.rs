@@ -89,6 +89,11 @@ impl Files {
         let mut begin = || {
             journal::sync(folder)?;
             let unsettled = Unsettled::read(folder)?;
+            if unsettled.is_cut_short {
+                tracing::warn!(
+                    "the last write is not whole: it was under way when the power failed, or was changed since"
+                );
+            }
             log.replay(&unsettled.groups)?;
             sync_settings(&path(folder, number))?;
             log.journal = Some(Journal::begin(folder, &unsettled)?);

@@ -33,6 +33,7 @@ use crate::store::{
 /// A store in a folder that is nobody else's. Opening it may write to it, as sled does: give it a copy.
 pub struct Inspection {
     tree: Tree,
+    is_cut_short: bool,
     _database: Db,
 }
 
@@ -42,10 +43,11 @@ impl Inspection {
         let database = open_database(&newest(folder)?, cache_bytes)?;
         let tree: Tree = (*database).clone();
         // Reading needs no sync: the files are a copy.
-        for rows in Unsettled::read(folder)?.groups {
+        let Unsettled { groups, is_cut_short, .. } = Unsettled::read(folder)?;
+        for rows in groups {
             rows.apply(&tree)?;
         }
-        Ok(Self { tree, _database: database })
+        Ok(Self { tree, is_cut_short, _database: database })
     }
 
     fn read(&self, address: Address) -> Option<Record> {
@@ -80,7 +82,7 @@ impl Inspect for Inspection {
             inspection: self,
             protection,
             found: HashMap::new(),
-            walked: Walked::default(),
+            walked: Walked { is_cut_short: self.is_cut_short, ..Walked::default() },
             damaged,
         };
         if is_older && walk.rows(PACK_PREFIX).next().is_some() {

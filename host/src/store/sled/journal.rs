@@ -7,9 +7,10 @@
 //! The file has two halves of fixed length, so that writing to it changes no metadata. A record begins at a page's beginning
 //! and is over the group's rows, its number, and the number up to which the tree had everything, synced, when it was
 //! written. Which record is the last tells its number; all from the one behind the number that it names up to itself must
-//! be there, or somebody changed the file. When a half is full, the other one is written over, but only once a record on
-//! the disk says that the tree has what it held: so nothing that is still needed is ever written over, and a write that was
-//! cut short harms nothing but itself.
+//! be there, or somebody changed the file. A last one that is not whole is a write that was cut short, or was changed: no
+//! file can tell which. When a half is full, the other one is written over, but only once a record on the disk says that
+//! the tree has what it held: so nothing that is still needed is ever written over, and a write that was cut short harms
+//! nothing but itself.
 //!
 //! Rows in a record are as they are in the tree: sealed, tagged, or opaque.
 
@@ -96,6 +97,9 @@ struct Found {
 pub struct Unsettled {
     /// Rows, group by group.
     pub groups: Vec<Rows>,
+    /// Whether another group begins behind the last one and is not whole: it was being written when the process or the
+    /// power ended, and then nobody was told of it, or somebody changed it since.
+    pub is_cut_short: bool,
     last: u64,
     end: usize,
     used: [usize; 2],
@@ -114,7 +118,8 @@ impl Unsettled {
         let mut found = records(&bytes);
         found.sort_by_key(|record| record.number);
         let Some((last, settled, end)) = found.last().map(|r| (r.number, r.settled, r.end)) else {
-            return Ok(Self { groups: Vec::new(), last: 0, end: 0, used });
+            let is_cut_short = begins(&bytes, 1);
+            return Ok(Self { groups: Vec::new(), is_cut_short, last: 0, end: 0, used });
         };
         found.retain(|record| record.number > settled);
         let is_whole = settled <= last && last < u64::MAX;
@@ -123,7 +128,11 @@ impl Unsettled {
             let what = "its journal was changed: groups that it had taken are missing";
             return Err(StoreError::Damaged(what.to_owned()));
         }
-        Ok(Self { groups: found.into_iter().map(|record| record.rows).collect(), last, end, used })
+        let next = [end, HALF * usize::from(end <= HALF)];
+        let is_cut_short =
+            next.iter().any(|at| bytes.get(*at..).is_some_and(|rest| begins(rest, last + 1)));
+        let groups = found.into_iter().map(|record| record.rows).collect();
+        Ok(Self { groups, is_cut_short, last, end, used })
     }
 }
 
@@ -153,6 +162,12 @@ fn record(bytes: &[u8]) -> Option<(Found, usize)> {
     }
     let (number, settled) = (u64::from_be_bytes(*number), u64::from_be_bytes(*settled));
     Some((Found { number, settled, end: 0, rows: Rows::read(rows)? }, end))
+}
+
+/// Whether a record of this number begins here.
+fn begins(bytes: &[u8], number: u64) -> bool {
+    let begin = [&MAGIC[..], &number.to_be_bytes()].concat();
+    bytes.get(DIGEST..).is_some_and(|rest| rest.starts_with(&begin))
 }
 
 fn checked(bytes: &[u8]) -> [u8; DIGEST] {

@@ -36,6 +36,36 @@ fn read(bytes: &[u8]) -> Result<Vec<u32>, StoreError> {
     Ok(numbers(&Unsettled::read(folder.path())?.groups))
 }
 
+fn is_cut_short(bytes: &[u8]) -> bool {
+    let folder = tempdir().unwrap();
+    fs::write(folder.path().join(NAME), bytes).unwrap();
+    Unsettled::read(folder.path()).unwrap().is_cut_short
+}
+
+#[test]
+fn a_first_write_and_one_to_the_other_half_can_be_cut_short_too() {
+    let folder = tempdir().unwrap();
+    let (mut journal, _) = open(folder.path());
+    journal.add(&group(0, 6_000)).unwrap();
+    let begun = fs::read(folder.path().join(NAME)).unwrap();
+    assert!(is_cut_short(&begun[..PAGE]) && !is_cut_short(&begun));
+    // The other half, full of what was there before.
+    for number in 1..2_000 {
+        let rows = group(number % 900, 6_000);
+        if !journal.has_room(&rows) {
+            journal.settle(journal.last());
+            journal.turn().unwrap();
+            journal.add(&rows).unwrap();
+            let mut bytes = fs::read(folder.path().join(NAME)).unwrap();
+            assert!(!is_cut_short(&bytes), "{number}");
+            bytes[journal.half * HALF + HEADER + 10] ^= 1;
+            assert!(is_cut_short(&bytes), "{number}");
+        } else {
+            journal.add(&rows).unwrap();
+        }
+    }
+}
+
 /// What may be on the disk when the power fails during a write: any of its pages, and of one page any part.
 fn cut(before: &[u8], after: &[u8], fates: &[u8], torn: usize) -> Vec<u8> {
     let mut disk = before.to_vec();
@@ -293,11 +323,16 @@ fn a_group_that_was_changed_is_missed_unless_it_is_the_last() {
             let mut bytes = whole.clone();
             bytes[record * 2 * PAGE + at] ^= 1;
             let found = read(&bytes);
+            // That there was a last one tells its beginning, if that was left.
+            let begins = record == 3 && !(16..32).contains(&at);
+            assert!(found.is_err() || is_cut_short(&bytes) == begins, "{record} {at}");
             assert_eq!(found.as_ref().ok(), expected.as_ref(), "{record} {at}");
             let told = |error: &StoreError| error.to_string().contains("journal was changed");
             assert!(found.as_ref().err().is_none_or(told));
         }
     }
+    assert!(!is_cut_short(&whole));
+    assert!(is_cut_short(&whole[..7 * PAGE]) && !is_cut_short(&whole[..6 * PAGE]));
     // Nor does a file that somebody cut off, or made, harm anything but itself.
     assert_eq!(read(&whole[..5 * PAGE]).unwrap(), [0, 1]);
     assert_eq!(read(&[]).unwrap(), [0; 0]);
