@@ -16,6 +16,16 @@ use super::report::Progress;
 const TARGET: &str = "wasm32-wasip2";
 /// The contract with formulas, for toolchains that read it.
 pub const WIT: &str = include_str!("../../../../wit/formula.wit");
+/// How to get what builds Python, of the version that the tests build with.
+const PYTHON_ADVICE: &str = "Install it with\n\n    pip install componentize-py==0.25.1";
+/// What builds Go.
+const GO_ADVICE: &str = "Install Go 1.24 from https://go.dev/dl, TinyGo 0.36 or later from \
+    https://tinygo.org/getting-started/install and wasm-tools from \
+    https://github.com/bytecodealliance/wasm-tools/releases, then run `go mod tidy` in the project";
+/// What is known of projects in Go.
+pub const GO_CAUTION: &str = "no test builds this template: it is a start, not a project that is known to work. It \
+    needs Go 1.24, TinyGo 0.36 and wasm-tools, and `go mod tidy` first. TinyGo asks for interfaces of WASI that the \
+    world of formulas does not have, and a server refuses a component that imports files, sockets or the environment";
 
 /// What a build made, and where it lies.
 #[derive(Debug, Clone)]
@@ -123,7 +133,6 @@ fn python(project: &Project) -> Result<PathBuf, Failure> {
     // An environment of the project's own goes first.
     let own = project.root.join(".venv/bin/componentize-py");
     let tool = if own.is_file() { own.canonicalize()? } else { "componentize-py".into() };
-    let advice = "Install it with\n\n    pip install componentize-py";
     let start = || {
         let mut tool = Command::new(&tool);
         tool.current_dir(&project.root).arg("--quiet");
@@ -136,30 +145,28 @@ fn python(project: &Project) -> Result<PathBuf, Failure> {
     }
     let mut write_bindings = start();
     write_bindings.args(["bindings", ".tokamak/bindings"]);
-    run(write_bindings, "componentize-py", advice)?;
+    run(write_bindings, "componentize-py", PYTHON_ADVICE)?;
     let _progress = Progress::of("building the component");
     let mut componentize = start();
     componentize.args(["componentize", "formula", "--stub-wasi", "-p", "."]);
     componentize.args(["-o", ".tokamak/formula.wasm"]);
-    run(componentize, "componentize-py", advice)?;
+    run(componentize, "componentize-py", PYTHON_ADVICE)?;
     Ok(made)
 }
 
-/// Builds the module by `TinyGo`.
+/// Builds the module by `TinyGo`, which starts wasm-tools; see [`GO_CAUTION`].
 fn go(project: &Project) -> Result<PathBuf, Failure> {
     let kept = contract(project)?;
-    let advice = "Install Go 1.24 from https://go.dev/dl and TinyGo 0.36 or later from \
-        https://tinygo.org/getting-started/install, then run `go mod tidy` in the project";
     let mut generate = Command::new("go");
     generate.current_dir(&project.root).args(["tool", "wit-bindgen-go", "generate"]);
     generate.args(["--world", "formula", "--out", "internal", ".tokamak/wit"]);
-    run(generate, "go", advice)?;
+    run(generate, "go", GO_ADVICE)?;
     let _progress = Progress::of("building the component");
     let mut tinygo = Command::new("tinygo");
     tinygo.current_dir(&project.root).args(["build", "-target=wasip2", "-no-debug"]);
     tinygo.args(["--wit-package", ".tokamak/wit", "--wit-world", "formula"]);
     tinygo.args(["-o", ".tokamak/formula.wasm", "."]);
-    run(tinygo, "tinygo", advice)?;
+    run(tinygo, "tinygo", GO_ADVICE)?;
     Ok(kept.join("formula.wasm"))
 }
 

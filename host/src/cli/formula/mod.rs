@@ -29,6 +29,9 @@ use project::{Code, Project};
 use push::Pushed;
 use report::{BAD, DIM, GOOD, Progress, bytes, say, styled, warn};
 
+/// The exit code of what could not be looked at, so that scripts do not take it for a refusal or a case that failed.
+const NOT_LOOKED_AT: u8 = 2;
+
 /// What to do with a formula.
 #[derive(Debug, Subcommand)]
 pub enum FormulaCommand {
@@ -91,16 +94,31 @@ pub struct Only {
     only: Option<String>,
 }
 
-/// Runs the command. What is wrong with the formula ends with 1, as every failure does.
-pub fn run(command: FormulaCommand) -> ExitCode {
-    if let Err(error) = logging::start("error", LogFormat::Text) {
-        return failed(&error);
+impl FormulaCommand {
+    /// Whether a script reads what is printed.
+    fn json(&self) -> bool {
+        match self {
+            Self::New(options) => options.json(),
+            Self::Build(on) => on.json,
+            Self::Check(on) => on.json,
+            Self::Run(on) => on.json,
+            Self::Test(on) => on.json,
+            Self::Push(on) => on.json,
+        }
     }
+}
+
+/// Runs the command. What is wrong with the formula ends with 1, what kept it from being looked at with 2.
+pub fn run(command: FormulaCommand) -> ExitCode {
+    let json = command.json();
     let done = |outcome: Result<bool, Failure>| match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(error) => failed(&error),
+        Err(error) => failed(&error, json),
     };
+    if let Err(error) = logging::start("error", LogFormat::Text) {
+        return failed(&error, json);
+    }
     match command {
         FormulaCommand::New(options) => done(new::run(&options).map(|()| true)),
         FormulaCommand::Build(on) => {
@@ -117,9 +135,13 @@ pub fn run(command: FormulaCommand) -> ExitCode {
     }
 }
 
-fn failed(error: &Failure) -> ExitCode {
-    warn(format_args!("{BAD}tokamak:{BAD:#} {error}"));
-    ExitCode::FAILURE
+fn failed(error: &Failure, json: bool) -> ExitCode {
+    if json {
+        say(json!({ "status": "error", "error": error.to_string() }));
+    } else {
+        warn(format_args!("{BAD}tokamak:{BAD:#} {error}"));
+    }
+    ExitCode::from(NOT_LOOKED_AT)
 }
 
 impl<T: Args> On<T> {

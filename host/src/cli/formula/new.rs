@@ -11,8 +11,9 @@ use clap::Args;
 use serde_json::json;
 
 use super::super::Failure;
+use super::build::GO_CAUTION;
 use super::project::Language;
-use super::report::{DIM, GOOD, say, styled};
+use super::report::{BAD, DIM, GOOD, say, styled};
 
 /// Longest name of a project, in characters.
 const NAME_CHARS_MAX: usize = 64;
@@ -90,6 +91,13 @@ pub struct NewOptions {
     json: bool,
 }
 
+impl NewOptions {
+    /// Whether a script reads what is printed.
+    pub fn json(&self) -> bool {
+        self.json
+    }
+}
+
 /// Writes the project.
 pub fn run(options: &NewOptions) -> Result<(), Failure> {
     let NewOptions { name, lang, sdk, within, json } = options;
@@ -114,17 +122,33 @@ pub fn run(options: &NewOptions) -> Result<(), Failure> {
             .replace("@MEMORY@", if *lang == Language::Python { "128" } else { "16" });
         write_new(&root.join(path), &text)?;
     }
-    let folder = root.display();
+    let paths: Vec<&str> = files.iter().map(|(path, _)| *path).collect();
     if *json {
-        let paths: Vec<&str> = files.iter().map(|(path, _)| *path).collect();
-        say(json!({
-            "project": folder.to_string(), "language": lang.as_str(), "files": paths,
-        }));
-        return Ok(());
+        let project = root.display().to_string();
+        let mut made = json!({ "project": project, "language": lang.as_str(), "files": paths });
+        if let Some(caution) = caution(*lang) {
+            made["caution"] = caution.into();
+        }
+        say(made);
+    } else {
+        show(&root, &paths, *lang);
     }
+    Ok(())
+}
+
+/// What has to be known before relying on a language's template.
+fn caution(language: Language) -> Option<&'static str> {
+    (language == Language::Go).then_some(GO_CAUTION)
+}
+
+fn show(root: &Path, paths: &[&str], language: Language) {
+    let folder = root.display();
     say(format_args!("{} {folder}", styled(GOOD, "made")));
-    for (path, _) in &files {
+    for path in paths {
         say(format_args!("  {path}"));
+    }
+    if let Some(caution) = caution(language) {
+        say(format_args!("{} {caution}", styled(BAD, "caution")));
     }
     say(format_args!(
         "{DIM}next{DIM:#}\n  cd {folder}\n  tokamak formula test\n  \
@@ -132,7 +156,6 @@ pub fn run(options: &NewOptions) -> Result<(), Failure> {
         tokamak formula push --url http://127.0.0.1:8080 --key-file FILE   \
         {DIM}(a management key; with dev its .tokamak/keys.json){DIM:#}"
     ));
-    Ok(())
 }
 
 /// The files of a project, by their paths in it.
