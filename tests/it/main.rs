@@ -111,3 +111,4 @@ mod traces;
 mod update;
 mod webhooks;
 mod workshop;
+mod workshop_sdk;
