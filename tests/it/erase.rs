@@ -11,9 +11,10 @@ use tokamak::store::Store;
 
 use crate::support::binary::{Process, ROOT_KEY, about, assert_sound, eventually};
 use crate::support::operator::{
-    Ending, NOBODY, TENANT_KEYS, copy, done, occurrences, operate, record, records, tenant_keys,
+    NOBODY, TENANT_KEYS, copy, done, occurrences, operate, record, records, tenant_keys,
 };
 use crate::support::server::{Setup, open_store};
+use crate::support::wrapped::{Ending, Wrapped};
 use crate::support::{Client, TestServer, tamper};
 
 /// The kind of notes on erased tenants.
@@ -236,13 +237,13 @@ async fn an_erasure_that_ends_anywhere_is_whole_or_has_not_begun() {
     for steps in 0.. {
         let folder = tempfile::tempdir().unwrap();
         copy(base.path(), folder.path());
-        let ending = Ending::new(open_store(&folder.path().join("store")).await);
+        let ending = Wrapped::<Ending>::new(open_store(&folder.path().join("store")).await);
         let start = |store| {
             let folder = Some(folder.path().to_owned());
             TestServer::start_with(Setup { folder, store, ..Setup::default() })
         };
         let server = start(Some(Arc::clone(&ending) as _)).await;
-        ending.end_after(steps);
+        ending.hook.end_after(steps);
         let done = server.vault.erase_tenant(tenant).await;
         let swept = server.vault.sweep_erased().await;
         server.stop().await;

@@ -11,9 +11,10 @@ use tokamak::store::{Batch, Expect, Put, Store as _};
 use tokamak::vault::KeyStatus;
 
 use crate::support::operator::{
-    Ending, NOBODY, SYSTEM, TENANT_KEYS, TOKEN, copy, record, records, tenant_keys,
+    NOBODY, SYSTEM, TENANT_KEYS, TOKEN, copy, record, records, tenant_keys,
 };
 use crate::support::server::{Setup, open_store, root_key};
+use crate::support::wrapped::{Ending, Wrapped};
 use crate::support::{Client, TestServer};
 
 fn new_root() -> RootKey {
@@ -55,8 +56,8 @@ async fn base() -> Base {
 }
 
 /// A server on a copy that can be ended.
-async fn start(folder: &Path, root: RootKey) -> (TestServer, Arc<Ending>) {
-    let ending = Ending::new(open_store(&folder.join("store")).await);
+async fn start(folder: &Path, root: RootKey) -> (TestServer, Arc<Wrapped<Ending>>) {
+    let ending = Wrapped::new(open_store(&folder.join("store")).await);
     let setup = Setup {
         folder: Some(folder.to_owned()),
         root_key: Some(root),
@@ -93,7 +94,7 @@ async fn a_change_of_the_root_key_that_ends_anywhere_leaves_one_key_that_counts(
         let folder = tempfile::tempdir().unwrap();
         copy(base.folder.path(), folder.path());
         let (server, ending) = start(folder.path(), root_key()).await;
-        ending.end_after(steps);
+        ending.hook.end_after(steps);
         let done = server.vault.rotate_root_key(new_root()).await;
         server.stop().await;
         drop(ending);
@@ -137,7 +138,7 @@ async fn sealing_anew_that_ends_anywhere_goes_on_and_leaves_nothing_behind() {
         let folder = tempfile::tempdir().unwrap();
         copy(base.folder.path(), folder.path());
         let (server, ending) = start(folder.path(), root_key()).await;
-        ending.end_after(steps);
+        ending.hook.end_after(steps);
         let rotated = server.vault.rotate_tenant_key(tenant).await;
         let done = server.vault.reseal().await;
         if rotated.is_ok() && done.is_err() {

@@ -66,6 +66,7 @@ mod keys;
 mod limits;
 mod list;
 mod logs;
+mod lost_races;
 mod memory;
 mod official;
 mod official_http;

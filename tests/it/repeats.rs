@@ -6,22 +6,22 @@ use std::sync::Arc;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::operator::Ending;
 use crate::support::receiver::Receiver;
 use crate::support::server::{Setup, open_store};
+use crate::support::wrapped::{Ending, Wrapped};
 use crate::support::{Answer, Client, TestServer, guests};
 
 /// A server whose store can be ended after so many commits.
 struct Mortal {
     server: TestServer,
-    store: Arc<Ending>,
+    store: Arc<Wrapped<Ending>>,
     folder: tempfile::TempDir,
 }
 
 impl Mortal {
     async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = Ending::new(open_store(&folder.path().join("store")).await);
+        let store = Wrapped::new(open_store(&folder.path().join("store")).await);
         let server =
             TestServer::start_with(Setup { store: Some(store.clone()), ..Setup::open() }).await;
         Self { server, store, folder }
@@ -30,9 +30,9 @@ impl Mortal {
     /// Sends a request with as many commits left as it may need, then as if the process had ended there: its repetition.
     async fn twice(&self, client: &Client, operation: &Operation) -> (Answer, Answer) {
         for _ in 0..100 {
-            self.store.end_after(operation.commits);
+            self.store.hook.end_after(operation.commits);
             let first = operation.send(client).await;
-            self.store.end_after(usize::MAX);
+            self.store.hook.end_after(usize::MAX);
             // The sweep or a worker may have had the commit: then nothing was done, and it is tried anew.
             if first.status != 503 {
                 return (first, operation.send(client).await);

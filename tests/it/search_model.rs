@@ -1,4 +1,7 @@
-//! Random tokens and random queries, beside a plain evaluation of the same query over the tokens as they were answered.
+//! Random tokens, random callers and random queries, beside a plain evaluation of the same query over the tokens as they
+//! were answered, and of the caller's rights over what it gives (decisions §2).
+
+mod callers;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,6 +11,8 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
+use callers::{Caller, callers};
+
 use crate::support::TestServer;
 use crate::support::client::Client;
 
@@ -16,6 +21,7 @@ const TOKENS: usize = 60;
 const CHANGES: usize = 15;
 const QUERIES: usize = 120;
 
+/// Where tokens lie, some of them below others, and some that only look as if they did.
 const CONTAINERS: &[&str] = &["/a/", "/a/b/", "/a/b/c/", "/a/bc/", "/d/", "/d/E_f-1/"];
 const KEYS: &[&str] = &["tier", "a b", "Ünï", "x:y"];
 const VALUES: &[&str] = &["gold", "GOLD", "two words", "a\"b\\c", "AND", "*", "", "(x)", "ß"];
@@ -49,8 +55,8 @@ fn token() -> impl Strategy<Value = Value> {
     );
     let containers =
         prop::option::of(prop::sample::subsequence(CONTAINERS, 1..3).prop_map(Vec::from));
-    (prop::sample::select(TYPES), 0..12_u32, metadata, containers).prop_map(
-        |(kind, number, metadata, containers)| {
+    (prop::sample::select(TYPES), 0..12_u32, metadata, containers, any::<bool>()).prop_map(
+        |(kind, number, metadata, containers, has_mask)| {
             let data = match kind {
                 "token" => json!({"name": format!("Name {number}"), "n": number}),
                 "card_number" => json!("4242424242424242"),
@@ -59,6 +65,11 @@ fn token() -> impl Strategy<Value = Value> {
             let mut body = json!({"type": kind, "data": data, "metadata": metadata});
             if let Some(containers) = containers {
                 body["containers"] = json!(containers);
+            }
+            match (kind, has_mask) {
+                ("token", true) => body["mask"] = json!({"n": "{{ data.n }}", "name": "hidden"}),
+                ("card_number", false) => body["mask"] = Value::Null,
+                _ => {}
             }
             match kind {
                 "token" => body["search_indexes"] = json!(["{{ data.name }}", "{{ data.n }}"]),
@@ -259,22 +270,78 @@ async fn make(server: &TestServer, private: &Client, runner: &mut TestRunner) ->
     tokens
 }
 
+/// A page of a search, and what it must be.
+async fn assert_page(caller: &Caller, mut body: Value, number: usize, expected: &[Value]) -> Value {
+    let size = usize::try_from(body["size"].as_u64().unwrap()).unwrap();
+    let Caller { client, rights } = caller;
+    if body.get("start").is_none() {
+        body["page"] = json!(number);
+    }
+    let answer = client.post("/tokens/search", body.clone()).await.expect(200);
+    let (from, to) = ((number - 1) * size, expected.len().min(number * size));
+    let shown = expected.get(from..to).unwrap_or_default();
+    assert_eq!(answer["data"].as_array().unwrap(), shown, "{body} {rights:?}");
+    let mut pagination = answer["pagination"].clone();
+    let next = pagination.as_object_mut().unwrap().remove("next").unwrap_or_default();
+    let about = json!({"total_items": expected.len(), "total_pages": expected.len().div_ceil(size),
+        "page_number": number, "page_size": size});
+    assert_eq!(pagination, about, "{body} {rights:?}");
+    assert_eq!(next.is_string(), to < expected.len(), "{body} {rights:?}");
+    next
+}
+
+/// Searches as a caller, all on one page or on several, by their numbers or from one to the next.
+async fn assert_found(caller: &Caller, query: &str, expected: &[Value], runner: &mut TestRunner) {
+    let pages = draw(prop_oneof![4 => Just(1_usize), 1 => 2..4_usize], runner);
+    if pages == 1 {
+        assert_page(caller, json!({"query": query, "size": 100}), 1, expected).await;
+        return;
+    }
+    let size = expected.len().div_ceil(pages).max(1);
+    let mut body = json!({"query": query, "size": size});
+    let by_cursor = draw(any::<bool>(), runner);
+    for number in 1.. {
+        let next = assert_page(caller, body.clone(), number, expected).await;
+        if by_cursor {
+            body["start"] = next.clone();
+        }
+        if next.is_null() {
+            break;
+        }
+    }
+    if !by_cursor {
+        // Behind the last page there is nothing, of so many still.
+        assert_page(caller, body, pages + 1, expected).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_search_finds_what_a_plain_evaluation_finds() {
     let mut runner = TestRunner::default();
+    let (mut telling, mut narrowed) = (0, 0);
     for _ in 0..ROUNDS {
         let server = TestServer::start().await;
         let private = server.revealing().await;
         let tokens = make(&server, &private, &mut runner).await;
-        let mut telling = 0;
-        for _ in 0..QUERIES {
+        let callers = callers(&server, &tokens, &mut runner).await;
+        for turn in 0..QUERIES {
             let query = draw(query(&tokens), &mut runner);
             let text = write(&query);
-            let expected = tokens.iter().filter(|token| matches(&query, token));
-            let expected: Vec<&str> = expected.map(|token| token["id"].as_str().unwrap()).collect();
-            assert_eq!(private.search(&text).await, expected, "{text}\n{query:?}");
-            telling += usize::from(!expected.is_empty() && expected.len() < TOKENS);
+            let caller = &callers[turn % callers.len()];
+            let body = json!({"query": text});
+            if !caller.rights.may_search() {
+                caller.client.post("/tokens/search", body).await.expect(403);
+                continue;
+            }
+            let matching: Vec<&Value> =
+                tokens.iter().filter(|token| matches(&query, token)).collect();
+            let expected = matching.iter().filter_map(|token| caller.rights.shown(token));
+            let expected: Vec<Value> = expected.collect();
+            assert_found(caller, &text, &expected, &mut runner).await;
+            telling += usize::from(!matching.is_empty() && matching.len() < TOKENS);
+            narrowed += usize::from(!expected.is_empty() && expected.len() < matching.len());
         }
-        assert!(telling > QUERIES / 4, "{telling} queries told tokens apart");
     }
+    assert!(telling > ROUNDS * QUERIES / 4, "{telling} queries told tokens apart");
+    assert!(narrowed > ROUNDS * QUERIES / 10, "{narrowed} searches were narrowed");
 }

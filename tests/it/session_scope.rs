@@ -70,7 +70,9 @@ const SCOPES: &[(&[Condition], &[&str])] = &[
         &[("id", "starts_with", "cart-"), ("container", "starts_with", "/web/")],
         &["cart-1", "cart-10", "cart-2", "cart-4"],
     ),
+    // In whatever order they stand.
     (&[("container", "equals", "/web/eu/"), ("container", "equals", "/shop/")], &["cart-4"]),
+    (&[("container", "equals", "/shop/"), ("container", "equals", "/web/eu/")], &["cart-4"]),
 ];
 
 /// A server with the tokens, and who opens and who authorizes sessions there.
@@ -203,7 +205,7 @@ async fn a_narrow_grantor_gives_what_lies_within_its_containers() {
             session.post("/tokens/search", json!({})).await.expect(403);
         }
     }
-    assert_eq!(granted, 10);
+    assert_eq!(granted, 11);
 }
 
 /// The grantor's rules bound the grant when it is made, and what is done with it ever after.

@@ -202,15 +202,16 @@ impl Rule {
         }
     }
 
-    /// A container that holds every token which the rule covers.
-    fn bound(&self) -> Container {
+    /// Containers in each of which lies every token that the rule covers, the token's other containers aside: all
+    /// conditions hold together, so that each of those on containers says as much on its own.
+    fn bounds(&self) -> Vec<Container> {
         let of_condition = |condition: &Condition| {
             let is_container = condition.attribute == Attribute::Container;
             is_container.then(|| condition.value.parse().ok()).flatten()
         };
-        let mut conditions = self.conditions.iter().flatten();
-        let bound = self.container.clone().or_else(|| conditions.find_map(of_condition));
-        bound.unwrap_or_else(Container::root)
+        let conditions = self.conditions.iter().flatten().filter_map(of_condition);
+        let bounds: Vec<Container> = self.container.iter().cloned().chain(conditions).collect();
+        if bounds.is_empty() { vec![Container::root()] } else { bounds }
     }
 }
 
@@ -297,15 +298,16 @@ impl Rights {
 
     /// Whether whoever holds these rights may grant this rule.
     pub fn may_grant_rule(&self, rule: &Rule) -> bool {
-        let bound = rule.bound();
-        rule.permissions.iter().all(|one| self.reach(*one, rule.transform, &bound))
+        let bounds = rule.bounds();
+        let within = |one| bounds.iter().any(|bound| self.reach(one, rule.transform, bound));
+        rule.permissions.iter().all(|one| within(*one))
     }
 
     /// Whether every token in `container` is shown at least as well as `transform` says.
     ///
     /// What decides changes only where a rule's container begins, so that it is enough to look there.
     fn reach(&self, permission: Permission, transform: Transform, container: &Container) -> bool {
-        let below = self.granting(permission).map(Rule::bound);
+        let below = self.granting(permission).flat_map(Rule::bounds);
         let below = below.filter(|other| container.holds(other));
         std::iter::once(container.clone()).chain(below).all(|place| {
             let token = Subject { id: "", containers: std::slice::from_ref(&place) };

@@ -4,6 +4,7 @@ pub mod binary;
 pub mod browser;
 pub mod client;
 pub mod faults;
+pub mod gate;
 pub mod guests;
 pub mod hostile_components;
 pub mod operator;
@@ -13,6 +14,7 @@ pub mod scripts;
 pub mod server;
 pub mod tamper;
 pub mod upstream;
+pub mod wrapped;
 
 pub use client::{Answer, Client};
 pub use server::TestServer;

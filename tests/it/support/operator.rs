@@ -3,19 +3,11 @@
 use std::fs;
 use std::path::Path;
 use std::process::Output;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures::FutureExt as _;
-use tokamak::crypto::integrity::Hash;
 use tokamak::crypto::keys::{RootKey, TenantKeys};
 use tokamak::crypto::seal::{self, Place};
 use tokamak::model::id::TenantId;
-use tokamak::store::sled::SledStore;
-use tokamak::store::{
-    Batch, ChainHead, Compacted, Examiner, Filter, Kind, Protection, Record, Removal, Slice,
-    Snapshot, Start, Store, StoreError, StoreFuture, Unique,
-};
+use tokamak::store::{Filter, Kind, Record, Start, Store};
 use uuid::Uuid;
 
 use super::binary::command;
@@ -23,7 +15,9 @@ use super::binary::command;
 /// Kinds of records that tests look at.
 pub const SYSTEM: Kind = Kind(0);
 pub const TENANT_KEYS: Kind = Kind(2);
+pub const APPLICATION: Kind = Kind(3);
 pub const TOKEN: Kind = Kind(4);
+pub const REACTOR: Kind = Kind(7);
 /// The tenant of what belongs to no tenant.
 pub const NOBODY: TenantId = TenantId(Uuid::nil());
 
@@ -105,120 +99,4 @@ pub async fn tenant_keys(
     let place = Place { kind: TENANT_KEYS.0, tenant: tenant.0.as_bytes(), id: "keys" };
     let text = seal::open(root.as_key(), place, &record.body).ok()?;
     Some(TenantKeys::from_bytes(&text).unwrap())
-}
-
-/// A store that takes so many more commits and compactions, and then none: what is on the disk is what a process leaves
-/// that ends there.
-pub struct Ending {
-    store: SledStore,
-    left: AtomicUsize,
-}
-
-impl Ending {
-    pub fn new(store: SledStore) -> Arc<Self> {
-        Arc::new(Self { store, left: AtomicUsize::new(usize::MAX) })
-    }
-
-    /// Ends after so many.
-    pub fn end_after(&self, commits: usize) {
-        self.left.store(commits, Ordering::SeqCst);
-    }
-
-    fn go_on(&self) -> Result<(), StoreError> {
-        let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| match left {
-            usize::MAX => Some(left),
-            left => left.checked_sub(1),
-        });
-        left.map(drop).map_err(|_| StoreError::Unavailable("it ended".to_owned()))
-    }
-}
-
-impl Store for Ending {
-    fn find<'a>(
-        &'a self,
-        kind: Kind,
-        tenant: TenantId,
-        ids: &'a [&'a str],
-    ) -> StoreFuture<'a, Vec<Option<Record>>> {
-        self.store.find(kind, tenant, ids)
-    }
-
-    fn find_unique(&self, kind: Kind, unique: Unique) -> StoreFuture<'_, Option<Record>> {
-        self.store.find_unique(kind, unique)
-    }
-
-    fn page<'a>(
-        &'a self,
-        kind: Kind,
-        tenant: TenantId,
-        filter: &'a Filter,
-        start: Start,
-        size: usize,
-    ) -> StoreFuture<'a, Slice> {
-        self.store.page(kind, tenant, filter, start, size)
-    }
-
-    fn commit(&self, batch: Batch) -> StoreFuture<'_, ()> {
-        // One that writes nothing leaves nothing.
-        if batch != Batch::default()
-            && let Err(error) = self.go_on()
-        {
-            return async { Err(error) }.boxed();
-        }
-        self.store.commit(batch)
-    }
-
-    fn compact(&self) -> StoreFuture<'_, Compacted> {
-        match self.go_on() {
-            Ok(()) => self.store.compact(),
-            Err(error) => async { Err(error) }.boxed(),
-        }
-    }
-
-    fn snapshot(&self) -> StoreFuture<'_, Box<dyn Snapshot>> {
-        self.store.snapshot()
-    }
-
-    fn has_removed(&self) -> bool {
-        self.store.has_removed()
-    }
-
-    fn protect(
-        &self,
-        protection: Protection,
-        upgrade: Option<&mut dyn Examiner>,
-    ) -> Result<(), StoreError> {
-        self.store.protect(protection, upgrade)
-    }
-
-    fn chain_heads(&self) -> Result<Vec<ChainHead>, StoreError> {
-        self.store.chain_heads()
-    }
-
-    fn places(
-        &self,
-        kind: Kind,
-        tenant: TenantId,
-        ids: &[&str],
-    ) -> Result<Vec<Option<(u64, Hash)>>, StoreError> {
-        self.store.places(kind, tenant, ids)
-    }
-
-    fn oldest_entries(
-        &self,
-        kind: Kind,
-        tenant: TenantId,
-        before_ms: u64,
-        max: usize,
-    ) -> Result<Vec<Removal>, StoreError> {
-        self.store.oldest_entries(kind, tenant, before_ms, max)
-    }
-
-    fn health(&self) -> Result<(), StoreError> {
-        self.store.health()
-    }
-
-    fn close(&self) {
-        self.store.close();
-    }
 }

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::{Attribute, Condition, Operator, Rights, Rule, Subject, Transform};
 use crate::model::container::Container;
 use crate::model::permission::Permission;
@@ -169,5 +171,128 @@ fn what_may_be_granted() {
     ];
     for (granted, expected) in table {
         assert_eq!(own.may_grant_rule(&granted), expected, "{granted:?}");
+    }
+}
+
+#[test]
+fn the_order_of_conditions_decides_nothing_about_a_grant() {
+    use Attribute::{Container, Id};
+    use Operator::{Equals, StartsWith};
+    let read = Permission::TokenRead;
+    let own = Rights::new(
+        vec![],
+        vec![
+            rule(1, "/pci/high/", Transform::Redact, &[read]),
+            rule(2, "/pci/", Transform::Reveal, &[read]),
+            rule(3, "/web/eu/", Transform::Mask, &[read]),
+        ],
+    );
+    let table: [(&[_], Transform, bool); 9] = [
+        // Within the grantor's by one of them, and by none.
+        (&[(Id, StartsWith, "x"), (Container, StartsWith, "/pci/low/")], Transform::Reveal, true),
+        (&[(Id, StartsWith, "x"), (Container, StartsWith, "/shop/")], Transform::Redact, false),
+        (
+            &[(Container, Equals, "/shop/"), (Container, Equals, "/pci/low/")],
+            Transform::Reveal,
+            true,
+        ),
+        (&[(Container, StartsWith, "/"), (Container, Equals, "/web/eu/")], Transform::Mask, true),
+        // One below the other: the lower one is what the rule is about.
+        (
+            &[(Container, StartsWith, "/web/"), (Container, StartsWith, "/web/eu/de/")],
+            Transform::Mask,
+            true,
+        ),
+        (
+            &[(Container, StartsWith, "/shop/"), (Container, Equals, "/bank/")],
+            Transform::Redact,
+            false,
+        ),
+        // Seen, but not so well.
+        (
+            &[(Container, Equals, "/shop/"), (Container, Equals, "/web/eu/")],
+            Transform::Reveal,
+            false,
+        ),
+        (
+            &[(Container, StartsWith, "/pci/"), (Container, StartsWith, "/pci/high/")],
+            Transform::Mask,
+            false,
+        ),
+        (
+            &[(Container, Equals, "/a/"), (Id, Equals, "x"), (Container, Equals, "/pci/low/")],
+            Transform::Reveal,
+            true,
+        ),
+    ];
+    for (conditions, transform, expected) in table {
+        let mut conditions = conditions.to_vec();
+        // Every condition comes first once, and last once.
+        for _ in 0..conditions.len() {
+            let granted = conditional(transform, &conditions);
+            assert_eq!(own.may_grant_rule(&granted), expected, "{conditions:?}");
+            conditions.rotate_left(1);
+        }
+    }
+}
+
+const PLACES: &[&str] = &["/", "/a/", "/a/b/", "/a/b/c/", "/a/bc/", "/d/"];
+const IDS: &[&str] = &["x", "x1", "y"];
+
+fn transforms() -> impl Strategy<Value = Transform> {
+    prop::sample::select(&[Transform::Redact, Transform::Mask, Transform::Reveal][..])
+}
+
+/// Rights as a private application may have them.
+fn grantors() -> impl Strategy<Value = Rights> {
+    let rules = prop::collection::vec((prop::sample::select(PLACES), transforms()), 0..5);
+    (any::<bool>(), rules).prop_map(|(everywhere, rules)| {
+        let read = Permission::TokenRead;
+        let rule = |(priority, (place, transform))| rule(priority, place, transform, &[read]);
+        Rights::new(
+            everywhere.then_some(read).into_iter().collect(),
+            (1..).zip(rules).map(rule).collect(),
+        )
+    })
+}
+
+/// Rules as a session may be granted them.
+fn conditionals() -> impl Strategy<Value = Rule> {
+    let operator = || prop::sample::select(&[Operator::Equals, Operator::StartsWith][..]);
+    let id = (Just(Attribute::Id), operator(), prop::sample::select(IDS));
+    let place = (Just(Attribute::Container), operator(), prop::sample::select(PLACES));
+    let conditions = prop::collection::vec(prop_oneof![1 => id, 3 => place], 1..4);
+    (transforms(), conditions)
+        .prop_map(|(transform, conditions)| conditional(transform, &conditions))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn nothing_is_granted_that_the_grantor_lacks(
+        grantor in grantors(),
+        granted in conditionals(),
+        places in prop::sample::subsequence(PLACES, 1..3),
+        id in prop::sample::select(IDS),
+    ) {
+        let lies_in = containers(&places);
+        let token = Subject { id, containers: &lies_in };
+        let read = Permission::TokenRead;
+        let theirs = grantor.decide(read, token);
+        let own = Rights::new(vec![], vec![granted.clone()]);
+        let may = grantor.may_grant_rule(&granted);
+        let mut reversed = granted.clone();
+        reversed.conditions.as_mut().unwrap().reverse();
+        prop_assert_eq!(grantor.may_grant_rule(&reversed), may);
+        // What was granted is within the grantor's rights when it is granted. Of a token in several containers another
+        // rule may decide than of one in each of them alone: there it is seen, though perhaps not so well.
+        if let (true, Some(seen)) = (may, own.decide(read, token)) {
+            prop_assert!(theirs.is_some());
+            prop_assert!(places.len() > 1 || theirs >= Some(seen));
+        }
+        // And ever after it shows no token better than the grantor sees it, whatever the grantor's rights are by then.
+        let session = own.within(grantor).decide(read, token);
+        prop_assert!(session <= theirs, "{session:?} {theirs:?}");
     }
 }

@@ -1,0 +1,388 @@
+//! Requests that meet another one in the middle (decisions §1): a change that loses is made anew and keeps what the other
+//! did, one that loses too often is a 409 and has done nothing, and a key whose request still runs is in use.
+//!
+//! Which of them is first is not left to chance: a commit waits at a gate until the other request is answered.
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokamak::store::{Batch, Kind, StoreError};
+
+use crate::support::gate::{Gate, Held};
+use crate::support::operator::{APPLICATION, REACTOR, TOKEN};
+use crate::support::server::{Setup, open_store};
+use crate::support::wrapped::Wrapped;
+use crate::support::{Answer, Client, TestServer};
+
+/// A formula that ships with the product: nobody changes it.
+const FORMULA: &str = "6f2b0c0e-3d5a-4c38-9d6b-5a1f3c7e9b01";
+
+/// How often a change is tried in all: one that loses twice is refused.
+const TRIES: usize = 2;
+/// The same of a reactor, whose application others write too although they change something else.
+const REACTOR_TRIES: usize = 8;
+/// The same of a new token, which loses only against tokens of the same contents that come and go.
+const NEW_TOKEN_TRIES: usize = 100;
+
+const TOKEN_LOST: &str = "The token was changed by other requests at the same time.";
+const ENTITY_LOST: &str = "The entity was changed by other requests at the same time.";
+const NEW_TOKEN_LOST: &str = "Other requests made the same tokens at the same time.";
+const KEY_IN_USE: &str = "A request with this idempotency key is being carried out.";
+
+/// A server whose commits can be held.
+struct World {
+    server: TestServer,
+    store: Arc<Wrapped<Gate>>,
+    _folder: TempDir,
+}
+
+/// A request, who sends it, and the kind of record that it changes.
+#[derive(Clone)]
+struct Operation {
+    client: Client,
+    method: Method,
+    path: String,
+    body: Value,
+    kind: Kind,
+}
+
+impl Operation {
+    /// A key that no other one of these has.
+    fn key(&self) -> String {
+        format!("{} {}", self.method, self.path)
+    }
+
+    /// Sends the request under a key.
+    async fn send(&self, key: &str) -> Answer {
+        let content_type = match self.method {
+            Method::PATCH => "application/merge-patch+json",
+            _ => "application/json",
+        };
+        let request = self.client.request(self.method.clone(), &self.path);
+        let request = request.header("content-type", content_type).body(self.body.to_string());
+        self.client.send(request.header("svc-idempotency-key", key)).await
+    }
+
+    /// Asserts that nothing is kept under a key: the request is carried out, and then it is.
+    async fn assert_free(&self, key: &str) {
+        let first = self.send(key).await;
+        assert!(first.status.is_success() && !is_replay(&first), "{}", first.text());
+        self.assert_repeats(key, &first).await;
+    }
+
+    /// Asserts that an answer is kept under a key.
+    async fn assert_repeats(&self, key: &str, first: &Answer) {
+        let again = self.send(key).await;
+        assert!(is_replay(&again), "{}", again.text());
+        assert_eq!((again.status, again.json()), (first.status, first.json()));
+    }
+}
+
+fn is_replay(answer: &Answer) -> bool {
+    answer.headers.get("svc-idempotent-replay").is_some_and(|value| value == "true")
+}
+
+#[track_caller]
+fn assert_refused(answer: &Answer, detail: &str) {
+    assert_eq!(answer.expect(409)["detail"], detail);
+    assert!(!is_replay(answer));
+}
+
+/// Waits until a request is about to commit; gives what. It may not be answered before.
+async fn arrival(held: &mut Held, request: &mut Pin<&mut impl Future<Output = Answer>>) -> Batch {
+    tokio::select! {
+        batch = held.arrived() => batch,
+        answer = request.as_mut() => panic!("answered before: {} {}", answer.status, answer.text()),
+    }
+}
+
+impl World {
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Wrapped::<Gate>::new(open_store(&folder.path().join("store")).await);
+        let setup = Setup { store: Some(Arc::clone(&store) as _), ..Setup::default() };
+        Self { server: TestServer::start_with(setup).await, store, _folder: folder }
+    }
+
+    /// Sends a request, so many first commits of which lose. The rival acts while the commit waits; what it gives, if
+    /// anything, is what the commit ends in, else the store decides.
+    async fn lose(
+        &self,
+        operation: &Operation,
+        key: &str,
+        times: usize,
+        rival: impl AsyncFn(usize, &Batch) -> Option<StoreError>,
+    ) -> Answer {
+        let mut request = pin!(operation.send(key));
+        let mut lost = 0;
+        let mut next = Some(self.store.hook.hold_next(operation.kind));
+        while let Some(mut held) = next {
+            let batch = arrival(&mut held, &mut request).await;
+            let refusal = rival(lost, &batch).await;
+            lost += 1;
+            next = (lost < times).then(|| self.store.hook.hold_next(operation.kind));
+            match refusal {
+                None => held.let_go(),
+                Some(error) => held.refuse(error),
+            }
+        }
+        request.await
+    }
+
+    /// How often the log says this of an entity.
+    async fn logged(&self, id: &str, message: &str) -> usize {
+        let path = format!("/logs?size=100&entity_id={id}");
+        let log = self.server.management.get(&path).await.expect(200);
+        log["data"].as_array().unwrap().iter().filter(|entry| entry["message"] == message).count()
+    }
+
+    /// Makes an application; gives it with its key.
+    async fn application(&self) -> Value {
+        let body = json!({"name": "before", "type": "private", "permissions": ["token:read"]});
+        self.server.management.post("/applications", body).await.expect(201)
+    }
+
+    /// Makes a reactor that acts as an application; gives the reactor's id.
+    async fn reactor(&self, application: &str) -> String {
+        let body = json!({"name": "before", "formula": {"id": FORMULA}, "configuration": {},
+            "application": {"id": application}});
+        let made = self.server.management.post("/reactors", body).await.expect(201);
+        text(&made, "id")
+    }
+
+    fn put(&self, path: String, body: Value, kind: Kind) -> Operation {
+        let client = self.server.management.clone();
+        Operation { client, method: Method::PUT, path, body, kind }
+    }
+}
+
+fn text(of: &Value, member: &str) -> String {
+    of[member].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_others_change_keeps_every_change_or_is_a_conflict() {
+    let world = World::start().await;
+    let client = world.server.revealing().await;
+    for times in [TRIES - 1, TRIES] {
+        let id = client.token("token", json!({"before": 0})).await;
+        let path = format!("/tokens/{id}");
+        let body = json!({"data": {"mine": 1}});
+        let (method, kind) = (Method::PATCH, TOKEN);
+        let patch = Operation { client: client.clone(), method, path: path.clone(), body, kind };
+        let rival = async |lost: usize, _: &Batch| {
+            let body = json!({"data": {format!("theirs {lost}"): 2}, "metadata": {"k": "v"}});
+            client.patch(&path, body).await.expect(200);
+            None
+        };
+        let answer = world.lose(&patch, &id, times, rival).await;
+        let read = client.get(&path).await.expect(200);
+        assert_eq!(read["metadata"], json!({"k": "v"}));
+        if times < TRIES {
+            assert_eq!(answer.expect(200), read);
+            assert_eq!(read["data"], json!({"before": 0, "theirs 0": 2, "mine": 1}));
+            assert_eq!(world.logged(&id, "Token updated").await, times + 1);
+        } else {
+            assert_refused(&answer, TOKEN_LOST);
+            assert_eq!(read["data"], json!({"before": 0, "theirs 0": 2, "theirs 1": 2}));
+            assert_eq!(world.logged(&id, "Token updated").await, times);
+            patch.assert_free(&id).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_application_that_others_change_keeps_every_change_or_is_a_conflict() {
+    let world = World::start().await;
+    for times in [TRIES - 1, TRIES] {
+        let made = world.application().await;
+        let id = text(&made, "id");
+        let path = format!("/applications/{id}");
+        let body = json!({"name": "mine", "permissions": ["token:read"]});
+        let put = world.put(path.clone(), body, APPLICATION);
+        let rival = async |_: usize, _: &Batch| {
+            let regenerate = format!("{path}/regenerate");
+            world.server.management.post(&regenerate, json!({})).await.expect(200);
+            None
+        };
+        let answer = world.lose(&put, &id, times, rival).await;
+        // Whoever writes what it read before the rival writes the old key back.
+        let old = world.server.client(&text(&made, "key"));
+        old.get("/applications/key").await.expect(401);
+        assert_eq!(world.logged(&id, "Application key regenerated").await, times);
+        let read = world.server.management.get(&path).await.expect(200);
+        if times < TRIES {
+            assert_eq!(answer.expect(200), read);
+            assert_eq!(read["name"], "mine");
+            assert_eq!(world.logged(&id, "Application updated").await, 1);
+        } else {
+            assert_refused(&answer, ENTITY_LOST);
+            assert_eq!(read["name"], "before");
+            assert_eq!(world.logged(&id, "Application updated").await, 0);
+            put.assert_free(&id).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reactor_whose_application_others_write_keeps_every_change_or_is_a_conflict() {
+    let world = World::start().await;
+    let management = &world.server.management;
+    for times in [REACTOR_TRIES - 1, REACTOR_TRIES] {
+        let application = text(&world.application().await, "id");
+        let (id, other) = (world.reactor(&application).await, world.reactor(&application).await);
+        let path = format!("/reactors/{id}");
+        let body = |name: &str| json!({"name": name, "configuration": {}, "application": {"id": application}});
+        let put = world.put(path.clone(), body("mine"), REACTOR);
+        // Another reactor that holds the application, and a change of the application itself.
+        let rival = async |lost: usize, _: &Batch| {
+            let name = format!("theirs {lost}");
+            if lost.is_multiple_of(2) {
+                management.put(&format!("/reactors/{other}"), body(&name)).await.expect(200);
+            } else {
+                let body = json!({"name": name, "permissions": ["token:read"]});
+                management.put(&format!("/applications/{application}"), body).await.expect(200);
+            }
+            None
+        };
+        let answer = world.lose(&put, &id, times, rival).await;
+        let read = management.get(&path).await.expect(200);
+        let other = management.get(&format!("/reactors/{other}")).await.expect(200);
+        let of_application = if times < REACTOR_TRIES { "theirs 5" } else { "theirs 7" };
+        assert_eq!(read["application"]["name"], of_application);
+        assert_eq!(other["name"], "theirs 6");
+        if times < REACTOR_TRIES {
+            assert_eq!(answer.expect(200), read);
+            assert_eq!(read["name"], "mine");
+            assert_eq!(world.logged(&id, "Reactor updated").await, 1);
+        } else {
+            assert_refused(&answer, ENTITY_LOST);
+            assert_eq!(read["name"], "before");
+            assert_eq!(world.logged(&id, "Reactor updated").await, 0);
+            put.assert_free(&id).await;
+        }
+    }
+}
+
+fn create(client: &Client, body: Value) -> Operation {
+    let (method, path) = (Method::POST, "/tokens".to_owned());
+    Operation { client: client.clone(), method, path, body, kind: TOKEN }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_token_gives_way_to_its_like_or_is_a_conflict() {
+    let world = World::start().await;
+    let client = world.server.revealing().await;
+    let body = json!({"type": "token", "data": "same", "deduplicate_token": true});
+    let post = create(&client, body.clone());
+    // A token that was there for a moment, and is gone when it is looked for.
+    let passing = async |_: usize, batch: &Batch| {
+        let put = batch.puts.iter().find(|put| put.record.kind == TOKEN).unwrap();
+        let by = (put.record.tenant, "passing".to_owned());
+        Some(StoreError::Taken { kind: TOKEN, unique: put.record.uniques[0], by })
+    };
+    let refused = world.lose(&post, "lost", NEW_TOKEN_TRIES, passing).await;
+    assert_refused(&refused, NEW_TOKEN_LOST);
+    assert_eq!(client.list("").await, Vec::<String>::new());
+    let log = world.server.management.get("/logs?entity_type=token").await.expect(200);
+    assert_eq!(log["data"], json!([]));
+    let made = world.lose(&post, "lost", NEW_TOKEN_TRIES - 1, passing).await;
+    assert!(!is_replay(&made));
+    let id = text(&made.expect(201), "id");
+    post.assert_repeats("lost", &made).await;
+    client.delete(&format!("/tokens/{id}")).await.expect(204);
+
+    // One that stays is shown instead.
+    let rival = async |_: usize, _: &Batch| {
+        client.post("/tokens", body.clone()).await.expect(201);
+        None
+    };
+    let shown = world.lose(&post, "shown", 1, rival).await;
+    assert_eq!(shown.expect(200)["_extras"], json!({"deduplicated": true}));
+    assert_eq!(client.list("").await, [text(&shown.json(), "id")]);
+    post.assert_repeats("shown", &shown).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_tokens_with_one_id_the_later_is_a_conflict() {
+    let world = World::start().await;
+    let client = world.server.revealing().await;
+    let body = |data: &str| json!({"id": "one", "type": "token", "data": data});
+    let post = create(&client, body("mine"));
+    let rival = async |_: usize, _: &Batch| {
+        client.post("/tokens", body("theirs")).await.expect(201);
+        None
+    };
+    let refused = world.lose(&post, "k", 1, rival).await;
+    assert_refused(&refused, "A token with this id exists already.");
+    assert_eq!(client.get("/tokens/one").await.expect(200)["data"], "theirs");
+    assert_eq!(world.logged("one", "Token created").await, 1);
+    client.delete("/tokens/one").await.expect(204);
+    post.assert_free("k").await;
+}
+
+/// A request of each of these kinds.
+async fn operations(world: &World, client: &Client) -> [Operation; 4] {
+    let token = client.token("token", json!({"before": 0})).await;
+    let application = text(&world.application().await, "id");
+    let reactor = world.reactor(&application).await;
+    let post = create(client, json!({"type": "token", "data": "new"}));
+    let patch = Operation {
+        method: Method::PATCH,
+        path: format!("/tokens/{token}"),
+        body: json!({"data": {"mine": 1}}),
+        ..post.clone()
+    };
+    let body = json!({"name": "mine", "permissions": ["token:read"]});
+    let put_application = world.put(format!("/applications/{application}"), body, APPLICATION);
+    let body = json!({"name": "mine", "configuration": {}});
+    let put_reactor = world.put(format!("/reactors/{reactor}"), body, REACTOR);
+    [post, patch, put_application, put_reactor]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_in_use_while_its_first_request_runs() {
+    let world = World::start().await;
+    let (client, other) = (world.server.revealing().await, world.server.revealing().await);
+    let permissions = ["application:update", "reactor:update"];
+    let manager = world.server.application("management", &permissions, json!([])).await;
+    for operation in operations(&world, &client).await {
+        let key = operation.key();
+        let mut request = pin!(operation.send(&key));
+        let mut held = world.store.hook.hold_next(operation.kind);
+        arrival(&mut held, &mut request).await;
+        assert_refused(&operation.send(&key).await, KEY_IN_USE);
+        // Another key is another request, and so is the same one of another application.
+        let theirs = if operation.kind == TOKEN { &other } else { &manager };
+        let by_other = Operation { client: theirs.clone(), ..operation.clone() };
+        for answer in [operation.send(&format!("not {key}")).await, by_other.send(&key).await] {
+            assert!(answer.status.is_success() && !is_replay(&answer), "{key}: {}", answer.text());
+        }
+        assert_refused(&operation.send(&key).await, KEY_IN_USE);
+        held.let_go();
+        let first = request.await;
+        assert!(first.status.is_success() && !is_replay(&first), "{key}: {}", first.text());
+        operation.assert_repeats(&key, &first).await;
+    }
+    // One was there before; the others were made by three requests.
+    assert_eq!(client.list("").await.len(), 1 + 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_whose_first_request_failed_is_free() {
+    let world = World::start().await;
+    let client = world.server.revealing().await;
+    for operation in operations(&world, &client).await {
+        let key = operation.key();
+        let mut request = pin!(operation.send(&key));
+        let mut held = world.store.hook.hold_next(operation.kind);
+        arrival(&mut held, &mut request).await;
+        assert_refused(&operation.send(&key).await, KEY_IN_USE);
+        held.refuse(StoreError::Full);
+        request.await.expect(503);
+        operation.assert_free(&key).await;
+    }
+}
