@@ -203,3 +203,82 @@ async fn the_console_is_the_log() {
         ]
     );
 }
+
+/// Lines of a script's log, without their levels.
+async fn lines(body: &str) -> Vec<String> {
+    let outcome =
+        run(&program(&format!("module.exports = () => {{ {body} }};")).await, json!({})).await;
+    outcome.result.unwrap();
+    outcome.log.into_iter().map(|line| line.message).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_console_groups_and_counts() {
+    let body = "console.group('outer', 1); console.log('a\\nb'); console.groupCollapsed(); console.warn('c');\n\
+        console.groupEnd(); console.dir({ d: 1 }); console.groupEnd(); console.groupEnd(); console.log('e');\n\
+        console.count(); console.count('x'); console.count(); console.countReset(); console.count(); console.countReset('y');\n\
+        console.assert(false);";
+    assert_eq!(
+        lines(body).await,
+        [
+            "outer 1",
+            "  a\n  b",
+            "    c",
+            "  { d: 1 }",
+            "e",
+            "default: 1",
+            "x: 1",
+            "default: 2",
+            "default: 1",
+            "Count for 'y' does not exist",
+            "Assertion failed",
+        ]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_console_shows_tables() {
+    let body = "console.table([{ a: 1, b: 'x' }, { a: { c: 2 } }, 7]);\n\
+        console.table({ one: { a: 1, b: 2 } }, ['b']); console.table(new Map([['k', true]])); console.table('none');";
+    assert_eq!(
+        lines(body).await,
+        [
+            "┌─────────┬──────────┬─────┬────────┐\n\
+             │ (index) │ a        │ b   │ Values │\n\
+             ├─────────┼──────────┼─────┼────────┤\n\
+             │ 0       │ 1        │ 'x' │        │\n\
+             │ 1       │ { c: 2 } │     │        │\n\
+             │ 2       │          │     │ 7      │\n\
+             └─────────┴──────────┴─────┴────────┘",
+            "┌─────────┬───┐\n\
+             │ (index) │ b │\n\
+             ├─────────┼───┤\n\
+             │ one     │ 2 │\n\
+             └─────────┴───┘",
+            "┌─────────┬────────┐\n\
+             │ (index) │ Values │\n\
+             ├─────────┼────────┤\n\
+             │ 'k'     │ true   │\n\
+             └─────────┴────────┘",
+            "none",
+        ]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_console_tells_how_long_it_took() {
+    let body = "console.time(); console.time('x'); console.time('x'); console.timeLog('x', 'so far', { a: 1 });\n\
+        console.timeEnd('x'); console.timeEnd('x'); console.timeEnd();";
+    let lines = lines(body).await;
+    let took = |line: &str, label: &str, rest: &str| {
+        let number = line.strip_prefix(label).and_then(|line| line.strip_suffix(rest));
+        let number = number.unwrap_or_else(|| panic!("{line}"));
+        assert!(number.parse::<f64>().unwrap() >= 0.0, "{line}");
+    };
+    assert_eq!(lines.len(), 5, "{lines:?}");
+    assert_eq!(lines[0], "Label 'x' already exists");
+    took(&lines[1], "x: ", "ms so far { a: 1 }");
+    took(&lines[2], "x: ", "ms");
+    assert_eq!(lines[3], "No such label 'x'");
+    took(&lines[4], "default: ", "ms");
+}

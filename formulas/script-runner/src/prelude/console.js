@@ -73,16 +73,68 @@
     }
     return [...head, ...rest.map((value) => (typeof value === 'string' ? value : inspect(value)))].join(' ');
   };
-  const write = (level) => (...values) => host.log(level, format(values));
+  // What groups indent by.
+  let indent = '';
+  const put = (level, text) => host.log(level, indent === '' ? text : indent + text.replaceAll('\n', `\n${indent}`));
+  const write = (level) => (...values) => put(level, format(values));
+  const group = (...labels) => {
+    if (labels.length > 0) put('info', format(labels));
+    indent += '  ';
+  };
+
+  const pad = (cells, widths) => `│ ${cells.map((cell, at) => cell.padEnd(widths[at])).join(' │ ')} │`;
+  const rule = ([left, middle, right], widths) => left + widths.map((width) => '─'.repeat(width + 2)).join(middle) + right;
+  const grid = (rows) => {
+    const widths = rows[0].map((_, at) => Math.max(...rows.map((row) => row[at].length)));
+    const [head, ...body] = rows.map((row) => pad(row, widths));
+    return [rule('┌┬┐', widths), head, rule('├┼┤', widths), ...body, rule('└┴┘', widths)].join('\n');
+  };
+  const isObject = (value) => typeof value === 'object' && value !== null;
+  // What is shown at most: rows and columns.
+  const rowsOf = (value) => {
+    if (value instanceof Map) return [...value].slice(0, LENGTH).map(([key, held]) => [inspect(key), held]);
+    if (value instanceof Set) return [...value].slice(0, LENGTH).map((held, at) => [String(at), held]);
+    return Object.keys(value).slice(0, LENGTH).map((key) => [key, value[key]]);
+  };
+  const table = (value, wanted) => {
+    if (!isObject(value)) return put('info', format([value]));
+    const rows = rowsOf(value);
+    const keys = wanted?.map(String) ?? [...new Set(rows.flatMap(([, row]) => (isObject(row) ? Object.keys(row) : [])))].slice(0, LENGTH);
+    const plain = rows.some(([, row]) => !isObject(row)) ? ['Values'] : [];
+    const body = rows.map(([name, row]) => {
+      const cells = keys.map((key) => (isObject(row) && Object.hasOwn(row, key) ? inspect(row[key], DEPTH) : ''));
+      return [name, ...cells, ...plain.map(() => (isObject(row) ? '' : inspect(row)))];
+    });
+    return put('info', grid([['(index)', ...keys, ...plain], ...body]));
+  };
+
   const counts = new Map();
+  const started = new Map();
+  // Asks for the time only when it is called: a top level that does is evaluated in every run.
+  const elapsed = (label, values, ends) => {
+    const from = started.get(label);
+    if (from === undefined) return put('warn', `No such label '${label}'`);
+    put('info', [`${label}: ${(host.now() - from).toFixed(3)}ms`, ...(values.length > 0 ? [format(values)] : [])].join(' '));
+    return ends && started.delete(label);
+  };
   const console = {
     log: write('info'), info: write('info'), debug: write('debug'), trace: write('trace'),
-    warn: write('warn'), error: write('error'), dir: (value) => host.log('info', inspect(value)),
-    assert: (held, ...values) => { if (!held) host.log('error', `Assertion failed: ${format(values)}`); },
-    count: (label = 'default') => {
-      counts.set(label, (counts.get(label) ?? 0) + 1);
-      host.log('info', `${label}: ${counts.get(label)}`);
+    warn: write('warn'), error: write('error'), dir: (value) => put('info', inspect(value)), table,
+    assert: (held, ...values) => {
+      if (!held) put('error', values.length > 0 ? `Assertion failed: ${format(values)}` : 'Assertion failed');
     },
+    count: (label = 'default') => {
+      counts.set(String(label), (counts.get(String(label)) ?? 0) + 1);
+      put('info', `${label}: ${counts.get(String(label))}`);
+    },
+    countReset: (label = 'default') => { if (!counts.delete(String(label))) put('warn', `Count for '${label}' does not exist`); },
+    group, groupCollapsed: group, groupEnd: () => { indent = indent.slice(2); },
+    time: (label = 'default') => {
+      if (started.has(String(label))) put('warn', `Label '${label}' already exists`);
+      else started.set(String(label), host.now());
+    },
+    timeLog: (label = 'default', ...values) => { elapsed(String(label), values, false); },
+    timeEnd: (label = 'default') => { elapsed(String(label), [], true); },
   };
   Object.assign(shared, { trace, inspect, format });
   shared.globals({ console });
