@@ -5,6 +5,8 @@ use serde_json::json;
 use crate::support::TestServer;
 use crate::support::scripts::{program, raw, react, reactor, run, run_within, told};
 use crate::support::server::Setup;
+use crate::support::upstream::Upstream;
+use crate::workshop;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_have_their_statuses() {
@@ -59,55 +61,158 @@ async fn errors_have_their_statuses() {
     }
 }
 
+/// Bodies of formulas that end with an error, what the caller is told of each, and what is kept in the log.
+const UNCAUGHT: [(&str, &str, &str); 11] = [
+    (
+        "async ({ args }) => {\n  throw new Error(args.number);\n}",
+        "uncaught Error at line 2, column",
+        "Uncaught Error\n    at formula.js:2:",
+    ),
+    (
+        "({ args }) => {\n\n  return args.number.nothing.there;\n}",
+        "uncaught TypeError at line 3, column",
+        "Uncaught TypeError\n    at formula.js:3:",
+    ),
+    (
+        "async ({ args }) => {\n  await null;\n  return inner(args);\n};\nfunction inner(args) {\n  args[args.number]();\n}",
+        "uncaught TypeError at line 6, column",
+        "Uncaught TypeError\n    at formula.js:6:20\n    at formula.js:3:",
+    ),
+    (
+        "async ({ args }) => {\n  JSON.parse(args.number + 'x');\n}",
+        "uncaught SyntaxError at line 2, column",
+        "Uncaught SyntaxError\n    at formula.js:2:",
+    ),
+    ("async ({ args }) => { throw args.number; }", "an uncaught value;", "Uncaught value"),
+    (
+        "async ({ args }) => { const e = new Error('x'); e.name = args.number; throw e; }",
+        "uncaught Error at line 1",
+        "Uncaught Error\n    at formula.js:1:",
+    ),
+    (
+        "async ({ args }) => {\n  throw new RangeError('x', { cause: new Error(args.number) }); }",
+        "uncaught RangeError at line 2",
+        "\n  cause: Error\n    at formula.js:2:",
+    ),
+    (
+        "async ({ args }) => {\n  throw new Error(`\n(formula.js:${args.number}:1)`); }",
+        "uncaught Error at line 2, column",
+        "Uncaught Error\n    at formula.js:2:",
+    ),
+    (
+        "async ({ args }) => {\n  ({ [args.number]() { throw new Error('x'); } })[args.number](); }",
+        "uncaught Error at line 2, column",
+        "Uncaught Error\n    at formula.js:2:",
+    ),
+    ("async () => { throw undefined; }", "an uncaught value;", "Uncaught value"),
+    (
+        "async () => { throw { get name() { throw 1; }, get constructor() { throw 2; } }; }",
+        "an uncaught value;",
+        "Uncaught value",
+    ),
+];
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_caught_says_where_but_not_what() {
     let secret = "4242424242424242";
-    for (body, place, logged) in [
-        (
-            "async ({ args }) => {\n  throw new Error(args.number);\n}",
-            "uncaught Error at line 2, column",
-            "Error: 4242424242424242\n",
-        ),
-        (
-            "({ args }) => {\n\n  return args.number.nothing.there;\n}",
-            "uncaught TypeError at line 3, column",
-            "TypeError: ",
-        ),
-        (
-            "async ({ args }) => {\n  await null;\n  return inner(args);\n};\nfunction inner(args) {\n  args[args.number]();\n}",
-            "uncaught TypeError at line 6, column",
-            "inner (formula.js:6:",
-        ),
-        (
-            "async ({ args }) => {\n  JSON.parse(args.number + 'x');\n}",
-            "uncaught SyntaxError at line 2, column",
-            "SyntaxError: ",
-        ),
-        (
-            "async ({ args }) => { throw args.number; }",
-            "an uncaught value;",
-            "Uncaught '4242424242424242'",
-        ),
-        (
-            "async ({ args }) => { const e = new Error('x'); e.name = args.number; throw e; }",
-            "uncaught Error at line 1",
-            "4242424242424242: x",
-        ),
-        ("async () => { throw undefined; }", "an uncaught value;", "Uncaught undefined"),
-        ("async () => missing", "uncaught ReferenceError at line 1", "missing"),
-        (
-            "async () => { throw { get name() { throw 1; }, get constructor() { throw 2; } }; }",
-            "cannot be read",
-            "",
-        ),
-    ] {
+    for (body, place, logged) in UNCAUGHT {
         let program = program(&format!("module.exports = {body}")).await;
         let outcome = run(&program, json!({"number": secret})).await;
         let failure = told(&outcome.result.unwrap_err());
         assert!(failure.contains(place) && failure.contains("Runtime"), "{body}: {failure}");
         assert!(!failure.contains(secret), "{failure}");
-        let log = outcome.log.iter().map(|line| line.message.as_str()).collect::<String>();
-        assert!(log.contains(logged), "{body}: {log}");
+        let [line] = &outcome.log[..] else { panic!("{body}: {:?}", outcome.log) };
+        assert!(line.message.contains(logged), "{body}: {}", line.message);
+        assert!(!line.message.contains(secret), "{body}: {}", line.message);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_invocation_shows_what_was_thrown_and_trying_out_does() {
+    let code = "module.exports = ({ args }) => {\n  throw new Error(`refused ${args.number}`);\n};";
+    let server = TestServer::start().await;
+    let path = reactor(&server, code, json!({}), json!({})).await;
+    react(&server, &path, json!({"number": "4242424242424242"})).await.expect(500);
+    let invocations = format!("{}/invocations", path.strip_suffix("/react").unwrap());
+    let list = server.management.get(&invocations).await.expect(200);
+    let line = list["data"][0]["log"][0]["message"].as_str().unwrap();
+    assert!(line.starts_with("Uncaught Error\n    at formula.js:2:"), "{line}");
+    assert!(!list.to_string().contains("4242"), "{list}");
+
+    let project = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(project.path().join(name), text).unwrap();
+    write("formula.json", &json!({"name": "tried", "language": "javascript"}).to_string());
+    write("formula.js", code);
+    write("args.json", &json!({"number": "4242424242424242"}).to_string());
+    let ran = workshop::told(project.path(), 1, &["run", "--args", "args.json"]);
+    let line = ran["invocation"]["log"][0]["message"].as_str().unwrap();
+    assert!(line.starts_with("Uncaught Error: refused 4242424242424242\n"), "{ran}");
+}
+
+/// As `From<Problem>` of the SDK in Rust has them.
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_of_the_vault_become_what_they_do_in_rust() {
+    let code = "module.exports = ({ args }) => { throw new SvcError(args); };";
+    let program = program(code).await;
+    for (status, kind) in [
+        (400, "BadRequest"),
+        (401, "Authentication"),
+        (402, "InvalidPaymentMethod"),
+        (403, "Authorization"),
+        (404, "BadRequest"),
+        (409, "BadRequest"),
+        (413, "BadRequest"),
+        (415, "BadRequest"),
+        (422, "BadRequest"),
+        (429, "RateLimit"),
+        (500, "Runtime"),
+        (503, "ServiceUnavailable"),
+    ] {
+        let errors = json!({"data.number": ["is no number", "is missing"]});
+        let problem =
+            json!({"status": status, "title": "Titled", "detail": "in words", "errors": errors});
+        let outcome = run(&program, problem).await;
+        let expected =
+            format!("{kind}: in words {:?}", [("data.number", ["is no number", "is missing"])]);
+        assert_eq!(told(&outcome.result.unwrap_err()), expected, "{status}");
+        assert!(outcome.log.is_empty(), "{status}: {:?}", outcome.log);
+    }
+    let untold = run(&program, json!({"status": 404, "title": "Not Found", "detail": ""})).await;
+    assert_eq!(told(&untold.result.unwrap_err()), "BadRequest: Not Found []");
+}
+
+/// As `From<http::Error>` of the SDK in Rust has them.
+#[tokio::test(flavor = "multi_thread")]
+async fn unanswered_requests_become_what_they_do_in_rust() {
+    let (server, upstream) = (TestServer::start_with(Setup::open()).await, Upstream::start().await);
+    let code = "module.exports = async ({ args: { url, options = {}, ms } }) => {\n\
+        if (ms) options.signal = AbortSignal.timeout(ms);\n  await fetch(url, options);\n};";
+    let hosts = [upstream.address.to_string(), "127.0.0.1:1".to_owned()];
+    let path = reactor(&server, code, json!({"allowed_hosts": hosts}), json!({})).await;
+    let never = upstream.url("/never");
+    for (args, status, detail) in [
+        (json!({"url": "http://127.0.0.1:1/"}), 503, "the other server cannot be reached"),
+        (json!({"url": never, "ms": 50}), 503, "the other server did not answer in time"),
+        (
+            json!({"url": "https://a.example"}),
+            500,
+            "the formula may not send requests to this host",
+        ),
+        (json!({"url": "nonsense"}), 500, "the formula's request is not valid"),
+        (
+            json!({"url": upstream.url("/bytes/5000000")}),
+            500,
+            "the formula's request or its answer is too large",
+        ),
+        (
+            json!({"url": upstream.url("/redirects/1"), "options": {"redirect": "error"}}),
+            500,
+            "The script ended with an uncaught TypeError",
+        ),
+    ] {
+        let problem = react(&server, &path, args.clone()).await.expect(status);
+        let found = problem["detail"].as_str().unwrap();
+        assert!(found.starts_with(detail), "{args}: {found}");
     }
 }
 

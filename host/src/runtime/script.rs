@@ -11,6 +11,7 @@
 mod image;
 mod prepare;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -39,6 +40,15 @@ pub const SCRIPT_RUNNER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/scrip
 pub(super) const SOURCE: &str = "tokamak:script/source@1.0.0";
 
 static DIGEST: LazyLock<String> = LazyLock::new(|| sha256_hex(SCRIPT_RUNNER));
+
+/// Whether what an error says that a script did not catch is logged with its run. It may be what the script was given, so
+/// it is only in a process that tries scripts out for their author, and nobody else's runs are there.
+static IN_WORDS: AtomicBool = AtomicBool::new(false);
+
+/// Logs from now on what uncaught errors say, in all runs of this process.
+pub fn log_uncaught_in_words() {
+    IN_WORDS.store(true, Ordering::Relaxed);
+}
 
 /// The digest of [`SCRIPT_RUNNER`].
 pub fn script_runner_digest() -> &'static str {
@@ -173,6 +183,10 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> Result<()> {
     })?;
     source.func_wrap("called-with", |mut store, ()| {
         Ok((std::mem::take(&mut work(&mut store)?.called),))
+    })?;
+    source.func_wrap("in-words", |mut store, ()| {
+        work(&mut store)?;
+        Ok((IN_WORDS.load(Ordering::Relaxed),))
     })?;
     source.func_wrap("keep", |mut store, (start, memory): (u32, WasmList<u8>)| {
         if work(&mut store)?.task != Task::Prepare {

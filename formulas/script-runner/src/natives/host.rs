@@ -15,6 +15,7 @@ use crate::engine::error;
 /// What this file offers.
 pub const TABLE: Table = &[
     ("log", log),
+    ("inWords", in_words),
     ("random", random),
     ("uuid", uuid),
     ("now", now),
@@ -49,6 +50,12 @@ fn log(_: &JsValue, arguments: &[JsValue], _: &mut Context) -> JsResult<JsValue>
     };
     logging::write(level, &text(arguments, 1)?);
     Ok(JsValue::undefined())
+}
+
+/// `inWords()`: whether what an error says may be logged when nobody caught it
+#[expect(clippy::unnecessary_wraps, reason = "the engine calls functions of this shape")]
+fn in_words(_: &JsValue, _: &[JsValue], _: &mut Context) -> JsResult<JsValue> {
+    Ok(source::in_words().into())
 }
 
 fn draw(bytes: &mut [u8]) -> JsResult<()> {

@@ -45,7 +45,7 @@
     get name() { return 'CustomHttpResponseError'; }
   }
   CustomHttpResponseError.prototype[KIND] = 'custom';
-  // What the vault refuses, and what another server does not answer, as formulas in Rust word them.
+  // What the vault refuses.
   class SvcError extends Error {
     constructor({ status, title, detail, errors }) {
       super(detail);
@@ -53,14 +53,25 @@
     }
     get name() { return 'SvcError'; }
   }
-  const REFUSALS = { 400: 'bad-request', 401: 'authentication', 403: 'authorization', 429: 'rate-limit', 503: 'service-unavailable' };
+  // What a refusal becomes that nobody catches, as in formulas in Rust: others of 400 to 499 are bad requests.
+  const REFUSALS = {
+    401: 'authentication', 402: 'invalid-payment-method', 403: 'authorization', 429: 'rate-limit', 503: 'service-unavailable',
+  };
+  const refusal = ({ status, title, detail, errors }) => ({
+    kind: REFUSALS[status] ?? (status >= 400 && status <= 499 ? 'bad-request' : 'runtime'),
+    detail: String(detail || title),
+    errors: pairs(errors),
+  });
+  // What becomes of an error of another kind that nobody catches; not seen by who looks at it.
+  const FATE = Symbol('fate');
+  shared.becoming = (error, kind, detail) => Object.defineProperty(error, FATE, { value: { kind, detail } });
 
-  // Where in the script an error was made, as `line:column`.
-  const place = (error) => {
+  // Where in the script the calls were that led to an error, the last first, each as `line:column`.
+  const placesOf = (error) => {
     try {
-      return /\(formula\.js:(\d+):(\d+)\)/.exec(String(stackOf.call(error)));
+      return [...String(stackOf.call(error)).matchAll(/\(formula\.js:(\d+):(\d+)\)$/gm)];
     } catch {
-      return null;
+      return [];
     }
   };
   const NAMES = ['Error', 'TypeError', 'RangeError', 'ReferenceError', 'SyntaxError', 'URIError', 'EvalError', 'AggregateError'];
@@ -71,12 +82,19 @@
   const pairs = (errors) => Object.entries(errors ?? {})
     .map(([path, said]) => [path, (Array.isArray(said) ? said : [said]).map(String)]);
 
+  // An error without what it says, nor names that a script may have given anything: what is kept with a run.
+  const bare = (error, depth = 0) => {
+    const places = placesOf(error).map(([, line, column]) => `\n    at formula.js:${line}:${column}`);
+    const cause = error instanceof Error && error.cause !== undefined && depth < 4 ? `\n  cause: ${bare(error.cause, depth + 1)}` : '';
+    return nameOf(error) + places.join('') + cause;
+  };
   const uncaught = (error) => {
-    const at = place(error);
+    const [at] = placesOf(error);
     const where = at ? ` at line ${at[1]}, column ${at[2]}` : '';
-    // What an error says may hold what the script was given: it is for the log, not for the caller.
-    host.log('error', `Uncaught ${shared.trace(error)}`);
-    return { kind: 'runtime', detail: `The script ended with an uncaught ${nameOf(error)}${where}; the invocation's log says more.` };
+    // What it says may hold what the script was given: it is for who tries the script out, not for the caller or the log.
+    host.log('error', `Uncaught ${host.inWords() ? shared.trace(error) : bare(error)}`);
+    const more = "the invocation's log has its stack, and `tokamak formula run` shows what it says";
+    return { kind: 'runtime', detail: `The script ended with an uncaught ${nameOf(error)}${where}; ${more}.` };
   };
   const describe = (error) => {
     const kind = error !== null && typeof error === 'object' ? error[KIND] : undefined;
@@ -85,9 +103,8 @@
       return { kind, status: Number(error.status), headers, body: stringify(error.body ?? null) };
     }
     if (kind !== undefined) return { kind, detail: String(error.message), errors: pairs(error.errors) };
-    if (error instanceof SvcError && REFUSALS[error.status]) {
-      return { kind: REFUSALS[error.status], detail: `The vault refused: ${error.detail}` };
-    }
+    if (error instanceof SvcError) return refusal(error);
+    if (error instanceof Error && error[FATE] !== undefined) return error[FATE];
     return uncaught(error);
   };
   shared.describe = (error) => {

@@ -109,9 +109,19 @@
       tell(this.signal);
     }
   }
+  // What an unanswered request becomes if nobody catches it, as in formulas in Rust.
+  const FATES = {
+    denied: ['runtime', 'the formula may not send requests to this host'],
+    invalid: ['runtime', "the formula's request is not valid"],
+    unreachable: ['service-unavailable', 'the other server cannot be reached'],
+    timeout: ['service-unavailable', 'the other server did not answer in time'],
+    'too-large': ['runtime', "the formula's request or its answer is too large"],
+  };
   const failed = (code, why) => {
-    if (code === 'timeout') return new shared.DOMException('the other server did not answer in time', 'TimeoutError');
-    return Object.assign(new TypeError(`fetch failed: ${why}`), { code });
+    const error = code === 'timeout'
+      ? new shared.DOMException('the other server did not answer in time', 'TimeoutError')
+      : Object.assign(new TypeError(`fetch failed: ${why}`), { code });
+    return code in FATES ? shared.becoming(error, ...FATES[code]) : error;
   };
   // Who waits for an answer, by the request's number.
   const waiting = new Map();

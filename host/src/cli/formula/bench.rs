@@ -60,6 +60,7 @@ pub struct Ran {
 impl Bench {
     /// Opens an empty vault for a project.
     pub async fn open(project: &Project) -> Result<Self, Failure> {
+        crate::runtime::log_uncaught_in_words();
         let data_dir = project.kept();
         serve::make_folder(&data_dir)?;
         let root_key = dev::keep_root_key(&data_dir.join("formula-key"))?;
