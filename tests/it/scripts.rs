@@ -51,31 +51,105 @@ async fn a_script_is_made_run_changed_and_given_back() {
     assert_eq!(answer.expect(200)["language"], "wasm");
 }
 
+/// What is said of a script that does not parse.
+async fn refusal(server: &TestServer, code: &str) -> String {
+    let body = json!({"name": "f", "language": "javascript", "code": code});
+    let problem = server.management.post("/reactor-formulas", body).await.expect(422);
+    let detail = problem["detail"].as_str().unwrap();
+    detail
+        .strip_prefix("The script does not parse: ")
+        .unwrap_or_else(|| panic!("{detail}"))
+        .to_owned()
+}
+
+/// The engine gives the beginning of the script or of a block for what is wrong with scripts that parse.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_with_a_script_that_parses_has_its_place() {
+    let server = TestServer::start().await;
+    let twice = "lexical name declared multiple times";
+    for (code, line, column, cause) in [
+        ("let a = 1;\nlet a = 2;", 2, 5, twice),
+        ("const a = 1;\n  const a = 2;", 2, 9, twice),
+        ("let a;\nclass B {}\nclass\n  a {}", 4, 3, twice),
+        ("let a;\nfunction a() {}", 2, 10, twice),
+        ("var a;\nlet { b, a } = {};", 2, 10, twice),
+        ("{\n  let a;\n  let a;\n}", 3, 7, twice),
+        ("let s = `a${'}'} '`; // '\nlet t = /[/'(]/.test(s);\nlet t;", 3, 5, twice),
+        (
+            "try {\n  if (1) do { f(/\\)/, [1, {\n  let: 1 }]); let a; let a; } while (1);\n} catch {}",
+            3,
+            26,
+            twice,
+        ),
+        (
+            "module.exports = (a) => {\n  let b;\n  let a;\n};",
+            3,
+            7,
+            "formal parameter `a` declared",
+        ),
+        ("try {} catch (e) {\n  let e;\n}", 2, 7, "catch parameter identifier declared"),
+        (
+            "module.exports = () => {\n  for (;;) {\n    break out;\n  }\n};",
+            3,
+            11,
+            "undefined break target",
+        ),
+        ("if (1) {\n  continue;\n}", 2, 3, "illegal continue"),
+        ("let a = 1;\nlet b = new.target;", 2, 7, "invalid new.target usage"),
+        ("f();\nx = {\n  a = 1 };", 3, 5, "invalid object literal"),
+        (
+            "class A {\n  m() { return this.#late + (#late in {}); }\n  n() { return this.#none; }\n  #late = 1;\n}\nA.#late;",
+            3,
+            21,
+            "invalid private identifier",
+        ),
+    ] {
+        let detail = refusal(&server, code).await;
+        let expected = format!("at line {line}, column {column}: {cause}");
+        assert!(detail.starts_with(&expected), "{code}: {detail}");
+    }
+}
+
+/// The search for a place ends: a long script has one about.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fault_of_a_long_script_is_told_with_lines_that_it_is_between() {
+    let server = TestServer::start().await;
+    let line = |at: usize| format!("function f{at}(a) {{ return a.b[{at}] + g({{ c: 'd' }}); }}\n");
+    let script = |lines: usize, fault: usize| -> String {
+        let lines =
+            (1..=lines).map(|at| if at == fault { "let f1;\n".to_owned() } else { line(at) });
+        lines.collect()
+    };
+    let detail = refusal(&server, &script(1_000, 701)).await;
+    assert!(detail.starts_with("at line 701, column 5: "), "{detail}");
+    let detail = refusal(&server, &script(18_000, 17_001)).await;
+    let words: Vec<&str> = detail.split([' ', ':']).collect();
+    let ["between", "line", first, "and", "line", last, ..] = words[..] else { panic!("{detail}") };
+    let (first, last): (usize, usize) = (first.parse().unwrap(), last.parse().unwrap());
+    assert!(first < 17_001 && 17_001 <= last && last - first < 6_000, "{detail}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_does_not_parse_is_refused_with_its_place() {
-    let server = TestServer::start().await;
     let deep = format!("module.exports = {}1{};", "(".repeat(20_000), ")".repeat(20_000));
     let table = [
-        ("module.exports = async function (req) {\n  const a = ;\n};", "at line 2, column 13"),
-        ("module.exports = function () {", "line 1"),
-        ("let a = 1;\nlet a = 2;", "line 1"),
-        ("export default async () => ({})", "at line 1, column 1"),
-        ("const x = 1;\nconst y = [1, 'never ends", "at line 2, column 15"),
-        ("await 1;\n)", "line "),
-        ("return 1;", "line 1"),
-        ("let s = `\n\n", "at line 1, column 9"),
-        ("1;\n/* never", "line 2"),
-        ("/(/", ""),
-        (deep.as_str(), "nested too deeply"),
+        ("module.exports = async function (req) {\n  const a = ;\n};", "at line 2, column 13: "),
+        ("module.exports = function () {", "at line 1, column 31: it ends too early"),
+        ("export default async () => ({})", "at line 1, column 1: "),
+        ("const x = 1;\nconst y = [1, 'never ends", "at line 2, column 15: "),
+        ("await 1;\n)", "at line 1, column 7: "),
+        ("1;\nreturn 1;", "at line 2, column 1: "),
+        ("let s = `\n\n", "at line 1, column 9: "),
+        ("1;\n/* never", "at line 2, column 9: "),
+        ("1;\n  /(/", "at line 2, column 3: "),
+        // Parsing it ends the engine, which then tells nothing.
+        (deep.as_str(), "its parts are nested too deeply."),
     ];
+    let server = TestServer::start().await;
     for (code, part) in table {
         let shown: String = code.chars().take(60).collect();
-        let body = json!({"name": "f", "language": "javascript", "code": code});
-        let answer = server.management.post("/reactor-formulas", body).await;
-        let problem = answer.expect(422);
-        let detail = problem["detail"].as_str().unwrap();
-        assert!(detail.starts_with("The script does not parse: "), "{shown}: {detail}");
-        assert!(detail.contains(part), "{shown}: {detail}");
+        let detail = refusal(&server, code).await;
+        assert!(detail.starts_with(part), "{shown}: {detail}");
     }
     // An update is checked as well, and what was there stays.
     let id = formula(&server, ECHO, json!({})).await;
@@ -200,8 +274,12 @@ async fn svc_is_the_vault_as_its_application_sees_it() {
         json!({"got": "4242424242424242", "changed": "w", "listed": 1, "found": true, "clear": {"a": "x", "o": "y"},
             "gone": null, "refused": [true, 404, "Not Found"], "invalid": [400, ["data"]]})
     );
+    // Which is not caught is what a formula in Rust makes of it.
     let problem = react(&server, &path, json!({"uncaught": true})).await.expect(400);
-    assert!(problem["detail"].as_str().unwrap().starts_with("The vault refused: "), "{problem}");
+    let same = json!({"type": "card_number", "data": "1"});
+    let refused = server.private.post("/tokens", same).await.expect(400);
+    assert_eq!((&problem["detail"], &problem["errors"]), (&refused["detail"], &refused["errors"]));
+    assert!(problem["errors"]["data"].is_array(), "{problem}");
     let without = reactor(&server, code, json!({}), json!({})).await;
     assert_eq!(react(&server, &without, json!({})).await.expect(200)["raw"], "none");
 }

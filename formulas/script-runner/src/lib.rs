@@ -2,7 +2,8 @@
 //!
 //! One component for all scripts: it asks the server for the script of the invocation, evaluates it, calls what it
 //! assigned to `module.exports` and answers as any formula does. [`engine`] sets the engine up and runs a script,
-//! [`natives`] are the functions that `prelude/` makes the script's world of, [`answer`] is how failures are told.
+//! [`natives`] are the functions that `prelude/` makes the script's world of, [`answer`] is how failures are told, with
+//! the places that [`place`] finds where the engine knows none.
 //! A script's top level runs once where it can: [`image`] hands over what it leaves, and every call begins with that.
 //!
 //! The set-up is done once, when the product is built: `initialize` runs, and the memory it leaves is what every
@@ -20,6 +21,8 @@ mod heap;
 mod image;
 mod jobs;
 mod natives;
+mod place;
+mod tokens;
 
 use std::cell::RefCell;
 
