@@ -1,13 +1,16 @@
-//! The examples of the description, told to a server in their order: it answers as they say.
+//! The examples of the description, told to a server in their order: it answers as they say. And those of `examples/curl`.
 
 use std::collections::BTreeMap;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::support::binary::{Process, command};
 use crate::support::{Answer, Client, TestServer, guests};
+use crate::workshop::{is_there, root};
 
 /// Members whose values differ from run to run, beside ids and times.
 const OTHER: &[&str] =
@@ -147,4 +150,34 @@ async fn every_operation_has_an_example() {
     }
     missing.sort();
     assert_eq!(missing, ["healthz", "readyz"]);
+}
+
+/// As its first lines say, against a server of `tokamak dev`.
+#[test]
+fn a_card_is_stored_and_a_formula_run_on_it_with_curl() {
+    if !is_there("curl") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut dev = command();
+    dev.args(["dev", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path().join("data"));
+    let mut process = Process::start(dev);
+    process.read_until("start again");
+    let printed = |begins: &str| {
+        let line = process.printed.iter().find(|line| line.contains(begins)).unwrap();
+        line.split(begins).nth(1).unwrap().trim().to_owned()
+    };
+    let mut example = Command::new("sh");
+    example.arg(root().join("examples/curl/store-and-react.sh"));
+    example.env("BASE", format!("http://{}", process.address));
+    example.env("PRIVATE", printed("private key")).env("REACTOR", &printed("/reactors/")[..36]);
+    let ran = example.output().unwrap();
+    let (out, err) = (String::from_utf8(ran.stdout).unwrap(), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success(), "{out}{err}");
+    let [token, answer] = out.lines().collect::<Vec<_>>()[..] else { panic!("{out}") };
+    let token = token.strip_prefix("token: ").unwrap();
+    let ends = token.len() == 16 && token.starts_with("424242") && token.ends_with("4242");
+    assert!(ends && token != "4242424242424242", "{out}");
+    let answer: Value = serde_json::from_str(answer).unwrap();
+    assert_eq!(answer["raw"]["last4"], "4242");
 }

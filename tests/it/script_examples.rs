@@ -1,5 +1,5 @@
-//! The scripts of `examples/formulas-javascript`, as their authors would run them: a card is charged at a processor, a bank
-//! file is built, two services are asked and what they tell is kept.
+//! The scripts of `examples/formulas-javascript` at work: a card is charged at a processor, a bank file is built, two services
+//! are asked and what they tell is kept. Their cases are run in `formula_examples.rs`.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,9 +16,18 @@ use crate::support::TestServer;
 use crate::support::scripts::{react, reactor};
 use crate::support::server::Setup;
 
-const CHARGE: &str = include_str!("../../examples/formulas-javascript/charge-card.js");
-const BANK: &str = include_str!("../../examples/formulas-javascript/bank-file.js");
-const FAN_OUT: &str = include_str!("../../examples/formulas-javascript/fan-out.js");
+const CHARGE: [&str; 2] = [
+    include_str!("../../examples/formulas-javascript/charge-card/formula.js"),
+    include_str!("../../examples/formulas-javascript/charge-card/formula.json"),
+];
+const BANK: [&str; 2] = [
+    include_str!("../../examples/formulas-javascript/bank-file/formula.js"),
+    include_str!("../../examples/formulas-javascript/bank-file/formula.json"),
+];
+const FAN_OUT: [&str; 2] = [
+    include_str!("../../examples/formulas-javascript/fan-out/formula.js"),
+    include_str!("../../examples/formulas-javascript/fan-out/formula.json"),
+];
 
 type Seen = Arc<Mutex<Vec<Value>>>;
 
@@ -62,6 +71,13 @@ async fn answer(
     (StatusCode::from_u16(status).unwrap(), axum::Json(told))
 }
 
+/// Makes a formula and a reactor of an example as it declares itself, but for the hosts; gives the address to invoke it at.
+async fn made(server: &TestServer, example: [&str; 2], hosts: &[&str], members: Value) -> String {
+    let mut declared: Value = serde_json::from_str(example[1]).unwrap();
+    declared["allowed_hosts"] = json!(hosts);
+    reactor(server, example[0], declared, members).await
+}
+
 async fn application(server: &TestServer, permissions: &[&str]) -> Value {
     let rule = json!([{"description": "", "priority": 1, "container": "/", "transform": "reveal", "permissions": permissions}]);
     let body = json!({"name": "a", "type": "private", "permissions": [], "rules": rule});
@@ -72,13 +88,9 @@ async fn application(server: &TestServer, permissions: &[&str]) -> Value {
 async fn a_card_is_charged() {
     let (server, (base, seen)) = (TestServer::start_with(Setup::open()).await, stand_in().await);
     let host = base.strip_prefix("http://").unwrap();
-    let settings = ["PROCESSOR_URL", "API_KEY", "SIGNING_SECRET"]
-        .map(|name| json!({"name": name, "type": "string"}));
-    let formula = json!({"configuration": settings, "allowed_hosts": [host], "request_parameters": [
-        {"name": "card", "type": "object"}, {"name": "amount", "type": "number"}]});
     let configured =
         json!({"configuration": {"PROCESSOR_URL": base, "API_KEY": "sk_1", "SIGNING_SECRET": "s"}});
-    let path = reactor(&server, CHARGE, formula, configured).await;
+    let path = made(&server, CHARGE, &[host], configured).await;
     let card = |number: &str| json!({"number": number, "expiration_month": 7, "expiration_year": 2031, "cvc": "123"});
     let good = server.private.token("card", card("4242424242424242")).await;
     let args = json!({"card": format!("{{{{ {good} }}}}"), "amount": 1250, "currency": "EUR", "reference": "order-9"});
@@ -117,11 +129,9 @@ async fn a_card_is_charged() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bank_file_is_built() {
     let server = TestServer::start().await;
-    let settings =
-        ["COMPANY_ID", "COMPANY_NAME"].map(|name| json!({"name": name, "type": "string"}));
     let application = application(&server, &["token:create", "token:read"]).await;
     let members = json!({"configuration": {"COMPANY_ID": "1234567890", "COMPANY_NAME": "Müller & Söhne"}, "application": application});
-    let path = reactor(&server, BANK, json!({"configuration": settings}), members).await;
+    let path = made(&server, BANK, &[], members).await;
     let mut payments = Vec::new();
     for (routing, account, name, amount) in [
         ("021000021", "9876543210", "Ada Lovelace", 1250),
@@ -162,13 +172,12 @@ async fn a_bank_file_is_built() {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_services_are_asked_and_their_answers_kept() {
     let (server, (base, seen)) = (TestServer::start_with(Setup::open()).await, stand_in().await);
-    let settings =
-        ["CREDIT_URL", "IDENTITY_URL"].map(|name| json!({"name": name, "type": "string"}));
-    let formula = json!({"configuration": settings, "allowed_hosts": [base.strip_prefix("http://").unwrap()]});
+    let host = base.strip_prefix("http://").unwrap();
     let application = application(&server, &["token:create", "token:search", "token:read"]).await;
-    let members = json!({"configuration": {"CREDIT_URL": format!("{base}/credit"), "IDENTITY_URL": format!("{base}/identity")},
+    let members = json!({"configuration": {"CREDIT_URL": format!("{base}/credit"), "IDENTITY_URL": format!("{base}/identity"),
+        "CUSTOMER_KEY": "one key of this test, of many bytes"},
         "application": application});
-    let path = reactor(&server, FAN_OUT, formula, members).await;
+    let path = made(&server, FAN_OUT, &[host], members.clone()).await;
     let ssn = server.private.token("social_security_number", json!("123-45-6789")).await;
     let args = |name: &str, ssn: &str| json!({"person": {"name": name, "ssn": ssn}});
     let first = args("Ada King Lovelace", &format!("{{{{ {ssn} }}}}"));
@@ -193,6 +202,14 @@ async fn two_services_are_asked_and_their_answers_kept() {
     let again = react(&server, &path, first).await.expect(200);
     assert_eq!((&again["raw"]["known"], again.get("tokens")), (&json!(true), None));
     assert_eq!(seen.lock().unwrap().len(), 2);
+
+    // By another key nobody is known, and who reads the code cannot tell whom a token is about.
+    let mut other = members;
+    other["configuration"]["CUSTOMER_KEY"] = json!("another key of this test, of many bytes");
+    let other = made(&server, FAN_OUT, &[host], other).await;
+    let anew = react(&server, &other, args("Ada King Lovelace", "123-45-6789")).await.expect(200);
+    assert_eq!(anew["raw"]["known"], false);
+    assert_ne!(anew["raw"]["customer"], answer["raw"]["customer"]);
 
     // One service may fail.
     let answer = react(&server, &path, args("Nobody", "987-65-4321")).await.expect(200);

@@ -1,8 +1,8 @@
 // Asks two services about a person and keeps what they tell as tokens.
 //
-// Arguments: `person` with `ssn` and `name`. Configuration: `CREDIT_URL`, `IDENTITY_URL`.
-// The reactor has an application that may create and search tokens: the answer of a person who was asked about before
-// is found again.
+// Arguments: `person` with `ssn` and `name`. Configuration: `CREDIT_URL`, `IDENTITY_URL`, `CUSTOMER_KEY`. The hosts stand in
+// `allowed_hosts`. The reactor has an application that may create and search tokens: the answer of a person who was asked
+// about before is found again.
 const credit = async (url, person) => {
   const response = await fetch(`${url}?${new URLSearchParams({ ssn: person.ssn })}`);
   if (!response.ok) throw new Error(`credit answered ${response.status}`);
@@ -20,15 +20,18 @@ const identity = async (url, person) => {
   return response.json();
 };
 
-async function customerKey(person) {
-  const key = await crypto.subtle.importKey(
-    'raw', new TextEncoder().encode('customers'), { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']);
-  const mac = await crypto.subtle.sign('HMAC', key, new TextEncoder().encode(person.ssn));
-  return Buffer.from(mac).toString('base64url').slice(0, 16);
+// What a person is found by, kept in the clear as metadata. A social security number has nine digits, so whoever knows the
+// key finds the number by trying all of them: the key is a value of the configuration, which the vault seals, and not here.
+async function customerOf(person, secret) {
+  const bytes = (text) => new TextEncoder().encode(text);
+  if (secret.length < 32) throw new ReactorRuntimeError('CUSTOMER_KEY is too short to be a secret.');
+  const key = await crypto.subtle.importKey('raw', bytes(secret), { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']);
+  const mac = await crypto.subtle.sign('HMAC', key, bytes(person.ssn));
+  return Buffer.from(mac).toString('hex').slice(0, 32);
 }
 
-module.exports = async ({ args: { person }, configuration: { CREDIT_URL, IDENTITY_URL }, svc }) => {
-  const customer = await customerKey(person);
+module.exports = async ({ args: { person }, configuration: { CREDIT_URL, IDENTITY_URL, CUSTOMER_KEY }, svc }) => {
+  const customer = await customerOf(person, CUSTOMER_KEY);
   const known = await svc.tokens.search({ query: `metadata.customer:${customer}` });
   if (known.data.length > 0) return { raw: { known: true, customer } };
 
