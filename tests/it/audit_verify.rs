@@ -188,7 +188,7 @@ async fn what_is_damaged_is_named_and_nothing_is_changed() {
     let process = Process::serve(folder.path());
     let (code, _, err) = about(folder.path(), &["verify"]);
     assert!(code == 2 && err.contains("another process"), "{err}");
-    let body = json!({"name": "p", "type": "private", "permissions": ["application:read"]});
+    let body = json!({"name": "p", "type": "private", "permissions": ["token:create"]});
     let made = process.management().post("/applications", body).await.expect(201);
     let tenant = made["tenant_id"].as_str().unwrap();
     let private = Client::new(process.address, made["key"].as_str());

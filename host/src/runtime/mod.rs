@@ -51,9 +51,7 @@ pub use component::{ComponentError, Program, check as check_component};
 pub use describe::{Description, describe};
 pub use lanes::{Place, Purpose};
 pub use log::{LogLevel, LogLine};
-pub use script::{
-    SCRIPT_RUNNER, Script, ScriptError, log_uncaught_in_words, script_runner_digest,
-};
+pub use script::{SCRIPT_RUNNER, Script, ScriptError, log_uncaught_in_words, script_runner_digest};
 pub use slots::Slot;
 
 use crate::limits::{FREE_CPU_MS, REACTOR_MEMORY_MB_UNKNOWN, REACTOR_QUEUE_PER_SLOT};
