@@ -122,8 +122,11 @@ mod tests {
     const WALL: i64 = 1_900_000_000_000;
     const PASSED: i64 = 12_345;
 
+    /// Time that has passed, and by how much more the time of day has moved.
+    type Moment = (i64, i64);
+
     /// Looks at clocks that have moved by so much, the time of day further by so much more.
-    fn looks(last: i64, moments: &[(i64, i64)]) -> Vec<bool> {
+    fn looks(last: i64, moments: &[Moment]) -> Vec<bool> {
         let steady = Steady::default();
         let look = |(passed, ahead): &(i64, i64)| {
             let (wall, passed) = (WALL + passed + ahead, PASSED + passed);
@@ -136,7 +139,7 @@ mod tests {
     #[test]
     fn a_clock_that_gains_much_is_doubted_until_it_was_steady_for_a_day() {
         let far = 400 * DAY;
-        let table: [(&str, &[(i64, i64)], &[bool]); 7] = [
+        let table: [(&str, &[Moment], &[bool]); 7] = [
             ("goes on", &[(0, 0), (5 * MINUTE, 0), (90 * DAY, 0)], &[true; 3]),
             ("is corrected a little", &[(0, 0), (MINUTE, 15 * MINUTE)], &[true; 2]),
             (
