@@ -153,15 +153,13 @@ fn segments(path: &str) -> Vec<String> {
 /// What the token's mask comes to, of those that the tokens of `search_model` have.
 fn masked(token: &Value) -> Option<Value> {
     let data = &token["data"];
-    match token.get("mask")? {
-        Value::Object(_) => Some(json!({"n": data["n"], "name": "hidden"})),
-        _ => {
-            let text = data.as_str().unwrap();
-            let hidden = text.chars().count() - 4;
-            let hide = |(at, c): (usize, char)| if at < hidden && c != '-' { 'X' } else { c };
-            Some(json!(text.chars().enumerate().map(hide).collect::<String>()))
-        }
+    if token.get("mask")?.is_object() {
+        return Some(json!({"n": data["n"], "name": "hidden"}));
     }
+    let text = data.as_str().unwrap();
+    let hidden = text.chars().count() - 4;
+    let hide = |(at, c): (usize, char)| if at < hidden && c != '-' { 'X' } else { c };
+    Some(json!(text.chars().enumerate().map(hide).collect::<String>()))
 }
 
 fn on(priority: u32, container: &'static str, transform: usize) -> Rule {
