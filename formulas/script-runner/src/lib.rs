@@ -9,10 +9,10 @@
 //! The set-up is done once, when the product is built: `initialize` runs, and the memory it leaves is what every
 //! instance begins with. So it must not ask for the time, for randomness or for anything of the host: there is none then.
 //!
-//! The engine was chosen beside QuickJS (quickjs-ng 0.16.2 by rquickjs 0.14.0), put into this very runner in Boa's place,
+//! The engine was chosen beside `QuickJS` (quickjs-ng 0.16.2 by rquickjs 0.14.0), put into this very runner in Boa's place,
 //! its prelude and its image, and run by `cargo bench --bench invoke` in the same minutes, on a busy machine:
 //!
-//! | | Boa 0.22.0 | QuickJS |
+//! | | Boa 0.22.0 | `QuickJS` |
 //! |---|---|---|
 //! | least script, usual script, usual in full (median) | 240, 423, 884 µs | 72, 110, 259 µs |
 //! | component with its image, compressed | 2.1 MB | 0.7 MB |

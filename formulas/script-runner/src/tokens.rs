@@ -126,8 +126,8 @@ fn skipped(rest: &str) -> Option<usize> {
     if rest.starts_with("//") {
         return end(rest.find(['\n', '\r', '\u{2028}', '\u{2029}']));
     }
-    if rest.starts_with("/*") {
-        return end(rest[2..].find("*/").map(|at| at + 4));
+    if let Some(comment) = rest.strip_prefix("/*") {
+        return end(comment.find("*/").map(|at| at + 4));
     }
     let blank = |c: char| c.is_whitespace() || c == '\u{feff}';
     if rest.starts_with(blank) { end(rest.find(|c| !blank(c))) } else { None }
