@@ -271,6 +271,7 @@ mod tests {
             libc::SYS_futex,
             libc::SYS_prctl,
             libc::SYS_setpriority,
+            libc::SYS_sched_setscheduler,
             libc::SYS_prlimit64,
             libc::SYS_sched_setaffinity,
         ];
