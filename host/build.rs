@@ -89,15 +89,13 @@ fn embed() -> Result<(), String> {
     }
     table.push_str("];\n");
     write(&out_dir.join("official.rs"), &table)?;
-    embed_script_runner(root, &target_dir, &out_dir)
+    embed_script_runner(root, &out_dir)
 }
 
-/// Builds what runs scripts, and keeps it as it is once it is set up.
-fn embed_script_runner(root: &Path, target_dir: &Path, out_dir: &Path) -> Result<(), String> {
-    let folder = root.join("formulas").join(SCRIPT_RUNNER);
-    let packages = [SCRIPT_RUNNER.to_owned()];
-    let built = guests::Project { root: &folder, packages: &packages, target_dir }.build()?;
-    let file = built.join(guests::component_file(SCRIPT_RUNNER));
+/// Keeps what runs scripts as it is once it is set up. It lies built among its sources, whose `build.sh` makes it: its engine
+/// is C, which nobody should need a compiler of to build the server.
+fn embed_script_runner(root: &Path, out_dir: &Path) -> Result<(), String> {
+    let file = root.join("formulas").join(SCRIPT_RUNNER).join("script-runner.wasm");
     let component = fs::read(&file).map_err(|error| told(&file, &error))?;
     let image = image::taken(&component).map_err(|error| format!("{}: {error}", file.display()))?;
     let kept = out_dir.join("script-runner.wasm");

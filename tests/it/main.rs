@@ -94,6 +94,7 @@ mod script_features;
 mod script_images;
 mod script_language;
 mod script_requests;
+mod script_runner;
 mod scripts;
 mod search;
 mod search_model;

@@ -50,3 +50,19 @@ fn the_walk_through_works_as_written() {
         assert!(printed.contains(&answer), "no {answer} in {printed}\nafter {script}");
     }
 }
+
+#[test]
+fn no_heading_stands_there_twice() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let text = fs::read_to_string(root.join("README.md")).unwrap();
+    let mut headings: Vec<&str> = Vec::new();
+    let mut in_code = false;
+    for line in text.lines() {
+        in_code ^= line.starts_with("```");
+        if line.starts_with('#') && !in_code {
+            assert!(!headings.contains(&line), "{line}");
+            headings.push(line);
+        }
+    }
+    assert!(headings.len() > 10, "{headings:?}");
+}

@@ -8,26 +8,6 @@ use crate::support::scripts::evaluate;
 
 const FEATURES: &str = include_str!("../fixtures/script-features.txt");
 
-/// Faults of the engine that are known: what it makes of expressions whose value is another one elsewhere. When one is
-/// mended, its row belongs to the file.
-const FAULTS: &[(&str, &str)] = &[
-    // `rest` should not have `a`: with patterns in patterns, what was taken out is not left out.
-    (
-        "(({ a: { b }, ...rest }) => [b, rest])({ a: { b: 1 }, c: 2 })",
-        r#"[1, {"a": {"b": 1}, "c": 2}]"#,
-    ),
-    // One backslash should do.
-    (r"String(/a\/b/)", r#""/a\\\\/b/""#),
-];
-
-#[tokio::test(flavor = "multi_thread")]
-async fn faults_of_the_engine_are_those_that_are_known() {
-    let expressions: Vec<&str> = FAULTS.iter().map(|(expression, _)| *expression).collect();
-    for ((expression, known), value) in FAULTS.iter().zip(evaluate(&expressions).await) {
-        assert_eq!(value, serde_json::from_str::<Value>(known).unwrap(), "{expression}");
-    }
-}
-
 /// The groups of the file: each a name, with its expressions and their values.
 fn groups() -> Vec<(&'static str, Vec<(&'static str, Value)>)> {
     let groups = FEATURES.split("\n# ").skip(1).map(|group| {

@@ -198,7 +198,7 @@ async fn the_console_is_the_log() {
             "Debug 1970-01-01T00:00:00.000Z",
             "Warn /x/g",
             "Error { loop: [Circular] }",
-            "Error TypeError: broken\n    at <main> (formula.js:7:15)",
+            "Error TypeError: broken\n    at <anonymous> (formula.js:7:19)",
             "Error Assertion failed: asserted",
         ]
     );

@@ -1,55 +1,39 @@
 //! What is told of a script that does not parse, or that ends with an error.
 
-use core::ops::Range;
-
 use serde_json::Value;
 
 use crate::bindings::exports::tokamak::formula::reactor::Error;
 use crate::bindings::tokamak::formula::types::{CustomResponse, Fault};
 use crate::place;
 
+/// What the engine says of parts within parts that are more than its stack holds.
+const TOO_DEEP: &str = "Maximum call stack size exceeded";
+/// What it says of a name that is declared twice, once it is behind it.
+const REDEFINED: &str = "invalid redefinition";
+/// What it says where something is missing.
+const MISSING: &[&str] = &["unexpected token", "Unexpected", "expecting"];
+
 /// A failure that is nobody's but the script's.
 pub fn runtime(detail: &str, errors: &[(String, Vec<String>)]) -> Error {
     Error::Runtime(Fault { detail: detail.to_owned(), errors: errors.to_vec() })
 }
 
-/// A script that does not parse: `at line 3, column 7: …`; `opened` tells the place of what is never closed.
-pub fn does_not_parse(message: &str, code: &str, opened: impl FnOnce() -> (usize, usize)) -> Error {
-    let words = message.strip_prefix("SyntaxError: ").unwrap_or(message);
-    let words = words.strip_suffix(" (native)").unwrap_or(words);
-    let detail = match (place::of(code, words), words.rsplit_once(" at line ")) {
-        (Some(bytes), told) => {
-            let cause = told.map_or(words, |(cause, _)| cause);
-            format!("{}: {cause}", place_of(code, &bytes))
-        }
-        (None, Some((cause, place))) => {
-            let place = place.replace(", col ", ", column ");
-            let end = place.find(|c: char| !c.is_ascii_alphanumeric() && c != ' ' && c != ',');
-            let (place, rest) = place.split_at(end.unwrap_or(place.len()));
-            format!("at line {place}: {cause}{rest}")
-        }
-        (None, None) if words == "abrupt end" => {
-            let last = code.lines().last().unwrap_or_default();
-            let (line, column) = (code.lines().count().max(1), last.chars().count() + 1);
-            format!("at line {line}, column {column}: it ends too early")
-        }
-        (None, None) => {
-            let (line, column) = opened();
-            format!("at line {line}, column {column}: {words}")
+/// A script that does not parse: `at line 3, column 7: …`; `at` is the byte at which the engine gave up.
+pub fn does_not_parse(words: &str, at: Option<usize>, code: &str) -> Error {
+    let detail = match at {
+        _ if words == TOO_DEEP => "its parts are nested too deeply".to_owned(),
+        None => words.to_owned(),
+        Some(at) => {
+            let at =
+                if words.starts_with(REDEFINED) { place::of_name_before(code, at) } else { at };
+            let (line, column) = place::of(code, at);
+            let is_missing =
+                at == code.len() && MISSING.iter().any(|start| words.starts_with(start));
+            let cause = if is_missing { "it ends too early" } else { words };
+            format!("at line {line}, column {column}: {cause}")
         }
     };
     Error::BadRequest(Fault { detail, errors: Vec::new() })
-}
-
-/// The place of a range of bytes: where it begins, or between which lines it is.
-fn place_of(code: &str, bytes: &Range<usize>) -> String {
-    let line = |at: usize| code[..at].matches('\n').count() + 1;
-    let (first, last) = (line(bytes.start), line(bytes.end));
-    if first < last {
-        return format!("between line {first} and line {last}");
-    }
-    let before = code[..bytes.start].rsplit('\n').next().unwrap_or_default();
-    format!("at line {first}, column {}", before.chars().count() + 1)
 }
 
 /// What the prelude says of a thrown value: an object with `kind` and what that kind has.

@@ -1,31 +1,40 @@
 //! The engine: set up once, then one script.
 
-use std::path::Path;
-use std::rc::Rc;
+use std::ffi::{CStr, CString};
 
-use boa_engine::builtins::promise::PromiseState;
-use boa_engine::context::ContextBuilder;
-use boa_engine::module::IdleModuleLoader;
-use boa_engine::object::builtins::JsPromise;
-use boa_engine::optimizer::OptimizerOptions;
-use boa_engine::{
-    Context, JsError, JsObject, JsResult, JsString, JsValue, Script, Source, js_string,
+use rquickjs::context::intrinsic::{
+    Date, Eval, Json, MapSet, Promise as Promises, Proxy, RegExp, RegExpCompiler, TypedArrays,
+    WeakRef,
 };
-use boa_gc::{Finalize, Gc, Trace, force_collect};
+use rquickjs::prelude::IntoArgs;
+use rquickjs::promise::PromiseState;
+use rquickjs::{
+    Context, Ctx, Error as JsError, Function, Object, Persistent, Promise, Result as JsResult,
+    Runtime, Value, qjs,
+};
 
 use crate::bindings::exports::tokamak::formula::reactor::{Error, Response};
-use crate::clock::HostClock;
-use crate::jobs::Jobs;
-use crate::{answer, natives};
+use crate::{answer, natives, place};
 
 /// The name of a script in what is said of its errors.
-const SCRIPT: &str = "formula.js";
-/// Calls within calls; past them the script ends. What a native stack of 512 KiB holds of the deepest of them.
-const RECURSION_MAX: usize = 400;
+const SCRIPT: &CStr = c"formula.js";
+/// Bytes of the linear stack that a script may use: what is native of its deepest calls is then less than the server gives.
+const STACK_BYTES: usize = 160 << 10;
+/// Bytes at which the collector looks for cycles first: most scripts end before.
+const FIRST_COLLECTION_BYTES: usize = 3 << 20;
+/// Bytes of a script in which the place of a fault is searched for that the engine does not tell.
+const SEARCHED_BYTES_MAX: usize = 128 << 10;
 /// What is said of a script that waits for what cannot come.
 const NEVER_SETTLED: &str = "The script's promise is never settled: nothing is left to do.";
-/// Bytes that a script may make before the first collection, beside what the set-up left.
-const FIRST_COLLECTION_BYTES: usize = 3 << 20;
+/// What is said of a script that ends with what cannot be looked at.
+const UNREADABLE: &str = "The script ended with a value that cannot be read.";
+
+/// What scripts have of the language: all but what asks for the time at once, or what `prelude/` has another of.
+type Language =
+    (Date, Eval, RegExpCompiler, RegExp, Json, Proxy, MapSet, TypedArrays, Promises, WeakRef);
+
+/// Global names that nobody can declare anew, or that mean nothing by another name.
+const CONSTANTS: &[&str] = &["globalThis", "undefined", "NaN", "Infinity", "eval"];
 
 /// The files of `prelude/`, in the order in which they build on each other.
 const PRELUDE: &[(&str, &str)] = &[
@@ -53,9 +62,16 @@ const WARM_UP: &str = "module.exports = async (req) => {\n\
 /// The engine with the world of a script in it, and no script yet.
 pub struct Engine {
     /// Where the script runs.
-    pub context: Context,
-    /// What the prelude hands back: `react`, `fire`, `describe`.
-    prelude: JsObject,
+    context: Context,
+    prelude: Prelude,
+}
+
+/// What the prelude hands back.
+#[derive(Clone)]
+struct Prelude {
+    react: Persistent<Function<'static>>,
+    fire: Persistent<Function<'static>>,
+    describe: Persistent<Function<'static>>,
 }
 
 /// What a script is called with.
@@ -64,175 +80,249 @@ pub struct Invoked<'a> {
     pub args: &'a str,
     /// The reactor's configuration, as JSON.
     pub configuration: &'a str,
-    /// Which call it is.
-    pub invocation: JsObject,
+    /// The invocation's id.
+    pub id: &'a str,
+    /// The reactor's id.
+    pub reactor_id: &'a str,
+    /// Which attempt it is.
+    pub attempt: u32,
+    /// Milliseconds until it has to be done.
+    pub deadline_ms: u64,
+}
+
+/// How a call ended without an answer.
+enum Stopped {
+    /// It threw: the context has what.
+    Thrown(JsError),
+    /// It waits for what cannot come.
+    NeverSettled,
+}
+
+impl From<JsError> for Stopped {
+    fn from(error: JsError) -> Self {
+        Self::Thrown(error)
+    }
 }
 
 impl Engine {
     /// Sets the engine up. Asks the host for nothing.
     pub fn new() -> JsResult<Self> {
-        put_off_collections();
-        let mut context = ContextBuilder::new()
-            .clock(Rc::new(HostClock))
-            .job_executor(Rc::new(Jobs::default()))
-            .module_loader(Rc::new(IdleModuleLoader))
-            .build()?;
-        // Folding constants would let a script compute while it is parsed, and costs more than it gains.
-        context.set_optimizer_options(OptimizerOptions::empty());
-        context.runtime_limits_mut().set_recursion_limit(RECURSION_MAX);
-        let host: JsValue = natives::all(&mut context).into();
-        let shared: JsValue = JsObject::with_object_proto(context.intrinsics()).into();
-        let mut last = JsValue::undefined();
-        for (name, text) in PRELUDE {
-            let path = format!("tokamak/{name}.js");
-            let source = Source::from_bytes(text).with_path(Path::new(&path));
-            let file = Script::parse(source, None, &mut context)?.evaluate(&mut context)?;
-            let file =
-                file.as_callable().ok_or_else(|| error("a file of the prelude is no function"))?;
-            last =
-                file.call(&JsValue::undefined(), &[host.clone(), shared.clone()], &mut context)?;
-        }
-        let prelude = last.as_object().ok_or_else(|| error("the prelude gives no object"))?;
-        let mut engine = Self { context, prelude: prelude.clone() };
+        let runtime = Runtime::new()?;
+        runtime.set_gc_threshold(FIRST_COLLECTION_BYTES);
+        runtime.set_max_stack_size(STACK_BYTES);
+        let context = Context::custom::<Language>(&runtime)?;
+        let prelude = context.with(|ctx| Prelude::new(&ctx))?;
+        let mut engine = Self { context, prelude };
         engine.warm_up()?;
-        force_collect();
+        runtime.run_gc();
         Ok(engine)
     }
 
     fn warm_up(&mut self) -> JsResult<()> {
-        let invocation = JsObject::with_object_proto(self.context.intrinsics());
-        let invoked = Invoked { args: "{}", configuration: "{}", invocation };
+        let invoked = Invoked {
+            args: "{}",
+            configuration: "{}",
+            id: "",
+            reactor_id: "",
+            attempt: 0,
+            deadline_ms: 0,
+        };
         let warmed_up = self.evaluate(WARM_UP).and_then(|()| self.call(&invoked));
-        warmed_up.map_err(|_| error("the warm-up failed"))?;
-        let module = self.context.global_object().get(js_string!("module"), &mut self.context)?;
-        let module = module.as_object().ok_or_else(|| error("there is no module"))?;
-        let exports = self.context.global_object().get(js_string!("exports"), &mut self.context)?;
-        module.set(js_string!("exports"), exports, true, &mut self.context)?;
-        Ok(())
+        warmed_up.map_err(|_| JsError::Unknown)?;
+        self.context.with(|ctx| {
+            let module: Object = ctx.globals().get("module")?;
+            module.set("exports", ctx.globals().get::<_, Value>("exports")?)
+        })
     }
 
     /// Whether a script parses.
     pub fn check(&mut self, code: &str) -> Result<(), Error> {
-        self.parse(code).map(drop)
+        self.context
+            .with(|ctx| parse(&ctx, SCRIPT, code).map(drop).map_err(|_| refused(&ctx, code)))
     }
 
     /// Evaluates a script's top level.
     pub fn evaluate(&mut self, code: &str) -> Result<(), Error> {
-        let script = self.parse(code)?;
-        let value = script.evaluate(&mut self.context);
-        value.map(drop).map_err(|error| self.describe(error))
+        self.context.with(|ctx| {
+            let script = parse(&ctx, SCRIPT, code).map_err(|_| refused(&ctx, code))?;
+            let value = evaluate(&ctx, script);
+            value.map(drop).map_err(|error| self.prelude.described(&ctx, error.into()))
+        })
     }
 
     /// Calls what the script exports.
     pub fn call(&mut self, invoked: &Invoked<'_>) -> Result<Response, Error> {
-        self.react(invoked).map_err(|error| self.describe(error))
+        self.context.with(|ctx| {
+            self.prelude
+                .react(&ctx, invoked)
+                .map_err(|stopped| self.prelude.described(&ctx, stopped))
+        })
     }
+}
 
-    fn parse(&mut self, code: &str) -> Result<Script, Error> {
-        let source = Source::from_bytes(code).with_path(Path::new(SCRIPT));
-        Script::parse(source, None, &mut self.context).map_err(|error| {
-            let message = error.to_string();
-            let opened = || self.opened_at(code, &message);
-            answer::does_not_parse(&message, code, opened)
+impl Prelude {
+    /// Makes the world of a script.
+    fn new(ctx: &Ctx<'_>) -> JsResult<Self> {
+        let host = natives::all(ctx)?;
+        let shared = Object::new(ctx.clone())?;
+        let mut last = Value::new_undefined(ctx.clone());
+        for (name, text) in PRELUDE {
+            let path = CString::new(format!("tokamak/{name}.js"))?;
+            let text = with_its_names(ctx, text)?;
+            let file = evaluate(ctx, parse(ctx, &path, &text)?)?;
+            last = file.get::<Function>()?.call((host.clone(), shared.clone()))?;
+        }
+        let made: Object = last.get()?;
+        let function = |name: &str| -> JsResult<_> {
+            let function: Function = made.get(name)?;
+            Ok(Persistent::save(ctx, function))
+        };
+        Ok(Self {
+            react: function("react")?,
+            fire: function("fire")?,
+            describe: function("describe")?,
         })
     }
 
-    /// The line and column of what a script opens and never closes, a string or a comment: the engine says only that there
-    /// is one. The first lines that end with the same error end with the one that opens it.
-    fn opened_at(&mut self, code: &str, message: &str) -> (usize, usize) {
-        let lines: Vec<&str> = code.split_inclusive('\n').collect();
-        let ends: Vec<usize> = lines
-            .iter()
-            .scan(0, |end, line| {
-                *end += line.len();
-                Some(*end)
-            })
-            .collect();
-        let closed = ends.partition_point(|end| {
-            let source = Source::from_bytes(&code[..*end]).with_path(Path::new(SCRIPT));
-            let parsed = Script::parse(source, None, &mut self.context);
-            parsed.map_or_else(|error| error.to_string() != message, |_| true)
-        });
-        let line = lines.get(closed).copied().unwrap_or_default();
-        let opening = line.rfind(['\'', '"', '`']).or_else(|| line.rfind("/*")).unwrap_or(0);
-        (closed + 1, line[..opening].chars().count() + 1)
-    }
-
-    fn react(&mut self, invoked: &Invoked<'_>) -> JsResult<Response> {
-        let context = &mut self.context;
-        let arguments = [
-            natives::from_json(invoked.args, context)?,
-            natives::from_json(invoked.configuration, context)?,
-            invoked.invocation.clone().into(),
-            natives::vault::is_bound().into(),
-        ];
-        let promise = self.ask("react", &arguments)?;
-        let promise = promise.as_object().ok_or_else(|| error("a call gives no promise"))?;
-        let settled = self.settled(&JsPromise::from_object(promise.clone())?)?;
-        let parts = settled.as_object().ok_or_else(|| error("a call settles with nothing"))?;
-        let mut part = |index: u32| -> JsResult<Option<String>> {
-            let value = parts.get(index, &mut self.context)?;
-            Ok(value.as_string().map(|text| text.to_std_string_lossy()))
-        };
-        Ok(Response { raw: part(0)?, tokenize: part(1)? })
+    fn react(&self, ctx: &Ctx<'_>, invoked: &Invoked<'_>) -> Result<Response, Stopped> {
+        let invocation = Object::new(ctx.clone())?;
+        invocation.set("id", invoked.id)?;
+        invocation.set("reactor_id", invoked.reactor_id)?;
+        invocation.set("attempt", invoked.attempt)?;
+        invocation.set("deadline_ms", natives::number(invoked.deadline_ms))?;
+        let arguments = (
+            ctx.json_parse(invoked.args)?,
+            ctx.json_parse(invoked.configuration)?,
+            invocation,
+            natives::vault::is_bound(),
+        );
+        let promise: Promise = call(ctx, &self.react, arguments)?;
+        self.settle(ctx, &promise)?;
+        let parts =
+            promise.result::<Vec<Option<natives::Text>>>().ok_or(Stopped::NeverSettled)??;
+        let mut parts = parts.into_iter().map(|part| part.map(|text| text.0));
+        Ok(Response { raw: parts.next().flatten(), tokenize: parts.next().flatten() })
     }
 
     /// Runs jobs and timers until a promise is settled.
-    fn settled(&mut self, promise: &JsPromise) -> JsResult<JsValue> {
+    fn settle<'js>(&self, ctx: &Ctx<'js>, promise: &Promise<'js>) -> Result<(), Stopped> {
         loop {
-            self.context.run_jobs()?;
-            match promise.state() {
-                PromiseState::Fulfilled(value) => return Ok(value),
-                PromiseState::Rejected(reason) => return Err(JsError::from_opaque(reason)),
-                PromiseState::Pending if self.ask("fire", &[])?.to_boolean() => {}
-                PromiseState::Pending => {
-                    return Err(error(NEVER_SETTLED));
-                }
+            while ctx.execute_pending_job() {}
+            let is_pending = promise.state() == PromiseState::Pending;
+            if !is_pending {
+                return Ok(());
+            }
+            if !call::<_, bool>(ctx, &self.fire, ())? {
+                return Err(Stopped::NeverSettled);
             }
         }
     }
 
-    fn ask(&mut self, name: &str, arguments: &[JsValue]) -> JsResult<JsValue> {
-        let function = self.prelude.get(JsString::from(name), &mut self.context)?;
-        let function =
-            function.as_callable().ok_or_else(|| error("the prelude lacks a function"))?;
-        function.call(&JsValue::undefined(), arguments, &mut self.context)
-    }
-
-    fn describe(&mut self, error: JsError) -> Error {
-        if error.as_native().is_some_and(|native| native.message() == NEVER_SETTLED) {
+    fn described(&self, ctx: &Ctx<'_>, stopped: Stopped) -> Error {
+        let Stopped::Thrown(error) = stopped else {
             return answer::runtime(NEVER_SETTLED, &[]);
-        }
-        // What no script may catch: limits of the engine.
-        let Ok(value) = error.into_opaque(&mut self.context) else {
-            return answer::runtime("The script calls itself too deeply.", &[]);
         };
-        match self.ask("describe", &[value]) {
-            Ok(described) => {
-                let text = described.as_string().map(|text| text.to_std_string_lossy());
-                answer::thrown(&text.unwrap_or_default())
-            }
-            Err(_) => answer::runtime("The script ended with a value that cannot be read.", &[]),
-        }
+        let described = if error.is_exception() {
+            call::<_, natives::Text>(ctx, &self.describe, (ctx.catch(),))
+        } else {
+            Err(error)
+        };
+        described.map_or_else(|_| answer::runtime(UNREADABLE, &[]), |text| answer::thrown(&text.0))
     }
 }
 
-/// An error as the engine's own are.
-pub fn error(message: &'static str) -> JsError {
-    boa_engine::JsNativeError::error().with_message(message).into()
+/// A file of the prelude, with the names of the world as they are now: what a script declares by the same names, as it may,
+/// stands before the global ones for all code, and is not even there yet while its own top level runs.
+fn with_its_names(ctx: &Ctx<'_>, file: &str) -> JsResult<String> {
+    let listed = parse(ctx, c"tokamak", "Object.getOwnPropertyNames(globalThis)")?;
+    let names: Vec<String> = evaluate(ctx, listed)?.get()?;
+    let names: Vec<String> =
+        names.into_iter().filter(|name| !CONSTANTS.contains(&name.as_str())).collect();
+    Ok(format!("(({{ {} }}) => (\n{file}\n))(globalThis)", names.join(", ")))
 }
 
-/// Sixteen KiB that the collector counts.
-#[derive(Trace, Finalize)]
-#[expect(dead_code, reason = "it is there to be large")]
-struct Ballast(#[unsafe_ignore_trace] [u8; 16 << 10]);
+fn call<'js, A: IntoArgs<'js>, R: rquickjs::FromJs<'js>>(
+    ctx: &Ctx<'js>,
+    function: &Persistent<Function<'static>>,
+    arguments: A,
+) -> JsResult<R> {
+    function.clone().restore(ctx)?.call(arguments)
+}
 
-/// Lets the collector see much that lives, once: it sets its threshold by that, never lowers it, and small scripts end
-/// before their first collection. What is made for it is given back before the engine takes the same room.
-fn put_off_collections() {
-    let room = FIRST_COLLECTION_BYTES / size_of::<Ballast>();
-    let ballast: Vec<Gc<Ballast>> = (0..room).map(|_| Gc::new(Ballast([0; 16 << 10]))).collect();
-    force_collect();
-    drop(ballast);
-    force_collect();
+/// What is said of a script that was not parsed just now.
+fn refused(ctx: &Ctx<'_>, code: &str) -> Error {
+    let Refusal { words, at } = Refusal::taken(ctx, code);
+    let at = at.or_else(|| untold(ctx, code, &words));
+    answer::does_not_parse(&words, at, code)
+}
+
+/// Why something was not parsed.
+struct Refusal {
+    words: String,
+    /// The byte at which it is wrong, where the engine tells it.
+    at: Option<usize>,
+}
+
+impl Refusal {
+    /// The one that is pending.
+    fn taken(ctx: &Ctx<'_>, code: &str) -> Self {
+        let error = ctx.catch().into_object();
+        let text = |name: &str| {
+            let text = error.as_ref().and_then(|error| error.get::<_, natives::Text>(name).ok());
+            text.unwrap_or_default().0
+        };
+        Self { words: text("message"), at: place::first(&text("stack"), code) }
+    }
+}
+
+/// The byte at which something is wrong of which the engine does not tell where, such as a regular expression: of the parts
+/// that the script begins with, the least that has the same fault ends with it, and one less breaks off within it.
+fn untold(ctx: &Ctx<'_>, code: &str, words: &str) -> Option<usize> {
+    if code.len() > SEARCHED_BYTES_MAX {
+        return None;
+    }
+    let ends: Vec<usize> = code.char_indices().map(|(at, _)| at).collect();
+    let part = |count: usize| {
+        let part = &code[..ends[count]];
+        parse(ctx, SCRIPT, part).err().map(|_| Refusal::taken(ctx, part))
+    };
+    let counts: Vec<usize> = (0..ends.len()).collect();
+    let without =
+        counts.partition_point(|count| part(*count).is_none_or(|refusal| refusal.words != words));
+    let within = part(without.checked_sub(1)?)?;
+    within.at.or_else(|| ends.get(without).copied())
+}
+
+/// Parses a script.
+#[expect(unsafe_code, reason = "the bindings parse nothing without evaluating it")]
+fn parse<'js>(ctx: &Ctx<'js>, name: &CStr, code: &str) -> JsResult<Value<'js>> {
+    // The parser looks at the byte behind the last one. A zero among the others is no end to it.
+    let text = [code.as_bytes(), &[0]].concat();
+    let flags = qjs::JS_EVAL_TYPE_GLOBAL | qjs::JS_EVAL_FLAG_COMPILE_ONLY;
+    let length = code.len().try_into().map_err(|_| JsError::Unknown)?;
+    // SAFETY: the text and the name live longer than the call, and the text ends with a zero behind its length.
+    let parsed = unsafe {
+        let flags = flags.cast_signed();
+        qjs::JS_Eval(ctx.as_raw().as_ptr(), text.as_ptr().cast(), length, name.as_ptr(), flags)
+    };
+    owned(ctx, parsed)
+}
+
+/// Evaluates what was parsed.
+#[expect(unsafe_code, reason = "the bindings evaluate nothing that was parsed before")]
+fn evaluate<'js>(ctx: &Ctx<'js>, script: Value<'js>) -> JsResult<Value<'js>> {
+    let context = ctx.as_raw().as_ptr();
+    // SAFETY: the engine takes what it evaluates, so it is given a count of its own.
+    let value =
+        unsafe { qjs::JS_EvalFunction(context, qjs::JS_DupValue(context, script.as_raw())) };
+    drop(script);
+    owned(ctx, value)
+}
+
+/// What the engine gave, or that it threw.
+#[expect(unsafe_code, reason = "of the engine's values only its author knows whose they are")]
+fn owned<'js>(ctx: &Ctx<'js>, value: qjs::JSValue) -> JsResult<Value<'js>> {
+    // SAFETY: what the engine returns is the caller's.
+    let value = unsafe { Value::from_raw(ctx.clone(), value) };
+    if value.is_exception() { Err(JsError::Exception) } else { Ok(value) }
 }

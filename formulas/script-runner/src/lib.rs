@@ -1,28 +1,32 @@
-//! Runs formulas that are written in JavaScript, by the Boa engine.
+//! Runs formulas that are written in JavaScript, by the `QuickJS` engine (quickjs-ng).
 //!
 //! One component for all scripts: it asks the server for the script of the invocation, evaluates it, calls what it
 //! assigned to `module.exports` and answers as any formula does. [`engine`] sets the engine up and runs a script,
 //! [`natives`] are the functions that `prelude/` makes the script's world of, [`answer`] is how failures are told, with
-//! the places that [`place`] finds where the engine knows none.
+//! their [`place`]s. [`clock`] and [`stdio`] stand where the engine would ask the C library.
 //! A script's top level runs once where it can: [`image`] hands over what it leaves, and every call begins with that.
 //!
 //! The set-up is done once, when the product is built: `initialize` runs, and the memory it leaves is what every
 //! instance begins with. So it must not ask for the time, for randomness or for anything of the host: there is none then.
 //!
-//! The engine was chosen beside `QuickJS` (quickjs-ng 0.16.2 by rquickjs 0.14.0), put into this very runner in Boa's place,
-//! its prelude and its image, and run by `cargo bench --bench invoke` in the same minutes, on a busy machine:
+//! The component lies here built, as `script-runner.wasm`, since its engine is C and nobody should need a compiler of C for
+//! WebAssembly to build the server. `build.sh` makes it, and the same bytes from the same sources; `script-runner.sum` says
+//! of which, and a test holds it against what is here. After a change of anything here: `build.sh`.
 //!
-//! | | Boa 0.22.0 | `QuickJS` |
+//! Two engines were put into this runner, its prelude and its image, and run by `cargo bench --bench invoke` in the same
+//! minutes, on a busy machine:
+//!
+//! | | `QuickJS` (quickjs-ng 0.16.2, rquickjs 0.14.0) | Boa 0.22.0 |
 //! |---|---|---|
-//! | least script, usual script, usual in full (median) | 240, 423, 884 µs | 72, 110, 259 µs |
-//! | component with its image, compressed | 2.1 MB | 0.7 MB |
-//! | memory of the image | 2,592 KiB | 680 KiB |
-//! | test262, every 30th: the language, what is built in | 728 of 731, 587 of 618 | 727 of 731, 615 of 618 |
-//! | is built with | Rust | Rust, clang for WebAssembly, headers of WASI |
+//! | least script, usual script, usual in full (median) | 72, 110, 259 µs | 240, 423, 884 µs |
+//! | component with its image, compressed | 0.7 MB | 2.1 MB |
+//! | memory of the image | 680 KiB | 2,592 KiB |
+//! | test262, every 30th: the language, what is built in | 727 of 731, 615 of 618 | 728 of 731, 587 of 618 |
+//! | brackets within brackets that parse | hundreds | about ten |
+//! | is built with | Rust, clang for WebAssembly | Rust |
 //!
-//! Boa is the one that a machine with Rust alone builds, and an engine in C would put a fault of its parsers between card
-//! numbers and whatever text a script is sent. It costs three times the time of a run. What speaks of the engine is
-//! [`engine`], [`natives`] and [`jobs`]; the prelude ran on both unchanged.
+//! A fault of the engine in C stays in the memory of one run, as one of a formula would: an instance sees nothing of
+//! another's, and what it may ask of the server is what every formula may.
 //!
 //! To offer scripts another interface: a file of `prelude/`, and natives for what JavaScript cannot do itself.
 
@@ -32,16 +36,12 @@ mod answer;
 mod bindings;
 mod clock;
 mod engine;
-mod heap;
 mod image;
-mod jobs;
 mod natives;
 mod place;
-mod tokens;
+mod stdio;
 
 use std::cell::RefCell;
-
-use boa_engine::JsString;
 
 use bindings::exports::tokamak::formula::reactor::{Error, Guest, Request, Response};
 use bindings::tokamak::script::source::{self, Call, Task};
@@ -91,17 +91,14 @@ fn call(engine: &mut Engine, request: Request) -> Result<Response, Error> {
     let Request { svc, invocation, .. } = request;
     natives::vault::bind(svc);
     let Call { args, configuration, id, reactor_id } = source::called_with();
-    let text = |text: String| JsString::from(text.as_str()).into();
-    let invocation = natives::object(
-        &mut engine.context,
-        &[
-            ("id", text(id)),
-            ("reactor_id", text(reactor_id)),
-            ("attempt", f64::from(invocation.attempt).into()),
-            ("deadline_ms", natives::number(invocation.deadline_ms).into()),
-        ],
-    );
-    engine.call(&Invoked { args: &args, configuration: &configuration, invocation })
+    engine.call(&Invoked {
+        args: &args,
+        configuration: &configuration,
+        id: &id,
+        reactor_id: &reactor_id,
+        attempt: invocation.attempt,
+        deadline_ms: invocation.deadline_ms,
+    })
 }
 
 /// Sets the engine up; called once, by what takes the image of the memory.
@@ -109,4 +106,5 @@ fn call(engine: &mut Engine, request: Request) -> Result<Response, Error> {
 #[unsafe(export_name = "initialize")]
 extern "C" fn initialize() {
     ENGINE.with_borrow_mut(|engine| *engine = Engine::new().ok());
+    clock::start();
 }

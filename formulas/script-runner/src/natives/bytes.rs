@@ -4,18 +4,18 @@ use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use boa_engine::{Context, JsResult, JsString, JsValue};
+use rquickjs::prelude::Func;
+use rquickjs::{Ctx, FromJs as _, IntoJs as _, Object, Result, String as JsString, Value};
 
-use super::{Table, bytes, new_bytes, text};
-use crate::engine::error;
+use super::{Bytes, Text, bytes, error, new_bytes, of_units, units};
 
-/// What this file offers.
-pub const TABLE: Table = &[
-    ("encode", encode),
-    ("decode", decode),
-    ("isUtf8", is_utf8),
-    ("percentDecode", percent_decode),
-];
+/// Offers what this file has.
+pub fn offer(host: &Object<'_>) -> Result<()> {
+    host.set("encode", Func::from(encode))?;
+    host.set("decode", Func::from(decode))?;
+    host.set("isUtf8", Func::from(is_utf8))?;
+    host.set("percentDecode", Func::from(percent_decode))
+}
 
 /// Takes what others write: with or without padding, with any last bits.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
@@ -26,47 +26,46 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// `encode(text, encoding)`: a `Uint8Array`.
-fn encode(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResult<JsValue> {
-    let encoding = text(arguments, 1)?;
-    let given = arguments.first().and_then(JsValue::as_string);
-    let given = given.ok_or_else(|| error("a text is needed"))?;
-    let made = match encoding.as_str() {
-        "utf8" => given.to_std_string_lossy().into_bytes(),
-        "latin1" | "ascii" => given.iter().map(|unit| unit.to_le_bytes()[0]).collect(),
-        "utf16le" => given.iter().flat_map(u16::to_le_bytes).collect(),
-        "hex" => from_hex(&given.to_std_string_lossy()),
-        "base64" | "base64url" => from_base64(&given.to_std_string_lossy()),
-        _ => return Err(error("the encoding is not known")),
+fn encode<'js>(ctx: Ctx<'js>, given: JsString<'js>, encoding: Text) -> Result<Bytes<'js>> {
+    let text = || Text::from_js(&ctx, given.clone().into_value()).map(|text| text.0);
+    let made = match encoding.0.as_str() {
+        "utf8" => text()?.into_bytes(),
+        "latin1" | "ascii" => units(&given)?.iter().map(|unit| unit.to_le_bytes()[0]).collect(),
+        "utf16le" => units(&given)?.iter().flat_map(|unit| unit.to_le_bytes()).collect(),
+        "hex" => from_hex(&text()?),
+        "base64" | "base64url" => from_base64(&text()?),
+        _ => return Err(error(&ctx, "the encoding is not known")),
     };
-    new_bytes(&made, context)
+    new_bytes(&ctx, &made)
 }
 
 /// `decode(bytes, encoding)`: a string.
-fn decode(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResult<JsValue> {
-    let bytes = bytes(arguments, 0, context)?;
-    let made: JsString = match text(arguments, 1)?.as_str() {
-        "utf8" => String::from_utf8_lossy(&bytes).as_ref().into(),
-        "latin1" => units(bytes.iter().map(|byte| u16::from(*byte))),
-        "ascii" => units(bytes.iter().map(|byte| u16::from(*byte & 0x7f))),
+fn decode<'js>(ctx: Ctx<'js>, given: Bytes<'js>, encoding: Text) -> Result<Value<'js>> {
+    let bytes = bytes(&given);
+    let made = match encoding.0.as_str() {
+        "utf8" => String::from_utf8_lossy(&bytes).into_owned(),
+        "latin1" => bytes.iter().copied().map(char::from).collect(),
+        "ascii" => bytes.iter().map(|byte| char::from(byte & 0x7f)).collect(),
         "utf16le" => {
-            units(bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])))
+            let pairs = bytes.as_chunks().0.iter().copied();
+            return of_units(&ctx, &pairs.map(u16::from_le_bytes).collect::<Vec<_>>());
         }
-        "hex" => to_hex(&bytes).as_str().into(),
-        "base64" => STANDARD.encode(bytes).as_str().into(),
-        "base64url" => URL_SAFE_NO_PAD.encode(bytes).as_str().into(),
-        _ => return Err(error("the encoding is not known")),
+        "hex" => to_hex(&bytes),
+        "base64" => STANDARD.encode(bytes),
+        "base64url" => URL_SAFE_NO_PAD.encode(bytes),
+        _ => return Err(error(&ctx, "the encoding is not known")),
     };
-    Ok(made.into())
+    made.into_js(&ctx)
 }
 
 /// `isUtf8(bytes)`
-fn is_utf8(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResult<JsValue> {
-    Ok(std::str::from_utf8(&bytes(arguments, 0, context)?).is_ok().into())
+fn is_utf8(given: Bytes<'_>) -> bool {
+    std::str::from_utf8(&bytes(&given)).is_ok()
 }
 
 /// `percentDecode(text)`: a `Uint8Array`; what is no escape stays.
-fn percent_decode(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResult<JsValue> {
-    let given = text(arguments, 0)?.into_bytes();
+fn percent_decode(ctx: Ctx<'_>, given: Text) -> Result<Bytes<'_>> {
+    let given = given.0.into_bytes();
     let digit = |at: usize| given.get(at).and_then(|byte| char::from(*byte).to_digit(16));
     let mut made = Vec::with_capacity(given.len());
     let mut at = 0;
@@ -79,11 +78,7 @@ fn percent_decode(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> 
             at += 1;
         }
     }
-    new_bytes(&made, context)
-}
-
-fn units(units: impl Iterator<Item = u16>) -> JsString {
-    JsString::from(units.collect::<Vec<u16>>().as_slice())
+    new_bytes(&ctx, &made)
 }
 
 /// Digits in pairs, up to the first that is none.

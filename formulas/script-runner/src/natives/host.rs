@@ -1,145 +1,97 @@
-//! What the server offers every formula: its log, randomness, time, and requests to other hosts.
+//! What the server offers every formula: its log, time, and requests to other hosts.
 
-use std::cell::Cell;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use boa_engine::object::builtins::JsArray;
-use boa_engine::{Context, JsResult, JsString, JsValue};
+use rquickjs::prelude::{Func, Opt};
+use rquickjs::{Ctx, Object, Result};
 
-use super::bytes::to_hex;
-use super::{Table, bytes, count, new_bytes, object, text};
+use super::{Bytes, Text, bytes, count, new_bytes};
 use crate::bindings::tokamak::formula::{http, logging};
 use crate::bindings::tokamak::script::source;
-use crate::engine::error;
+use crate::clock::since_start;
+use crate::place;
 
-/// What this file offers.
-pub const TABLE: Table = &[
-    ("log", log),
-    ("inWords", in_words),
-    ("random", random),
-    ("uuid", uuid),
-    ("now", now),
-    ("sleep", sleep),
-    ("begin", begin),
-    ("answer", answer),
-];
-
-/// Bytes that are drawn at a time.
-const RANDOM_BYTES_MAX: u64 = 64 << 10;
-
-thread_local! {
-    /// When somebody asked for the time first.
-    static START: Cell<Option<Instant>> = const { Cell::new(None) };
-}
-
-/// The time since it was first asked for.
-pub fn since_start() -> Duration {
-    let start = START.get().unwrap_or_else(Instant::now);
-    START.set(Some(start));
-    start.elapsed()
+/// Offers what this file has.
+pub fn offer(host: &Object<'_>) -> Result<()> {
+    host.set("log", Func::from(log))?;
+    host.set("inWords", Func::from(source::in_words))?;
+    host.set("outOfMemory", Func::from(out_of_memory))?;
+    host.set("column", Func::from(column))?;
+    host.set("now", Func::from(now))?;
+    host.set("sleep", Func::from(sleep))?;
+    host.set("begin", Func::from(begin))?;
+    host.set("answer", Func::from(answer))
 }
 
 /// `log(level, message)`
-fn log(_: &JsValue, arguments: &[JsValue], _: &mut Context) -> JsResult<JsValue> {
-    let level = match text(arguments, 0)?.as_str() {
+fn log(level: Text, message: Text) {
+    let level = match level.0.as_str() {
         "trace" => logging::Level::Trace,
         "debug" => logging::Level::Debug,
         "warn" => logging::Level::Warn,
         "error" => logging::Level::Error,
         _ => logging::Level::Info,
     };
-    logging::write(level, &text(arguments, 1)?);
-    Ok(JsValue::undefined())
+    logging::write(level, &message.0);
 }
 
-/// `inWords()`: whether what an error says may be logged when nobody caught it
-#[expect(clippy::unnecessary_wraps, reason = "the engine calls functions of this shape")]
-fn in_words(_: &JsValue, _: &[JsValue], _: &mut Context) -> JsResult<JsValue> {
-    Ok(source::in_words().into())
+/// `outOfMemory()`: ends the run, as an allocation that fails does in formulas in Rust
+fn out_of_memory() {
+    std::process::abort()
 }
 
-fn draw(bytes: &mut [u8]) -> JsResult<()> {
-    getrandom::fill(bytes).map_err(|_| error("the host gives no randomness"))
-}
-
-/// `random(length)`: a `Uint8Array`
-fn random(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResult<JsValue> {
-    let length = count(arguments, 0);
-    if length > RANDOM_BYTES_MAX {
-        return Err(error("at most 65536 random bytes at a time"));
-    }
-    let mut drawn = vec![0; usize::try_from(length).unwrap_or_default()];
-    draw(&mut drawn)?;
-    new_bytes(&drawn, context)
-}
-
-/// `uuid()`: a random one, of version 4
-fn uuid(_: &JsValue, _: &[JsValue], _: &mut Context) -> JsResult<JsValue> {
-    let mut drawn = [0; 16];
-    draw(&mut drawn)?;
-    drawn[6] = drawn[6] & 0x0f | 0x40;
-    drawn[8] = drawn[8] & 0x3f | 0x80;
-    let mut made = to_hex(&drawn);
-    for at in [20, 16, 12, 8] {
-        made.insert(at, '-');
-    }
-    Ok(JsString::from(made.as_str()).into())
+/// `column(line, column)`: the column in characters of one in bytes, as the engine has it
+fn column(line: f64, column: f64) -> usize {
+    let (line, column) = (count(line), count(column));
+    let code = source::code();
+    place::first(&format!("formula.js:{line}:{column}"), &code)
+        .map_or(column, |at| place::of(&code, at).1)
 }
 
 /// `now()`: milliseconds since it was first asked for
-#[expect(clippy::unnecessary_wraps, reason = "the engine calls functions of this shape")]
-fn now(_: &JsValue, _: &[JsValue], _: &mut Context) -> JsResult<JsValue> {
-    Ok((since_start().as_secs_f64() * 1_000.0).into())
+fn now() -> f64 {
+    since_start().as_secs_f64() * 1_000.0
 }
 
 /// `sleep(milliseconds)`
-#[expect(clippy::unnecessary_wraps, reason = "the engine calls functions of this shape")]
-fn sleep(_: &JsValue, arguments: &[JsValue], _: &mut Context) -> JsResult<JsValue> {
-    let milliseconds = arguments.first().and_then(JsValue::as_number).unwrap_or_default();
+fn sleep(milliseconds: f64) {
     let time = Duration::try_from_secs_f64(milliseconds / 1_000.0).unwrap_or(Duration::MAX);
     // The run's deadline comes before this one's end.
     std::thread::sleep(time.min(Duration::from_hours(1)));
-    Ok(JsValue::undefined())
 }
 
-/// `begin(method, url, headers, body, timeout, redirects)`: the request's number; headers are names and values by turns.
-fn begin(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResult<JsValue> {
-    let body = match arguments.get(3) {
-        None => None,
-        Some(value) if value.is_undefined() => None,
-        Some(_) => Some(bytes(arguments, 3, context)?),
-    };
-    let limited = arguments.get(4).is_some_and(|limit| !limit.is_undefined());
-    let limit = u32::try_from(count(arguments, 4)).unwrap_or(u32::MAX);
-    let request = http::Request {
-        method: text(arguments, 0)?,
-        url: text(arguments, 1)?,
-        headers: pairs(arguments, context)?,
-        body,
-        timeout_ms: limited.then_some(limit),
-        redirects: u8::try_from(count(arguments, 5)).unwrap_or(u8::MAX),
-    };
-    Ok(source::begin(&request).into())
+/// `begin({method, url, headers, body, timeout, redirects})`: the request's number; headers are names and values by turns.
+fn begin(request: Object<'_>) -> Result<u32> {
+    let text = |name: &str| request.get::<_, Text>(name).map(|text| text.0);
+    let body: Option<Bytes<'_>> = request.get("body")?;
+    let mut headers = request.get::<_, Vec<Text>>("headers")?.into_iter().map(|text| text.0);
+    Ok(source::begin(&http::Request {
+        method: text("method")?,
+        url: text("url")?,
+        headers: std::iter::from_fn(|| headers.next().zip(headers.next())).collect(),
+        body: body.as_ref().map(bytes),
+        timeout_ms: request.get::<_, Option<f64>>("timeout")?.map(milliseconds),
+        redirects: request.get("redirects")?,
+    }))
+}
+
+fn milliseconds(number: f64) -> u32 {
+    u32::try_from(count(number)).unwrap_or(u32::MAX)
 }
 
 /// `answer(milliseconds)`: the next answer to a request that was begun, waited for at most so long: `{number, status,
 /// headers, body}` or `{number, error, why}`; undefined when there is none.
-fn answer(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResult<JsValue> {
-    let limited = arguments.first().is_some_and(|limit| !limit.is_undefined());
-    let limit = u32::try_from(count(arguments, 0)).unwrap_or(u32::MAX);
-    let Some((number, answer)) = source::next_answer(limited.then_some(limit)) else {
-        return Ok(JsValue::undefined());
-    };
-    let number = ("number", number.into());
-    let members = match answer {
+fn answer(ctx: Ctx<'_>, within: Opt<Option<f64>>) -> Result<Option<Object<'_>>> {
+    let within = within.0.flatten().map(milliseconds);
+    let Some((number, answer)) = source::next_answer(within) else { return Ok(None) };
+    let made = Object::new(ctx.clone())?;
+    made.set("number", number)?;
+    match answer {
         Ok(answer) => {
             let flat = answer.headers.into_iter().flat_map(|(name, value)| [name, value]);
-            let flat: Vec<JsValue> =
-                flat.map(|text| JsString::from(text.as_str()).into()).collect();
-            let headers = JsArray::from_iter(flat, context).into();
-            let body = new_bytes(&answer.body, context)?;
-            [number, ("status", answer.status.into()), ("headers", headers), ("body", body)]
-                .to_vec()
+            made.set("status", answer.status)?;
+            made.set("headers", flat.collect::<Vec<String>>())?;
+            made.set("body", new_bytes(&ctx, &answer.body)?)?;
         }
         Err(error) => {
             let (code, why) = match error {
@@ -149,22 +101,9 @@ fn answer(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResult
                 http::Error::Timeout => ("timeout", String::new()),
                 http::Error::TooLarge => ("too-large", "there are too many bytes".to_owned()),
             };
-            let text = |text: &str| JsValue::from(JsString::from(text));
-            [number, ("error", text(code)), ("why", text(&why))].to_vec()
+            made.set("error", code)?;
+            made.set("why", why)?;
         }
-    };
-    Ok(object(context, &members).into())
-}
-
-fn pairs(arguments: &[JsValue], context: &mut Context) -> JsResult<Vec<(String, String)>> {
-    let flat = arguments.get(2).and_then(JsValue::as_object);
-    let flat = JsArray::from_object(flat.ok_or_else(|| error("headers are needed"))?.clone())?;
-    let mut texts = Vec::new();
-    for index in 0..flat.length(context)? {
-        let value = flat.get(index, context)?;
-        let value = value.as_string().ok_or_else(|| error("a header is a text"))?;
-        texts.push(value.to_std_string_lossy());
     }
-    let mut texts = texts.into_iter();
-    Ok(std::iter::from_fn(|| texts.next().zip(texts.next())).collect())
+    Ok(Some(made))
 }

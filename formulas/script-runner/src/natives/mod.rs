@@ -1,45 +1,39 @@
 //! Functions that the prelude is handed: what JavaScript cannot do itself, or only slowly.
 //!
 //! The script never sees them, only what the prelude makes of them; so they trust the types of their arguments as far as
-//! the prelude does, and refuse others with an error. To add one: a row of a table of its file.
+//! the prelude does, and refuse others with an error. To add one: a line in `offer` of its file.
+
+#![expect(clippy::needless_pass_by_value, reason = "the engine hands arguments over")]
 
 pub mod bytes;
 pub mod digest;
 pub mod host;
+pub mod random;
 pub mod url;
 pub mod vault;
 
-use boa_engine::native_function::NativeFunctionPointer;
-use boa_engine::object::builtins::{AlignedVec, JsArrayBuffer, JsUint8Array};
-use boa_engine::{Context, JsObject, JsResult, JsString, JsValue, NativeFunction};
+use core::mem::MaybeUninit;
 
-use crate::engine::error;
+use rquickjs::{
+    Ctx, Error, Exception, FromJs, Object, Result, String as JsString, TypedArray, Value, qjs,
+};
 
-/// Names with their functions.
-pub type Table = &'static [(&'static str, NativeFunctionPointer)];
+/// A `Uint8Array`.
+pub type Bytes<'js> = TypedArray<'js, u8>;
 
 /// The object that holds them all.
-pub fn all(context: &mut Context) -> JsObject {
-    let tables = [bytes::TABLE, digest::TABLE, host::TABLE, url::TABLE, vault::TABLE];
-    let realm = context.realm().clone();
-    let function = |pointer| NativeFunction::from_fn_ptr(pointer).to_js_function(&realm).into();
-    let rows: Vec<(&str, JsValue)> =
-        tables.into_iter().flatten().map(|(name, pointer)| (*name, function(*pointer))).collect();
-    object(context, &rows)
+pub fn all<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
+    let host = Object::new(ctx.clone())?;
+    for offer in [bytes::offer, digest::offer, host::offer, random::offer, url::offer, vault::offer]
+    {
+        offer(&host)?;
+    }
+    Ok(host)
 }
 
-/// An object with these members.
-pub fn object(context: &mut Context, members: &[(&str, JsValue)]) -> JsObject {
-    let made = JsObject::with_object_proto(context.intrinsics());
-    for (name, value) in members {
-        let descriptor = boa_engine::property::PropertyDescriptor::builder()
-            .value(value.clone())
-            .writable(true)
-            .enumerable(true)
-            .configurable(true);
-        made.insert_property(JsString::from(*name), descriptor);
-    }
-    made
+/// An error as the engine's own are.
+pub fn error(ctx: &Ctx<'_>, message: &str) -> Error {
+    Exception::throw_message(ctx, message)
 }
 
 /// A count or a time as JavaScript's numbers have it.
@@ -48,39 +42,67 @@ pub fn number(value: u64) -> f64 {
     value as f64
 }
 
-/// JSON that the host wrote.
-pub fn from_json(text: &str, context: &mut Context) -> JsResult<JsValue> {
-    let value: serde_json::Value =
-        serde_json::from_str(text).map_err(|_| error("the host's JSON cannot be read"))?;
-    JsValue::from_json(&value, context)
-}
-
-/// The text of an argument; lone surrogates become the replacement character, as when they are encoded.
-pub fn text(arguments: &[JsValue], index: usize) -> JsResult<String> {
-    let value = arguments.get(index).and_then(JsValue::as_string);
-    Ok(value.ok_or_else(|| error("a text is needed"))?.to_std_string_lossy())
-}
-
-/// The bytes of an argument, a `Uint8Array` or an object of a class derived from it.
-pub fn bytes(arguments: &[JsValue], index: usize, context: &mut Context) -> JsResult<Vec<u8>> {
-    let object = arguments.get(index).and_then(JsValue::as_object);
-    let object = object.ok_or_else(|| error("bytes are needed"))?;
-    JsUint8Array::from_object(object.clone())?.to_vec(context)
-}
-
-/// The whole number of an argument.
+/// A whole number of JavaScript's.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "saturates, as is wanted"
 )]
-pub fn count(arguments: &[JsValue], index: usize) -> u64 {
-    arguments.get(index).and_then(JsValue::as_number).unwrap_or_default() as u64
+pub fn count(number: f64) -> usize {
+    number as usize
+}
+
+/// A text; lone surrogates become the replacement character, as when they are encoded.
+#[derive(Default)]
+pub struct Text(pub String);
+
+impl<'js> FromJs<'js> for Text {
+    fn from_js(ctx: &Ctx<'js>, value: Value<'js>) -> Result<Self> {
+        let text = value.into_string().ok_or_else(|| error(ctx, "a text is needed"))?;
+        text.to_string()
+            .or_else(|_| units(&text).map(|units| String::from_utf16_lossy(&units)))
+            .map(Self)
+    }
+}
+
+/// The units of a text.
+#[expect(unsafe_code, reason = "the bindings have a text's units nowhere")]
+pub fn units(text: &JsString<'_>) -> Result<Vec<u16>> {
+    let context = text.ctx().as_raw().as_ptr();
+    let mut length = MaybeUninit::uninit();
+    // SAFETY: it writes the length, or fails and is not looked at any more.
+    let units = unsafe { qjs::JS_ToCStringLenUTF16(context, length.as_mut_ptr(), text.as_raw()) };
+    if units.is_null() {
+        return Err(Error::Exception);
+    }
+    // SAFETY: there are so many of them until they are given back.
+    unsafe {
+        let copy = core::slice::from_raw_parts(units, length.assume_init() as usize).to_vec();
+        qjs::JS_FreeCStringUTF16(context, units);
+        Ok(copy)
+    }
+}
+
+/// A text of these units.
+#[expect(unsafe_code, reason = "the bindings make a text of units nowhere")]
+pub fn of_units<'js>(ctx: &Ctx<'js>, units: &[u16]) -> Result<Value<'js>> {
+    let length = units.len().try_into().map_err(|_| Error::Unknown)?;
+    // SAFETY: it copies so many units, and what it returns is the caller's.
+    let text = unsafe {
+        let text = qjs::JS_NewStringUTF16(ctx.as_raw().as_ptr(), units.as_ptr(), length);
+        Value::from_raw(ctx.clone(), text)
+    };
+    if text.is_exception() { Err(Error::Exception) } else { Ok(text) }
+}
+
+/// A copy of the bytes of a `Uint8Array`, or of an object of a class derived from it.
+#[expect(unsafe_code, reason = "they are another's as soon as JavaScript runs again")]
+pub fn bytes(array: &Bytes<'_>) -> Vec<u8> {
+    // SAFETY: nothing runs until they are copied; an array without a buffer any more has none.
+    array.as_raw().map_or_else(Vec::new, |bytes| unsafe { bytes.as_ref() }.to_vec())
 }
 
 /// A new `Uint8Array`.
-pub fn new_bytes(bytes: &[u8], context: &mut Context) -> JsResult<JsValue> {
-    let block = AlignedVec::from_slice(64, bytes);
-    let buffer = JsArrayBuffer::from_byte_block(block, context)?;
-    Ok(JsUint8Array::from_array_buffer(buffer, context)?.into())
+pub fn new_bytes<'js>(ctx: &Ctx<'js>, bytes: &[u8]) -> Result<Bytes<'js>> {
+    TypedArray::new_copy(ctx.clone(), bytes)
 }

@@ -1,58 +1,53 @@
 //! Addresses, as the standard of URLs has them.
 
-use boa_engine::{Context, JsResult, JsString, JsValue};
+use rquickjs::prelude::{Func, Opt};
+use rquickjs::{Ctx, Object, Result};
 use url::{Url, quirks};
 
-use super::{Table, object, text};
-use crate::engine::error;
+use super::{Text, error};
 
-/// What this file offers.
-pub const TABLE: Table = &[("url", parse), ("urlSet", set)];
+/// Offers what this file has.
+pub fn offer(host: &Object<'_>) -> Result<()> {
+    host.set("url", Func::from(parse))?;
+    host.set("urlSet", Func::from(set))
+}
 
 /// `url(address, base)`: its parts, or undefined
-fn parse(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResult<JsValue> {
-    let address = text(arguments, 0)?;
-    let base = match arguments.get(1).and_then(JsValue::as_string) {
-        Some(base) => match Url::parse(&base.to_std_string_lossy()) {
-            Ok(base) => Some(base),
-            Err(_) => return Ok(JsValue::undefined()),
-        },
-        None => None,
-    };
-    let url = Url::options().base_url(base.as_ref()).parse(&address);
-    Ok(url.map_or_else(|_| JsValue::undefined(), |url| parts(&url, context)))
+fn parse(ctx: Ctx<'_>, address: Text, base: Opt<Option<Text>>) -> Result<Option<Object<'_>>> {
+    let base = base.0.flatten().map(|base| Url::parse(&base.0)).transpose();
+    let parsed = base.and_then(|base| Url::options().base_url(base.as_ref()).parse(&address.0));
+    parsed.ok().map(|url| parts(&ctx, &url)).transpose()
 }
 
 /// `urlSet(address, part, value)`: the parts of the address with that part; what cannot be set stays as it is
-fn set(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResult<JsValue> {
-    let mut url = Url::parse(&text(arguments, 0)?).map_err(|_| error("Invalid URL"))?;
-    let value = text(arguments, 2)?;
+fn set(ctx: Ctx<'_>, address: Text, part: Text, value: Text) -> Result<Object<'_>> {
+    let mut url = Url::parse(&address.0).map_err(|_| error(&ctx, "Invalid URL"))?;
     // A part that is refused stays, as the standard has it.
-    let _ = match text(arguments, 1)?.as_str() {
-        "protocol" => quirks::set_protocol(&mut url, &value),
-        "username" => quirks::set_username(&mut url, &value),
-        "password" => quirks::set_password(&mut url, &value),
-        "host" => quirks::set_host(&mut url, &value),
-        "hostname" => quirks::set_hostname(&mut url, &value),
-        "port" => quirks::set_port(&mut url, &value),
+    let _ = match part.0.as_str() {
+        "protocol" => quirks::set_protocol(&mut url, &value.0),
+        "username" => quirks::set_username(&mut url, &value.0),
+        "password" => quirks::set_password(&mut url, &value.0),
+        "host" => quirks::set_host(&mut url, &value.0),
+        "hostname" => quirks::set_hostname(&mut url, &value.0),
+        "port" => quirks::set_port(&mut url, &value.0),
         "pathname" => {
-            quirks::set_pathname(&mut url, &value);
+            quirks::set_pathname(&mut url, &value.0);
             Ok(())
         }
         "search" => {
-            quirks::set_search(&mut url, &value);
+            quirks::set_search(&mut url, &value.0);
             Ok(())
         }
         "hash" => {
-            quirks::set_hash(&mut url, &value);
+            quirks::set_hash(&mut url, &value.0);
             Ok(())
         }
         _ => Err(()),
     };
-    Ok(parts(&url, context))
+    parts(&ctx, &url)
 }
 
-fn parts(url: &Url, context: &mut Context) -> JsValue {
+fn parts<'js>(ctx: &Ctx<'js>, url: &Url) -> Result<Object<'js>> {
     let origin = quirks::origin(url);
     let texts = [
         ("href", quirks::href(url)),
@@ -67,6 +62,9 @@ fn parts(url: &Url, context: &mut Context) -> JsValue {
         ("search", quirks::search(url)),
         ("hash", quirks::hash(url)),
     ];
-    let members = texts.map(|(name, text)| (name, JsString::from(text).into()));
-    object(context, &members).into()
+    let made = Object::new(ctx.clone())?;
+    for (name, text) in texts {
+        made.set(name, text)?;
+    }
+    Ok(made)
 }

@@ -2,16 +2,13 @@
 
 use std::cell::RefCell;
 
-use boa_engine::object::builtins::JsArray;
-use boa_engine::{Context, JsResult, JsString, JsValue};
+use rquickjs::convert::List;
+use rquickjs::prelude::{Func, Opt};
+use rquickjs::{Ctx, Object, Result};
 use serde_json::json;
 
-use super::{Table, text};
+use super::{Text, error};
 use crate::bindings::tokamak::formula::vault::{Problem, Svc};
-use crate::engine::error;
-
-/// What this file offers.
-pub const TABLE: Table = &[("svc", call)];
 
 thread_local! {
     static SVC: RefCell<Option<Svc>> = const { RefCell::new(None) };
@@ -27,29 +24,37 @@ pub fn is_bound() -> bool {
     SVC.with_borrow(Option::is_some)
 }
 
+/// Offers what this file has.
+pub fn offer(host: &Object<'_>) -> Result<()> {
+    host.set("svc", Func::from(call))
+}
+
 /// `svc(operation, …)`: `[true, answer]` or `[false, problem]`, each as JSON
-fn call(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResult<JsValue> {
-    let (operation, first) = (text(arguments, 0)?, text(arguments, 1)?);
+fn call(
+    ctx: Ctx<'_>,
+    operation: Text,
+    first: Text,
+    second: Opt<Text>,
+) -> Result<List<(bool, String)>> {
     let answer = SVC.with_borrow(|svc| {
-        let svc = svc.as_ref().ok_or_else(|| error("there is no svc"))?;
-        Ok::<_, boa_engine::JsError>(match operation.as_str() {
-            "create" => svc.create_token(&first),
-            "get" => svc.get_token(&first),
-            "list" => svc.list_tokens(&first),
-            "search" => svc.search_tokens(&first),
-            "update" => svc.update_token(&first, &text(arguments, 2)?),
-            "delete" => svc.delete_token(&first).map(|()| String::new()),
-            "tokenize" => svc.tokenize(&first),
-            "detokenize" => svc.detokenize(&first),
-            _ => return Err(error("svc has no such operation")),
+        let svc = svc.as_ref().ok_or_else(|| error(&ctx, "there is no svc"))?;
+        let first = first.0.as_str();
+        Ok(match (operation.0.as_str(), second.0) {
+            ("create", None) => svc.create_token(first),
+            ("get", None) => svc.get_token(first),
+            ("list", None) => svc.list_tokens(first),
+            ("search", None) => svc.search_tokens(first),
+            ("update", Some(patch)) => svc.update_token(first, &patch.0),
+            ("delete", None) => svc.delete_token(first).map(|()| String::new()),
+            ("tokenize", None) => svc.tokenize(first),
+            ("detokenize", None) => svc.detokenize(first),
+            _ => return Err(error(&ctx, "svc has no such operation")),
         })
     })?;
-    let (granted, text) = match answer {
+    Ok(List(match answer {
         Ok(text) => (true, text),
         Err(problem) => (false, described(problem)),
-    };
-    let pair = [granted.into(), JsString::from(text.as_str()).into()];
-    Ok(JsArray::from_iter(pair, context).into())
+    }))
 }
 
 fn described(problem: Problem) -> String {

@@ -123,5 +123,8 @@
       return same(a, b);
     },
   };
+  // The engine's own is seeded when it is set up: every run would draw the same numbers.
+  const { random } = { random() { return host.number(); } };
+  Object.defineProperty(Math, 'random', { value: random, writable: true, configurable: true, enumerable: false });
   shared.globals({ crypto, CryptoKey });
 })

@@ -69,12 +69,14 @@
   // Where in the script the calls were that led to an error, the last first, each as `line:column`.
   const placesOf = (error) => {
     try {
-      return [...String(stackOf.call(error)).matchAll(/\(formula\.js:(\d+):(\d+)\)$/gm)];
+      const places = String(stackOf.call(error)).matchAll(/\(formula\.js:(\d+):(\d+)\)$/gm);
+      return [...places].map(([, line, column]) => [Number(line), host.column(Number(line), Number(column))]);
     } catch {
       return [];
     }
   };
-  const NAMES = ['Error', 'TypeError', 'RangeError', 'ReferenceError', 'SyntaxError', 'URIError', 'EvalError', 'AggregateError'];
+  const NAMES = ['Error', 'TypeError', 'RangeError', 'ReferenceError', 'SyntaxError', 'URIError', 'EvalError', 'AggregateError',
+    'InternalError'];
   const nameOf = (error) => {
     const name = error instanceof Error ? String(error.name) : '';
     return NAMES.includes(name) ? name : error instanceof Error ? 'Error' : 'value';
@@ -84,15 +86,17 @@
 
   // An error without what it says, nor names that a script may have given anything: what is kept with a run.
   const bare = (error, depth = 0) => {
-    const places = placesOf(error).map(([, line, column]) => `\n    at formula.js:${line}:${column}`);
+    const places = placesOf(error).map(([line, column]) => `\n    at formula.js:${line}:${column}`);
     const cause = error instanceof Error && error.cause !== undefined && depth < 4 ? `\n  cause: ${bare(error.cause, depth + 1)}` : '';
     return nameOf(error) + places.join('') + cause;
   };
   const uncaught = (error) => {
     const [at] = placesOf(error);
-    const where = at ? ` at line ${at[1]}, column ${at[2]}` : '';
+    const where = at ? ` at line ${at[0]}, column ${at[1]}` : '';
     // What it says may hold what the script was given: it is for who tries the script out, not for the caller or the log.
     host.log('error', `Uncaught ${host.inWords() ? shared.trace(error) : bare(error)}`);
+    // As any formula ends that needs more than there is: the server knows whose fault it is.
+    if (error instanceof InternalError && error.message === 'out of memory') host.outOfMemory();
     const more = "the invocation's log has its stack, and `tokamak formula run` shows what it says";
     return { kind: 'runtime', detail: `The script ended with an uncaught ${nameOf(error)}${where}; ${more}.` };
   };

@@ -151,17 +151,18 @@
       throw new TypeError('a request that gets something has no body');
     }
     const redirects = request.redirect === 'follow' ? 10 : 0;
-    const flat = [...request.headers].flat();
-    const limit = request.signal?.limit ?? undefined;
-    const number = host.begin(request.method, request.url, flat, bytes, limit, redirects);
+    const headers = [...request.headers].flat();
+    const timeout = request.signal?.limit ?? undefined;
+    const { method, url } = request;
+    const number = host.begin({ method, url, headers, body: bytes, timeout, redirects });
     const answer = await answered(number, request.signal);
     if (answer.error !== undefined) throw failed(answer.error, answer.why);
     if (request.redirect === 'error' && [301, 302, 303, 307, 308].includes(answer.status)) {
       throw failed('redirect', 'the answer is a redirect');
     }
-    const headers = [];
-    for (let at = 0; at < answer.headers.length; at += 2) headers.push([answer.headers[at], answer.headers[at + 1]]);
-    return new Response(answer.body, { status: answer.status, headers }, request.url);
+    const pairs = [];
+    for (let at = 0; at < answer.headers.length; at += 2) pairs.push([answer.headers[at], answer.headers[at + 1]]);
+    return new Response(answer.body, { status: answer.status, headers: pairs }, request.url);
   };
   shared.globals({ fetch, Headers, Request, Response, AbortSignal, AbortController });
 })
