@@ -1,9 +1,9 @@
 //! Threads for long runs.
 //!
-//! A run that computes for long moves here from the threads that everything runs on. The system prefers those: what is
-//! short does not wait until a slice of a long run ends, and long runs use what is left, all of it when nothing else is
-//! to be done. Only the computing moves; whatever a run starts, such as a call of the vault or a timer, stays with the
-//! threads it came from.
+//! A run that computes for long moves here from the threads that everything runs on. The system prefers those, and each
+//! slice of a long run ends with an offer of the processor: what is short waits for the rest of a slice at most, and long
+//! runs use what is left, all of it when nothing else is to be done. Only the computing moves; whatever a run starts, such
+//! as a call of the vault or a timer, stays with the threads it came from.
 
 use std::io;
 use std::pin::Pin;
@@ -56,15 +56,23 @@ impl<F: Future> Future for Away<F> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let Self { run, home } = &mut *self;
-        let _at_home = home.enter();
-        run.as_mut().poll(context)
+        let polled = {
+            let _at_home = home.enter();
+            run.as_mut().poll(context)
+        };
+        if polled.is_pending() {
+            // Standing back is not enough: since 6.6 Linux owes some time even to the policy for idle times, lets a thread
+            // that has just had more than its share wait for that when it wakes, and looks again only at the next tick, up
+            // to 4 ms later where there are 250 a second. Asked here, it looks after each slice, for less than 1 % of it.
+            std::thread::yield_now();
+        }
+        polled
     }
 }
 
 /// Makes the system prefer other threads to this one. It stands back as far as it can: with the policy for idle times, which
-/// any other thread that wakes interrupts at once; with the lowest priority alone, each would wait for the end of a slice of
-/// some milliseconds. Of a processor that others want all the time it still gets a little, so that it does come on, and
-/// gives back what it holds.
+/// others that wake interrupt; the lowest priority with it would add nothing. Of a processor that others want all the time
+/// it still gets a little, so that it does come on, and gives back what it holds.
 fn stand_back() {
     #[cfg(target_os = "linux")]
     {
