@@ -42,7 +42,7 @@ export CC_wasm32_wasip2="$target/bin/cc" AR_wasm32_wasip2="$target/bin/ar"
 export CFLAGS_wasm32_wasip2="-include $folder/engine/before.h -fno-sanitize=undefined -g0"
 # Above those of `.cargo/config.toml`, which they repeat: no path of this machine is in what is built.
 export CARGO_ENCODED_RUSTFLAGS="$(printf '%s\037' \
-    -Clink-arg=-zstack-size=262144 -Clink-arg=--initial-memory=1572864 \
+    -Clink-arg=-zstack-size=262144 -Clink-arg=--initial-memory=1048576 \
     "--remap-path-prefix=$home=cargo" "--remap-path-prefix=$target=target")--remap-path-prefix=$folder=."
 export CARGO_TARGET_DIR="$target/target"
 

@@ -34,7 +34,7 @@ use image::Image;
 pub(super) use prepare::Preparing;
 
 /// The component that runs scripts.
-pub const SCRIPT_RUNNER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/script-runner.wasm"));
+pub static SCRIPT_RUNNER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/script-runner.wasm"));
 
 /// The interface by which it asks for its script.
 pub(super) const SOURCE: &str = "tokamak:script/source@1.0.0";
