@@ -39,7 +39,9 @@ chmod +x "$target/bin/cc" "$target/bin/ar"
 home=${CARGO_HOME:-$HOME/.cargo}
 export RQUICKJS_SYS_NO_WASI_SDK=1
 export CC_wasm32_wasip2="$target/bin/cc" AR_wasm32_wasip2="$target/bin/ar"
-export CFLAGS_wasm32_wasip2="-include $folder/engine/before.h -fno-sanitize=undefined -g0"
+# Cargo builds the engine anew when these change, so they change with the header.
+before=$folder/engine/before.h
+export CFLAGS_wasm32_wasip2="-include $before -DBEFORE=$(cksum <"$before" | cut -d' ' -f1) -fno-sanitize=undefined -g0"
 # Above those of `.cargo/config.toml`, which they repeat: no path of this machine is in what is built.
 export CARGO_ENCODED_RUSTFLAGS="$(printf '%s\037' \
     -Clink-arg=-zstack-size=262144 -Clink-arg=--initial-memory=1048576 \

@@ -62,7 +62,7 @@ async fn errors_have_their_statuses() {
 }
 
 /// Bodies of formulas that end with an error, what the caller is told of each, and what is kept in the log.
-const UNCAUGHT: [(&str, &str, &str); 11] = [
+const UNCAUGHT: [(&str, &str, &str); 12] = [
     (
         "async ({ args }) => {\n  throw new Error(args.number);\n}",
         "uncaught Error at line 2, column",
@@ -104,6 +104,13 @@ const UNCAUGHT: [(&str, &str, &str); 11] = [
         "uncaught Error at line 2, column",
         "Uncaught Error\n    at formula.js:2:",
     ),
+    // Of an error of the script's own, where it was made and not where its class is.
+    (
+        "async ({ args }) => {\n  class Mine extends Error {}\n  class Other extends Mine { constructor(m) { super(m); } }\n\
+         throw new Other(args.number); }",
+        "uncaught Error at line 4, column",
+        "Uncaught Error\n    at formula.js:4:",
+    ),
     ("async () => { throw undefined; }", "an uncaught value;", "Uncaught value"),
     (
         "async () => { throw { get name() { throw 1; }, get constructor() { throw 2; } }; }",
@@ -125,6 +132,21 @@ async fn what_is_not_caught_says_where_but_not_what() {
         assert!(line.message.contains(logged), "{body}: {}", line.message);
         assert!(!line.message.contains(secret), "{body}: {}", line.message);
     }
+}
+
+/// Half of a character, as `slice` leaves it, is none in JSON.
+#[tokio::test(flavor = "multi_thread")]
+async fn halves_of_characters_are_told_as_what_they_are() {
+    let server = TestServer::start().await;
+    let code = "module.exports = ({ args: { fails } }) => {\n  const half = '\u{1f600}'.slice(0, 1);\n\
+        if (fails) throw new BadRequestError(`a\\\\ud83d${half}`, { errors: { [half]: half } });\n\
+        return { raw: { [half]: [`${half}\\\\ud83d`, '\u{1f600}'] } };\n};";
+    let path = reactor(&server, code, json!({}), json!({})).await;
+    let problem = react(&server, &path, json!({"fails": true})).await.expect(400);
+    assert_eq!(problem["detail"], "a\\ud83d\u{fffd}");
+    assert_eq!(problem["errors"], json!({"\u{fffd}": ["\u{fffd}"]}));
+    let answer = react(&server, &path, json!({})).await.expect(200);
+    assert_eq!(answer["raw"], json!({"\u{fffd}": ["\u{fffd}\\ud83d", "\u{1f600}"]}));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -268,6 +290,11 @@ async fn hostile_scripts_end_in_their_problems() {
             "module.exports = () => { const f = () => [1].map(f); return f(); }",
             "uncaught RangeError",
         ),
+        // What a call takes of the stack at once is looked at before it is taken.
+        (
+            "module.exports = () => Math.max.bind(null, ...new Array(40000).fill(1))()",
+            "uncaught RangeError",
+        ),
         (
             "module.exports = () => { const f = () => JSON.stringify({ get a() { return f(); } }); return f(); }",
             "uncaught RangeError",
@@ -278,6 +305,14 @@ async fn hostile_scripts_end_in_their_problems() {
         ),
         (
             "module.exports = () => { const all = []; for (;;) all.push(new Uint8Array(1 << 20)); }",
+            "OutOfMemory",
+        ),
+        (
+            "module.exports = async () => { const a = []; for (;;) a.push({ a: [1, 2, 3] }); }",
+            "OutOfMemory",
+        ),
+        (
+            "module.exports = async () => { const a = []; for (;;) a.push(Promise.resolve({})); }",
             "OutOfMemory",
         ),
         ("module.exports = () => { let s = 'x'; for (;;) s += s; }", ""),

@@ -47,7 +47,7 @@ fn what_is_built_is_of_the_sources_beside_it() {
 fn nothing_that_it_is_built_of_is_left_out() {
     let sums = sums();
     let sources = [".cargo", "engine", "src", "wit", "../../wit"].into_iter().flat_map(files);
-    for path in sources.filter(|path| !path.ends_with(".md")) {
+    for path in sources.filter(|path| path != "../../wit/README.md") {
         assert!(sums.contains_key(&path), "{path} is new: run formulas/script-runner/build.sh");
     }
     for path in ["Cargo.toml", "Cargo.lock", "build.sh", "script-runner.wasm"] {

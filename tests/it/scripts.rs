@@ -165,6 +165,7 @@ async fn what_does_not_parse_is_refused_with_its_place() {
         ("let s = `\n\n", "at line 1, column 9: "),
         ("1;\n/* never", "at line 2, column 1: "),
         ("1;\n  /(/", "at line 2, column 3: "),
+        ("1;\n  const a = /abc/gg;", "at line 2, column "),
         (deep.as_str(), "its parts are nested too deeply."),
     ];
     let server = TestServer::start().await;

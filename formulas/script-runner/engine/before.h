@@ -23,3 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 #undef __wasi__
+
+/* Before it compares its stack's pointer, the engine takes from it what it is about to put there, such as the arguments of a
+ * call. The stack lies at the lowest addresses, where that would pass zero and look like much room. */
+#define __builtin_frame_address(level) ((char *)__builtin_frame_address(level) + (1 << 30))

@@ -6,6 +6,8 @@ use crate::bindings::exports::tokamak::formula::reactor::Error;
 use crate::bindings::tokamak::formula::types::{CustomResponse, Fault};
 use crate::place;
 
+/// Bytes of `ud83d` in an escape.
+const LONE_SURROGATE_BYTES: usize = 5;
 /// What the engine says of parts within parts that are more than its stack holds.
 const TOO_DEEP: &str = "Maximum call stack size exceeded";
 /// What it says of a name that is declared twice, once it is behind it.
@@ -36,12 +38,31 @@ pub fn does_not_parse(words: &str, at: Option<usize>, code: &str) -> Error {
     Error::BadRequest(Fault { detail, errors: Vec::new() })
 }
 
-/// What the prelude says of a thrown value: an object with `kind` and what that kind has.
-pub fn thrown(described: &str) -> Error {
-    let described: Value = serde_json::from_str(described).unwrap_or_default();
+/// What the engine wrote as JSON, with the replacement character for lone surrogates: it writes these as escapes, and nothing
+/// else that begins so, and no other reader of JSON takes them.
+pub fn well_formed(json: String) -> String {
+    if !json.contains("\\ud") {
+        return json;
+    }
+    let mut made = String::with_capacity(json.len());
+    let mut rest = json.as_str();
+    while let Some((before, after)) = rest.split_once('\\') {
+        made.push_str(before);
+        let length = if after.starts_with("ud") { LONE_SURROGATE_BYTES } else { 1 };
+        let (escaped, behind) = after.split_at(length.min(after.len()));
+        made.push('\\');
+        made.push_str(if length == 1 { escaped } else { "ufffd" });
+        rest = behind;
+    }
+    made + rest
+}
+
+/// What the prelude says of a thrown value: an object with `kind` and what that kind has. `None` if it says nothing.
+pub fn thrown(described: &str) -> Option<Error> {
+    let described: Value = serde_json::from_str(&well_formed(described.to_owned())).ok()?;
     let text = |member: &str| described[member].as_str().unwrap_or_default().to_owned();
     let fault = Fault { detail: text("detail"), errors: errors(&described["errors"]) };
-    match described["kind"].as_str().unwrap_or_default() {
+    Some(match described["kind"].as_str().unwrap_or_default() {
         "authentication" => Error::Authentication(fault),
         "authorization" => Error::Authorization(fault),
         "bad-request" => Error::BadRequest(fault),
@@ -58,7 +79,7 @@ pub fn thrown(described: &str) -> Error {
             body: text("body"),
         }),
         _ => Error::Runtime(fault),
-    }
+    })
 }
 
 fn pairs(value: &Value) -> Vec<(String, String)> {

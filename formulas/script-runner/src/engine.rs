@@ -14,11 +14,12 @@ use rquickjs::{
 };
 
 use crate::bindings::exports::tokamak::formula::reactor::{Error, Response};
-use crate::{answer, natives, place};
+use crate::{answer, memory, natives, place};
 
 /// The name of a script in what is said of its errors.
 const SCRIPT: &CStr = c"formula.js";
-/// Bytes of the linear stack that a script may use: what is native of its deepest calls is then less than the server gives.
+/// Bytes of the linear stack that a script may use: of most calls what is native is then less than the server gives, and they
+/// end with a `RangeError`. What takes little of this stack and much of that one ends the run.
 const STACK_BYTES: usize = 160 << 10;
 /// Bytes at which the collector looks for cycles first: most scripts end before.
 const FIRST_COLLECTION_BYTES: usize = 3 << 20;
@@ -200,7 +201,7 @@ impl Prelude {
         self.settle(ctx, &promise)?;
         let parts =
             promise.result::<Vec<Option<natives::Text>>>().ok_or(Stopped::NeverSettled)??;
-        let mut parts = parts.into_iter().map(|part| part.map(|text| text.0));
+        let mut parts = parts.into_iter().map(|part| part.map(|text| answer::well_formed(text.0)));
         Ok(Response { raw: parts.next().flatten(), tokenize: parts.next().flatten() })
     }
 
@@ -219,15 +220,24 @@ impl Prelude {
     }
 
     fn described(&self, ctx: &Ctx<'_>, stopped: Stopped) -> Error {
-        let Stopped::Thrown(error) = stopped else {
-            return answer::runtime(NEVER_SETTLED, &[]);
+        let described = match stopped {
+            // A job that found no memory to throw in may be what is waited for.
+            Stopped::NeverSettled if memory::is_full() => memory::end(),
+            Stopped::NeverSettled => return answer::runtime(NEVER_SETTLED, &[]),
+            Stopped::Thrown(error) if !error.is_exception() => Err(error),
+            Stopped::Thrown(_) => {
+                let thrown = ctx.catch();
+                if thrown.is_null() && memory::is_full() {
+                    memory::end();
+                }
+                call::<_, natives::Text>(ctx, &self.describe, (thrown,))
+            }
         };
-        let described = if error.is_exception() {
-            call::<_, natives::Text>(ctx, &self.describe, (ctx.catch(),))
-        } else {
-            Err(error)
-        };
-        described.map_or_else(|_| answer::runtime(UNREADABLE, &[]), |text| answer::thrown(&text.0))
+        match described.ok().and_then(|text| answer::thrown(&text.0)) {
+            Some(error) => error,
+            None if memory::is_full() => memory::end(),
+            None => answer::runtime(UNREADABLE, &[]),
+        }
     }
 }
 
@@ -289,8 +299,8 @@ fn untold(ctx: &Ctx<'_>, code: &str, words: &str) -> Option<usize> {
     let counts: Vec<usize> = (0..ends.len()).collect();
     let without =
         counts.partition_point(|count| part(*count).is_none_or(|refusal| refusal.words != words));
-    let within = part(without.checked_sub(1)?)?;
-    within.at.or_else(|| ends.get(without).copied())
+    let before = without.checked_sub(1)?;
+    part(before).and_then(|refusal| refusal.at).or_else(|| ends.get(before).copied())
 }
 
 /// Parses a script.

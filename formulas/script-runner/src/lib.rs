@@ -37,6 +37,7 @@ mod bindings;
 mod clock;
 mod engine;
 mod image;
+mod memory;
 mod natives;
 mod place;
 mod stdio;

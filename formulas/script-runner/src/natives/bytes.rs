@@ -41,7 +41,7 @@ fn encode<'js>(ctx: Ctx<'js>, given: JsString<'js>, encoding: Text) -> Result<By
 
 /// `decode(bytes, encoding)`: a string.
 fn decode<'js>(ctx: Ctx<'js>, given: Bytes<'js>, encoding: Text) -> Result<Value<'js>> {
-    let bytes = bytes(&given);
+    let bytes = bytes(&given)?;
     let made = match encoding.0.as_str() {
         "utf8" => String::from_utf8_lossy(&bytes).into_owned(),
         "latin1" => bytes.iter().copied().map(char::from).collect(),
@@ -59,8 +59,8 @@ fn decode<'js>(ctx: Ctx<'js>, given: Bytes<'js>, encoding: Text) -> Result<Value
 }
 
 /// `isUtf8(bytes)`
-fn is_utf8(given: Bytes<'_>) -> bool {
-    std::str::from_utf8(&bytes(&given)).is_ok()
+fn is_utf8(given: Bytes<'_>) -> Result<bool> {
+    Ok(std::str::from_utf8(&bytes(&given)?).is_ok())
 }
 
 /// `percentDecode(text)`: a `Uint8Array`; what is no escape stays.

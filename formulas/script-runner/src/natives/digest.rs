@@ -17,7 +17,7 @@ pub fn offer(host: &Object<'_>) -> Result<()> {
 
 /// `digest(name, bytes)`
 fn digest<'js>(ctx: Ctx<'js>, name: Text, data: Bytes<'js>) -> Result<Bytes<'js>> {
-    let data = bytes(&data);
+    let data = bytes(&data)?;
     let made = match name.0.as_str() {
         "SHA-1" => Sha1::digest(data).to_vec(),
         "SHA-256" => Sha256::digest(data).to_vec(),
@@ -30,7 +30,7 @@ fn digest<'js>(ctx: Ctx<'js>, name: Text, data: Bytes<'js>) -> Result<Bytes<'js>
 
 /// `hmac(name, key, bytes)`
 fn hmac<'js>(ctx: Ctx<'js>, name: Text, key: Bytes<'js>, data: Bytes<'js>) -> Result<Bytes<'js>> {
-    let (key, data) = (bytes(&key), bytes(&data));
+    let (key, data) = (bytes(&key)?, bytes(&data)?);
     let made = match name.0.as_str() {
         "SHA-1" => mac::<Sha1>(&key, &data),
         "SHA-256" => mac::<Sha256>(&key, &data),

@@ -9,12 +9,13 @@ use super::{Bytes, Text, bytes, count, new_bytes};
 use crate::bindings::tokamak::formula::{http, logging};
 use crate::bindings::tokamak::script::source;
 use crate::clock::since_start;
-use crate::place;
+use crate::{memory, place};
 
 /// Offers what this file has.
 pub fn offer(host: &Object<'_>) -> Result<()> {
     host.set("log", Func::from(log))?;
     host.set("inWords", Func::from(source::in_words))?;
+    host.set("isFull", Func::from(memory::is_full))?;
     host.set("outOfMemory", Func::from(out_of_memory))?;
     host.set("column", Func::from(column))?;
     host.set("now", Func::from(now))?;
@@ -35,9 +36,9 @@ fn log(level: Text, message: Text) {
     logging::write(level, &message.0);
 }
 
-/// `outOfMemory()`: ends the run, as an allocation that fails does in formulas in Rust
+/// `outOfMemory()`
 fn out_of_memory() {
-    std::process::abort()
+    memory::end()
 }
 
 /// `column(line, column)`: the column in characters of one in bytes, as the engine has it
@@ -69,7 +70,7 @@ fn begin(request: Object<'_>) -> Result<u32> {
         method: text("method")?,
         url: text("url")?,
         headers: std::iter::from_fn(|| headers.next().zip(headers.next())).collect(),
-        body: body.as_ref().map(bytes),
+        body: body.as_ref().map(bytes).transpose()?,
         timeout_ms: request.get::<_, Option<f64>>("timeout")?.map(milliseconds),
         redirects: request.get("redirects")?,
     }))

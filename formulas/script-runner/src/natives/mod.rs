@@ -95,11 +95,17 @@ pub fn of_units<'js>(ctx: &Ctx<'js>, units: &[u16]) -> Result<Value<'js>> {
     if text.is_exception() { Err(Error::Exception) } else { Ok(text) }
 }
 
-/// A copy of the bytes of a `Uint8Array`, or of an object of a class derived from it.
+/// A copy of the bytes of a `Uint8Array`, or of an object of a class derived from it. The engine's own account of them is not
+/// that of one whose buffer changed its size since.
 #[expect(unsafe_code, reason = "they are another's as soon as JavaScript runs again")]
-pub fn bytes(array: &Bytes<'_>) -> Vec<u8> {
-    // SAFETY: nothing runs until they are copied; an array without a buffer any more has none.
-    array.as_raw().map_or_else(Vec::new, |bytes| unsafe { bytes.as_ref() }.to_vec())
+pub fn bytes(array: &Bytes<'_>) -> Result<Vec<u8>> {
+    let member = |name: &str| array.as_object().get::<_, f64>(name).map(count);
+    let (start, length) = (member("byteOffset")?, member("length")?);
+    let Some(all) = array.arraybuffer()?.as_raw() else { return Ok(Vec::new()) };
+    // SAFETY: nothing runs until they are copied.
+    let all = unsafe { all.as_ref() };
+    let end = start.saturating_add(length).min(all.len());
+    Ok(all.get(start..end).unwrap_or_default().to_vec())
 }
 
 /// A new `Uint8Array`.

@@ -2,8 +2,23 @@
 (function (host, shared) {
   'use strict';
   const KIND = Symbol('kind');
+  const KINDS = [
+    'authentication', 'authorization', 'bad-request', 'custom', 'invalid-payment-method', 'rate-limit', 'runtime', 'service-unavailable',
+  ];
   const { stringify } = JSON;
-  const stackOf = Object.getOwnPropertyDescriptor(Error.prototype, 'stack').get;
+  const { get: stackOf } = Object.getOwnPropertyDescriptor(Error.prototype, 'stack');
+  // With the error's words before it, as elsewhere, and without what is not the script's. What a script sets is its own: it is
+  // not looked at.
+  Object.defineProperty(Error.prototype, 'stack', {
+    configurable: true,
+    get() {
+      const stack = stackOf.call(this);
+      if (typeof stack !== 'string') return stack;
+      const lines = stack.trimEnd().split('\n').filter((line) => line !== '' && !line.includes(' (tokamak/'));
+      return [String(this), ...lines].join('\n');
+    },
+    set(value) { Object.defineProperty(this, 'stack', { value, writable: true, configurable: true, enumerable: false }); },
+  });
 
   class ReactorError extends Error {
     constructor(detail, options) {
@@ -66,11 +81,23 @@
   const FATE = Symbol('fate');
   shared.becoming = (error, kind, detail) => Object.defineProperty(error, FATE, { value: { kind, detail } });
 
-  // Where in the script the calls were that led to an error, the last first, each as `line:column`.
+  // The names of an error's own classes: calls of their constructors are not where it was made.
+  const madeBy = (error) => {
+    const names = new Set();
+    let prototype = Object.getPrototypeOf(error);
+    for (let depth = 0; prototype && prototype !== Error.prototype && depth < 16; depth += 1) {
+      names.add(prototype.constructor?.name);
+      prototype = Object.getPrototypeOf(prototype);
+    }
+    return names;
+  };
+  // Where in the script the calls were that led to an error, the last first, each as `[line, column]`.
   const placesOf = (error) => {
     try {
-      const places = String(stackOf.call(error)).matchAll(/\(formula\.js:(\d+):(\d+)\)$/gm);
-      return [...places].map(([, line, column]) => [Number(line), host.column(Number(line), Number(column))]);
+      const found = [...String(stackOf.call(error)).matchAll(/^    at (.*) \(formula\.js:(\d+):(\d+)\)$/gm)];
+      const names = madeBy(error);
+      while (found.length > 1 && names.has(found[0][1])) found.shift();
+      return found.map(([, , line, column]) => [Number(line), host.column(Number(line), Number(column))]);
     } catch {
       return [];
     }
@@ -93,15 +120,16 @@
   const uncaught = (error) => {
     const [at] = placesOf(error);
     const where = at ? ` at line ${at[0]}, column ${at[1]}` : '';
+    // As any formula ends that needs more than there is: the server knows whose fault it is.
+    if (error instanceof InternalError && (error.message === 'out of memory' || host.isFull())) host.outOfMemory();
     // What it says may hold what the script was given: it is for who tries the script out, not for the caller or the log.
     host.log('error', `Uncaught ${host.inWords() ? shared.trace(error) : bare(error)}`);
-    // As any formula ends that needs more than there is: the server knows whose fault it is.
-    if (error instanceof InternalError && error.message === 'out of memory') host.outOfMemory();
     const more = "the invocation's log has its stack, and `tokamak formula run` shows what it says";
     return { kind: 'runtime', detail: `The script ended with an uncaught ${nameOf(error)}${where}; ${more}.` };
   };
   const describe = (error) => {
-    const kind = error !== null && typeof error === 'object' ? error[KIND] : undefined;
+    const marked = error !== null && typeof error === 'object' ? error[KIND] : undefined;
+    const kind = KINDS.includes(marked) ? marked : undefined;
     if (kind === 'custom') {
       const headers = Object.entries(error.headers ?? {}).map(([name, value]) => [name, String(value)]);
       return { kind, status: Number(error.status), headers, body: stringify(error.body ?? null) };
@@ -115,6 +143,7 @@
     try {
       return stringify(describe(error));
     } catch {
+      if (host.isFull()) host.outOfMemory();
       // Getters of a thrown object may throw as well.
       return stringify({ kind: 'runtime', detail: 'The script ended with a value that cannot be read.' });
     }
