@@ -23,7 +23,7 @@ const KEPT_STACK_BYTES: usize = 32 << 10;
 /// costs more to give back after each invocation, even untouched.
 const STACK_BYTES: usize = FORMULA_STACK_BYTES + (256 << 10);
 /// Bytes of native stack that a formula may use.
-const FORMULA_STACK_BYTES: usize = 512 << 10;
+const FORMULA_STACK_BYTES: usize = 1 << 20;
 /// Elements of a table, at most.
 pub const TABLE_ELEMENTS_MAX: usize = 20_000;
 /// Core instances of one component, at most: a Rust formula has three, one in Python some twenty. They are only counted,
