@@ -12,7 +12,7 @@
 set -eu
 cd "$(dirname "$0")"
 folder=$PWD
-target=${TMPDIR:-/tmp}/script-runner-build
+target=$(cd ../.. && pwd)/target/script-runner
 mkdir -p "$target/bin"
 
 compiler=$target/compiler
