@@ -134,6 +134,34 @@ async fn what_is_not_caught_says_where_but_not_what() {
     }
 }
 
+/// A call that is not awaited fails without the answer showing it.
+#[tokio::test(flavor = "multi_thread")]
+async fn rejections_that_nobody_looks_after_are_logged_without_their_words() {
+    let code = "Promise.reject(new RangeError('at the top'));\n\
+        module.exports = async ({ args }) => {\n  const late = Promise.reject(new Error('caught late'));\n\
+          (async () => { await null; throw new TypeError(args.number); })();\n  queueMicrotask(() => { throw args.number; });\n\
+          Promise.reject(1).catch(() => 2);\n  await null;\n  try { await late; } catch { /* looked after */ }\n\
+          if (args.fails) throw new BadRequestError('no');\n  return { raw: 1 };\n};";
+    let program = program(code).await;
+    for _ in 0..2 {
+        let outcome = run(&program, json!({"number": "4242424242424242"})).await;
+        assert_eq!(outcome.result.unwrap().raw, Some(json!(1)));
+        let lines: Vec<String> =
+            outcome.log.iter().map(|line| format!("{:?} {}", line.level, line.message)).collect();
+        let [top, thrown, value] = &lines[..] else { panic!("{lines:?}") };
+        let told = "Warn Unhandled rejection: ";
+        assert!(top.starts_with(&format!("{told}RangeError\n    at formula.js:1:")), "{lines:?}");
+        let place = format!("{told}TypeError\n    at formula.js:4:");
+        assert!(thrown.starts_with(&place), "{lines:?}");
+        assert_eq!(value, &format!("{told}value"));
+        assert!(!lines.concat().contains("4242"), "{lines:?}");
+    }
+    // The failure that is told is the run's own.
+    let outcome = run(&program, json!({"fails": true})).await;
+    assert_eq!(told(&outcome.result.unwrap_err()), "BadRequest: no []");
+    assert!(outcome.log.is_empty(), "{:?}", outcome.log);
+}
+
 /// Half of a character, as `slice` leaves it, is none in JSON.
 #[tokio::test(flavor = "multi_thread")]
 async fn halves_of_characters_are_told_as_what_they_are() {

@@ -1,5 +1,6 @@
 //! The engine: set up once, then one script.
 
+use std::cell::Cell;
 use std::ffi::{CStr, CString};
 
 use rquickjs::context::intrinsic::{
@@ -60,6 +61,11 @@ const WARM_UP: &str = "module.exports = async (req) => {\n\
     return { raw: JSON.parse(JSON.stringify({ ...rest, text, at: /x/.test(text) })) };\n\
 };";
 
+thread_local! {
+    /// Whether a promise was rejected, also one that was looked after since.
+    static HAS_REJECTIONS: Cell<bool> = const { Cell::new(false) };
+}
+
 /// The engine with the world of a script in it, and no script yet.
 pub struct Engine {
     /// Where the script runs.
@@ -73,6 +79,8 @@ struct Prelude {
     react: Persistent<Function<'static>>,
     fire: Persistent<Function<'static>>,
     describe: Persistent<Function<'static>>,
+    rejected: Persistent<Function<'static>>,
+    tell_rejections: Persistent<Function<'static>>,
 }
 
 /// What a script is called with.
@@ -113,6 +121,16 @@ impl Engine {
         runtime.set_max_stack_size(STACK_BYTES);
         let context = Context::custom::<Language>(&runtime)?;
         let prelude = context.with(|ctx| Prelude::new(&ctx))?;
+        let rejected = prelude.rejected.clone();
+        runtime.set_host_promise_rejection_tracker(Some(Box::new(
+            move |ctx, promise, reason, is_handled| {
+                HAS_REJECTIONS.set(true);
+                if call::<_, ()>(&ctx, &rejected, (promise, reason, is_handled)).is_err() {
+                    // One that cannot be kept is not told.
+                    ctx.catch();
+                }
+            },
+        )));
         let mut engine = Self { context, prelude };
         engine.warm_up()?;
         runtime.run_gc();
@@ -182,6 +200,8 @@ impl Prelude {
             react: function("react")?,
             fire: function("fire")?,
             describe: function("describe")?,
+            rejected: function("rejected")?,
+            tell_rejections: function("tellRejections")?,
         })
     }
 
@@ -199,6 +219,9 @@ impl Prelude {
         );
         let promise: Promise = call(ctx, &self.react, arguments)?;
         self.settle(ctx, &promise)?;
+        if HAS_REJECTIONS.get() && promise.state() == PromiseState::Resolved {
+            call::<_, ()>(ctx, &self.tell_rejections, ())?;
+        }
         let parts =
             promise.result::<Vec<Option<natives::Text>>>().ok_or(Stopped::NeverSettled)??;
         let mut parts = parts.into_iter().map(|part| part.map(|text| answer::well_formed(text.0)));

@@ -139,6 +139,18 @@
     if (error instanceof Error && error[FATE] !== undefined) return error[FATE];
     return uncaught(error);
   };
+  // Rejections that nobody looks after, or not yet: failures that the answer does not show, such as a call that is not awaited.
+  const rejections = new Map();
+  shared.rejected = (promise, reason, isHandled) => {
+    if (isHandled) rejections.delete(promise);
+    else rejections.set(promise, reason);
+  };
+  shared.tellRejections = () => {
+    for (const reason of rejections.values()) {
+      host.log('warn', `Unhandled rejection: ${host.inWords() ? shared.trace(reason) : bare(reason)}`);
+    }
+    rejections.clear();
+  };
   shared.describe = (error) => {
     try {
       return stringify(describe(error));

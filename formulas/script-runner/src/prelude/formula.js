@@ -76,5 +76,6 @@
     if (typeof response !== 'object' || Array.isArray(response)) throw new shared.errors.ReactorRuntimeError(`${RESPONSE}.`);
     return [part(response, 'raw'), part(response, 'tokenize')];
   };
-  return { react, fire: shared.fire, describe: shared.describe };
+  const { fire, describe, rejected, tellRejections } = shared;
+  return { react, fire, describe, rejected, tellRejections };
 })
