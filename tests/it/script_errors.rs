@@ -156,6 +156,16 @@ async fn rejections_that_nobody_looks_after_are_logged_without_their_words() {
         assert_eq!(value, &format!("{told}value"));
         assert!(!lines.concat().contains("4242"), "{lines:?}");
     }
+    // What cannot be looked at is told as a value, and many are counted.
+    let hostile = "module.exports = () => {\n  const loop = new Error('l'); loop.cause = loop;\n\
+          const bad = { get() { throw 1; }, getPrototypeOf() { throw 2; } };\n\
+          for (const reason of [loop, new Proxy({}, bad), Object.defineProperty(new Error('n'), 'name', { get() { throw 3; } }),\n\
+            Object.assign(new Error('s'), { name: Symbol('s') }), null]) Promise.reject(reason);\n\
+          for (let n = 0; n < 100; n += 1) Promise.reject(n);\n  return { raw: 1 };\n};";
+    let outcome = run(&self::program(hostile).await, json!({})).await;
+    assert_eq!(outcome.result.unwrap().raw, Some(json!(1)));
+    let last = &outcome.log.last().unwrap().message;
+    assert_eq!((outcome.log.len(), last.as_str()), (21, "Unhandled rejections: 85 more"));
     // The failure that is told is the run's own.
     let outcome = run(&program, json!({"fails": true})).await;
     assert_eq!(told(&outcome.result.unwrap_err()), "BadRequest: no []");
@@ -175,6 +185,36 @@ async fn halves_of_characters_are_told_as_what_they_are() {
     assert_eq!(problem["errors"], json!({"\u{fffd}": ["\u{fffd}"]}));
     let answer = react(&server, &path, json!({})).await.expect(200);
     assert_eq!(answer["raw"], json!({"\u{fffd}": ["\u{fffd}\\ud83d", "\u{1f600}"]}));
+    // JSON that a script wrote itself, and texts that are none.
+    for (text, expected) in [
+        (r#"JSON.rawJSON('"\\ud83d\\ude00"')"#, json!("\u{1f600}")),
+        (r#"JSON.rawJSON('"\\uD83D\\u0041"')"#, json!("\u{fffd}A")),
+        (r"'\\\\é😀'.slice(0, 4)", json!("\\\\é\u{fffd}")),
+    ] {
+        let code = format!("module.exports = () => ({{ raw: {text} }});");
+        assert_eq!(raw(&code, json!({})).await, expected, "{text}");
+    }
+    let code = r#"module.exports = async () => {
+        Array.prototype.then = function (resolve) { delete Array.prototype.then; resolve(['"\\udab€"', undefined]); };
+        return { raw: 1 };
+    };"#;
+    let failure = run(&program(code).await, json!({})).await.result.unwrap_err();
+    assert!(!told(&failure).contains("panicked"), "{}", told(&failure));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn svc_takes_halves_of_characters_as_what_they_are() {
+    let server = TestServer::start().await;
+    let permissions = ["token:create", "token:read", "token:use"];
+    let rules = json!([{"description": "", "priority": 1, "container": "/", "transform": "reveal", "permissions": permissions}]);
+    let application = json!({"name": "svc", "type": "private", "permissions": [], "rules": rules});
+    let application = server.management.post("/applications", application).await.expect(201);
+    let code = "module.exports = async ({ svc }) => {\n  const token = await svc.tokenize('a😀'.slice(0, 2));\n\
+        return { raw: await svc.detokenize({ a: `{{ ${token} }}` }) };\n};";
+    let members = json!({"application": {"id": application["id"]}});
+    let path = reactor(&server, code, json!({}), members).await;
+    let answer = react(&server, &path, json!({})).await.expect(200);
+    assert_eq!(answer["raw"], json!({"a": "a\u{fffd}"}));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -372,8 +412,13 @@ async fn a_script_that_needs_more_memory_than_there_is_ends_as_any_formula() {
              module.exports = async () => {{ const a = [held]; for (;;) a.push({made}); }};"
         );
         let outcome = run(&program(&code).await, json!({})).await;
-        let failure = told(&outcome.result.unwrap_err());
+        let failure = outcome.result.as_ref().map_err(told).unwrap_err();
         assert_eq!(failure, "OutOfMemory", "{made}");
+        assert!(
+            outcome.log.iter().all(|line| !line.message.contains("panicked")),
+            "{:?}",
+            outcome.log
+        );
     }
 }
 

@@ -163,6 +163,8 @@ async fn modules_and_names_of_the_authors_own() {
     check(&[
         ("Object.keys(require('tokamak')).includes('BadRequestError')", json!(true)),
         ("(() => { const e = new RangeError('far'); const lines = e.stack.split('\\n'); e.stack = 'mine'; return [lines[0], lines[1].includes('(formula.js:'), e.stack]; })()", json!(["RangeError: far", true, "mine"])),
+        ("(() => { class Told extends Error { toString() { return this.stack; } } return String(new Told('x')).split('\\n')[0]; })()", json!("Error: x")),
+        ("Object.defineProperty(new Error('x'), 'name', { get() { throw 1; } }).stack.startsWith('    at ')", json!(true)),
         ("require('tokamak').RateLimitError === RateLimitError && require('buffer').Buffer === Buffer", json!(true)),
         ("require('util').inspect({ a: [1, 'x'] })", json!("{ a: [ 1, 'x' ] }")),
         ("require('fs')", json!("Error: Cannot find module 'fs'; there are tokamak, buffer, crypto, url, util, timers, timers/promises, node-fetch")),

@@ -26,4 +26,4 @@
 
 /* Before it compares its stack's pointer, the engine takes from it what it is about to put there, such as the arguments of a
  * call. The stack lies at the lowest addresses, where that would pass zero and look like much room. */
-#define __builtin_frame_address(level) ((char *)__builtin_frame_address(level) + (1 << 30))
+#define __builtin_frame_address(level) ((void *)((uintptr_t)__builtin_frame_address(level) + ((uintptr_t)1 << 30)))

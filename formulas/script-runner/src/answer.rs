@@ -6,8 +6,8 @@ use crate::bindings::exports::tokamak::formula::reactor::Error;
 use crate::bindings::tokamak::formula::types::{CustomResponse, Fault};
 use crate::place;
 
-/// Bytes of `ud83d` in an escape.
-const LONE_SURROGATE_BYTES: usize = 5;
+/// Bytes of `\ud83d`.
+const UNIT_BYTES: usize = 6;
 /// What the engine says of parts within parts that are more than its stack holds.
 const TOO_DEEP: &str = "Maximum call stack size exceeded";
 /// What it says of a name that is declared twice, once it is behind it.
@@ -38,23 +38,36 @@ pub fn does_not_parse(words: &str, at: Option<usize>, code: &str) -> Error {
     Error::BadRequest(Fault { detail, errors: Vec::new() })
 }
 
-/// What the engine wrote as JSON, with the replacement character for lone surrogates: it writes these as escapes, and nothing
-/// else that begins so, and no other reader of JSON takes them.
+/// What a script wrote as JSON, with the replacement character for lone surrogates: no other reader takes them.
 pub fn well_formed(json: String) -> String {
-    if !json.contains("\\ud") {
+    if !json.contains("\\ud") && !json.contains("\\uD") {
         return json;
     }
     let mut made = String::with_capacity(json.len());
     let mut rest = json.as_str();
-    while let Some((before, after)) = rest.split_once('\\') {
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
         made.push_str(before);
-        let length = if after.starts_with("ud") { LONE_SURROGATE_BYTES } else { 1 };
-        let (escaped, behind) = after.split_at(length.min(after.len()));
-        made.push('\\');
-        made.push_str(if length == 1 { escaped } else { "ufffd" });
-        rest = behind;
+        let (bytes, is_lone) = match unit(escape) {
+            Some(0xd800..=0xdbff)
+                if matches!(unit(&escape[UNIT_BYTES..]), Some(0xdc00..=0xdfff)) =>
+            {
+                (2 * UNIT_BYTES, false)
+            }
+            Some(0xd800..=0xdfff) => (UNIT_BYTES, true),
+            _ => (1 + escape[1..].chars().next().map_or(0, char::len_utf8), false),
+        };
+        made.push_str(if is_lone { "\\ufffd" } else { &escape[..bytes] });
+        rest = &escape[bytes..];
     }
     made + rest
+}
+
+/// The unit that an escape is, such as `\ud83d`, if a text begins with one.
+fn unit(text: &str) -> Option<u16> {
+    let digits = text.strip_prefix("\\u")?.get(..UNIT_BYTES - 2)?;
+    let is_hexadecimal = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hexadecimal.then(|| u16::from_str_radix(digits, 16).ok())?
 }
 
 /// What the prelude says of a thrown value: an object with `kind` and what that kind has. `None` if it says nothing.

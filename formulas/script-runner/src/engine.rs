@@ -219,8 +219,12 @@ impl Prelude {
         );
         let promise: Promise = call(ctx, &self.react, arguments)?;
         self.settle(ctx, &promise)?;
-        if HAS_REJECTIONS.get() && promise.state() == PromiseState::Resolved {
-            call::<_, ()>(ctx, &self.tell_rejections, ())?;
+        // What cannot be told of them is no failure of a run that has its answer.
+        if HAS_REJECTIONS.get()
+            && promise.state() == PromiseState::Resolved
+            && call::<_, ()>(ctx, &self.tell_rejections, ()).is_err()
+        {
+            ctx.catch();
         }
         let parts =
             promise.result::<Vec<Option<natives::Text>>>().ok_or(Stopped::NeverSettled)??;

@@ -102,7 +102,7 @@ pub fn bytes(array: &Bytes<'_>) -> Result<Vec<u8>> {
     let member = |name: &str| array.as_object().get::<_, f64>(name).map(count);
     let (start, length) = (member("byteOffset")?, member("length")?);
     let Some(all) = array.arraybuffer()?.as_raw() else { return Ok(Vec::new()) };
-    // SAFETY: nothing runs until they are copied.
+    // SAFETY: the two members may be the script's own; nothing runs from here until they are copied.
     let all = unsafe { all.as_ref() };
     let end = start.saturating_add(length).min(all.len());
     Ok(all.get(start..end).unwrap_or_default().to_vec())

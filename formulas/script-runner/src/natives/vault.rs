@@ -8,6 +8,7 @@ use rquickjs::{Ctx, Object, Result};
 use serde_json::json;
 
 use super::{Text, error};
+use crate::answer::well_formed;
 use crate::bindings::tokamak::formula::vault::{Problem, Svc};
 
 thread_local! {
@@ -38,16 +39,16 @@ fn call(
 ) -> Result<List<(bool, String)>> {
     let answer = SVC.with_borrow(|svc| {
         let svc = svc.as_ref().ok_or_else(|| error(&ctx, "there is no svc"))?;
-        let first = first.0.as_str();
+        let first = first.0;
         Ok(match (operation.0.as_str(), second.0) {
-            ("create", None) => svc.create_token(first),
-            ("get", None) => svc.get_token(first),
-            ("list", None) => svc.list_tokens(first),
-            ("search", None) => svc.search_tokens(first),
-            ("update", Some(patch)) => svc.update_token(first, &patch.0),
-            ("delete", None) => svc.delete_token(first).map(|()| String::new()),
-            ("tokenize", None) => svc.tokenize(first),
-            ("detokenize", None) => svc.detokenize(first),
+            ("create", None) => svc.create_token(&well_formed(first)),
+            ("get", None) => svc.get_token(&first),
+            ("list", None) => svc.list_tokens(&well_formed(first)),
+            ("search", None) => svc.search_tokens(&well_formed(first)),
+            ("update", Some(patch)) => svc.update_token(&first, &well_formed(patch.0)),
+            ("delete", None) => svc.delete_token(&first).map(|()| String::new()),
+            ("tokenize", None) => svc.tokenize(&well_formed(first)),
+            ("detokenize", None) => svc.detokenize(&well_formed(first)),
             _ => return Err(error(&ctx, "svc has no such operation")),
         })
     })?;

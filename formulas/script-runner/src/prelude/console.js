@@ -5,12 +5,12 @@
   const LENGTH = 100;
 
   const quoted = (text) => `'${text.replace(/\\/g, '\\\\').replace(/'/g, "\\'").replace(/\n/g, '\\n')}'`;
-  const trace = (error) => {
+  const trace = (error, depth = 0) => {
     if (!(error instanceof Error)) return inspect(error);
     const head = error.message === '' ? String(error.name) : `${error.name}: ${error.message}`;
     let stack = '';
     try { stack = shared.stackOf(error); } catch { /* not made by a constructor of errors */ }
-    const cause = error.cause === undefined ? '' : `\n  cause: ${trace(error.cause)}`;
+    const cause = error.cause === undefined || depth > 3 ? '' : `\n  cause: ${trace(error.cause, depth + 1)}`;
     return stack === '' ? head + cause : `${head}\n${stack}${cause}`;
   };
   const list = (open, parts, close) => (parts.length === 0 ? open + close : `${open} ${parts.join(', ')} ${close}`);

@@ -7,6 +7,7 @@
   ];
   const { stringify } = JSON;
   const { get: stackOf } = Object.getOwnPropertyDescriptor(Error.prototype, 'stack');
+  const { toString: wordsOf } = Error.prototype;
   // With the error's words before it, as elsewhere, and without what is not the script's. What a script sets is its own: it is
   // not looked at.
   Object.defineProperty(Error.prototype, 'stack', {
@@ -15,7 +16,9 @@
       const stack = stackOf.call(this);
       if (typeof stack !== 'string') return stack;
       const lines = stack.trimEnd().split('\n').filter((line) => line !== '' && !line.includes(' (tokamak/'));
-      return [String(this), ...lines].join('\n');
+      let words = [];
+      try { words = [wordsOf.call(this)]; } catch { /* only the places */ }
+      return [...words, ...lines].join('\n');
     },
     set(value) { Object.defineProperty(this, 'stack', { value, writable: true, configurable: true, enumerable: false }); },
   });
@@ -84,11 +87,13 @@
   // The names of an error's own classes: calls of their constructors are not where it was made.
   const madeBy = (error) => {
     const names = new Set();
-    let prototype = Object.getPrototypeOf(error);
-    for (let depth = 0; prototype && prototype !== Error.prototype && depth < 16; depth += 1) {
-      names.add(prototype.constructor?.name);
-      prototype = Object.getPrototypeOf(prototype);
-    }
+    try {
+      let prototype = Object.getPrototypeOf(error);
+      for (let depth = 0; prototype && prototype !== Error.prototype && depth < 16; depth += 1) {
+        names.add(prototype.constructor?.name);
+        prototype = Object.getPrototypeOf(prototype);
+      }
+    } catch { /* those found so far */ }
     return names;
   };
   // Where in the script the calls were that led to an error, the last first, each as `[line, column]`.
@@ -140,16 +145,30 @@
     return uncaught(error);
   };
   // Rejections that nobody looks after, or not yet: failures that the answer does not show, such as a call that is not awaited.
+  // So many are kept, and the rest is counted.
+  const REJECTIONS_MAX = 20;
   const rejections = new Map();
+  const keep = Map.prototype.set.bind(rejections);
+  const forget = Map.prototype.delete.bind(rejections);
+  let more = 0;
   shared.rejected = (promise, reason, isHandled) => {
-    if (isHandled) rejections.delete(promise);
-    else rejections.set(promise, reason);
+    if (isHandled) {
+      if (!forget(promise)) more = Math.max(0, more - 1);
+    } else if (rejections.size < REJECTIONS_MAX) keep(promise, reason);
+    else more += 1;
+  };
+  const toldOf = (reason) => {
+    try {
+      return host.inWords() ? shared.trace(reason) : bare(reason);
+    } catch {
+      return 'value';
+    }
   };
   shared.tellRejections = () => {
-    for (const reason of rejections.values()) {
-      host.log('warn', `Unhandled rejection: ${host.inWords() ? shared.trace(reason) : bare(reason)}`);
-    }
-    rejections.clear();
+    const reasons = [...rejections.values()];
+    const rest = more;
+    for (const reason of reasons) host.log('warn', `Unhandled rejection: ${toldOf(reason)}`);
+    if (rest > 0) host.log('warn', `Unhandled rejections: ${rest} more`);
   };
   shared.describe = (error) => {
     try {
