@@ -11,6 +11,7 @@ mod filters;
 mod language;
 mod mask;
 mod reference;
+mod simple;
 mod template;
 #[cfg(test)]
 mod tests;

@@ -26,8 +26,8 @@ pub struct TokenParts {
     pub id: String,
     /// Its data.
     pub data: Value,
-    /// The whole token.
-    pub whole: Value,
+    /// The whole token, if a reference is to it.
+    pub whole: Option<Value>,
 }
 
 /// A JSON value with references in it.
@@ -35,6 +35,8 @@ pub struct Arguments {
     root: Node,
     /// Distinct, in the order of their first use.
     ids: Vec<TokenId>,
+    /// Those of which the whole token is wanted somewhere.
+    wholes: Vec<TokenId>,
     /// Where they stand: as many places as faults can name.
     uses: Vec<(TokenId, String)>,
 }
@@ -56,7 +58,8 @@ opaque!(Arguments, Node, Piece);
 impl Arguments {
     /// Finds the references in a value; faults are at paths within it.
     pub fn parse(value: &Value) -> Result<Self, Faults> {
-        let mut arguments = Self { root: Node::Literal(Value::Null), ids: vec![], uses: vec![] };
+        let root = Node::Literal(Value::Null);
+        let mut arguments = Self { root, ids: vec![], wholes: vec![], uses: vec![] };
         let mut faults = Faults::new();
         arguments.root = arguments.node(value, Path::Root, &mut faults);
         if arguments.ids.len() > TOKENS_PER_CALL_MAX {
@@ -68,6 +71,11 @@ impl Arguments {
     /// The tokens referred to, each once, in the order of their first use.
     pub fn token_ids(&self) -> &[TokenId] {
         &self.ids
+    }
+
+    /// Whether a reference is to the whole token, and not to its data.
+    pub fn shows_whole(&self, id: &str) -> bool {
+        self.wholes.iter().any(|whole| whole.as_str() == id)
     }
 
     /// Where a token is referred to.
@@ -120,10 +128,10 @@ impl Arguments {
                 Stretch::Text(text) => pieces.push(Piece::Text(text.to_owned())),
                 Stretch::Expression(source) => {
                     let piece = reference(source)?;
-                    if let Piece::Reference { id, .. } = &piece {
-                        // One too many is enough to refuse, and keeps the search for doubles short.
-                        if self.ids.len() <= TOKENS_PER_CALL_MAX && !self.ids.contains(id) {
-                            self.ids.push(id.clone());
+                    if let Piece::Reference { id, whole, .. } = &piece {
+                        add(&mut self.ids, id);
+                        if *whole {
+                            add(&mut self.wholes, id);
                         }
                         if self.uses.len() < FAULTS_MAX {
                             self.uses.push((id.clone(), path.to_string()));
@@ -134,6 +142,13 @@ impl Arguments {
             }
         }
         Ok(pieces)
+    }
+}
+
+/// Adds an id that is not there yet. One more than a call may have is enough to refuse, and keeps the search short.
+fn add(ids: &mut Vec<TokenId>, id: &TokenId) {
+    if ids.len() <= TOKENS_PER_CALL_MAX && !ids.contains(id) {
+        ids.push(id.clone());
     }
 }
 
@@ -213,7 +228,8 @@ impl Filling<'_, '_> {
         };
         // The vault has looked every id up before.
         let parts = (self.parts)(id).ok_or(ExpressionError::Unevaluable)?;
-        let data = if whole { &parts.whole } else { &parts.data };
+        let data = if whole { parts.whole.as_ref() } else { Some(&parts.data) };
+        let data = data.ok_or(ExpressionError::Unevaluable)?;
         let value = match filters {
             None => {
                 self.work.pay(weight(data).cost())?;

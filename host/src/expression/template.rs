@@ -16,8 +16,9 @@ use quick_cache::sync::Cache;
 use serde_json::Value;
 
 use super::ExpressionError;
-use super::filters::{Failed, Randomness, last_shown};
+use super::filters::{Failed, MADE_BYTES_MAX, Randomness, last_shown};
 use super::language::{self, LANGUAGE};
+use super::simple::{last_shown_member, member, named_by_json};
 use super::value::{to_liquid, to_text};
 use super::work::{Work, weight};
 use crate::crypto::entropy::Entropy;
@@ -104,6 +105,9 @@ enum Piece {
     /// A member of `data` with its last characters shown, as most masks have it: liquid is asked only about what is no
     /// short text.
     LastShown(Vec<String>, usize, Box<dyn Renderable>),
+    /// What a JSONPath of names finds in `data`, as most references have it; and the source, which liquid is asked about
+    /// when that is nothing.
+    Found(Vec<String>, String),
     Computed(Box<dyn Renderable>),
 }
 
@@ -113,6 +117,7 @@ impl fmt::Debug for Piece {
             Self::Text(_) => f.write_str("Text"),
             Self::Member(_) => f.write_str("Member"),
             Self::LastShown(..) => f.write_str("LastShown"),
+            Self::Found(..) => f.write_str("Found"),
             Self::Computed(_) => f.write_str("Computed"),
         }
     }
@@ -272,11 +277,7 @@ impl Piece {
                 Ok(value.clone())
             }
             Self::LastShown(path, shown, renderable) => {
-                let mut value = Some(evaluation.scope.data);
-                for name in path {
-                    value = value.and_then(|value| value.get(name));
-                }
-                match value {
+                match below(evaluation.scope.data, path) {
                     Some(Value::String(text)) if text.len() <= SHORT_BYTES => {
                         evaluation.work.pay_computation()?;
                         Ok(Value::String(last_shown(text, *shown, 'X')))
@@ -284,9 +285,23 @@ impl Piece {
                     _ => compute(renderable.as_ref(), evaluation),
                 }
             }
+            Self::Found(path, source) => {
+                let data = evaluation.scope.data;
+                let found = below(data, path).filter(|_| weight(data).bytes <= MADE_BYTES_MAX);
+                let Some(found) = found else {
+                    return compute(parsed(source)?.as_ref(), evaluation);
+                };
+                evaluation.work.pay(weight(data).cost() + weight(found).cost())?;
+                Ok(found.clone())
+            }
             Self::Computed(renderable) => compute(renderable.as_ref(), evaluation),
         }
     }
+}
+
+/// The member of this path.
+fn below<'v>(data: &'v Value, path: &[String]) -> Option<&'v Value> {
+    path.iter().try_fold(data, |value, name| value.get(name))
 }
 
 fn compute(
@@ -318,43 +333,27 @@ fn expression(source: &str) -> Result<Piece, ExpressionError> {
     if let Some(path) = member(source) {
         return Ok(Piece::Member(path));
     }
+    if let Some(path) = named_by_json(source) {
+        return Ok(Piece::Found(path, source.to_owned()));
+    }
     check_complexity(source)?;
+    let renderable = parsed(source)?;
+    Ok(match last_shown_member(source) {
+        Some((path, shown)) => Piece::LastShown(path, shown, renderable),
+        None => Piece::Computed(renderable),
+    })
+}
+
+/// An expression as liquid has it.
+fn parsed(source: &str) -> Result<Box<dyn Renderable>, ExpressionError> {
     let tag = language::tag(source);
     // Liquid panics on nothing known; what it does on the unknown is an error here.
     let parsed = catch_unwind(|| liquid_core::parser::parse(&tag, &LANGUAGE));
     let mut parsed = parsed.ok().and_then(Result::ok).ok_or(ExpressionError::Syntax)?;
     match parsed.pop() {
-        Some(renderable) if parsed.is_empty() => Ok(match last_shown_member(source) {
-            Some((path, shown)) => Piece::LastShown(path, shown, renderable),
-            None => Piece::Computed(renderable),
-        }),
+        Some(renderable) if parsed.is_empty() => Ok(renderable),
         _ => Err(ExpressionError::Syntax),
     }
-}
-
-/// The path and the number of `data.member | reveal_last: n`.
-fn last_shown_member(source: &str) -> Option<(Vec<String>, usize)> {
-    let (path, filter) = source.split_once('|')?;
-    let shown = filter.trim().strip_prefix("reveal_last:")?.trim();
-    let digits = shown.bytes().all(|digit| digit.is_ascii_digit());
-    let is_small = digits && shown.len() <= 4 && (shown == "0" || !shown.starts_with('0'));
-    Some((member(path.trim())?, is_small.then(|| shown.parse().ok())??))
-}
-
-/// The path of `data` or `data.member.member`.
-fn member(source: &str) -> Option<Vec<String>> {
-    let mut names = source.split('.');
-    if names.next() != Some("data") {
-        return None;
-    }
-    let plain = |name: &str| {
-        !name.is_empty()
-            && !name.starts_with(|c: char| c.is_ascii_digit())
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-            // Liquid gives these a meaning of their own on arrays and objects.
-            && !matches!(name, "size" | "first" | "last")
-    };
-    names.map(|name| plain(name).then(|| name.to_owned())).collect()
 }
 
 /// Bounds what parsing and evaluating can cost before either begins.

@@ -48,7 +48,7 @@ pub use rates::Rates;
 pub use routes::router;
 pub use server::{Serving, serve, serve_with};
 pub use tls::{Tls, TlsError, TlsFiles};
-pub use yardstick::{serve_plain, yardstick};
+pub use yardstick::{receiver, serve_plain, yardstick};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -9,19 +9,22 @@ use http::StatusCode;
 use serde_json::Value;
 use tokio::net::TcpListener;
 
-/// A service that parses and writes the JSON it is sent (`/echo`), and takes webhooks and counts them (`/hook`).
+/// A service that parses and writes the JSON it is sent (`/echo`).
 #[expect(clippy::disallowed_types, reason = "the yardstick is axum alone")]
-pub fn yardstick(hooks: Arc<AtomicU64>) -> Router {
+pub fn yardstick() -> Router {
+    Router::new().route("/echo", post(async |axum::Json(body): axum::Json<Value>| axum::Json(body)))
+}
+
+/// A service that takes webhooks (`/hook`), and counts them.
+pub fn receiver(hooks: Arc<AtomicU64>) -> Router {
     let take = async move || {
         hooks.fetch_add(1, Ordering::Relaxed);
         StatusCode::NO_CONTENT
     };
-    Router::new()
-        .route("/echo", post(async |axum::Json(body): axum::Json<Value>| axum::Json(body)))
-        .route("/hook", post(take))
+    Router::new().route("/hook", post(take))
 }
 
-/// Serves it until the process ends.
+/// Serves one of them until the process ends.
 pub async fn serve_plain(listener: TcpListener, router: Router) -> std::io::Result<()> {
     axum::serve(listener, router).await
 }

@@ -114,7 +114,7 @@ impl Vault {
         }
         let parts = tokens
             .iter()
-            .map(|token| self.parts(token, Transform::Reveal))
+            .map(|token| self.parts(token, Transform::Reveal, &arguments))
             .collect::<Result<Vec<_>, Error>>()?;
         // What a filter finds wrong tells of the data too: the tokens are read, whatever comes of it.
         let filled = fill_arguments(&arguments, &parts, self.0.entropy.as_ref());
@@ -149,11 +149,18 @@ impl Vault {
         Ok(faults.into_result(tokens)?)
     }
 
-    /// What a reference can show of a token.
-    pub(super) fn parts(&self, token: &Token, transform: Transform) -> Result<TokenParts, Error> {
-        let whole = serde_json::to_value(self.show(token, transform)?).map_err(Error::internal)?;
+    /// What references in these arguments can show of a token.
+    pub(super) fn parts(
+        &self,
+        token: &Token,
+        transform: Transform,
+        arguments: &Arguments,
+    ) -> Result<TokenParts, Error> {
+        let id = token.about.id.clone();
+        let whole = || serde_json::to_value(self.show(token, transform)?).map_err(Error::internal);
+        let whole = arguments.shows_whole(&id).then(whole).transpose()?;
         let data = self.shown_data(token, transform)?.unwrap_or(Value::Null);
-        Ok(TokenParts { id: token.about.id.clone(), data, whole })
+        Ok(TokenParts { id, data, whole })
     }
 }
 

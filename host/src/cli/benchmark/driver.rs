@@ -1,15 +1,18 @@
 //! The load generator: so many connections, one request under way on each, for some time.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures::FutureExt as _;
 use hdrhistogram::Histogram;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
-use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
@@ -44,20 +47,26 @@ pub struct Driven {
     pub times: Histogram<u64>,
 }
 
-/// Sends the requests that `next` makes of ascending numbers, until the time is over or there are no more.
-pub async fn drive<F>(to: SocketAddr, load: Load, next: F) -> Result<Driven, Failure>
+/// Makes the requests, in ascending order.
+struct Requests<F> {
+    next: AtomicU64,
+    make: F,
+}
+
+/// Sends the requests that `make` makes of ascending numbers, until the time is over or there are no more.
+pub async fn drive<F>(to: SocketAddr, load: Load, make: F) -> Result<Driven, Failure>
 where
-    F: Fn(u64) -> Option<Request<Full<Bytes>>> + Sync,
+    F: Fn(u64) -> Option<Request<Full<Bytes>>> + Send + Sync + 'static,
 {
-    let number = Arc::new(AtomicU64::new(0));
+    let requests = Arc::new(Requests { next: AtomicU64::new(0), make });
     let mut connections = Vec::with_capacity(load.connections);
     for _ in 0..load.connections {
-        connections.push(connect(to).await?);
+        connections.push(Connection::open(to).await?);
     }
     let began = Instant::now();
+    let until = began + load.time;
     let parts = connections.into_iter().map(|connection| {
-        let number = Arc::clone(&number);
-        part(to, connection, began + load.time, number, &next)
+        tokio::spawn(part(to, connection, until, Arc::clone(&requests)))
     });
     let parts = futures::future::try_join_all(parts).await?;
     let elapsed = began.elapsed();
@@ -69,6 +78,7 @@ where
         times: Histogram::new_with_max(SLOWEST_US, 3)?,
     };
     for part in parts {
+        let part = part?;
         all.done += part.done;
         all.failed += part.failed;
         all.reason = all.reason.or(part.reason);
@@ -77,32 +87,68 @@ where
     Ok(all)
 }
 
-async fn connect(to: SocketAddr) -> Result<SendRequest<Full<Bytes>>, Failure> {
-    let stream = TcpStream::connect(to).await?;
-    stream.set_nodelay(true)?;
-    let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-    // It ends with the sender; what goes wrong is told there.
-    tokio::spawn(connection);
-    Ok(sender)
+/// A connection that whoever sends on it moves along: between two tasks, a request would cost the generator more than it
+/// costs the server to answer.
+struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    /// Nothing once it has ended.
+    moving: Option<Moving>,
+}
+
+type Moving = http1::Connection<TokioIo<TcpStream>, Full<Bytes>>;
+
+impl Connection {
+    async fn open(to: SocketAddr) -> Result<Self, Failure> {
+        let stream = TcpStream::connect(to).await?;
+        stream.set_nodelay(true)?;
+        let (sender, moving) = http1::handshake(TokioIo::new(stream)).await?;
+        Ok(Self { sender, moving: Some(moving) })
+    }
+
+    /// Sends a request, and reads its answer to the end.
+    async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<StatusCode, hyper::Error> {
+        let Self { sender, moving } = self;
+        let mut answer = pin!(async {
+            sender.ready().await?;
+            let answer = sender.send_request(request).await?;
+            let status = answer.status();
+            let mut body = answer.into_body();
+            while let Some(frame) = body.frame().await {
+                frame?;
+            }
+            Ok(status)
+        });
+        std::future::poll_fn(|context| {
+            if let Poll::Ready(answer) = answer.as_mut().poll(context) {
+                return Poll::Ready(answer);
+            }
+            // Why it ended is told to whoever waits for the answer.
+            if moving.as_mut().is_some_and(|moving| moving.poll_unpin(context).is_ready()) {
+                *moving = None;
+            }
+            answer.as_mut().poll(context)
+        })
+        .await
+    }
 }
 
 async fn part<F>(
     to: SocketAddr,
-    mut connection: SendRequest<Full<Bytes>>,
+    mut connection: Connection,
     until: Instant,
-    number: Arc<AtomicU64>,
-    next: &F,
+    requests: Arc<Requests<F>>,
 ) -> Result<Driven, Failure>
 where
-    F: Fn(u64) -> Option<Request<Full<Bytes>>> + Sync,
+    F: Fn(u64) -> Option<Request<Full<Bytes>>>,
 {
     let times = Histogram::new_with_max(SLOWEST_US, 3)?;
     let mut part = Driven { done: 0, failed: 0, reason: None, elapsed: Duration::ZERO, times };
     let mut sent = 0;
     while Instant::now() < until {
-        let Some(request) = next(number.fetch_add(1, Ordering::Relaxed)) else { break };
+        let number = requests.next.fetch_add(1, Ordering::Relaxed);
+        let Some(request) = (requests.make)(number) else { break };
         let began = Instant::now();
-        let answer = send(&mut connection, request).await;
+        let answer = connection.send(request).await;
         let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
         sent += 1;
         match answer {
@@ -119,23 +165,11 @@ where
             Err(error) => {
                 part.failed += 1;
                 part.reason.get_or_insert_with(|| error.to_string());
-                connection = connect(to).await?;
             }
+        }
+        if connection.moving.is_none() {
+            connection = Connection::open(to).await?;
         }
     }
     Ok(part)
-}
-
-async fn send(
-    connection: &mut SendRequest<Full<Bytes>>,
-    request: Request<Full<Bytes>>,
-) -> Result<StatusCode, hyper::Error> {
-    connection.ready().await?;
-    let answer = connection.send_request(request).await?;
-    let status = answer.status();
-    let mut body = answer.into_body();
-    while let Some(frame) = body.frame().await {
-        frame?;
-    }
-    Ok(status)
 }

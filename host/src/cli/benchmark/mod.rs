@@ -2,8 +2,9 @@
 //!
 //! The real binary serves an empty folder, or a server elsewhere is named. Every piece of work ([`work`]) is driven over
 //! kept connections, each with one request under way ([`driver`]), beside two yardsticks of the same run: a bare axum
-//! handler that echoes JSON, and appends of as many bytes that are synced. The load generator takes its part of the
-//! machine: figures are for comparison with the yardsticks, and with another run on the same machine.
+//! handler that echoes JSON, in a process of its own as the server is, and appends of as many bytes that are synced. The
+//! load generator takes its part of the machine: figures are for comparison with the yardsticks, and with another run on
+//! the same machine.
 //!
 //! To add a piece of work: a variant of [`work::Work`] and its request.
 
@@ -25,7 +26,7 @@ use tokio::net::TcpListener;
 use self::driver::{Load, drive};
 use self::measure::{Measure, Report, appends};
 use self::report::Progress;
-use self::server::Target;
+use self::server::{Target, Yardstick};
 use self::work::{Site, Work};
 use super::{Failure, say, serve};
 
@@ -66,10 +67,17 @@ pub struct BenchmarkOptions {
     /// Write a page with tables and plots to this file.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// Be the yardstick, until standard input ends.
+    #[arg(long, hide = true)]
+    yardstick: bool,
 }
 
 /// Runs the benchmark.
 pub fn run(options: &BenchmarkOptions) -> Result<(), Failure> {
+    if options.yardstick {
+        super::descriptors::raise_limit();
+        return serve::block_on(server::be_the_yardstick());
+    }
     // Before anything is measured for minutes.
     let earlier = options.compare.as_deref().map(Report::read).transpose()?;
     super::descriptors::raise_limit();
@@ -91,12 +99,12 @@ pub fn run(options: &BenchmarkOptions) -> Result<(), Failure> {
 async fn measure(options: &BenchmarkOptions) -> Result<Report, Failure> {
     let told = Arc::new(AtomicU64::new(0));
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let yardstick = listener.local_addr()?;
-    let router = crate::http::yardstick(Arc::clone(&told));
-    tokio::spawn(crate::http::serve_plain(listener, router));
+    let receiver = listener.local_addr()?;
+    tokio::spawn(crate::http::serve_plain(listener, crate::http::receiver(Arc::clone(&told))));
+    let yardstick = Yardstick::start()?;
     let target = Target::find(options.address.as_deref()).await?;
     Progress::show("setting up");
-    let site = Site::set_up(&target, yardstick).await?;
+    let site = Arc::new(Site::set_up(&target, receiver).await?);
     Progress::show("waiting until the server is at rest");
     target.settle().await;
     let time = Duration::from_secs(options.seconds);
@@ -115,15 +123,16 @@ async fn measure(options: &BenchmarkOptions) -> Result<Report, Failure> {
                 ));
                 let before = target.usage().await;
                 let load = Load { connections: *connections as usize, time };
-                let to = work.address(target.address, yardstick);
+                let to = work.address(target.address, yardstick.address);
                 let told_before = told.load(Ordering::Relaxed);
-                let mut driven = drive(to, load, |number| site.request(*work, number)).await?;
-                if *work == Work::Asynchronous {
+                let (work, site) = (*work, Arc::clone(&site));
+                let mut driven = drive(to, load, move |number| site.request(work, number)).await?;
+                if work == Work::Asynchronous {
                     // A run counts when its result was told.
                     wait_until_told(&told, told_before + driven.done, &mut driven.elapsed).await?;
                 }
                 let usage = target.usage().await.since(&before);
-                report.measures.push(Measure::new(*work, size, *connections, &driven, usage));
+                report.measures.push(Measure::new(work, size, *connections, &driven, usage));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The server that is measured: started for the purpose, or named.
+//! What is measured: a server that is started for the purpose, or named, and the yardstick beside it.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -12,13 +12,14 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 
 use super::measure::{Footprint, Usage};
-use crate::cli::{Failure, serve};
+use crate::cli::{Failure, say, serve};
 use crate::crypto::api_key::ApiKey;
 use crate::crypto::entropy::SystemEntropy;
 use crate::crypto::keys::RootKey;
+use crate::http::{serve_plain, yardstick};
 use crate::model::permission::ApplicationType;
 
 /// How often a server must have been seen without a process of its own until it is at rest.
@@ -79,16 +80,7 @@ impl Target {
             .env("TOKAMAK_BOOTSTRAP_KEY", key.expose())
             .stdout(Stdio::piped());
         let mut own = Own { process: command.spawn()?, folder };
-        let output = own.process.stdout.take().ok_or("the server has no output")?;
-        let mut lines = BufReader::new(output).lines();
-        let address = loop {
-            let line = lines.next().ok_or("the server ended before it listened")??;
-            if let Some((_, address)) = line.split_once("http://") {
-                break address.parse()?;
-            }
-        };
-        // What it prints later is read, so that it never waits for it.
-        std::thread::spawn(move || lines.for_each(drop));
+        let address = listening(&mut own.process)?;
         Ok(Self { address, key: key.expose().to_owned(), own: Some(own) })
     }
 
@@ -154,6 +146,56 @@ impl Target {
     pub async fn stop(self) -> Result<(), Failure> {
         Ok(tokio::task::spawn_blocking(move || drop(self.own)).await?)
     }
+}
+
+/// Where a process that was just started says that it listens.
+fn listening(process: &mut Child) -> Result<SocketAddr, Failure> {
+    let output = process.stdout.take().ok_or("the server has no output")?;
+    let mut lines = BufReader::new(output).lines();
+    let address = loop {
+        let line = lines.next().ok_or("the server ended before it listened")??;
+        if let Some((_, address)) = line.split_once("http://") {
+            break address.parse()?;
+        }
+    };
+    // What it prints later is read, so that it never waits for it.
+    std::thread::spawn(move || lines.for_each(drop));
+    Ok(address)
+}
+
+/// The yardstick, in a process of its own: what goes from one process to another costs it as much as the server.
+pub struct Yardstick {
+    /// Where it listens.
+    pub address: SocketAddr,
+    process: Child,
+}
+
+impl Yardstick {
+    /// Starts it.
+    pub fn start() -> Result<Self, Failure> {
+        let mut command = Command::new(serve::own_program()?);
+        command.args(["benchmark", "--yardstick"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn()?;
+        Ok(Self { address: listening(&mut process)?, process })
+    }
+}
+
+impl Drop for Yardstick {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Serves as the yardstick until standard input ends, with whoever started it.
+pub async fn be_the_yardstick() -> Result<(), Failure> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    say(format_args!("http://{}", listener.local_addr()?));
+    let serving = tokio::spawn(serve_plain(listener, yardstick()));
+    let left = || std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+    tokio::task::spawn_blocking(left).await??;
+    serving.abort();
+    Ok(())
 }
 
 /// Whether a process has others, as far as the system tells.

@@ -1,7 +1,7 @@
 //! What is measured, and the requests that it is made of.
 
 use std::net::SocketAddr;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -99,7 +99,7 @@ pub struct Site {
 
 impl Site {
     /// Makes an application and a reactor.
-    pub async fn set_up(target: &Target, yardstick: SocketAddr) -> Result<Self, Failure> {
+    pub async fn set_up(target: &Target, receiver: SocketAddr) -> Result<Self, Failure> {
         let permissions = ["create", "read", "update", "delete", "search", "use"];
         let permissions = permissions.map(|action| format!("token:{action}"));
         let body = json!({"name": "benchmark", "type": "private", "permissions": permissions});
@@ -121,7 +121,7 @@ impl Site {
             key: text(&application["key"]),
             react: react(&formulas["data"][0]["id"]).await?,
             script: react(&script["id"]).await?,
-            callback: format!("http://{yardstick}/hook"),
+            callback: format!("http://{receiver}/hook"),
             host: target.address.to_string(),
             live: Mutex::new(0),
             prefix,
@@ -129,13 +129,14 @@ impl Site {
     }
 
     /// Stores cards until there are so many.
-    pub async fn fill(&self, target: &Target, size: u64) -> Result<(), Failure> {
+    pub async fn fill(self: &Arc<Self>, target: &Target, size: u64) -> Result<(), Failure> {
         let first = *lock(&self.live);
         let time = Duration::from_hours(24);
         let load = Load { connections: FILLERS, time };
-        let driven = drive(target.address, load, |number| {
+        let site = Arc::clone(self);
+        let driven = drive(target.address, load, move |number| {
             let number = first + number;
-            (number < size).then(|| self.post("/tokens", &self.card(number, true)))
+            (number < size).then(|| site.post("/tokens", &site.card(number, true)))
         })
         .await?;
         if let Some(reason) = driven.reason {

@@ -13,6 +13,7 @@ mod standard;
 use std::fmt;
 
 pub(super) use self::reveal::last_shown;
+pub(super) use self::shape::PATH_BYTES_MAX;
 
 use liquid_core::parser::{FilterArguments, ParameterReflection};
 use liquid_core::{

@@ -14,7 +14,7 @@ use crate::model::exact::is_exact;
 /// Characters a value may be padded to.
 const PADDED_CHARS_MAX: usize = 4_096;
 /// Bytes of a path; each step may visit all that is below it.
-const PATH_BYTES_MAX: usize = 256;
+pub(crate) const PATH_BYTES_MAX: usize = 256;
 const PATH_REFUSED: Refusal =
     "takes a short path without lists, and with at most one .. or one filter";
 /// Digits of a width in a date's format.

@@ -85,6 +85,20 @@ proptest! {
         }
     }
 
+    /// A path of names is followed without liquid, to the same effect.
+    #[test]
+    fn what_a_path_of_names_finds_is_alike_by_either_way(
+        inner in values(),
+        names in prop::collection::vec("number|a|b", 1..4),
+    ) {
+        let below = json!({"number": inner.clone(), "a": {"b": inner.clone(), "number": [inner]}});
+        for data in [below.clone(), json!({"b": below, "number": {}}), json!([below]), json!("a")] {
+            let ours = filtered(&format!("json: '$.{}'", names.join(".")), &data);
+            let liquids = filtered(&format!("json: \"$['{}']\"", names.join("']['")), &data);
+            prop_assert_eq!(ours, liquids);
+        }
+    }
+
     #[test]
     fn any_text_is_a_template_or_refused(source in ".{0,80}", data in values()) {
         let _ = evaluate(&source, &data);

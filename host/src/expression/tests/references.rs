@@ -9,7 +9,7 @@ use crate::model::faults::Faults;
 
 fn parts(id: &str, data: Value) -> TokenParts {
     let whole = json!({"id": id, "type": "token", "data": data.clone()});
-    TokenParts { id: id.to_owned(), data, whole }
+    TokenParts { id: id.to_owned(), data, whole: Some(whole) }
 }
 
 fn fill(value: &Value) -> Result<Value, Faults> {

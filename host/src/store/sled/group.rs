@@ -23,8 +23,10 @@ use crate::store::{Batch, Expect, Kind, Position, Put, Record, Removal, StoreErr
 /// What a group has changed so far, over what is stored.
 #[derive(Default)]
 pub struct Group {
-    /// What is written.
+    /// What is written, but for [`Self::packs`].
     pub rows: Rows,
+    /// Log entries that are written too.
+    packs: Packs,
     /// Heads of what it stores, and none of what it removes.
     pub heads: HashMap<Address, Option<Head>>,
     /// Whose the unique values are that it gives or takes.
@@ -118,12 +120,15 @@ impl Group {
                 self.heads.insert(address, None);
             }
         }
-        let mut packs = Packs::default();
         for (put, content) in batch.puts.iter().zip(contents) {
-            self.put(put, content, found.next().flatten().as_ref(), (guard, &mut packs));
+            self.put(put, content, found.next().flatten().as_ref(), guard);
         }
-        packs.finish(&mut self.rows);
         Ok(())
+    }
+
+    /// Makes rows of all that is written.
+    pub fn finish(&mut self) {
+        std::mem::take(&mut self.packs).finish(&mut self.rows);
     }
 
     /// Gives rows of their own to the entries of packs that have one which the batch changes.
@@ -174,7 +179,7 @@ impl Group {
         put: &Put,
         content: &Hash,
         before: Option<&Head>,
-        (guard, packs): (&mut Guard, &mut Packs),
+        guard: &mut Guard,
     ) {
         let Put { record, expect } = put;
         let address = address(record);
@@ -195,7 +200,7 @@ impl Group {
         }
         let value = head.to_value(&record.body);
         if chained.is_some() && before.is_none() && head.pieces == 0 {
-            packs.add(&address, &value, &mut self.rows);
+            self.packs.add(&address, head.order_ms, value);
         } else {
             self.rows.insert(address.head_key(), value);
             let index_row = index_value(&head.terms, &head.numbers);

@@ -1,12 +1,13 @@
-//! Packs: the log entries of one commit, in one row.
+//! Packs: the log entries that are made durable together, in one row.
 //!
-//! Most of what is written is log entries: a list writes one for each token that it shows. They come together, and almost
-//! none is ever written again. So those of one batch lie in one row, each as its head row would have it, in the order of
-//! their ids, under the id of the first. They have no index rows either: the entries themselves tell what they are found
-//! by. Tags, places in the chain and ledgers are those of the entries, wherever these lie.
+//! Most of what is written is log entries: every request writes one, and a list one for each token that it shows. They
+//! come together, and almost none is ever written again. So those of one group lie in one row, each as its head row would
+//! have it, in the order of their ids, under the id of the first. They have no index rows either: the entries themselves
+//! tell what they are found by. Tags, places in the chain and ledgers are those of the entries, wherever these lie.
 //!
 //! An entry lies in the last pack that begins with its id or one before it, or, where others were put between, in one
-//! before that. An entry that is written anew or removed takes its pack apart: what is left of it gets rows as all other
+//! before that: commits do not come in the order in which their ids were drawn. So the entries of a pack were made within
+//! a moment, in which only so many others can have been. An entry that is written anew or removed takes its pack apart: what is left of it gets rows as all other
 //! records have them, and as all entries had in the format before ([`super::rows::FORMAT_2`]).
 
 use sled::{IVec, Tree};
@@ -20,42 +21,77 @@ use crate::store::StoreError;
 const ENTRIES_MAX: usize = 32;
 /// Bytes of a pack, about, at most: [`super::log`] says why rows must be short.
 const BYTES_MAX: usize = 8 << 10;
-/// Packs that an entry is looked for in. Only entries that were put within its own pack's stretch of ids come between,
-/// and a batch's ids are drawn in one go (`Expect::Chained`).
-const LOOKED_INTO_MAX: usize = 1_024;
+/// Milliseconds within which the entries of a pack were made. A group takes some; what was made long before the others
+/// of its group waited for room in the queue.
+const STRETCH_MS_MAX: u64 = 8;
+/// Packs that an entry is looked for in. Between its own and its id begin only packs with entries of the same stretch, and
+/// a batch's ids are drawn in one go (`Expect::Chained`): far fewer.
+const LOOKED_INTO_MAX: usize = 4_096;
 
-/// The entries of a batch, on their way into rows.
+/// The entries of a group, on their way into rows.
 #[derive(Default)]
-pub struct Packs {
-    /// The pack that takes the next entry: its key, its last entry, how many it has, and what it holds.
-    open: Option<(Vec<u8>, Address, usize, Vec<u8>)>,
+pub struct Packs(Vec<Entry>);
+
+/// An entry: where it lies, when it was made, and what its head row would hold.
+type Entry = (Address, u64, Vec<u8>);
+
+/// A pack that may take more.
+struct Open<'e> {
+    first: &'e Entry,
+    last: &'e Address,
+    entries: usize,
+    packed: Vec<u8>,
+}
+
+impl<'e> Open<'e> {
+    fn new(first: &'e Entry) -> Self {
+        Self { first, last: &first.0, entries: 0, packed: Vec::with_capacity(BYTES_MAX) }
+    }
+
+    fn takes(&self, (address, made_ms, head): &Entry) -> bool {
+        let (first, first_ms, _) = self.first;
+        self.entries < ENTRIES_MAX
+            && self.packed.len() + 6 + address.id.len() + head.len() <= BYTES_MAX
+            && (first.kind, first.tenant) == (address.kind, address.tenant)
+            && made_ms.abs_diff(*first_ms) <= STRETCH_MS_MAX
+            && self.last.id < address.id
+    }
+
+    fn add(&mut self, (address, _, head): &'e Entry) {
+        write_part(&mut self.packed, address.id.as_bytes());
+        write_part(&mut self.packed, head);
+        self.entries += 1;
+        self.last = address;
+    }
+
+    fn finish(self, rows: &mut Rows) {
+        rows.insert(self.first.0.pack_key(), self.packed);
+    }
 }
 
 impl Packs {
-    /// Adds an entry, with what its head row would hold.
-    pub fn add(&mut self, address: &Address, head: &[u8], rows: &mut Rows) {
-        let bytes = 6 + address.id.len() + head.len();
-        let fits = |(_, last, entries, packed): &(_, Address, usize, Vec<u8>)| {
-            *entries < ENTRIES_MAX
-                && packed.len() + bytes <= BYTES_MAX
-                && (last.kind, last.tenant) == (address.kind, address.tenant)
-                && last.id < address.id
-        };
-        if !self.open.as_ref().is_some_and(fits) {
-            self.finish(rows);
-        }
-        let fresh = || (address.pack_key(), address.clone(), 0, Vec::new());
-        let (_, last, entries, packed) = self.open.get_or_insert_with(fresh);
-        write_part(packed, address.id.as_bytes());
-        write_part(packed, head);
-        *entries += 1;
-        last.clone_from(address);
+    /// Adds an entry, made at a time, with what its head row would hold.
+    pub fn add(&mut self, address: &Address, made_ms: u64, head: Vec<u8>) {
+        self.0.push((address.clone(), made_ms, head));
     }
 
-    /// Adds what is left to the rows.
-    pub fn finish(&mut self, rows: &mut Rows) {
-        if let Some((key, _, _, packed)) = self.open.take() {
-            rows.insert(key, packed);
+    /// Adds all of them to the rows.
+    pub fn finish(mut self, rows: &mut Rows) {
+        let place = |(address, ..): &Entry| (address.kind, address.tenant);
+        self.0.sort_unstable_by(|one, other| {
+            (place(one), &one.0.id).cmp(&(place(other), &other.0.id))
+        });
+        let mut open: Option<Open<'_>> = None;
+        for entry in &self.0 {
+            if !open.as_ref().is_some_and(|open| open.takes(entry))
+                && let Some(full) = open.replace(Open::new(entry))
+            {
+                full.finish(rows);
+            }
+            open.get_or_insert_with(|| Open::new(entry)).add(entry);
+        }
+        if let Some(open) = open {
+            open.finish(rows);
         }
     }
 }
@@ -142,10 +178,12 @@ pub fn head_value(tree: &Tree, address: &Address) -> Result<Option<IVec>, StoreE
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use proptest::prelude::*;
     use sled::{IVec, Tree};
 
-    use super::{BYTES_MAX, ENTRIES_MAX, Packs, entries, find, head_value};
+    use super::{BYTES_MAX, ENTRIES_MAX, Packs, STRETCH_MS_MAX, entries, find, head_value};
     use crate::model::id::TenantId;
     use crate::store::Kind;
     use crate::store::sled::changes::Rows;
@@ -164,7 +202,7 @@ mod tests {
     fn write<'a>(tree: &Tree, entries: impl IntoIterator<Item = (&'a Address, &'a [u8])>) {
         let (mut rows, mut packs) = (Rows::default(), Packs::default());
         for (address, head) in entries {
-            packs.add(address, head, &mut rows);
+            packs.add(address, 1, head.to_vec());
         }
         packs.finish(&mut rows);
         tree.apply_batch(rows.into_batch()).unwrap();
@@ -176,9 +214,14 @@ mod tests {
         let many: Vec<Address> = (0..100).map(|id| address(1, &format!("a{id:03}"))).collect();
         write(&tree, many.iter().map(|address| (address, b"head".as_slice())));
         assert_eq!(tree.len(), 100_usize.div_ceil(ENTRIES_MAX));
-        let other = address(2, "b");
-        write(&tree, [(&many[0], b"x".as_slice()), (&other, b"x"), (&address(1, "a000"), b"x")]);
-        assert_eq!(tree.len(), 100_usize.div_ceil(ENTRIES_MAX) + 1);
+        tree.clear().unwrap();
+        // In whatever order they come, those of each log lie together.
+        let (one, other) = (address(1, "b"), address(2, "b"));
+        write(&tree, [(&one, b"x".as_slice()), (&other, b"x"), (&many[0], b"x"), (&many[9], b"x")]);
+        assert_eq!(tree.len(), 2);
+        let (key, pack) = tree.first().unwrap().unwrap();
+        let ids = entries(&key, &pack).unwrap().into_iter().map(|(address, _)| address.id);
+        assert_eq!(ids.collect::<Vec<_>>(), ["a000", "a009", "b"]);
         tree.clear().unwrap();
         let long = vec![1; BYTES_MAX / 2 - 20];
         write(&tree, many.iter().take(4).map(|address| (address, long.as_slice())));
@@ -217,15 +260,12 @@ mod tests {
             ids in prop::collection::btree_set("[a-c]{1,4}", 1..20),
             cut in any::<prop::sample::Index>(),
         ) {
+            let (tree, _database) = tree();
             let all: Vec<Address> = ids.iter().map(|id| address(1, id)).collect();
-            let mut rows = Rows::default();
-            let mut packs = Packs::default();
-            for address in &all {
-                packs.add(address, address.id.as_bytes(), &mut rows);
-            }
-            let (key, _, count, packed) = packs.open.take().unwrap();
-            prop_assert_eq!(count, all.len());
-            let read = entries(&key, &IVec::from(packed.clone())).unwrap();
+            write(&tree, all.iter().map(|address| (address, address.id.as_bytes())));
+            prop_assert_eq!(tree.len(), 1);
+            let (key, packed) = tree.first().unwrap().unwrap();
+            let read = entries(&key, &packed).unwrap();
             prop_assert!(read.iter().map(|(address, _)| address).eq(&all));
             prop_assert!(read.iter().all(|(address, head)| **head == *address.id.as_bytes()));
             let cut = cut.index(packed.len());
@@ -233,7 +273,45 @@ mod tests {
                 prop_assert!(fewer.len() < all.len());
             }
             let moved = address(1, "0").pack_key();
-            prop_assert!(entries(&moved, &IVec::from(packed)).is_err());
+            prop_assert!(entries(&moved, &packed).is_err());
+        }
+
+        #[test]
+        fn entries_of_many_commits_lie_together_and_each_is_found(
+            // Who draws an id may commit long after others that drew theirs later.
+            drawn in prop::collection::vec((0..3_u64, 0..6_usize, 1..3_u128), 1..200),
+        ) {
+            let (tree, _database) = tree();
+            let mut groups: BTreeMap<usize, Packs> = BTreeMap::new();
+            let (mut all, mut now_ms) = (BTreeMap::new(), 1_000);
+            for (number, (pause_ms, late, tenant)) in drawn.into_iter().enumerate() {
+                now_ms += pause_ms;
+                let one = address(tenant, &format!("{number:04}"));
+                let head = [number.to_be_bytes(), now_ms.to_be_bytes()].concat();
+                groups.entry(number / 20 + late).or_default().add(&one, now_ms, head.clone());
+                all.insert((tenant, number), (one, head, now_ms));
+            }
+            for packs in groups.into_values() {
+                let mut rows = Rows::default();
+                packs.finish(&mut rows);
+                prop_assert!(rows.len() > 0);
+                tree.apply_batch(rows.into_batch()).unwrap();
+            }
+            for (one, head, _) in all.values() {
+                prop_assert_eq!(&*head_value(&tree, one).unwrap().unwrap(), head.as_slice());
+            }
+            let mut found = 0;
+            for row in &tree {
+                let (key, packed) = row.unwrap();
+                let made_ms = |(_, head): &(Address, IVec)| {
+                    u64::from_be_bytes(head[8..].try_into().unwrap())
+                };
+                let entries = entries(&key, &packed).unwrap();
+                found += entries.len();
+                let first = made_ms(&entries[0]);
+                prop_assert!(entries.iter().all(|one| made_ms(one) - first <= STRETCH_MS_MAX));
+            }
+            prop_assert_eq!(found, all.len());
         }
     }
 }

@@ -113,6 +113,7 @@ impl Writer {
         if group.replaces {
             self.files.has_removed.store(true, Ordering::Release);
         }
+        group.finish();
         guard.write(&mut group.rows)?;
         self.log.write_ahead(&group.ahead)?;
         self.log.write(group.rows)?;

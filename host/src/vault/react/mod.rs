@@ -157,7 +157,7 @@ impl Vault {
         let mut given = Vec::with_capacity(tokens.len());
         for token in &tokens {
             let transform = self.decide_use(permit, token).await?;
-            parts.push(self.parts(token, transform)?);
+            parts.push(self.parts(token, transform, &arguments)?);
             uses.push(token.event(Operation::Use, "Token used by a reactor")?);
             let Subject { id, containers } = token.about.subject();
             given.push(UsedToken { id: id.to_owned(), containers: containers.to_vec() });
@@ -165,7 +165,7 @@ impl Vault {
         let filled = fill_arguments(&arguments, &parts, self.0.entropy.as_ref());
         for parts in &mut parts {
             wipe(&mut parts.data);
-            wipe(&mut parts.whole);
+            parts.whole.as_mut().map(wipe);
         }
         match filled {
             Ok(filled) => Ok((Some(filled), uses, given)),
