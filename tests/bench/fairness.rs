@@ -28,7 +28,7 @@ use tokamak::config::JobLimits;
 use tokamak::crypto::entropy::SystemEntropy;
 use tokamak::crypto::keys::RootKey;
 use tokamak::egress::{Egress, EgressConfig};
-use tokamak::http::{Rates, Scrapers, State, Stopping};
+use tokamak::http::{Parts, Rates, Scrapers, State, Stopping};
 use tokamak::limits::{FUEL_PER_MS_DEFAULT, REACT_TIMEOUT_MS, REACTOR_SLOTS_DEFAULT};
 use tokamak::model::permission::ApplicationType;
 use tokamak::runtime::{Runtime, RuntimeConfig};
@@ -91,12 +91,12 @@ async fn open(folder: &Path) -> Vault {
 async fn serve(vault: Vault) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let state = State {
+    let state = State::from(Parts {
         vault,
         stopping: Stopping::default(),
         rates: Rates::default(),
         scrapers: Scrapers::default(),
-    };
+    });
     tokio::spawn(tokamak::http::serve(listener, state, std::future::pending()));
     address
 }

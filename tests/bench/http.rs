@@ -20,7 +20,7 @@ use tokamak::config::JobLimits;
 use tokamak::crypto::entropy::SystemEntropy;
 use tokamak::crypto::keys::RootKey;
 use tokamak::egress::{Egress, EgressConfig};
-use tokamak::http::{Rates, Scrapers, State, Stopping};
+use tokamak::http::{Parts, Rates, Scrapers, State, Stopping};
 use tokamak::model::permission::ApplicationType;
 use tokamak::runtime::{Runtime, RuntimeConfig};
 use tokamak::store::sled::SledStore;
@@ -50,12 +50,12 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
         let kind = ApplicationType::Private;
         let key = vault.issue_application(made.tenant.id, kind, "bench").await.unwrap();
         let (listener, server) = listen().await;
-        let state = State {
+        let state = State::from(Parts {
             vault,
             stopping: Stopping::default(),
             rates: Rates::default(),
             scrapers: Scrapers::default(),
-        };
+        });
         tokio::spawn(tokamak::http::serve(listener, state, std::future::pending()));
         let (listener, echo) = listen().await;
         tokio::spawn(async { axum::serve(listener, echo_router()).await });

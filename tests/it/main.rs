@@ -93,6 +93,7 @@ mod script_examples;
 mod script_features;
 mod script_images;
 mod script_language;
+mod script_limits;
 mod script_requests;
 mod script_runner;
 mod scripts;

@@ -1,4 +1,5 @@
-//! Formulas in JavaScript over HTTP: how they come, and what they may do. How they fail is in `script_errors.rs`.
+//! Formulas in JavaScript over HTTP: how they come, and what they may do. How they fail is in `script_errors.rs`,
+//! what bounds them in `script_limits.rs`.
 
 use serde_json::{Value, json};
 

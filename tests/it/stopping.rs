@@ -9,7 +9,7 @@ use http::Request;
 use serde_json::json;
 use tokamak::clock::{Clock, ManualClock};
 use tokamak::config::RateLimits;
-use tokamak::http::{Rates, Scrapers, State, Stopping, router};
+use tokamak::http::{Parts, Rates, Scrapers, State, Stopping, router};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tower::Service as _;
@@ -94,12 +94,12 @@ async fn a_server_that_stops_is_alive_and_not_ready() {
     let server = TestServer::start().await;
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(0));
     let stopping = Stopping::default();
-    let state = State {
+    let state = State::from(Parts {
         vault: server.vault.clone(),
         stopping: stopping.clone(),
         rates: Rates::new(&RateLimits::default(), &clock),
         scrapers: Scrapers::default(),
-    };
+    });
     let mut router = router(state);
     let mut ask = async |path: &str| {
         let request = Request::builder().uri(path).body(Body::empty()).unwrap();

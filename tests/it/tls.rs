@@ -176,12 +176,12 @@ async fn start(serving: Serving) -> SocketAddr {
     let server = TestServer::start_with(Setup::default()).await;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let state = tokamak::http::State {
+    let state = tokamak::http::State::from(tokamak::http::Parts {
         vault: server.vault.clone(),
         stopping: tokamak::http::Stopping::default(),
         rates: tokamak::http::Rates::default(),
         scrapers: tokamak::http::Scrapers::default(),
-    };
+    });
     tokio::spawn(async move {
         let _kept = server;
         tokamak::http::serve_with(listener, state, serving, std::future::pending()).await

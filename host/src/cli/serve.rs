@@ -17,7 +17,7 @@ use crate::crypto::entropy::SystemEntropy;
 use crate::crypto::keys::RootKey;
 use crate::egress::{Egress, EgressConfig};
 use crate::http::control::{Control, compact_forever};
-use crate::http::{Bounds, Rates, Scrapers, Serving, State, Stopping, Tls};
+use crate::http::{Bounds, Parts, Rates, Scrapers, Serving, State, Stopping, Tls};
 use crate::limits::REACT_TIMEOUT_MS;
 use crate::model::permission::ApplicationType;
 use crate::runtime::{
@@ -209,7 +209,8 @@ pub async fn serve(
     let compacting = tokio::spawn(compact_forever(vault.clone(), settings.compact_seconds));
     listening(listener.local_addr()?);
     let scrapers = Scrapers::new(&settings.metrics_networks);
-    let state = State { vault, stopping: Stopping::default(), rates, scrapers };
+    let stopping = Stopping::default();
+    let state = State::from(Parts { vault, stopping, rates, scrapers });
     certificate::keep_fresh(tls.clone())?;
     let bounds = bounds(settings, files_max);
     let serving = Serving { bounds, tls, no_console: settings.no_console };

@@ -14,13 +14,15 @@ pub fn member(source: &str) -> Option<Vec<String>> {
 }
 
 /// The names in `data | json: '$.name.name'`: what is found there is the member of that path, if there is one.
-pub fn named_by_json(source: &str) -> Option<Vec<String>> {
+pub fn named_by_json<'s>(source: &'s str) -> Option<Vec<String>> {
+    // Other white space is none to liquid.
+    let trim = |text: &'s str| text.trim_matches([' ', '\n', '\r']);
     let (data, filter) = source.split_once('|')?;
-    let path = filter.trim().strip_prefix("json:")?.trim();
+    let path = trim(trim(filter).strip_prefix("json:")?);
     let path = ['\'', '"'].iter().find_map(|q| path.strip_prefix(*q)?.strip_suffix(*q))?;
     let names = path.strip_prefix("$.").filter(|_| path.len() <= PATH_BYTES_MAX)?.split('.');
     let names = names.map(|name| is_name(name).then(|| name.to_owned()));
-    names.collect::<Option<_>>().filter(|_| data.trim() == "data")
+    names.collect::<Option<_>>().filter(|_| trim(data) == "data")
 }
 
 /// The path and the number of `data.member | reveal_last: n`.
@@ -72,6 +74,9 @@ mod tests {
             ("data | json: '$.a\"", None),
             ("data | json: '$.a' | upcase", None),
             ("data | json: '$.a', 1", None),
+            ("data |\tjson: '$.a'", None),
+            ("data\u{a0}| json: '$.a'", None),
+            ("data\n| json:\r\n'$.a'", path(&["a"])),
             ("data | json: path", None),
             ("data | jsonp: '$.a'", None),
             ("data.a | json: '$.a'", None),

@@ -276,19 +276,18 @@ impl Piece {
                 evaluation.work.pay(weight(value).cost())?;
                 Ok(value.clone())
             }
-            Self::LastShown(path, shown, renderable) => {
-                match below(evaluation.scope.data, path) {
-                    Some(Value::String(text)) if text.len() <= SHORT_BYTES => {
-                        evaluation.work.pay_computation()?;
-                        Ok(Value::String(last_shown(text, *shown, 'X')))
-                    }
-                    _ => compute(renderable.as_ref(), evaluation),
+            Self::LastShown(path, shown, renderable) => match below(evaluation.scope.data, path) {
+                Some(Value::String(text)) if text.len() <= SHORT_BYTES => {
+                    evaluation.work.pay_computation()?;
+                    Ok(Value::String(last_shown(text, *shown, 'X')))
                 }
-            }
+                _ => compute(renderable.as_ref(), evaluation),
+            },
             Self::Found(path, source) => {
                 let data = evaluation.scope.data;
                 let found = below(data, path).filter(|_| weight(data).bytes <= MADE_BYTES_MAX);
                 let Some(found) = found else {
+                    evaluation.work.pay_computation()?;
                     return compute(parsed(source)?.as_ref(), evaluation);
                 };
                 evaluation.work.pay(weight(data).cost() + weight(found).cost())?;

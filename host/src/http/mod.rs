@@ -50,14 +50,18 @@ pub use server::{Serving, serve, serve_with};
 pub use tls::{Tls, TlsError, TlsFiles};
 pub use yardstick::{receiver, serve_plain, yardstick};
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::vault::Vault;
 
-/// What handlers work on.
+/// What handlers work on. Every request copies it several times, on every core: so it is one count that goes up and down.
 #[derive(Clone)]
-pub struct State {
+pub struct State(Arc<Parts>);
+
+/// What [`State`] is made of.
+pub struct Parts {
     /// The vault.
     pub vault: Vault,
     /// Whether the server has begun to stop.
@@ -66,6 +70,20 @@ pub struct State {
     pub rates: Rates,
     /// Who may see figures.
     pub scrapers: Scrapers,
+}
+
+impl From<Parts> for State {
+    fn from(parts: Parts) -> Self {
+        Self(Arc::new(parts))
+    }
+}
+
+impl Deref for State {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
 }
 
 /// A flag raised once, when the server begins to stop.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::audit::{Actor, Event};
 use super::record::kind;
+use super::retry::TRIES;
 use super::{Error, Vault};
 use crate::limits::LOG_ENTRIES_REMOVED_AT_ONCE;
 use crate::model::id::TenantId;
@@ -33,7 +34,7 @@ impl Vault {
             return Ok(0);
         }
         let before_ms = self.now().0.saturating_sub(u64::from(days) * DAY_MS);
-        let mut removed = 0;
+        let (mut removed, mut lost) = (0, 0);
         loop {
             let at_once = LOG_ENTRIES_REMOVED_AT_ONCE;
             let removals = self.0.store.oldest_entries(kind::LOG, tenant, before_ms, at_once)?;
@@ -48,7 +49,7 @@ impl Vault {
             match change.try_commit(Actor::OPERATOR, vec![event]).await? {
                 Ok(()) => removed += count,
                 // Somebody else removed them meanwhile: look again.
-                Err(StoreError::Conflict { .. }) => {}
+                Err(StoreError::Conflict { .. }) if lost < TRIES => lost += 1,
                 Err(error) => return Err(error.into()),
             }
         }

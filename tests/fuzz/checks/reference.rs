@@ -25,8 +25,11 @@ pub fn check(input: &str) {
     let Ok(arguments) = timely("parsing", || Arguments::parse(&args)) else { return };
     let ids = arguments.token_ids();
     assert!(ids.len() <= TOKENS_PER_CALL_MAX);
-    let tokens: HashMap<&TokenId, TokenParts> =
-        ids.iter().filter(|id| id.as_str() != NONE).map(|id| (id, token(id.as_str()))).collect();
+    let tokens: HashMap<&TokenId, TokenParts> = ids
+        .iter()
+        .filter(|id| id.as_str() != NONE)
+        .map(|id| (id, token(&arguments, id.as_str())))
+        .collect();
     assert!(tokens.len() + 1 >= ids.len(), "each id stands there once");
     let entropy = SeededEntropy::new(1);
     let work = Work::new(ARGUMENTS_WORK_BYTES_MAX);
@@ -51,7 +54,8 @@ fn secret(id: &str) -> String {
     format!("{SECRET}{:016x}", hasher.finish())
 }
 
-fn token(id: &str) -> TokenParts {
+/// What a token shows: the whole of it only where that is wanted.
+fn token(arguments: &Arguments, id: &str) -> TokenParts {
     let secret = secret(id);
     let data = match id.len() % 4 {
         _ if id == BIG => Value::from(format!("{secret} ").repeat(50_000)),
@@ -59,7 +63,8 @@ fn token(id: &str) -> TokenParts {
         1 => json!([secret, "{{ other }}", 4.5, {"number": "4242424242424242"}]),
         _ => Value::from(format!("{{{{ other }}}} {secret}")),
     };
-    let whole = json!({"id": id, "type": "token", "data": data.clone()});
+    let whole = || json!({"id": id, "type": "token", "data": data.clone()});
+    let whole = arguments.shows_whole(id).then(whole);
     TokenParts { id: id.to_owned(), data, whole }
 }
 
@@ -119,6 +124,6 @@ impl Check<'_> {
         let whole = inner.strip_prefix("token:").map(str::trim);
         let id: TokenId = whole.unwrap_or(inner).parse().ok()?;
         let parts = &self.tokens[&id];
-        Some(if whole.is_some() { &parts.whole } else { &parts.data })
+        Some(if whole.is_some() { parts.whole.as_ref().unwrap() } else { &parts.data })
     }
 }

@@ -9,7 +9,7 @@ use tokamak::config::{JobLimits, RateLimits};
 use tokamak::crypto::entropy::SeededEntropy;
 use tokamak::crypto::keys::RootKey;
 use tokamak::egress::{Egress, EgressConfig};
-use tokamak::http::{Rates, Scrapers, State, Stopping};
+use tokamak::http::{Parts, Rates, Scrapers, State, Stopping};
 use tokamak::model::permission::ApplicationType;
 use tokamak::runtime::{Runtime, RuntimeConfig};
 use tokamak::store::sled::SledStore;
@@ -52,12 +52,12 @@ impl World {
     /// What handlers work on: nobody's requests are counted.
     pub fn state(&self) -> State {
         let clock: Arc<dyn Clock> = Arc::new(self.clock.clone());
-        State {
+        State::from(Parts {
             vault: self.vault.clone(),
             stopping: Stopping::default(),
             rates: Rates::new(&RateLimits::default(), &clock),
             scrapers: Scrapers::default(),
-        }
+        })
     }
 }
 

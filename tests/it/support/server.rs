@@ -14,7 +14,7 @@ use tokamak::crypto::hash;
 use tokamak::crypto::keys::RootKey;
 use tokamak::crypto::seal::Key;
 use tokamak::egress::{Egress, EgressConfig};
-use tokamak::http::{Rates, Scrapers, Serving, State, Stopping};
+use tokamak::http::{Parts, Rates, Scrapers, Serving, State, Stopping};
 use tokamak::model::permission::{ApplicationType, Permission};
 use tokamak::runtime::{CacheConfig, CompileBounds, Compiler, Runtime, RuntimeConfig};
 use tokamak::store::Store;
@@ -142,12 +142,12 @@ impl TestServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
-        let state = State {
+        let state = State::from(Parts {
             vault: vault.clone(),
             stopping: Stopping::default(),
             rates,
             scrapers: Scrapers::default(),
-        };
+        });
         let served =
             tokio::spawn(tokamak::http::serve_with(listener, state, setup.serving, async {
                 let _ = stopped.await;

@@ -66,9 +66,10 @@ where
     let began = Instant::now();
     let until = began + load.time;
     let parts = connections.into_iter().map(|connection| {
-        tokio::spawn(part(to, connection, until, Arc::clone(&requests)))
+        let part = tokio::spawn(part(to, connection, until, Arc::clone(&requests)));
+        async { part.await? }
     });
-    let parts = futures::future::try_join_all(parts).await?;
+    let parts: Vec<Driven> = futures::future::try_join_all(parts).await?;
     let elapsed = began.elapsed();
     let mut all = Driven {
         done: 0,
@@ -78,7 +79,6 @@ where
         times: Histogram::new_with_max(SLOWEST_US, 3)?,
     };
     for part in parts {
-        let part = part?;
         all.done += part.done;
         all.failed += part.failed;
         all.reason = all.reason.or(part.reason);
@@ -165,6 +165,7 @@ where
             Err(error) => {
                 part.failed += 1;
                 part.reason.get_or_insert_with(|| error.to_string());
+                connection.moving = None;
             }
         }
         if connection.moving.is_none() {
@@ -172,4 +173,53 @@ where
         }
     }
     Ok(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use http::Request;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::{Load, drive};
+
+    /// Answers, or does worse, by the number of the request: whole and kept, whole and closed, cut off, gone.
+    async fn serve(listener: TcpListener) {
+        let mut number = 0;
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut read = [0; 4_096];
+            while stream.read(&mut read).await.is_ok_and(|bytes| bytes > 0) {
+                let answer: &[u8] = match number % 5 {
+                    0 => b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
+                    1 => b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n",
+                    2 => b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok",
+                    3 => b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\nok",
+                    _ => b"",
+                };
+                number += 1;
+                if stream.write_all(answer).await.is_err() || (number - 1) % 5 > 1 {
+                    break;
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn every_request_is_counted_whatever_becomes_of_its_connection() {
+        const REQUESTS: u64 = 500;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let to: SocketAddr = listener.local_addr().unwrap();
+        let server = tokio::spawn(serve(listener));
+        let load = Load { connections: 1, time: Duration::from_mins(10) };
+        let driven = drive(to, load, |number| (number < REQUESTS).then(Request::default));
+        let driven = driven.await.unwrap();
+        server.abort();
+        assert_eq!((driven.done, driven.failed), (REQUESTS / 5 * 2, REQUESTS / 5 * 3));
+        assert!(driven.reason.is_some());
+        // Nobody listens any more.
+        assert!(drive(to, load, |_| Some(Request::default())).await.is_err());
+    }
 }

@@ -101,7 +101,7 @@ async fn measure(options: &BenchmarkOptions) -> Result<Report, Failure> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let receiver = listener.local_addr()?;
     tokio::spawn(crate::http::serve_plain(listener, crate::http::receiver(Arc::clone(&told))));
-    let yardstick = Yardstick::start()?;
+    let yardstick = tokio::task::spawn_blocking(Yardstick::start).await??;
     let target = Target::find(options.address.as_deref()).await?;
     Progress::show("setting up");
     let site = Arc::new(Site::set_up(&target, receiver).await?);

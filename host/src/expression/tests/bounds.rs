@@ -77,8 +77,7 @@ fn many_small_values_cost_more_than_their_text() {
 
 #[test]
 fn what_is_too_large_once_is_not_tried_again() {
-    let token =
-        TokenParts { id: "one".to_owned(), data: json!("x".repeat(70_000)), whole: None };
+    let token = TokenParts { id: "one".to_owned(), data: json!("x".repeat(70_000)), whole: None };
     let args = Arguments::parse(&json!(vec!["{{ one | upcase }}"; 100])).unwrap();
     let faults =
         args.fill(&|_| Some(&token), &SeededEntropy::new(1), &arguments_work()).unwrap_err();
@@ -117,6 +116,32 @@ fn paths_cost_no_more_than_the_data() {
     // Within quotes the same characters are a name.
     let data = json!({"a..b,c?..": 7});
     assert_eq!(filtered("json: \"$['a..b,c?..']\"", &data), Ok(json!(7)));
+}
+
+#[test]
+fn a_path_of_names_has_the_bounds_of_any_expression() {
+    let source = "{{ one | json: '$.a' }}";
+    let entropy = SeededEntropy::new(1);
+    let fill = |data: Value, count: usize| {
+        let token = TokenParts { id: "one".to_owned(), data, whole: None };
+        let args = Arguments::parse(&json!(vec![source; count])).unwrap();
+        args.fill(&|_| Some(&token), &entropy, &arguments_work())
+            .map_err(|faults| faults.to_string())
+    };
+    let beside = |bytes: usize| json!({"a": 1, "b": "x".repeat(bytes)});
+    assert_eq!(fill(beside(1 << 20), 10), Ok(json!(vec![1; 10])));
+    assert!(fill(beside(1 << 20), 2_000).unwrap_err().contains("too complex"));
+    // A filter takes no more than that, whatever it makes of it.
+    assert!(fill(beside(2 << 20), 1).unwrap_err().contains("too complex"));
+    assert!(fill(json!({"a": "x".repeat(70_000)}), 1).is_err());
+    // What is not there costs as much as any computation.
+    assert!(fill(json!({"b": 1}), 1).unwrap_err().contains("found nothing at its path"));
+    let nothing = Arguments::parse(&json!(vec![source; 100])).unwrap();
+    let (token, work) =
+        (TokenParts { id: "one".to_owned(), data: json!({}), whole: None }, arguments_work());
+    assert!(nothing.fill(&|_| Some(&token), &entropy, &work).is_err());
+    // Liquid takes no other white space, so neither does the path.
+    assert!(Arguments::parse(&json!("{{ one |\tjson: '$.a' }}")).is_err());
 }
 
 #[test]

@@ -63,6 +63,10 @@ fn each_token_is_named_once_with_all_its_places() {
     let ids: Vec<_> = arguments.token_ids().iter().map(ToString::to_string).collect();
     assert_eq!(ids, ["one", "two"]);
     assert_eq!(arguments.paths_of(&arguments.token_ids()[0]), ["a", "b[0].c", "b[1]"]);
+    assert!(!arguments.shows_whole("one"));
+    let value = json!(["{{ one }}", "{{ token: one }}", "{{ two | upcase }}"]);
+    let arguments = Arguments::parse(&value).unwrap();
+    assert!(arguments.shows_whole("one") && !arguments.shows_whole("two"));
 }
 
 #[test]

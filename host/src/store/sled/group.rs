@@ -126,9 +126,9 @@ impl Group {
         Ok(())
     }
 
-    /// Makes rows of all that is written.
-    pub fn finish(&mut self) {
-        std::mem::take(&mut self.packs).finish(&mut self.rows);
+    /// Makes rows of all that is written to this tree.
+    pub fn finish(&mut self, tree: &Tree) {
+        std::mem::take(&mut self.packs).finish(tree, &mut self.rows);
     }
 
     /// Gives rows of their own to the entries of packs that have one which the batch changes.
@@ -174,13 +174,7 @@ impl Group {
         Ok(())
     }
 
-    fn put(
-        &mut self,
-        put: &Put,
-        content: &Hash,
-        before: Option<&Head>,
-        guard: &mut Guard,
-    ) {
+    fn put(&mut self, put: &Put, content: &Hash, before: Option<&Head>, guard: &mut Guard) {
         let Put { record, expect } = put;
         let address = address(record);
         let version = before.map_or(1, |before| before.version + 1);
@@ -200,7 +194,7 @@ impl Group {
         }
         let value = head.to_value(&record.body);
         if chained.is_some() && before.is_none() && head.pieces == 0 {
-            self.packs.add(&address, head.order_ms, value);
+            self.packs.add(&address, value);
         } else {
             self.rows.insert(address.head_key(), value);
             let index_row = index_value(&head.terms, &head.numbers);

@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::changes::Rows;
+use super::log::SEGMENT_BYTES;
 use super::unavailable;
 use crate::crypto::integrity::digest;
 use crate::figures::figures;
@@ -37,16 +38,20 @@ const HALF: usize = 2 << 20;
 /// Bytes of what a disk writes at once, at least; records begin at multiples of it.
 const PAGE: usize = 4 << 10;
 /// Bytes of a group that is taken, at most.
-const GROUP_BYTES: usize = 512 << 10;
+const GROUP_BYTES: usize = 256 << 10;
 /// Rows of a group that is taken, at most.
 const GROUP_ROWS: usize = 250;
 /// Bytes that are taken before the tree is to be synced, about. sled makes some four times as many of them, and while these
 /// are written the disk has no time for the journal: so it is little at a time, if the disk keeps up.
 const SETTLED_BYTES: usize = 64 << 10;
-/// Bytes and rows that are taken until it is waited for, a group more at most: sled may rewrite a leaf of some kilobytes for
-/// a row, and what is being synced, and as much again that was taken meanwhile, must be less than a segment.
-const UNSETTLED_BYTES: usize = 1 << 20;
+/// Bytes and rows that are taken until it is waited for, a group more at most: sled rewrites leaves of up to 140 KiB, and
+/// what is being synced, and as much again that was taken meanwhile, must be less than a segment.
+const UNSETTLED_BYTES: usize = 256 << 10;
 const UNSETTLED_ROWS: usize = 250;
+/// How many bytes sled writes for each, at most, about: a row as it comes, its leaf at every tenth row and in two halves at
+/// every eighth, and as much again of other leaves when it makes room in old segments.
+const WRITTEN_PER_BYTE: usize = 8;
+const _: () = assert!(2 * (UNSETTLED_BYTES + GROUP_BYTES) * WRITTEN_PER_BYTE <= SEGMENT_BYTES / 2);
 const MAGIC: [u8; 8] = *b"tkjrnl01";
 /// What is before a record's rows: a digest over all the rest, [`MAGIC`], two numbers and a length.
 const HEADER: usize = DIGEST + 8 + 8 + 8 + 4;

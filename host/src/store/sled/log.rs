@@ -17,7 +17,7 @@
 
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, SendError, Sender, channel, sync_channel};
 use std::time::Duration;
 
 use parking_lot::RwLock;
@@ -54,6 +54,7 @@ pub struct Log {
     pub journal: Option<Journal>,
     /// The tree is being synced beside the writer.
     settling: Option<Settling>,
+    settler: Settler,
     /// Whether the tree says that there is a journal: other software must find there that it cannot read this store.
     is_current: bool,
     /// Held while a group goes to the tree row by row, by whoever must not see a part of it.
@@ -66,21 +67,40 @@ struct Settling {
     outcome: Receiver<Result<(), StoreError>>,
 }
 
+/// The thread that syncs the tree, from the first time that it is wanted on.
+#[derive(Default)]
+struct Settler(Option<Sender<Settle>>);
+
+type Settle = Box<dyn FnOnce() + Send>;
+
+impl Settler {
+    /// Has the thread do this, or does it on the spot where there is none to be had.
+    fn run(&mut self, settle: Settle) {
+        let Err(SendError(settle)) = self.0.get_or_insert_with(Self::start).send(settle) else {
+            return;
+        };
+        self.0 = None;
+        settle();
+    }
+
+    fn start() -> Sender<Settle> {
+        let (sender, wanted) = channel::<Settle>();
+        let thread = std::thread::Builder::new().name("store settler".to_owned());
+        // Without a thread nobody receives, which the sender tells.
+        let _ = thread.spawn(move || wanted.into_iter().for_each(|settle| settle()));
+        sender
+    }
+}
+
 impl Settling {
-    fn begin(tree: &Tree, file: &Arc<File>, journal: &Journal) -> Self {
+    fn begin(settler: &mut Settler, tree: &Tree, file: &Arc<File>, journal: &Journal) -> Self {
         let (told, outcome) = sync_channel(1);
         let (tree, file, folder) = (tree.clone(), Arc::clone(file), journal.folder.clone());
-        let settle = move || {
+        settler.run(Box::new(move || {
             // Noted at once: it may be told to nobody, and the system tells of it once.
             let outcome = sync(&tree, &file).inspect_err(|_| note_failure(&folder));
             let _ = told.send(outcome);
-        };
-        let settle = Arc::new(settle);
-        let thread = std::thread::Builder::new().name("store settler".to_owned());
-        let own = Arc::clone(&settle);
-        if thread.spawn(move || own()).is_err() {
-            settle();
-        }
+        }));
         Self { number: journal.last(), outcome }
     }
 
@@ -98,7 +118,8 @@ impl Log {
     pub fn new(tree: Tree, file: File) -> Self {
         let (file, applying) = (Arc::new(file), Arc::default());
         let (copy, journal, settling, is_current) = (None, None, None, false);
-        Self { tree, file, copy, journal, settling, is_current, applying }
+        let settler = Settler::default();
+        Self { tree, file, copy, journal, settling, settler, is_current, applying }
     }
 
     /// Writes all of these rows or none; they are on the disk on return.
@@ -128,7 +149,8 @@ impl Log {
                 }
                 if self.settling.is_none() && journal.is_to_settle() {
                     journal.settling();
-                    self.settling = Some(Settling::begin(&self.tree, &self.file, journal));
+                    let (tree, file) = (&self.tree, &self.file);
+                    self.settling = Some(Settling::begin(&mut self.settler, tree, file, journal));
                 }
                 journal.add(&rows)?;
             }

@@ -6,8 +6,8 @@
 //! tell what they are found by. Tags, places in the chain and ledgers are those of the entries, wherever these lie.
 //!
 //! An entry lies in the last pack that begins with its id or one before it, or, where others were put between, in one
-//! before that: commits do not come in the order in which their ids were drawn. So the entries of a pack were made within
-//! a moment, in which only so many others can have been. An entry that is written anew or removed takes its pack apart: what is left of it gets rows as all other
+//! before that: commits do not come in the order in which their ids were drawn. So that few can be put between, the ids of
+//! a pack were drawn within a moment, and among packs that are there already a new one is a single entry. An entry that is written anew or removed takes its pack apart: what is left of it gets rows as all other
 //! records have them, and as all entries had in the format before ([`super::rows::FORMAT_2`]).
 
 use sled::{IVec, Tree};
@@ -21,79 +21,65 @@ use crate::store::StoreError;
 const ENTRIES_MAX: usize = 32;
 /// Bytes of a pack, about, at most: [`super::log`] says why rows must be short.
 const BYTES_MAX: usize = 8 << 10;
-/// Milliseconds within which the entries of a pack were made. A group takes some; what was made long before the others
-/// of its group waited for room in the queue.
+/// Milliseconds within which the ids of a pack were drawn. A group takes some; what was drawn long before the others of
+/// its group waited for room in the queue.
 const STRETCH_MS_MAX: u64 = 8;
-/// Packs that an entry is looked for in. Between its own and its id begin only packs with entries of the same stretch, and
-/// a batch's ids are drawn in one go (`Expect::Chained`): far fewer.
+/// Packs that may begin between the entries of a new one. In usual times these are of the groups before, and a few.
+const BETWEEN_MAX: usize = 64;
+/// Packs that an entry is looked for in: those that were between when it was put, and what others put there later. They can
+/// have drawn ids of the same moment before it was over, or again after a start with a clock that was set back.
 const LOOKED_INTO_MAX: usize = 4_096;
 
 /// The entries of a group, on their way into rows.
 #[derive(Default)]
 pub struct Packs(Vec<Entry>);
 
-/// An entry: where it lies, when it was made, and what its head row would hold.
-type Entry = (Address, u64, Vec<u8>);
-
-/// A pack that may take more.
-struct Open<'e> {
-    first: &'e Entry,
-    last: &'e Address,
-    entries: usize,
-    packed: Vec<u8>,
-}
-
-impl<'e> Open<'e> {
-    fn new(first: &'e Entry) -> Self {
-        Self { first, last: &first.0, entries: 0, packed: Vec::with_capacity(BYTES_MAX) }
-    }
-
-    fn takes(&self, (address, made_ms, head): &Entry) -> bool {
-        let (first, first_ms, _) = self.first;
-        self.entries < ENTRIES_MAX
-            && self.packed.len() + 6 + address.id.len() + head.len() <= BYTES_MAX
-            && (first.kind, first.tenant) == (address.kind, address.tenant)
-            && made_ms.abs_diff(*first_ms) <= STRETCH_MS_MAX
-            && self.last.id < address.id
-    }
-
-    fn add(&mut self, (address, _, head): &'e Entry) {
-        write_part(&mut self.packed, address.id.as_bytes());
-        write_part(&mut self.packed, head);
-        self.entries += 1;
-        self.last = address;
-    }
-
-    fn finish(self, rows: &mut Rows) {
-        rows.insert(self.first.0.pack_key(), self.packed);
-    }
-}
+/// An entry: where it lies, and what its head row would hold.
+type Entry = (Address, Vec<u8>);
 
 impl Packs {
-    /// Adds an entry, made at a time, with what its head row would hold.
-    pub fn add(&mut self, address: &Address, made_ms: u64, head: Vec<u8>) {
-        self.0.push((address.clone(), made_ms, head));
+    /// Adds an entry, with what its head row would hold.
+    pub fn add(&mut self, address: &Address, head: Vec<u8>) {
+        self.0.push((address.clone(), head));
     }
 
-    /// Adds all of them to the rows.
-    pub fn finish(mut self, rows: &mut Rows) {
-        let place = |(address, ..): &Entry| (address.kind, address.tenant);
+    /// Adds all of them to the rows that go to this tree.
+    pub fn finish(mut self, tree: &Tree, rows: &mut Rows) {
+        let place = |(address, _): &Entry| (address.kind, address.tenant);
         self.0.sort_unstable_by(|one, other| {
             (place(one), &one.0.id).cmp(&(place(other), &other.0.id))
         });
-        let mut open: Option<Open<'_>> = None;
-        for entry in &self.0 {
-            if !open.as_ref().is_some_and(|open| open.takes(entry))
-                && let Some(full) = open.replace(Open::new(entry))
-            {
-                full.finish(rows);
+        let mut rest = self.0.as_slice();
+        while let Some((first, _)) = rest.first() {
+            let mut bytes = 0;
+            let fits = |(address, head): &&Entry| {
+                bytes += 6 + address.id.len() + head.len();
+                bytes <= BYTES_MAX
+                    && (first.kind, first.tenant) == (address.kind, address.tenant)
+                    && drawn_ms(address).abs_diff(drawn_ms(first)) <= STRETCH_MS_MAX
+            };
+            let count = rest.iter().take(ENTRIES_MAX).take_while(fits).count().max(1);
+            let (pack, after) = rest.split_at(count);
+            let between = first.pack_key()..=pack[count - 1].0.pack_key();
+            let is_clear =
+                count == 1 || tree.range(between).take(BETWEEN_MAX).count() < BETWEEN_MAX;
+            for pack in pack.chunks(if is_clear { count } else { 1 }) {
+                let mut packed = Vec::new();
+                for (address, head) in pack {
+                    write_part(&mut packed, address.id.as_bytes());
+                    write_part(&mut packed, head);
+                }
+                rows.insert(pack[0].0.pack_key(), packed);
             }
-            open.get_or_insert_with(|| Open::new(entry)).add(entry);
-        }
-        if let Some(open) = open {
-            open.finish(rows);
+            rest = after;
         }
     }
+}
+
+/// When the id of an entry was drawn: the first 48 bits of a UUID of version 7. Of any other id nothing is known.
+fn drawn_ms(address: &Address) -> u64 {
+    let id = uuid::Uuid::try_parse(&address.id).unwrap_or_default();
+    id.as_u64_pair().0 >> 16
 }
 
 fn write_part(packed: &mut Vec<u8>, part: &[u8]) {
@@ -183,7 +169,9 @@ mod tests {
     use proptest::prelude::*;
     use sled::{IVec, Tree};
 
-    use super::{BYTES_MAX, ENTRIES_MAX, Packs, STRETCH_MS_MAX, entries, find, head_value};
+    use super::{
+        BYTES_MAX, ENTRIES_MAX, Packs, STRETCH_MS_MAX, drawn_ms, entries, find, head_value,
+    };
     use crate::model::id::TenantId;
     use crate::store::Kind;
     use crate::store::sled::changes::Rows;
@@ -202,9 +190,9 @@ mod tests {
     fn write<'a>(tree: &Tree, entries: impl IntoIterator<Item = (&'a Address, &'a [u8])>) {
         let (mut rows, mut packs) = (Rows::default(), Packs::default());
         for (address, head) in entries {
-            packs.add(address, 1, head.to_vec());
+            packs.add(address, head.to_vec());
         }
-        packs.finish(&mut rows);
+        packs.finish(tree, &mut rows);
         tree.apply_batch(rows.into_batch()).unwrap();
     }
 
@@ -254,6 +242,35 @@ mod tests {
         assert_eq!(head_value(&tree, &address(1, "m")).unwrap().unwrap(), b"own");
     }
 
+    /// An id that was drawn at this time.
+    fn drawn_at(ms: u64, number: u16) -> String {
+        let id = uuid::Builder::from_unix_timestamp_millis(ms, &[0; 10]).into_uuid();
+        uuid::Uuid::from_u128(id.as_u128() | u128::from(number)).to_string()
+    }
+
+    #[test]
+    fn among_many_packs_a_new_one_is_a_single_entry() {
+        let (tree, _database) = tree();
+        // Ids of one moment, in packs of their own: so it is when a clock is set back, and ids go on from the last one.
+        let ids: Vec<Address> = (0..6_000).map(|n| address(1, &drawn_at(7, n))).collect();
+        let (before, between) = (&ids[..10], &ids[10..5_990]);
+        for one in between {
+            write(&tree, [(one, b"between".as_slice())]);
+        }
+        let after = &ids[5_990..];
+        write(&tree, before.iter().chain(after).map(|one| (one, b"around".as_slice())));
+        assert_eq!(tree.len(), ids.len());
+        for (some, head) in [(before, "around"), (between, "between"), (after, "around")] {
+            for one in some {
+                assert_eq!(*head_value(&tree, one).unwrap().unwrap(), *head.as_bytes());
+            }
+        }
+        // Ids that were drawn long apart do not lie together, whoever may draw between them later.
+        let (early, late) = (address(2, &drawn_at(1_000, 1)), address(2, &drawn_at(3_601_000, 1)));
+        write(&tree, [(&early, b"e".as_slice()), (&late, b"l")]);
+        assert_eq!(tree.len(), ids.len() + 2);
+    }
+
     proptest! {
         #[test]
         fn a_pack_holds_what_was_put_into_it_and_nothing_else_is_one(
@@ -282,34 +299,27 @@ mod tests {
             drawn in prop::collection::vec((0..3_u64, 0..6_usize, 1..3_u128), 1..200),
         ) {
             let (tree, _database) = tree();
-            let mut groups: BTreeMap<usize, Packs> = BTreeMap::new();
-            let (mut all, mut now_ms) = (BTreeMap::new(), 1_000);
-            for (number, (pause_ms, late, tenant)) in drawn.into_iter().enumerate() {
+            let mut groups: BTreeMap<usize, Vec<Address>> = BTreeMap::new();
+            let mut now_ms = 1_000;
+            for (number, (pause_ms, late, tenant)) in (0..).zip(drawn) {
                 now_ms += pause_ms;
-                let one = address(tenant, &format!("{number:04}"));
-                let head = [number.to_be_bytes(), now_ms.to_be_bytes()].concat();
-                groups.entry(number / 20 + late).or_default().add(&one, now_ms, head.clone());
-                all.insert((tenant, number), (one, head, now_ms));
+                let group = groups.entry(usize::from(number) / 20 + late).or_default();
+                group.push(address(tenant, &drawn_at(now_ms, number)));
             }
-            for packs in groups.into_values() {
-                let mut rows = Rows::default();
-                packs.finish(&mut rows);
-                prop_assert!(rows.len() > 0);
-                tree.apply_batch(rows.into_batch()).unwrap();
+            let all: Vec<Address> = groups.values().flatten().cloned().collect();
+            for group in groups.values().filter(|group| !group.is_empty()) {
+                write(&tree, group.iter().map(|one| (one, one.id.as_bytes())));
             }
-            for (one, head, _) in all.values() {
-                prop_assert_eq!(&*head_value(&tree, one).unwrap().unwrap(), head.as_slice());
+            for one in &all {
+                prop_assert_eq!(&*head_value(&tree, one).unwrap().unwrap(), one.id.as_bytes());
             }
             let mut found = 0;
             for row in &tree {
                 let (key, packed) = row.unwrap();
-                let made_ms = |(_, head): &(Address, IVec)| {
-                    u64::from_be_bytes(head[8..].try_into().unwrap())
-                };
                 let entries = entries(&key, &packed).unwrap();
                 found += entries.len();
-                let first = made_ms(&entries[0]);
-                prop_assert!(entries.iter().all(|one| made_ms(one) - first <= STRETCH_MS_MAX));
+                let stretch_ms = drawn_ms(&entries[entries.len() - 1].0) - drawn_ms(&entries[0].0);
+                prop_assert!(stretch_ms <= STRETCH_MS_MAX);
             }
             prop_assert_eq!(found, all.len());
         }

@@ -5,7 +5,7 @@
 //! | `m` | name | the format's version; the sealed ledger over all tenants |
 //! | `l` | tenant | the tenant's ledger, sealed ([`super::guard`]) |
 //! | `r` | kind, tenant, id | head of the record with its tag, and its body if that is short |
-//! | `e` | kind, tenant, id | log entries of one commit, heads and bodies, from the one with this id on ([`super::packs`]) |
+//! | `e` | kind, tenant, id | log entries put together, heads and bodies, from the one with this id on ([`super::packs`]) |
 //! | `c` | kind, tenant, id, 0, version, number | a piece of a long body |
 //! | `p` | kind, tenant, id, 0, version | how many pieces lie there that are of no record, yet or any more |
 //! | `i` | kind, tenant, `order_ms`, id | terms and numbers, apart from bodies so that opening reads no body |

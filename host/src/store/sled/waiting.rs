@@ -6,16 +6,20 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::guard;
 use crate::crypto::integrity::Hash;
-use crate::store::{Batch, Put, Record, StoreError};
+use crate::store::{Batch, Expect, Put, Record, StoreError};
 
 /// Batches that one sync acknowledges, at most.
 const GROUP_BATCHES_MAX: usize = 512;
-/// Bytes of bodies in a group, about, at most.
-const GROUP_BYTES_MAX: usize = 1 << 20;
+/// Bytes of bodies in a group, about, at most, and rows that come of it: [`super::journal`] takes so many. Whatever is
+/// larger by itself is a group of its own.
+const GROUP_BYTES_MAX: usize = 128 << 10;
+const GROUP_ROWS_MAX: usize = 200;
+/// The head and the index row of a record.
+const ROWS_OF_A_RECORD: usize = 2;
 /// Batches that must have come together for others to be waited for: below that, nobody gains by it.
 const GATHERED_MIN: usize = 4;
-/// How long that is. A group takes about twice as long to be on the disk.
-const GATHERING: Duration = Duration::from_micros(250);
+/// How long that is. A group takes several times as long to be on the disk, and the system some more to wake who sleeps.
+const GATHERING: Duration = Duration::from_micros(100);
 
 /// A batch on its way, and where its outcome goes.
 pub struct Waiting {
@@ -42,19 +46,31 @@ impl Waiting {
     pub fn bytes(&self) -> usize {
         self.batch.puts.iter().map(|put| put.record.body.len()).sum()
     }
+
+    /// Rows that come of it, about. Log entries lie together in few.
+    fn rows(&self) -> usize {
+        let rows = |put: &Put| match put.expect {
+            Expect::Chained(_) => 0,
+            _ => ROWS_OF_A_RECORD + put.record.uniques.len(),
+        };
+        let puts: usize = self.batch.puts.iter().map(rows).sum();
+        puts + self.batch.removals.len() * ROWS_OF_A_RECORD
+    }
 }
 
 /// The batches of the next group, from the first on: those that wait, and when these are several, those that come within a
 /// moment. A sync, and all the waking that it takes, costs as much for one batch as for fifty; whoever is alone is not
 /// held up.
 pub fn gathered(first: Waiting, queue: &mut mpsc::Receiver<Waiting>) -> Vec<Waiting> {
-    let mut bytes = first.bytes();
+    let (mut bytes, mut rows) = (first.bytes(), first.rows());
     let mut waiting = vec![first];
     // Whether there is room for more.
     let mut take = |waiting: &mut Vec<Waiting>| {
-        while waiting.len() < GROUP_BATCHES_MAX && bytes < GROUP_BYTES_MAX {
+        while waiting.len() < GROUP_BATCHES_MAX && bytes < GROUP_BYTES_MAX && rows < GROUP_ROWS_MAX
+        {
             let Ok(next) = queue.try_recv() else { return true };
             bytes += next.bytes();
+            rows += next.rows();
             waiting.push(next);
         }
         false
@@ -68,12 +84,18 @@ pub fn gathered(first: Waiting, queue: &mut mpsc::Receiver<Waiting>) -> Vec<Wait
 
 #[cfg(test)]
 mod tests {
-    use super::{GATHERED_MIN, GROUP_BATCHES_MAX, GROUP_BYTES_MAX, Waiting, gathered};
+    use super::{
+        GATHERED_MIN, GROUP_BATCHES_MAX, GROUP_BYTES_MAX, GROUP_ROWS_MAX, ROWS_OF_A_RECORD,
+        Waiting, gathered,
+    };
     use crate::model::id::TenantId;
-    use crate::store::{Batch, Expect, Kind, Put, Record};
+    use crate::store::{Batch, Expect, Kind, Put, Record, TextDigest};
     use tokio::sync::{mpsc, oneshot};
 
-    fn waiting(bytes: usize) -> Waiting {
+    const RECORD: Expect = Expect::Any;
+    const ENTRY: Expect = Expect::Chained(TextDigest([0; 32]));
+
+    fn waiting(bytes: usize, expect: Expect) -> Waiting {
         let record = Record {
             kind: Kind(1),
             tenant: TenantId(uuid::Uuid::nil()),
@@ -85,25 +107,28 @@ mod tests {
             uniques: Vec::new(),
             body: vec![0; bytes],
         };
-        let batch = Batch { puts: vec![Put { record, expect: Expect::Any }], ..Batch::default() };
+        let batch = Batch { puts: vec![Put { record, expect }], ..Batch::default() };
         Waiting::new(batch, oneshot::channel().0)
     }
 
     #[test]
     fn a_group_is_what_waits_and_no_more_than_a_group_holds() {
-        for (queued, bytes, taken) in [
-            (0, 10, 1),
-            (1, 10, 2),
-            (GATHERED_MIN, 10, GATHERED_MIN + 1),
-            (600, 10, GROUP_BATCHES_MAX),
-            (600, GROUP_BYTES_MAX / 10, 11),
-            (3, GROUP_BYTES_MAX, 1),
+        for (queued, bytes, expect, taken) in [
+            (0, 10, RECORD, 1),
+            (1, 10, RECORD, 2),
+            (GATHERED_MIN, 10, RECORD, GATHERED_MIN + 1),
+            (600, 10, RECORD, GROUP_ROWS_MAX / ROWS_OF_A_RECORD),
+            // Log entries share their rows.
+            (600, 10, ENTRY, GROUP_BATCHES_MAX),
+            (600, GROUP_BYTES_MAX / 10 + 1, ENTRY, 10),
+            (3, GROUP_BYTES_MAX, RECORD, 1),
         ] {
             let (sender, mut queue) = mpsc::channel(1_024);
             for _ in 0..queued {
-                sender.try_send(waiting(bytes)).ok().unwrap();
+                sender.try_send(waiting(bytes, expect)).ok().unwrap();
             }
-            assert_eq!(gathered(waiting(bytes), &mut queue).len(), taken, "{queued} of {bytes}");
+            let group = gathered(waiting(bytes, expect), &mut queue);
+            assert_eq!(group.len(), taken, "{queued} of {bytes}");
             assert_eq!(queue.len(), queued + 1 - taken);
         }
     }
@@ -114,15 +139,15 @@ mod tests {
         let joined = (0..1_000).any(|_| {
             let (sender, mut queue) = mpsc::channel(1_024);
             for _ in 1..GATHERED_MIN {
-                sender.try_send(waiting(1)).ok().unwrap();
+                sender.try_send(waiting(1, RECORD)).ok().unwrap();
             }
             let late = std::thread::spawn(move || {
                 while sender.capacity() < 1_024 {
                     std::thread::yield_now();
                 }
-                sender.try_send(waiting(1)).is_ok()
+                sender.try_send(waiting(1, RECORD)).is_ok()
             });
-            let group = gathered(waiting(1), &mut queue).len();
+            let group = gathered(waiting(1, RECORD), &mut queue).len();
             assert!(late.join().unwrap());
             group == GATHERED_MIN + 1
         });

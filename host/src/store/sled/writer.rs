@@ -113,7 +113,7 @@ impl Writer {
         if group.replaces {
             self.files.has_removed.store(true, Ordering::Release);
         }
-        group.finish();
+        group.finish(&self.log.tree);
         guard.write(&mut group.rows)?;
         self.log.write_ahead(&group.ahead)?;
         self.log.write(group.rows)?;

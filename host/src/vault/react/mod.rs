@@ -165,7 +165,9 @@ impl Vault {
         let filled = fill_arguments(&arguments, &parts, self.0.entropy.as_ref());
         for parts in &mut parts {
             wipe(&mut parts.data);
-            parts.whole.as_mut().map(wipe);
+            if let Some(whole) = &mut parts.whole {
+                wipe(whole);
+            }
         }
         match filled {
             Ok(filled) => Ok((Some(filled), uses, given)),

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use super::{CACHE_BYTES, Inspection, open, pack_key, rows, take_apart, told, walk};
-use crate::store::conformance::{ENTRY, KIND, TENANT, entry, protection, puts, record};
+use crate::store::conformance::{
+    ENTRY, KIND, OTHER_TENANT, TENANT, entry, protection, puts, record,
+};
 use crate::store::sled::SledStore;
 use crate::store::sled::packs;
 use crate::store::sled::rows::{FORMAT, FORMAT_2, FORMAT_KEY, PIECE_BYTES, index_value};
@@ -58,6 +60,44 @@ async fn every_changed_byte_of_a_pack_is_noticed_and_every_exchange_of_its_entri
     assert_eq!(told(&store, &[]), ["p12: an index row is of no record"]);
     store.tree.insert(address.head_key(), head).unwrap();
     assert_ne!(told(&store, &[]), [""; 0]);
+}
+
+#[tokio::test]
+async fn entries_of_many_commits_lie_together_and_go_from_the_beginning_of_their_log() {
+    const COMMITS: usize = 60;
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    // Two logs, and ids against the order of the chain: who comes first has drawn last.
+    let tenants = [TENANT, OTHER_TENANT];
+    let id = |number: usize| format!("c{:02}", COMMITS - number);
+    let commits = (0..COMMITS).flat_map(|number| {
+        tenants.map(|tenant| store.commit(puts([entry(tenant, &id(number), number as u64)])))
+    });
+    let done = futures::future::join_all(commits.collect::<Vec<_>>()).await;
+    assert!(done.iter().all(Result::is_ok));
+    let heads = store.chain_heads().unwrap();
+    drop(store);
+    let packs = || {
+        let store = Inspection::open(folder.path(), CACHE_BYTES).unwrap();
+        assert_eq!(told(&store, &heads), [""; 0]);
+        rows(&store).iter().filter(|(key, _)| key[0] == b'e').count()
+    };
+    assert!(packs() < COMMITS, "{} packs", packs());
+    for round in 0..4 {
+        let store = open(folder.path());
+        let left = COMMITS - round * 7;
+        let removals = store.oldest_entries(ENTRY, TENANT, u64::MAX, 7).unwrap();
+        let gone: Vec<_> = removals.iter().map(|removal| removal.id.clone()).collect();
+        let first = round * 7;
+        assert_eq!(gone, (first..first + 7).map(id).collect::<Vec<_>>());
+        store.commit(Batch { removals, ..Batch::default() }).await.unwrap();
+        for (tenant, left) in [(TENANT, left - 7), (OTHER_TENANT, COMMITS)] {
+            let all = store.page(ENTRY, tenant, &Filter::All, Start::Offset(0), 100).await.unwrap();
+            assert_eq!((all.total, all.records.len()), (left as u64, left));
+        }
+        drop(store);
+        packs();
+    }
 }
 
 #[tokio::test]
