@@ -243,6 +243,10 @@ fn a_run_shows_how_it_went() {
         let options = [&["run", "--args", "args.json"], &BUILT[..], more].concat();
         (told(project.path(), code, &options), expect(project.path(), code, &options))
     };
+    // Arguments may be given in place of a file.
+    let given = r#"{ "behaviour": "respond", "raw": "given" }"#;
+    let ran = told(project.path(), 0, &[&["run", "--args", given], &BUILT[..]].concat());
+    assert_eq!(ran["response"]["raw"], "given", "{ran}");
     let card = r#"card={"type":"card","data":{"number":"4242424242424242"}}"#;
     let args = json!({ "behaviour": "echo", "card": "{{ card }}", "text": "{{ text }}" });
     let more = ["--token", card, "--token", "text=\"plain\""];
