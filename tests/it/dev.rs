@@ -1,12 +1,13 @@
 //! `tokamak dev`: one command, and everything is there; a second start keeps it.
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::support::binary::{Process, command, compiling};
+use crate::support::binary::{Process, command, compiling, run};
 use crate::support::upstream::Upstream;
 use crate::support::{Client, guests};
 
@@ -58,6 +59,8 @@ fn the_printed_commands_work_and_a_second_start_keeps_all() {
     assert!(keys.0.starts_with("key_mgt_") && keys.1.starts_with("key_prv_"));
     let commands = curls(&first);
     assert_eq!(commands.len(), 3);
+    let reactor = format!("/reactors/{}/react ", value(&first, "reactor "));
+    assert!(commands[1].contains(&reactor), "{reactor}");
     let token = paste(&commands[0]);
     assert_eq!(token["id"], "my-card");
     assert_eq!(token["data"]["number"], "XXXXXXXXXXXX4242");
@@ -81,6 +84,20 @@ fn the_printed_commands_work_and_a_second_start_keeps_all() {
     let react = |line: &str| line.split("/reactors/").nth(1).unwrap()[..36].to_owned();
     assert_eq!(react(&again[1]), react(&commands[1]), "the reactor is the same");
     assert_eq!(paste(&again[1])["raw"]["last4"], "4242", "the card is still there");
+}
+
+#[test]
+fn an_address_that_is_taken_is_told_before_anything_is_made() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("dev");
+    let mut dev = command();
+    dev.args(["dev", "--listen", &address, "--data-dir"]).arg(&data);
+    let (code, _, stderr) = run(dev);
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stderr.contains(&address) && stderr.contains("--listen"), "{stderr}");
+    assert!(!data.exists());
 }
 
 /// What a process has computed so far, in all of its threads.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::binary::{Process, command};
+use crate::support::binary::{Process, command, run};
 
 /// A block to run, and what its answer must hold.
 struct Step {
@@ -23,6 +23,19 @@ fn steps(readme: &str) -> Vec<Step> {
         .collect()
 }
 
+/// What the README has people type before they make a reactor of their own formula; a script, since it needs no build.
+fn push_a_formula(folder: &Path, address: &str) {
+    let formula = |folder: &Path, arguments: &[&str]| {
+        let mut formula = command();
+        formula.current_dir(folder).arg("formula").args(arguments);
+        let (code, stdout, stderr) = run(formula);
+        assert_eq!(code, 0, "{arguments:?}: {stdout}{stderr}");
+    };
+    formula(folder, &["new", "card-check", "--lang", "javascript"]);
+    let push = ["push", "--url", address, "--key-file", "../data/keys.json"];
+    formula(&folder.join("card-check"), &push);
+}
+
 #[test]
 fn the_walk_through_works_as_written() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -37,6 +50,7 @@ fn the_walk_through_works_as_written() {
         let line = process.printed.iter().find(|line| line.starts_with(name)).unwrap();
         line.rsplit(' ').next().unwrap().to_owned()
     };
+    push_a_formula(folder.path(), &format!("http://{}", process.address));
     for Step { script, answer } in steps {
         let output = Command::new("sh")
             .args(["-eu", "-c", &script])

@@ -243,6 +243,10 @@ fn a_run_shows_how_it_went() {
         let options = [&["run", "--args", "args.json"], &BUILT[..], more].concat();
         (told(project.path(), code, &options), expect(project.path(), code, &options))
     };
+    // Arguments may be given in place of a file.
+    let given = r#"{ "behaviour": "respond", "raw": "given" }"#;
+    let ran = told(project.path(), 0, &[&["run", "--args", given], &BUILT[..]].concat());
+    assert_eq!(ran["response"]["raw"], "given", "{ran}");
     let card = r#"card={"type":"card","data":{"number":"4242424242424242"}}"#;
     let args = json!({ "behaviour": "echo", "card": "{{ card }}", "text": "{{ text }}" });
     let more = ["--token", card, "--token", "text=\"plain\""];
@@ -451,6 +455,11 @@ async fn a_push_says_what_stands_in_the_way() {
     assert_eq!(push(0, &["--key-file", "key", "--id", &second])["formula"]["id"], second);
     let gone = push(1, &["--key-file", "key", "--id", "00000000-0000-4000-8000-000000000000"]);
     assert_eq!(gone["error"]["status"], 404, "{gone}");
+    let body = json!({ "name": "a", "type": "private", "permissions": ["token:use"] });
+    let private = management.post("/applications", body).await.expect(201);
+    let refused = push(1, &["--key", private["key"].as_str().unwrap()]);
+    let said = refused["error"]["detail"].as_str().unwrap();
+    assert!(said.contains("not hold reactor:read. A push needs a management key"), "{said}");
     // An official one is nobody's to replace.
     let manifest = json!({ "name": "card-insights", "language": "rust" });
     fs::write(project.path().join("formula.json"), manifest.to_string()).unwrap();
@@ -470,6 +479,20 @@ async fn a_push_says_what_stands_in_the_way() {
     let nobody = [&["push", "--url", "http://127.0.0.1:9", "--key", "k"], &BUILT[..]].concat();
     let (code, _, stderr) = run(formula(project.path(), &nobody));
     assert!(code == 2 && stderr.contains("http://127.0.0.1:9"), "{stderr}");
+}
+
+#[test]
+fn a_push_names_the_options_that_it_needs() {
+    let folder = tempfile::tempdir().unwrap();
+    for (more, parts) in [
+        (&["--url", "127.0.0.1:8080", "--key", "k"][..], &["--url <", "http:// or https://"][..]),
+        (&[], &["--url <", "--key-file <", "--key <"]),
+        (&["--url", "http://a", "--key", "k", "--key-file", "f"], &["--key <", "--key-file <"]),
+    ] {
+        let (code, _, stderr) = run(formula(folder.path(), &[&["push"], more].concat()));
+        assert_eq!(code, 2, "{stderr}");
+        assert!(parts.iter().all(|part| stderr.contains(part)), "{more:?}: {stderr}");
+    }
 }
 
 /// Whether a program is there; a test that needs it says so and is left out. With `COMPONENTIZE_PY_REQUIRED` or the like

@@ -4,7 +4,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -52,6 +52,10 @@ struct DevKeys {
 /// Runs a development server.
 pub fn run(options: &DevOptions) -> Result<(), Failure> {
     let folder = &options.data_dir;
+    // Before anything is made: who finds the address taken may want another folder as well.
+    let listener = TcpListener::bind(options.listen)
+        .map_err(|error| serve::not_to_be_had(options.listen, &error))?;
+    listener.set_nonblocking(true)?;
     serve::make_folder(folder)?;
     let settings = Options {
         data_dir: Some(folder.clone()),
@@ -71,7 +75,9 @@ pub fn run(options: &DevOptions) -> Result<(), Failure> {
         let vault = serve::open(&settings, root_key).await?;
         let keys = keep_keys(&vault, &folder.join("keys.json")).await?;
         let reactor_id = keep_reactor(&vault, &keys.management_key).await?;
-        serve::serve(&settings, vault, None, |address| welcome(address, &keys, &reactor_id)).await
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let listening = |address| welcome(address, &keys, &reactor_id);
+        serve::serve(&settings, listener, vault, None, listening).await
     };
     serve::traced(&settings, traces, || serve::block_on(serves))
 }
@@ -154,8 +160,9 @@ Tokamak listens on http://{address}
 
 management key  {management}
 private key     {private}
+reactor         {reactor_id}
 
-Look at it in a browser, and sign in with both keys:
+Look at it in a browser; sign in with one key, and add the other under \"Your access\":
   http://{address}/console
 
 Store a card:

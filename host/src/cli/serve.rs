@@ -1,6 +1,7 @@
 //! `tokamak serve`, and what `dev` and the other commands share with it: opening a vault on its folder.
 
 use std::fs::DirBuilder;
+use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -64,7 +65,9 @@ fn serve_a_vault(
             }
         }
         let listening = |address| say(format_args!("listening on {scheme}://{address}"));
-        serve(settings, vault, tls, listening).await
+        let listener = TcpListener::bind(settings.listen).await;
+        let listener = listener.map_err(|error| not_to_be_had(settings.listen, &error))?;
+        serve(settings, listener, vault, tls, listening).await
     })
 }
 
@@ -178,17 +181,20 @@ pub async fn open_on(
     Ok(vault)
 }
 
+/// Why an address cannot be listened on, and what to do.
+pub fn not_to_be_had(address: SocketAddr, error: &std::io::Error) -> Failure {
+    format!("cannot listen on {address}: {error}; --listen ADDRESS names another one").into()
+}
+
 /// Serves until SIGTERM or SIGINT; `listening` is told the address.
 pub async fn serve(
     settings: &Settings,
+    listener: TcpListener,
     vault: Vault,
     tls: Option<Tls>,
-    listening: impl FnOnce(std::net::SocketAddr),
+    listening: impl FnOnce(SocketAddr),
 ) -> Result<(), Failure> {
     let files_max = descriptors::raise_limit();
-    let listener = TcpListener::bind(settings.listen)
-        .await
-        .map_err(|error| format!("cannot listen on {}: {error}", settings.listen))?;
     let (mut terminate, mut interrupt) =
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let stop = async move {

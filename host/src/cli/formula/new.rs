@@ -219,15 +219,19 @@ fn sdk_of(given: Option<&str>) -> Result<String, Failure> {
             })?;
             Ok(format!("{{ path = {} }}", quoted(&folder)))
         }
-        None => {
-            let program = std::env::current_exe()?;
-            let found = program.ancestors().find_map(|folder| is_sdk(&folder.join("sdk-guest")));
-            let folder = found.ok_or(
-                "--sdk is required: the folder sdk-guest of a checkout of Tokamak, or the address of its git repository",
-            )?;
-            Ok(format!("{{ path = {} }}", quoted(&folder)))
-        }
+        None => Ok(format!("{{ path = {} }}", quoted(&sdk_beside(&std::env::current_exe()?)?))),
     }
+}
+
+/// The SDK of the checkout that a program was built in, if that is still there.
+fn sdk_beside(program: &Path) -> Result<String, Failure> {
+    let found = program.ancestors().find_map(|folder| is_sdk(&folder.join("sdk-guest")));
+    found.ok_or_else(|| {
+        "--sdk is required, since this program lies in no checkout of Tokamak: the folder sdk-guest of one, \
+        such as --sdk ../tokamak/sdk-guest, or the address of its git repository, such as \
+        --sdk https://git.example.com/tokamak.git"
+            .into()
+    })
 }
 
 /// The folder's whole path, if tokamak-sdk is in it.
@@ -248,7 +252,8 @@ fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::{check_name, sdk_of};
+    use super::{check_name, sdk_beside, sdk_of};
+    use std::path::Path;
 
     #[test]
     fn names_are_those_of_packages_in_every_language() {
@@ -270,5 +275,9 @@ mod tests {
         let path = sdk_of(Some(folder)).unwrap();
         assert!(path.starts_with("{ path = \"/") && !path.contains(".."), "{path}");
         assert!(sdk_of(Some("/nowhere")).unwrap_err().to_string().contains("/nowhere"));
+        let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/release/tokamak");
+        assert!(sdk_beside(Path::new(program)).unwrap().ends_with("/sdk-guest"));
+        let error = sdk_beside(Path::new("/nowhere/tokamak")).unwrap_err().to_string();
+        assert!(error.contains("--sdk ../tokamak/sdk-guest"), "{error}");
     }
 }

@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
@@ -18,22 +18,28 @@ const FORMULAS: &str = "/reactor-formulas";
 const PAGE: &str = "&size=100";
 /// What `dev` calls the key that it keeps.
 const DEV_KEY: &str = "management_key";
+/// What a server answers to a key that lacks the rights.
+const FORBIDDEN: u16 = 403;
+/// What is said of it beside the server's words.
+const NEEDED: &str =
+    "A push needs a management key, with reactor:read, reactor:create and reactor:update.";
 
 /// What is encoded in an address: all but what RFC 3986 leaves alone.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Options of `formula push`, beside those of all commands on a project.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("key_to_push_with").args(["key_file", "key"]).required(true)))]
 pub struct PushOptions {
     /// The server's address, such as `https://vault.example.com`.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = address)]
     url: String,
     /// A file with a management application's key, which has `reactor:read`, `reactor:create` and `reactor:update`, or
     /// the `keys.json` of `tokamak dev`; `-` reads standard input.
-    #[arg(long, value_name = "FILE|-", conflicts_with = "key")]
+    #[arg(long, value_name = "MANAGEMENT-KEY-FILE|-")]
     key_file: Option<PathBuf>,
     /// The key itself. Others on the machine see it in the list of processes: a file is better.
-    #[arg(long, value_name = "KEY", required_unless_present = "key_file")]
+    #[arg(long, value_name = "MANAGEMENT-KEY")]
     key: Option<String>,
     /// Replace the formula of this id, whatever its name.
     #[arg(long, value_name = "ID")]
@@ -74,7 +80,7 @@ impl PushOptions {
         let ApiAnswer { status, body } = client.send(method, &path, Some(body)).await?;
         Ok(match status {
             200 | 201 => Pushed::Done { created, formula: body },
-            _ => Pushed::Refused(Problem::read(status, &body)),
+            _ => Pushed::Refused(refusal(status, &body)),
         })
     }
 
@@ -105,6 +111,24 @@ impl PushOptions {
     }
 }
 
+/// The address as it was given, if requests can be sent to it.
+fn address(text: &str) -> Result<String, &'static str> {
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    match scheme.as_deref() {
+        Some("http" | "https") => Ok(text.to_owned()),
+        _ => Err("must begin with http:// or https://"),
+    }
+}
+
+/// What a server refused, and which key is wanted when it was for that.
+fn refusal(status: u16, body: &Value) -> Problem {
+    let mut problem = Problem::read(status, body);
+    if status == FORBIDDEN {
+        problem.detail = format!("{} {NEEDED}", problem.detail).trim_start().to_owned();
+    }
+    problem
+}
+
 /// The key in a file, which holds nothing else or is the one that `dev` writes.
 fn key_in(text: &str) -> Option<String> {
     let key = match serde_json::from_str::<Value>(text) {
@@ -120,7 +144,7 @@ async fn find(client: &ApiClient, name: &str) -> Result<Result<Option<String>, P
     let path = format!("{FORMULAS}?name={}{PAGE}", encoded(name));
     let ApiAnswer { status, body } = client.send(Method::GET, &path, None).await?;
     if status != 200 {
-        return Ok(Err(Problem::read(status, &body)));
+        return Ok(Err(refusal(status, &body)));
     }
     // The server's pattern ignores case and knows `*`.
     let own = |formula: &&Value| formula["name"] == name && formula["type"] == "private";
@@ -156,7 +180,8 @@ fn encoded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::key_in;
+    use super::{address, key_in, refusal};
+    use serde_json::{Value, json};
 
     #[test]
     fn a_key_is_alone_in_its_file_or_named_as_dev_does() {
@@ -171,6 +196,25 @@ mod tests {
         ] {
             assert_eq!(key_in(text).as_deref(), key, "{text}");
         }
+    }
+
+    #[test]
+    fn an_address_says_how_it_is_spoken_to() {
+        for text in ["http://127.0.0.1:8080", "https://vault.example.com/", "HTTP://vault"] {
+            assert_eq!(address(text).as_deref(), Ok(text));
+        }
+        for text in ["127.0.0.1:8080", "vault.example.com", "ftp://vault", "http:vault", ""] {
+            assert!(address(text).unwrap_err().contains("http:// or https://"), "{text}");
+        }
+    }
+
+    #[test]
+    fn who_may_not_push_is_told_which_key_may() {
+        let body = json!({ "detail": "The application does not hold reactor:read." });
+        let said = refusal(403, &body).detail;
+        assert!(said.starts_with("The application does not hold reactor:read. A push needs"));
+        assert!(refusal(403, &Value::Null).detail.starts_with("A push needs a management key"));
+        assert_eq!(refusal(422, &body).detail, "The application does not hold reactor:read.");
     }
 
     #[test]

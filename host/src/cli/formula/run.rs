@@ -15,8 +15,9 @@ use crate::vault::InvocationView;
 /// Options of `formula run`, beside those of all commands on a project.
 #[derive(Debug, Args)]
 pub struct RunOptions {
-    /// A file with the arguments, a JSON object; `-` reads standard input.
-    #[arg(long, value_name = "FILE|-")]
+    /// The arguments, a JSON object: a file with it, or the object itself, which begins with `{`; `-` reads standard
+    /// input.
+    #[arg(long, value_name = "FILE|JSON|-")]
     args: Option<PathBuf>,
     /// A value of the reactor's configuration; JSON, or else text. May be repeated.
     #[arg(long, value_name = "NAME=VALUE")]
@@ -33,8 +34,12 @@ impl RunOptions {
     /// The run that is asked for.
     pub fn trial(&self) -> Result<Trial, Failure> {
         let mut request = Map::new();
-        if let Some(path) = &self.args {
-            request.insert("args".to_owned(), read(path)?);
+        if let Some(given) = &self.args {
+            let args = match json_in(given) {
+                Some(text) => parsed("--args", text)?,
+                None => read(given)?,
+            };
+            request.insert("args".to_owned(), args);
         }
         let mut configuration = Map::new();
         for given in &self.config {
@@ -55,6 +60,11 @@ impl RunOptions {
     }
 }
 
+/// What was given in place of a file, if it is an object.
+fn json_in(given: &Path) -> Option<&str> {
+    given.to_str().filter(|text| text.trim_start().starts_with('{'))
+}
+
 fn read(path: &Path) -> Result<Value, Failure> {
     let mut text = String::new();
     if path.as_os_str() == "-" {
@@ -63,9 +73,14 @@ fn read(path: &Path) -> Result<Value, Failure> {
         text = std::fs::read_to_string(path)
             .map_err(|error| format!("--args {}: {error}", path.display()))?;
     }
-    serde_json::from_str(&text).map_err(|error| {
+    parsed(&format!("--args {}", path.display()), &text)
+}
+
+/// The error tells the place and nothing of the text, which may be data.
+fn parsed(whose: &str, text: &str) -> Result<Value, Failure> {
+    serde_json::from_str(text).map_err(|error| {
         let (line, column) = (error.line(), error.column());
-        format!("--args {}: is no JSON at line {line}, column {column}", path.display()).into()
+        format!("{whose}: is no JSON at line {line}, column {column}").into()
     })
 }
 
@@ -131,6 +146,19 @@ mod tests {
         let tokens = json!({ "card": { "type": "card", "data": {} }, "text": "x" });
         assert_eq!(serde_json::Value::Object(trial.tokens), tokens);
         assert!(trial.without_application && trial.request.is_empty());
+    }
+
+    #[test]
+    fn arguments_may_be_given_in_place_of_a_file() {
+        let given = |args: &str| RunOptions { args: Some(args.into()), ..options(&[], &[]) };
+        for args in [r#"{"amount":100}"#, " \n{ \"amount\": 100 }"] {
+            let trial = given(args).trial().unwrap();
+            assert_eq!(trial.request["args"], json!({ "amount": 100 }));
+        }
+        let error = given(r#"{"amount":42x}"#).trial().unwrap_err().to_string();
+        assert!(error.starts_with("--args: is no JSON at line 1") && !error.contains("42x"));
+        let error = given("absent.json").trial().unwrap_err().to_string();
+        assert!(error.starts_with("--args absent.json: "), "{error}");
     }
 
     #[test]
