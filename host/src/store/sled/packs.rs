@@ -6,9 +6,10 @@
 //! tell what they are found by. Tags, places in the chain and ledgers are those of the entries, wherever these lie.
 //!
 //! An entry lies in the last pack that begins with its id or one before it, or, where others were put between, in one
-//! before that: commits do not come in the order in which their ids were drawn. So that few can be put between, the ids of
-//! a pack were drawn within a moment, and among packs that are there already a new one is a single entry. An entry that is written anew or removed takes its pack apart: what is left of it gets rows as all other
-//! records have them, and as all entries had in the format before ([`super::rows::FORMAT_2`]).
+//! before that: commits do not come in the order in which their ids were drawn. So that few can be put between, the ids
+//! of a pack were drawn within a moment, and among packs that are there already a new one is a single entry. An entry
+//! that is written anew or removed takes its pack apart: what is left of it gets rows as all other records have them,
+//! and as all entries had in the format before ([`super::rows::FORMAT_2`]).
 
 use sled::{IVec, Tree};
 
