@@ -1,6 +1,7 @@
 // Formulas: the programs that reactors run.
 
 import { ask, may, segment, withQuery } from "../api.js";
+import { measured } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { badge, confirm, copyable, empty, facts, lacking, pager, shown, table, time } from "../parts.js";
 import { holder, load, tell } from "../state.js";
@@ -77,7 +78,7 @@ function one(formula) {
         ["Id", copyable(formula.id, "id")],
         ["Language", formula.language],
         ["Hosts it may reach", formula.allowed_hosts.length > 0 ? html`<code>${formula.allowed_hosts.join(" ")}</code>` : "none"],
-        ["Memory", `${formula.limits.memory_mb} MiB`],
+        ["Memory", measured(formula.limits.memory_mb, "MiB")],
         ["Undeclared arguments", formula.undeclared_arguments === "drop" ? "are dropped" : "are passed on"],
         ["SHA-256", html`<code>${formula.component_digest}</code>`],
         formula.created_at && ["Made", time(formula.created_at)],
