@@ -98,6 +98,7 @@ export function form(submit, content, label) {
   const send = async (event) => {
     event.preventDefault();
     const sent = event.currentTarget;
+    if (sent.querySelector("[type=submit][aria-disabled]")) return;
     await submit();
     // After what was found is drawn.
     setTimeout(() => toFault(sent));
@@ -113,10 +114,10 @@ function toFault(sent) {
   faulty.focus();
 }
 
-/** The button that sends a form, which says when it is busy. */
+/** The button that sends a form, which says when it is busy. It stays what the focus is on: `disabled` would take it away. */
 export function submitButton(text, loaded) {
   const busy = loaded?.loading === true;
-  return html`<button type="submit" class="main" ?disabled=${busy}>${busy ? "Working…" : text}</button>`;
+  return html`<button type="submit" class="main" aria-disabled=${busy ? "true" : nothing}>${busy ? "Working…" : text}</button>`;
 }
 
 /** A problem of the console's own, before anything is sent, in the form of the server's. */

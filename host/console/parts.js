@@ -86,8 +86,9 @@ export function pager(pagination, noun, go, note = nothing) {
   const { total_items: total, page_number: page, page_size: size, total_pages: pages } = pagination;
   const first = (page - 1) * size + 1;
   const last = Math.min(page * size, total);
-  const button = (label, to, able) =>
-    html`<button type="button" class="quiet" ?disabled=${!able} @click=${() => go(to)}>${label}</button>`;
+  // Where it leads nowhere it is not `disabled`, which would take the focus from whoever has just come there by it.
+  const button = (label, to, able) => html`<button
+    type="button" class="quiet" aria-disabled=${able ? nothing : "true"} @click=${() => able && go(to)}>${label}</button>`;
   return html`<nav class="pager" aria-label="Pages">
     <p>${total === 0 ? `No ${plural(noun)}` : html`${count(first)}–${count(last)} of <strong>${counted(total, noun)}</strong>`}${note}</p>
     ${pages > 1
@@ -115,9 +116,9 @@ export function copyable(text, label) {
 
 const asked = holder(() => ({ question: null }));
 
-/** Asks before something that cannot be undone. `run` is what is done then. */
-export function confirm(title, text, action, run) {
-  asked.question = { title, text, action, run };
+/** Asks before something that cannot be undone. `run` is what is done then, `after` what follows when the dialog is closed. */
+export function confirm(title, text, action, run, after) {
+  asked.question = { title, text, action, run, after };
   redraw();
 }
 
@@ -131,13 +132,20 @@ export function dialog() {
     Object.assign(asked, { question: null, done: undefined });
     redraw();
   };
+  const busy = asked.done?.loading === true;
   const go = async () => {
+    if (busy) return;
     await load(asked, "done", question.run);
-    if (!asked.done?.problem) close();
+    if (asked.done?.problem) return;
+    close();
+    question.after?.();
   };
   queueMicrotask(() => {
     const element = document.querySelector("dialog");
-    if (element && !element.open) element.showModal();
+    // Once: it may have been closed since it was drawn.
+    if (!element || question.opened) return;
+    question.opened = true;
+    element.showModal();
   });
   return html`<dialog aria-labelledby="question" @close=${closed}>
     <h2 id="question">${question.title}</h2>
@@ -145,7 +153,7 @@ export function dialog() {
     ${problemBox(asked.done?.problem)}
     <div class="row end">
       <button type="button" class="quiet" @click=${close} autofocus>Cancel</button>
-      <button type="button" class="danger" @click=${go} ?disabled=${asked.done?.loading === true}>${question.action}</button>
+      <button type="button" class="danger" @click=${go} aria-disabled=${busy ? "true" : nothing}>${question.action}</button>
     </div>
   </dialog>`;
 }

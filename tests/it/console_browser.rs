@@ -115,8 +115,12 @@ async fn a_person_makes_finds_reveals_and_runs() {
     browser.wait(&format!("document.querySelector('.revealed')?.innerText.includes('{NUMBER}')"));
     assert_eq!(reads_of(&server, "a-card").await, before + 1);
     assert!(browser.focused().contains(NUMBER), "the focus is on what is shown");
-    browser.click("Hide");
+    browser.eval("t.named('button', 'Hide').focus(), true");
+    browser.press("Enter");
     browser.wait(&format!("!document.documentElement.outerHTML.includes('{NUMBER}')"));
+    assert_eq!(browser.focused(), "Reveal", "the focus is not lost");
+    browser.wait("document.getElementById('told').textContent.trim() === 'Plaintext is hidden'");
+    assert_eq!(browser.eval("document.title"), "Token · Tokamak console", "ids are in no title");
 
     // A reactor runs on it.
     browser.click("Reactors");

@@ -78,6 +78,7 @@ async fn an_application_is_made_with_its_rules_and_its_key_is_shown_once() {
     browser.press("Tab");
     browser.press("Enter");
     browser.wait_for("The key, shown this once:");
+    browser.wait("document.activeElement.id === 'issued'");
     desk.get("/applications/key").await.expect(401);
     let again = browser.eval("document.querySelector('.good-news code').innerText");
     let again = server.client(again.as_str().unwrap());

@@ -40,7 +40,9 @@ function keyCard(key) {
   const forget = () => {
     dropKey(key);
     tell(`The key of ${key.name} is forgotten`);
-    if (session.keys.length > 0) open();
+    if (session.keys.length === 0) return;
+    open();
+    queueMicrotask(() => document.querySelector("h1")?.focus());
   };
   return html`<section class="card" aria-label=${key.name}>
     <div class="row">

@@ -79,7 +79,10 @@ async function submit() {
   const answer = await load(held, "sent", () => (draft.id
     ? ask("reactor:update", "PUT", `/reactors/${draft.id}`, { body })
     : ask("reactor:create", "POST", "/reactors", { body: { ...body, formula: { id: formula } } })));
-  if (!answer) return;
+  if (!answer) {
+    tell("The reactor is not saved");
+    return;
+  }
   held.draft = undefined;
   tell(draft.id ? "Reactor changed" : "Reactor made");
   done(answer);

@@ -105,13 +105,16 @@ function detail(token) {
 
 function data(token) {
   if (held.revealed?.value) {
-    return html`<pre class="revealed" tabindex="0" aria-label="Plaintext">${text(held.revealed.value.data)}</pre>
+    return html`<div id="plaintext">
+      <pre class="revealed" tabindex="0" role="region" aria-label="Plaintext">${text(held.revealed.value.data)}</pre>
       <div class="row">
-        <button type="button" class="main" @click=${hide}>Hide</button>
+        <button type="button" class="main" @click=${hideHere}>Hide</button>
         <span class="small">Hidden by itself after 30 seconds. That it was read is in the audit log.</span>
-      </div>`;
+      </div>
+    </div>`;
   }
   const key = revealingKey(token.containers ?? ["/"]);
+  const busy = held.revealed?.loading === true;
   const shownNow = token.concealed
     ? html`<p class="muted">••••••</p>`
     : token.data === undefined
@@ -120,7 +123,9 @@ function data(token) {
   return html`${shownNow} ${problemBox(held.revealed?.problem)}
     ${key
       ? html`<div class="row">
-          <button type="button" class="main" @click=${() => reveal(token, key)} ?disabled=${held.revealed?.loading === true}>Reveal</button>
+          <button type="button" class="main" id="reveal" aria-disabled=${busy ? "true" : nothing} @click=${() => reveal(token, key)}>
+            Reveal
+          </button>
           <span class="small">Reads it as ${key.name}; that is logged.</span>
         </div>`
       : html`<p class="small">No key in this tab may see it in plaintext.</p>`}`;
@@ -131,10 +136,12 @@ function text(value) {
 }
 
 async function reveal(token, key) {
+  if (held.revealed?.loading) return;
   const got = await load(held, "revealed", () => ask("token:read", "GET", `/tokens/${segment(token.id)}`, { key }));
-  if (!got) return;
+  // Somebody went on meanwhile, or another reading overtook this one.
+  if (!got || held.revealed?.value !== got) return;
   tell("Plaintext is shown");
-  hiding = setTimeout(hide, REVEALED_MS);
+  hiding = setTimeout(hideHere, REVEALED_MS);
   queueMicrotask(() => document.querySelector(".revealed")?.focus());
 }
 
@@ -146,4 +153,13 @@ function hide() {
   redraw();
 }
 
-addEventListener("visibilitychange", () => document.hidden && hide());
+/** The same while the token stays on the page: who was at what goes finds the way back to it. */
+function hideHere() {
+  if (!held.revealed?.value) return hide();
+  const within = document.activeElement?.closest("#plaintext");
+  hide();
+  tell("Plaintext is hidden");
+  if (within) queueMicrotask(() => document.getElementById("reveal")?.focus());
+}
+
+addEventListener("visibilitychange", () => document.hidden && hideHere());

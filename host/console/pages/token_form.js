@@ -54,7 +54,10 @@ async function submit() {
     const made = body();
     return ask("token:create", "POST", "/tokens", { body: made, key: made.containers && keyAt("token:create", made.containers) });
   });
-  if (!token) return;
+  if (!token) {
+    tell("The token is not made");
+    return;
+  }
   // The form held plaintext.
   Object.assign(held, fresh(), { made: token, sent: undefined });
   tell("Token made");
