@@ -107,7 +107,8 @@ export function form(submit, content, label) {
 }
 
 function toFault(sent) {
-  const faulty = sent.querySelector("[aria-invalid]");
+  // Boxes have no way to be faulty together: what is said of them describes their group.
+  const faulty = sent.querySelector("[aria-invalid], [aria-describedby^=fault-] input");
   if (!faulty) return;
   const folded = faulty.closest("details");
   if (folded) folded.open = true;

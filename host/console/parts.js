@@ -4,11 +4,11 @@ import { html, nothing } from "./lit.js";
 import { count, counted, localTime, plural } from "./format.js";
 import { holder, load, redraw, tell } from "./state.js";
 
-/** What went wrong, as the server said it. */
-export function problemBox(problem) {
+/** What went wrong, as the server said it; with an id where it describes a field. */
+export function problemBox(problem, id = nothing) {
   if (!problem) return nothing;
   const errors = Object.entries(problem.errors ?? {});
-  return html`<div class="problem" role="alert">
+  return html`<div class="problem" role="alert" id=${id}>
     <p><strong>${problem.title}</strong></p>
     <p class="detail">${problem.detail}</p>
     ${errors.length === 0

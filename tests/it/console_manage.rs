@@ -120,6 +120,7 @@ async fn a_formula_becomes_a_reactor_whose_results_are_told_and_told_again() {
     browser.fill("Address of the receiver", &receiver.url());
     browser.click("Run");
     browser.wait_for("Queued");
+    browser.wait("document.getElementById('told').textContent === 'The run is queued'");
     receiver.wait(1).await;
     browser.click("Follow it");
     heading(&mut browser, "Runs");

@@ -4,9 +4,9 @@ import { ask, keyFor, may, segment, withQuery } from "../api.js";
 import { form, selectField, submitButton } from "../fields.js";
 import { brief, compact, counted } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { empty, lacking, pager, shown, table, time } from "../parts.js";
+import { empty, lacking, pager, problemBox, shown, table, time } from "../parts.js";
 import { readRights } from "../rights.js";
-import { searchBox } from "../search_box.js";
+import { QUERY_FAULT, searchBox } from "../search_box.js";
 import { holder, load, tell } from "../state.js";
 import { closeToken, conceal, metadata, openToken, viewToken } from "./token.js";
 import { beginEdit, editToken } from "./token_edit.js";
@@ -87,6 +87,7 @@ function listed() {
     containers: unique(held.list?.value?.data.flatMap((token) => token.containers ?? [])),
     keys: unique(held.list?.value?.data.flatMap((token) => Object.keys(token.metadata ?? {}))),
   });
+  const problem = held.list?.problem;
   const search = () => {
     held.caret = undefined;
     return listAgain(1);
@@ -98,7 +99,7 @@ function listed() {
     ${may("token:search")
       ? form(
           search,
-          html`${searchBox(held, known)}
+          html`${searchBox(held, known, problem?.status === 400)}
             <div class="row">
               ${submitButton("Search")}
               ${selectField("Tokens on a page", held, "size", ["20", "50", "100"], { changed: search })}
@@ -106,7 +107,7 @@ function listed() {
           "Search of tokens",
         )
       : html`<p>This key lists tokens and may not search them.</p>`}
-    ${shown(held.list, found)}`;
+    ${problem ? problemBox(problem, QUERY_FAULT) : shown(held.list, found)}`;
 }
 
 function unique(values) {
