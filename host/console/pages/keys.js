@@ -48,7 +48,9 @@ function keyCard(key) {
     <div class="row">
       <h2>${key.name}</h2>
       ${badge(key.type)}
-      <div class="row end grow"><button type="button" class="quiet" @click=${forget}>Forget this key</button></div>
+      <div class="row end grow">
+        <button type="button" class="quiet" aria-label=${`Forget this key, of ${key.name}`} @click=${forget}>Forget this key</button>
+      </div>
     </div>
     ${facts([
       ["Application", copyable(application.id, "application id")],

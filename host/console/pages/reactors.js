@@ -73,7 +73,7 @@ function listed(data, pagination) {
     html`<a href="#/formulas/of/${reactor.formula.id}">${reactor.formula.name}</a>`,
     reactor.application?.name ?? "–",
     time(reactor.created_at),
-    html`<a href="#/invocations/${reactor.id}">Runs</a>`,
+    html`<a href="#/invocations/${reactor.id}" aria-label=${`Runs of ${reactor.name}`}>Runs</a>`,
   ];
   return html`${table("Reactors, newest first", ["Name", "Formula", "Acts as", "Made", "Runs"], data.map(row))}
     ${pager(pagination, "reactor", list)}`;
