@@ -52,9 +52,9 @@ async function findAs(key, id) {
 }
 
 /** Keys and values of a token's metadata. */
-export function metadata(token) {
+export function metadata(token, max = Infinity) {
   const pairs = Object.entries(token.metadata ?? {});
-  return pairs.map(([key, value]) => html`<span class="pair"><em>${key}</em> ${compact(value, 40)}</span> `);
+  return pairs.map(([key, value]) => html`<span class="pair"><em>${key}</em> ${compact(value, max)}</span> `);
 }
 
 /** What is told on the page of a token that is opened next: a view made of what has just happened to it. */

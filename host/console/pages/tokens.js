@@ -118,11 +118,11 @@ function found({ data, pagination, seenBy }) {
   const note = html` <span class="small">as ${seenBy} sees them; each read is in the audit log</span>`;
   if (data.length === 0 && pagination.total_items === 0) return empty("No token is found.");
   const row = (token) => [
-    html`<a href="#/tokens/of/${segment(token.id)}"><code class="whole" title=${token.id}>${compact(brief(token.id), 40)}</code></a>`,
+    html`<a class="whole" href="#/tokens/of/${segment(token.id)}"><code title=${token.id}>${compact(brief(token.id), 40)}</code></a>`,
     token.type,
     dataCell(token),
-    html`<code>${(token.containers ?? []).join(" ")}</code>`,
-    metadata(token),
+    html`<code class="places">${(token.containers ?? []).join(" ")}</code>`,
+    token.metadata && html`<div class="pairs">${metadata(token, 40)}</div>`,
     time(token.created_at),
   ];
   const heads = ["Id", "Type", "Data", "Containers", "Metadata", "Made"];
