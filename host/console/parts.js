@@ -53,6 +53,11 @@ export function badge(text, tone = "plain") {
   return html`<span class="badge ${tone}">${text}</span>`;
 }
 
+/** Words in which code stands between backticks. */
+export function prose(text) {
+  return text.split(/`([^`]+)`/).map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : part));
+}
+
 /** Names and values, one below the other. Rows without a value are left out. */
 export function facts(rows) {
   const there = rows.filter((row) => row && row[1] !== undefined && row[1] !== null && row[1] !== "");
