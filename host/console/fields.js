@@ -74,8 +74,9 @@ export function selectField(label, held, name, options, settings = {}) {
     set(held, name, event.target.value);
     settings.changed?.(event.target.value);
   };
-  const control = (id, described, faulty) => html`<select id=${id} aria-describedby=${described} aria-invalid=${faulty} @change=${changed}>
-    ${pairs.map(([value, text]) => html`<option value=${value} .selected=${held[name] === value}>${text}</option>`)}
+  const control = (id, described, faulty) => html`<select
+    id=${id} ?required=${settings.required} aria-describedby=${described} aria-invalid=${faulty} @change=${changed}>
+    ${pairs.map(([value, text]) => html`<option value=${value} .selected=${(held[name] ?? "") === value}>${text}</option>`)}
   </select>`;
   return field(label, control, settings.hint, settings.at);
 }

@@ -23,16 +23,14 @@ export function beginTrying(id, formula) {
   redraw();
 }
 
-/** Arguments to start from: the required ones, each with a value that shows its type. */
+/** Arguments to start from: the required ones, each with a value that shows its type; of what has parts, a token is all of them. */
 function sample(parameters) {
   const values = { string: "", number: 0, boolean: false, object: "{{ token-id }}", array: [] };
   const made = {};
   for (const { name, type, optional } of parameters) {
     if (optional) continue;
-    const path = name.split(".");
-    const last = path.pop();
-    const place = path.reduce((inner, part) => (inner[part] ??= {}), made);
-    place[last] = values[type];
+    const [first, ...parts] = name.split(".");
+    made[first] = parts.length > 0 ? values.object : values[type];
   }
   return made;
 }
