@@ -81,7 +81,7 @@ function listed(data, pagination) {
 
 function one(application) {
   const remove = () =>
-    confirm("Delete this application?", `The key of ${application.name} opens nothing from then on.`, "Delete", async () => {
+    confirm("Delete this application?", `The key of “${application.name}” opens nothing from then on.`, "Delete", async () => {
       await ask("application:delete", "DELETE", `/applications/${application.id}`);
       tell("Application deleted");
       location.hash = "#/applications";

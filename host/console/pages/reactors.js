@@ -106,7 +106,7 @@ function hidden(configuration) {
 }
 
 function remove(reactor) {
-  confirm("Delete this reactor?", `${reactor.name} cannot be run any more.`, "Delete", async () => {
+  confirm("Delete this reactor?", `“${reactor.name}” cannot be run any more.`, "Delete", async () => {
     await ask("reactor:delete", "DELETE", `/reactors/${reactor.id}`);
     tell("Reactor deleted");
     location.hash = "#/reactors";

@@ -72,12 +72,13 @@ export function viewToken() {
 function detail(token) {
   const places = token.containers ?? ["/"];
   const json = (value) => (value === undefined || value === null ? undefined : html`<pre>${typeof value === "string" ? value : pretty(value)}</pre>`);
+  const erase = async () => {
+    await ask("token:delete", "DELETE", `/tokens/${segment(token.id)}`, { key: keyAt("token:delete", places) });
+    tell("Token deleted");
+    location.hash = "#/tokens";
+  };
   const remove = () =>
-    confirm("Delete this token?", `The data of ${token.id} is erased for good; the audit log keeps that it was there.`, "Delete", async () => {
-      await ask("token:delete", "DELETE", `/tokens/${segment(token.id)}`, { key: keyAt("token:delete", places) });
-      tell("Token deleted");
-      location.hash = "#/tokens";
-    });
+    confirm("Delete this token?", `The data of “${token.id}” is erased for good; the audit log keeps that it was there.`, "Delete", erase);
   return html`<section class="card" aria-label="Data">
       <div class="row"><h2>Data</h2>${badge(token.type)}</div>
       ${data(token)}

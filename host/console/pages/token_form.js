@@ -101,7 +101,8 @@ function made() {
   if (!token) return nothing;
   const what = token._extras?.deduplicated ? "There was a token of these contents:" : "The token is made:";
   return html`<div class="good-news" role="status">
-    <p>${what} <a href="#/tokens/of/${encodeURIComponent(token.id)}">${token.id}</a></p>
+    <p>${what}</p>
     <p>${copyable(token.id, "id")}</p>
+    <p><a href="#/tokens/of/${encodeURIComponent(token.id)}">Look at it</a></p>
   </div>`;
 }

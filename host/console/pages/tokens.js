@@ -72,6 +72,7 @@ function masked(key, permission, answer) {
 
 export function view() {
   if (held.view === "new") return createToken();
+  if (held.view !== "list" && !may("token:read")) return html`<h1 tabindex="-1">Token</h1>${lacking("token:read")}`;
   if (!able()) {
     return html`<h1 tabindex="-1">${title}</h1>
       ${lacking("token:search")}
