@@ -218,6 +218,9 @@ async fn who_may_not_see_figures_is_told_why() {
     browser.click("Live figures");
     browser.wait_for("--metrics-networks");
     assert_eq!(browser.eval("document.querySelectorAll('.chart').length"), 0);
+    // Nor may this key read tokens, which is another right than to search them.
+    browser.eval("location.hash = '#/tokens/of/a-card', true");
+    browser.wait_for("No key in this tab holds token:read.");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 

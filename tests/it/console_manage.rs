@@ -33,6 +33,10 @@ async fn an_application_is_made_with_its_rules_and_its_key_is_shown_once() {
     browser.click("New application");
     browser.fill("Name", "desk");
     browser.click("Add a rule");
+    browser.eval("t.named('button', 'Remove rule 1').focus(), true");
+    browser.press("Enter");
+    browser.wait("document.activeElement === t.named('button', 'Add a rule')");
+    browser.click("Add a rule");
     browser.fill("Container", "PCI/High");
     browser.choose("Sees data as", "reveal");
     // The rule's own boxes come after those of the permissions on everything.
