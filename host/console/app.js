@@ -55,7 +55,6 @@ async function follow() {
   current?.close?.();
   current = page;
   menuOpen = false;
-  document.title = `${page.title} · Tokamak console`;
   const mine = (opening = {});
   redraw();
   await readRights();
@@ -65,6 +64,14 @@ async function follow() {
   wantsFocus = true;
   page.open(rest);
   redraw();
+}
+
+/** The page's heading, without ids: they may be of tokens, and browsers keep titles in their history. */
+function nameDocument() {
+  const heading = document.querySelector("main h1")?.cloneNode(true);
+  if (!heading) return;
+  for (const id of heading.querySelectorAll("code")) id.remove();
+  document.title = `${heading.textContent.trim()} · Tokamak console`;
 }
 
 /** Where those who hear the page go on. Some headings wait for what the page is about. */
@@ -98,7 +105,6 @@ function leave() {
   current = null;
   opening = null;
   wantsFocus = true;
-  document.title = "Tokamak console";
 }
 
 function toMain(event) {
@@ -123,7 +129,10 @@ export function frame() {
   const signedIn = session.keys.length > 0;
   if (signedIn && current === null) queueMicrotask(follow);
   if (!signedIn && current !== null) leave();
-  queueMicrotask(focusHeading);
+  queueMicrotask(() => {
+    nameDocument();
+    focusHeading();
+  });
   return html`
     <a class="skip" href="#main" @click=${toMain}>Skip to content</a>
     <div class=${signedIn ? "frame" : "frame bare"} @keydown=${closeMenuByKey}>

@@ -74,8 +74,9 @@ export function selectField(label, held, name, options, settings = {}) {
     set(held, name, event.target.value);
     settings.changed?.(event.target.value);
   };
-  const control = (id, described, faulty) => html`<select id=${id} aria-describedby=${described} aria-invalid=${faulty} @change=${changed}>
-    ${pairs.map(([value, text]) => html`<option value=${value} .selected=${held[name] === value}>${text}</option>`)}
+  const control = (id, described, faulty) => html`<select
+    id=${id} ?required=${settings.required} aria-describedby=${described} aria-invalid=${faulty} @change=${changed}>
+    ${pairs.map(([value, text]) => html`<option value=${value} .selected=${(held[name] ?? "") === value}>${text}</option>`)}
   </select>`;
   return field(label, control, settings.hint, settings.at);
 }
@@ -98,6 +99,7 @@ export function form(submit, content, label) {
   const send = async (event) => {
     event.preventDefault();
     const sent = event.currentTarget;
+    if (sent.querySelector("[type=submit][aria-disabled]")) return;
     await submit();
     // After what was found is drawn.
     setTimeout(() => toFault(sent));
@@ -106,17 +108,18 @@ export function form(submit, content, label) {
 }
 
 function toFault(sent) {
-  const faulty = sent.querySelector("[aria-invalid]");
+  // Boxes have no way to be faulty together: what is said of them describes their group.
+  const faulty = sent.querySelector("[aria-invalid], [aria-describedby^=fault-] input");
   if (!faulty) return;
   const folded = faulty.closest("details");
   if (folded) folded.open = true;
   faulty.focus();
 }
 
-/** The button that sends a form, which says when it is busy. */
+/** The button that sends a form, which says when it is busy. It stays what the focus is on: `disabled` would take it away. */
 export function submitButton(text, loaded) {
   const busy = loaded?.loading === true;
-  return html`<button type="submit" class="main" ?disabled=${busy}>${busy ? "Working…" : text}</button>`;
+  return html`<button type="submit" class="main" aria-disabled=${busy ? "true" : nothing}>${busy ? "Working…" : text}</button>`;
 }
 
 /** A problem of the console's own, before anything is sent, in the form of the server's. */

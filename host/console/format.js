@@ -33,26 +33,31 @@ export function forTimeField(text) {
   return `${day}T${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
 
+/** A figure and its unit, which stay on one line. */
+export function measured(figure, unit) {
+  return `${figure}\u00a0${unit}`;
+}
+
 /** A duration in microseconds, with three digits or so. */
 export function duration(us) {
-  if (us < 1000) return `${Math.round(us)} µs`;
-  if (us < 1_000_000) return `${(us / 1000).toPrecision(3)} ms`;
-  return `${(us / 1_000_000).toPrecision(3)} s`;
+  if (us < 1000) return measured(Math.round(us), "µs");
+  if (us < 1_000_000) return measured((us / 1000).toPrecision(3), "ms");
+  return measured((us / 1_000_000).toPrecision(3), "s");
 }
 
 /** A number of bytes. */
 export function bytes(value) {
-  if (value < 1024) return `${value} B`;
-  if (value < 1024 * 1024) return `${(value / 1024).toFixed(1)} KiB`;
-  return `${(value / 1024 / 1024).toFixed(1)} MiB`;
+  if (value < 1024) return measured(value, "B");
+  if (value < 1024 * 1024) return measured((value / 1024).toFixed(1), "KiB");
+  return measured((value / 1024 / 1024).toFixed(1), "MiB");
 }
 
 /** A figure for an axis or a reading: short, but not a lie. */
 export function short(value) {
   if (!Number.isFinite(value)) return "–";
   if (value === 0) return "0";
-  if (value >= 1_000_000) return `${(value / 1_000_000).toPrecision(3)} M`;
-  if (value >= 10_000) return `${(value / 1000).toPrecision(3)} k`;
+  if (value >= 1_000_000) return measured((value / 1_000_000).toPrecision(3), "M");
+  if (value >= 10_000) return measured((value / 1000).toPrecision(3), "k");
   return value >= 100 ? String(Math.round(value)) : String(Number(value.toPrecision(3)));
 }
 

@@ -4,11 +4,11 @@ import { html, nothing } from "./lit.js";
 import { count, counted, localTime, plural } from "./format.js";
 import { holder, load, redraw, tell } from "./state.js";
 
-/** What went wrong, as the server said it. */
-export function problemBox(problem) {
+/** What went wrong, as the server said it; with an id where it describes a field. */
+export function problemBox(problem, id = nothing) {
   if (!problem) return nothing;
   const errors = Object.entries(problem.errors ?? {});
-  return html`<div class="problem" role="alert">
+  return html`<div class="problem" role="alert" id=${id}>
     <p><strong>${problem.title}</strong></p>
     <p class="detail">${problem.detail}</p>
     ${errors.length === 0
@@ -53,6 +53,11 @@ export function badge(text, tone = "plain") {
   return html`<span class="badge ${tone}">${text}</span>`;
 }
 
+/** Words in which code stands between backticks. */
+export function prose(text) {
+  return text.split(/`([^`]+)`/).map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : part));
+}
+
 /** Names and values, one below the other. Rows without a value are left out. */
 export function facts(rows) {
   const there = rows.filter((row) => row && row[1] !== undefined && row[1] !== null && row[1] !== "");
@@ -86,8 +91,9 @@ export function pager(pagination, noun, go, note = nothing) {
   const { total_items: total, page_number: page, page_size: size, total_pages: pages } = pagination;
   const first = (page - 1) * size + 1;
   const last = Math.min(page * size, total);
-  const button = (label, to, able) =>
-    html`<button type="button" class="quiet" ?disabled=${!able} @click=${() => go(to)}>${label}</button>`;
+  // Where it leads nowhere it is not `disabled`, which would take the focus from whoever has just come there by it.
+  const button = (label, to, able) => html`<button
+    type="button" class="quiet" aria-disabled=${able ? nothing : "true"} @click=${() => able && go(to)}>${label}</button>`;
   return html`<nav class="pager" aria-label="Pages">
     <p>${total === 0 ? `No ${plural(noun)}` : html`${count(first)}–${count(last)} of <strong>${counted(total, noun)}</strong>`}${note}</p>
     ${pages > 1
@@ -115,9 +121,9 @@ export function copyable(text, label) {
 
 const asked = holder(() => ({ question: null }));
 
-/** Asks before something that cannot be undone. `run` is what is done then. */
-export function confirm(title, text, action, run) {
-  asked.question = { title, text, action, run };
+/** Asks before something that cannot be undone. `run` is what is done then, `after` what follows when the dialog is closed. */
+export function confirm(title, text, action, run, after) {
+  asked.question = { title, text, action, run, after };
   redraw();
 }
 
@@ -131,13 +137,20 @@ export function dialog() {
     Object.assign(asked, { question: null, done: undefined });
     redraw();
   };
+  const busy = asked.done?.loading === true;
   const go = async () => {
+    if (busy) return;
     await load(asked, "done", question.run);
-    if (!asked.done?.problem) close();
+    if (asked.done?.problem) return;
+    close();
+    question.after?.();
   };
   queueMicrotask(() => {
     const element = document.querySelector("dialog");
-    if (element && !element.open) element.showModal();
+    // Once: it may have been closed since it was drawn.
+    if (!element || question.opened) return;
+    question.opened = true;
+    element.showModal();
   });
   return html`<dialog aria-labelledby="question" @close=${closed}>
     <h2 id="question">${question.title}</h2>
@@ -145,7 +158,7 @@ export function dialog() {
     ${problemBox(asked.done?.problem)}
     <div class="row end">
       <button type="button" class="quiet" @click=${close} autofocus>Cancel</button>
-      <button type="button" class="danger" @click=${go} ?disabled=${asked.done?.loading === true}>${question.action}</button>
+      <button type="button" class="danger" @click=${go} aria-disabled=${busy ? "true" : nothing}>${question.action}</button>
     </div>
   </dialog>`;
 }

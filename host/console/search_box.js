@@ -5,12 +5,15 @@ import { complete } from "./query.js";
 import { redraw } from "./state.js";
 
 const LIST = "completions";
+/** The id of what says why a query was refused. */
+export const QUERY_FAULT = "query-fault";
 
 /**
  * The field, kept in `held.query`. `known` gives what is offered as values; `held.caret` holds where completions are wanted,
- * if they are, and `held.active` which of them is marked. What is offered follows what becomes known meanwhile.
+ * if they are, and `held.active` which of them is marked. What is offered follows what becomes known meanwhile. Where the query
+ * was `refused`, the element of the id `QUERY_FAULT` says why.
  */
-export function searchBox(held, known) {
+export function searchBox(held, known, refused) {
   const found = held.caret === undefined ? undefined : complete(held.query, held.caret, known());
   const offered = found?.options ?? [];
   const open = offered.length > 0;
@@ -54,7 +57,8 @@ export function searchBox(held, known) {
   return html`<div class="search">
     <label for="query">Search</label>
     <input id="query" role="combobox" type="text" .value=${held.query} placeholder="type:card AND metadata.customer:17"
-      aria-expanded=${open} aria-controls=${LIST} aria-autocomplete="list" aria-describedby="query-hint"
+      aria-expanded=${open} aria-controls=${LIST} aria-autocomplete="list"
+      aria-describedby=${refused ? `query-hint ${QUERY_FAULT}` : "query-hint"} aria-invalid=${refused ? "true" : nothing}
       aria-activedescendant=${open && held.active >= 0 ? `${LIST}-${held.active}` : nothing}
       autocomplete="off" autocapitalize="off" spellcheck="false"
       @input=${(event) => offer(event.target)} @click=${(event) => offer(event.target)} @keydown=${keys} @blur=${close} />

@@ -76,7 +76,7 @@ const PALE: &str = r#"(() => {
   const pale = [];
   for (const element of document.querySelectorAll("body *")) {
     const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim() !== "");
-    if (!own || !element.checkVisibility() || element.disabled || element.closest("svg, .polite, .stale, .skip")) continue;
+    if (!own || !element.checkVisibility() || element.ariaDisabled || element.closest("svg, .polite, .stale, .skip")) continue;
     const [a, b] = [light(read(getComputedStyle(element).color)), light(ground(element))].sort((x, y) => y - x);
     if ((a + 0.05) / (b + 0.05) < 4.5) pale.push(`${((a + 0.05) / (b + 0.05)).toFixed(2)} ${element.outerHTML.slice(0, 120)}`);
   }

@@ -115,16 +115,26 @@ async fn a_person_makes_finds_reveals_and_runs() {
     browser.wait(&format!("document.querySelector('.revealed')?.innerText.includes('{NUMBER}')"));
     assert_eq!(reads_of(&server, "a-card").await, before + 1);
     assert!(browser.focused().contains(NUMBER), "the focus is on what is shown");
-    browser.click("Hide");
+    browser.eval("t.named('button', 'Hide').focus(), true");
+    browser.press("Enter");
     browser.wait(&format!("!document.documentElement.outerHTML.includes('{NUMBER}')"));
+    assert_eq!(browser.focused(), "Reveal", "the focus is not lost");
+    browser.wait("document.getElementById('told').textContent.trim() === 'Plaintext is hidden'");
+    assert_eq!(browser.eval("document.title"), "Token · Tokamak console", "ids are in no title");
 
     // A reactor runs on it.
     browser.click("Reactors");
     browser.click("four at the end");
     browser.wait("t.field('Arguments')?.value.includes('{{ token-id }}')");
-    browser.fill("Arguments", r#"{"card": "{{ a-card }}"}"#);
+    browser.fill("Arguments", "{ no json");
     browser.click("Run");
+    browser.wait("document.activeElement === t.field('Arguments')");
+    assert_eq!(browser.eval("t.field('Arguments').ariaInvalid"), "true");
+    browser.fill("Arguments", r#"{"card": "{{ a-card }}"}"#);
+    browser.eval("t.named('button', 'Run').focus(), true");
+    browser.press("Enter");
     browser.wait_for("a line of the formula");
+    assert_eq!(browser.focused(), "Run", "the focus is not lost while it runs");
     let result = browser.eval("document.querySelector('pre.result').innerText");
     let result: Value = serde_json::from_str(result.as_str().unwrap()).unwrap();
     assert_eq!(result["raw"]["ends"], "4242");
@@ -161,7 +171,12 @@ async fn refusals_are_shown_as_the_server_says_them() {
     browser.fill("API key", "key_prv_00000000000000000000000000000000");
     browser.press("Enter");
     browser.wait_for("Unauthorized");
-    assert_eq!(browser.eval("document.activeElement.type"), "password", "to try again");
+    browser.wait("document.activeElement.type === 'password'");
+    assert_eq!(browser.eval("document.activeElement.ariaInvalid"), "true");
+    assert_eq!(
+        browser.eval("document.activeElement.getAttribute('aria-describedby')"),
+        browser.eval("document.querySelector('.problem').id")
+    );
     let (_, private) = keys(&server);
     browser.fill("API key", &private);
     browser.press("Enter");
@@ -174,6 +189,8 @@ async fn refusals_are_shown_as_the_server_says_them() {
     browser.press("Escape");
     browser.press("Enter");
     browser.wait_for("at character 1");
+    browser.wait("document.activeElement === t.field('Search')");
+    assert_eq!(browser.eval("t.field('Search').ariaInvalid"), "true");
     browser.click("New token");
     browser.choose("Type", "card_number");
     browser.fill("Data", "1234");
@@ -201,6 +218,9 @@ async fn who_may_not_see_figures_is_told_why() {
     browser.click("Live figures");
     browser.wait_for("--metrics-networks");
     assert_eq!(browser.eval("document.querySelectorAll('.chart').length"), 0);
+    // Nor may this key read tokens, which is another right than to search them.
+    browser.eval("location.hash = '#/tokens/of/a-card', true");
+    browser.wait_for("No key in this tab holds token:read.");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 

@@ -298,10 +298,11 @@ async fn a_formula_and_its_reactor_are_changed_and_what_is_hidden_stays() {
     };
     let formula = json!({"name": "first", "code": script("before"), "undeclared_arguments": "drop",
         "limits": {"memory_mb": 96}, "allowed_hosts": ["api.example.com"], "configuration": [
-            {"name": "SECRET", "type": "string"}, {"name": "NOTE", "type": "string", "optional": true}]});
+            {"name": "SECRET", "type": "string"}, {"name": "NOTE", "type": "string", "optional": true},
+            {"name": "LIMIT", "type": "number"}, {"name": "STRICT", "type": "boolean", "optional": true}]});
     let formula = server.management.post("/reactor-formulas", formula).await.expect(201);
     let reactor = json!({"name": "one", "formula": {"id": formula["id"]},
-        "configuration": {"SECRET": "kept-as-it-is", "NOTE": "to go"}});
+        "configuration": {"SECRET": "kept-as-it-is", "NOTE": "to go", "LIMIT": 5, "STRICT": true}});
     let reactor = server.management.post("/reactors", reactor).await.expect(201);
     let id = |entity: &Value| entity["id"].as_str().unwrap().to_owned();
     sign_in(&mut browser, &server, &[&server.management, &server.private]);
@@ -335,12 +336,17 @@ async fn a_formula_and_its_reactor_are_changed_and_what_is_hidden_stays() {
     browser.wait("t.field('SECRET')");
     browser.fill("Name", "two");
     browser.eval("t.field('Remove NOTE').click(), true");
+    // Only texts may be secrets.
+    assert_eq!(browser.eval("t.field('LIMIT').value"), "5");
+    assert_eq!(browser.eval("t.field('STRICT (optional)').value"), "true");
+    browser.choose("STRICT (optional)", "false");
     browser.click("Save");
     browser.wait("document.querySelector('h1')?.innerText === 'two'");
     browser.wait_for("•••• (13 characters)");
     assert_eq!(browser.eval("document.documentElement.outerHTML.includes('kept-as-it-is')"), false);
     let changed = server.management.get(&format!("/reactors/{}", id(&reactor))).await.expect(200);
-    assert_eq!(changed["configuration"], json!({"SECRET": "kept-as-it-is"}));
+    let expected = json!({"SECRET": "kept-as-it-is", "LIMIT": 5, "STRICT": false});
+    assert_eq!(changed["configuration"], expected);
     browser.click("Run");
     browser.wait_for("\"after\"");
     // Those that ship with the product are not changed.

@@ -33,6 +33,10 @@ async fn an_application_is_made_with_its_rules_and_its_key_is_shown_once() {
     browser.click("New application");
     browser.fill("Name", "desk");
     browser.click("Add a rule");
+    browser.eval("t.named('button', 'Remove rule 1').focus(), true");
+    browser.press("Enter");
+    browser.wait("document.activeElement === t.named('button', 'Add a rule')");
+    browser.click("Add a rule");
     browser.fill("Container", "PCI/High");
     browser.choose("Sees data as", "reveal");
     // The rule's own boxes come after those of the permissions on everything.
@@ -78,6 +82,7 @@ async fn an_application_is_made_with_its_rules_and_its_key_is_shown_once() {
     browser.press("Tab");
     browser.press("Enter");
     browser.wait_for("The key, shown this once:");
+    browser.wait("document.activeElement.id === 'issued'");
     desk.get("/applications/key").await.expect(401);
     let again = browser.eval("document.querySelector('.good-news code').innerText");
     let again = server.client(again.as_str().unwrap());
@@ -119,6 +124,7 @@ async fn a_formula_becomes_a_reactor_whose_results_are_told_and_told_again() {
     browser.fill("Address of the receiver", &receiver.url());
     browser.click("Run");
     browser.wait_for("Queued");
+    browser.wait("document.getElementById('told').textContent === 'The run is queued'");
     receiver.wait(1).await;
     browser.click("Follow it");
     heading(&mut browser, "Runs");

@@ -2,11 +2,11 @@
 
 import { ask, session } from "../api.js";
 import { asContainer } from "../access.js";
-import { checkbox, faultList, form, selectField, submitButton, textField } from "../fields.js";
+import { checkbox, faultList, faultsAt, form, selectField, submitButton, textField } from "../fields.js";
 import { html, nothing } from "../lit.js";
 import { problemBox } from "../parts.js";
 import { preview } from "../preview.js";
-import { holder, load, redraw } from "../state.js";
+import { holder, load, redraw, tell } from "../state.js";
 
 const TYPES = [["private", "private: a backend that keeps its key"], ["public", "public: a browser or device"], ["management", "management"]];
 const TRANSFORMS = [["reveal", "plaintext (reveal)"], ["mask", "masked (mask)"], ["redact", "nothing (redact)"]];
@@ -30,6 +30,7 @@ async function submit() {
     ? ask("application:update", "PUT", `/applications/${id}`, { body: { name, permissions, rules } })
     : ask("application:create", "POST", "/applications", { body: { name, type, permissions, rules, expires_at } }));
   if (answer) held.done(answer);
+  else tell("The application is not saved");
 }
 
 export function applicationForm() {
@@ -48,9 +49,9 @@ export function applicationForm() {
         html`${textField("Name", draft, "name", { required: true, at: at("name") })}
           ${draft.id ? nothing : selectField("Type", draft, "type", TYPES, { changed: retyped, at: at("type") })}
           ${draft.id ? nothing : textField("Ends", draft, "ends", { type: "datetime-local", at: at("expires_at"), hint: "Empty: it does not end; this cannot be changed later" })}
-          <fieldset>
+          <fieldset aria-describedby=${faultId(problem, "permissions") ?? nothing}>
             <legend>Permissions on everything${draft.type === "management" ? "" : ", masked"}</legend>
-            ${grants(draft, draft)} ${faultList(problem, "permissions")}
+            ${grants(draft, draft)} ${permissionFaults(problem, "permissions")}
           </fieldset>
           ${draft.type === "management" ? nothing : rules(draft)}
           ${problemBox(problem)} ${submitButton(draft.id ? "Save" : "Create", held.sent)}`,
@@ -75,6 +76,16 @@ function grants(draft, holds) {
   </div>`;
 }
 
+/** The id of what is said of permissions, where something is. */
+function faultId(problem, path) {
+  return faultsAt(problem, path).length > 0 ? `fault-${path.replace(/\W+/g, "-")}` : undefined;
+}
+
+/** What is said of them. Their first box gets the focus, as any field that is faulty does. */
+function permissionFaults(problem, path) {
+  return faultList(problem, path, faultId(problem, path));
+}
+
 function rules(draft) {
   const add = () => {
     const priority = Math.max(0, ...draft.rules.map((rule) => Number(rule.priority))) + 1;
@@ -82,15 +93,18 @@ function rules(draft) {
     redraw();
   };
   return html`${draft.rules.map((rule, index) => oneRule(draft, rule, `rules[${index}]`))} ${draft.rules.length === 0 ? faultList(held.sent?.problem, "rules") : nothing}
-    <div class="row"><button type="button" class="quiet" @click=${add}>Add a rule</button></div>`;
+    <div class="row"><button type="button" class="quiet" id="add-rule" @click=${add}>Add a rule</button></div>`;
 }
 
 function oneRule(draft, rule, path) {
   const problem = held.sent?.problem;
   const at = (member) => [problem, `${path}.${member}`];
   const remove = () => {
+    const index = draft.rules.indexOf(rule);
     draft.rules = draft.rules.filter((other) => other !== rule);
     redraw();
+    tell(`Rule ${rule.priority} is removed`);
+    queueMicrotask(() => (document.querySelectorAll(".remove-rule")[index] ?? document.getElementById("add-rule"))?.focus());
   };
   return html`<fieldset class="rule">
     <legend>Rule ${rule.priority}</legend>
@@ -98,7 +112,10 @@ function oneRule(draft, rule, path) {
       ${textField("Priority", rule, "priority", { type: "number", at: at("priority") })} ${textField("Container", rule, "container", { at: at("container") })}
       ${selectField("Sees data as", rule, "transform", TRANSFORMS, { at: at("transform") })}
     </div>
-    ${textField("Description", rule, "description", { at: at("description") })} ${grants(draft, rule)} ${faultList(problem, `${path}.permissions`)}
-    <div class="row end"><button type="button" class="quiet" @click=${remove}>Remove rule ${rule.priority}</button></div>
+    ${textField("Description", rule, "description", { at: at("description") })}
+    <div role="group" aria-label="Permissions" aria-describedby=${faultId(problem, `${path}.permissions`) ?? nothing}>
+      ${grants(draft, rule)} ${permissionFaults(problem, `${path}.permissions`)}
+    </div>
+    <div class="row end"><button type="button" class="quiet remove-rule" @click=${remove}>Remove rule ${rule.priority}</button></div>
   </fieldset>`;
 }

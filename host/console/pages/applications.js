@@ -37,6 +37,7 @@ async function find(id) {
 function shownOnce(application) {
   held.issued = application.key;
   held.id = application.id;
+  tell("Application made; its key is shown this once");
   location.hash = `#/applications/of/${application.id}`;
 }
 
@@ -80,17 +81,20 @@ function listed(data, pagination) {
 
 function one(application) {
   const remove = () =>
-    confirm("Delete this application?", `The key of ${application.name} opens nothing from then on.`, "Delete", async () => {
+    confirm("Delete this application?", `The key of “${application.name}” opens nothing from then on.`, "Delete", async () => {
       await ask("application:delete", "DELETE", `/applications/${application.id}`);
       tell("Application deleted");
       location.hash = "#/applications";
     });
+  const issue = async () => {
+    const { key } = await ask("application:update", "POST", `/applications/${application.id}/regenerate`);
+    held.issued = key;
+    redraw();
+    tell("A new key is made, and shown this once");
+  };
   const regenerate = () =>
-    confirm("Make a new key?", `The key that ${application.name} has now ends at once.`, "New key", async () => {
-      const { key } = await ask("application:update", "POST", `/applications/${application.id}/regenerate`);
-      held.issued = key;
-      redraw();
-    });
+    confirm("Make a new key?", `The key that “${application.name}” has now ends at once.`, "New key", issue, () =>
+      document.getElementById("issued")?.focus());
   return html`<div class="row"><h1 tabindex="-1">${application.name}</h1>${badge(application.type)}</div>
     ${issued()}
     <section class="card" aria-label="About">
@@ -101,7 +105,10 @@ function one(application) {
         application.expires_at && ["Ends", time(application.expires_at)],
       ])}
       <div class="row">
-        ${may("application:update") ? html`<a class="button" href="#/applications/edit/${application.id}">Change</a><button type="button" class="quiet" @click=${regenerate}>New key</button>` : nothing}
+        ${may("application:update")
+          ? html`<a class="button" href="#/applications/edit/${application.id}">Change</a>
+              <button type="button" class="quiet" @click=${regenerate}>New key</button>`
+          : nothing}
         ${may("application:delete") ? html`<button type="button" class="danger" @click=${remove}>Delete</button>` : nothing}
       </div>
     </section>
@@ -111,7 +118,7 @@ function one(application) {
 
 function issued() {
   if (!held.issued) return nothing;
-  return html`<div class="good-news" role="status">
+  return html`<div class="good-news" id="issued" role="group" aria-label="The application's key" tabindex="-1">
     <p>The key, shown this once:</p>
     <p>${copyable(held.issued, "key")}</p>
   </div>`;

@@ -112,7 +112,10 @@ async function submit() {
   const answer = await load(held, "sent", () => (draft.id
     ? ask("reactor:update", "PUT", `/reactor-formulas/${draft.id}`, { body: body(draft) })
     : ask("reactor:create", "POST", "/reactor-formulas", { body: body(draft) })));
-  if (!answer) return;
+  if (!answer) {
+    tell("The formula is not saved");
+    return;
+  }
   held.draft = fresh();
   tell(draft.id ? "Formula changed" : "Formula made");
   done(answer);

@@ -1,8 +1,9 @@
 // Formulas: the programs that reactors run.
 
 import { ask, may, segment, withQuery } from "../api.js";
+import { measured } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { badge, confirm, copyable, empty, facts, lacking, pager, shown, table, time } from "../parts.js";
+import { badge, confirm, copyable, empty, facts, lacking, pager, prose, shown, table, time } from "../parts.js";
 import { holder, load, tell } from "../state.js";
 import { begin, formulaForm } from "./formula_form.js";
 
@@ -52,35 +53,40 @@ function back() {
 
 function listed(data, pagination) {
   const row = (formula) => [
-    html`<a href="#/formulas/of/${formula.id}">${formula.name}</a>`,
-    badge(formula.type, formula.type === "official" ? "accent" : "plain"),
+    html`<a class="name" href="#/formulas/of/${formula.id}">${formula.name}</a>`,
+    whose(formula),
     formula.language,
-    html`<span class="clamp">${formula.description ?? "–"}</span>`,
+    formula.description ? html`<span class="clamp">${prose(formula.description)}</span>` : "–",
     formula.allowed_hosts.length > 0 ? html`<code>${formula.allowed_hosts.join(" ")}</code>` : "none",
   ];
   return html`${table("Formulas", ["Name", "Whose", "Language", "Description", "Hosts it may reach"], data.map(row))}
     ${pager(pagination, "formula", list)}`;
 }
 
+function whose({ type }) {
+  return type === "private" ? badge("own") : badge(type, "accent");
+}
+
 function one(formula) {
   const remove = () =>
-    confirm("Delete this formula?", `${formula.name} must not be used by any reactor.`, "Delete", async () => {
+    confirm("Delete this formula?", `“${formula.name}” must not be used by any reactor.`, "Delete", async () => {
       await ask("reactor:delete", "DELETE", `/reactor-formulas/${formula.id}`);
       tell("Formula deleted");
       location.hash = "#/formulas";
     });
   const showCode = () => load(held, "code", () => ask("reactor:read", "GET", `/reactor-formulas/${formula.id}/component`, { text: true }));
-  return html`<div class="row"><h1 tabindex="-1">${formula.name}</h1>${badge(formula.type)} ${badge(formula.status, "good")}</div>
+  return html`<div class="row"><h1 tabindex="-1">${formula.name}</h1>${whose(formula)} ${badge(formula.status, "good")}</div>
     <section class="card" aria-label="About">
-      ${formula.description ? html`<p>${formula.description}</p>` : nothing}
+      ${formula.description ? html`<p>${prose(formula.description)}</p>` : nothing}
       ${facts([
         ["Id", copyable(formula.id, "id")],
         ["Language", formula.language],
         ["Hosts it may reach", formula.allowed_hosts.length > 0 ? html`<code>${formula.allowed_hosts.join(" ")}</code>` : "none"],
-        ["Memory", `${formula.limits.memory_mb} MiB`],
+        ["Memory", measured(formula.limits.memory_mb, "MiB")],
         ["Undeclared arguments", formula.undeclared_arguments === "drop" ? "are dropped" : "are passed on"],
         ["SHA-256", html`<code>${formula.component_digest}</code>`],
-        formula.created_at && ["Made", time(formula.created_at)],
+        // Those that ship were made with the program.
+        formula.type === "private" && ["Made", time(formula.created_at)],
       ])}
       <div class="row">
         ${may("reactor:create") ? html`<a class="button" href="#/reactors/new/${formula.id}">New reactor of it</a>` : nothing}
@@ -88,14 +94,19 @@ function one(formula) {
         ${formula.type === "private" && may("reactor:update") ? html`<a class="button" href="#/formulas/edit/${formula.id}">Change</a>` : nothing}
         ${formula.type === "private" && may("reactor:delete") ? html`<button type="button" class="danger" @click=${remove}>Delete</button>` : nothing}
       </div>
-      ${shown(held.code, (code) => html`<pre tabindex="0" aria-label="Code">${code}</pre>`)}
+      ${shown(held.code, (code) => html`<pre tabindex="0" role="region" aria-label="Code">${code}</pre>`)}
     </section>
-    <section class="card"><h2>Configuration of a reactor</h2>${parameters(formula.configuration)}</section>
-    <section class="card"><h2>Arguments of a run</h2>${parameters(formula.request_parameters)}</section>`;
+    <section class="card"><h2>Configuration of a reactor</h2>${parameters("Declared configuration", formula.configuration)}</section>
+    <section class="card"><h2>Arguments of a run</h2>${parameters("Declared arguments", formula.request_parameters)}</section>`;
 }
 
-function parameters(list) {
+function parameters(caption, list) {
   if (list.length === 0) return html`<p class="muted">None is declared.</p>`;
-  const row = (one) => [html`<code>${one.name}</code>`, one.type, one.optional ? "optional" : "required", one.description ?? "–"];
-  return table("Declared values", ["Name", "Type", "Needed", "Description"], list.map(row));
+  const row = ({ name, type, optional, description }) => [
+    html`<code>${name}</code>`,
+    type,
+    optional ? "optional" : "required",
+    description ? html`<div>${prose(description)}</div>` : "–",
+  ];
+  return table(caption, ["Name", "Type", "Needed", "Description"], list.map(row));
 }

@@ -2,7 +2,7 @@
 
 import { ask, may, segment, withQuery } from "../api.js";
 import { field, form, submitButton, textField } from "../fields.js";
-import { bytes, count, duration, pretty } from "../format.js";
+import { bytes, count, counted, duration, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { badge, copyable, empty, facts, lacking, pager, problemBox, shown, table, time } from "../parts.js";
 import { holder, load, redraw, tell } from "../state.js";
@@ -96,8 +96,15 @@ function ended({ data, pagination }) {
     duration(run.elapsed_us),
     count(run.fuel),
     bytes(run.memory_peak_bytes),
-    html`<details><summary>${run.log.length === 0 ? "none" : `${run.log.length} lines`}</summary>${lines(run)}</details>`,
-    may("token:use") ? html`<a href="#/invocations/${held.reactor}/${run.id}">Delivery</a>` : nothing,
+    run.log.length === 0
+      ? "none"
+      : html`<details><summary>${counted(run.log.length, "line")}</summary>${lines(run)}</details>`,
+    // The record of a run does not say whether somebody waited for it.
+    may("token:use")
+      ? html`<a href="#/invocations/${held.reactor}/${run.id}" aria-label=${`Delivery, if asynchronous, of ${run.id}`}>
+          Delivery, if asynchronous
+        </a>`
+      : nothing,
   ];
   return html`${table("Runs that have ended, newest first", ["Ended", "How", "Time", "Fuel", "Memory", "Log", "Result"], data.map(row))}
     ${pager(pagination, "run", list)}`;
@@ -144,15 +151,24 @@ export function jobView(job, more = nothing) {
   const told = job.delivery;
   return html`${facts([
       ["Run", copyable(job.invocation_id, "id of the run")],
-      ["Stands", badge(job.status, TONES[job.status])],
+      ["Status", badge(job.status, TONES[job.status])],
       ["Queued", time(job.created_at)],
       job.started_at && ["Began", time(job.started_at)],
       job.finished_at && ["Ended", time(job.finished_at)],
-      told && ["Delivery", html`${badge(told.status, TONES[told.status])} ${count(told.attempts)} tries${told.last_status ? `, last answered ${told.last_status}` : ""}`],
+      told && ["Delivery", html`${badge(told.status, TONES[told.status])} ${tries(told)}`],
       told?.next_attempt_at && ["Next try", time(told.next_attempt_at)],
     ])}
-    ${job.response ? html`<details><summary>Result</summary><pre tabindex="0" aria-label="Result">${pretty(job.response)}</pre></details>` : nothing}
+    ${job.response
+      ? html`<details>
+          <summary>Result</summary>
+          <pre tabindex="0" role="region" aria-label=${`Result of ${job.invocation_id}`}>${pretty(job.response)}</pre>
+        </details>`
+      : nothing}
     ${job.error ? problemBox(job.error) : nothing} ${more}`;
+}
+
+function tries({ attempts, last_status: last }) {
+  return `${counted(attempts, "try")}${last ? `, last answered ${last}` : ""}`;
 }
 
 /** Nothing of one reactor's runs is left for another's. */

@@ -40,13 +40,17 @@ function keyCard(key) {
   const forget = () => {
     dropKey(key);
     tell(`The key of ${key.name} is forgotten`);
-    if (session.keys.length > 0) open();
+    if (session.keys.length === 0) return;
+    open();
+    queueMicrotask(() => document.querySelector("h1")?.focus());
   };
   return html`<section class="card" aria-label=${key.name}>
     <div class="row">
       <h2>${key.name}</h2>
       ${badge(key.type)}
-      <div class="row end grow"><button type="button" class="quiet" @click=${forget}>Forget this key</button></div>
+      <div class="row end grow">
+        <button type="button" class="quiet" aria-label=${`Forget this key, of ${key.name}`} @click=${forget}>Forget this key</button>
+      </div>
     </div>
     ${facts([
       ["Application", copyable(application.id, "application id")],

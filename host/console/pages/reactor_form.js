@@ -3,7 +3,7 @@
 import { ask, may, withQuery } from "../api.js";
 import { checkbox, form, selectField, submitButton, textField } from "../fields.js";
 import { html, nothing } from "../lit.js";
-import { problemBox } from "../parts.js";
+import { problemBox, prose } from "../parts.js";
 import { holder, load, redraw, tell } from "../state.js";
 
 const held = holder(() => ({ draft: undefined, done: undefined }));
@@ -11,7 +11,14 @@ const held = holder(() => ({ draft: undefined, done: undefined }));
 /** Begins with a reactor as it is, or with a new one, perhaps of a formula; `done` gets what the server answers. */
 export function begin(reactor, done, formula = "") {
   const draft = reactor
-    ? { id: reactor.id, name: reactor.name, formula: reactor.formula.id, application: reactor.application?.id ?? "", values: {}, removed: [] }
+    ? {
+        id: reactor.id,
+        name: reactor.name,
+        formula: reactor.formula.id,
+        application: reactor.application?.id ?? "",
+        values: plain(reactor),
+        removed: [],
+      }
     : { name: "", formula, application: "", values: {}, removed: [] };
   Object.assign(held, { draft, done, reactor, sent: undefined });
   if (!reactor && may("reactor:read")) {
@@ -22,6 +29,12 @@ export function begin(reactor, done, formula = "") {
     const { data } = await ask("application:read", "GET", withQuery("/applications", { size: 100 }));
     return data.filter((application) => application.type !== "management");
   });
+}
+
+/** Declared numbers and truth values as their fields hold them. Only texts may be secrets. */
+function plain({ configuration, formula }) {
+  const able = formula.configuration.filter(({ name }) => ["number", "boolean"].includes(typeof configuration[name]));
+  return Object.fromEntries(able.map(({ name }) => [name, String(configuration[name])]));
 }
 
 export function reactorForm() {
@@ -53,33 +66,42 @@ function applications() {
   return all.map((one) => [one.id, one.type ? `${one.name} (${one.type})` : one.name]);
 }
 
-/** Values that are there may be secrets: they are not shown, and stay unless something is written. */
+/** Texts that are there may be secrets: they are not shown, and stay unless something is written. What is shown is as it is left. */
 function value(entry, at) {
   const { draft, reactor } = held;
-  const isThere = reactor !== undefined && Object.hasOwn(reactor.configuration, entry.name);
+  const has = (values) => Object.hasOwn(values, entry.name);
+  const isThere = reactor !== undefined && has(reactor.configuration) && !has(plain(reactor));
   const remove = (on) => {
     draft.removed = on ? [...draft.removed, entry.name] : draft.removed.filter((other) => other !== entry.name);
     redraw();
   };
-  return html`${textField(`${entry.name}${entry.optional ? " (optional)" : ""}`, draft.values, entry.name, {
-      hint: `${entry.type}. ${isThere ? "Empty: as it is. " : ""}${entry.description ?? ""}`,
-      required: !entry.optional && !isThere,
-      at: at(`configuration.${entry.name}`),
-    })}
+  const label = `${entry.name}${entry.optional ? " (optional)" : ""}`;
+  const own = {
+    hint: html`${entry.type}. ${isThere ? "Empty: as it is. " : ""}${prose(entry.description ?? "")}`,
+    required: !entry.optional && !isThere,
+    at: at(`configuration.${entry.name}`),
+  };
+  return html`${entry.type === "boolean"
+      ? selectField(label, draft.values, entry.name, [["", "not set"], "true", "false"], own)
+      : textField(label, draft.values, entry.name, own)}
     ${isThere && entry.optional ? checkbox(`Remove ${entry.name}`, draft.removed.includes(entry.name), remove) : nothing}`;
 }
 
 async function submit() {
   const { draft, done, reactor } = held;
   const { name, formula, application, values, removed } = draft;
-  const kept = Object.entries(reactor?.configuration ?? {}).filter(([entry]) => !removed.includes(entry));
+  const shown = Object.keys(reactor ? plain(reactor) : {});
+  const kept = Object.entries(reactor?.configuration ?? {}).filter(([entry]) => !removed.includes(entry) && !shown.includes(entry));
   const given = Object.entries(values).filter(([, written]) => written !== "");
   const body = { name, configuration: Object.fromEntries([...kept, ...given]) };
   if (application) body.application = { id: application };
   const answer = await load(held, "sent", () => (draft.id
     ? ask("reactor:update", "PUT", `/reactors/${draft.id}`, { body })
     : ask("reactor:create", "POST", "/reactors", { body: { ...body, formula: { id: formula } } })));
-  if (!answer) return;
+  if (!answer) {
+    tell("The reactor is not saved");
+    return;
+  }
   held.draft = undefined;
   tell(draft.id ? "Reactor changed" : "Reactor made");
   done(answer);

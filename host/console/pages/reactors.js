@@ -73,7 +73,7 @@ function listed(data, pagination) {
     html`<a href="#/formulas/of/${reactor.formula.id}">${reactor.formula.name}</a>`,
     reactor.application?.name ?? "–",
     time(reactor.created_at),
-    html`<a href="#/invocations/${reactor.id}">Runs</a>`,
+    html`<a href="#/invocations/${reactor.id}" aria-label=${`Runs of ${reactor.name}`}>Runs</a>`,
   ];
   return html`${table("Reactors, newest first", ["Name", "Formula", "Acts as", "Made", "Runs"], data.map(row))}
     ${pager(pagination, "reactor", list)}`;
@@ -106,7 +106,7 @@ function hidden(configuration) {
 }
 
 function remove(reactor) {
-  confirm("Delete this reactor?", `${reactor.name} cannot be run any more.`, "Delete", async () => {
+  confirm("Delete this reactor?", `“${reactor.name}” cannot be run any more.`, "Delete", async () => {
     await ask("reactor:delete", "DELETE", `/reactors/${reactor.id}`);
     tell("Reactor deleted");
     location.hash = "#/reactors";

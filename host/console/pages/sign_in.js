@@ -2,7 +2,7 @@
 
 import { addKey } from "../api.js";
 import { field, form, submitButton } from "../fields.js";
-import { html } from "../lit.js";
+import { html, nothing } from "../lit.js";
 import { problemBox } from "../parts.js";
 import { holder, load, tell } from "../state.js";
 
@@ -31,9 +31,11 @@ export function keyForm(state, label, action, done = () => {}) {
     }
   };
   // A password field, so that nobody reads over a shoulder; without a name, so that no form would send it.
-  const input = (id, hint) => html`<input id=${id} type="password" required autocomplete="off" aria-describedby=${hint} placeholder="key_…" />`;
+  const problem = state.adding?.problem;
+  const input = (id) => html`<input id=${id} type="password" required autocomplete="off" placeholder="key_…"
+    aria-describedby=${problem ? "key-fault" : nothing} aria-invalid=${problem?.status === 401 ? "true" : nothing} />`;
   return html`<div id="key-form">
-    ${form(submit, html`${field(label, input)} ${problemBox(state.adding?.problem)} ${submitButton(action, state.adding)}`, label)}
+    ${form(submit, html`${field(label, input)} ${problemBox(problem, "key-fault")} ${submitButton(action, state.adding)}`, label)}
   </div>`;
 }
 

@@ -52,9 +52,9 @@ async function findAs(key, id) {
 }
 
 /** Keys and values of a token's metadata. */
-export function metadata(token) {
+export function metadata(token, max = Infinity) {
   const pairs = Object.entries(token.metadata ?? {});
-  return pairs.map(([key, value]) => html`<span class="pair"><em>${key}</em> ${compact(value, 40)}</span> `);
+  return pairs.map(([key, value]) => html`<span class="pair"><em>${key}</em> ${compact(value, max)}</span> `);
 }
 
 /** What is told on the page of a token that is opened next: a view made of what has just happened to it. */
@@ -72,12 +72,13 @@ export function viewToken() {
 function detail(token) {
   const places = token.containers ?? ["/"];
   const json = (value) => (value === undefined || value === null ? undefined : html`<pre>${typeof value === "string" ? value : pretty(value)}</pre>`);
+  const erase = async () => {
+    await ask("token:delete", "DELETE", `/tokens/${segment(token.id)}`, { key: keyAt("token:delete", places) });
+    tell("Token deleted");
+    location.hash = "#/tokens";
+  };
   const remove = () =>
-    confirm("Delete this token?", `The data of ${token.id} is erased for good; the audit log keeps that it was there.`, "Delete", async () => {
-      await ask("token:delete", "DELETE", `/tokens/${segment(token.id)}`, { key: keyAt("token:delete", places) });
-      tell("Token deleted");
-      location.hash = "#/tokens";
-    });
+    confirm("Delete this token?", `The data of “${token.id}” is erased for good; the audit log keeps that it was there.`, "Delete", erase);
   return html`<section class="card" aria-label="Data">
       <div class="row"><h2>Data</h2>${badge(token.type)}</div>
       ${data(token)}
@@ -105,13 +106,16 @@ function detail(token) {
 
 function data(token) {
   if (held.revealed?.value) {
-    return html`<pre class="revealed" tabindex="0" aria-label="Plaintext">${text(held.revealed.value.data)}</pre>
+    return html`<div id="plaintext">
+      <pre class="revealed" tabindex="0" role="region" aria-label="Plaintext">${text(held.revealed.value.data)}</pre>
       <div class="row">
-        <button type="button" class="main" @click=${hide}>Hide</button>
+        <button type="button" class="main" @click=${hideHere}>Hide</button>
         <span class="small">Hidden by itself after 30 seconds. That it was read is in the audit log.</span>
-      </div>`;
+      </div>
+    </div>`;
   }
   const key = revealingKey(token.containers ?? ["/"]);
+  const busy = held.revealed?.loading === true;
   const shownNow = token.concealed
     ? html`<p class="muted">••••••</p>`
     : token.data === undefined
@@ -120,7 +124,9 @@ function data(token) {
   return html`${shownNow} ${problemBox(held.revealed?.problem)}
     ${key
       ? html`<div class="row">
-          <button type="button" class="main" @click=${() => reveal(token, key)} ?disabled=${held.revealed?.loading === true}>Reveal</button>
+          <button type="button" class="main" id="reveal" aria-disabled=${busy ? "true" : nothing} @click=${() => reveal(token, key)}>
+            Reveal
+          </button>
           <span class="small">Reads it as ${key.name}; that is logged.</span>
         </div>`
       : html`<p class="small">No key in this tab may see it in plaintext.</p>`}`;
@@ -131,10 +137,12 @@ function text(value) {
 }
 
 async function reveal(token, key) {
+  if (held.revealed?.loading) return;
   const got = await load(held, "revealed", () => ask("token:read", "GET", `/tokens/${segment(token.id)}`, { key }));
-  if (!got) return;
+  // Somebody went on meanwhile, or another reading overtook this one.
+  if (!got || held.revealed?.value !== got) return;
   tell("Plaintext is shown");
-  hiding = setTimeout(hide, REVEALED_MS);
+  hiding = setTimeout(hideHere, REVEALED_MS);
   queueMicrotask(() => document.querySelector(".revealed")?.focus());
 }
 
@@ -146,4 +154,13 @@ function hide() {
   redraw();
 }
 
-addEventListener("visibilitychange", () => document.hidden && hide());
+/** The same while the token stays on the page: who was at what goes finds the way back to it. */
+function hideHere() {
+  if (!held.revealed?.value) return hide();
+  const within = document.activeElement?.closest("#plaintext");
+  hide();
+  tell("Plaintext is hidden");
+  if (within) queueMicrotask(() => document.getElementById("reveal")?.focus());
+}
+
+addEventListener("visibilitychange", () => document.hidden && hideHere());

@@ -97,7 +97,10 @@ async function submit() {
     const token = await ask("token:update", "PATCH", `/tokens/${segment(before.id)}`, own);
     return { token: conceal(key, "token:update", token), wroteData: "data" in patch };
   });
-  if (!after) return;
+  if (!after) {
+    tell("The token is not changed");
+    return;
+  }
   announce(after.token.id, news(before, after));
   tell("Token changed");
   location.hash = `#/tokens/of/${segment(after.token.id)}`;
@@ -159,15 +162,23 @@ function metadataFields(draft, problem) {
     draft.metadata = pairs;
     redraw();
   };
+  const named = (pair, index) => pair.key || `pair ${index + 1}`;
+  const add = () => change([...draft.metadata, { key: "", value: "" }]);
+  const remove = (pair, index) => {
+    change(draft.metadata.filter((other) => other !== pair));
+    queueMicrotask(() => (document.querySelectorAll(".remove-pair")[index] ?? document.getElementById("add-pair"))?.focus());
+  };
   const row = (pair, index) => html`<div class="columns with-button">
     ${textField(`Key ${index + 1}`, pair, "key")}
     ${textField(`Value ${index + 1}`, pair, "value", { at: pair.key === "" ? [] : [problem, `metadata.${pair.key}`] })}
-    <button type="button" class="quiet" aria-label=${`Remove ${pair.key || `pair ${index + 1}`}`} @click=${() => change(draft.metadata.filter((other) => other !== pair))}>Remove</button>
+    <button type="button" class="quiet remove-pair" aria-label=${`Remove ${named(pair, index)}`} @click=${() => remove(pair, index)}>
+      Remove
+    </button>
   </div>`;
   return html`<fieldset>
     <legend>Metadata, nothing sensitive</legend>
     ${draft.metadata.map(row)} ${faultList(problem, "metadata")}
-    <div class="row"><button type="button" class="quiet" @click=${() => change([...draft.metadata, { key: "", value: "" }])}>Add a pair</button></div>
+    <div class="row"><button type="button" class="quiet" id="add-pair" @click=${add}>Add a pair</button></div>
   </fieldset>`;
 }
 

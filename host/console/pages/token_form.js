@@ -54,7 +54,10 @@ async function submit() {
     const made = body();
     return ask("token:create", "POST", "/tokens", { body: made, key: made.containers && keyAt("token:create", made.containers) });
   });
-  if (!token) return;
+  if (!token) {
+    tell("The token is not made");
+    return;
+  }
   // The form held plaintext.
   Object.assign(held, fresh(), { made: token, sent: undefined });
   tell("Token made");
@@ -98,7 +101,8 @@ function made() {
   if (!token) return nothing;
   const what = token._extras?.deduplicated ? "There was a token of these contents:" : "The token is made:";
   return html`<div class="good-news" role="status">
-    <p>${what} <a href="#/tokens/of/${encodeURIComponent(token.id)}">${token.id}</a></p>
+    <p>${what}</p>
     <p>${copyable(token.id, "id")}</p>
+    <p><a href="#/tokens/of/${encodeURIComponent(token.id)}">Look at it</a></p>
   </div>`;
 }

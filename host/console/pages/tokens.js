@@ -4,9 +4,9 @@ import { ask, keyFor, may, segment, withQuery } from "../api.js";
 import { form, selectField, submitButton } from "../fields.js";
 import { brief, compact, counted } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { empty, lacking, pager, shown, table, time } from "../parts.js";
+import { empty, lacking, pager, problemBox, shown, table, time } from "../parts.js";
 import { readRights } from "../rights.js";
-import { searchBox } from "../search_box.js";
+import { QUERY_FAULT, searchBox } from "../search_box.js";
 import { holder, load, tell } from "../state.js";
 import { closeToken, conceal, metadata, openToken, viewToken } from "./token.js";
 import { beginEdit, editToken } from "./token_edit.js";
@@ -72,6 +72,7 @@ function masked(key, permission, answer) {
 
 export function view() {
   if (held.view === "new") return createToken();
+  if (held.view !== "list" && !may("token:read")) return html`<h1 tabindex="-1">Token</h1>${lacking("token:read")}`;
   if (!able()) {
     return html`<h1 tabindex="-1">${title}</h1>
       ${lacking("token:search")}
@@ -87,6 +88,7 @@ function listed() {
     containers: unique(held.list?.value?.data.flatMap((token) => token.containers ?? [])),
     keys: unique(held.list?.value?.data.flatMap((token) => Object.keys(token.metadata ?? {}))),
   });
+  const problem = held.list?.problem;
   const search = () => {
     held.caret = undefined;
     return listAgain(1);
@@ -98,7 +100,7 @@ function listed() {
     ${may("token:search")
       ? form(
           search,
-          html`${searchBox(held, known)}
+          html`${searchBox(held, known, problem?.status === 400)}
             <div class="row">
               ${submitButton("Search")}
               ${selectField("Tokens on a page", held, "size", ["20", "50", "100"], { changed: search })}
@@ -106,7 +108,7 @@ function listed() {
           "Search of tokens",
         )
       : html`<p>This key lists tokens and may not search them.</p>`}
-    ${shown(held.list, found)}`;
+    ${problem ? problemBox(problem, QUERY_FAULT) : shown(held.list, found)}`;
 }
 
 function unique(values) {
@@ -117,11 +119,11 @@ function found({ data, pagination, seenBy }) {
   const note = html` <span class="small">as ${seenBy} sees them; each read is in the audit log</span>`;
   if (data.length === 0 && pagination.total_items === 0) return empty("No token is found.");
   const row = (token) => [
-    html`<a href="#/tokens/of/${segment(token.id)}"><code class="whole" title=${token.id}>${compact(brief(token.id), 40)}</code></a>`,
+    html`<a class="whole" href="#/tokens/of/${segment(token.id)}"><code title=${token.id}>${compact(brief(token.id), 40)}</code></a>`,
     token.type,
     dataCell(token),
-    html`<code>${(token.containers ?? []).join(" ")}</code>`,
-    metadata(token),
+    html`<code class="places">${(token.containers ?? []).join(" ")}</code>`,
+    token.metadata && html`<div class="pairs">${metadata(token, 40)}</div>`,
     time(token.created_at),
   ];
   const heads = ["Id", "Type", "Data", "Containers", "Metadata", "Made"];

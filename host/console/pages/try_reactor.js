@@ -1,8 +1,8 @@
 // Running a reactor: arguments in, result, log lines, fuel and time out.
 
 import { ask, may, segment, withQuery } from "../api.js";
-import { areaField, checkbox, form, submitButton, textField } from "../fields.js";
-import { pretty } from "../format.js";
+import { areaField, checkbox, form, jsonOf, notSent, submitButton, textField } from "../fields.js";
+import { measured, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { facts, lacking, problemBox } from "../parts.js";
 import { holder, load, redraw, tell } from "../state.js";
@@ -23,28 +23,23 @@ export function beginTrying(id, formula) {
   redraw();
 }
 
-/** Arguments to start from: the required ones, each with a value that shows its type. */
+/** Arguments to start from: the required ones, each with a value that shows its type; of what has parts, a token is all of them. */
 function sample(parameters) {
   const values = { string: "", number: 0, boolean: false, object: "{{ token-id }}", array: [] };
   const made = {};
   for (const { name, type, optional } of parameters) {
     if (optional) continue;
-    const path = name.split(".");
-    const last = path.pop();
-    const place = path.reduce((inner, part) => (inner[part] ??= {}), made);
-    place[last] = values[type];
+    const [first, ...parts] = name.split(".");
+    made[first] = parts.length > 0 ? values.object : values[type];
   }
   return made;
 }
 
 async function submit() {
   await load(held, "ran", async () => {
-    let args;
-    try {
-      args = held.args.trim() === "" ? undefined : JSON.parse(held.args);
-    } catch {
-      throw Object.assign(new Error(), { problem: { title: "Not sent", detail: "The arguments are not JSON.", errors: {} } });
-    }
+    const errors = {};
+    const args = held.args.trim() === "" ? undefined : jsonOf(held.args, "args", errors);
+    if (errors.args) throw notSent("The arguments are not JSON.", errors);
     const body = { args };
     if (held.later) {
       body.callback_url = held.callback;
@@ -61,7 +56,9 @@ async function submit() {
     }
     return { ...answer, took, records: before && (await recordsSince(before)) };
   });
-  tell(held.ran?.value?.value ? "The reactor answered" : "The run failed");
+  const { value, queued } = held.ran?.value ?? {};
+  const sent = held.ran?.value !== undefined;
+  tell(queued ? "The run is queued" : value ? "The reactor answered" : sent ? "The run failed" : "Nothing was run");
 }
 
 /** The newest records of runs, for those who may read them. */
@@ -110,8 +107,8 @@ function result({ value, problem, took, records, queued }) {
   if (queued) return html`<section class="card"><h2>Queued</h2>${jobView(value)}<p><a href="#/invocations/${held.id}">Follow it</a></p></section>`;
   return html`<section class="card" aria-label="Result">
     <h2>Result</h2>
-    ${problem ? problemBox(problem) : html`<pre class="result" tabindex="0" aria-label="Answer">${pretty(value)}</pre>`}
-    ${facts([["Seen from here", `${took.toFixed(0)} ms`]])}
+    ${problem ? problemBox(problem) : html`<pre class="result" tabindex="0" role="region" aria-label="Answer">${pretty(value)}</pre>`}
+    ${facts([["Seen from here", measured(took.toFixed(0), "ms")]])}
     ${recorded(records)}
   </section>`;
 }

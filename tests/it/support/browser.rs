@@ -187,7 +187,7 @@ impl Browser {
     #[track_caller]
     pub fn click(&mut self, name: &str) {
         let found = format!("t.named('button, a, summary', {})", json!(name));
-        self.wait(&format!("{found} && !{found}.disabled"));
+        self.wait(&format!("{found} && !{found}.ariaDisabled"));
         self.eval(&format!("{found}.click(), true"));
     }
 
