@@ -485,7 +485,7 @@ async fn a_push_says_what_stands_in_the_way() {
 fn a_push_names_the_options_that_it_needs() {
     let folder = tempfile::tempdir().unwrap();
     for (more, parts) in [
-        (&["--url", "127.0.0.1:8080", "--key", "k"][..], &["--url <", "http:// or https://"][..]),
+        (&["--url", "127.0.0.1:8080", "--key", "k"][..], &["--url must begin with http://"][..]),
         (&[], &["--url <", "--key-file <", "--key <"]),
         (&["--url", "http://a", "--key", "k", "--key-file", "f"], &["--key <", "--key-file <"]),
     ] {

@@ -272,6 +272,7 @@ mod tests {
             libc::SYS_prctl,
             libc::SYS_setpriority,
             libc::SYS_sched_setscheduler,
+            libc::SYS_sched_yield,
             libc::SYS_prlimit64,
             libc::SYS_sched_setaffinity,
         ];

@@ -12,7 +12,7 @@ use super::connections::{Bounds, Connections};
 use super::routes::router_with;
 use super::tls::Tls;
 use crate::limits::{DENIALS_WINDOW_MS, DRAIN_MS_MAX, SWEEP_INTERVAL_MS};
-use crate::vault::Vault;
+use crate::vault::{Error, Vault};
 
 /// How connections are served.
 #[derive(Debug, Clone, Default)]
@@ -92,27 +92,29 @@ pub async fn serve_with(
 
 /// Seals anew what an earlier process had begun to, and whatever is wanted from then on.
 async fn reseal_forever(vault: Vault) {
-    loop {
-        if let Err(error) = vault.reseal().await {
-            tracing::warn!(%error, "records were not sealed anew");
-        }
-        let again = tokio::time::sleep(Duration::from_millis(SWEEP_INTERVAL_MS));
-        tokio::select! {
-            () = vault.resealing_wanted() => {}
-            () = again => {}
-        }
-    }
+    let failed = "records were not sealed anew";
+    whenever_wanted(|| vault.reseal(), || vault.resealing_wanted(), failed).await
 }
 
 /// Has what old keys were in leave the store's files, also what an earlier process left there.
 async fn forget_old_keys_forever(vault: Vault) {
+    let failed = "old keys stay in the store's files, and are removed later";
+    whenever_wanted(|| vault.sweep_old_keys(), || vault.old_keys_left(), failed).await
+}
+
+/// Does something at once, then whenever it is wanted, and with each sweep; says so when it failed.
+async fn whenever_wanted<D, W>(act: impl Fn() -> D, wanted: impl Fn() -> W, failed: &str) -> !
+where
+    D: Future<Output = Result<(), Error>>,
+    W: Future<Output = ()>,
+{
     loop {
-        if let Err(error) = vault.sweep_old_keys().await {
-            tracing::warn!(%error, "old keys stay in the store's files, and are removed later");
+        if let Err(error) = act().await {
+            tracing::warn!(%error, "{failed}");
         }
         let again = tokio::time::sleep(Duration::from_millis(SWEEP_INTERVAL_MS));
         tokio::select! {
-            () = vault.old_keys_left() => {}
+            () = wanted() => {}
             () = again => {}
         }
     }

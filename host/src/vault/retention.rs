@@ -47,7 +47,7 @@ impl Vault {
             let message = format!("Log entries removed after {days} days: {count}");
             let event = Event::done(EntityType::Tenant, tenant, Operation::Delete, message);
             match change.try_commit(Actor::OPERATOR, vec![event]).await? {
-                Ok(()) => removed += count,
+                Ok(()) => (removed, lost) = (removed + count, 0),
                 // Somebody else removed them meanwhile: look again.
                 Err(StoreError::Conflict { .. }) if lost < TRIES => lost += 1,
                 Err(error) => return Err(error.into()),

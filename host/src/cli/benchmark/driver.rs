@@ -15,6 +15,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
 use crate::cli::Failure;
 
@@ -65,25 +66,26 @@ where
     }
     let began = Instant::now();
     let until = began + load.time;
-    let parts = connections.into_iter().map(|connection| {
-        let part = tokio::spawn(part(to, connection, until, Arc::clone(&requests)));
-        async { part.await? }
-    });
-    let parts: Vec<Driven> = futures::future::try_join_all(parts).await?;
-    let elapsed = began.elapsed();
+    // Where one cannot go on, none does.
+    let mut parts: JoinSet<Result<Driven, Failure>> = connections
+        .into_iter()
+        .map(|connection| part(to, connection, until, Arc::clone(&requests)))
+        .collect();
     let mut all = Driven {
         done: 0,
         failed: 0,
         reason: None,
-        elapsed,
+        elapsed: Duration::ZERO,
         times: Histogram::new_with_max(SLOWEST_US, 3)?,
     };
-    for part in parts {
+    while let Some(part) = parts.join_next().await {
+        let part = part??;
         all.done += part.done;
         all.failed += part.failed;
         all.reason = all.reason.or(part.reason);
         all.times.add(&part.times)?;
     }
+    all.elapsed = began.elapsed();
     Ok(all)
 }
 

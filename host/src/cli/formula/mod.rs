@@ -289,6 +289,7 @@ fn test(on: &On<Both<Only>>) -> Result<bool, Failure> {
 }
 
 fn push_to_server(on: &On<push::PushOptions>) -> Result<bool, Failure> {
+    on.own.check()?;
     let (project, Built { code, .. }) = on.open()?;
     let body = project.body(&code);
     let pushed = serve::block_on(on.own.push(&body))?;

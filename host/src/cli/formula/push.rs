@@ -32,7 +32,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 #[command(group(ArgGroup::new("key_to_push_with").args(["key_file", "key"]).required(true)))]
 pub struct PushOptions {
     /// The server's address, such as `https://vault.example.com`.
-    #[arg(long, value_name = "URL", value_parser = address)]
+    #[arg(long, value_name = "URL")]
     url: String,
     /// A file with a management application's key, which has `reactor:read`, `reactor:create` and `reactor:update`, or
     /// the `keys.json` of `tokamak dev`; `-` reads standard input.
@@ -61,6 +61,11 @@ pub enum Pushed {
 }
 
 impl PushOptions {
+    /// What can be said before anything is built.
+    pub fn check(&self) -> Result<(), Failure> {
+        check_address(&self.url)
+    }
+
     /// Sends the formula.
     pub async fn push(&self, body: &Value) -> Result<Pushed, Failure> {
         let client = ApiClient::new(&self.url, self.key()?)?;
@@ -111,12 +116,12 @@ impl PushOptions {
     }
 }
 
-/// The address as it was given, if requests can be sent to it.
-fn address(text: &str) -> Result<String, &'static str> {
+/// Whether requests can be sent to this address. It is not repeated: it may be a key, given in the wrong place.
+fn check_address(text: &str) -> Result<(), Failure> {
     let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
     match scheme.as_deref() {
-        Some("http" | "https") => Ok(text.to_owned()),
-        _ => Err("must begin with http:// or https://"),
+        Some("http" | "https") => Ok(()),
+        _ => Err("--url must begin with http:// or https://".into()),
     }
 }
 
@@ -180,7 +185,7 @@ fn encoded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{address, key_in, refusal};
+    use super::{check_address, key_in, refusal};
     use serde_json::{Value, json};
 
     #[test]
@@ -201,10 +206,11 @@ mod tests {
     #[test]
     fn an_address_says_how_it_is_spoken_to() {
         for text in ["http://127.0.0.1:8080", "https://vault.example.com/", "HTTP://vault"] {
-            assert_eq!(address(text).as_deref(), Ok(text));
+            assert!(check_address(text).is_ok(), "{text}");
         }
         for text in ["127.0.0.1:8080", "vault.example.com", "ftp://vault", "http:vault", ""] {
-            assert!(address(text).unwrap_err().contains("http:// or https://"), "{text}");
+            let error = check_address(text).unwrap_err().to_string();
+            assert_eq!(error, "--url must begin with http:// or https://");
         }
     }
 

@@ -15,8 +15,8 @@ use crate::vault::InvocationView;
 /// Options of `formula run`, beside those of all commands on a project.
 #[derive(Debug, Args)]
 pub struct RunOptions {
-    /// The arguments, a JSON object: a file with it, or the object itself, which begins with `{`; `-` reads standard
-    /// input.
+    /// The arguments, a JSON object: a file with it, or the object itself, which begins with `{` (others on the machine
+    /// see it in the list of processes: a file is better for what is sensitive); `-` reads standard input.
     #[arg(long, value_name = "FILE|JSON|-")]
     args: Option<PathBuf>,
     /// A value of the reactor's configuration; JSON, or else text. May be repeated.
@@ -70,10 +70,17 @@ fn read(path: &Path) -> Result<Value, Failure> {
     if path.as_os_str() == "-" {
         std::io::stdin().read_to_string(&mut text)?;
     } else {
-        text = std::fs::read_to_string(path)
-            .map_err(|error| format!("--args {}: {error}", path.display()))?;
+        text =
+            std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", named(path)))?;
     }
-    parsed(&format!("--args {}", path.display()), &text)
+    parsed(&named(path), &text)
+}
+
+/// The option with its file, unless that looks like data that was given in place of one.
+fn named(path: &Path) -> String {
+    let name = path.display().to_string();
+    let is_name = name.len() < 256 && !name.contains(['"', '[', '{', '\n']);
+    if is_name { format!("--args {name}") } else { "--args".to_owned() }
 }
 
 /// The error tells the place and nothing of the text, which may be data.
@@ -157,6 +164,8 @@ mod tests {
         }
         let error = given(r#"{"amount":42x}"#).trial().unwrap_err().to_string();
         assert!(error.starts_with("--args: is no JSON at line 1") && !error.contains("42x"));
+        let error = given(r#"["4242424242424242"]"#).trial().unwrap_err().to_string();
+        assert!(error.starts_with("--args: ") && !error.contains("4242"), "{error}");
         let error = given("absent.json").trial().unwrap_err().to_string();
         assert!(error.starts_with("--args absent.json: "), "{error}");
     }

@@ -85,15 +85,24 @@ impl Copy {
 
 impl Writer {
     /// The next batch to be committed; `None` when there will be none. Copies until there is one.
-    pub(super) fn next(&mut self, queue: &mut Receiver<Waiting>) -> Option<Waiting> {
+    pub(super) fn next(
+        &mut self,
+        held: Option<Waiting>,
+        queue: &mut Receiver<Waiting>,
+    ) -> Option<Waiting> {
         loop {
             self.begin_copy();
-            let Some(copy) = &mut self.log.copy else { return queue.blocking_recv() };
+            let Some(copy) = &mut self.log.copy else {
+                return held.or_else(|| queue.blocking_recv());
+            };
             // What others write goes on in both: the copy must not take the last of the space.
             match self.space.check().and_then(|()| copy.copy_some(&self.log.tree)) {
                 Ok(true) => self.finish_copy(),
                 Ok(false) => {}
                 Err(error) => self.give_up_copy(error),
+            }
+            if held.is_some() {
+                return held;
             }
             match queue.try_recv() {
                 Ok(next) => return Some(next),

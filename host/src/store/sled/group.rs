@@ -127,8 +127,8 @@ impl Group {
     }
 
     /// Makes rows of all that is written to this tree.
-    pub fn finish(&mut self, tree: &Tree) {
-        std::mem::take(&mut self.packs).finish(tree, &mut self.rows);
+    pub fn finish(&mut self, tree: &Tree) -> Result<(), StoreError> {
+        std::mem::take(&mut self.packs).finish(tree, &mut self.rows)
     }
 
     /// Gives rows of their own to the entries of packs that have one which the batch changes.

@@ -40,18 +40,23 @@ const PAGE: usize = 4 << 10;
 /// Bytes of a group that is taken, at most.
 const GROUP_BYTES: usize = 256 << 10;
 /// Rows of a group that is taken, at most.
-const GROUP_ROWS: usize = 250;
+const GROUP_ROWS: usize = 125;
 /// Bytes that are taken before the tree is to be synced, about. sled makes some four times as many of them, and while these
 /// are written the disk has no time for the journal: so it is little at a time, if the disk keeps up.
 const SETTLED_BYTES: usize = 64 << 10;
-/// Bytes and rows that are taken until it is waited for, a group more at most: sled rewrites leaves of up to 140 KiB, and
-/// what is being synced, and as much again that was taken meanwhile, must be less than a segment.
+/// Bytes and rows that are taken until it is waited for, a group more at most: what is being synced, and as much again that
+/// was taken meanwhile, must be less than a segment.
 const UNSETTLED_BYTES: usize = 256 << 10;
-const UNSETTLED_ROWS: usize = 250;
-/// How many bytes sled writes for each, at most, about: a row as it comes, its leaf at every tenth row and in two halves at
-/// every eighth, and as much again of other leaves when it makes room in old segments.
+const UNSETTLED_ROWS: usize = 125;
+/// Bytes of a leaf of sled's at most, about: 17 rows, of which each has a pack, or a head and a body, of some 4 KiB.
+const LEAF_BYTES: usize = 17 * 4_400;
+/// sled writes a row as it comes, its leaf at every tenth row and in two halves at every eighth, and half as much again of
+/// other leaves when it makes room in old segments. So that is at most, about, for rows that are as long as their neighbours,
 const WRITTEN_PER_BYTE: usize = 8;
+/// and for a short row among long ones.
+const WRITTEN_PER_ROW: usize = LEAF_BYTES * 9 / 40 * 3 / 2;
 const _: () = assert!(2 * (UNSETTLED_BYTES + GROUP_BYTES) * WRITTEN_PER_BYTE <= SEGMENT_BYTES / 2);
+const _: () = assert!(2 * (UNSETTLED_ROWS + GROUP_ROWS) * WRITTEN_PER_ROW <= SEGMENT_BYTES);
 const MAGIC: [u8; 8] = *b"tkjrnl01";
 /// What is before a record's rows: a digest over all the rest, [`MAGIC`], two numbers and a length.
 const HEADER: usize = DIGEST + 8 + 8 + 8 + 4;

@@ -21,7 +21,7 @@ use crate::store::StoreError;
 /// Entries of a pack, at most.
 const ENTRIES_MAX: usize = 32;
 /// Bytes of a pack, about, at most: [`super::log`] says why rows must be short.
-const BYTES_MAX: usize = 8 << 10;
+const BYTES_MAX: usize = 4 << 10;
 /// Milliseconds within which the ids of a pack were drawn. A group takes some; what was drawn long before the others of
 /// its group waited for room in the queue.
 const STRETCH_MS_MAX: u64 = 8;
@@ -45,7 +45,7 @@ impl Packs {
     }
 
     /// Adds all of them to the rows that go to this tree.
-    pub fn finish(mut self, tree: &Tree, rows: &mut Rows) {
+    pub fn finish(mut self, tree: &Tree, rows: &mut Rows) -> Result<(), StoreError> {
         let place = |(address, _): &Entry| (address.kind, address.tenant);
         self.0.sort_unstable_by(|one, other| {
             (place(one), &one.0.id).cmp(&(place(other), &other.0.id))
@@ -62,8 +62,10 @@ impl Packs {
             let count = rest.iter().take(ENTRIES_MAX).take_while(fits).count().max(1);
             let (pack, after) = rest.split_at(count);
             let between = first.pack_key()..=pack[count - 1].0.pack_key();
-            let is_clear =
-                count == 1 || tree.range(between).take(BETWEEN_MAX).count() < BETWEEN_MAX;
+            let is_clear = count == 1 || {
+                let packs = tree.range(between).take(BETWEEN_MAX);
+                packs.collect::<Result<Vec<_>, _>>().map_err(unavailable)?.len() < BETWEEN_MAX
+            };
             for pack in pack.chunks(if is_clear { count } else { 1 }) {
                 let mut packed = Vec::new();
                 for (address, head) in pack {
@@ -74,6 +76,7 @@ impl Packs {
             }
             rest = after;
         }
+        Ok(())
     }
 }
 
@@ -193,7 +196,7 @@ mod tests {
         for (address, head) in entries {
             packs.add(address, head.to_vec());
         }
-        packs.finish(tree, &mut rows);
+        packs.finish(tree, &mut rows).unwrap();
         tree.apply_batch(rows.into_batch()).unwrap();
     }
 

@@ -1,21 +1,26 @@
 //! A batch between the one who waits for it and the writer.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
 use super::guard;
 use crate::crypto::integrity::Hash;
+use crate::model::id::TenantId;
 use crate::store::{Batch, Expect, Put, Record, StoreError};
 
 /// Batches that one sync acknowledges, at most.
 const GROUP_BATCHES_MAX: usize = 512;
-/// Bytes of bodies in a group, about, at most, and rows that come of it: [`super::journal`] takes so many. Whatever is
+/// Bytes of bodies in a group, about, at most, and rows that come of it: [`super::journal`] takes so many. A batch that is
 /// larger by itself is a group of its own.
 const GROUP_BYTES_MAX: usize = 128 << 10;
-const GROUP_ROWS_MAX: usize = 200;
-/// The head and the index row of a record.
+const GROUP_ROWS_MAX: usize = 100;
+/// The head and the index row of a record; a tenant's ledger, and the row in which its log entries lie together.
 const ROWS_OF_A_RECORD: usize = 2;
+const ROWS_OF_A_TENANT: usize = 2;
+/// Log entries that one row more is for: most have room for some more.
+const ENTRIES_OF_A_ROW: usize = 4;
 /// Batches that must have come together for others to be waited for: below that, nobody gains by it.
 const GATHERED_MIN: usize = 4;
 /// How long that is. A group takes several times as long to be on the disk, and the system some more to wake who sleeps.
@@ -46,47 +51,77 @@ impl Waiting {
     pub fn bytes(&self) -> usize {
         self.batch.puts.iter().map(|put| put.record.body.len()).sum()
     }
+}
 
-    /// Rows that come of it, about. Log entries lie together in few.
-    fn rows(&self) -> usize {
-        let rows = |put: &Put| match put.expect {
-            Expect::Chained(_) => 0,
-            _ => ROWS_OF_A_RECORD + put.record.uniques.len(),
-        };
-        let puts: usize = self.batch.puts.iter().map(rows).sum();
-        puts + self.batch.removals.len() * ROWS_OF_A_RECORD
+/// How large a group has become.
+#[derive(Default)]
+struct Size {
+    batches: usize,
+    bytes: usize,
+    rows: usize,
+    entries: usize,
+    tenants: HashSet<TenantId>,
+}
+
+impl Size {
+    /// Counts a batch in.
+    fn add(&mut self, waiting: &Waiting) {
+        let Batch { puts, removals, .. } = &waiting.batch;
+        self.batches += 1;
+        self.bytes += waiting.bytes();
+        for Put { record, expect } in puts {
+            match expect {
+                Expect::Chained(_) => self.entries += 1,
+                _ => self.rows += ROWS_OF_A_RECORD + record.uniques.len(),
+            }
+            self.tenants.insert(record.tenant);
+        }
+        self.rows += removals.len() * ROWS_OF_A_RECORD;
+        self.tenants.extend(removals.iter().map(|removal| removal.tenant));
+    }
+
+    /// Whether one sync can acknowledge all of it.
+    fn fits(&self) -> bool {
+        let shared = self.tenants.len() * ROWS_OF_A_TENANT + self.entries / ENTRIES_OF_A_ROW;
+        self.batches <= GROUP_BATCHES_MAX
+            && self.bytes <= GROUP_BYTES_MAX
+            && self.rows + shared <= GROUP_ROWS_MAX
     }
 }
 
 /// The batches of the next group, from the first on: those that wait, and when these are several, those that come within a
 /// moment. A sync, and all the waking that it takes, costs as much for one batch as for fifty; whoever is alone is not
-/// held up.
-pub fn gathered(first: Waiting, queue: &mut mpsc::Receiver<Waiting>) -> Vec<Waiting> {
-    let (mut bytes, mut rows) = (first.bytes(), first.rows());
+/// held up. And the batch that comes next, if it was taken and found no room.
+pub fn gathered(
+    first: Waiting,
+    queue: &mut mpsc::Receiver<Waiting>,
+) -> (Vec<Waiting>, Option<Waiting>) {
+    let mut size = Size::default();
+    size.add(&first);
     let mut waiting = vec![first];
-    // Whether there is room for more.
     let mut take = |waiting: &mut Vec<Waiting>| {
-        while waiting.len() < GROUP_BATCHES_MAX && bytes < GROUP_BYTES_MAX && rows < GROUP_ROWS_MAX
-        {
-            let Ok(next) = queue.try_recv() else { return true };
-            bytes += next.bytes();
-            rows += next.rows();
+        while let Ok(next) = queue.try_recv() {
+            size.add(&next);
+            if !size.fits() {
+                return Some(next);
+            }
             waiting.push(next);
         }
-        false
+        None
     };
-    if take(&mut waiting) && waiting.len() >= GATHERED_MIN {
+    let mut next = take(&mut waiting);
+    if next.is_none() && waiting.len() >= GATHERED_MIN {
         std::thread::sleep(GATHERING);
-        take(&mut waiting);
+        next = take(&mut waiting);
     }
-    waiting
+    (waiting, next)
 }
 
 #[cfg(test)]
 mod tests {
     use super::{
-        GATHERED_MIN, GROUP_BATCHES_MAX, GROUP_BYTES_MAX, GROUP_ROWS_MAX, ROWS_OF_A_RECORD,
-        Waiting, gathered,
+        ENTRIES_OF_A_ROW, GATHERED_MIN, GROUP_BYTES_MAX, GROUP_ROWS_MAX, ROWS_OF_A_RECORD,
+        ROWS_OF_A_TENANT, Waiting, gathered,
     };
     use crate::model::id::TenantId;
     use crate::store::{Batch, Expect, Kind, Put, Record, TextDigest};
@@ -113,24 +148,43 @@ mod tests {
 
     #[test]
     fn a_group_is_what_waits_and_no_more_than_a_group_holds() {
+        let records = (GROUP_ROWS_MAX - ROWS_OF_A_TENANT) / ROWS_OF_A_RECORD;
         for (queued, bytes, expect, taken) in [
             (0, 10, RECORD, 1),
             (1, 10, RECORD, 2),
             (GATHERED_MIN, 10, RECORD, GATHERED_MIN + 1),
-            (600, 10, RECORD, GROUP_ROWS_MAX / ROWS_OF_A_RECORD),
+            (600, 10, RECORD, records),
             // Log entries share their rows.
-            (600, 10, ENTRY, GROUP_BATCHES_MAX),
-            (600, GROUP_BYTES_MAX / 10 + 1, ENTRY, 10),
-            (3, GROUP_BYTES_MAX, RECORD, 1),
+            (600, 10, ENTRY, (GROUP_ROWS_MAX - ROWS_OF_A_TENANT) * ENTRIES_OF_A_ROW + 3),
+            (600, GROUP_BYTES_MAX / 10, ENTRY, 10),
+            // What is too large by itself is alone, and holds up nobody that came before.
+            (3, GROUP_BYTES_MAX + 1, RECORD, 1),
         ] {
             let (sender, mut queue) = mpsc::channel(1_024);
             for _ in 0..queued {
                 sender.try_send(waiting(bytes, expect)).ok().unwrap();
             }
-            let group = gathered(waiting(bytes, expect), &mut queue);
+            let (group, next) = gathered(waiting(bytes, expect), &mut queue);
             assert_eq!(group.len(), taken, "{queued} of {bytes}");
-            assert_eq!(queue.len(), queued + 1 - taken);
+            assert_eq!(next.is_some(), taken <= queued);
+            assert_eq!(queue.len() + usize::from(next.is_some()), queued + 1 - taken);
         }
+        let (sender, mut queue) = mpsc::channel(1_024);
+        sender.try_send(waiting(GROUP_BYTES_MAX + 1, RECORD)).ok().unwrap();
+        let (group, next) = gathered(waiting(10, RECORD), &mut queue);
+        assert_eq!((group.len(), next.map(|next| next.bytes())), (1, Some(GROUP_BYTES_MAX + 1)));
+    }
+
+    #[test]
+    fn each_tenant_takes_rows_of_its_own() {
+        let (sender, mut queue) = mpsc::channel(1_024);
+        for tenant in 1..300 {
+            let mut one = waiting(10, ENTRY);
+            one.batch.puts[0].record.tenant = TenantId(uuid::Uuid::from_u128(tenant));
+            sender.try_send(one).ok().unwrap();
+        }
+        let (group, _) = gathered(waiting(10, ENTRY), &mut queue);
+        assert!((30..=GROUP_ROWS_MAX / ROWS_OF_A_TENANT).contains(&group.len()), "{}", group.len());
     }
 
     #[test]
@@ -147,7 +201,7 @@ mod tests {
                 }
                 sender.try_send(waiting(1, RECORD)).is_ok()
             });
-            let group = gathered(waiting(1, RECORD), &mut queue).len();
+            let group = gathered(waiting(1, RECORD), &mut queue).0.len();
             assert!(late.join().unwrap());
             group == GATHERED_MIN + 1
         });

@@ -42,8 +42,11 @@ pub struct Writer {
 impl Writer {
     /// Writes until every sender is gone.
     pub fn run(mut self, mut queue: mpsc::Receiver<Waiting>) {
-        while let Some(first) = self.next(&mut queue) {
-            self.commit(gathered(first, &mut queue));
+        let mut held = None;
+        while let Some(first) = self.next(held.take(), &mut queue) {
+            let group;
+            (group, held) = gathered(first, &mut queue);
+            self.commit(group);
         }
         // Nothing is left for the next start to do, as far as that is known.
         if !self.failed.load(Ordering::Acquire) && self.log.settle_and_wipe().is_err() {
@@ -113,7 +116,7 @@ impl Writer {
         if group.replaces {
             self.files.has_removed.store(true, Ordering::Release);
         }
-        group.finish(&self.log.tree);
+        group.finish(&self.log.tree)?;
         guard.write(&mut group.rows)?;
         self.log.write_ahead(&group.ahead)?;
         self.log.write(group.rows)?;

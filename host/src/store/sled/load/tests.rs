@@ -76,7 +76,7 @@ fn single_rows_and_packs_are_found_in_one_order() {
     for (id, at) in [("b", 2), ("d", 4), ("f", 6)] {
         packs.add(&address(id), head(at).to_value(b"body"));
     }
-    packs.finish(&database, &mut rows);
+    packs.finish(&database, &mut rows).unwrap();
     database.apply_batch(rows.into_batch()).unwrap();
     let filter = Filter::Term(Term([7; 16]));
     let ids = |but: &[Kind]| -> Vec<String> {
@@ -105,7 +105,7 @@ fn entries_whose_packs_are_taken_apart_meanwhile_are_found_and_counted_once() {
     for number in 0..ENTRIES {
         packed.add(&address(&format!("id{number:05}")), head(number).to_value(&[7; 200]));
     }
-    packed.finish(&database, &mut rows);
+    packed.finish(&database, &mut rows).unwrap();
     database.apply_batch(rows.into_batch()).unwrap();
     let all: Vec<(IVec, IVec)> = database.scan_prefix(PACK_PREFIX).map(Result::unwrap).collect();
     let take_apart = |(key, pack): &(IVec, IVec)| {
