@@ -93,13 +93,13 @@ pub async fn serve_with(
 /// Seals anew what an earlier process had begun to, and whatever is wanted from then on.
 async fn reseal_forever(vault: Vault) {
     let failed = "records were not sealed anew";
-    whenever_wanted(|| vault.reseal(), || vault.resealing_wanted(), failed).await
+    whenever_wanted(|| vault.reseal(), || vault.resealing_wanted(), failed).await;
 }
 
 /// Has what old keys were in leave the store's files, also what an earlier process left there.
 async fn forget_old_keys_forever(vault: Vault) {
     let failed = "old keys stay in the store's files, and are removed later";
-    whenever_wanted(|| vault.sweep_old_keys(), || vault.old_keys_left(), failed).await
+    whenever_wanted(|| vault.sweep_old_keys(), || vault.old_keys_left(), failed).await;
 }
 
 /// Does something at once, then whenever it is wanted, and with each sweep; says so when it failed.

@@ -71,21 +71,24 @@ where
         .into_iter()
         .map(|connection| part(to, connection, until, Arc::clone(&requests)))
         .collect();
+    let mut ended = Vec::with_capacity(parts.len());
+    while let Some(part) = parts.join_next().await {
+        ended.push(part??);
+    }
+    let elapsed = began.elapsed();
     let mut all = Driven {
         done: 0,
         failed: 0,
         reason: None,
-        elapsed: Duration::ZERO,
+        elapsed,
         times: Histogram::new_with_max(SLOWEST_US, 3)?,
     };
-    while let Some(part) = parts.join_next().await {
-        let part = part??;
+    for part in ended {
         all.done += part.done;
         all.failed += part.failed;
         all.reason = all.reason.or(part.reason);
         all.times.add(&part.times)?;
     }
-    all.elapsed = began.elapsed();
     Ok(all)
 }
 

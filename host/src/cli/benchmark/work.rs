@@ -133,10 +133,10 @@ impl Site {
         let first = *lock(&self.live);
         let time = Duration::from_hours(24);
         let load = Load { connections: FILLERS, time };
-        let site = Arc::clone(self);
+        let own = Arc::clone(self);
         let driven = drive(target.address, load, move |number| {
             let number = first + number;
-            (number < size).then(|| site.post("/tokens", &site.card(number, true)))
+            (number < size).then(|| own.post("/tokens", &own.card(number, true)))
         })
         .await?;
         if let Some(reason) = driven.reason {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::super::Failure;
 use super::report::{Problem, Progress};
+use super::run::with_file;
 use crate::egress::{ApiAnswer, ApiClient};
 
 /// The path of formulas on a server.
@@ -105,7 +106,7 @@ impl PushOptions {
         match &self.key_file {
             Some(path) if path.as_os_str() != "-" => {
                 text = std::fs::read_to_string(path)
-                    .map_err(|error| format!("--key-file {}: {error}", path.display()))?;
+                    .map_err(|error| format!("{}: {error}", with_file("--key-file", path)))?;
             }
             _ => {
                 std::io::stdin().read_to_string(&mut text)?;
@@ -129,7 +130,8 @@ fn check_address(text: &str) -> Result<(), Failure> {
 fn refusal(status: u16, body: &Value) -> Problem {
     let mut problem = Problem::read(status, body);
     if status == FORBIDDEN {
-        problem.detail = format!("{} {NEEDED}", problem.detail).trim_start().to_owned();
+        let said = format!("{} {NEEDED}", problem.detail);
+        said.trim_start().clone_into(&mut problem.detail);
     }
     problem
 }

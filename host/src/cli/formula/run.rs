@@ -70,17 +70,17 @@ fn read(path: &Path) -> Result<Value, Failure> {
     if path.as_os_str() == "-" {
         std::io::stdin().read_to_string(&mut text)?;
     } else {
-        text =
-            std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", named(path)))?;
+        text = std::fs::read_to_string(path)
+            .map_err(|error| format!("{}: {error}", with_file("--args", path)))?;
     }
-    parsed(&named(path), &text)
+    parsed(&with_file("--args", path), &text)
 }
 
-/// The option with its file, unless that looks like data that was given in place of one.
-fn named(path: &Path) -> String {
+/// An option with its file, unless that may be data or a key which was given in place of one.
+pub fn with_file(option: &str, path: &Path) -> String {
     let name = path.display().to_string();
-    let is_name = name.len() < 256 && !name.contains(['"', '[', '{', '\n']);
-    if is_name { format!("--args {name}") } else { "--args".to_owned() }
+    let is_path = name.len() < 256 && name.contains(['/', '.']) && !name.contains(['"', '[', '{']);
+    if is_path || path.exists() { format!("{option} {name}") } else { option.to_owned() }
 }
 
 /// The error tells the place and nothing of the text, which may be data.
@@ -92,7 +92,9 @@ fn parsed(whose: &str, text: &str) -> Result<Value, Failure> {
 }
 
 fn pair<'a>(option: &str, given: &'a str) -> Result<(&'a str, &'a str), Failure> {
-    let split = given.split_once('=').filter(|(name, _)| !name.is_empty());
+    // A name has no quotes: whoever forgot it has given a value, which is not to be told.
+    let is_name = |name: &str| !name.is_empty() && !name.contains(['"', '{', '[']);
+    let split = given.split_once('=').filter(|(name, _)| is_name(name));
     split.ok_or_else(|| format!("{option} must be a name, = and a value").into())
 }
 
@@ -164,8 +166,10 @@ mod tests {
         }
         let error = given(r#"{"amount":42x}"#).trial().unwrap_err().to_string();
         assert!(error.starts_with("--args: is no JSON at line 1") && !error.contains("42x"));
-        let error = given(r#"["4242424242424242"]"#).trial().unwrap_err().to_string();
-        assert!(error.starts_with("--args: ") && !error.contains("4242"), "{error}");
+        for args in [r#"["4242424242424242"]"#, "4242424242424242"] {
+            let error = given(args).trial().unwrap_err().to_string();
+            assert!(error.starts_with("--args: ") && !error.contains("4242"), "{error}");
+        }
         let error = given("absent.json").trial().unwrap_err().to_string();
         assert!(error.starts_with("--args absent.json: "), "{error}");
     }
@@ -173,6 +177,7 @@ mod tests {
     #[test]
     fn what_cannot_be_used_is_named_without_its_value() {
         assert!(pair("--config", "=x").is_err());
+        assert!(pair("--token", r#"{"data":"4242","note":"a=b"}"#).is_err());
         let error = options(&["secret"], &[]).trial().unwrap_err().to_string();
         assert!(error.starts_with("--config") && !error.contains("secret"), "{error}");
         let error = options(&[], &["id=4242"]).trial();

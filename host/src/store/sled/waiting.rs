@@ -6,21 +6,24 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use super::guard;
+use super::rows::PIECE_BYTES;
 use crate::crypto::integrity::Hash;
 use crate::model::id::TenantId;
 use crate::store::{Batch, Expect, Put, Record, StoreError};
 
 /// Batches that one sync acknowledges, at most.
 const GROUP_BATCHES_MAX: usize = 512;
-/// Bytes of bodies in a group, about, at most, and rows that come of it: [`super::journal`] takes so many. A batch that is
-/// larger by itself is a group of its own.
+/// Bytes of bodies in a group, about, at most, and rows that come of it: [`super::journal`] takes some more. A batch that is
+/// larger by itself is a group of its own. What goes with a removal is not known yet: a group that has come to more than the
+/// journal takes is written past it, which takes longer.
 const GROUP_BYTES_MAX: usize = 128 << 10;
 const GROUP_ROWS_MAX: usize = 100;
 /// The head and the index row of a record; a tenant's ledger, and the row in which its log entries lie together.
 const ROWS_OF_A_RECORD: usize = 2;
 const ROWS_OF_A_TENANT: usize = 2;
-/// Log entries that one row more is for: most have room for some more.
+/// Log entries that one row more is for, and bytes of their bodies: most have room for some more.
 const ENTRIES_OF_A_ROW: usize = 4;
+const ENTRY_BYTES_OF_A_ROW: usize = 2 << 10;
 /// Batches that must have come together for others to be waited for: below that, nobody gains by it.
 const GATHERED_MIN: usize = 4;
 /// How long that is. A group takes several times as long to be on the disk, and the system some more to wake who sleeps.
@@ -60,6 +63,7 @@ struct Size {
     bytes: usize,
     rows: usize,
     entries: usize,
+    entry_bytes: usize,
     tenants: HashSet<TenantId>,
 }
 
@@ -71,8 +75,14 @@ impl Size {
         self.bytes += waiting.bytes();
         for Put { record, expect } in puts {
             match expect {
-                Expect::Chained(_) => self.entries += 1,
+                Expect::Chained(_) => {
+                    self.entries += 1;
+                    self.entry_bytes += record.body.len();
+                }
                 _ => self.rows += ROWS_OF_A_RECORD + record.uniques.len(),
+            }
+            if record.body.len() > PIECE_BYTES {
+                self.rows += record.body.len().div_ceil(PIECE_BYTES);
             }
             self.tenants.insert(record.tenant);
         }
@@ -82,10 +92,10 @@ impl Size {
 
     /// Whether one sync can acknowledge all of it.
     fn fits(&self) -> bool {
-        let shared = self.tenants.len() * ROWS_OF_A_TENANT + self.entries / ENTRIES_OF_A_ROW;
+        let packs = (self.entries / ENTRIES_OF_A_ROW).max(self.entry_bytes / ENTRY_BYTES_OF_A_ROW);
         self.batches <= GROUP_BATCHES_MAX
             && self.bytes <= GROUP_BYTES_MAX
-            && self.rows + shared <= GROUP_ROWS_MAX
+            && self.rows + self.tenants.len() * ROWS_OF_A_TENANT + packs <= GROUP_ROWS_MAX
     }
 }
 
@@ -120,8 +130,8 @@ pub fn gathered(
 #[cfg(test)]
 mod tests {
     use super::{
-        ENTRIES_OF_A_ROW, GATHERED_MIN, GROUP_BYTES_MAX, GROUP_ROWS_MAX, ROWS_OF_A_RECORD,
-        ROWS_OF_A_TENANT, Waiting, gathered,
+        ENTRIES_OF_A_ROW, GATHERED_MIN, GROUP_BYTES_MAX, GROUP_ROWS_MAX, PIECE_BYTES,
+        ROWS_OF_A_RECORD, ROWS_OF_A_TENANT, Waiting, gathered,
     };
     use crate::model::id::TenantId;
     use crate::store::{Batch, Expect, Kind, Put, Record, TextDigest};
@@ -156,7 +166,10 @@ mod tests {
             (600, 10, RECORD, records),
             // Log entries share their rows.
             (600, 10, ENTRY, (GROUP_ROWS_MAX - ROWS_OF_A_TENANT) * ENTRIES_OF_A_ROW + 3),
-            (600, GROUP_BYTES_MAX / 10, ENTRY, 10),
+            (600, GROUP_BYTES_MAX / 10, RECORD, 10),
+            // Two pieces each.
+            (600, PIECE_BYTES + 900, RECORD, (GROUP_ROWS_MAX - ROWS_OF_A_TENANT) / 4),
+            (600, 1_024, ENTRY, GROUP_BYTES_MAX / 1_024),
             // What is too large by itself is alone, and holds up nobody that came before.
             (3, GROUP_BYTES_MAX + 1, RECORD, 1),
         ] {
