@@ -59,7 +59,7 @@ impl fmt::Display for Timestamp {
 /// What every time looks like.
 const BLANK: [u8; 29] = *b"0000-00-00T00:00:00.000+00:00";
 
-/// The time as text. Every answer and every log entry has some: writing digits costs a fraction of what formatting does.
+/// The time as text. Every answer and every log entry has some: its digits are written without the machinery of formatting.
 fn written(time: Timestamp, text: &mut [u8; 29]) -> &str {
     let shown_ms = time.0.min(LAST_MS);
     let (year, month, day) = civil(shown_ms / DAY_MS);

@@ -92,8 +92,8 @@ where
     Ok(all)
 }
 
-/// A connection that whoever sends on it moves along: between two tasks, a request would cost the generator more than it
-/// costs the server to answer.
+/// A connection that whoever sends on it moves along: with a task of its own for that, each request and each answer would
+/// go from one task to another.
 struct Connection {
     sender: SendRequest<Full<Bytes>>,
     /// Nothing once it has ended.
