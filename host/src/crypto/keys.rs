@@ -26,7 +26,7 @@ use zeroize::Zeroizing;
 
 use super::entropy::Entropy;
 use super::hash::{self, HashKey};
-use super::seal::{KEY_BYTES, Key, draw_key};
+use super::seal::{KEY_BYTES, Key, WrappingKey, draw_key};
 
 /// The operator's key.
 #[derive(Clone)]
@@ -94,11 +94,11 @@ pub struct SystemKeys {
 #[derive(Clone)]
 pub struct TenantKeys {
     /// The key that seals, with its version.
-    pub sealing: (u32, Key),
+    pub sealing: (u32, WrappingKey),
     /// Keys that sealed before and still open, by version.
-    pub older: BTreeMap<u32, Key>,
+    pub older: BTreeMap<u32, WrappingKey>,
     /// Keys that nothing is sealed with any more, kept in memory alone for who has read a record before.
-    pub retired: BTreeMap<u32, Key>,
+    pub retired: BTreeMap<u32, WrappingKey>,
     /// Makes index terms.
     pub index: HashKey,
     /// Makes fingerprints.
@@ -143,7 +143,7 @@ impl TenantKeys {
     /// Draws the keys.
     pub fn draw(entropy: &dyn Entropy) -> Self {
         Self {
-            sealing: (1, draw_key(entropy)),
+            sealing: (1, WrappingKey::draw(entropy)),
             older: BTreeMap::new(),
             retired: BTreeMap::new(),
             index: HashKey::new(draw_key(entropy)),
@@ -170,21 +170,21 @@ impl TenantKeys {
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, InvalidKeys> {
         let mut reader = Reader::new(bytes, TENANT_TAG)?;
         let (index, fingerprint) = (HashKey::new(reader.key()?), HashKey::new(reader.key()?));
-        let sealing = (reader.number()?, reader.key()?);
+        let sealing = (reader.number()?, WrappingKey::new(reader.key()?));
         let mut older = BTreeMap::new();
         while !reader.0.is_empty() {
-            older.insert(reader.number()?, reader.key()?);
+            older.insert(reader.number()?, WrappingKey::new(reader.key()?));
         }
         Ok(Self { sealing, older, retired: BTreeMap::new(), index, fingerprint })
     }
 
     /// The key that seals, with its version.
-    pub fn sealing_key(&self) -> (u32, &Key) {
+    pub fn sealing_key(&self) -> (u32, &WrappingKey) {
         (self.sealing.0, &self.sealing.1)
     }
 
     /// The key of a version.
-    pub fn opening_key(&self, version: u32) -> Option<&Key> {
+    pub fn opening_key(&self, version: u32) -> Option<&WrappingKey> {
         if version == self.sealing.0 {
             return Some(&self.sealing.1);
         }
@@ -197,7 +197,7 @@ impl TenantKeys {
         let mut rotated = self.clone();
         let (version, key) = self.sealing.clone();
         rotated.older.insert(version, key);
-        rotated.sealing = (version.saturating_add(1), draw_key(entropy));
+        rotated.sealing = (version.saturating_add(1), WrappingKey::draw(entropy));
         rotated
     }
 
