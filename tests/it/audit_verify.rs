@@ -111,7 +111,7 @@ async fn a_store_of_the_third_format_goes_on_with_a_journal() {
     assert_eq!(private.search("metadata.n:22").await, ["token-2"]);
     assert_eq!(private.list("").await.len(), 5);
     assert_eq!(process.terminate(), Some(0));
-    assert_eq!(format(), b"4");
+    assert_eq!(format(), b"5");
     assert_sound(folder.path());
 }
 

@@ -122,6 +122,17 @@ pub enum ActorType {
     Session,
 }
 
+impl ActorType {
+    /// The name, as in an entry's `actor_type`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Application => "application",
+            Self::Session => "session",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::EntityType;

@@ -3,6 +3,8 @@
 //! An entry names an entity and an operation, and never holds data, masks, keys or arguments. It goes into the very
 //! commit it tells of: no log, no answer.
 
+mod text;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -10,7 +12,7 @@ use zeroize::Zeroizing;
 
 use super::Error;
 use super::index::{Index, term};
-use super::record::{Entity, from_json_text, json_text, kind};
+use super::record::{Entity, kind};
 use crate::model::id::TenantId;
 use crate::model::log::{ActorType, EntityType, Operation};
 use crate::model::permission::Permission;
@@ -106,6 +108,7 @@ pub struct LogEntry {
 }
 
 /// An entry with the id of its record, which the log does not show.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptEntry {
     /// The record's id.
     pub id: Uuid,
@@ -132,11 +135,10 @@ impl Entity for KeptEntry {
     }
 
     fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
-        json_text(&(self.id, &self.entry))
+        text::write(self).map(Zeroizing::new)
     }
 
     fn from_text(text: &[u8]) -> Result<Self, Error> {
-        let (id, entry) = from_json_text(text)?;
-        Ok(Self { id, entry })
+        text::read(text)
     }
 }

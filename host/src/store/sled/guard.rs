@@ -99,7 +99,7 @@ pub struct Guard {
     ledgers: HashMap<TenantId, Ledger>,
     over_all: Ledger,
     changed: BTreeSet<TenantId>,
-    /// Whether the store is new, or of the second or third format: its format is written with the first rows.
+    /// Whether the store is new, or of a format between the first and the last: its format is written with the first rows.
     is_new: bool,
 }
 

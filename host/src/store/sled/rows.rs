@@ -12,8 +12,8 @@
 //! | `u` | kind, unique value | tenant and id of the record that has it |
 //!
 //! Numbers are big-endian, so that keys sort by them. A head of the first format has no tag; the highest bit of its
-//! version tells them apart, so that a store can be brought to the second one row by row. A store of the second format,
-//! without packs, or of the third, without a journal ([`super::journal`]), is one of the fourth as it is.
+//! version tells them apart, so that a store can be brought to the second one row by row. A store of a format after that is
+//! one of the last as it is: without packs, without a journal ([`super::journal`]), or with log entries sealed as JSON.
 
 use crate::crypto::integrity::Hash;
 use crate::model::id::TenantId;
@@ -23,14 +23,14 @@ use crate::store::{Field, Kind, Record, StoreError, Term, Unique};
 pub const PIECE_BYTES: usize = 4 << 10;
 /// The key of the format's version.
 pub const FORMAT_KEY: &[u8] = b"mformat";
-/// The format that is written. Read are those before it too: without a journal, without packs, without tags and ledgers.
+/// The format that is written.
 pub const FORMAT: &[u8] = FORMATS[0];
-/// All that are read.
-pub const FORMATS: [&[u8]; 4] = [b"4", b"3", b"2", b"1"];
+/// All that are read: before it with longer log entries, without a journal, without packs, without tags and ledgers.
+pub const FORMATS: [&[u8]; 5] = [b"5", b"4", b"3", b"2", b"1"];
 /// The format before packs.
-pub const FORMAT_2: &[u8] = FORMATS[2];
+pub const FORMAT_2: &[u8] = FORMATS[3];
 /// The first format.
-pub const FORMAT_1: &[u8] = FORMATS[3];
+pub const FORMAT_1: &[u8] = FORMATS[4];
 /// The key of the ledger over all tenants.
 pub const LEDGER_KEY: &[u8] = b"mledger";
 /// The prefix of tenants' ledgers.
