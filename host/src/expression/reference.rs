@@ -6,6 +6,7 @@
 
 use serde_json::{Map, Value};
 
+use super::simple::named_by_json;
 use super::template::{Evaluation, Quotes, Scope, Stretch, Template, stretches};
 use super::value::to_text;
 use super::work::{Work, weight};
@@ -166,11 +167,24 @@ fn reference(source: &str) -> Result<Piece, ReferenceError> {
         Some((head, filters)) => (head.trim(), Some(filters)),
         None => (source, None),
     };
-    let whole = head.strip_prefix("token:").map(str::trim);
-    let id = whole.unwrap_or(head).parse()?;
-    let expression = |filters| Template::parse(&format!("{{{{ data | {filters} }}}}"));
-    let filters = filters.map(expression).transpose()?;
-    Ok(Piece::Reference { id, whole: whole.is_some(), filters })
+    let of_token = head.strip_prefix("token:").map(str::trim);
+    let id = of_token.unwrap_or(head).parse()?;
+    let source = filters.map(|filters| format!("data | {filters}"));
+    // Writing out all of a token costs more than all else that is done with it.
+    let in_data = source.as_deref().filter(|_| of_token.is_some()).and_then(named_in_data);
+    let whole = of_token.is_some() && in_data.is_none();
+    let expression = |source: &String| Template::parse(&format!("{{{{ {source} }}}}"));
+    let filters = in_data.as_ref().or(source.as_ref()).map(expression).transpose()?;
+    Ok(Piece::Reference { id, whole, filters })
+}
+
+/// The expression on a token's data that comes to the same as this one on the token.
+fn named_in_data(source: &str) -> Option<String> {
+    let path = named_by_json(source)?;
+    let (data, names) = path.split_first()?;
+    // The data as such may be hidden, which is something else than `null`.
+    let is_within = data == "data" && !names.is_empty();
+    is_within.then(|| format!("data | json: '$.{}'", names.join(".")))
 }
 
 /// Filling under way.

@@ -70,6 +70,34 @@ fn each_token_is_named_once_with_all_its_places() {
 }
 
 #[test]
+fn a_path_into_the_data_is_followed_without_the_rest_of_the_token() {
+    let whole = json!({"id": "one", "data": {"a": {"b": 1}, "data": 2}, "type": "token"});
+    let data = whole["data"].clone();
+    for (path, needed, expected) in [
+        ("$.data.a.b", false, Some(json!(1))),
+        ("$.data.data", false, Some(json!(2))),
+        ("$.data.c", false, None),
+        ("$.data", true, Some(data.clone())),
+        ("$.type", true, Some(json!("token"))),
+        ("$.data.a['b']", true, Some(json!(1))),
+    ] {
+        let arguments =
+            Arguments::parse(&json!(format!("{{{{ token: one | json: \"{path}\" }}}}")));
+        let arguments = arguments.unwrap();
+        assert_eq!(arguments.shows_whole("one"), needed, "{path}");
+        let whole = needed.then(|| whole.clone());
+        let parts = TokenParts { id: "one".to_owned(), data: data.clone(), whole };
+        let filled =
+            arguments.fill(&|_| Some(&parts), &SeededEntropy::new(7), &arguments_work()).ok();
+        assert_eq!(filled, expected, "{path}");
+        // Hidden data has nothing in it.
+        let parts = TokenParts { data: Value::Null, whole: None, ..parts };
+        let hidden = arguments.fill(&|_| Some(&parts), &SeededEntropy::new(7), &arguments_work());
+        assert!(hidden.is_err(), "{path}");
+    }
+}
+
+#[test]
 fn what_is_no_reference_is_told_at_its_place() {
     let value = json!({
         "empty": "{{ }}", "open": "{{ one", "short": "{{ ab }}", "filter": "{{ one | nope }}",
