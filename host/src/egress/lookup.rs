@@ -2,8 +2,9 @@
 //!
 //! The machine's resolver cannot be interrupted: a lookup keeps a thread until it has an answer, although nobody may be
 //! waiting for it any more, and a name's own server decides how long that takes. So there are only so many places, and
-//! only so many of them for one owner. Whoever waits for a place waits themselves: nothing is left behind when they
-//! give up.
+//! only so many of them for one owner. A name takes one of its owner's places, however many wait for it: a receiver whose
+//! name nobody answers for takes no more. Whoever waits for a place waits themselves: nothing is left behind when the last
+//! of them gives up.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, Shared, WeakShared};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
@@ -40,50 +41,87 @@ impl Lookup for SystemLookup {
     }
 }
 
+/// What comes of asking, for all who wait for it. Of a failure they learn no more than its kind.
+type Found = Result<Arc<[IpAddr]>, io::ErrorKind>;
+type Asking = BoxFuture<'static, Found>;
+
 /// The places for looking names up.
-pub struct Lookups {
+pub struct Lookups(Arc<Inner>);
+
+struct Inner {
     lookup: Arc<dyn Lookup>,
     places: Arc<Semaphore>,
     shares: Mutex<HashMap<u128, Arc<Semaphore>>>,
-    unknown: Arc<Mutex<Unknown>>,
+    /// What is being asked for, by owner and name.
+    asked: Mutex<HashMap<(u128, String), WeakShared<Asking>>>,
+    unknown: Mutex<Unknown>,
 }
 
 impl Lookups {
     /// With all places free.
     pub fn new(lookup: Arc<dyn Lookup>) -> Self {
-        Self {
+        Self(Arc::new(Inner {
             lookup,
             places: Arc::new(Semaphore::new(HTTP_LOOKUPS_MAX)),
             shares: Mutex::default(),
-            unknown: Arc::default(),
-        }
+            asked: Mutex::default(),
+            unknown: Mutex::default(),
+        }))
     }
 
     /// All addresses of a name, once there is a place to ask for them. Failing is remembered for a while, for this
     /// owner alone: others would learn what it asks for.
     pub async fn find(&self, owner: u128, name: &str) -> io::Result<Vec<IpAddr>> {
-        self.check(owner, name)?;
-        let own = self.share(owner).acquire_owned().await.map_err(io::Error::other)?;
-        let place = Arc::clone(&self.places).acquire_owned().await.map_err(io::Error::other)?;
-        // Somebody in front may have found out meanwhile.
-        self.check(owner, name)?;
-        let name = name.to_owned();
-        let (found, unknown) = (self.lookup.lookup(name.clone()), Arc::clone(&self.unknown));
-        // The places are kept by what keeps the thread, which outlives whoever asked.
+        self.0.check(owner, name)?;
+        let found = self.asking((owner, name.to_owned())).await;
+        found.map(|addresses| addresses.to_vec()).map_err(io::Error::from)
+    }
+
+    /// What somebody asks for already, or begins to.
+    fn asking(&self, key: (u128, String)) -> Shared<Asking> {
+        let mut asked = self.0.asked.lock();
+        if let Some(asking) = asked.get(&key).and_then(WeakShared::upgrade) {
+            return asking;
+        }
+        if asked.len() >= HTTP_LOOKUP_OWNERS_MAX {
+            asked.retain(|_, asking| asking.upgrade().is_some());
+        }
+        let asking = Arc::clone(&self.0).ask(key.clone()).boxed().shared();
+        if let Some(weak) = asking.downgrade() {
+            asked.insert(key, weak);
+        }
+        asking
+    }
+}
+
+impl Inner {
+    async fn ask(self: Arc<Self>, key: (u128, String)) -> Found {
+        let (owner, name) = &key;
+        let own = self.share(*owner).acquire_owned().await.map_err(|_| io::ErrorKind::Other)?;
+        let place = Arc::clone(&self.places).acquire_owned().await;
+        let place = place.map_err(|_| io::ErrorKind::Other)?;
+        // Who asked before may have found out meanwhile.
+        self.check(*owner, name)?;
+        let found = self.lookup.lookup(name.clone());
+        // The places are kept by what keeps the thread, which outlives whoever asked; and so long the name is being asked
+        // for, whoever gave up.
+        let asking = self.asked.lock().get(&key).and_then(WeakShared::upgrade);
+        let inner = Arc::clone(&self);
         let ask = async move {
             let found = found.await;
             if found.is_err() {
-                unknown.lock().note(owner, name, Instant::now());
+                let (owner, name) = key;
+                inner.unknown.lock().note(owner, name, Instant::now());
             }
-            drop((own, place));
-            found
+            drop((own, place, asking));
+            found.map(Arc::from).map_err(|error| error.kind())
         };
-        tokio::spawn(ask).await.map_err(io::Error::other)?
+        tokio::spawn(ask).await.map_err(|_| io::ErrorKind::Other)?
     }
 
-    fn check(&self, owner: u128, name: &str) -> io::Result<()> {
+    fn check(&self, owner: u128, name: &str) -> Result<(), io::ErrorKind> {
         let unknown = self.unknown.lock().holds(owner, name, Instant::now());
-        if unknown { Err(io::ErrorKind::NotFound.into()) } else { Ok(()) }
+        if unknown { Err(io::ErrorKind::NotFound) } else { Ok(()) }
     }
 
     /// An owner's places. Those that nobody uses or waits for are forgotten in time; the others are no more than there

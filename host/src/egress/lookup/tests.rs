@@ -84,6 +84,34 @@ async fn one_owners_names_that_are_never_answered_are_nobody_elses() {
 }
 
 #[tokio::test]
+async fn one_name_that_is_never_answered_takes_one_place() {
+    let (zone, lookups) = Zone::new();
+    // As deliveries to one receiver do: many at a time, and again once they have given up.
+    for _ in 0..3 {
+        let ask = || tokio::time::timeout(SHORT, lookups.find(1, "slow"));
+        let many = (0..4 * HTTP_LOOKUPS_PER_OWNER_MAX).map(|_| ask());
+        assert!(futures::future::join_all(many).await.iter().all(Result::is_err));
+        assert_eq!(zone.asked("slow"), 1);
+        assert_eq!(found(&lookups, 1, "prompt").await, [HERE]);
+    }
+    // Another owner's question is its own.
+    assert!(tokio::time::timeout(SHORT, lookups.find(2, "slow")).await.is_err());
+    assert_eq!(zone.asked("slow"), 2);
+    // Whoever waits when the answer comes has it, and it is not kept for later.
+    let waiting: Vec<_> = (0..5).map(|_| found(&lookups, 1, "slow")).collect();
+    let answer = async {
+        tokio::time::sleep(SHORT).await;
+        zone.answers.add_permits(2);
+    };
+    let (all, ()) = futures::future::join(futures::future::join_all(waiting), answer).await;
+    assert_eq!(all, vec![vec![HERE]; 5]);
+    zone.answers.add_permits(1);
+    assert_eq!(found(&lookups, 1, "slow").await, [HERE]);
+    assert_eq!(zone.asked("slow"), 3);
+    assert_eq!(lookups.0.places.available_permits(), HTTP_LOOKUPS_MAX);
+}
+
+#[tokio::test]
 async fn whoever_gives_up_waiting_leaves_nothing_behind() {
     let (zone, lookups) = Zone::new();
     give_up(&lookups, 1, 100).await;
@@ -93,7 +121,7 @@ async fn whoever_gives_up_waiting_leaves_nothing_behind() {
     tokio::time::sleep(SHORT).await;
     assert_eq!(zone.asked("slow"), HTTP_LOOKUPS_PER_OWNER_MAX);
     assert_eq!(zone.answers.available_permits(), 100 - HTTP_LOOKUPS_PER_OWNER_MAX);
-    assert_eq!(lookups.places.available_permits(), HTTP_LOOKUPS_MAX);
+    assert_eq!(lookups.0.places.available_permits(), HTTP_LOOKUPS_MAX);
 }
 
 #[tokio::test]
@@ -103,7 +131,7 @@ async fn there_are_so_many_places_in_all() {
     let many = (0..owners).map(|owner| give_up(&lookups, owner as u128, 2 * HTTP_LOOKUPS_MAX));
     futures::future::join_all(many).await;
     assert_eq!(zone.asked("slow"), HTTP_LOOKUPS_MAX);
-    assert_eq!(lookups.places.available_permits(), 0);
+    assert_eq!(lookups.0.places.available_permits(), 0);
     let (late, other) = (Arc::clone(&lookups), owners as u128);
     let late = tokio::spawn(async move { found(&late, other, "prompt").await });
     tokio::time::sleep(SHORT).await;
@@ -124,7 +152,7 @@ async fn a_name_without_an_address_is_not_asked_for_again_at_once() {
     // Those who wait behind the one that finds out do not ask either.
     let many = (0..5 * HTTP_LOOKUPS_PER_OWNER_MAX).map(|_| lookups.find(3, "none.test"));
     assert!(futures::future::join_all(many).await.iter().all(Result::is_err));
-    assert!(zone.asked("none.test") <= HTTP_LOOKUPS_PER_OWNER_MAX);
+    assert_eq!(zone.asked("none.test"), 1);
     for _ in 0..2 {
         assert_eq!(found(&lookups, 1, "prompt").await, [HERE]);
     }
@@ -157,7 +185,7 @@ async fn owners_are_forgotten() {
     give_up(&lookups, 0, 2 * HTTP_LOOKUPS_PER_OWNER_MAX).await;
     for owner in 1..3 * HTTP_LOOKUP_OWNERS_MAX {
         found(&lookups, owner as u128, "prompt").await;
-        assert!(lookups.shares.lock().len() <= HTTP_LOOKUP_OWNERS_MAX);
+        assert!(lookups.0.shares.lock().len() <= HTTP_LOOKUP_OWNERS_MAX);
     }
     // One whose lookups go on keeps its share.
     let own = tokio::time::timeout(SHORT, lookups.find(0, "prompt")).await;
