@@ -112,6 +112,23 @@ async fn a_refusal_becomes_the_formulas_error_and_without_application_there_is_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn that_a_token_was_given_is_in_the_log_before_the_formula_can_store_it_anew() {
+    let (server, reactor, _) = reactor("private", &["token:create"], json!([])).await;
+    let given = server.private.token("token", json!("seen")).await;
+    let input = json!({"type": "token", "data": format!("{{{{ {given} }}}}")});
+    let made = call(&server, &reactor, "create", input).await["id"].clone();
+    let logs = server.management.get("/logs?entity_type=token&size=50").await.expect(200);
+    // The newest come first.
+    let place = |id: &str, operation: &str| {
+        let wanted = |entry: &Value| entry["entity_id"] == id && entry["operation"] == operation;
+        logs["data"].as_array().unwrap().iter().position(wanted).unwrap()
+    };
+    assert!(place(made.as_str().unwrap(), "create") < place(&given, "use"));
+    let used = logs["data"].as_array().unwrap().iter().filter(|entry| entry["operation"] == "use");
+    assert_eq!(used.count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_key_is_nowhere_in_what_a_formula_sees() {
     let (server, reactor, _) = reactor("private", &["token:create"], json!([])).await;
     let seen = server.private.post(&format!("/reactors/{reactor}/react"), json!({})).await;

@@ -6,7 +6,7 @@ use super::results::JobView;
 use super::{By, Job, JobStatus};
 use crate::egress::EgressError;
 use crate::limits::CALLBACK_URL_CHARS_MAX;
-use crate::model::id::{ApplicationId, InvocationId, ReactorId, TenantId};
+use crate::model::id::{ApplicationId, InvocationId, TenantId};
 use crate::model::log::{ActorType, EntityType, Operation};
 use crate::model::permission::marker::TokenUse;
 use crate::model::plaintext::wipe;
@@ -30,19 +30,20 @@ impl Vault {
         }
     }
 
-    /// Checks a run as if it were to begin, and commits it as a job.
+    /// Commits a run that was checked as if it were to begin, with its arguments as they were given.
     pub(in crate::vault) async fn queue_job(
         &self,
         permit: &Permit<TokenUse>,
-        reactor_id: ReactorId,
+        ready: Ready,
         args: Option<Map<String, Value>>,
         asynchronous: Asynchronous,
     ) -> Result<JobView, Error> {
         let tenant = permit.tenant();
-        let Ready { reactor, args: mut plaintext, given, .. } =
-            self.ready(permit, reactor_id, args.clone()).await?;
+        let Ready { reactor, args: mut plaintext, given, .. } = ready;
         wipe(&mut plaintext);
-        if self.jobs_waiting(tenant).await? >= self.0.jobs.waiting_per_tenant {
+        let coming = self.0.queue.comes(tenant);
+        let ahead = self.jobs_waiting(tenant).await? + coming.ahead;
+        if ahead >= self.0.jobs.waiting_per_tenant {
             return Err(Error::Run(Box::new(RunError::QueueFull)));
         }
         let job = Job {
@@ -69,6 +70,7 @@ impl Vault {
         let view = JobView::of(job, None);
         permit.keep_answer(&mut change, &view)?;
         change.commit(permit.actor(), vec![event]).await?;
+        drop(coming);
         self.0.queue.jobs_of(tenant);
         Ok(view)
     }

@@ -17,6 +17,8 @@ pub struct Queue {
     unended: Mutex<Vec<(TenantId, InvocationId)>>,
     /// How often jobs could not be begun, by a fault that may have been a passing one.
     failed: Mutex<HashMap<InvocationId, u32>>,
+    /// Jobs that are about to be taken in.
+    coming: Mutex<HashMap<TenantId, u64>>,
     stopping: AtomicBool,
     wake: Notify,
 }
@@ -58,7 +60,36 @@ impl Turns {
     }
 }
 
+/// A job that is about to be taken in, until it is in the store or refused.
+pub struct Coming<'q> {
+    queue: &'q Queue,
+    tenant: TenantId,
+    /// How many of the tenant's came before it and are about to be taken in as well. Who has just been may be among them
+    /// and in the store.
+    pub ahead: u64,
+}
+
+impl Drop for Coming<'_> {
+    fn drop(&mut self) {
+        let mut coming = self.queue.coming.lock();
+        if let Some(count) = coming.get_mut(&self.tenant) {
+            *count -= 1;
+            if *count == 0 {
+                coming.remove(&self.tenant);
+            }
+        }
+    }
+}
+
 impl Queue {
+    /// A job of a tenant comes: those that come later count it, from before it is in the store on.
+    pub fn comes(&self, tenant: TenantId) -> Coming<'_> {
+        let mut coming = self.coming.lock();
+        let count = coming.entry(tenant).or_default();
+        *count += 1;
+        Coming { queue: self, tenant, ahead: *count - 1 }
+    }
+
     /// A tenant has jobs waiting.
     pub fn jobs_of(&self, tenant: TenantId) {
         self.jobs.lock().now.add(tenant);
@@ -169,6 +200,18 @@ mod tests {
             queue.jobs_again(next);
         }
         assert_eq!(turns, [1, 2, 3, 1, 2, 3]);
+    }
+
+    #[test]
+    fn who_comes_is_counted_by_those_that_come_later_until_it_is_gone() {
+        let queue = Queue::default();
+        let first = queue.comes(tenant(1));
+        let second = queue.comes(tenant(1));
+        assert_eq!((first.ahead, second.ahead, queue.comes(tenant(2)).ahead), (0, 1, 0));
+        drop(first);
+        assert_eq!(queue.comes(tenant(1)).ahead, 1);
+        drop(second);
+        assert!(queue.coming.lock().is_empty());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::store::Expect;
 use crate::vault::applications::KeptApplication;
 use crate::vault::authentication::{Authenticated, Caller};
 use crate::vault::permit::Permit;
-use crate::vault::react::{Ready, Run, RunError};
+use crate::vault::react::{Ready, Run, RunError, references};
 use crate::vault::record::Stored;
 use crate::vault::{Error, Vault};
 
@@ -94,10 +94,10 @@ impl Vault {
             Err(error) => Err(error),
         };
         let ready = match &permit {
-            Ok(permit) => {
-                let (id, args) = (job.entity.reactor_id, job.entity.args.clone());
-                self.ready(permit, id, args).await
-            }
+            Ok(permit) => match references(job.entity.args.clone()) {
+                Ok(arguments) => self.ready(permit, job.entity.reactor_id, arguments).await,
+                Err(error) => Err(error),
+            },
             Err(_) => Err(Error::Unauthenticated),
         };
         let (permit, mut ready) = match (permit, ready) {

@@ -81,6 +81,12 @@ pub struct UsedToken {
     containers: Vec<Container>,
 }
 
+/// The references in arguments that were taken before.
+pub(super) fn references(args: Option<Map<String, Value>>) -> Result<Option<Arguments>, Error> {
+    let arguments = args.map(|args| Arguments::parse(&Value::Object(args))).transpose();
+    arguments.map_err(under_args)
+}
+
 /// Faults of the arguments as those of the body.
 fn under_args(faults: Faults) -> Error {
     let mut under = Faults::new();
@@ -103,14 +109,16 @@ impl Vault {
         id: ReactorId,
         body: ReactRequest,
     ) -> Result<Reacted, Error> {
-        let Checked { args, asynchronous } = body.check(|url| self.check_callback(url))?;
+        let Checked { args, arguments, asynchronous } =
+            body.check(|url| self.check_callback(url))?;
+        let mut ready = self.ready(permit, id, arguments).await?;
         if let Some(asynchronous) = asynchronous {
-            let job = self.queue_job(permit, id, args, asynchronous).await?;
+            let job = self.queue_job(permit, ready, args, asynchronous).await?;
             return Ok(Reacted::Queued(job));
         }
-        let mut ready = self.ready(permit, id, args).await?;
-        if !ready.formula.allowed_hosts.is_empty() {
-            // What the formula may send out cannot be called back: it is in the log before, whatever happens then.
+        if !ready.formula.allowed_hosts.is_empty() || ready.application.is_some() {
+            // What the formula sends out, or stores, stays so: that it was given the tokens is in the log before, whatever
+            // happens then.
             self.log(permit.tenant(), permit.actor(), std::mem::take(&mut ready.uses)).await?;
         }
         let run = Run::new(self, permit, ready, self.0.react_timeout_ms);
@@ -122,11 +130,8 @@ impl Vault {
         &self,
         permit: &Permit<TokenUse>,
         id: ReactorId,
-        args: Option<Map<String, Value>>,
+        arguments: Option<Arguments>,
     ) -> Result<Ready, Error> {
-        // What is wrong with the arguments themselves comes before what is not there (decisions §1).
-        let arguments = args.map(|args| Arguments::parse(&Value::Object(args))).transpose();
-        let arguments = arguments.map_err(under_args)?;
         let reactor = self.get::<Reactor>(permit.tenant(), &id.to_string()).await?.entity;
         let formula = self.formula(permit.tenant(), reactor.formula_id).await?;
         let application = self.reactors_application(&reactor).await?;

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use crate::expression::Arguments;
 use crate::limits::{ASYNCHRONOUS_TIMEOUT_MS_MAX, REACT_TIMEOUT_MS};
 use crate::model::faults::Faults;
 use crate::model::member::Member;
@@ -32,6 +33,8 @@ opaque!(ReactRequest);
 pub struct Checked {
     /// The arguments, if there are any.
     pub args: Option<Map<String, Value>>,
+    /// The references in them.
+    pub arguments: Option<Arguments>,
     /// What makes the run asynchronous, if it is.
     pub asynchronous: Option<Asynchronous>,
 }
@@ -52,7 +55,8 @@ impl ReactRequest {
         callback: impl FnOnce(&str) -> Result<String, &'static str>,
     ) -> Result<Checked, Faults> {
         let mut faults = Faults::new();
-        let args = self.args.optional("args", &mut faults);
+        let args = self.args.optional("args", &mut faults).map(Value::Object);
+        let arguments = args.as_ref().and_then(|args| faults.take("args", Arguments::parse(args)));
         let callback_url = self.callback_url.optional("callback_url", &mut faults);
         let timeout_ms = self.timeout_ms.optional("timeout_ms", &mut faults).map(u64::from);
         let (least, most) = (REACT_TIMEOUT_MS, ASYNCHRONOUS_TIMEOUT_MS_MAX);
@@ -71,6 +75,10 @@ impl ReactRequest {
             callback_url,
             timeout_ms: timeout_ms.unwrap_or(REACT_TIMEOUT_MS),
         });
-        faults.into_result(Checked { args, asynchronous })
+        let args = args.and_then(|args| match args {
+            Value::Object(args) => Some(args),
+            _ => None,
+        });
+        faults.into_result(Checked { args, arguments, asynchronous })
     }
 }
