@@ -6,12 +6,13 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use reqwest::Method;
 use serde_json::json;
 use tokamak::crypto::hash::sha256_hex;
 use tokamak::crypto::seal::Key;
 use tokamak::runtime::{CacheConfig, CompileBounds};
 
-use crate::support::binary::{Process, eventually};
+use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command, eventually};
 use crate::support::hostile_components::variant;
 use crate::support::server::{Setup, runtime};
 use crate::support::{Client, TestServer, guests};
@@ -311,4 +312,42 @@ async fn starting_with_many_formulas() {
         let kept = files(&folder.path().join("compiled")).len();
         println!("{count} formulas, {kept} files: {starts:?} until the first answer");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_logged_on_the_way_of_a_request_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let start = || {
+        let mut serve = command();
+        // Warnings alone, from whatever thread.
+        serve.args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--log-format", "json"]);
+        serve.arg("--data-dir").arg(folder.path().join("data"));
+        serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
+        serve.stderr(File::create(&log).unwrap());
+        Process::start(serve)
+    };
+    let process = start();
+    let management = process.management();
+    let formula = guests::send(&management, "bare", json!({})).await;
+    let body = json!({"name": "r", "formula": {"id": formula}, "configuration": {}});
+    let reactor = management.post("/reactors", body).await.expect(201);
+    let body = json!({"name": "p", "type": "private", "permissions": ["token:use"]});
+    let made = management.post("/applications", body).await.expect(201);
+    assert_eq!(process.terminate(), Some(0));
+    let compiled = folder.path().join("data/compiled");
+    let digest = sha256_hex(guests::component("bare"));
+    let file = files(&compiled).into_keys().find(|name| name.starts_with(&digest)).unwrap();
+    fs::write(compiled.join(file), "something else").unwrap();
+
+    let process = start();
+    let client = Client::new(process.address, made["key"].as_str());
+    let path = format!("/reactors/{}/react", reactor["id"].as_str().unwrap());
+    let request = client.request(Method::POST, &path).json(&json!({"args": {"a": 1}}));
+    client.send(request.header("svc-trace-id", "trace-of-it")).await.expect(200);
+    assert_eq!(process.terminate(), Some(0));
+    let log = fs::read_to_string(&log).unwrap();
+    let mut lines = log.lines().filter(|line| line.contains("not what was kept there"));
+    let told = lines.next().unwrap_or_else(|| panic!("it is not told: {log}"));
+    assert!(told.contains("\"trace_id\":\"trace-of-it\""), "{told}");
 }

@@ -30,7 +30,8 @@ where
     // The pattern, not the path: a path holds ids, and ids are the caller's words.
     let matched = request.extensions().get::<MatchedPath>();
     let route = matched.map_or("-", MatchedPath::as_str).to_owned();
-    let span = tracing::info_span!("request", %trace_id, %method, route = %route);
+    // Of the highest level: lines that tell of errors alone are to name it too.
+    let span = tracing::error_span!("request", %trace_id, %method, route = %route);
     traces::continue_from(&span, request.headers());
     let (began, counted) = (Instant::now(), figures().request_begins());
     // What changes something is carried to its end even when the caller hangs up: what is committed is then also

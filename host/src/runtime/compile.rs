@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use thiserror::Error;
+use tokio::task::JoinError;
 
 use super::child::{self, CompileBounds};
 use super::component::{self, ComponentError, Program};
@@ -56,7 +57,7 @@ impl Runtime {
                 }
             }
         };
-        tokio::task::spawn_blocking(load).await.ok().flatten()
+        blocking(load).await.ok().flatten()
     }
 
     /// The digests of components whose code is kept on disk for this sandbox alone.
@@ -67,7 +68,7 @@ impl Runtime {
             let failed = |error: &_| tracing::warn!(%error, "compiled code cannot be listed");
             cache.digests().inspect_err(failed).ok()
         };
-        tokio::task::spawn_blocking(list).await.ok().flatten().unwrap_or_default()
+        blocking(list).await.ok().flatten().unwrap_or_default()
     }
 
     /// Removes the code of these components; gives whether none of it is left.
@@ -78,7 +79,7 @@ impl Runtime {
             let cache = runtime.0.cache.as_ref();
             cache.is_none_or(|cache| cache.remove(&digests).inspect_err(failed).is_ok())
         };
-        tokio::task::spawn_blocking(discard).await.is_ok_and(|gone| gone)
+        blocking(discard).await.is_ok_and(|gone| gone)
     }
 
     /// A place for an upload of this owner; `None` when too many are under way.
@@ -159,6 +160,14 @@ fn fault(error: &wasmtime::Error) -> CompileError {
 async fn on_a_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, CompileError> + Send + 'static,
 ) -> Result<T, CompileError> {
-    let done = tokio::task::spawn_blocking(work).await;
+    let done = blocking(work).await;
     done.unwrap_or_else(|error| Err(CompileError::Host(error.to_string())))
+}
+
+/// Does what blocks, in the span of whoever waits for it: what goes wrong there is to name the request.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, JoinError> {
+    let span = tracing::Span::current();
+    tokio::task::spawn_blocking(move || span.in_scope(work)).await
 }

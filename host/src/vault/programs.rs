@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
+use tracing::Instrument as _;
 
 use super::{Error, Vault, official};
 use crate::crypto::hash::sha256_hex;
@@ -223,7 +224,9 @@ impl Vault {
         let filling = Filling { vault: self.clone(), digest: digest.to_owned(), owner, slot };
         // Tasks of their own: whoever gives up waiting leaves the work to those that come after.
         let loading = filling.clone().load();
-        if let Some(known) = tokio::spawn(loading).await.map_err(Error::internal)? {
+        if let Some(known) =
+            tokio::spawn(loading.in_current_span()).await.map_err(Error::internal)?
+        {
             return Ok(known?);
         }
         let bytes = bytes().await?;
@@ -233,7 +236,7 @@ impl Vault {
             return Err(Error::Conflict("The formula's component was just replaced."));
         }
         let compiling = filling.compile(bytes, purpose);
-        tokio::spawn(compiling).await.map_err(Error::internal)?
+        tokio::spawn(compiling.in_current_span()).await.map_err(Error::internal)?
     }
 
     /// A place for an upload.
