@@ -52,6 +52,27 @@ async fn who_may_not_read_the_token_sees_its_outline() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn two_of_one_call_are_shown_as_if_they_had_come_one_after_the_other() {
+    let server = TestServer::start().await;
+    let both = json!([body("same"), body("same")]);
+    let public = server.application("public", &["token:create"], json!([])).await;
+    let made = public.post("/tokenize", both.clone()).await.expect(200);
+    let [first, second] = [&made[0], &made[1]];
+    assert_eq!(first["id"], second["id"]);
+    assert!(first["created_at"].is_string() && first.get("_extras").is_none(), "{made}");
+    let again = public.post("/tokens", body("same")).await.expect(200);
+    assert_eq!((second, again.get("created_at")), (&again, None));
+    // Who may read it sees it.
+    let made = server.private.post("/tokenize", json!([body("other"), body("other")])).await;
+    let made = made.expect(200);
+    let read = server.private.get(&format!("/tokens/{}", made[0]["id"].as_str().unwrap())).await;
+    let mut second = made[1].clone();
+    assert_eq!(second["_extras"].take(), json!({"deduplicated": true}));
+    second.as_object_mut().unwrap().remove("_extras");
+    assert_eq!(second, read.expect(200));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn concurrent_creates_leave_one_token() {
     let server = TestServer::start().await;
     let answers = join_all((0..30).map(|_| server.private.post("/tokens", body("same")))).await;

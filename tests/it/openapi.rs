@@ -60,6 +60,14 @@ fn resolved<'a>(description: &'a Value, value: &'a Value) -> &'a Value {
     }
 }
 
+/// The members that a schema requires, with those of its parts.
+fn required<'a>(description: &'a Value, schema: &'a Value) -> Vec<&'a Value> {
+    let schema = resolved(description, schema);
+    let parts = schema["allOf"].as_array().into_iter().flatten();
+    let of_parts = parts.flat_map(|part| required(description, part));
+    schema["required"].as_array().into_iter().flatten().chain(of_parts).collect()
+}
+
 /// What an operation says of a parameter.
 fn parameter<'a>(description: &'a Value, operation: &'a Value, name: &str) -> Option<&'a Value> {
     let parameters = operation["parameters"].as_array()?;
@@ -182,13 +190,25 @@ async fn refusals_are_those_that_can_come() {
         let responses = description["paths"][path][method]["responses"].as_object().unwrap();
         responses.keys().cloned().collect::<Vec<_>>()
     };
-    assert_eq!(statuses("get", "/tenants/self"), ["200", "401", "403", "429", "500", "503"]);
-    assert_eq!(statuses("get", "/tokens"), ["200", "400", "401", "403", "429", "500", "503"]);
-    assert_eq!(statuses("get", "/tokens/{id}"), ["200", "401", "403", "404", "429", "500", "503"]);
+    assert_eq!(
+        statuses("get", "/tenants/self"),
+        ["200", "401", "403", "414", "429", "431", "500", "503"]
+    );
+    assert_eq!(
+        statuses("get", "/tokens"),
+        ["200", "400", "401", "403", "414", "429", "431", "500", "503"]
+    );
+    assert_eq!(
+        statuses("get", "/tokens/{id}"),
+        ["200", "401", "403", "404", "414", "429", "431", "500", "503"]
+    );
     let delete = statuses("delete", "/reactor-formulas/{id}");
-    assert_eq!(delete, ["204", "401", "403", "404", "409", "429", "500", "503"]);
+    assert_eq!(delete, ["204", "401", "403", "404", "409", "414", "429", "431", "500", "503"]);
     let create = statuses("post", "/reactor-formulas");
-    let expected = ["201", "400", "401", "403", "409", "413", "415", "422", "429", "500", "503"];
+    let expected = [
+        "201", "400", "401", "403", "408", "409", "413", "414", "415", "422", "429", "431", "500",
+        "503",
+    ];
     assert_eq!(create, expected);
     // A formula may refuse with any status and body.
     let react = &description["paths"]["/reactors/{id}/react"]["post"]["responses"];
@@ -196,7 +216,7 @@ async fn refusals_are_those_that_can_come() {
     let body = &react["404"]["content"]["application/json"]["schema"];
     assert_eq!(body["anyOf"].as_array().unwrap().len(), 2);
     // What needs no key is not counted.
-    assert_eq!(statuses("get", "/healthz"), ["200", "503"]);
+    assert_eq!(statuses("get", "/healthz"), ["200", "414", "431", "503"]);
     assert!(react["429"]["description"].as_str().unwrap().contains("`invoke`"));
     let wait = &description["paths"]["/tokens"]["post"]["responses"]["429"]["headers"];
     assert!(wait["Retry-After"].is_object());
@@ -220,6 +240,43 @@ async fn an_outline_is_as_described() {
     }
     for name in outline.as_object().unwrap().keys() {
         assert!(parts.iter().any(|part| part["properties"].get(name).is_some()), "{name}");
+    }
+}
+
+/// What a repetition does not show again is not promised.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_answer_is_as_described() {
+    let server = TestServer::start().await;
+    let description = server.stranger().get("/openapi.json").await.expect(200);
+    let public = server.application("public", &["token:create"], json!([])).await;
+    let application = json!({"name": "a", "type": "private", "permissions": ["token:read"]});
+    let nothing = || json!({});
+    for (client, path, body, schema, hidden) in [
+        (&server.management, "/applications", application, "ApplicationWithKey", vec!["key"]),
+        (&public, "/sessions", nothing(), "NewSession", vec!["nonce", "session_key"]),
+        (
+            &server.management,
+            "/webhooks/signing-secrets/rotate",
+            nothing(),
+            "SigningSecretView",
+            vec!["secret"],
+        ),
+    ] {
+        let send = async || {
+            let request = client.request(reqwest::Method::POST, path).json(&body);
+            client.send(request.header("SVC-IDEMPOTENCY-KEY", path)).await
+        };
+        let (first, repeated) = (send().await, send().await);
+        assert!(first.status.is_success() && repeated.status == first.status, "{path}");
+        let (first, repeated) = (first.json(), repeated.json());
+        let missing = first.as_object().unwrap().keys().filter(|name| repeated.get(name).is_none());
+        assert_eq!(missing.collect::<std::collections::BTreeSet<_>>().len(), hidden.len());
+        let promised = required(&description, &description["components"]["schemas"][schema]);
+        assert!(promised.iter().any(|name| *name == "expires_at" || *name == "id"), "{path}");
+        for name in promised {
+            assert!(repeated.get(name.as_str().unwrap()).is_some(), "{path}: {name}");
+        }
+        assert!(hidden.iter().all(|name| repeated.get(name).is_none()), "{path}");
     }
 }
 

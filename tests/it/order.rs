@@ -145,6 +145,10 @@ async fn an_idempotency_key_comes_after_the_permission() {
     let id = server.private.list("").await.remove(0);
     keyed(&powerless, "k", "/tokens", token.clone()).await.expect(403);
     keyed(&powerless, "k", "/tokens", json!({"type": "token", "data": 2})).await.expect(403);
+    // Nor does it bring a body to be read that would not be.
+    let long = json!({"type": "token", "data": "x".repeat(5 << 20)});
+    keyed(&powerless, "another", "/tokens", long.clone()).await.expect(403);
+    keyed(&server.private, "another", "/tokens", long).await.expect(413);
     let logs = server.management.get("/logs?entity_type=token&size=2").await.expect(200);
     assert_eq!(logs["data"][0]["message"], "Denied: token:create");
     assert_eq!(server.private.list("").await, [id]);

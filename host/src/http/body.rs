@@ -136,13 +136,13 @@ fn expect_type(headers: &HeaderMap, expected: &str) -> Result<(), Rejection> {
     Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail).into())
 }
 
-/// A request with its body read.
-pub async fn whole(request: Request, bytes_max: usize) -> Result<(Parts, Bytes), Rejection> {
+/// A request with its body read, if it can be.
+pub async fn whole(request: Request, bytes_max: usize) -> (Parts, Result<Bytes, Rejection>) {
     let (parts, body) = request.into_parts();
     let headers = parts.headers.clone();
     let mut request = Request::new(body);
     *request.headers_mut() = headers;
-    Ok((parts, read(request, bytes_max).await?))
+    (parts, read(request, bytes_max).await)
 }
 
 async fn read(request: Request, bytes_max: usize) -> Result<Bytes, Rejection> {

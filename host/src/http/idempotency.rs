@@ -77,7 +77,14 @@ async fn once(
         Ok(_) if keeping == Keeping::Nothing => return Ok(next.run(request).await),
         Ok(key) => key,
     };
-    let (parts, body) = body::whole(request, body_bytes_max(&route)).await?;
+    let (parts, body) = body::whole(request, body_bytes_max(&route)).await;
+    let body = match body {
+        // The same again: what is wrong with the body is of no matter.
+        Err(_) if !permitted => {
+            return Ok(next.run(Request::from_parts(parts, Body::empty())).await);
+        }
+        body => body?,
+    };
     let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
     let same = [parts.method.as_str().as_bytes(), target.as_bytes(), &body];
     let form = keeping.form(&parts.method, &route, who.caller().tenant());

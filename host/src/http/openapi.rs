@@ -124,10 +124,13 @@ fn add_refusals(description: &mut OpenApi) {
         let possible = [
             (400, takes_key || takes(&ParameterIn::Query)),
             (404, takes(&ParameterIn::Path)),
+            (408, takes_key),
             (409, takes_key),
             // To tell a repetition, the body is read even where none is asked for.
             (413, takes_key),
+            (414, true),
             (415, has_body),
+            (431, true),
         ];
         for (status, _) in possible.into_iter().filter(|(_, possible)| *possible) {
             let (status, response) = refusal(status);
@@ -360,11 +363,14 @@ fn refusal(status: u16) -> (String, RefOr<utoipa::openapi::Response>) {
         402 => "The formula refuses the payment method",
         403 => "The caller lacks the permission, or no rule matches",
         404 => "There is no such entity",
+        408 => "The body comes too slowly",
         409 => "The request contradicts what is there",
         413 => "The body is too large",
+        414 => "The address is too long",
         415 => "The body has another content type than the operation takes",
         422 => "The formula cannot run",
         429 => "Too many requests",
+        431 => "The headers are too large",
         500 => "A fault of the server or of the formula",
         503 => "The server is stopping or its storage is unavailable",
         _ => "The reactor ran past its time",

@@ -126,11 +126,14 @@ pub fn parse_date(text: &str) -> Result<Timestamp, InvalidTime> {
 }
 
 /// Reads a time as the span of what was written (decisions §5): a date is its whole day, a time to the minute its whole
-/// minute, a time to the second its whole second. Gives the first and the last millisecond.
+/// minute, a time to the second its whole second. Gives the first and the last millisecond; of what lies before 1970 or
+/// after 9999, where nothing is, the one that is nearest.
 pub fn parse_span(text: &str) -> Result<(Timestamp, Timestamp), InvalidTime> {
     let written = whole(text, Rest::iso).ok_or(InvalidTime::Form)?;
-    let from = written.timestamp()?;
-    Ok((from, Timestamp(from.0 + written.span_ms.saturating_sub(1))))
+    let from = written.ms()?;
+    let last = from.saturating_add_unsigned(written.span_ms.saturating_sub(1));
+    let nearest = |ms: i64| Timestamp(u64::try_from(ms).unwrap_or(0).min(LAST_MS));
+    Ok((nearest(from), nearest(last)))
 }
 
 /// Reads `expires_at` (decisions §3): all that [`parse_rfc3339`] reads, `M/D/YYYY` for midnight UTC
@@ -160,6 +163,12 @@ struct Written {
 
 impl Written {
     fn timestamp(&self) -> Result<Timestamp, InvalidTime> {
+        let ms = u64::try_from(self.ms()?).ok().filter(|ms| *ms <= LAST_MS);
+        ms.map(Timestamp).ok_or(InvalidTime::Range)
+    }
+
+    /// Milliseconds since the Unix epoch; fewer than none before it.
+    fn ms(&self) -> Result<i64, InvalidTime> {
         let date = NaiveDate::from_ymd_opt(self.year.into(), self.month.into(), self.day.into());
         let (minute, second) = (self.minute.into(), self.second.into());
         let local = date
@@ -167,9 +176,7 @@ impl Written {
                 date.and_hms_milli_opt(self.hour.into(), minute, second, self.ms.into())
             })
             .ok_or(InvalidTime::Nonexistent)?;
-        let ms = local.and_utc().timestamp_millis() - self.offset_minutes * 60_000;
-        let ms = u64::try_from(ms).ok().filter(|ms| *ms <= LAST_MS);
-        ms.map(Timestamp).ok_or(InvalidTime::Range)
+        Ok(local.and_utc().timestamp_millis() - self.offset_minutes * 60_000)
     }
 }
 

@@ -63,11 +63,12 @@ struct Granted {
 /// A session just opened.
 #[derive(Serialize, ToSchema)]
 pub struct NewSession {
-    /// The key, for the header `SVC-API-KEY`.
-    #[schema(value_type = String)]
+    /// The key, for the header `SVC-API-KEY`. The answer to a repeated request does not show it again.
+    #[schema(value_type = String, required = false)]
     #[serde(serialize_with = "expose")]
     session_key: ApiKey,
-    /// What a private application authorizes the session by; it works once.
+    /// What a private application authorizes the session by; it works once, and is shown once as well.
+    #[schema(required = false)]
     nonce: String,
     /// When the session ends.
     expires_at: Timestamp,

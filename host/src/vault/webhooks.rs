@@ -28,8 +28,9 @@ const SECRETS_ID: &str = "secrets";
 pub struct SigningSecretView {
     /// Identifies the secret.
     id: Uuid,
-    /// `whsec_` and base64, as libraries for Standard Webhooks take it.
-    #[schema(example = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")]
+    /// `whsec_` and base64, as libraries for Standard Webhooks take it. The answer to a repeated request to make one does
+    /// not show it.
+    #[schema(required = false, example = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")]
     secret: String,
     /// When it was made.
     created_at: Timestamp,

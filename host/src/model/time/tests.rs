@@ -1,7 +1,9 @@
 use chrono::{DateTime, SecondsFormat};
 use proptest::prelude::*;
 
-use super::{DAY_MS, InvalidTime, LAST_MS, Timestamp, parse_date, parse_expiry, parse_rfc3339};
+use super::{
+    DAY_MS, InvalidTime, LAST_MS, Timestamp, parse_date, parse_expiry, parse_rfc3339, parse_span,
+};
 
 fn shown(parsed: Result<Timestamp, InvalidTime>) -> Result<String, InvalidTime> {
     parsed.map(|timestamp| timestamp.to_string())
@@ -185,6 +187,19 @@ fn years() {
     ] {
         assert_eq!(parse_expiry(text), Err(InvalidTime::Range), "{text}");
     }
+    // As the end of a stretch in which things are looked for, they are as far as time goes.
+    let (first, last) = (Timestamp(0), Timestamp(LAST_MS));
+    for (text, span) in [
+        ("0001-01-01", (first, first)),
+        ("1969-12-31T23:59:59Z", (first, first)),
+        ("1970-01-01T00:59:59+01:00", (first, first)),
+        ("1970-01-01", (first, Timestamp(86_399_999))),
+        ("9999-12-31", (Timestamp(LAST_MS - 86_399_999), last)),
+        ("9999-12-31T23:59:59.999-00:01", (last, last)),
+    ] {
+        assert_eq!(parse_span(text), Ok(span), "{text}");
+    }
+    assert_eq!(parse_span("1969-02-29"), Err(InvalidTime::Nonexistent));
 }
 
 #[test]

@@ -77,8 +77,8 @@ pub struct ApplicationWithKey {
     /// The application.
     #[serde(flatten)]
     pub application: Application,
-    /// The key, for the header `SVC-API-KEY`.
-    #[schema(value_type = String)]
+    /// The key, for the header `SVC-API-KEY`. The answer to a repeated request does not show it again.
+    #[schema(value_type = String, required = false)]
     #[serde(serialize_with = "expose")]
     pub key: ApiKey,
 }

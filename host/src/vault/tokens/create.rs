@@ -160,7 +160,7 @@ impl Vault {
         drafts: &Drafts,
         found: &[Found],
     ) -> Result<Vec<TokenView>, Error> {
-        let mut shown: Vec<TokenView> = Vec::with_capacity(found.len());
+        let mut shown = Vec::with_capacity(found.len());
         for (Draft { token, .. }, found) in drafts.0.iter().zip(found) {
             let view = match found {
                 Found::New => {
@@ -170,9 +170,10 @@ impl Vault {
                 Found::Existing(existing) => {
                     self.show_existing(permit.rights(), &existing.token)?
                 }
-                Found::SameAs(earlier) => match shown.get(*earlier) {
-                    Some(view) => view.clone().deduplicated(),
-                    None => return Err(Error::internal("a draft refers to a later one")),
+                // As if the two had come one after the other.
+                Found::SameAs(earlier) => match drafts.0.get(*earlier) {
+                    Some(Draft { token, .. }) => self.show_existing(permit.rights(), token)?,
+                    None => return Err(Error::internal("a draft refers to one that is not there")),
                 },
             };
             shown.push(view);
