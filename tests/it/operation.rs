@@ -349,6 +349,31 @@ async fn every_label_that_is_asked_for_is_there() {
     assert!(asked >= 20, "{asked}");
 }
 
+/// What an alert compares labels with is what they can hold.
+#[tokio::test(flavor = "multi_thread")]
+async fn alerts_name_routes_and_outcomes_that_there_are() {
+    let server = TestServer::start().await;
+    let description = server.stranger().get("/openapi.json").await.expect(200);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let titles = fs::read_to_string(root.join("host/src/vault/react/error.rs")).unwrap();
+    let alerts = example("alerts.yml");
+    let values = |label: &str| -> BTreeSet<String> {
+        let named = alerts.split(label).skip(1).filter_map(|rest| {
+            let compared = rest.trim_start_matches(['=', '!', '~']).strip_prefix('"')?;
+            compared.split('"').next()
+        });
+        named.flat_map(|values| values.split('|')).map(str::to_owned).collect()
+    };
+    let (routes, outcomes) = (values("route"), values("outcome"));
+    assert!(!routes.is_empty() && outcomes.len() >= 4, "{routes:?} {outcomes:?}");
+    for route in routes {
+        assert!(description["paths"].get(&route).is_some(), "there is no {route}");
+    }
+    for outcome in outcomes.iter().filter(|outcome| *outcome != "accepted") {
+        assert!(titles.contains(&format!("\"{outcome}\"")), "no run ends as {outcome}");
+    }
+}
+
 /// The names of labels between braces, of which the first is open already.
 fn labels_in(selector: &str) -> BTreeSet<String> {
     let inner = selector.split('}').next().unwrap();
