@@ -29,7 +29,7 @@ pub use jobs::JobLimits;
 pub use memory::MemoryLimits;
 pub use network::{InvalidNetwork, Network};
 pub use rate::{InvalidRate, Rate, RateLimits};
-pub use root_key::{RootKeySource, new_root_key};
+pub use root_key::{RootKeySource, credentials_folder, new_root_key};
 pub use safety::{Safety, trusted_certificates};
 pub use traces::TraceExport;
 

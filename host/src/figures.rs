@@ -28,6 +28,7 @@ pub struct Figures {
     requests: Family<RequestLabels, Counter>,
     request_times: Family<RouteLabels, Histogram, fn() -> Histogram>,
     requests_running: Gauge,
+    lock_outs: Counter,
     invocations: Family<InvocationLabels, Counter>,
     invocation_times: Histogram,
     fuel: Counter,
@@ -87,6 +88,9 @@ impl Figures {
         let requests_running = Gauge::default();
         let text = "Requests that are being answered";
         registry.register("http_requests_in_flight", text, requests_running.clone());
+        let lock_outs = Counter::default();
+        let text = "Times that a client was locked out for keys that nobody has";
+        registry.register("lock_outs", text, lock_outs.clone());
 
         let invocations = Family::default();
         let text = "Runs of reactors that are over, by what came of them";
@@ -118,6 +122,7 @@ impl Figures {
             requests,
             request_times,
             requests_running,
+            lock_outs,
             invocations,
             invocation_times,
             fuel,
@@ -141,6 +146,11 @@ impl Figures {
         self.requests.get_or_create(&at.with(status)).inc();
     }
 
+    /// Counts a client that is locked out.
+    pub fn locked_out(&self) {
+        self.lock_outs.inc();
+    }
+
     /// Counts a run that begins, until the value is dropped.
     pub fn invocation_begins(&self) -> Running {
         begins(&self.invocations_running)
@@ -148,10 +158,15 @@ impl Figures {
 
     /// Counts a run that is over. `error` is the title of its problem, if it failed.
     pub fn invocation_ended(&self, error: Option<&'static str>, took: Duration, fuel: u64) {
-        let outcome = error.unwrap_or("completed");
-        self.invocations.get_or_create(&InvocationLabels { outcome }).inc();
+        self.invocation_over(error.unwrap_or("completed"));
         self.invocation_times.observe(took.as_secs_f64());
         self.fuel.inc_by(fuel);
+    }
+
+    /// Counts a run that ended without having been measured, by the title of its problem: it was interrupted, or came to
+    /// none.
+    pub fn invocation_over(&self, outcome: &'static str) {
+        self.invocations.get_or_create(&InvocationLabels { outcome }).inc();
     }
 
     /// Counts a webhook that was sent; `None` if nobody answered.
@@ -212,6 +227,8 @@ mod tests {
         figures.request_answered("GET", "/tokens/{id}", 404, took);
         figures.invocation_ended(None, took, 7);
         figures.invocation_ended(Some("Reactor Timeout"), took, 5);
+        figures.invocation_over("Reactor Interrupted");
+        figures.locked_out();
         for status in [None, Some(200), Some(204), Some(302), Some(500)] {
             figures.webhook_sent(status);
         }
@@ -227,7 +244,10 @@ mod tests {
             "tokamak_http_request_duration_seconds_count{method=\"GET\",route=\"/tokens/{id}\"} 3",
             "tokamak_invocations_total{outcome=\"completed\"} 1",
             "tokamak_invocations_total{outcome=\"Reactor Timeout\"} 1",
+            "tokamak_invocations_total{outcome=\"Reactor Interrupted\"} 1",
+            "tokamak_invocation_duration_seconds_count 2",
             "tokamak_invocation_fuel_total 12",
+            "tokamak_lock_outs_total 1",
             "tokamak_invocations_in_flight 1",
             "tokamak_webhook_attempts_total{outcome=\"unanswered\"} 1",
             "tokamak_webhook_attempts_total{outcome=\"accepted\"} 2",

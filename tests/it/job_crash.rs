@@ -277,6 +277,9 @@ async fn an_interrupted_run_is_in_the_log_with_what_it_was_given() {
     let path = format!("/reactors/{}/invocations", site.reactor);
     let listed = process.management().get(&path).await.expect(200);
     assert_eq!(listed["data"][0]["error"], "Reactor Interrupted");
+    let figures = process.management().get("/metrics").await.text();
+    let counted = "tokamak_invocations_total{outcome=\"Reactor Interrupted\"} 1";
+    assert!(figures.lines().any(|line| line == counted), "{figures}");
 }
 
 /// Rounds of load, each ended by a kill at another moment.

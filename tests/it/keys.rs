@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokamak::crypto::keys::RootKey;
 
 use crate::support::Client;
-use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command, eventually};
+use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command, eventually, run};
 use crate::support::operator::{
     NOBODY, SYSTEM, TENANT_KEYS, copy, done, occurrences, operate, record, tenant_keys,
 };
@@ -46,6 +46,28 @@ fn the_root_key_comes_from_a_file_or_a_command() {
     let other = format!("echo {NEW_KEY}");
     let (code, _, stderr) = operate(&data, None, &["keys", "status", "--root-key-command", &other]);
     assert!(code == 1 && stderr.contains("the root key does not open this store"), "{stderr}");
+}
+
+/// systemd lets a service read its credentials by an access list, which the mode shows as the group's permission.
+#[test]
+fn a_credential_of_the_service_is_a_file_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, credentials) = (folder.path().join("data"), folder.path().join("credentials"));
+    fs::create_dir(&credentials).unwrap();
+    let file = key_file(&credentials, "root-key", ROOT_KEY);
+    let arguments = ["--root-key-file", file.to_str().unwrap()];
+    assert_eq!(serve(&data, &arguments).terminate(), Some(0));
+    fs::set_permissions(&file, Permissions::from_mode(0o440)).unwrap();
+    let status = |credentials: &Path| {
+        let mut status = command();
+        status.args(["keys", "status", "--data-dir"]).arg(&data).args(arguments);
+        status.env("CREDENTIALS_DIRECTORY", credentials);
+        run(status)
+    };
+    let (code, _, stderr) = status(&credentials);
+    assert_eq!(code, 0, "{stderr}");
+    let (code, _, stderr) = status(folder.path());
+    assert!(code == 1 && stderr.contains("mode 440"), "{stderr}");
 }
 
 #[test]

@@ -219,6 +219,68 @@ fn the_examples_name_what_there_is() {
     assert!(dashboard["panels"].as_array().unwrap().len() >= 10);
 }
 
+/// Whether a file is kept from what an image is built of: of the lines that name it or a folder above it the last counts.
+fn is_ignored(rules: &str, path: &str) -> bool {
+    let rules = rules.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    rules.fold(false, |ignored, rule| {
+        let (name, is_taken_back) =
+            rule.strip_prefix('!').map_or((rule, false), |name| (name, true));
+        let named = match name.strip_prefix("**/") {
+            Some(name) => path.split('/').any(|part| part == name),
+            None => name == "*" || path.split('/').next() == Some(name),
+        };
+        // Nothing else is understood here.
+        assert!(
+            !name.trim_start_matches("**/").trim_start_matches('*').contains(['/', '*', '?']),
+            "{rule}"
+        );
+        if named { !is_taken_back } else { ignored }
+    })
+}
+
+/// What is copied into the image: the sources that it is built of, without history, data and keys.
+#[test]
+fn an_image_is_built_of_sources_alone() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let rules = fs::read_to_string(root.join(".dockerignore")).unwrap();
+    for path in [
+        ".git/config",
+        ".tokamak/keys.json",
+        "target/release/tokamak",
+        "root-key",
+        "new.key",
+        "reactor.json",
+        "data/store/db",
+        "card-check/.tokamak/x",
+        "examples/operation/root-key",
+        "formulas/script-runner/target/x",
+        "host/.tokamak/keys.json",
+        "host/root-key",
+    ] {
+        assert!(is_ignored(&rules, path), "{path} is copied");
+    }
+    for path in [
+        ".cargo/config.toml",
+        "Cargo.lock",
+        "Cargo.toml",
+        "formulas/script-runner/script-runner.wasm",
+        "host/Cargo.toml",
+        "host/console/index.html",
+        "host/src/cli/root_key.rs",
+        "sdk-guest/macros/Cargo.toml",
+        "wit/formula.wit",
+    ] {
+        assert!(root.join(path).exists() && !is_ignored(&rules, path), "{path} is not copied");
+    }
+    // Where compose looks for the key, and no commit takes it along.
+    let compose = example("compose.yaml");
+    assert!(
+        compose.contains("file: ./root-key") && compose.contains("> examples/operation/root-key")
+    );
+    let kept_out = fs::read_to_string(root.join(".gitignore")).unwrap();
+    assert!(kept_out.lines().any(|line| line == "root-key"));
+}
+
 /// The names of the flags in a text, in which each stands apart or between quotes.
 fn flags(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| c.is_whitespace() || "\"',`()=|[]".contains(c));
@@ -285,6 +347,31 @@ async fn every_label_that_is_asked_for_is_there() {
         }
     }
     assert!(asked >= 20, "{asked}");
+}
+
+/// What an alert compares labels with is what they can hold.
+#[tokio::test(flavor = "multi_thread")]
+async fn alerts_name_routes_and_outcomes_that_there_are() {
+    let server = TestServer::start().await;
+    let description = server.stranger().get("/openapi.json").await.expect(200);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let titles = fs::read_to_string(root.join("host/src/vault/react/error.rs")).unwrap();
+    let alerts = example("alerts.yml");
+    let values = |label: &str| -> BTreeSet<String> {
+        let named = alerts.split(label).skip(1).filter_map(|rest| {
+            let compared = rest.trim_start_matches(['=', '!', '~']).strip_prefix('"')?;
+            compared.split('"').next()
+        });
+        named.flat_map(|values| values.split('|')).map(str::to_owned).collect()
+    };
+    let (routes, outcomes) = (values("route"), values("outcome"));
+    assert!(!routes.is_empty() && outcomes.len() >= 4, "{routes:?} {outcomes:?}");
+    for route in routes {
+        assert!(description["paths"].get(&route).is_some(), "there is no {route}");
+    }
+    for outcome in outcomes.iter().filter(|outcome| *outcome != "accepted") {
+        assert!(titles.contains(&format!("\"{outcome}\"")), "no run ends as {outcome}");
+    }
 }
 
 /// The names of labels between braces, of which the first is open already.

@@ -1,8 +1,10 @@
-//! The README's walk-through, run as it stands there against the real binary.
+//! The README: its walk-through, run as it stands there against the real binary, and its limits.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+
+use tokamak::limits as l;
 
 use crate::support::binary::{Process, command, run};
 
@@ -79,4 +81,203 @@ fn no_heading_stands_there_twice() {
         }
     }
     assert!(headings.len() > 10, "{headings:?}");
+}
+
+/// A number with its thousands apart.
+fn number(number: impl TryInto<u64>) -> String {
+    let digits = number.try_into().ok().unwrap().to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().map(|group| str::from_utf8(group).unwrap()).collect();
+    groups.join(",")
+}
+
+fn bytes(bytes: usize) -> String {
+    let (size, unit) =
+        if bytes.is_multiple_of(1 << 20) { (bytes >> 20, "MiB") } else { (bytes >> 10, "KiB") };
+    format!("{size} {unit}")
+}
+
+fn mib(mib: u32) -> String {
+    bytes((mib as usize) << 20)
+}
+
+/// A time in the largest unit that measures it.
+fn time(ms: u64) -> String {
+    let units = [("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1_000)];
+    let (unit, of) = units.into_iter().find(|(_, of)| ms.is_multiple_of(*of)).unwrap();
+    let count = ms / of;
+    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
+}
+
+/// What the README's table of limits says, made of the limits themselves.
+fn limits() -> Vec<(&'static str, String)> {
+    vec![
+        (
+            "JSON body",
+            format!(
+                "{}, nested {} levels deep",
+                bytes(l::REQUEST_BODY_BYTES_MAX),
+                l::JSON_DEPTH_MAX
+            ),
+        ),
+        (
+            "address, all headers",
+            format!("{}, {}", bytes(l::URI_BYTES_MAX), bytes(l::HEADERS_BYTES_MAX)),
+        ),
+        (
+            "entries of a page",
+            format!("{}; {} unless asked for", l::PAGE_SIZE_MAX, l::PAGE_SIZE_DEFAULT),
+        ),
+        (
+            "search query",
+            format!(
+                "{}, {} terms, parentheses {} deep",
+                bytes(l::QUERY_BYTES_MAX),
+                l::QUERY_TERMS_MAX,
+                l::QUERY_LEVELS_MAX
+            ),
+        ),
+        (
+            "idempotency key",
+            format!(
+                "{} characters; its answer is kept for {}",
+                l::IDEMPOTENCY_KEY_CHARS_MAX,
+                time(l::IDEMPOTENT_ANSWER_MS)
+            ),
+        ),
+        ("`id`", format!("{} to {} characters", l::TOKEN_ID_CHARS_MIN, l::TOKEN_ID_CHARS_MAX)),
+        (
+            "`data`, `mask`",
+            format!("{}, {}", bytes(l::TOKEN_DATA_BYTES_MAX), bytes(l::TOKEN_MASK_BYTES_MAX)),
+        ),
+        (
+            "`containers`, `search_indexes`",
+            format!(
+                "{}, {}; a container {} characters",
+                l::CONTAINERS_MAX,
+                l::SEARCH_INDEXES_MAX,
+                l::CONTAINER_CHARS_MAX
+            ),
+        ),
+        (
+            "`metadata`",
+            format!(
+                "{} entries; keys {} characters, values {}",
+                l::METADATA_KEYS_MAX,
+                l::METADATA_KEY_CHARS_MAX,
+                number(l::METADATA_VALUE_CHARS_MAX)
+            ),
+        ),
+        (
+            "an alias that is taken",
+            format!("drawn {} times, then an id of the server's own", l::ALIAS_TRIES_MAX),
+        ),
+        (
+            "`cvc` of a card",
+            format!(
+                "kept for {}, or as the tenant's settings say up to {}",
+                time(u64::from(l::CVC_RETENTION_MINUTES_DEFAULT) * 60_000),
+                time(u64::from(l::CVC_RETENTION_MINUTES_MAX) * 60_000)
+            ),
+        ),
+        ("tokens read or made by one call", number(l::TOKENS_PER_CALL_MAX)),
+        (
+            "rules, conditions of a session's rule",
+            format!("{}, {}", l::RULES_MAX, l::CONDITIONS_MAX),
+        ),
+        (
+            "a session",
+            format!("{}, authorized up to {}", time(l::SESSION_MS), time(l::SESSION_MS_MAX)),
+        ),
+        (
+            "of an application, reactor or formula; a description",
+            format!("{} characters, {}", l::NAME_CHARS_MAX, number(l::DESCRIPTION_CHARS_MAX)),
+        ),
+        (
+            "a component, a script",
+            format!("{}, {}", bytes(l::COMPONENT_BYTES_MAX), bytes(l::SCRIPT_BYTES_MAX)),
+        ),
+        (
+            "`configuration`, `request_parameters`, `allowed_hosts`",
+            format!("{0}, {0}, {1}", l::FORMULA_PARAMETERS_MAX, l::ALLOWED_HOSTS_MAX),
+        ),
+        (
+            "time",
+            format!(
+                "{}; queued ones {}",
+                time(l::REACT_TIMEOUT_MS),
+                time(l::ASYNCHRONOUS_TIMEOUT_MS_MAX)
+            ),
+        ),
+        (
+            "memory",
+            format!(
+                "{}; {} unless the formula asks",
+                mib(l::FORMULA_MEMORY_MB_MAX),
+                mib(l::FORMULA_MEMORY_MB_DEFAULT)
+            ),
+        ),
+        (
+            "calls of `svc`, requests to hosts",
+            format!(
+                "{}, {}; a body or an answer {}",
+                number(l::SVC_CALLS_MAX),
+                l::HTTP_CALLS_MAX,
+                bytes(l::HTTP_BODY_BYTES_MAX)
+            ),
+        ),
+        (
+            "answer",
+            format!(
+                "{}, nested {} levels deep; {} headers of its own",
+                bytes(l::RESPONSE_BYTES_MAX),
+                l::RESPONSE_DEPTH_MAX,
+                l::CUSTOM_HEADERS_MAX
+            ),
+        ),
+        ("log lines", bytes(l::INVOCATION_LOG_BYTES_MAX)),
+        ("what came of it", format!("kept for {}", time(l::INVOCATION_KEPT_MS))),
+        (
+            "runs of a tenant that wait",
+            format!("{} (`--reactor-jobs-waiting-per-tenant`)", number(l::JOBS_WAITING_DEFAULT)),
+        ),
+        ("tries to begin a run", number(l::JOB_TRIES_MAX)),
+        ("`callback_url`", format!("{} characters", number(l::CALLBACK_URL_CHARS_MAX))),
+        ("a receiver's answer", format!("awaited for {}", time(l::DELIVERY_TIMEOUT_MS))),
+        (
+            "waits between tries",
+            format!(
+                "{} to {}, for {}",
+                time(l::DELIVERY_INTERVAL_MS_MIN),
+                time(l::DELIVERY_INTERVAL_MS_MAX),
+                time(l::DELIVERY_WINDOW_MS)
+            ),
+        ),
+        (
+            "sent at the same time",
+            format!(
+                "{}, of a tenant {}, to one receiver {}",
+                l::DELIVERIES_MAX,
+                l::DELIVERIES_PER_TENANT_MAX,
+                l::DELIVERIES_PER_RECEIVER_MAX
+            ),
+        ),
+        ("what has ended", format!("removed after {}", time(l::SWEEP_INTERVAL_MS))),
+    ]
+}
+
+#[test]
+fn the_limits_are_told_as_they_are() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let text = fs::read_to_string(root.join("README.md")).unwrap();
+    let section = text.split("\n## Limits\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with('|')).skip(2);
+    let told: Vec<(&str, String)> = rows
+        .map(|row| {
+            let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+            let [.., what, limit] = cells[..] else { panic!("{row}") };
+            (what, limit.to_owned())
+        })
+        .collect();
+    assert_eq!(told, limits());
 }

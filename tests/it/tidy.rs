@@ -61,8 +61,9 @@ const FENCES: &[(&str, &[&str])] = &[
     ("webpki_root_certs", &["egress/"]),
     ("rustls", &["egress/", "http/"]),
     ("rustls_native_certs", &["egress/"]),
-    // What the kernel bounds: compilers in the one, open files of the server in the other, and the disk's free space.
-    ("rustix", &["runtime/", "cli/", "store/sled/"]),
+    // What the kernel bounds: compilers in the one, open files of the server in the other, the disk's free space, and how
+    // much memory there is.
+    ("rustix", &["runtime/", "cli/", "store/sled/", "config/"]),
     ("liquid", &["expression/"]),
     ("liquid_core", &["expression/"]),
     ("liquid_lib", &["expression/"]),

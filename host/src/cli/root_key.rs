@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use zeroize::Zeroizing;
 
 use super::Failure;
-use crate::config::RootKeySource;
+use crate::config::{RootKeySource, credentials_folder};
 use crate::crypto::keys::RootKey;
 use crate::limits::ROOT_KEY_TEXT_BYTES_MAX;
 
@@ -23,24 +23,29 @@ const LOOKED_AFTER: Duration = Duration::from_millis(20);
 const COMPLAINT_CHARS_MAX: usize = 1_000;
 /// Permissions of others than the owner.
 const OTHERS: u32 = 0o077;
+/// The group's permission to read. The file of a credential is root's, and systemd lets the service read it by an access
+/// list; what such a list allows at most is shown in the group's place.
+const GROUP_READS: u32 = 0o040;
 
 /// Reads the key.
 pub fn read(source: &RootKeySource) -> Result<RootKey, Failure> {
     let text = match source {
         RootKeySource::Text(text) => text.clone(),
-        RootKeySource::File(path) => read_file(path)?,
+        RootKeySource::File(path) => read_file(path, credentials_folder().as_deref())?,
         RootKeySource::Command(words, bound) => ask(words, *bound)?,
     };
     Ok(RootKey::parse(&text)?)
 }
 
-/// The text of a file that nobody but its owner may read.
-fn read_file(path: &Path) -> Result<Zeroizing<String>, Failure> {
+/// The text of a file that nobody but its owner may read, or whom a credential is for.
+fn read_file(path: &Path, credentials: Option<&Path>) -> Result<Zeroizing<String>, Failure> {
     let named = |error: io::Error| format!("{}: {error}", path.display());
     let file = File::open(path).map_err(named)?;
     // Of the file that is open: what the name stands for may change.
     let mode = file.metadata().map_err(named)?.mode();
-    if mode & OTHERS != 0 {
+    let is_credential = credentials.is_some() && path.parent() == credentials;
+    let refused = if is_credential { OTHERS & !GROUP_READS } else { OTHERS };
+    if mode & refused != 0 {
         return Err(format!(
             "{} holds the root key and is open to others than its owner (mode {:03o}): chmod 600",
             path.display(),
@@ -163,9 +168,10 @@ fn complaint(complained: &Receiver<Zeroizing<Vec<u8>>>, printed: &[u8]) -> Strin
 mod tests {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
     use std::time::Duration;
 
-    use super::read;
+    use super::{read, read_file};
     use crate::config::RootKeySource;
 
     const KEY: &str = "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";
@@ -230,5 +236,28 @@ mod tests {
             assert_eq!(*read(&source).unwrap().to_base64(), KEY);
         }
         assert!(refusal(&RootKeySource::File(folder.path().join("none"))).contains("none"));
+    }
+
+    #[test]
+    fn a_credential_may_be_its_groups_to_read_and_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        fs::write(&path, KEY).unwrap();
+        let read_as = |mode: u32, credentials: Option<&Path>| {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            read_file(&path, credentials).map(|text| text.to_string()).ok()
+        };
+        let here = Some(folder.path());
+        for mode in [0o400, 0o440, 0o600, 0o640] {
+            assert_eq!(read_as(mode, here).as_deref(), Some(KEY), "{mode:03o}");
+        }
+        for mode in [0o444, 0o404, 0o460, 0o420, 0o450, 0o401] {
+            assert_eq!(read_as(mode, here), None, "{mode:03o}");
+        }
+        // Beside the folder, and below it.
+        let elsewhere = [None, folder.path().parent(), Some(path.as_path())];
+        for credentials in elsewhere {
+            assert_eq!(read_as(0o440, credentials), None, "{credentials:?}");
+        }
     }
 }

@@ -9,6 +9,8 @@ use super::{ConfigError, ROOT_KEY, Settings, secret};
 
 /// The key that `tokamak keys rotate --root` changes to.
 pub(super) const NEW_ROOT_KEY: &str = "TOKAMAK_NEW_ROOT_KEY";
+/// Where systemd says which folder holds the credentials of a service.
+const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
 
 /// Where a root key is to be read.
 #[derive(Clone)]
@@ -45,6 +47,12 @@ impl Settings {
         let sources = [ROOT_KEY, "--root-key-file", "--root-key-command"];
         named.only("root key", sources)?.ok_or(ConfigError::NoRootKey)
     }
+}
+
+/// The folder of the credentials that systemd gave to this process, if it did.
+#[expect(clippy::disallowed_methods, reason = "the environment is read in this module")]
+pub fn credentials_folder() -> Option<PathBuf> {
+    std::env::var_os(CREDENTIALS).map(PathBuf::from).filter(|folder| folder.is_absolute())
 }
 
 /// Where the key is that a rotation changes to; `None` when nothing is named.

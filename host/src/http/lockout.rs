@@ -15,6 +15,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::clock::Clock;
 use crate::crypto::api_key::ApiKey;
+use crate::figures::figures;
 use crate::limits::{GOOD_KEYS_MAX, LOCK_OUT_FORGET_MS, LOCK_OUT_MS_FIRST, LOCK_OUT_MS_MAX};
 
 /// Clients that are told apart; more share a place by chance.
@@ -96,6 +97,7 @@ impl LockOut {
         let wait_ms = delay_ms(more);
         client.until_ns = now.saturating_add(wait_ms * NS_PER_MS);
         self.until_ns.fetch_max(client.until_ns, Ordering::AcqRel);
+        figures().locked_out();
         tracing::warn!(%address, unknown_keys = client.unknown_keys, wait_ms, "a client is locked out");
     }
 

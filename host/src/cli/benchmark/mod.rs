@@ -103,30 +103,30 @@ async fn measure(options: &BenchmarkOptions) -> Result<Report, Failure> {
     tokio::spawn(crate::http::serve_plain(listener, crate::http::receiver(Arc::clone(&told))));
     let yardstick = tokio::task::spawn_blocking(Yardstick::start).await??;
     let target = Target::find(options.address.as_deref()).await?;
-    Progress::show("setting up");
-    let site = Arc::new(Site::set_up(&target, receiver).await?);
-    Progress::show("waiting until the server is at rest");
-    target.settle().await;
-    let time = Duration::from_secs(options.seconds);
-    let mut report = Report::new(options.seconds);
     let works = Work::chosen(&options.only);
     let mut sizes = options.tokens.clone();
     sizes.sort_unstable();
+    let driven = sizes.len() * options.connections.len() * works.len();
+    let mut progress = Progress::of(driven + usize::from(options.only.is_empty()));
+    progress.show("setting up");
+    let site = Arc::new(Site::set_up(&target, receiver).await?);
+    progress.show("waiting until the server is at rest");
+    target.settle().await;
+    let time = Duration::from_secs(options.seconds);
+    let mut report = Report::new(options.seconds);
     for size in sizes {
         for connections in &options.connections {
-            Progress::show(&format!("filling up to {size} tokens"));
+            progress.show(&format!("filling up to {size} tokens"));
             site.fill(&target, size).await?;
             for work in &works {
-                Progress::show(&format!(
-                    "{size} tokens, {connections} connections: {}",
-                    work.name()
-                ));
+                let what = format!("{size} tokens, {connections} connections: {}", work.name());
                 let before = target.usage().await;
                 let load = Load { connections: *connections as usize, time };
                 let to = work.address(target.address, yardstick.address);
                 let told_before = told.load(Ordering::Relaxed);
                 let (work, site) = (*work, Arc::clone(&site));
-                let mut driven = drive(to, load, move |number| site.request(work, number)).await?;
+                let driven = drive(to, load, move |number| site.request(work, number));
+                let mut driven = progress.during(&what, time, driven).await?;
                 if work == Work::Asynchronous {
                     // A run counts when its result was told.
                     wait_until_told(&told, told_before + driven.done, &mut driven.elapsed).await?;
@@ -137,9 +137,10 @@ async fn measure(options: &BenchmarkOptions) -> Result<Report, Failure> {
         }
     }
     if options.only.is_empty() {
-        Progress::show("appending to a file");
         let bytes = site.bytes_of_a_create();
-        report.appends = tokio::task::spawn_blocking(move || appends(bytes, time)).await??;
+        let appends = tokio::task::spawn_blocking(move || appends(bytes, time));
+        // Alone, and in groups.
+        report.appends = progress.during("appending to a file", 2 * time, appends).await??;
     }
     Progress::clear();
     report.footprint = target.footprint().await;

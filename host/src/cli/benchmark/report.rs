@@ -3,30 +3,93 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
+use std::pin::pin;
+use std::time::{Duration, Instant};
 
 use super::measure::{Footprint, Measure, Report};
 use super::plot::{Line, svg};
 use super::work::Work;
 
-/// One line on the terminal that says what is going on.
-pub struct Progress;
+/// Cells of the bar.
+const CELLS: usize = 20;
+/// How often the line is drawn anew while something is measured.
+const DRAWN_AFTER: Duration = Duration::from_millis(500);
+
+/// One line on the terminal: how much is done, about how long the rest takes, and what is going on.
+pub struct Progress {
+    of: u32,
+    done: u32,
+    /// The first measurement: what comes before tells nothing of how long they take.
+    began: Option<Instant>,
+}
 
 impl Progress {
-    /// Shows what is going on, on a terminal.
-    pub fn show(what: &str) {
-        let mut out = std::io::stderr();
-        if out.is_terminal() {
-            let _ = write!(out, "\r\x1b[K{what} …").and_then(|()| out.flush());
-        }
+    /// Of so many measurements.
+    pub fn of(measurements: usize) -> Self {
+        let of = u32::try_from(measurements).unwrap_or(u32::MAX).max(1);
+        Self { of, done: 0, began: None }
+    }
+
+    /// Shows what is going on between measurements.
+    pub fn show(&self, what: &str) {
+        self.draw(0.0, what);
+    }
+
+    /// Shows a measurement that takes about this time, until it is done.
+    pub async fn during<T>(
+        &mut self,
+        what: &str,
+        time: Duration,
+        measured: impl Future<Output = T>,
+    ) -> T {
+        let (mut measured, began) = (pin!(measured), Instant::now());
+        self.began.get_or_insert(began);
+        let mut ticks = tokio::time::interval(DRAWN_AFTER);
+        let result = loop {
+            tokio::select! {
+                result = &mut measured => break result,
+                _ = ticks.tick() => {
+                    let share = began.elapsed().div_duration_f64(time).min(1.0);
+                    self.draw(share, what);
+                }
+            }
+        };
+        self.done += 1;
+        result
     }
 
     /// Leaves an empty line.
     pub fn clear() {
-        let mut out = std::io::stderr();
-        if out.is_terminal() {
-            let _ = write!(out, "\r\x1b[K").and_then(|()| out.flush());
-        }
+        on_terminal("");
     }
+
+    /// Draws the line; `share` is how much of the next measurement is done.
+    fn draw(&self, share: f64, what: &str) {
+        let done = (f64::from(self.done) + share) / f64::from(self.of);
+        let took = self.began.map(|began| began.elapsed()).unwrap_or_default();
+        on_terminal(&line(done, took, what));
+    }
+}
+
+/// Writes a line in the place of the last one, if there is somebody to see it. A terminal that is too narrow cuts it
+/// short: what it wrapped would stay.
+fn on_terminal(line: &str) {
+    let mut out = std::io::stderr();
+    if out.is_terminal() {
+        let _ = write!(out, "\r\x1b[K\x1b[?7l{line}\x1b[?7h").and_then(|()| out.flush());
+    }
+}
+
+/// The line, when this share was done in this time.
+fn line(done: f64, took: Duration, what: &str) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 100")]
+    let percent = (done.clamp(0.0, 1.0) * 100.0) as usize;
+    let cells = percent * CELLS / 100;
+    let bar = "#".repeat(cells) + &"-".repeat(CELLS - cells);
+    // The first moments tell nothing of the rest.
+    let left = (percent > 0).then(|| took.mul_f64((1.0 - done).max(0.0) / done).as_secs());
+    let left = left.map(|left| format!(", {}:{:02} left", left / 60, left % 60));
+    format!("[{bar}] {percent:>3} %{}  {what} …", left.unwrap_or_default())
 }
 
 const HEAD: [&str; 11] = [
@@ -158,4 +221,36 @@ fn lines(
         Line { name: work.name(), points }
     });
     lines.filter(|line| !line.points.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Progress, line};
+
+    #[test]
+    fn the_line_tells_what_is_done_and_how_long_the_rest_takes() {
+        for (done, seconds, expected) in [
+            (0.0, 0, "[--------------------]   0 %  create …"),
+            (0.004, 1, "[--------------------]   0 %  create …"),
+            (0.25, 30, "[#####---------------]  25 %, 1:30 left  create …"),
+            (0.5, 65, "[##########----------]  50 %, 1:05 left  create …"),
+            (1.0, 65, "[####################] 100 %, 0:00 left  create …"),
+            (1.5, 65, "[####################] 100 %, 0:00 left  create …"),
+        ] {
+            assert_eq!(line(done, Duration::from_secs(seconds), "create"), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn each_measurement_is_one_more() {
+        let mut progress = Progress::of(2);
+        for done in 1..=2 {
+            let measured = std::future::ready(done);
+            assert_eq!(progress.during("x", Duration::ZERO, measured).await, done);
+            assert_eq!(progress.done, done);
+        }
+        assert_eq!(Progress::of(0).of, 1);
+    }
 }

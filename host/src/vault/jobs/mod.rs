@@ -152,6 +152,16 @@ pub enum Ended<'a> {
     Restored,
 }
 
+impl Ended<'_> {
+    /// The title of the problem that a job without an outcome ends with.
+    fn title(&self) -> &'static str {
+        match self {
+            Self::Failed(error) => error.describe().title,
+            Self::Completed { .. } | Self::Interrupted | Self::Restored => INTERRUPTED,
+        }
+    }
+}
+
 impl Entity for Job {
     const KIND: Kind = kind::JOB;
     const NOUN: &'static str = "result";
@@ -214,7 +224,7 @@ impl Stored<Job> {
         Ok(())
     }
 
-    /// Ends the job in a change without a run to tell of; gives its log entry.
+    /// Ends the job in a change without a run to tell of; gives its log entry. It is counted once that is committed.
     pub(super) fn end_without_outcome(
         &self,
         change: &mut Change,
@@ -224,10 +234,7 @@ impl Stored<Job> {
         let job = &self.entity;
         let began = job.started_at.unwrap_or(now);
         let elapsed_ms = now.0.saturating_sub(began.0);
-        let title = match ended {
-            Ended::Failed(error) => error.describe().title,
-            Ended::Completed { .. } | Ended::Interrupted | Ended::Restored => INTERRUPTED,
-        };
+        let title = ended.title();
         let invocation = Invocation {
             id: job.id,
             reactor_id: job.reactor_id,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{By, Ended, Job, JobStatus};
+use crate::figures::figures;
 use crate::limits::{JOB_SLOT_WAIT_MS_MAX, JOB_TRIES_MAX, WORKERS_TICK_MS};
 use crate::model::id::{InvocationId, TenantId};
 use crate::model::permission::marker::TokenUse;
@@ -152,8 +153,11 @@ impl Vault {
     /// Ends a job that came to no run.
     async fn end_unrun(&self, job: &Stored<Job>, error: &Error) -> Result<(), Error> {
         let mut change = self.change(job.entity.tenant_id).await?;
-        let event = job.end_without_outcome(&mut change, Ended::Failed(error))?;
-        change.commit(job.entity.by.actor(), vec![event]).await
+        let ended = Ended::Failed(error);
+        let event = job.end_without_outcome(&mut change, ended)?;
+        change.commit(job.entity.by.actor(), vec![event]).await?;
+        figures().invocation_over(ended.title());
+        Ok(())
     }
 
     /// Who asked for a run, with the rights it has now.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::task::{self, JoinError, JoinHandle, JoinSet};
 
 use super::{Delivery, Ended, Job, JobStatus};
+use crate::figures::figures;
 use crate::limits::{DELIVERIES_MAX, HANDED_OUT_MAX, TENANTS_LOOKED_AT, WORKERS_TICK_MS};
 use crate::model::id::{InvocationId, TenantId};
 use crate::store::{Filter, Start};
@@ -198,6 +199,9 @@ impl Vault {
             events.push(job.end_without_outcome(&mut change, ended)?);
         }
         change.commit(Actor::OPERATOR, events).await?;
+        for _ in jobs {
+            figures().invocation_over(ended.title());
+        }
         self.0.queue.deliveries_of(tenant);
         Ok(())
     }
