@@ -268,7 +268,9 @@ async fn a_repeated_answer_is_as_described() {
         };
         let (first, repeated) = (send().await, send().await);
         assert!(first.status.is_success() && repeated.status == first.status, "{path}");
-        let (first, repeated) = (first.json(), repeated.json());
+        // Of several, each is as the first.
+        let one = |answer: Value| answer.get(0).cloned().unwrap_or(answer);
+        let (first, repeated) = (one(first.json()), one(repeated.json()));
         let missing = first.as_object().unwrap().keys().filter(|name| repeated.get(name).is_none());
         assert_eq!(missing.collect::<std::collections::BTreeSet<_>>().len(), hidden.len());
         let promised = required(&description, &description["components"]["schemas"][schema]);
