@@ -44,6 +44,7 @@ mod cors;
 mod crash;
 mod decisions;
 mod dedupe;
+mod dedupe_shown;
 mod deletion;
 mod dev;
 mod disk;
