@@ -77,6 +77,7 @@ mod order;
 mod outbound;
 mod problems;
 mod protected;
+mod proxies;
 mod races;
 mod react;
 mod react_arguments;
