@@ -88,6 +88,43 @@ async fn one_past_a_number_of_members_is_refused() {
     }
 }
 
+/// Counted in characters, whatever their bytes (decisions §3).
+#[tokio::test(flavor = "multi_thread")]
+async fn metadata_is_bounded_in_keys_and_in_characters_of_each() {
+    let server = TestServer::start().await;
+    let key = |n: usize, chars: usize| format!("{n:02}{}", "\u{fc}".repeat(chars - 2));
+    let value = |chars: usize| json!("\u{20ac}".repeat(chars));
+    let largest: Map<String, Value> = (0..50).map(|n| (key(n, 64), value(1_000))).collect();
+    let body =
+        |metadata: &Map<String, Value>| json!({"type": "token", "data": 1, "metadata": metadata});
+    let made = server.private.post("/tokens", body(&largest)).await.expect(201);
+    assert_eq!(made["metadata"], Value::Object(largest.clone()));
+    let path = format!("/tokens/{}", made["id"].as_str().unwrap());
+    assert_eq!(server.private.get(&path).await.expect(200)["metadata"], made["metadata"]);
+    let value_path = format!("metadata.{}", key(0, 64));
+    for (members, fault, bound) in [
+        (json!({key(50, 64): "v"}), "metadata", "50 keys"),
+        (json!({key(0, 64): null, key(0, 65): "v"}), "metadata", "64 characters"),
+        (json!({key(0, 64): value(1_001)}), value_path.as_str(), "1000 characters"),
+    ] {
+        let mut most = largest.clone();
+        most.extend(members.as_object().unwrap().clone());
+        most.retain(|_, value| !value.is_null());
+        let answers = [
+            server.private.post("/tokens", body(&most)).await,
+            server.private.patch(&path, json!({"metadata": members})).await,
+        ];
+        for answer in answers {
+            assert_eq!(answer.faults(), [fault]);
+            assert!(answer.json()["errors"][fault][0].as_str().unwrap().contains(bound));
+        }
+    }
+    // What is removed makes room.
+    let patch = json!({"metadata": {key(0, 64): null, key(50, 64): value(1_000)}});
+    let patched = server.private.patch(&path, patch).await.expect(200);
+    assert_eq!(patched["metadata"].as_object().unwrap().len(), 50);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn faults_are_named_up_to_a_number() {
     let server = TestServer::start().await;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokamak::config::JobLimits;
 
 use crate::support::receiver::Receiver;
-use crate::support::server::Setup;
+use crate::support::server::{START_MS, Setup};
 use crate::support::{Answer, Client, TestServer, guests};
 
 const HOUR_MS: u64 = 3_600_000;
@@ -462,4 +462,68 @@ async fn an_answer_that_is_nested_too_deep_is_the_formulas_failure() {
         }
     }
     assert_eq!(receiver.seen().len(), 2);
+}
+
+/// Queues a run; without `timeout_ms` when there is none.
+async fn queue_within(
+    server: &TestServer,
+    reactor: &str,
+    args: Value,
+    timeout_ms: Option<u64>,
+    callback: &str,
+) -> Answer {
+    let mut body = json!({"args": args, "callback_url": callback});
+    if let Some(timeout_ms) = timeout_ms {
+        body["timeout_ms"] = timeout_ms.into();
+    }
+    let queued = server.private.post(&format!("/reactors/{reactor}/react"), body).await;
+    queued.expect(202);
+    queued
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_told_how_long_it_may_take() {
+    let (server, reactor) = server().await;
+    let receiver = Receiver::start().await;
+    for (timeout_ms, told_ms) in [
+        (None, 10_000),
+        (Some(10_000), 10_000),
+        (Some(10_001), 10_001),
+        (Some(209_999), 209_999),
+        (Some(210_000), 210_000),
+    ] {
+        let echo = json!({"behaviour": "echo"});
+        let queued = queue_within(&server, &reactor, echo, timeout_ms, &receiver.url()).await;
+        let result = result(&server.private, &location(&queued), delivered).await;
+        let deadline_ms = &result["response"]["raw"]["invocation"]["deadline_ms"];
+        // The server's clock stands still.
+        assert_eq!(*deadline_ms, START_MS + told_ms, "{timeout_ms:?}: {result}");
+    }
+}
+
+/// In real time: what bounds a run is no clock that a test could move.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_does_not_end_ends_with_its_time() {
+    let (server, reactor) = server().await;
+    let receiver = Receiver::start().await;
+    let mut runs = Vec::new();
+    for (timeout_ms, least_ms) in [(None, 10_000), (Some(10_000), 10_000), (Some(14_000), 14_000)] {
+        let sleep = json!({"behaviour": "sleep", "ms": 200_000});
+        let queued = queue_within(&server, &reactor, sleep, timeout_ms, &receiver.url()).await;
+        runs.push((location(&queued), least_ms));
+    }
+    for (place, least_ms) in runs {
+        let result = result(&server.private, &place, delivered).await;
+        let error = &result["error"];
+        assert_eq!((&result["status"], &error["status"]), (&json!("failed"), &json!(504)));
+        assert_eq!(error["title"], "Reactor Timeout", "{error}");
+        assert!(error["detail"].as_str().unwrap().contains("deadline"), "{error}");
+        let hooks = receiver.seen();
+        let hook = hooks.iter().find(|hook| place.ends_with(hook.header("webhook-id"))).unwrap();
+        let told = hook.json();
+        assert_eq!((&told["type"], &told["data"]["error"]), (&json!("reactor.failed"), error));
+        let elapsed_ms = told["data"]["elapsed_ms"].as_u64().unwrap();
+        // Far above what a machine needs that is busy with all the other tests, and far below any longer bound.
+        assert!((least_ms - 100..least_ms + 40_000).contains(&elapsed_ms), "{elapsed_ms}");
+    }
 }

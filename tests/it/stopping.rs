@@ -2,19 +2,22 @@
 //! ready are told.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use http::Request;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokamak::clock::{Clock, ManualClock};
-use tokamak::config::RateLimits;
+use tokamak::config::{JobLimits, RateLimits};
 use tokamak::http::{Parts, Rates, Scrapers, State, Stopping, router};
+use tokamak::vault::Vault;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tower::Service as _;
 
 use crate::support::binary::{Process, ROOT_KEY, command};
+use crate::support::receiver::Receiver;
+use crate::support::server::{START_MS, Setup, foundation};
 use crate::support::{Client, TestServer, guests};
 
 /// A host that notes when it is asked, and answers when it may.
@@ -89,18 +92,89 @@ async fn fetching(management: &Client) -> (Client, String) {
     (caller, format!("/reactors/{}/react", reactor["id"].as_str().unwrap()))
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_stops_is_alive_and_not_ready() {
-    let server = TestServer::start().await;
+/// A vault as its routes see it.
+fn state(vault: &Vault, stopping: &Stopping) -> State {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(0));
-    let stopping = Stopping::default();
-    let state = State::from(Parts {
-        vault: server.vault.clone(),
+    State::from(Parts {
+        vault: vault.clone(),
         stopping: stopping.clone(),
         rates: Rates::new(&RateLimits::default(), &clock),
         scrapers: Scrapers::default(),
-    });
-    let mut router = router(state);
+    })
+}
+
+/// The routes of a vault whose workers a test starts and stops itself; gives a client that manages its first tenant.
+async fn serve_without_workers(vault: &Vault) -> Client {
+    let management_key = vault.bootstrap(None).await.unwrap().unwrap().management_key;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = router(state(vault, &Stopping::default()));
+    let router = axum::Router::new().fallback_service(router);
+    tokio::spawn(async { axum::serve(listener, router).await });
+    Client::new(address, Some(management_key.expose()))
+}
+
+/// Asks for a result until it has a status.
+async fn result(caller: &Client, place: &str, status: &str) -> Value {
+    let began = Instant::now();
+    loop {
+        let result = caller.get(place).await.expect(200);
+        if result["status"] == status {
+            return result;
+        }
+        assert!(began.elapsed() < Duration::from_mins(2), "{result}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_past_the_bound_of_a_stop_ends_as_interrupted_and_one_that_waits_goes_on_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let setup = Setup { jobs: JobLimits::new(Some(1), Some(1), None), ..Setup::open() };
+    let foundation = foundation(setup, folder.path(), &ManualClock::new(START_MS)).await;
+    let vault = Vault::open(foundation).await.unwrap();
+    let management = serve_without_workers(&vault).await;
+    let formula = guests::send(&management, "probe", json!({})).await;
+    let body = json!({"name": "probe", "formula": {"id": formula}, "configuration": {}});
+    let reactor = management.post("/reactors", body).await.expect(201);
+    let path = format!("/reactors/{}/react", reactor["id"].as_str().unwrap());
+    let body = json!({"name": "a", "type": "private", "permissions": ["token:use"]});
+    let application = management.post("/applications", body).await.expect(201);
+    let caller = management.with_key(application["key"].as_str().unwrap());
+    let receiver = Receiver::start().await;
+    let queue = async |args: Value, timeout_ms: u64| {
+        let url = receiver.url();
+        let body = json!({"args": args, "callback_url": url, "timeout_ms": timeout_ms});
+        let queued = caller.post(&path, body).await;
+        queued.expect(202);
+        queued.headers["location"].to_str().unwrap().to_owned()
+    };
+    let long = queue(json!({"behaviour": "sleep", "ms": 200_000}), 210_000).await;
+    let workers = vault.start_workers();
+    result(&caller, &long, "running").await;
+    let waiting = queue(json!({"behaviour": "echo"}), 10_000).await;
+    let began = Instant::now();
+    workers.stop(Duration::from_millis(500)).await;
+    // Far less than the run would take.
+    assert!(began.elapsed() >= Duration::from_millis(500));
+    assert!(began.elapsed() < Duration::from_mins(1), "{:?}", began.elapsed());
+    let ended = caller.get(&long).await.expect(200);
+    assert_eq!(
+        (&ended["status"], &ended["error"]["title"]),
+        (&json!("failed"), &json!("Reactor Interrupted"))
+    );
+    // To be told by the next process.
+    assert_eq!(ended["delivery"]["attempts"], 0, "{ended}");
+    assert!(receiver.seen().is_empty());
+    assert_eq!(caller.get(&waiting).await.expect(200)["status"], "queued");
+    vault.close();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_stops_is_alive_and_not_ready() {
+    let server = TestServer::start().await;
+    let stopping = Stopping::default();
+    let mut router = router(state(&server.vault, &stopping));
     let mut ask = async |path: &str| {
         let request = Request::builder().uri(path).body(Body::empty()).unwrap();
         router.call(request).await.unwrap().status().as_u16()

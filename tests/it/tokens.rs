@@ -1,7 +1,15 @@
 //! Tokens: create, get, delete (interface §2.2, §4.1; decisions §3).
 
-use serde_json::{Value, json};
+use std::sync::Arc;
 
+use futures::FutureExt as _;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokamak::store::{Batch, StoreFuture};
+
+use crate::support::operator::TOKEN;
+use crate::support::server::{Setup, open_store};
+use crate::support::wrapped::{Hook, Wrapped};
 use crate::support::{SAMPLES, TestServer};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -173,6 +181,58 @@ async fn ids_may_be_chosen_evaluated_or_drawn() {
     assert_eq!(first["id"], "fixed-7");
     let second = server.private.post("/tokens", fixed).await.expect(201);
     assert!(uuid::Uuid::parse_str(second["id"].as_str().unwrap()).is_ok());
+}
+
+/// Each second value that is drawn belongs to somebody: one draw would find a free one half of the time.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alias_that_is_taken_is_drawn_anew() {
+    const ROUNDS: usize = 20;
+    let server = TestServer::start().await;
+    for taken in 0..5 {
+        let body = json!({"id": format!("alias-{taken}"), "type": "token", "data": 1});
+        server.private.post("/tokens", body).await.expect(201);
+    }
+    let body = json!({"type": "token", "data": "alias-9",
+        "id": "{{ data | alias_preserve_format: 6, 0 }}"});
+    let mut free = 0;
+    for _ in 0..ROUNDS {
+        let made = server.private.post("/tokens", body.clone()).await.expect(201);
+        let id = made["id"].as_str().unwrap();
+        let is_alias = ["alias-5", "alias-6", "alias-7", "alias-8", "alias-9"].contains(&id);
+        assert!(is_alias || uuid::Uuid::parse_str(id).is_ok(), "{id}");
+        free += usize::from(is_alias);
+        server.private.delete(&format!("/tokens/{id}")).await.expect(204);
+    }
+    // Of a thousand aliases one is not found in ten draws.
+    assert!(free >= ROUNDS - 2, "{free} of {ROUNDS}");
+}
+
+/// Takes note of the ids under which tokens were to be stored.
+#[derive(Default)]
+struct Ids(Mutex<Vec<String>>);
+
+impl Hook for Ids {
+    fn before<'a>(&'a self, batch: Option<&'a Batch>) -> StoreFuture<'a, ()> {
+        let tokens = batch.iter().flat_map(|batch| &batch.puts);
+        let tokens = tokens.filter(|put| put.record.kind == TOKEN);
+        self.0.lock().extend(tokens.map(|put| put.record.id.clone()));
+        async { Ok(()) }.boxed()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alias_is_drawn_ten_times_before_an_id_of_our_own_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Wrapped::<Ids>::new(open_store(&folder.path().join("store")).await);
+    let setup = Setup { store: Some(Arc::clone(&store) as _), ..Setup::default() };
+    let server = TestServer::start_with(setup).await;
+    let fixed = json!({"id": "fixed-{{ data }}", "type": "token", "data": 7});
+    server.private.post("/tokens", fixed.clone()).await.expect(201);
+    store.hook.0.lock().clear();
+    let made = server.private.post("/tokens", fixed).await.expect(201);
+    let mut expected = vec!["fixed-7"; 10];
+    expected.push(made["id"].as_str().unwrap());
+    assert_eq!(*store.hook.0.lock(), expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

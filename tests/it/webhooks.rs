@@ -1,9 +1,12 @@
 //! Webhooks: signatures, retries, secrets (decisions §8).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 use crate::support::binary::{Process, eventually};
 use crate::support::receiver::{Action, Hook, Receiver};
@@ -186,6 +189,72 @@ async fn what_is_refused_is_tried_again_on_a_growing_schedule() {
     let times: Vec<u64> =
         hooks.iter().map(|hook| hook.header("webhook-timestamp").parse().unwrap()).collect();
     assert!(times.is_sorted() && times[0] < times[3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redirect_is_a_failed_try_and_is_not_followed() {
+    let (server, reactor) = server().await;
+    let second = Receiver::start().await;
+    for status in [301, 302, 303, 307, 308] {
+        let to = second.url();
+        let first = Receiver::with(move |_| Action::With(status, "location", to.clone())).await;
+        let place = queue(&server, &reactor, &first.url()).await;
+        let tried = delivery(&server.private, &place, attempts(1)).await;
+        assert_eq!((&tried["status"], &tried["last_status"]), (&json!("pending"), &json!(status)));
+        assert_eq!(first.seen().len(), 1);
+        // The next try goes to the first one again.
+        server.clock.advance_ms(u64::try_from(wait_ms(&server, &tried)).unwrap() + 1);
+        let tried = delivery(&server.private, &place, attempts(2)).await;
+        assert_eq!((&tried["status"], first.seen().len()), (&json!("pending"), 2));
+    }
+    assert!(second.seen().is_empty());
+}
+
+/// What a name stands for is looked at when it is called (decisions §8).
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_of_a_private_address_is_never_connected_to() {
+    let strict = Setup { allow_http_callbacks: true, ..Setup::default() };
+    for (setup, is_reached) in [(Setup::open(), true), (strict, false)] {
+        let server = TestServer::start_with(setup).await;
+        let reactor = guests::echo_reactor(&server).await;
+        for scheme in ["http", "https"] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let port = listener.local_addr().unwrap().port();
+            // Whoever connects is hung up on.
+            let connections = Arc::new(AtomicUsize::new(0));
+            let seen = Arc::clone(&connections);
+            let listening = tokio::spawn(async move {
+                while listener.accept().await.is_ok() {
+                    seen.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+            let url = format!("{scheme}://localhost:{port}/hook");
+            let place = queue(&server, &reactor, &url).await;
+            let mut tried = Value::Null;
+            for attempt in 1..=2 {
+                tried = delivery(&server.private, &place, attempts(attempt)).await;
+                assert_eq!((&tried["status"], tried.get("last_status")), (&json!("pending"), None));
+                let wait = u64::try_from(wait_ms(&server, &tried)).unwrap();
+                server.clock.advance_ms(wait + 1);
+            }
+            assert_eq!(connections.load(Ordering::SeqCst) > 0, is_reached, "{url}: {tried}");
+            listening.abort();
+        }
+    }
+}
+
+/// In real time: what bounds a try is no clock that a test could move.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_has_fifteen_seconds_to_answer() {
+    let (server, reactor) = server().await;
+    let after = async |seconds: u64| {
+        let receiver = Receiver::with(move |_| Action::After(Duration::from_secs(seconds))).await;
+        let place = queue(&server, &reactor, &receiver.url()).await;
+        delivery(&server.private, &place, attempts(1)).await
+    };
+    let (in_time, too_late) = tokio::join!(after(12), after(18));
+    assert_eq!(in_time, json!({"status": "delivered", "attempts": 1, "last_status": 200}));
+    assert_eq!((&too_late["status"], too_late.get("last_status")), (&json!("pending"), None));
 }
 
 #[tokio::test(flavor = "multi_thread")]

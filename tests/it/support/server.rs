@@ -116,28 +116,9 @@ impl TestServer {
             (None, None) => unreachable!("there is a folder or a temporary one"),
         };
         let clock = ManualClock::new(START_MS);
-        let store = match setup.store {
-            Some(store) => store,
-            None => Arc::new(open_store(&folder.join("store")).await),
-        };
-        let foundation = Foundation {
-            store,
-            runtime: setup.runtime.unwrap_or_else(shared_runtime),
-            egress: Egress::new(EgressConfig {
-                allow_private_networks: setup.allow_private_networks,
-                allow_networks: setup.allow_networks,
-            })
-            .unwrap(),
-            clock: Arc::new(clock.clone()),
-            entropy: Arc::new(SeededEntropy::new(rand_seed())),
-            root_key: setup.root_key.unwrap_or_else(root_key),
-            fuel_per_ms: setup.fuel_per_ms,
-            react_timeout_ms: setup.react_timeout_ms,
-            allow_http_callbacks: setup.allow_http_callbacks,
-            jobs: setup.jobs,
-            programs_bytes_max: 512 << 20,
-        };
-        let rates = Rates::new(&setup.rates, &foundation.clock);
+        let (rates, serving) = (setup.rates, setup.serving.clone());
+        let foundation = foundation(setup, &folder, &clock).await;
+        let rates = Rates::new(&rates, &foundation.clock);
         let vault = Vault::open(foundation).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -148,10 +129,9 @@ impl TestServer {
             rates,
             scrapers: Scrapers::default(),
         });
-        let served =
-            tokio::spawn(tokamak::http::serve_with(listener, state, setup.serving, async {
-                let _ = stopped.await;
-            }));
+        let served = tokio::spawn(tokamak::http::serve_with(listener, state, serving, async {
+            let _ = stopped.await;
+        }));
         let (management, private) = first_clients(&vault, address).await;
         Self {
             address,
@@ -222,6 +202,31 @@ impl TestServer {
         if let Some(served) = self.served.take() {
             served.await.unwrap().unwrap();
         }
+    }
+}
+
+/// What a vault is opened on.
+pub async fn foundation(setup: Setup, folder: &Path, clock: &ManualClock) -> Foundation {
+    let store = match setup.store {
+        Some(store) => store,
+        None => Arc::new(open_store(&folder.join("store")).await),
+    };
+    let config = EgressConfig {
+        allow_private_networks: setup.allow_private_networks,
+        allow_networks: setup.allow_networks,
+    };
+    Foundation {
+        store,
+        runtime: setup.runtime.unwrap_or_else(shared_runtime),
+        egress: Egress::new(config).unwrap(),
+        clock: Arc::new(clock.clone()),
+        entropy: Arc::new(SeededEntropy::new(rand_seed())),
+        root_key: setup.root_key.unwrap_or_else(root_key),
+        fuel_per_ms: setup.fuel_per_ms,
+        react_timeout_ms: setup.react_timeout_ms,
+        allow_http_callbacks: setup.allow_http_callbacks,
+        jobs: setup.jobs,
+        programs_bytes_max: 512 << 20,
     }
 }
 
