@@ -31,7 +31,11 @@ where
     let matched = request.extensions().get::<MatchedPath>();
     let route = matched.map_or("-", MatchedPath::as_str).to_owned();
     // Of the highest level: lines that tell of errors alone are to name it too.
-    let span = tracing::error_span!("request", %trace_id, %method, route = %route);
+    let span = if tracing::enabled!(tracing::Level::INFO) {
+        tracing::error_span!("request", %trace_id, %method, route = %route)
+    } else {
+        tracing::error_span!("request", %trace_id)
+    };
     traces::continue_from(&span, request.headers());
     let (began, counted) = (Instant::now(), figures().request_begins());
     // What changes something is carried to its end even when the caller hangs up: what is committed is then also

@@ -11,11 +11,18 @@ use super::driver::Driven;
 use super::work::Work;
 use crate::cli::Failure;
 
+/// Goes up with each change of what sends the requests, or of the yardsticks, by which figures change although the server
+/// is the same.
+const GENERATOR: u32 = 2;
+
 /// Everything that was measured in one run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
     /// The version that measured.
     pub version: String,
+    /// What sent the requests; 0 in files of versions that did not say.
+    #[serde(default)]
+    generator: u32,
     /// Processors of the machine, which the load generator shares.
     pub processors: usize,
     /// Seconds of each measurement.
@@ -158,6 +165,7 @@ impl Report {
     pub fn new(seconds: u64) -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            generator: GENERATOR,
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             seconds,
             measures: Vec::new(),
@@ -171,6 +179,17 @@ impl Report {
         let named = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
         let bytes = std::fs::read(file).map_err(|error| named(&error))?;
         Ok(serde_json::from_slice(&bytes).map_err(|error| named(&error))?)
+    }
+
+    /// Why the figures of an earlier run tell little beside these, if so.
+    pub fn unlike(&self, earlier: &Self) -> Option<&'static str> {
+        let generators = self.generator != earlier.generator;
+        match (generators, self.processors != earlier.processors) {
+            (true, true) => Some("by another load generator, on other processors"),
+            (true, false) => Some("by another load generator"),
+            (false, true) => Some("on other processors"),
+            (false, false) => None,
+        }
     }
 
     /// What the yardstick did beside a measurement.

@@ -143,6 +143,12 @@ pub fn table(report: &Report, earlier: Option<&Report>) -> String {
     for reason in report.measures.iter().filter_map(|measure| measure.reason.as_ref()) {
         let _ = writeln!(text, "failed: {reason}");
     }
+    if let Some(how) = earlier.and_then(|earlier| report.unlike(earlier)) {
+        let _ = writeln!(
+            text,
+            "the earlier figures were measured {how}: they tell little of the server"
+        );
+    }
     let Report { version, processors, seconds, .. } = report;
     let _ = write!(
         text,
@@ -227,7 +233,7 @@ fn lines(
 mod tests {
     use std::time::Duration;
 
-    use super::{Progress, line};
+    use super::{Progress, Report, line, table};
 
     #[test]
     fn the_line_tells_what_is_done_and_how_long_the_rest_takes() {
@@ -241,6 +247,22 @@ mod tests {
         ] {
             assert_eq!(line(done, Duration::from_secs(seconds), "create"), expected);
         }
+    }
+
+    #[test]
+    fn figures_of_another_generator_are_said_to_be_so() {
+        let now = Report::new(1);
+        let text = |mut earlier: serde_json::Value, without: &str| {
+            earlier.as_object_mut().unwrap().remove(without);
+            table(&now, Some(&serde_json::from_value(earlier).unwrap()))
+        };
+        let kept = serde_json::to_value(&now).unwrap();
+        assert!(!text(kept.clone(), "nothing").contains("another"));
+        // As versions wrote it that did not say.
+        assert!(text(kept.clone(), "generator").contains("by another load generator: they"));
+        let mut other = kept;
+        other["processors"] = 1_000.into();
+        assert!(text(other, "nothing").contains("on other processors"));
     }
 
     #[tokio::test]

@@ -4,8 +4,10 @@
 //! for the oldest of it, and hold only what is in hand. A tenant's turn comes after every other's.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use tokio::task::{self, JoinError, JoinHandle, JoinSet};
 
 use super::{Delivery, Ended, Job, JobStatus};
@@ -46,9 +48,9 @@ impl Vault {
     pub fn start_workers(&self) -> Workers {
         let vault = self.clone();
         let task = tokio::spawn(async move {
-            // A fault of ours in the loop ends what is in hand, and nothing else.
-            while let Err(error) = tokio::spawn(vault.clone().work()).await {
-                tracing::error!(%error, "the workers broke and begin anew");
+            // A fault of ours in the loop ends what is in hand, and nothing else. Where it panicked tells the hook.
+            while AssertUnwindSafe(vault.clone().work()).catch_unwind().await.is_err() {
+                tracing::error!("the workers broke and begin anew");
                 tick().await;
             }
         });
