@@ -37,6 +37,7 @@ pub struct Figures {
     waiting: Family<StatusLabels, Gauge>,
     commits: Histogram,
     syncs: Counter,
+    store_refusals: Counter,
     process: Process,
 }
 
@@ -116,6 +117,9 @@ impl Figures {
         registry.register_with_unit("store_commit_duration", text, Unit::Seconds, commits.clone());
         let syncs = Counter::default();
         registry.register("store_syncs", "Times that the store's log was synced", syncs.clone());
+        let store_refusals = Counter::default();
+        let text = "Requests and works that the store could not serve";
+        registry.register("store_refusals", text, store_refusals.clone());
         Self {
             registry: whole,
             process,
@@ -131,6 +135,7 @@ impl Figures {
             waiting,
             commits,
             syncs,
+            store_refusals,
         }
     }
 
@@ -189,6 +194,11 @@ impl Figures {
         self.syncs.inc();
     }
 
+    /// The store could not do what it was asked for.
+    pub fn store_refused(&self) {
+        self.store_refusals.inc();
+    }
+
     /// Writes all figures in the text format of `OpenMetrics`, which Prometheus reads.
     pub fn write(&self, waiting: Waiting) -> Result<String, std::fmt::Error> {
         let Waiting { jobs_queued, jobs_running, deliveries_pending } = waiting;
@@ -234,6 +244,7 @@ mod tests {
         }
         figures.committed(took);
         figures.synced();
+        figures.store_refused();
         let begun = figures.invocation_begins();
         let waiting = Waiting { jobs_queued: 3, jobs_running: 2, deliveries_pending: 1 };
         let text = figures.write(waiting).unwrap();
@@ -257,6 +268,7 @@ mod tests {
             "tokamak_waiting{what=\"deliveries_pending\"} 1",
             "tokamak_store_commit_duration_seconds_count 1",
             "tokamak_store_syncs_total 1",
+            "tokamak_store_refusals_total 1",
         ] {
             assert!(text.lines().any(|one| one == line), "{line} is not in\n{text}");
         }

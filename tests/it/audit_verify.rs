@@ -112,7 +112,46 @@ async fn a_store_of_the_third_format_goes_on_with_a_journal() {
     assert_eq!(private.list("").await.len(), 5);
     assert_eq!(process.terminate(), Some(0));
     assert_eq!(format(), b"5");
-    assert_sound(folder.path());
+    let sound = assert_sound(folder.path());
+    // Entries as they were kept then, and as they are now, are told in one way.
+    let (code, log, _) = about(folder.path(), &["audit", "export"]);
+    let entries: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((code, Some(entries.len() as u64)), (0, sound["log_entries"].as_u64()));
+    assert!(entries.iter().all(|entry| entry["message"].is_string() && entry["hash"].is_string()));
+}
+
+/// The fourth format is the last one in which log entries are JSON. All else is as it was, the journal too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_of_the_fourth_format_that_was_killed_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = Process::serve(folder.path());
+    let application = json!({"name": "p", "type": "private", "permissions": ["token:create"]});
+    let made = process.management().post("/applications", application).await.expect(201);
+    let client = Client::new(process.address, made["key"].as_str());
+    let mut ids = Vec::new();
+    for number in 0..40 {
+        ids.push(client.token("token", json!(number)).await);
+    }
+    process.kill();
+    let store = folder.path().join("store");
+    assert!(fs::read(store.join("journal")).unwrap().iter().any(|byte| *byte != 0));
+    let tree = tamper::rows(&store);
+    assert_eq!(tree.insert("mformat", b"4".as_slice()).unwrap().unwrap(), b"5");
+    tree.flush().unwrap();
+    drop(tree);
+    let before = assert_sound(folder.path());
+    let process = Process::serve(folder.path());
+    let client = Client::new(process.address, made["key"].as_str());
+    for id in &ids {
+        // It is there: its id is taken.
+        let body = json!({"id": id, "type": "token", "data": 1});
+        client.post("/tokens", body).await.expect(409);
+    }
+    client.token("token", json!("more")).await;
+    assert_eq!(process.terminate(), Some(0));
+    assert_eq!(tamper::rows(&store).get("mformat").unwrap().unwrap(), b"5");
+    let after = assert_sound(folder.path());
+    assert!(after["log_entries"].as_u64() > before["log_entries"].as_u64(), "{before} {after}");
 }
 
 /// Where the last record of a journal lies.

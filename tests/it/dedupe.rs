@@ -62,6 +62,10 @@ async fn two_of_one_call_are_shown_as_if_they_had_come_one_after_the_other() {
     assert!(first["created_at"].is_string() && first.get("_extras").is_none(), "{made}");
     let again = public.post("/tokens", body("same")).await.expect(200);
     assert_eq!((second, again.get("created_at")), (&again, None));
+    let of_it = format!("/logs?entity_id={}", first["id"].as_str().unwrap());
+    let entries = server.management.get(&of_it).await.expect(200)["data"].clone();
+    let operations = entries.as_array().unwrap().iter().map(|entry| entry["operation"].clone());
+    assert_eq!(operations.collect::<Vec<_>>(), ["read", "read", "create"]);
     // Who may read it sees it.
     let made = server.private.post("/tokenize", json!([body("other"), body("other")])).await;
     let made = made.expect(200);

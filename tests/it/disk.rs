@@ -86,6 +86,9 @@ async fn a_full_disk_stops_what_is_new_and_nothing_else() {
         let problem = answer.expect(503);
         assert_eq!(problem["title"], "Service Unavailable");
         assert_eq!(answer.headers["retry-after"], "10");
+        let figures = management.get("/metrics").await.text();
+        let counted = format!("tokamak_store_refusals_total {}\n", round + 1);
+        assert!(figures.contains(&counted), "{figures}");
         management.get("/readyz").await.expect(503);
         management.get("/healthz").await.expect(200);
         // Reading goes on, and its log entries are written.

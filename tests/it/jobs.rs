@@ -316,8 +316,9 @@ async fn many_at_once_are_no_more_than_the_queue_takes() {
     let server = TestServer::start_with(Setup { jobs, ..Setup::open() }).await;
     let reactor = guests::echo_reactor(&server).await;
     let receiver = Receiver::start().await;
-    let sleep = json!({"behaviour": "sleep", "ms": 8_000});
-    let first = queue(&server.private, &reactor, sleep, &receiver.url()).await;
+    let body = json!({"args": {"behaviour": "sleep", "ms": 200_000}, "timeout_ms": 210_000,
+        "callback_url": receiver.url()});
+    let first = server.private.post(&format!("/reactors/{reactor}/react"), body).await;
     result(&server.private, &location(&first), |result| result["status"] == "running").await;
     let url = receiver.url();
     let many = (0..60).map(|_| queue(&server.private, &reactor, json!({}), &url));

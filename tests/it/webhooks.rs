@@ -252,7 +252,8 @@ async fn a_receiver_has_fifteen_seconds_to_answer() {
         let place = queue(&server, &reactor, &receiver.url()).await;
         delivery(&server.private, &place, attempts(1)).await
     };
-    let (in_time, too_late) = tokio::join!(after(12), after(18));
+    // As far from the bound as a machine that is busy may be late.
+    let (in_time, too_late) = tokio::join!(after(7), after(20));
     assert_eq!(in_time, json!({"status": "delivered", "attempts": 1, "last_status": 200}));
     assert_eq!((&too_late["status"], too_late.get("last_status")), (&json!("pending"), None));
 }

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures::FutureExt as _;
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use tracing::Instrument as _;
+use tracing::level_filters::LevelFilter;
 
 use super::State;
 use super::problem::Problem;
@@ -31,7 +32,8 @@ where
     let matched = request.extensions().get::<MatchedPath>();
     let route = matched.map_or("-", MatchedPath::as_str).to_owned();
     // Of the highest level: lines that tell of errors alone are to name it too.
-    let span = if tracing::enabled!(tracing::Level::INFO) {
+    // As `enabled!` it would be asked of the filters, one of which may then take the answer for the span's.
+    let span = if LevelFilter::current() >= LevelFilter::INFO {
         tracing::error_span!("request", %trace_id, %method, route = %route)
     } else {
         tracing::error_span!("request", %trace_id)

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
+use crate::figures::figures;
 use crate::model::faults::Faults;
 use crate::model::permission::Permission;
 use crate::runtime::{CompileError, ComponentError, ScriptError};
@@ -137,10 +138,13 @@ impl From<StoreError> for Error {
             StoreError::Conflict { .. } => {
                 Self::Conflict("The entity was changed by another request at the same time.")
             }
-            // The store tells the operator, once.
-            StoreError::Full | StoreError::ReadOnly | StoreError::Failed => Self::Unavailable,
             cause => {
-                tracing::error!(%cause, "the store failed");
+                // Of these the store tells the operator, once.
+                let told = [StoreError::Full, StoreError::ReadOnly, StoreError::Failed];
+                if !told.contains(&cause) {
+                    tracing::error!(%cause, "the store failed");
+                }
+                figures().store_refused();
                 Self::Unavailable
             }
         }

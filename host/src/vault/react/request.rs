@@ -31,9 +31,9 @@ opaque!(ReactRequest);
 
 /// The body, checked.
 pub struct Checked {
-    /// The arguments, if there are any.
+    /// The arguments as they were given, if the run is asynchronous: they are kept.
     pub args: Option<Map<String, Value>>,
-    /// The references in them.
+    /// The arguments, read.
     pub arguments: Option<Arguments>,
     /// What makes the run asynchronous, if it is.
     pub asynchronous: Option<Asynchronous>,
@@ -75,10 +75,10 @@ impl ReactRequest {
             callback_url,
             timeout_ms: timeout_ms.unwrap_or(REACT_TIMEOUT_MS),
         });
-        let args = args.and_then(|args| match args {
-            Value::Object(args) => Some(args),
+        let args = match args {
+            Some(Value::Object(args)) if asynchronous.is_some() => Some(args),
             _ => None,
-        });
+        };
         faults.into_result(Checked { args, arguments, asynchronous })
     }
 }

@@ -210,10 +210,11 @@ impl Vault {
         };
         invocation.status = InvocationStatus::Failed;
         invocation.error = Some(title(&error).to_owned());
-        figures().invocation_ended(Some(title(&error)), usage.elapsed, usage.fuel);
         let mut change = self.change(run.permit.tenant()).await?;
         let events = run.left_behind(&mut change, &invocation, Ended::Failed(&error))?;
         change.commit(run.permit.actor(), events).await?;
+        // Before that it may still be ended otherwise.
+        figures().invocation_ended(Some(title(&error)), usage.elapsed, usage.fuel);
         Err(error)
     }
 

@@ -126,15 +126,17 @@ impl Vault {
             let mut change = self.change(permit.tenant()).await?;
             let mut events = more(&mut change, &shown)?;
             for (Draft { token, .. }, found) in drafts.0.iter().zip(&found) {
+                let same = "Token found by deduplication";
                 let event = match found {
                     Found::New => {
                         change.put(token, Expect::Absent)?;
                         token.event(Operation::Create, "Token created")?
                     }
-                    Found::Existing(existing) => {
-                        existing.token.event(Operation::Read, "Token found by deduplication")?
-                    }
-                    Found::SameAs(_) => continue,
+                    Found::Existing(existing) => existing.token.event(Operation::Read, same)?,
+                    Found::SameAs(earlier) => match drafts.0.get(*earlier) {
+                        Some(Draft { token, .. }) => token.event(Operation::Read, same)?,
+                        None => continue,
+                    },
                 };
                 events.push(event.by(permit.actor()));
             }
