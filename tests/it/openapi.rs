@@ -210,6 +210,10 @@ async fn refusals_are_those_that_can_come() {
         "503",
     ];
     assert_eq!(create, expected);
+    // A formula is downloaded as what it was uploaded as.
+    let component = &description["paths"]["/reactor-formulas/{id}/component"]["get"];
+    let kinds = component["responses"]["200"]["content"].as_object().unwrap();
+    assert_eq!(kinds.keys().collect::<Vec<_>>(), ["application/wasm", "text/javascript"]);
     // A formula may refuse with any status and body.
     let react = &description["paths"]["/reactors/{id}/react"]["post"]["responses"];
     assert!(react["default"].is_object());

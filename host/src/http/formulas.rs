@@ -113,7 +113,8 @@ struct Wasm(Vec<u8>);
 /// Download a formula's component, or its script as `text/javascript`.
 #[utoipa::path(get, operation_id = "get_formula_component", path = "/reactor-formulas/{id}/component", tag = "formulas",
     params(("id" = FormulaId, Path)),
-    responses((status = 200, description = "The component", content_type = "application/wasm", body = Wasm), ReadRefusals))]
+    responses((status = 200, description = "The component or the script",
+        content((Wasm = "application/wasm"), (String = "text/javascript"))), ReadRefusals))]
 pub async fn component(
     Permitted(permit): Permitted<ReactorRead>,
     Shared(state): Shared<State>,
