@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tower::Service as _;
 
-use crate::support::binary::{Process, ROOT_KEY, command};
+use crate::support::binary::{Process, ROOT_KEY, command, eventually};
 use crate::support::receiver::Receiver;
 use crate::support::server::{START_MS, Setup, foundation};
 use crate::support::{Client, TestServer, guests};
@@ -150,6 +150,8 @@ async fn a_run_past_the_bound_of_a_stop_ends_as_interrupted_and_one_that_waits_g
         queued.headers["location"].to_str().unwrap().to_owned()
     };
     let long = queue(json!({"behaviour": "sleep", "ms": 200_000}), 210_000).await;
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let without_workers = alive();
     let workers = vault.start_workers();
     result(&caller, &long, "running").await;
     let waiting = queue(json!({"behaviour": "echo"}), 10_000).await;
@@ -158,6 +160,9 @@ async fn a_run_past_the_bound_of_a_stop_ends_as_interrupted_and_one_that_waits_g
     // Far less than the run would take.
     assert!(began.elapsed() >= Duration::from_millis(500));
     assert!(began.elapsed() < Duration::from_mins(1), "{:?}", began.elapsed());
+    // Nothing of the run goes on.
+    eventually("the end of all that workers began", || (alive() <= without_workers).then_some(()))
+        .await;
     let ended = caller.get(&long).await.expect(200);
     assert_eq!(
         (&ended["status"], &ended["error"]["title"]),

@@ -20,6 +20,7 @@ pub struct Queue {
     /// Jobs that are about to be taken in.
     coming: Mutex<HashMap<TenantId, u64>>,
     stopping: AtomicBool,
+    cut_off: Notify,
     wake: Notify,
 }
 
@@ -106,6 +107,16 @@ impl Queue {
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake.notify_one();
+    }
+
+    /// What is in hand is not waited for any longer.
+    pub(super) fn cut_off_all(&self) {
+        self.cut_off.notify_one();
+    }
+
+    /// Waits until that is so.
+    pub(super) async fn cut_off(&self) {
+        self.cut_off.notified().await;
     }
 
     /// Whether nothing more is to be begun.

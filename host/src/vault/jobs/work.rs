@@ -20,6 +20,9 @@ use crate::vault::index::{term, term_of};
 use crate::vault::record::{Entity, Stored, from_record};
 use crate::vault::{Error, Vault};
 
+/// How long it may take until everything in hand has let go.
+const CUTTING_OFF_MAX: Duration = Duration::from_secs(2);
+
 /// The workers of a vault, until they are stopped.
 pub struct Workers {
     vault: Vault,
@@ -79,8 +82,14 @@ impl Vault {
             }
         }
         // What is in hand finishes, as long as it is waited for.
-        while let Some(done) = in_hand.tasks.join_next_with_id().await {
-            self.put_down(&mut in_hand, done).await;
+        loop {
+            tokio::select! {
+                done = in_hand.tasks.join_next_with_id() => match done {
+                    Some(done) => self.put_down(&mut in_hand, done).await,
+                    None => return,
+                },
+                () = queue.cut_off() => return in_hand.tasks.shutdown().await,
+            }
         }
     }
 
@@ -374,8 +383,16 @@ impl Workers {
         if tokio::time::timeout(bound, &mut self.task).await.is_ok() {
             return;
         }
-        self.task.abort();
-        let _ = self.task.await;
+        self.vault.0.queue.cut_off_all();
+        if tokio::time::timeout(CUTTING_OFF_MAX, &mut self.task).await.is_err() {
+            self.task.abort();
+            let _ = self.task.await;
+        }
+        // What was on its way to the store when it was cut off is there now, or not at all.
+        if let Err(error) = self.vault.settled().await {
+            tracing::warn!(%error, "interrupted runs are left to the next start");
+            return;
+        }
         for tenant in self.vault.tenants().await.unwrap_or_default() {
             if let Err(error) =
                 self.vault.end_those(tenant.id, JobStatus::Running, Ended::Interrupted).await
