@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::delivery::{Answered, Delivery};
-use super::work::InHand;
+use super::in_hand::InHand;
 use super::{Job, JobStatus};
 use crate::crypto::webhook;
 use crate::egress::{Outbound, Wanted};

@@ -10,6 +10,7 @@
 mod accept;
 mod deliver;
 mod delivery;
+mod in_hand;
 mod queue;
 mod results;
 mod run;

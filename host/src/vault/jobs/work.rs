@@ -3,13 +3,13 @@
 //! What waits lies in the store and nowhere else: the workers know which tenants have something waiting, ask the index
 //! for the oldest of it, and hold only what is in hand. A tenant's turn comes after every other's.
 
-use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use tokio::task::{self, JoinError, JoinHandle, JoinSet};
+use tokio::task::{self, JoinError, JoinHandle};
 
+use super::in_hand::{Held, InHand};
 use super::{Delivery, Ended, Job, JobStatus};
 use crate::figures::figures;
 use crate::limits::{DELIVERIES_MAX, HANDED_OUT_MAX, TENANTS_LOOKED_AT, WORKERS_TICK_MS};
@@ -27,23 +27,6 @@ const CUTTING_OFF_MAX: Duration = Duration::from_secs(2);
 pub struct Workers {
     vault: Vault,
     task: JoinHandle<()>,
-}
-
-/// What is in hand: a task for each, and by the task what it is.
-#[derive(Default)]
-pub(super) struct InHand {
-    tasks: JoinSet<()>,
-    held: HashMap<task::Id, Held>,
-}
-
-#[derive(Clone)]
-struct Held {
-    tenant: TenantId,
-    id: InvocationId,
-    /// Of a delivery; a job has none.
-    receiver: Option<String>,
-    /// Of a job that waits for a slot, at least at first.
-    waits: bool,
 }
 
 impl Vault {
@@ -351,27 +334,6 @@ impl Vault {
         let receiver = Some(delivery.entity.receiver());
         let work = async move { vault.deliver(tenant, delivery).await };
         in_hand.take(Held { tenant, id, receiver, waits: false }, work);
-    }
-}
-
-impl InHand {
-    fn take(&mut self, held: Held, work: impl Future<Output = ()> + Send + 'static) {
-        let task = self.tasks.spawn(work);
-        self.held.insert(task.id(), held);
-    }
-
-    /// Jobs in hand, of one tenant or of all.
-    fn jobs(&self, tenant: Option<TenantId>) -> impl Iterator<Item = &Held> {
-        let of_tenant = move |held: &&Held| tenant.is_none_or(|tenant| held.tenant == tenant);
-        self.held.values().filter(|held| held.receiver.is_none()).filter(of_tenant)
-    }
-
-    /// Deliveries in hand: tenant, invocation, receiver.
-    pub(super) fn deliveries(&self) -> impl Iterator<Item = (TenantId, InvocationId, &str)> {
-        self.held.values().filter_map(|held| {
-            let receiver = held.receiver.as_deref()?;
-            Some((held.tenant, held.id, receiver))
-        })
     }
 }
 
