@@ -170,7 +170,7 @@ fn reference(source: &str) -> Result<Piece, ReferenceError> {
     let of_token = head.strip_prefix("token:").map(str::trim);
     let id = of_token.unwrap_or(head).parse()?;
     let source = filters.map(|filters| format!("data | {filters}"));
-    // Writing out all of a token costs more than all else that is done with it.
+    // Otherwise all of the token is written out as JSON, to be looked into in one place.
     let in_data = source.as_deref().filter(|_| of_token.is_some()).and_then(named_in_data);
     let whole = of_token.is_some() && in_data.is_none();
     let expression = |source: &String| Template::parse(&format!("{{{{ {source} }}}}"));

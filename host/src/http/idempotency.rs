@@ -79,7 +79,7 @@ async fn once(
     };
     let (parts, body) = body::whole(request, body_bytes_max(&route)).await;
     let body = match body {
-        // The same again: what is wrong with the body is of no matter.
+        // Again the operation's refusal comes first, whatever is wrong with the body.
         Err(_) if !permitted => {
             return Ok(next.run(Request::from_parts(parts, Body::empty())).await);
         }

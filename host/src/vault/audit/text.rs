@@ -20,7 +20,7 @@ use crate::vault::record::from_json_text;
 
 /// What an entry begins with that is no JSON.
 const FORMAT: u8 = 1;
-/// About what an entry takes.
+/// Room that is enough for most entries.
 const USUAL_BYTES: usize = 160;
 
 /// An entry in short. Members are in this order for good: nothing in the text names them.

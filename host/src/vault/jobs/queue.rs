@@ -65,8 +65,8 @@ impl Turns {
 pub struct Coming<'q> {
     queue: &'q Queue,
     tenant: TenantId,
-    /// How many of the tenant's came before it and are about to be taken in as well. Who has just been may be among them
-    /// and in the store.
+    /// How many of the tenant's came before it and are about to be taken in as well. One that has just been stored may be
+    /// among them still.
     pub ahead: u64,
 }
 
