@@ -67,6 +67,9 @@ async fn the_page_is_asked_for_anew_and_its_files_are_kept() {
         assert_eq!(header(&page, "referrer-policy"), "no-referrer");
         assert_eq!(header(&page, "cross-origin-opener-policy"), "same-origin");
     }
+    // Whoever knows the address alone is led here.
+    let first = stranger.get("/").await;
+    assert_eq!((first.status.as_u16(), first.text()), (200, stranger.get("/console").await.text()));
     let tag = header(&stranger.get("/console").await, "etag").to_owned();
     for (given, status) in [(tag.as_str(), 304), ("\"another\"", 200)] {
         let asked = stranger.request(Method::GET, "/console").header("if-none-match", given);
@@ -182,6 +185,8 @@ async fn it_can_be_left_out() {
     let without = Process::start(serve(&["--no-console"]));
     without.management().get("/console").await.expect(404);
     without.management().get("/applications").await.expect(200);
+    let docs = without.management().get("/docs").await.text();
+    assert_eq!(without.management().get("/").await.text(), docs);
     assert_eq!(without.terminate(), Some(0));
     let mut by_variable = serve(&[]);
     by_variable.env("TOKAMAK_NO_CONSOLE", "true");

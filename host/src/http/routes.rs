@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use axum::Router;
 use axum::extract::{Request, State as Shared};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::get;
 use http::StatusCode;
 use tower::Layer as _;
@@ -66,8 +66,11 @@ pub fn router(state: State) -> NormalizePath<Router> {
 /// The same, with the console or without.
 pub(super) fn router_with(state: State, console: bool) -> NormalizePath<Router> {
     let (router, _) = described();
-    let router = if console { router.merge(console::routes()) } else { router };
+    // Who knows the address alone is led to what there is to look at.
+    let (router, first) =
+        if console { (router.merge(console::routes()), "/console") } else { (router, "/docs") };
     let router = router
+        .route("/", get(async || Redirect::temporary(first)))
         .route("/openapi.json", get(describe))
         .route("/docs", get(docs::page))
         .route("/docs/{file}", get(docs::file))
