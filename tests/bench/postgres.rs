@@ -99,6 +99,8 @@ CREATE INDEX ON tokamak_bench.tokens USING gin (data_terms);
 pub struct Cost {
     pub name: &'static str,
     pub total: u64,
+    /// The total alone.
+    pub total_p50_us: f64,
     pub page_1_p50_us: f64,
     pub deep_p50_us: f64,
 }
@@ -213,7 +215,14 @@ fn cost(connection: &str, name: &'static str, condition: &str) -> Cost {
     assert_eq!(times.len(), 4 * (REPEATS + 1), "{name}: a time of each statement");
     let searches: Vec<_> = times.chunks(2).map(|pair| pair.iter().sum::<f64>()).collect();
     let (page_1, deep) = searches.split_at(REPEATS + 1);
-    Cost { name, total, page_1_p50_us: p50_us(page_1), deep_p50_us: p50_us(deep) }
+    let totals: Vec<_> = times.iter().copied().step_by(2).collect();
+    Cost {
+        name,
+        total,
+        total_p50_us: p50_us(&totals),
+        page_1_p50_us: p50_us(page_1),
+        deep_p50_us: p50_us(deep),
+    }
 }
 
 /// Prints the total, then the time of each statement: total and page 1, over and over, then total
