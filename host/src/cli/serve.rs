@@ -213,11 +213,12 @@ pub async fn serve(
         .map_err(|error| format!("the control socket cannot be made: {error}"))?;
     let control = tokio::spawn(control.serve(vault.clone()));
     let compacting = tokio::spawn(compact_forever(vault.clone(), settings.compact_seconds));
+    // Whoever is told that it listens may send it any signal that it takes.
+    certificate::keep_fresh(tls.clone())?;
     listening(listener.local_addr()?);
     let scrapers = Scrapers::new(&settings.metrics_networks);
     let stopping = Stopping::default();
     let state = State::from(Parts { vault, stopping, rates, scrapers });
-    certificate::keep_fresh(tls.clone())?;
     let bounds = bounds(settings, files_max);
     let serving = Serving { bounds, tls, no_console: settings.no_console };
     let served = crate::http::serve_with(listener, state, serving, stop).await;
