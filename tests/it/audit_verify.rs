@@ -16,6 +16,9 @@ const OLD_PRIVATE_KEY: &str = "key_prv_Itj0A0N6xmQbWDKNMESIOnUReIZuSVZR";
 /// The key of a private application that the store of the third format knows.
 const PRIVATE_KEY_OF_FORMAT_3: &str = "key_prv_vfMabSUotmWoKUxVhMIuH9TbcmkjswWB";
 
+/// The key of a private application that the store of the fifth format knows.
+const PRIVATE_KEY_OF_FORMAT_5: &str = "key_prv_p4GBqHZDrfrVPE6zbvCjtUYCjopktqqb";
+
 /// Everything in a folder but the times of its files.
 fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
@@ -111,7 +114,7 @@ async fn a_store_of_the_third_format_goes_on_with_a_journal() {
     assert_eq!(private.search("metadata.n:22").await, ["token-2"]);
     assert_eq!(private.list("").await.len(), 5);
     assert_eq!(process.terminate(), Some(0));
-    assert_eq!(format(), b"5");
+    assert_eq!(format(), b"6");
     let sound = assert_sound(folder.path());
     // Entries as they were kept then, and as they are now, are told in one way.
     let (code, log, _) = about(folder.path(), &["audit", "export"]);
@@ -136,7 +139,7 @@ async fn a_store_of_the_fourth_format_that_was_killed_goes_on() {
     let store = folder.path().join("store");
     assert!(fs::read(store.join("journal")).unwrap().iter().any(|byte| *byte != 0));
     let tree = tamper::rows(&store);
-    assert_eq!(tree.insert("mformat", b"4".as_slice()).unwrap().unwrap(), b"5");
+    assert_eq!(tree.insert("mformat", b"4".as_slice()).unwrap().unwrap(), b"6");
     tree.flush().unwrap();
     drop(tree);
     let before = assert_sound(folder.path());
@@ -149,9 +152,73 @@ async fn a_store_of_the_fourth_format_that_was_killed_goes_on() {
     }
     client.token("token", json!("more")).await;
     assert_eq!(process.terminate(), Some(0));
-    assert_eq!(tamper::rows(&store).get("mformat").unwrap().unwrap(), b"5");
+    assert_eq!(tamper::rows(&store).get("mformat").unwrap().unwrap(), b"6");
     let after = assert_sound(folder.path());
     assert!(after["log_entries"].as_u64() > before["log_entries"].as_u64(), "{before} {after}");
+}
+
+/// The fifth format is the last one in which tokens and what is told of runs are JSON, and runs lie each in rows of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_of_the_fifth_format_is_read_and_goes_on() {
+    const REACTOR: &str = "01a20818-bb84-7001-8fe2-68993d59f9db";
+    let folder = tempfile::tempdir().unwrap();
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/format-5");
+    let store = folder.path().join("store");
+    copy(&fixture, &store);
+    fs::write(store.join("lock"), "").unwrap();
+    let format = || tamper::rows(&store).get("mformat").unwrap().unwrap().to_vec();
+    let rows_of_runs = || {
+        let rows = tamper::rows(&store);
+        [b"r\x08", b"e\x08"].map(|prefix| rows.scan_prefix(prefix).count())
+    };
+    assert_eq!((format(), rows_of_runs()), (b"5".to_vec(), [6, 0]));
+    let before = assert_sound(folder.path());
+
+    let process = Process::serve(folder.path());
+    let private = Client::new(process.address, Some(PRIVATE_KEY_OF_FORMAT_5));
+    let masked = private.get("/tokens/masked-1").await.expect(200);
+    assert_eq!(masked["data"], json!({"a": ["b", 1.5, null, true]}));
+    assert_eq!(masked["mask"], json!({"a": "{{ data.a[0] }}", "fixed": [1]}));
+    assert_eq!(masked["expires_at"], "2090-01-01T00:00:00.000+00:00");
+    assert_eq!(masked["deduplicate_token"], true);
+    let card = private.get("/tokens/card-1").await.expect(200);
+    assert_eq!(card["data"]["number"], "4242424242424242");
+    assert_eq!(
+        (&card["containers"], &card["metadata"]),
+        (&json!(["/pci/eu/"]), &json!({"region": "eu", "n": "1"}))
+    );
+    assert_eq!(
+        private.get("/tokens/long-1").await.expect(200)["data"].as_str().unwrap().len(),
+        9_000
+    );
+    assert_eq!(private.search("metadata.n:22").await, ["changed-1"]);
+    assert_eq!(private.search("data:4242").await, ["card-1"]);
+    // What is written now is short, and runs lie together.
+    let patched =
+        private.patch("/tokens/card-1", json!({"metadata": {"n": "2"}})).await.expect(200);
+    assert_eq!(
+        (&patched["metadata"]["n"], &patched["created_at"]),
+        (&json!("2"), &card["created_at"])
+    );
+    let path = format!("/reactors/{REACTOR}/react");
+    for _ in 0..3 {
+        let answer =
+            private.post(&path, json!({"args": {"card": "{{ card-1 }}"}})).await.expect(200);
+        assert_eq!(answer["raw"]["last4"], "4242");
+    }
+    let runs =
+        process.management().get(&format!("/reactors/{REACTOR}/invocations")).await.expect(200);
+    // Those of before are listed too, for the days that they are kept.
+    assert!(runs["pagination"]["total_items"].as_u64() >= Some(3), "{runs}");
+    assert_eq!(runs["data"][0]["status"], "completed");
+    process.kill();
+    let after = assert_sound(folder.path());
+    assert!(after["log_entries"].as_u64() > before["log_entries"].as_u64(), "{before} {after}");
+    let process = Process::serve(folder.path());
+    let private = Client::new(process.address, Some(PRIVATE_KEY_OF_FORMAT_5));
+    assert_eq!(private.get("/tokens/card-1").await.expect(200)["data"], card["data"]);
+    assert_eq!(process.terminate(), Some(0));
+    assert_eq!((format(), rows_of_runs()[1] > 0), (b"6".to_vec(), true));
 }
 
 /// Where the last record of a journal lies.

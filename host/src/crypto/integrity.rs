@@ -8,11 +8,12 @@ use std::fmt;
 
 use aws_lc_rs::{digest, hmac};
 use subtle::ConstantTimeEq as _;
-use zeroize::Zeroizing;
 
 use super::entropy::Entropy;
 use super::hash;
 use super::seal::{self, Key, Place, SealError};
+
+use super::wiped::Wiped;
 
 /// A hash.
 pub type Hash = [u8; 32];
@@ -66,7 +67,7 @@ impl IntegrityKey {
     }
 
     /// Opens what [`Self::seal`] made.
-    pub fn open(&self, place: Place<'_>, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, SealError> {
+    pub fn open(&self, place: Place<'_>, sealed: &[u8]) -> Result<Wiped, SealError> {
         seal::open(&self.sums, place, sealed)
     }
 }

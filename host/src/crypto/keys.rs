@@ -28,6 +28,8 @@ use super::entropy::Entropy;
 use super::hash::{self, HashKey};
 use super::seal::{KEY_BYTES, Key, WrappingKey, draw_key};
 
+use super::wiped::{Wiped, WipedBuffer};
+
 /// The operator's key.
 #[derive(Clone)]
 pub struct RootKey(Key);
@@ -122,11 +124,11 @@ impl SystemKeys {
     }
 
     /// The keys as bytes, to be sealed.
-    pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
-        let mut bytes = Zeroizing::new(Vec::with_capacity(1 + KEY_BYTES));
-        bytes.push(if self.protected { PROTECTED_SYSTEM_TAG } else { SYSTEM_TAG });
-        bytes.extend_from_slice(self.pepper.as_slice());
-        bytes
+    pub fn to_bytes(&self) -> Wiped {
+        let mut bytes = WipedBuffer::with_capacity(1 + KEY_BYTES);
+        bytes.extend(&[if self.protected { PROTECTED_SYSTEM_TAG } else { SYSTEM_TAG }]);
+        bytes.extend(self.pepper.as_slice());
+        bytes.into_bytes()
     }
 
     /// Reads what [`Self::to_bytes`] wrote.
@@ -152,18 +154,18 @@ impl TenantKeys {
     }
 
     /// The keys as bytes, to be sealed.
-    pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
+    pub fn to_bytes(&self) -> Wiped {
         let capacity = 1 + 2 * KEY_BYTES + (1 + self.older.len()) * (4 + KEY_BYTES);
-        let mut bytes = Zeroizing::new(Vec::with_capacity(capacity));
-        bytes.push(TENANT_TAG);
-        bytes.extend_from_slice(self.index.as_slice());
-        bytes.extend_from_slice(self.fingerprint.as_slice());
+        let mut bytes = WipedBuffer::with_capacity(capacity);
+        bytes.extend(&[TENANT_TAG]);
+        bytes.extend(self.index.as_slice());
+        bytes.extend(self.fingerprint.as_slice());
         let (version, key) = &self.sealing;
         for (version, key) in std::iter::once((version, key)).chain(&self.older) {
-            bytes.extend_from_slice(&version.to_be_bytes());
-            bytes.extend_from_slice(key.as_slice());
+            bytes.extend(&version.to_be_bytes());
+            bytes.extend(key.as_slice());
         }
-        bytes
+        bytes.into_bytes()
     }
 
     /// Reads what [`Self::to_bytes`] wrote.

@@ -17,6 +17,8 @@ use zeroize::{Zeroize as _, Zeroizing};
 
 use super::entropy::Entropy;
 
+use super::wiped::Wiped;
+
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 12;
@@ -157,7 +159,7 @@ pub fn seal(
 }
 
 /// Opens what [`seal`] made.
-pub fn open(key: &Key, place: Place<'_>, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, SealError> {
+pub fn open(key: &Key, place: Place<'_>, sealed: &[u8]) -> Result<Wiped, SealError> {
     let bound = &mut Bound::to(place);
     open_text(&cipher(key.as_slice())?, bound.for_purpose(purpose::SEALED), sealed)
 }
@@ -199,7 +201,7 @@ pub fn open_enveloped<'k>(
     key_of: impl FnOnce(u32) -> Option<&'k WrappingKey>,
     place: Place<'_>,
     envelope: &[u8],
-) -> Result<Zeroizing<Vec<u8>>, SealError> {
+) -> Result<Wiped, SealError> {
     let (header, rest) = envelope.split_at_checked(HEADER_BYTES).ok_or(SealError::Format)?;
     let (wrapped, body) = rest.split_at_checked(WRAPPED_BYTES).ok_or(SealError::Format)?;
     let &[FORMAT, a, b, c, d] = header else { return Err(SealError::Format) };
@@ -242,13 +244,9 @@ fn nonce_of(sealed: &[u8]) -> Result<(Nonce, &[u8]), SealError> {
     Ok((Nonce::assume_unique_for_key(*nonce), body))
 }
 
-fn open_text(
-    cipher: &LessSafeKey,
-    aad: Aad<&[u8]>,
-    sealed: &[u8],
-) -> Result<Zeroizing<Vec<u8>>, SealError> {
+fn open_text(cipher: &LessSafeKey, aad: Aad<&[u8]>, sealed: &[u8]) -> Result<Wiped, SealError> {
     let (nonce, body) = nonce_of(sealed)?;
-    let mut text = Zeroizing::new(body.to_vec());
+    let mut text = Wiped::from(body.to_vec());
     let length = cipher.open_in_place(nonce, aad, &mut text).map_err(|_| SealError::Broken)?.len();
     text.truncate(length);
     Ok(text)

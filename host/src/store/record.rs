@@ -51,11 +51,34 @@ pub enum Expect {
     Version(u64),
     /// Not there, and nobody could have made it: its id was drawn at random.
     New,
-    /// As [`Self::New`], and a log entry: it goes to the end of its tenant's chain, with this digest of its text. Entries
-    /// of one batch should have ids between which hardly any other falls: the store may keep them together.
+    /// As [`Self::New`], and seldom asked for by its id or written again: the store may keep it in one row with others that
+    /// are put at the same time.
+    Lasting,
+    /// As [`Self::Lasting`], and a log entry: it goes to the end of its tenant's chain, with this digest of its text. Entries
+    /// of one batch should have ids between which hardly any other falls.
     Chained(TextDigest),
     /// However it is.
     Any,
+}
+
+impl Expect {
+    /// Whether it is not to be there.
+    pub fn is_absent(self) -> bool {
+        match self {
+            Self::Absent | Self::New | Self::Lasting | Self::Chained(_) => true,
+            Self::Version(_) | Self::Any => false,
+        }
+    }
+
+    /// Whether nobody could have made it.
+    pub fn is_drawn(self) -> bool {
+        self.is_absent() && self != Self::Absent
+    }
+
+    /// Whether it may lie in one row with others.
+    pub fn is_lasting(self) -> bool {
+        matches!(self, Self::Lasting | Self::Chained(_))
+    }
 }
 
 /// A record to be stored.

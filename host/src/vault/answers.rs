@@ -24,6 +24,7 @@ use super::record::{Entity, from_json_text, json_text, kind};
 use super::tokens::{Token, TokenView};
 use super::{Change, Error, Vault};
 use crate::crypto::hash;
+use crate::crypto::wiped::Wiped;
 use crate::limits::IDEMPOTENT_ANSWER_MS;
 use crate::model::id::TenantId;
 use crate::model::log::{EntityType, Operation};
@@ -101,7 +102,7 @@ impl Entity for KeptAnswer {
         Some(self.created_at.0 + IDEMPOTENT_ANSWER_MS)
     }
 
-    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
+    fn to_text(&self) -> Result<Wiped, Error> {
         json_text(self)
     }
 

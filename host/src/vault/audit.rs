@@ -8,11 +8,11 @@ mod text;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
-use zeroize::Zeroizing;
 
 use super::Error;
 use super::index::{Index, term};
 use super::record::{Entity, kind};
+use crate::crypto::wiped::Wiped;
 use crate::model::id::TenantId;
 use crate::model::log::{ActorType, EntityType, Operation};
 use crate::model::permission::Permission;
@@ -134,8 +134,8 @@ impl Entity for KeptEntry {
         index.term(term::ENTITY_ID, &[&self.entry.entity_id]);
     }
 
-    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
-        text::write(self).map(Zeroizing::new)
+    fn to_text(&self) -> Result<Wiped, Error> {
+        text::write(self)
     }
 
     fn from_text(text: &[u8]) -> Result<Self, Error> {

@@ -6,13 +6,13 @@
 //! files; then the note goes.
 
 use serde::{Deserialize, Serialize};
-use zeroize::Zeroizing;
 
 use super::audit::{Actor, Event};
 use super::keyring::{KEYS_ID, NEXT_ID, SYSTEM_TENANT};
 use super::record::{Entity, from_json_text, json_text, kind};
 use super::tenants::Tenant;
 use super::{Error, Vault};
+use crate::crypto::wiped::Wiped;
 use crate::model::id::TenantId;
 use crate::model::log::{EntityType, Operation};
 use crate::model::time::Timestamp;
@@ -40,7 +40,7 @@ impl Entity for ErasedTenant {
         self.erased_at.0
     }
 
-    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
+    fn to_text(&self) -> Result<Wiped, Error> {
         json_text(self)
     }
 

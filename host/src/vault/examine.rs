@@ -177,7 +177,7 @@ impl Examiner for Look {
     }
 }
 
-fn open(record: &Record, keys: &TenantKeys) -> Result<zeroize::Zeroizing<Vec<u8>>, &'static str> {
+fn open(record: &Record, keys: &TenantKeys) -> Result<crate::crypto::wiped::Wiped, &'static str> {
     let place = Place { kind: record.kind.0, tenant: record.tenant.0.as_bytes(), id: &record.id };
     seal::open_enveloped(|version| keys.opening_key(version), place, &record.body)
         .map_err(|_| UNOPENED)

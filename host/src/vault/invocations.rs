@@ -1,15 +1,17 @@
 //! What is kept of an invocation: how it went, never what went in or came out.
 
+mod text;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use zeroize::Zeroizing;
 
 use super::audit::Event;
 use super::index::{Index, term, term_of};
 use super::page::{Page, PageRequest};
 use super::permit::Permit;
-use super::record::{Entity, from_json_text, json_text, kind};
+use super::record::{Entity, kind};
 use super::{Error, Vault};
+use crate::crypto::wiped::Wiped;
 use crate::limits::INVOCATION_KEPT_MS;
 use crate::model::formula::Reactor;
 use crate::model::id::{InvocationId, ReactorId};
@@ -96,12 +98,12 @@ impl Entity for Invocation {
         index.term(term::REACTOR, &[&self.reactor_id.to_string()]);
     }
 
-    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
-        json_text(self)
+    fn to_text(&self) -> Result<Wiped, Error> {
+        text::write(self)
     }
 
     fn from_text(text: &[u8]) -> Result<Self, Error> {
-        from_json_text(text)
+        text::read(text)
     }
 }
 

@@ -14,7 +14,6 @@ use parking_lot::RwLock;
 use thiserror::Error as ThisError;
 use tokio::sync::{Notify, RwLockReadGuard};
 use uuid::Uuid;
-use zeroize::Zeroizing;
 
 use super::examine::{self, Look};
 use super::record::kind;
@@ -24,6 +23,7 @@ use crate::crypto::entropy::Entropy;
 use crate::crypto::hash::HashKey;
 use crate::crypto::keys::{RootKey, SystemKeys, TenantKeys};
 use crate::crypto::seal::{self, Place};
+use crate::crypto::wiped::Wiped;
 use crate::model::id::TenantId;
 use crate::store::{Batch, Examiner, Expect, Kind, Put, Record, Removal, Store, StoreError, Term};
 
@@ -300,7 +300,7 @@ pub fn open_tenant_keys(root: &RootKey, record: &Record) -> Result<TenantKeys, O
     TenantKeys::from_bytes(&text).map_err(|_| OpenError::Damaged)
 }
 
-fn open_record(root: &RootKey, record: &Record) -> Result<Zeroizing<Vec<u8>>, seal::SealError> {
+fn open_record(root: &RootKey, record: &Record) -> Result<Wiped, seal::SealError> {
     let place = Place { kind: record.kind.0, tenant: record.tenant.0.as_bytes(), id: &record.id };
     seal::open(root.as_key(), place, &record.body)
 }

@@ -38,6 +38,7 @@ mod retry;
 mod rotation;
 mod scripts;
 mod sessions;
+mod short;
 mod steady;
 mod svc;
 mod sweep;
@@ -104,9 +105,9 @@ use crate::runtime::Runtime;
 pub use crate::store::Compacted;
 use crate::store::{Batch, Filter, Kind, Store};
 
-/// What is asked for seldom enough that a store may read what it is found by once it is open: the log. Until then, who
-/// lists entries waits.
-pub const READ_LATER: &[Kind] = &[record::kind::LOG];
+/// What is asked for seldom enough that a store may read what it is found by once it is open: the log, and what is told of
+/// runs, of both of which there is much. Until then, who lists them waits.
+pub const READ_LATER: &[Kind] = &[record::kind::LOG, record::kind::INVOCATION];
 
 /// What the vault stands on.
 pub struct Foundation {

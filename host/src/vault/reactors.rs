@@ -6,7 +6,6 @@ use futures::FutureExt as _;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use zeroize::Zeroizing;
 
 use request::Definition;
 pub use request::WriteReactor;
@@ -22,6 +21,7 @@ use super::record::{Entity, Stored, from_json_text, json_text, kind};
 use super::retry::{HOLDING_TRIES, TRIES, unless_lost};
 use super::{Error, Vault, official};
 use crate::binding::configure;
+use crate::crypto::wiped::Wiped;
 use crate::model::application::Application;
 use crate::model::audit::Audit;
 use crate::model::faults::Faults;
@@ -56,7 +56,7 @@ impl Entity for Reactor {
         }
     }
 
-    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
+    fn to_text(&self) -> Result<Wiped, Error> {
         json_text(self)
     }
 

@@ -10,14 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::{Builder, Uuid};
-use zeroize::Zeroizing;
 
 use super::Error;
 use super::index::Index;
 use crate::crypto::entropy::Entropy;
 use crate::crypto::keys::TenantKeys;
 use crate::crypto::seal::{self, Place};
-use crate::crypto::wiped::WipedBuffer;
+use crate::crypto::wiped::{Wiped, WipedBuffer};
 use crate::model::id::TenantId;
 use crate::model::time::Timestamp;
 use crate::store::{Kind, Record};
@@ -87,14 +86,14 @@ pub trait Entity: Sized + Send {
     fn settle(&mut self, _now_ms: u64) {}
 
     /// The text to seal.
-    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error>;
+    fn to_text(&self) -> Result<Wiped, Error>;
 
     /// Reads what [`Self::to_text`] wrote.
     fn from_text(text: &[u8]) -> Result<Self, Error>;
 }
 
 /// JSON text of an entity, left nowhere else in memory.
-pub fn json_text(entity: &impl Serialize) -> Result<Zeroizing<Vec<u8>>, Error> {
+pub fn json_text(entity: &impl Serialize) -> Result<Wiped, Error> {
     let mut text = WipedBuffer::default();
     serde_json::to_writer(&mut text, entity).map_err(Error::internal)?;
     Ok(text.into_bytes())

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use zeroize::Zeroizing;
 
 use super::answers::Claim;
 use super::applications::{Holder, KeptApplication, read_rights};
@@ -21,6 +20,7 @@ use super::retry::{TRIES, unless_lost};
 use super::{Error, Vault};
 use crate::crypto::api_key::{ApiKey, KeyHash};
 use crate::crypto::hash;
+use crate::crypto::wiped::Wiped;
 use crate::limits::{SESSION_MS, SESSION_MS_MAX};
 use crate::model::faults::Faults;
 use crate::model::id::{ApplicationId, TenantId};
@@ -139,7 +139,7 @@ impl Entity for Session {
         }
     }
 
-    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
+    fn to_text(&self) -> Result<Wiped, Error> {
         json_text(self)
     }
 

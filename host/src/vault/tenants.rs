@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use uuid::Uuid;
-use zeroize::Zeroizing;
 
 use super::applications::{KeptApplication, check_name};
 use super::audit::{Actor, Event};
@@ -21,6 +20,7 @@ use super::record::{Entity, from_json_text, json_text, kind};
 use super::retry::{TRIES, unless_lost};
 use super::{Change, Error, Vault};
 use crate::crypto::api_key::ApiKey;
+use crate::crypto::wiped::Wiped;
 use crate::limits::{CVC_RETENTION_MINUTES_DEFAULT, CVC_RETENTION_MINUTES_MAX};
 use crate::model::application::Application;
 use crate::model::audit::Audit;
@@ -118,7 +118,7 @@ impl Entity for Tenant {
         self.created_at.0
     }
 
-    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
+    fn to_text(&self) -> Result<Wiped, Error> {
         json_text(self)
     }
 

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
-use zeroize::{Zeroize as _, Zeroizing};
+use zeroize::Zeroize as _;
 
 use super::audit::{Actor, Event};
 use super::permit::Permit;
@@ -14,6 +14,7 @@ use super::record::{Entity, Stored, from_json_text, json_text, kind};
 use super::retry::{TRIES, unless_lost};
 use super::{Error, Vault};
 use crate::crypto::webhook::SigningSecret;
+use crate::crypto::wiped::Wiped;
 use crate::limits::{OLD_SECRET_SIGNS_MS, SIGNING_SECRETS_MAX};
 use crate::model::id::TenantId;
 use crate::model::log::{EntityType, Operation};
@@ -67,7 +68,7 @@ impl Entity for SigningSecrets {
         self.secrets.retain(|secret| secret.expires_at.is_none_or(|end| end.0 > now_ms));
     }
 
-    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
+    fn to_text(&self) -> Result<Wiped, Error> {
         json_text(self)
     }
 

@@ -25,7 +25,7 @@ use crate::store::{Batch, Expect, Kind, Position, Put, Record, Removal, StoreErr
 pub struct Group {
     /// What is written, but for [`Self::packs`].
     pub rows: Rows,
-    /// Log entries that are written too.
+    /// Records that are written too, several in a row.
     packs: Packs,
     /// Heads of what it stores, and none of what it removes.
     pub heads: HashMap<Address, Option<Head>>,
@@ -65,11 +65,6 @@ fn takes(taken: &mut usize, pieces: u32) -> bool {
     true
 }
 
-/// Whether it is a log entry's.
-fn in_chain(head: &Head) -> bool {
-    head.link().is_some()
-}
-
 /// Where a record lies.
 pub fn address(record: &Record) -> Address {
     Address { kind: record.kind, tenant: record.tenant, id: record.id.clone() }
@@ -77,23 +72,23 @@ pub fn address(record: &Record) -> Address {
 
 impl Group {
     /// Whether the group must be written before the batch is added. One that makes a record anew which the group removes:
-    /// both would be its first version, with pieces under the same keys. And one that changes a log entry of the group:
-    /// it lies in a pack that is not there yet.
+    /// both would be its first version, with pieces under the same keys. And one that changes what lies in a pack of the
+    /// group, which is not there yet.
     pub fn stands_before(&self, batch: &Batch) -> bool {
         let removed = |put: &Put| {
             self.removes && self.heads.get(&address(&put.record)).is_some_and(Option::is_none)
         };
-        let entry = |address: &Address| {
-            self.heads.get(address).is_some_and(|head| head.as_ref().is_some_and(in_chain))
+        let packed = |address: &Address| {
+            self.heads
+                .get(address)
+                .is_some_and(|head| head.as_ref().is_some_and(|head| head.packed))
         };
         let gone = |Removal { kind, tenant, id, .. }: &Removal| {
-            entry(&Address { kind: *kind, tenant: *tenant, id: id.clone() })
+            packed(&Address { kind: *kind, tenant: *tenant, id: id.clone() })
         };
-        let changed = |put: &Put| match put.expect {
-            // What must not be there changes no entry.
-            Expect::Absent | Expect::New | Expect::Chained(_) => removed(put),
-            Expect::Version(_) | Expect::Any => removed(put) || entry(&address(&put.record)),
-        };
+        // What must not be there changes nothing.
+        let changed =
+            |put: &Put| removed(put) || !put.expect.is_absent() && packed(&address(&put.record));
         batch.puts.iter().any(changed) || batch.removals.iter().any(gone)
     }
 
@@ -131,7 +126,7 @@ impl Group {
         std::mem::take(&mut self.packs).finish(tree, &mut self.rows)
     }
 
-    /// Gives rows of their own to the entries of packs that have one which the batch changes.
+    /// Gives rows of their own to the records of packs that have one which the batch changes.
     fn take_apart(
         &mut self,
         batch: &Batch,
@@ -144,7 +139,7 @@ impl Group {
         let changed = removals.chain(puts.map(|put| (put.kind, put.tenant, put.id.clone())));
         let mut apart = Vec::new();
         for ((kind, tenant, id), _) in
-            changed.zip(found).filter(|(_, head)| head.as_ref().is_some_and(in_chain))
+            changed.zip(found).filter(|(_, head)| head.as_ref().is_some_and(|head| head.packed))
         {
             let address = Address { kind, tenant, id };
             if tree.contains_key(address.head_key()).map_err(unavailable)? {
@@ -193,7 +188,8 @@ impl Group {
             self.add_pieces(&address, &head, &record.body);
         }
         let value = head.to_value(&record.body);
-        if chained.is_some() && before.is_none() && head.pieces == 0 {
+        head.packed = expect.is_lasting() && head.pieces == 0 && head.uniques.is_empty();
+        if head.packed {
             self.packs.add(&address, value);
         } else {
             self.rows.insert(address.head_key(), value);

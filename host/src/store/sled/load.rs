@@ -24,7 +24,7 @@ use tokio::sync::watch;
 
 use super::files::Files;
 use super::index::Index;
-use super::rows::{Head, INDEX_PREFIX, PACK_PREFIX};
+use super::rows::{Address, Head, INDEX_PREFIX, PACK_PREFIX};
 use super::{packs, unavailable};
 use crate::model::id::TenantId;
 use crate::store::{Field, Kind, StoreError, Term};
@@ -36,7 +36,7 @@ const PORTIONS_MAX: usize = 16;
 /// Changes that may be left to be applied while everybody waits.
 const CHANGES_LEFT: usize = 256;
 
-/// What rows to be found by begin with: packs of log entries, and those of single records. In this order: entries may go
+/// What rows to be found by begin with: packs of several records, and those of single ones. In this order: entries may go
 /// from the one form to the other while they are read, and never back, and one that is met twice is taken once.
 const FORMS: [&[u8]; 2] = [PACK_PREFIX, INDEX_PREFIX];
 
@@ -121,15 +121,16 @@ fn scan(
 fn put_in_order(portions: &Receiver<Portion>, used: &Sender<Portion>) -> Result<Index, StoreError> {
     let mut index = Index::default();
     for mut portion in portions {
+        let cut_short = || StoreError::Damaged("a row is cut short".to_owned());
+        let mut packed = Vec::new();
         for (key, value) in portion.rows() {
-            let cut_short = || StoreError::Damaged("a row is cut short".to_owned());
-            let taken = if key.starts_with(PACK_PREFIX) {
-                take_pack(&mut index, key, value)
+            if key.starts_with(PACK_PREFIX) {
+                packed.extend(unpacked(key, value).ok_or_else(cut_short)?);
             } else {
-                take_row(&mut index, key, value)
-            };
-            taken.ok_or_else(cut_short)?;
+                take_row(&mut index, key, value).ok_or_else(cut_short)?;
+            }
         }
+        take_packed(&mut index, packed);
         // Filled again: fresh memory has to be cleared first.
         portion.0.clear();
         let _ = used.try_send(portion);
@@ -155,15 +156,21 @@ fn take_row(index: &mut Index, key: &[u8], value: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Adds what the entries of a pack say of themselves.
-fn take_pack(index: &mut Index, key: &[u8], packed: &[u8]) -> Option<()> {
-    for (address, value) in packs::entries(key, &IVec::from(packed)).ok()? {
-        let (head, _) = Head::read(&value).ok()?;
+/// The entries of a pack, each with what it says of itself.
+fn unpacked(key: &[u8], packed: &[u8]) -> Option<Vec<(Address, Head)>> {
+    let entries = packs::entries(key, &IVec::from(packed)).ok()?.into_iter();
+    entries.map(|(address, value)| Some((address, Head::read(&value).ok()?.0))).collect()
+}
+
+/// Adds them. They come by their ids, which are drawn when a run begins, and lie by the times when it ended: what is put
+/// before others costs more than what comes last.
+fn take_packed(index: &mut Index, mut entries: Vec<(Address, Head)>) {
+    entries.sort_by_key(|(_, head)| head.order_ms);
+    for (address, head) in entries {
         let whose = (address.kind, address.tenant);
         let found_by = (head.terms.iter().copied(), head.numbers.iter().copied());
         index.put_parts(whose, (head.order_ms, &address.id), found_by);
     }
-    Some(())
 }
 
 fn list<const N: usize>(value: &[u8]) -> Option<(&[[u8; N]], &[u8])> {

@@ -7,6 +7,7 @@ mod changes;
 mod compact;
 mod files;
 mod folder;
+mod format;
 mod fresh;
 mod group;
 mod guard;

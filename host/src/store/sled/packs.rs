@@ -1,15 +1,16 @@
-//! Packs: the log entries that are made durable together, in one row.
+//! Packs: records that are made durable together and hardly ever change, in one row.
 //!
-//! Most of what is written is log entries: every request writes one, and a list one for each token that it shows. They
-//! come together, and almost none is ever written again. So those of one group lie in one row, each as its head row would
-//! have it, in the order of their ids, under the id of the first. They have no index rows either: the entries themselves
-//! tell what they are found by. Tags, places in the chain and ledgers are those of the entries, wherever these lie.
+//! Most of what is written is log entries: every request writes one, and a list one for each token that it shows; and each
+//! run of a formula leaves what is told of it. They come together, and almost none is ever written again. So those of one
+//! group, kind and tenant lie in one row, each as its head row would have it, in the order of their ids, under the id of the
+//! first. They have no index rows either: the entries themselves tell what they are found by. Tags, places in the chain and
+//! ledgers are those of the entries, wherever these lie. They have no unique values and no pieces.
 //!
 //! An entry lies in the last pack that begins with its id or one before it, or, where others were put between, in one
 //! before that: commits do not come in the order in which their ids were drawn. So that few can be put between, the ids
 //! of a pack were drawn within a moment, and among packs that are there already a new one is a single entry. An entry
 //! that is written anew or removed takes its pack apart: what is left of it gets rows as all other records have them,
-//! and as all entries had in the format before ([`super::rows::FORMAT_2`]).
+//! and as all entries had in the format before packs ([`super::rows::FORMAT_2`]).
 
 use sled::{IVec, Tree};
 
@@ -31,7 +32,7 @@ const BETWEEN_MAX: usize = 64;
 /// have drawn ids of the same moment before it was over, or again after a start with a clock that was set back.
 const LOOKED_INTO_MAX: usize = 4_096;
 
-/// The entries of a group, on their way into rows.
+/// The entries of a group, of all kinds and tenants, on their way into rows.
 #[derive(Default)]
 pub struct Packs(Vec<Entry>);
 
@@ -155,14 +156,19 @@ pub fn find(tree: &Tree, address: &Address) -> Result<Option<(IVec, IVec, IVec)>
 
 /// What the head row of a record holds, or would hold if the record has none of its own.
 pub fn head_value(tree: &Tree, address: &Address) -> Result<Option<IVec>, StoreError> {
+    Ok(look_up(tree, address)?.map(|(value, _)| value))
+}
+
+/// The same, and whether it lies in a pack.
+pub fn look_up(tree: &Tree, address: &Address) -> Result<Option<(IVec, bool)>, StoreError> {
     let own = || tree.get(address.head_key()).map_err(unavailable);
     if let Some(value) = own()? {
-        return Ok(Some(value));
+        return Ok(Some((value, false)));
     }
     match find(tree, address)? {
-        Some((_, _, head)) => Ok(Some(head)),
+        Some((_, _, head)) => Ok(Some((head, true))),
         // Its pack may have been taken apart between the two looks.
-        None => own(),
+        None => Ok(own()?.map(|value| (value, false))),
     }
 }
 

@@ -5,32 +5,22 @@
 //! | `m` | name | the format's version; the sealed ledger over all tenants |
 //! | `l` | tenant | the tenant's ledger, sealed ([`super::guard`]) |
 //! | `r` | kind, tenant, id | head of the record with its tag, and its body if that is short |
-//! | `e` | kind, tenant, id | log entries put together, heads and bodies, from the one with this id on ([`super::packs`]) |
+//! | `e` | kind, tenant, id | records put together, heads and bodies, from the one with this id on ([`super::packs`]) |
 //! | `c` | kind, tenant, id, 0, version, number | a piece of a long body |
 //! | `p` | kind, tenant, id, 0, version | how many pieces lie there that are of no record, yet or any more |
-//! | `i` | kind, tenant, `order_ms`, id | terms and numbers, apart from bodies so that opening reads no body |
+//! | `i` | kind, tenant, `order_ms`, id | terms and numbers, apart from bodies so that opening reads no body but those in packs |
 //! | `u` | kind, unique value | tenant and id of the record that has it |
 //!
-//! Numbers are big-endian, so that keys sort by them. A head of the first format has no tag; the highest bit of its
-//! version tells them apart, so that a store can be brought to the second one row by row. A store of a format after that is
-//! one of the last as it is: without packs, without a journal ([`super::journal`]), or with log entries sealed as JSON.
+//! Numbers are big-endian, so that keys sort by them. A head of the first format ([`super::format`]) has no tag; the highest
+//! bit of its version tells them apart, so that a store can be brought to the second one row by row.
 
+pub use super::format::{FORMAT, FORMAT_1, FORMAT_2, FORMAT_KEY, FORMATS};
 use crate::crypto::integrity::Hash;
 use crate::model::id::TenantId;
 use crate::store::{Field, Kind, Record, StoreError, Term, Unique};
 
 /// Longer bodies are cut into pieces of this length: [`super::log`] says why rows must be short.
 pub const PIECE_BYTES: usize = 4 << 10;
-/// The key of the format's version.
-pub const FORMAT_KEY: &[u8] = b"mformat";
-/// The format that is written.
-pub const FORMAT: &[u8] = FORMATS[0];
-/// All that are read: before it with longer log entries, without a journal, without packs, without tags and ledgers.
-pub const FORMATS: [&[u8]; 5] = [b"5", b"4", b"3", b"2", b"1"];
-/// The format before packs.
-pub const FORMAT_2: &[u8] = FORMATS[3];
-/// The first format.
-pub const FORMAT_1: &[u8] = FORMATS[4];
 /// The key of the ledger over all tenants.
 pub const LEDGER_KEY: &[u8] = b"mledger";
 /// The prefix of tenants' ledgers.
@@ -223,6 +213,8 @@ pub struct Head {
     pub uniques: Vec<Unique>,
     /// What notices that it was changed; nothing in the first format, and before it is made.
     pub seal: Option<Seal>,
+    /// Whether it lies in a pack. Its row does not say so, and [`Self::read`] says no.
+    pub packed: bool,
 }
 
 impl Head {
@@ -241,6 +233,7 @@ impl Head {
             numbers: record.numbers.clone(),
             uniques: record.uniques.clone(),
             seal: None,
+            packed: false,
         }
     }
 
@@ -282,7 +275,8 @@ impl Head {
         let uniques = reader.list(|reader| reader.array().map(Unique))?;
         let seal = (version & TAGGED != 0).then(|| reader.seal()).transpose()?;
         let version = version & !TAGGED;
-        let head = Self { version, order_ms, pieces, terms, numbers, uniques, seal };
+        let packed = false;
+        let head = Self { version, order_ms, pieces, terms, numbers, uniques, seal, packed };
         Ok((head, reader.0))
     }
 }

@@ -9,7 +9,7 @@ use super::guard;
 use super::rows::PIECE_BYTES;
 use crate::crypto::integrity::Hash;
 use crate::model::id::TenantId;
-use crate::store::{Batch, Expect, Put, Record, StoreError};
+use crate::store::{Batch, Put, Record, StoreError};
 
 /// Batches that one sync acknowledges, at most.
 const GROUP_BATCHES_MAX: usize = 512;
@@ -18,10 +18,11 @@ const GROUP_BATCHES_MAX: usize = 512;
 /// journal takes is written past it, which takes longer.
 const GROUP_BYTES_MAX: usize = 128 << 10;
 const GROUP_ROWS_MAX: usize = 100;
-/// The head and the index row of a record; a tenant's ledger, and the row in which its log entries lie together.
+/// The head and the index row of a record; a tenant's ledger, and the rows in which its log entries lie together and what is
+/// told of its runs.
 const ROWS_OF_A_RECORD: usize = 2;
-const ROWS_OF_A_TENANT: usize = 2;
-/// Log entries that one row more is for, and bytes of their bodies: most have room for some more.
+const ROWS_OF_A_TENANT: usize = 3;
+/// Records in packs that one row more is for, and bytes of their bodies: most have room for some more.
 const ENTRIES_OF_A_ROW: usize = 4;
 const ENTRY_BYTES_OF_A_ROW: usize = 2 << 10;
 /// Batches that must have come together for others to be waited for: below that, nobody gains by it.
@@ -74,12 +75,11 @@ impl Size {
         self.batches += 1;
         self.bytes += waiting.bytes();
         for Put { record, expect } in puts {
-            match expect {
-                Expect::Chained(_) => {
-                    self.entries += 1;
-                    self.entry_bytes += record.body.len();
-                }
-                _ => self.rows += ROWS_OF_A_RECORD + record.uniques.len(),
+            if expect.is_lasting() && record.uniques.is_empty() {
+                self.entries += 1;
+                self.entry_bytes += record.body.len();
+            } else {
+                self.rows += ROWS_OF_A_RECORD + record.uniques.len();
             }
             if record.body.len() > PIECE_BYTES {
                 self.rows += record.body.len().div_ceil(PIECE_BYTES);
@@ -164,8 +164,9 @@ mod tests {
             (1, 10, RECORD, 2),
             (GATHERED_MIN, 10, RECORD, GATHERED_MIN + 1),
             (600, 10, RECORD, records),
-            // Log entries share their rows.
+            // Log entries share their rows, and what is told of runs does.
             (600, 10, ENTRY, (GROUP_ROWS_MAX - ROWS_OF_A_TENANT) * ENTRIES_OF_A_ROW + 3),
+            (600, 10, Expect::Lasting, (GROUP_ROWS_MAX - ROWS_OF_A_TENANT) * ENTRIES_OF_A_ROW + 3),
             (600, GROUP_BYTES_MAX / 10, RECORD, 10),
             // Two pieces each.
             (600, PIECE_BYTES + 900, RECORD, (GROUP_ROWS_MAX - ROWS_OF_A_TENANT) / 4),

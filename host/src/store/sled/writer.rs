@@ -160,11 +160,10 @@ impl Writer {
             let address = address(record);
             if !seen.insert((record.kind, record.tenant, record.id.as_str())) {
                 let (kind, id) = (record.kind, record.id.clone());
-                return Err(match expect {
-                    Expect::Absent | Expect::New | Expect::Chained(_) => {
-                        StoreError::Exists { kind, id }
-                    }
-                    Expect::Version(_) | Expect::Any => StoreError::Conflict { kind, id },
+                return Err(if expect.is_absent() {
+                    StoreError::Exists { kind, id }
+                } else {
+                    StoreError::Conflict { kind, id }
                 });
             }
             let head = self.expected(&address, *expect, group)?;
@@ -182,25 +181,29 @@ impl Writer {
         expect: Expect,
         group: &Group,
     ) -> Result<Option<Head>, StoreError> {
-        let head = match (expect, group.heads.get(address)) {
-            (_, Some(head)) => head.clone(),
-            (Expect::New | Expect::Chained(_), None) => None,
-            (_, None) => self.head(address)?,
+        let head = match group.heads.get(address) {
+            Some(head) => head.clone(),
+            None if expect.is_drawn() => None,
+            None => self.head(address)?,
         };
         let (kind, id) = (address.kind, address.id.clone());
         match (expect, &head) {
-            (Expect::Absent | Expect::New | Expect::Chained(_), Some(_)) => {
-                Err(StoreError::Exists { kind, id })
+            (expect, Some(_)) if expect.is_absent() => Err(StoreError::Exists { kind, id }),
+            (Expect::Version(version), found)
+                if found.as_ref().is_none_or(|found| found.version != version) =>
+            {
+                Err(StoreError::Conflict { kind, id })
             }
-            (Expect::Version(version), Some(found)) if found.version == version => Ok(head),
-            (Expect::Version(_), _) => Err(StoreError::Conflict { kind, id }),
-            (Expect::Absent | Expect::New | Expect::Chained(_) | Expect::Any, _) => Ok(head),
+            _ => Ok(head),
         }
     }
 
     fn head(&self, address: &Address) -> Result<Option<Head>, StoreError> {
-        let value = packs::head_value(&self.log.tree, address)?;
-        value.map(|value| Head::read(&value).map(|(head, _)| head)).transpose()
+        let Some((value, packed)) = packs::look_up(&self.log.tree, address)? else {
+            return Ok(None);
+        };
+        let (head, _) = Head::read(&value)?;
+        Ok(Some(Head { packed, ..head }))
     }
 
     /// Whether no other record has this value, or the batch takes it away from that one.

@@ -5,7 +5,6 @@ mod request;
 use futures::FutureExt as _;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use zeroize::Zeroizing;
 
 use request::Definition;
 pub use request::{Holder, WriteApplication, check_name, read_rights};
@@ -20,6 +19,7 @@ use super::record::{Entity, Stored, from_json_text, json_text, kind};
 use super::retry::{TRIES, unless_lost};
 use super::{Error, Vault};
 use crate::crypto::api_key::{ApiKey, KeyHash};
+use crate::crypto::wiped::Wiped;
 use crate::model::application::Application;
 use crate::model::audit::Audit;
 use crate::model::faults::Faults;
@@ -62,7 +62,7 @@ impl Entity for KeptApplication {
         index.unique(Unique(self.key_hash.0));
     }
 
-    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
+    fn to_text(&self) -> Result<Wiped, Error> {
         json_text(self)
     }
 

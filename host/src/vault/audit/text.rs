@@ -1,29 +1,22 @@
-//! Log entries as they are sealed: short, since every request writes one, and a list one for each token that it shows.
-//!
-//! A byte for the format, then [`Short`] in postcard's wire format: ids as their 16 bytes, names as the log shows them, so
-//! that no name ever stands for another one. Before this format entries were JSON, which never begins with that byte; they
-//! are read as they were.
+//! Log entries as they are sealed ([`super::super::short`]): every request writes one, and a list one for each token that it
+//! shows.
 
-use std::borrow::Cow;
-
-use serde::de::IntoDeserializer as _;
-use serde::de::value::Error as NameError;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{KeptEntry, LogEntry};
+use crate::crypto::wiped::Wiped;
 use crate::model::id::TenantId;
 use crate::model::log::{ActorType, Operation};
 use crate::model::time::Timestamp;
-use crate::vault::Error;
 use crate::vault::record::from_json_text;
+use crate::vault::short::Id;
+use crate::vault::{Error, short};
 
-/// What an entry begins with that is no JSON.
-const FORMAT: u8 = 1;
 /// Room that is enough for most entries.
 const USUAL_BYTES: usize = 160;
 
-/// An entry in short. Members are in this order for good: nothing in the text names them.
+/// An entry in short.
 #[derive(Serialize, Deserialize)]
 struct Short<'a> {
     id: Uuid,
@@ -39,32 +32,8 @@ struct Short<'a> {
     message: &'a str,
 }
 
-/// An id of anything. Most are drawn.
-#[derive(Serialize, Deserialize)]
-enum Id<'a> {
-    Drawn(Uuid),
-    Named(&'a str),
-}
-
-impl<'a> Id<'a> {
-    fn of(text: &'a str) -> Self {
-        // Braces and capitals are read as well, but would not come back.
-        let drawn = Uuid::try_parse(text).ok();
-        let comes_back =
-            |id: &Uuid| *id.hyphenated().encode_lower(&mut Uuid::encode_buffer()) == *text;
-        drawn.filter(comes_back).map_or(Self::Named(text), Self::Drawn)
-    }
-
-    fn to_text(&self) -> Cow<'a, str> {
-        match self {
-            Self::Drawn(id) => Cow::Owned(id.to_string()),
-            Self::Named(text) => Cow::Borrowed(text),
-        }
-    }
-}
-
 /// Writes an entry in short.
-pub fn write(kept: &KeptEntry) -> Result<Vec<u8>, Error> {
+pub fn write(kept: &KeptEntry) -> Result<Wiped, Error> {
     let KeptEntry { id, entry } = kept;
     let short = Short {
         id: *id,
@@ -77,39 +46,28 @@ pub fn write(kept: &KeptEntry) -> Result<Vec<u8>, Error> {
         operation: entry.operation.as_str(),
         message: &entry.message,
     };
-    let mut text = Vec::with_capacity(USUAL_BYTES);
-    text.push(FORMAT);
-    postcard::to_extend(&short, text).map_err(Error::internal)
+    Ok(short::write(&short, USUAL_BYTES)?.into_bytes())
 }
 
 /// Reads an entry, in short or in JSON.
 pub fn read(text: &[u8]) -> Result<KeptEntry, Error> {
-    let Some((&FORMAT, short)) = text.split_first() else {
+    let Some(short) = short::read::<Short<'_>>(text)? else {
         let (id, entry) = from_json_text(text)?;
         return Ok(KeptEntry { id, entry });
     };
-    let (short, rest) = postcard::take_from_bytes::<Short<'_>>(short).map_err(Error::internal)?;
-    if !rest.is_empty() {
-        return Err(Error::internal("a log entry goes on behind its end"));
-    }
     let actor_type = Some(short.actor_type).filter(|name| !name.is_empty());
-    let actor_type = actor_type.map(named::<ActorType>).transpose()?;
+    let actor_type = actor_type.map(short::named::<ActorType>).transpose()?;
     let entry = LogEntry {
         tenant_id: TenantId(short.tenant_id),
         actor_id: short.actor_id,
         actor_type,
         entity_type: short.entity_type.parse().map_err(Error::internal)?,
         entity_id: short.entity_id.to_text().into_owned(),
-        operation: named::<Operation>(short.operation)?,
+        operation: short::named::<Operation>(short.operation)?,
         message: short.message.to_owned(),
         created_at: Timestamp(short.created_ms),
     };
     Ok(KeptEntry { id: short.id, entry })
-}
-
-/// What has this name in JSON too.
-fn named<'n, T: Deserialize<'n>>(name: &'n str) -> Result<T, Error> {
-    T::deserialize(name.into_deserializer()).map_err(|error: NameError| Error::internal(error))
 }
 
 #[cfg(test)]
@@ -215,7 +173,7 @@ mod tests {
             b"\x06invoke\x04Said",
         ];
         let kept = KeptEntry { id: Uuid::from_u128(1), entry };
-        assert_eq!(write(&kept).unwrap(), expected.concat());
+        assert_eq!(*write(&kept).unwrap(), expected.concat());
         let named = LogEntry { entity_id: "my-card".to_owned(), actor_id: None, ..kept.entry };
         let text = write(&KeptEntry { id: kept.id, entry: named }).unwrap();
         let end = b"\x0bapplication\x0freactor_formula\x01\x07my-card\x06invoke\x04Said";

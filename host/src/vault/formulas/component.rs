@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use zeroize::Zeroizing;
-
+use crate::crypto::wiped::{Wiped, WipedBuffer};
 use crate::model::id::FormulaId;
 use crate::store::Kind;
 use crate::vault::Error;
@@ -31,12 +30,12 @@ impl Entity for Component {
         self.created_ms
     }
 
-    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
-        let mut text = Zeroizing::new(Vec::with_capacity(24 + self.bytes.len()));
-        text.extend_from_slice(self.formula_id.0.as_bytes());
-        text.extend_from_slice(&self.created_ms.to_be_bytes());
-        text.extend_from_slice(&self.bytes);
-        Ok(text)
+    fn to_text(&self) -> Result<Wiped, Error> {
+        let mut text = WipedBuffer::with_capacity(24 + self.bytes.len());
+        text.extend(self.formula_id.0.as_bytes());
+        text.extend(&self.created_ms.to_be_bytes());
+        text.extend(&self.bytes);
+        Ok(text.into_bytes())
     }
 
     fn from_text(text: &[u8]) -> Result<Self, Error> {

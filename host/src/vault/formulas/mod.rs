@@ -6,7 +6,6 @@ mod request;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use zeroize::Zeroizing;
 
 pub(super) use component::Component;
 use request::Definition;
@@ -23,6 +22,7 @@ use super::record::{Entity, Stored, from_json_text, json_text, kind};
 use super::retry::{TRIES, unless_lost};
 use super::{Error, Vault, official};
 use crate::crypto::hash::sha256_hex;
+use crate::crypto::wiped::Wiped;
 use crate::model::audit::Audit;
 use crate::model::formula::{Formula, FormulaStatus, FormulaType, Language};
 use crate::model::id::{FormulaId, TenantId};
@@ -49,7 +49,7 @@ impl Entity for Formula {
         index_name(index, self);
     }
 
-    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
+    fn to_text(&self) -> Result<Wiped, Error> {
         json_text(self)
     }
 

@@ -7,9 +7,9 @@ use backoff::backoff::Backoff as _;
 use backoff::exponential::{ExponentialBackoff, ExponentialBackoffBuilder};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use zeroize::Zeroizing;
 
 use super::Job;
+use crate::crypto::wiped::Wiped;
 use crate::egress::Url;
 use crate::limits::{
     DELIVERY_INTERVAL_MS_MAX, DELIVERY_INTERVAL_MS_MIN, DELIVERY_WINDOW_MS, INVOCATION_KEPT_MS,
@@ -209,7 +209,7 @@ impl Entity for Delivery {
         }
     }
 
-    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
+    fn to_text(&self) -> Result<Wiped, Error> {
         json_text(self)
     }
 

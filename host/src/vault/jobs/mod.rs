@@ -23,7 +23,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 use uuid::Uuid;
-use zeroize::Zeroizing;
 
 pub use queue::Queue;
 pub use results::JobView;
@@ -37,6 +36,7 @@ use super::invocations::{Invocation, InvocationStatus};
 use super::react::{RunError, UsedToken};
 use super::record::{Entity, Stored, from_json_text, json_text, kind};
 use super::{Change, Error};
+use crate::crypto::wiped::Wiped;
 use crate::limits::INVOCATION_KEPT_MS;
 use crate::model::id::{ApplicationId, InvocationId, ReactorId, TenantId};
 use crate::model::log::{ActorType, EntityType, Operation};
@@ -186,7 +186,7 @@ impl Entity for Job {
         }
     }
 
-    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
+    fn to_text(&self) -> Result<Wiped, Error> {
         json_text(self)
     }
 
@@ -249,7 +249,7 @@ impl Stored<Job> {
             created_at: began,
             finished_at: now,
         };
-        change.put(&invocation, Expect::New)?;
+        change.put(&invocation, Expect::Lasting)?;
         self.end(change, ended, elapsed_ms)?;
         let message = format!("Reactor invoked: {title}");
         Ok(Event::done(EntityType::Reactor, job.reactor_id, Operation::Invoke, message))

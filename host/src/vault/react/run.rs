@@ -80,7 +80,7 @@ impl<'p> Run<'p> {
         invocation: &Invocation,
         ended: Ended<'_>,
     ) -> Result<Vec<Event>, Error> {
-        change.put(invocation, Expect::New)?;
+        change.put(invocation, Expect::Lasting)?;
         if let Some(job) = &self.job {
             job.end(change, ended, invocation.elapsed_us / 1000)?;
         }

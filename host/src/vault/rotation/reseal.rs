@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use zeroize::Zeroizing;
 
 use super::Progress;
 use crate::crypto::keys::TenantKeys;
+use crate::crypto::wiped::Wiped;
 use crate::limits::RETIRED_KEY_MS;
 use crate::model::id::TenantId;
 use crate::store::{
@@ -63,7 +63,7 @@ impl Entity for Resealing {
         0
     }
 
-    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
+    fn to_text(&self) -> Result<Wiped, Error> {
         json_text(self)
     }
 

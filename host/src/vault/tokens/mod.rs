@@ -9,6 +9,7 @@ mod filter;
 mod outline;
 mod request;
 mod search;
+mod text;
 mod transient;
 mod update;
 mod view;
@@ -16,8 +17,6 @@ mod view;
 use std::str::FromStr as _;
 
 use futures::FutureExt as _;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use zeroize::Zeroizing;
 
 pub use about::About;
@@ -31,9 +30,10 @@ pub use view::TokenView;
 use super::audit::Event;
 use super::index::{Index, number, term};
 use super::permit::Permit;
-use super::record::{Entity, Stored, from_json_text, json_text, kind};
+use super::record::{Entity, Stored, kind};
 use super::retry::{TRIES, unless_lost};
 use super::{Error, Vault};
+use crate::crypto::wiped::Wiped;
 use crate::model::id::{TenantId, TokenId};
 use crate::model::log::{EntityType, Operation};
 use crate::model::permission::Grant;
@@ -67,19 +67,6 @@ impl Token {
         let entity_type = self.token_type()?.log_entity_type();
         Ok(Event::done(entity_type, &self.about.id, operation, message))
     }
-}
-
-/// A token as text: `data` stands beside the rest, borrowed, since plaintext does not serialise by itself.
-#[derive(Serialize)]
-struct Written<'a> {
-    about: &'a About,
-    data: &'a Value,
-}
-
-#[derive(Deserialize)]
-struct Read {
-    about: About,
-    data: Value,
 }
 
 impl Entity for Token {
@@ -135,13 +122,12 @@ impl Entity for Token {
         self.erase_due(now_ms);
     }
 
-    fn to_text(&self) -> Result<Zeroizing<Vec<u8>>, Error> {
-        json_text(&Written { about: &self.about, data: self.data.expose() })
+    fn to_text(&self) -> Result<Wiped, Error> {
+        text::write(self)
     }
 
     fn from_text(text: &[u8]) -> Result<Self, Error> {
-        let Read { about, data } = from_json_text(text)?;
-        Ok(Self { about, data: Plaintext::new(data), indexed: Vec::new() })
+        text::read(text)
     }
 }
 

@@ -49,7 +49,7 @@ impl Walk<'_> {
         (examiner, chains): (&mut dyn Examiner, &mut Chains<'_>),
     ) -> Result<(), StoreError> {
         let Ok(entries) = packs::entries(key, pack) else {
-            self.of_tenant(None, "a row of log entries is cut short, or moved");
+            self.of_tenant(None, "a row of several records is cut short, or moved");
             return Ok(());
         };
         for (address, value) in entries {

@@ -1,5 +1,6 @@
 //! A small store with every kind of row: whatever somebody does to its rows is noticed and named.
 
+mod lasting;
 mod packed;
 
 use std::path::Path;

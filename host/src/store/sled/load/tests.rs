@@ -32,6 +32,7 @@ fn head(order_ms: u64) -> Head {
         numbers: vec![],
         uniques: vec![],
         seal: None,
+        packed: false,
     }
 }
 

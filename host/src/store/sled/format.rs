@@ -1,0 +1,22 @@
+//! Formats of a store. One that is not the first is read as it is, and is one of the last from the first write on: software
+//! that does not know that format finds there that it cannot read the store.
+//!
+//! | Format | What it has that the one before had not |
+//! |---|---|
+//! | 6 | tokens and what is told of runs sealed in short instead of as JSON, and runs in packs |
+//! | 5 | log entries sealed in short |
+//! | 4 | a journal ([`super::journal`]) |
+//! | 3 | packs of log entries ([`super::packs`]) |
+//! | 2 | tags, places in the chain and ledgers ([`super::guard`]); a store of the first is brought to it when it opens |
+//! | 1 | |
+
+/// The key of the format's version.
+pub const FORMAT_KEY: &[u8] = b"mformat";
+/// The format that is written.
+pub const FORMAT: &[u8] = FORMATS[0];
+/// All that are read.
+pub const FORMATS: [&[u8]; 6] = [b"6", b"5", b"4", b"3", b"2", b"1"];
+/// The format before packs.
+pub const FORMAT_2: &[u8] = FORMATS[4];
+/// The first format.
+pub const FORMAT_1: &[u8] = FORMATS[5];
