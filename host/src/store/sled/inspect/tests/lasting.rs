@@ -109,7 +109,7 @@ fn steps() -> impl Strategy<Value = Vec<Vec<(u8, Step)>>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]
     fn whatever_happens_to_some_the_others_stay(groups in steps()) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
