@@ -1,10 +1,11 @@
 //! Searching and making tokens, as the store grows.
 //!
 //! Loads a mix of all types with three metadata keys and containers three deep, and prints a table: how fast tokens are
-//! made when there are ten thousand and at the end, what each query costs inside the server on page 1 and on a deep page (its log
-//! entries included; and on a page behind the last one, which is the total alone), how long a restart takes, and memory
-//! and disk per token. Restarts are those of the real binary, killed each time, until it answers that it is ready; the
-//! first one reads all that was written since the store was made, and files are in the system's page cache.
+//! made when there are ten thousand and at the end, what each query costs inside the server on page 1 and on a deep
+//! page (its log entries included; and on a page behind the last one, which is the total alone), how long a restart
+//! takes, and memory (all that a restarted server holds) and disk per token. Restarts are those of the real binary,
+//! killed each time, until it answers that it is ready; the first one reads all that was written since the store was
+//! made, and files are in the system's page cache.
 //!
 //! `cargo bench --bench search -- 1000000` loads and measures; with a folder behind the number, what was loaded is kept
 //! there, and found there the next time. With `BENCH_POSTGRES` set to a connection string for `psql`, the same queries

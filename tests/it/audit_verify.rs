@@ -123,7 +123,8 @@ async fn a_store_of_the_third_format_goes_on_with_a_journal() {
     assert!(entries.iter().all(|entry| entry["message"].is_string() && entry["hash"].is_string()));
 }
 
-/// The fourth format is the last one in which log entries are JSON. All else is as it was, the journal too.
+/// The fourth format is the first one with a journal. The store is one of now that says it is of the fourth: what is read
+/// is the journal of a process that was killed. How entries and tokens were written then is held by the fixtures.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_of_the_fourth_format_that_was_killed_goes_on() {
     let folder = tempfile::tempdir().unwrap();

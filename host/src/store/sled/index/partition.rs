@@ -4,7 +4,7 @@
 //! newest one's) is put where it belongs if few lie behind it, as after a race of two writers. Where a clock was set
 //! back, many would lie behind each record from then on, a million of which would have to move: these records go to
 //! another segment, where they come last again. A page is then merged from the pages of all segments. There are few of
-//! them at any time, and one after a restart.
+//! them at any time, and after a restart one, or some for what was put in another order than that of its ids.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
