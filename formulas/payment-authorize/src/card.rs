@@ -5,6 +5,8 @@ use std::ops::RangeInclusive;
 use tokamak_sdk::clock::Minute;
 use tokamak_sdk::{Faults, Value};
 
+use crate::number;
+
 /// Fewest and most digits of a card number (ISO/IEC 7812, as far as it is in use).
 const NUMBER_DIGITS: RangeInclusive<usize> = 12..=19;
 const CVC_DIGITS: RangeInclusive<usize> = 3..=4;
@@ -58,6 +60,6 @@ fn digits(text: &str, count: &RangeInclusive<usize>) -> Option<String> {
 fn whole(value: &Value) -> Option<u32> {
     match value {
         Value::String(text) => text.trim().parse().ok(),
-        value => u32::try_from(crate::payment::whole(value)?).ok(),
+        value => u32::try_from(number::whole(value)?).ok(),
     }
 }

@@ -30,6 +30,7 @@
 //! reactor again with: the processor then makes the payment or tells what became of it, and never makes a second.
 
 mod card;
+mod number;
 mod payment;
 mod processor;
 mod settings;

@@ -4,6 +4,7 @@ use tokamak_sdk::clock::Minute;
 use tokamak_sdk::{Faults, Map, Value};
 
 use crate::card::Card;
+use crate::number::whole;
 
 /// Most that processors take in one payment.
 const AMOUNT_MAX: u64 = 99_999_999;
@@ -85,20 +86,6 @@ impl Billing {
         let address = ADDRESS.iter().filter_map(|name| Some((*name, member(name)?))).collect();
         Self { name, email, phone, address }
     }
-}
-
-/// A whole number; a cast to `number` may have made 12 into 12.0.
-pub(crate) fn whole(value: &Value) -> Option<u64> {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "it is checked to be whole, positive and small"
-    )]
-    value.as_u64().or_else(|| {
-        let number = value.as_f64()?;
-        let right = number.fract() == 0.0 && (0.0..1e15).contains(&number);
-        right.then_some(number as u64)
-    })
 }
 
 /// A short text; none when there is none.

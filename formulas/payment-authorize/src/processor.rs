@@ -38,7 +38,7 @@ pub(crate) fn authorize(
             Some(timeout_ms) => request.timeout_ms(timeout_ms),
             None => request,
         };
-        settings.style.write(payment, settings, request).send()
+        settings.style.write(payment, settings.statement_descriptor.as_deref(), request).send()
     };
     let answer = match send() {
         // Connections that were idle too long break; the key makes it safe to try again.

@@ -2,7 +2,7 @@
 
 use tokamak_sdk::{Faults, Value};
 
-use crate::payment::whole;
+use crate::number::whole;
 use crate::style::Style;
 
 /// Characters of a statement's descriptor.
@@ -58,7 +58,7 @@ impl Settings {
         let timeout_ms = faults.expect(
             timeout_ms,
             "configuration.timeout_ms",
-            "must be a whole number of milliseconds, 1 or more",
+            "must be a whole number of milliseconds, 1 to 4294967295",
         );
         let style = style?;
         let path = path?.unwrap_or_else(|| style.path());

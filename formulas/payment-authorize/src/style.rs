@@ -10,7 +10,6 @@ use serde::Serialize;
 use tokamak_sdk::{Value, http};
 
 use crate::payment::Payment;
-use crate::settings::Settings;
 
 /// A way to speak to a processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,16 +38,16 @@ impl Style {
         }
     }
 
-    /// The request with the payment as its body.
+    /// The request with the payment as its body, and what its statement is to say.
     pub(crate) fn write(
         self,
         payment: &Payment,
-        settings: &Settings,
+        descriptor: Option<&str>,
         request: http::Request,
     ) -> http::Request {
         match self {
-            Self::PaymentIntents => request.form(&intents::fields(payment, settings)),
-            Self::Json => request.json(&json::body(payment, settings)),
+            Self::PaymentIntents => request.form(&intents::fields(payment, descriptor)),
+            Self::Json => request.json(&json::body(payment, descriptor)),
         }
     }
 

@@ -521,6 +521,9 @@ fn the_configuration_is_checked() {
         ("statement_descriptor", json!("A*B")),
         ("timeout_ms", json!(0)),
         ("timeout_ms", json!(1.5)),
+        ("timeout_ms", json!(-1)),
+        ("timeout_ms", json!("soon")),
+        ("timeout_ms", json!(1_000_000_000_000_u64)),
     ];
     for (name, value) in table {
         let mut given = configuration("json");
@@ -528,4 +531,26 @@ fn the_configuration_is_checked() {
         let outcome = call(&args(), &given, &FakeHttp::new());
         assert_eq!(outcome.error().messages(&format!("configuration.{name}")).len(), 1, "{value}");
     }
+}
+
+#[test]
+fn no_fault_hides_another() {
+    let configuration = json!({
+        "base_url": 5, "api_key": [], "style": {}, "path": 7, "statement_descriptor": true,
+        "timeout_ms": 1_000_000_000_000_u64,
+    });
+    let args = json!({
+        "card": "4242", "amount": "much", "currency": 978, "capture": 1, "reference": [], "retry_of": 5, "billing": 7,
+    });
+    let outcome = call(&args, &configuration, &FakeHttp::new());
+    for (root, members) in [("configuration", &configuration), ("args", &args)] {
+        for name in members.as_object().unwrap().keys() {
+            let member = format!("{root}.{name}");
+            assert_eq!(outcome.error().messages(&member).len(), 1, "{member}");
+        }
+    }
+    let whole = "must be a whole number of milliseconds, 1 to 4294967295";
+    assert_eq!(outcome.error().messages("configuration.timeout_ms"), [whole]);
+    let longest = with(self::configuration("json"), json!({ "timeout_ms": u32::MAX }));
+    assert_eq!(sent(&self::args(), &longest).timeout_ms, Some(9_500));
 }

@@ -8,9 +8,9 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::State;
 use super::body::Body;
+use super::declared::{DeleteRefusals, ListParameters, ReadRefusals, Refusals, relaxed};
 use super::envelope::{Created, Paginated, Reply};
 use super::extract::{Id, Known, Permitted};
-use super::openapi::{DeleteRefusals, ListParameters, ReadRefusals, Refusals, relaxed};
 use super::problem::Rejection;
 use super::query::Query;
 use crate::model::application::Application;

@@ -73,7 +73,7 @@ mod tests {
     use http::Method;
 
     use super::OPEN;
-    use crate::http::openapi::description;
+    use crate::http::routes::description;
 
     #[test]
     fn what_is_open_is_there() {

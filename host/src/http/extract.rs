@@ -3,21 +3,22 @@
 //! Their order in a handler's signature is the order of the checks (decisions §1): the permit first, then path, query
 //! and body.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use axum::extract::{ConnectInfo, FromRequestParts, MatchedPath, RawPathParams};
 use http::request::Parts;
 
 use super::State;
-use super::idempotency::ClaimedKey;
 use super::problem::Rejection;
 use super::rates::Class;
 use crate::crypto::api_key::ApiKey;
 use crate::model::id::InvocationId;
 use crate::model::log::{EntityType, Operation};
 use crate::model::permission::{Grant, Permission};
-use crate::vault::{Authenticated, Error, Permit};
+use crate::vault::{Authenticated, Claim, Error, Permit};
 
 /// The header that carries the API key.
 pub const API_KEY: &str = "SVC-API-KEY";
@@ -115,6 +116,25 @@ impl<P: Grant> FromRequestParts<State> for Permitted<P> {
         let permit = state.vault.permit_attempt(&who, attempt, id.map(|(_, id)| id)).await?;
         let ClaimedKey(claim) = parts.extensions.get().cloned().unwrap_or_default();
         Ok(Self(permit.with_claim(claim)))
+    }
+}
+
+/// The claim on the request's idempotency key, if it has one ([`super::idempotency`] leaves it behind).
+#[derive(Clone, Default)]
+pub struct ClaimedKey(pub Option<Arc<Claim>>);
+
+impl ClaimedKey {
+    /// The claim.
+    pub fn claim(&self) -> Option<&Claim> {
+        self.0.as_deref()
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for ClaimedKey {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get().cloned().unwrap_or_default())
     }
 }
 

@@ -8,11 +8,11 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::State;
 use super::body::{ComponentBody, LargeBody};
-use super::envelope::{Created, Paginated, Reply};
-use super::extract::{Id, Permitted};
-use super::openapi::{
+use super::declared::{
     DeleteRefusals, FormulaRefusals, ListParameters, ReadRefusals, Refusals, relaxed,
 };
+use super::envelope::{Created, Paginated, Reply};
+use super::extract::{Id, Permitted};
 use super::problem::Rejection;
 use super::query::Query;
 use crate::model::faults::Faults;

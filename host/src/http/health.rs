@@ -7,8 +7,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::State;
+use super::declared::Unavailable;
 use super::envelope::Reply;
-use super::openapi::Unavailable;
 use super::problem::Problem;
 use crate::vault::Unfit;
 

@@ -5,7 +5,6 @@
 
 mod keeping;
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -20,13 +19,13 @@ use keeping::Keeping;
 
 use super::State;
 use super::body;
-use super::extract::Known;
+use super::extract::{ClaimedKey, Known};
 use super::problem::{Problem, Rejection};
 use crate::limits::{
     COMPONENT_BYTES_MAX, FORMULA_BODY_BYTES_MAX, IDEMPOTENCY_KEY_CHARS_MAX, REQUEST_BODY_BYTES_MAX,
 };
 use crate::model::permission::{ApplicationType, Permission};
-use crate::vault::{Answer, Attempt, Authenticated, Claim, Error, Repetition};
+use crate::vault::{Answer, Attempt, Authenticated, Error, Repetition};
 
 /// The header that names a request.
 pub const KEY: HeaderName = HeaderName::from_static("svc-idempotency-key");
@@ -139,28 +138,6 @@ async fn repeated(
     }
 }
 
-/// The claim on the request's key, if it has one.
-#[derive(Clone, Default)]
-pub struct ClaimedKey(pub Option<Arc<Claim>>);
-
-impl ClaimedKey {
-    /// The claim.
-    pub fn claim(&self) -> Option<&Claim> {
-        self.0.as_deref()
-    }
-}
-
-impl<S: Sync> FromRequestParts<S> for ClaimedKey {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(
-        parts: &mut http::request::Parts,
-        _: &S,
-    ) -> Result<Self, Infallible> {
-        Ok(parts.extensions.get().cloned().unwrap_or_default())
-    }
-}
-
 /// Whether the caller holds what an operation asks for. To add an operation that changes something: its permission, in
 /// the row of its path; a test fails for one without.
 fn may(who: &Authenticated, method: &Method, route: &str) -> bool {
@@ -259,7 +236,8 @@ mod tests {
     use http::Method;
 
     use super::asked_for;
-    use crate::http::openapi::{description, operations};
+    use crate::http::openapi::operations;
+    use crate::http::routes::description;
 
     #[test]
     fn every_operation_that_changes_something_says_what_it_asks_for() {

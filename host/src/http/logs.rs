@@ -3,9 +3,9 @@
 use axum::extract::State as Shared;
 
 use super::State;
+use super::declared::{ListParameters, Refusals};
 use super::envelope::{Paginated, Reply};
 use super::extract::Permitted;
-use super::openapi::{ListParameters, Refusals};
 use super::problem::Rejection;
 use super::query::Query;
 use crate::model::faults::Faults;

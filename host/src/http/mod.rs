@@ -13,6 +13,7 @@ mod connections;
 mod console;
 pub mod control;
 mod cors;
+mod declared;
 mod docs;
 mod envelope;
 mod examples;
@@ -43,9 +44,8 @@ mod yardstick;
 
 pub use connections::Bounds;
 pub use metrics::Scrapers;
-pub use openapi::description;
 pub use rates::Rates;
-pub use routes::router;
+pub use routes::{description, router};
 pub use server::{Serving, serve, serve_with};
 pub use tls::{Tls, TlsError, TlsFiles};
 pub use yardstick::{receiver, serve_plain, yardstick};

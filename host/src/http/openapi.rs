@@ -1,18 +1,17 @@
-//! The description of the interface: OpenAPI 3.1, made of the handlers and the types they take and give.
+//! The description of the interface: OpenAPI 3.1. Handlers and the types they take and give tell most of it
+//! ([`super::declared`]); what holds for all of them, or is done by layers around them, is told here.
 
-use std::collections::BTreeMap;
-
-use axum::response::{IntoResponse as _, Response};
-use http::{HeaderName, Method, header};
+use http::{HeaderName, Method};
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, ParameterStyle};
 use utoipa::openapi::schema::{AnyOfBuilder, SchemaType};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
 use utoipa::openapi::{
     ContentBuilder, Header, HeaderBuilder, ObjectBuilder, OpenApi, Ref, RefOr, Required,
-    ResponseBuilder, Schema, Type,
+    ResponseBuilder, Type,
 };
-use utoipa::{IntoParams, IntoResponses, Modify, OpenApi as _, ToSchema};
+use utoipa::{Modify, OpenApi as _};
 
+use super::declared::{problem, refusal};
 use super::extract::API_KEY;
 use super::idempotency::{KEY, REPLAY};
 use super::problem::Problem;
@@ -25,8 +24,8 @@ const KEY_TEXT: &str = "Names the request, so that it can be repeated without be
     twice. The answer of a success is kept for 24 hours, for the application; the same request \
     under the same key gets it again, with `SVC-IDEMPOTENT-REPLAY: true`. A failure is not kept. \
     While the first request is running, a repetition is a 409; under the same key another method, \
-    path or body is a 422. Keys are shown once: a repeated answer lacks `key`, `session_key` and \
-    `nonce`. A token that was made or changed is shown as the caller may read it at that time, and \
+    path or body is a 422. Keys are shown once: a repeated answer lacks `key`, `session_key`, \
+    `nonce` and `secret`. A token that was made or changed is shown as the caller may read it at that time, and \
     in outline (`id`, `tenant_id`, `type`, `fingerprint`, `containers`) if it may not; if it is \
     gone, the repetition is a 404. `POST /tokenize` gives its tokens in outline, a run those of its \
     tokens that are gone. A caller that lost the permission gets what it did before still. \
@@ -84,17 +83,14 @@ pub(super) fn base() -> OpenApi {
     Base::openapi()
 }
 
-/// The whole description.
-pub fn description() -> OpenApi {
-    let (_, mut description) = super::routes::described();
-    super::examples::add(&mut description);
-    add_refusals(&mut description);
-    add_absent_bodies(&mut description);
-    add_limits(&mut description);
-    add_shaped(&mut description);
-    add_headers(&mut description);
-    add_metadata_filter(&mut description);
-    description
+/// Adds what no handler says of itself to the description of all routes.
+pub(super) fn complete(description: &mut OpenApi) {
+    add_refusals(description);
+    add_absent_bodies(description);
+    add_limits(description);
+    add_shaped(description);
+    add_headers(description);
+    add_metadata_filter(description);
 }
 
 /// Every operation, and whether an idempotency key means something to it.
@@ -295,95 +291,4 @@ fn add_metadata_filter(description: &mut OpenApi) {
         .schema(Some(schema))
         .build();
     list.parameters.get_or_insert_default().push(RefOr::T(parameter));
-}
-
-/// Answers with the description, written once.
-pub(super) fn answer(description: &'static str) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], description).into_response()
-}
-
-/// Parameters of every list.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "only the description reads it; handlers read the query itself")]
-pub(super) struct ListParameters {
-    /// Which page, from 1.
-    #[param(minimum = 1, maximum = 2_147_483_647, default = 1)]
-    page: Option<u32>,
-    /// Entries on a page.
-    #[param(minimum = 1, maximum = 100, default = 20)]
-    size: Option<u32>,
-    /// A cursor from `pagination.next`, instead of `page`, which is then absent or 1.
-    start: Option<String>,
-}
-
-macro_rules! refusals {
-    ($($(#[$doc:meta])* $name:ident: $($status:literal)+;)+) => {$(
-        $(#[$doc])*
-        pub(super) struct $name;
-
-        impl IntoResponses for $name {
-            fn responses() -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
-                [$($status),+].into_iter().map(refusal).collect()
-            }
-        }
-    )+};
-}
-
-refusals! {
-    /// What every operation may answer, beside what follows from what it takes.
-    Refusals: 401 403 500 503;
-    /// What an operation may answer that looks for an entity.
-    ReadRefusals: 401 403 404 500 503;
-    /// What deleting an entity may answer.
-    DeleteRefusals: 401 403 404 409 500 503;
-    /// What an operation that takes code may answer.
-    FormulaRefusals: 401 403 422 500 503;
-    /// What a probe may answer.
-    Unavailable: 503;
-    /// What running a reactor may answer, beside what its formula shapes.
-    ReactRefusals: 401 402 403 404 429 500 503 504;
-}
-
-/// The schema of one body less what these members demand: they may be absent, or are not read at all.
-pub(super) fn relaxed<T: ToSchema>(text: &str, absent: &[&str], unread: &[&str]) -> RefOr<Schema> {
-    let mut schema = T::schema();
-    if let RefOr::T(Schema::Object(object)) = &mut schema {
-        object.description = Some(text.to_owned());
-        object.required.retain(|name| ![absent, unread].concat().contains(&name.as_str()));
-        object.properties.retain(|name, _| !unread.contains(&name.as_str()));
-    }
-    schema
-}
-
-fn refusal(status: u16) -> (String, RefOr<utoipa::openapi::Response>) {
-    let description = match status {
-        400 => "The request is invalid; `errors` names every faulty member",
-        401 => "The key is missing, unknown, revoked or expired",
-        402 => "The formula refuses the payment method",
-        403 => "The caller lacks the permission, or no rule matches",
-        404 => "There is no such entity",
-        408 => "The body comes too slowly",
-        409 => "The request contradicts what is there",
-        413 => "The body is too large",
-        414 => "The address is too long",
-        415 => "The body has another content type than the operation takes",
-        422 => "The formula cannot run",
-        429 => "Too many requests",
-        431 => "The headers are too large",
-        500 => "A fault of the server or of the formula",
-        503 => "The server is stopping or its storage is unavailable",
-        _ => "The reactor ran past its time",
-    };
-    (status.to_string(), problem(description))
-}
-
-fn problem(description: &str) -> RefOr<utoipa::openapi::Response> {
-    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
-    let response = ResponseBuilder::new()
-        .description(description)
-        .content("application/json", content.clone())
-        .content("application/problem+json", content)
-        .build();
-    RefOr::T(response)
 }

@@ -8,11 +8,11 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::State;
 use super::body::Body;
-use super::envelope::{Accepted, Created, Paginated, Reply};
-use super::extract::{Id, InvocationOf, Permitted};
-use super::openapi::{
+use super::declared::{
     DeleteRefusals, ListParameters, ReactRefusals, ReadRefusals, Refusals, relaxed,
 };
+use super::envelope::{Accepted, Created, Paginated, Reply};
+use super::extract::{Id, InvocationOf, Permitted};
 use super::problem::Rejection;
 use super::query::Query;
 use crate::model::faults::Faults;

@@ -10,7 +10,7 @@ use axum::extract::{Request, State as Shared};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::get;
-use http::StatusCode;
+use http::{StatusCode, header};
 use tower::Layer as _;
 use tower_http::normalize_path::{NormalizePath, NormalizePathLayer};
 use utoipa::openapi::OpenApi;
@@ -19,8 +19,8 @@ use utoipa_axum::routes;
 
 use super::problem::Problem;
 use super::{
-    State, applications, console, cors, docs, formulas, health, idempotency, linger, logs, metrics,
-    openapi, reactors, sessions, shield, tenants, tokens, trace, webhooks,
+    State, applications, console, cors, docs, examples, formulas, health, idempotency, linger,
+    logs, metrics, openapi, reactors, sessions, shield, tenants, tokens, trace, webhooks,
 };
 
 /// Every route, with the description of them all.
@@ -96,9 +96,18 @@ async fn around_all(Shared(state): Shared<State>, request: Request, next: Next) 
     trace::around(&state, request, within).await
 }
 
+/// The description of the whole interface.
+pub fn description() -> OpenApi {
+    let (_, mut description) = described();
+    examples::add(&mut description);
+    openapi::complete(&mut description);
+    description
+}
+
 async fn describe() -> Response {
     static WRITTEN: OnceLock<String> = OnceLock::new();
-    openapi::answer(WRITTEN.get_or_init(|| openapi::description().to_json().unwrap_or_default()))
+    let text = WRITTEN.get_or_init(|| description().to_json().unwrap_or_default());
+    ([(header::CONTENT_TYPE, "application/json")], text.as_str()).into_response()
 }
 
 async fn unknown_path(_: Request) -> Response {

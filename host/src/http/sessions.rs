@@ -6,10 +6,9 @@ use http::StatusCode;
 
 use super::State;
 use super::body::Body;
+use super::declared::Refusals;
 use super::envelope::Reply;
-use super::extract::{Grantor, Opener};
-use super::idempotency::ClaimedKey;
-use super::openapi::Refusals;
+use super::extract::{ClaimedKey, Grantor, Opener};
 use super::problem::Rejection;
 use crate::vault::{AuthorizeSession, NewSession, SessionView};
 

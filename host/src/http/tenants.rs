@@ -4,9 +4,9 @@ use axum::extract::State as Shared;
 
 use super::State;
 use super::body::Body;
+use super::declared::Refusals;
 use super::envelope::Reply;
 use super::extract::Permitted;
-use super::openapi::Refusals;
 use super::problem::Rejection;
 use crate::model::permission::marker::{TenantRead, TenantUpdate};
 use crate::vault::{Tenant, UpdateTenant};

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::State;
 use super::body::{Body, JsonBody, PatchBody};
+use super::declared::{DeleteRefusals, ListParameters, ReadRefusals, Refusals};
 use super::envelope::{Created, Paginated, Reply, segment};
 use super::extract::{Id, Permitted};
-use super::openapi::{DeleteRefusals, ListParameters, ReadRefusals, Refusals};
 use super::problem::Rejection;
 use super::query::Query;
 use crate::model::faults::Faults;

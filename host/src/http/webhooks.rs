@@ -3,9 +3,9 @@
 use axum::extract::State as Shared;
 
 use super::State;
+use super::declared::Refusals;
 use super::envelope::Reply;
 use super::extract::Permitted;
-use super::openapi::Refusals;
 use super::problem::Rejection;
 use crate::model::permission::marker::{WebhookRead, WebhookUpdate};
 use crate::vault::SigningSecretView;

@@ -4,7 +4,7 @@ use pest::error::{ErrorVariant, InputLocation};
 use thiserror::Error;
 
 use super::Field;
-use super::read::Rule;
+use super::grammar::Rule;
 use crate::limits::{QUERY_BYTES_MAX, QUERY_LEVELS_MAX, QUERY_TERMS_MAX};
 
 /// Why a text is no query. No text repeats any of the query.

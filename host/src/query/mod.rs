@@ -8,6 +8,7 @@
 //! To add a searchable field: a row in [`Field`], and its meaning where the vault lowers terms to filters.
 
 mod error;
+mod grammar;
 mod read;
 #[cfg(test)]
 mod tests;

@@ -4,21 +4,11 @@ use pest::Parser as _;
 use pest::iterators::Pair;
 
 use super::error::{QueryError, field_names};
+use super::grammar::{Grammar, Rule};
 use super::{Field, Query, Term, TextField, TimeField};
 use crate::limits::{QUERY_BYTES_MAX, QUERY_LEVELS_MAX, QUERY_TERMS_MAX};
 use crate::model::container::Container;
 use crate::model::time::{Timestamp, parse_span};
-
-#[allow(missing_docs, clippy::allow_attributes_without_reason, reason = "the derive writes these")]
-mod grammar {
-    /// The grammar.
-    #[derive(pest_derive::Parser)]
-    #[grammar = "query/grammar.pest"]
-    pub struct Grammar;
-}
-
-use grammar::Grammar;
-pub(super) use grammar::Rule;
 
 /// Reads a query.
 pub fn parse(text: &str) -> Result<Query, QueryError> {

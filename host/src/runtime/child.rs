@@ -18,8 +18,7 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, nice, set_dumpable_beh
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
-use super::compile::CompileError;
-use super::component::ComponentError;
+use super::component::{CompileError, ComponentError};
 use super::load::{self, Compiled, HEADER_BYTES};
 use super::{component, engine};
 use crate::limits::{

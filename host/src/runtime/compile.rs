@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use thiserror::Error;
 use tokio::task::JoinError;
 
 use super::child::{self, CompileBounds};
-use super::component::{self, ComponentError, Program};
+use super::component::{self, CompileError, ComponentError, Program};
 use super::lanes::{Place, Purpose};
 use super::load::{self, Compiled};
 use super::{Runtime, engine, script};
@@ -25,17 +24,6 @@ pub enum Compiler {
     },
     /// On a thread of this process, without a bound: for components that one knows.
     Thread,
-}
-
-/// Why there is no program.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum CompileError {
-    /// The component is no formula that runs.
-    #[error(transparent)]
-    Component(#[from] ComponentError),
-    /// A fault of ours; the cause is for the operator.
-    #[error("components cannot be compiled: {0}")]
-    Host(String),
 }
 
 impl Runtime {

@@ -89,6 +89,17 @@ pub enum ComponentError {
     TooManyParts,
 }
 
+/// Why there is no program.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CompileError {
+    /// The component is no formula that runs.
+    #[error(transparent)]
+    Component(#[from] ComponentError),
+    /// A fault of ours; the cause is for the operator.
+    #[error("components cannot be compiled: {0}")]
+    Host(String),
+}
+
 /// A formula, compiled. Cloning shares it.
 #[derive(Clone)]
 pub struct Program {

@@ -46,8 +46,8 @@ pub use call::{
 pub use child::{
     COMMAND as COMPILE_COMMAND, CompileBounds, close_to_others, compile_standard_input,
 };
-pub use compile::{CompileError, Compiler};
-pub use component::{ComponentError, Program, check as check_component};
+pub use compile::Compiler;
+pub use component::{CompileError, ComponentError, Program, check as check_component};
 pub use describe::{Description, describe};
 pub use lanes::{Place, Purpose};
 pub use log::{LogLevel, LogLine};

@@ -3,8 +3,8 @@
 use tokamak_sdk::Value;
 
 use super::{Approval, Checks, Status, Verdict, text};
-use crate::payment::{Payment, whole};
-use crate::settings::Settings;
+use crate::number::whole;
+use crate::payment::Payment;
 
 /// Where a refusal says its code, the most telling first.
 pub(super) const CODES: &[&str] = &[
@@ -16,7 +16,7 @@ pub(super) const CODES: &[&str] = &[
 ];
 
 /// The fields of the form.
-pub(super) fn fields(payment: &Payment, settings: &Settings) -> Vec<(String, String)> {
+pub(super) fn fields(payment: &Payment, descriptor: Option<&str>) -> Vec<(String, String)> {
     let mut fields = Vec::new();
     let mut add = |name: &str, value: &str| fields.push((name.to_owned(), value.to_owned()));
     add("amount", &payment.amount.to_string());
@@ -46,7 +46,7 @@ pub(super) fn fields(payment: &Payment, settings: &Settings) -> Vec<(String, Str
     if let Some(reference) = &payment.reference {
         add("metadata[reference]", reference);
     }
-    if let Some(descriptor) = &settings.statement_descriptor {
+    if let Some(descriptor) = descriptor {
         // Cards take a suffix to the account's own prefix, and nothing else.
         add("statement_descriptor_suffix", descriptor);
     }

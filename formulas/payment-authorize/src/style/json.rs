@@ -3,8 +3,8 @@
 use tokamak_sdk::{Map, Value, json};
 
 use super::{Approval, Checks, Status, Verdict, text};
-use crate::payment::{Payment, whole};
-use crate::settings::Settings;
+use crate::number::whole;
+use crate::payment::Payment;
 
 /// Where a refusal says its code, the most telling first.
 pub(super) const CODES: &[&str] = &[
@@ -18,7 +18,7 @@ pub(super) const CODES: &[&str] = &[
 ];
 
 /// The object.
-pub(super) fn body(payment: &Payment, settings: &Settings) -> Value {
+pub(super) fn body(payment: &Payment, descriptor: Option<&str>) -> Value {
     let card = &payment.card;
     let billing = &payment.billing;
     let mut source = json!({
@@ -50,12 +50,10 @@ pub(super) fn body(payment: &Payment, settings: &Settings) -> Value {
     if let Some(email) = &billing.email {
         body["customer"] = json!({ "email": email });
     }
-    for (member, value) in [
-        ("reference", &payment.reference),
-        ("statement_descriptor", &settings.statement_descriptor),
-    ] {
+    let reference = payment.reference.as_deref();
+    for (member, value) in [("reference", reference), ("statement_descriptor", descriptor)] {
         if let Some(value) = value {
-            body[member] = value.as_str().into();
+            body[member] = value.into();
         }
     }
     body

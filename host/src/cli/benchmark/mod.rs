@@ -13,6 +13,7 @@ mod measure;
 mod plot;
 mod report;
 mod server;
+mod usage;
 mod work;
 
 use std::path::PathBuf;

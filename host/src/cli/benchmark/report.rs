@@ -6,8 +6,9 @@ use std::io::{IsTerminal as _, Write as _};
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use super::measure::{Footprint, Measure, Report};
+use super::measure::{Measure, Report};
 use super::plot::{Line, svg};
+use super::usage::Footprint;
 use super::work::Work;
 
 /// Cells of the bar.

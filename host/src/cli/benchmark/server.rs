@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 
-use super::measure::{Footprint, Usage};
+use super::usage::{Footprint, Usage};
 use crate::cli::{Failure, say, serve};
 use crate::crypto::api_key::ApiKey;
 use crate::crypto::entropy::SystemEntropy;
