@@ -9,8 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::support::binary::{Process, command};
+use crate::support::workshop::{is_there, root};
 use crate::support::{Answer, Client, TestServer, guests};
-use crate::workshop::{is_there, root};
 
 /// Members whose values differ from run to run, beside ids and times.
 const OTHER: &[&str] =

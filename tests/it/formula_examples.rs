@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::support::operator::copy;
-use crate::workshop::{is_there, root, told};
+use crate::support::workshop::{is_there, root, told};
 
 /// A copy of an example's project, so that nothing is built in the repository.
 fn project(example: &str) -> tempfile::TempDir {

@@ -6,7 +6,7 @@ use crate::support::TestServer;
 use crate::support::scripts::{program, raw, react, reactor, run, told};
 use crate::support::server::Setup;
 use crate::support::upstream::Upstream;
-use crate::workshop;
+use crate::support::workshop;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_have_their_statuses() {

@@ -1,88 +1,19 @@
-//! `tokamak formula` as those who write formulas meet it: projects, the local loop, publishing.
+//! `tokamak formula` as those who write formulas meet it: projects and the local loop.
 //!
 //! The project that is built here lies outside the repository and depends on the SDK by path.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::Stdio;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::binary::{MANAGEMENT_KEY, Process, command};
+use crate::support::binary::{MANAGEMENT_KEY, Process};
+use crate::support::workshop::{BUILT, expect, formula, project_of, root, run, told};
 use crate::support::{TestServer, guests};
-
-pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
-}
-
-/// `tokamak formula` in a folder; crates of projects share one target folder and are not optimised.
-pub fn formula(folder: &Path, arguments: &[&str]) -> Command {
-    let mut formula = command();
-    formula.current_dir(folder).arg("formula").args(arguments);
-    formula.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("workshop"));
-    formula.env("CARGO_HOME", cargo_home());
-    formula.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0").env("CARGO_PROFILE_RELEASE_LTO", "off");
-    formula.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "8");
-    for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
-        formula.env_remove(name);
-    }
-    formula
-}
-
-/// Cargo's home with everything of the usual one but copies of repositories: those of tests go with the target folder.
-/// One home for all, since what is built is built again for another.
-fn cargo_home() -> PathBuf {
-    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("workshop-home");
-    fs::create_dir_all(&home).unwrap();
-    let usual = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let usual = usual.unwrap_or_else(|| std::env::home_dir().unwrap().join(".cargo"));
-    for entry in fs::read_dir(usual).unwrap().map(Result::unwrap) {
-        if entry.file_name() != "git" {
-            // Another test may have done so.
-            let _ = symlink(entry.path(), home.join(entry.file_name()));
-        }
-    }
-    home
-}
-
-pub fn run(mut command: Command) -> (i32, String, String) {
-    let Output { status, stdout, stderr } = command.output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (status.code().unwrap(), text(stdout), text(stderr))
-}
-
-/// Runs a command that must end so; gives what it printed.
-pub fn expect(folder: &Path, code: i32, arguments: &[&str]) -> String {
-    let (found, stdout, stderr) = run(formula(folder, arguments));
-    assert_eq!(found, code, "{arguments:?}\n{stdout}\n{stderr}");
-    stdout
-}
-
-/// The same with `--json`.
-pub fn told(folder: &Path, code: i32, arguments: &[&str]) -> Value {
-    let (command, rest) = arguments.split_first().unwrap();
-    let printed = expect(folder, code, &[&[*command, "--json"], rest].concat());
-    serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"))
-}
-
-/// A project of a component that is there already, with these cases.
-fn project_of(component: &[u8], cases: &[(&str, Value)]) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("built.wasm"), component).unwrap();
-    let manifest = json!({ "name": "tried", "language": "rust" });
-    fs::write(folder.path().join("formula.json"), manifest.to_string()).unwrap();
-    fs::create_dir(folder.path().join("cases")).unwrap();
-    for (name, case) in cases {
-        fs::write(folder.path().join(format!("cases/{name}.json")), case.to_string()).unwrap();
-    }
-    folder
-}
-
-const BUILT: [&str; 2] = ["--component", "built.wasm"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rust_project_goes_from_nothing_to_a_server() {
@@ -423,140 +354,4 @@ fn a_change_runs_it_again() {
     wait_for(&told, "either `expected` or `error`");
     child.kill().unwrap();
     child.wait().unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_push_says_what_stands_in_the_way() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Process::serve(data.path());
-    let address = format!("http://{}/", server.address);
-    let project = project_of(guests::component("bare"), &[]);
-    fs::write(project.path().join("key"), format!("{MANAGEMENT_KEY}\n")).unwrap();
-    let push = |code: i32, more: &[&str]| {
-        told(project.path(), code, &[&["push", "--url", &address], &BUILT[..], more].concat())
-    };
-    let refused = push(1, &["--key", "key_mgt_unknown"]);
-    assert_eq!((&refused["status"], &refused["error"]["status"]), (&json!("refused"), &json!(401)));
-    let first = push(0, &["--key-file", "key"]);
-    assert_eq!(first["status"], "created", "{first}");
-    // By name: only one of exactly this name is replaced.
-    let management = server.management();
-    guests::send(&management, "bare", json!({ "name": "TRIED" })).await;
-    let keys = json!({ "management_key": MANAGEMENT_KEY, "private_key": "key_prv_of-another" });
-    fs::write(project.path().join("keys.json"), keys.to_string()).unwrap();
-    for file in ["key", "keys.json"] {
-        assert_eq!(push(0, &["--key-file", file])["formula"]["id"], first["formula"]["id"]);
-    }
-    let second = guests::send(&management, "bare", json!({ "name": "tried" })).await;
-    let arguments = [&["push", "--url", &address, "--key", MANAGEMENT_KEY], &BUILT[..]].concat();
-    let (code, _, stderr) = run(formula(project.path(), &arguments));
-    assert!(code == 2 && stderr.contains("2 formulas") && stderr.contains(&second), "{stderr}");
-    assert!(!stderr.contains(MANAGEMENT_KEY), "a key is told to nobody");
-    assert_eq!(push(0, &["--key-file", "key", "--id", &second])["formula"]["id"], second);
-    let gone = push(1, &["--key-file", "key", "--id", "00000000-0000-4000-8000-000000000000"]);
-    assert_eq!(gone["error"]["status"], 404, "{gone}");
-    let body = json!({ "name": "a", "type": "private", "permissions": ["token:use"] });
-    let private = management.post("/applications", body).await.expect(201);
-    let refused = push(1, &["--key", private["key"].as_str().unwrap()]);
-    let said = refused["error"]["detail"].as_str().unwrap();
-    assert!(said.contains("not hold reactor:read. A push needs a management key"), "{said}");
-    // An official one is nobody's to replace.
-    let manifest = json!({ "name": "card-insights", "language": "rust" });
-    fs::write(project.path().join("formula.json"), manifest.to_string()).unwrap();
-    assert_eq!(push(0, &["--key-file", "key"])["status"], "created");
-    // People are told what follows.
-    let manifest = json!({ "name": "for-people", "language": "rust" });
-    fs::write(project.path().join("formula.json"), manifest.to_string()).unwrap();
-    let arguments = [&["push", "--url", &address, "--key-file", "key"], &BUILT[..]].concat();
-    let (code, stdout, stderr) = run(formula(project.path(), &arguments));
-    assert_eq!(code, 0, "{stderr}");
-    let page = format!("{}/console#/reactors/new/", address.trim_end_matches('/'));
-    assert!(stdout.contains(&page), "{stdout}");
-
-    fs::write(project.path().join("built.wasm"), guests::component("sockets")).unwrap();
-    let refused = push(1, &["--key-file", "key"]);
-    assert_eq!(refused["error"]["status"], 422, "{refused}");
-    let nobody = [&["push", "--url", "http://127.0.0.1:9", "--key", "k"], &BUILT[..]].concat();
-    let (code, _, stderr) = run(formula(project.path(), &nobody));
-    assert!(code == 2 && stderr.contains("http://127.0.0.1:9"), "{stderr}");
-}
-
-#[test]
-fn a_push_names_the_options_that_it_needs() {
-    let folder = tempfile::tempdir().unwrap();
-    for (more, parts) in [
-        (&["--url", "127.0.0.1:8080", "--key", "k"][..], &["--url must begin with http://"][..]),
-        (&[], &["--url <", "--key-file <", "--key <"]),
-        (&["--url", "http://a", "--key", "k", "--key-file", "f"], &["--key <", "--key-file <"]),
-    ] {
-        let (code, _, stderr) = run(formula(folder.path(), &[&["push"], more].concat()));
-        assert_eq!(code, 2, "{stderr}");
-        assert!(parts.iter().all(|part| stderr.contains(part)), "{more:?}: {stderr}");
-    }
-}
-
-/// Whether a program is there; a test that needs it says so and is left out. With `COMPONENTIZE_PY_REQUIRED` or the like
-/// set, as where everything must be tested, its absence fails the test.
-pub fn is_there(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output();
-    if found.is_ok_and(|found| found.status.success()) {
-        return true;
-    }
-    let required = format!("{}_REQUIRED", program.to_uppercase().replace('-', "_"));
-    assert!(std::env::var_os(&required).is_none(), "{program} is not installed");
-    // Past what the harness keeps to itself of tests that pass.
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {program} is not installed");
-    false
-}
-
-/// The command in the README's table of languages that installs what builds a language.
-fn installs(language: &str) -> String {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let row = readme.lines().find(|line| line.starts_with(&format!("| {language} | `"))).unwrap();
-    row.split('`').nth(1).unwrap().to_owned()
-}
-
-#[test]
-fn a_python_project_runs() {
-    if !is_there("componentize-py") {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    expect(folder.path(), 0, &["new", "snake", "--lang", "python"]);
-    let project = folder.path().join("snake");
-    let tested = told(&project, 0, &["test"]);
-    assert_eq!((&tested["passed"], &tested["failed"]), (&json!(2), &json!(0)), "{tested}");
-    assert!(project.join(".tokamak/bindings/wit_world").is_dir());
-}
-
-#[test]
-fn tools_that_are_missing_are_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let python = installs("Python");
-    assert!(python.contains("=="), "{python}: the tests build with one version");
-    for (language, parts) in [
-        ("python", ["componentize-py is not installed", &python]),
-        ("go", ["go is not installed", "wasm-tools"]),
-        ("rust", ["rustup target add wasm32-wasip2", "rustup did not start"]),
-    ] {
-        let name = format!("in-{language}");
-        let sdk = root().join("sdk-guest");
-        let options = ["new", &name, "--lang", language, "--sdk", sdk.to_str().unwrap()];
-        expect(folder.path(), 0, &options);
-        let mut build = formula(&folder.path().join(&name), &["build"]);
-        build.env("PATH", "/nowhere");
-        let (code, _, stderr) = run(build);
-        assert_eq!(code, 2, "{stderr}");
-        assert!(parts.iter().all(|part| stderr.contains(part)), "{language}: {stderr}");
-    }
-}
-
-#[test]
-fn a_javascript_project_passes_its_cases() {
-    let folder = tempfile::tempdir().unwrap();
-    expect(folder.path(), 0, &["new", "script", "--lang", "javascript"]);
-    let project = folder.path().join("script");
-    told(&project, 0, &["check"]);
-    let tested = told(&project, 0, &["test"]);
-    assert_eq!((&tested["passed"], &tested["failed"]), (&json!(2), &json!(0)), "{tested}");
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::workshop::{expect, formula, root, run, told};
+use crate::support::workshop::{expect, formula, root, run, told};
 
 /// A new project in Rust, with the versions that are at hand here.
 fn project(folder: &Path, sdk: &str) -> PathBuf {

@@ -98,3 +98,18 @@ pub fn read<'t, T: Deserialize<'t>>(text: &'t [u8]) -> Result<Option<T>, Error> 
 pub fn named<'n, T: Deserialize<'n>>(name: &'n str) -> Result<T, Error> {
     T::deserialize(name.into_deserializer()).map_err(|error: NameError| Error::internal(error))
 }
+
+/// Asserts that an entity is read from both texts, in short and as JSON, and from no other that is like the former: what
+/// is cut off before its end, or goes on behind it, is refused.
+#[cfg(test)]
+pub fn assert_comes_back<T: PartialEq + std::fmt::Debug>(
+    kept: &T,
+    [short, json]: [&[u8]; 2],
+    cut: usize,
+    read: impl Fn(&[u8]) -> Result<T, Error>,
+) {
+    assert_eq!(&read(short).unwrap(), kept);
+    assert_eq!(&read(json).unwrap(), kept);
+    assert!(read(&short[..cut]).is_err());
+    assert!(read(&[short, b"x"].concat()).is_err());
+}

@@ -14,6 +14,7 @@ pub mod scripts;
 pub mod server;
 pub mod tamper;
 pub mod upstream;
+pub mod workshop;
 pub mod wrapped;
 
 pub use client::{Answer, Client};
