@@ -10,6 +10,7 @@
 mod filters;
 mod language;
 mod mask;
+mod numbers;
 mod reference;
 mod simple;
 mod template;
@@ -25,7 +26,7 @@ pub use reference::{Arguments, TokenParts};
 pub use template::{Evaluation, Scope, Template};
 pub use work::Work;
 
-use crate::limits::{EXPRESSION_BYTES_MAX, EXPRESSION_OUTPUT_BYTES_MAX};
+use crate::limits::{EXPRESSION_BYTES_MAX, EXPRESSION_OUTPUT_BYTES_MAX, FILLED_BYTES_MAX};
 
 /// Why an expression cannot be used. No text holds data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -45,6 +46,9 @@ pub enum ExpressionError {
     /// Not the syntax of an expression, or a filter that does not exist.
     #[error("is no expression, or names an unknown filter")]
     Syntax,
+    /// A whole number of more than 64 bits, which liquid has no room for.
+    #[error("has a whole number of more than 64 bits")]
+    NumberTooLong,
     /// It names what the data does not have, or a filter of Liquid refused its input.
     #[error("cannot be evaluated on this data")]
     Unevaluable,
@@ -59,12 +63,22 @@ pub enum ExpressionError {
     /// It evaluates to more than an expression may.
     #[error("evaluates to more than {EXPRESSION_OUTPUT_BYTES_MAX} bytes")]
     TooLarge,
+    /// What comes in the place of references is more than all of them may bring together.
+    #[error("brings what comes in the place of references to more than {FILLED_BYTES_MAX} bytes")]
+    TooMuch,
     /// An index or id expression evaluates to an array or object.
     #[error("must evaluate to a single value")]
     NotSingle,
     /// An index or id expression evaluates to nothing.
     #[error("must evaluate to a value that is not empty")]
     Empty,
+}
+
+impl ExpressionError {
+    /// Whether a bound was met for which other expressions of the same work count too.
+    fn is_bound(self) -> bool {
+        matches!(self, Self::TooLarge | Self::TooComplex | Self::TooMuch)
+    }
 }
 
 /// Whether a text holds an expression.

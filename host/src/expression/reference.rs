@@ -12,14 +12,11 @@ use super::value::to_text;
 use super::work::{Work, weight};
 use super::{ExpressionError, is_expression};
 use crate::crypto::entropy::Entropy;
-use crate::limits::{FAULTS_MAX, TOKENS_PER_CALL_MAX};
+use crate::limits::{FAULTS_MAX, FILLED_BYTES_MAX, TOKENS_PER_CALL_MAX};
 use crate::model::faults::Faults;
 use crate::model::id::TokenId;
 use crate::model::path::Path;
 use crate::model::plaintext::opaque;
-
-/// Bytes that filled arguments may have together.
-const FILLED_BYTES_MAX: usize = 16 << 20;
 
 /// What a reference can show of a token.
 pub struct TokenParts {
@@ -204,8 +201,7 @@ impl Filling<'_, '_> {
             Node::Text(_) if self.work.is_spent() => Value::Null,
             Node::Text(pieces) => {
                 let filled = self.text(pieces);
-                let too_much = [ExpressionError::TooLarge, ExpressionError::TooComplex];
-                if filled.as_ref().is_err_and(|error| too_much.contains(error)) {
+                if filled.as_ref().is_err_and(|error| error.is_bound()) {
                     self.work.spend();
                 }
                 self.faults.check_at(path, filled).unwrap_or(Value::Null)
@@ -254,8 +250,7 @@ impl Filling<'_, '_> {
                 template.evaluate_in(&Evaluation::new(scope, self.work))?
             }
         };
-        self.left =
-            self.left.checked_sub(to_text(&value).len()).ok_or(ExpressionError::TooLarge)?;
+        self.left = self.left.checked_sub(to_text(&value).len()).ok_or(ExpressionError::TooMuch)?;
         Ok(value)
     }
 }

@@ -18,6 +18,7 @@ use serde_json::Value;
 use super::ExpressionError;
 use super::filters::{Failed, MADE_BYTES_MAX, Randomness, last_shown};
 use super::language::{self, LANGUAGE};
+use super::numbers;
 use super::simple::{last_shown_member, member, named_by_json};
 use super::value::{to_liquid, to_text};
 use super::work::{Work, weight};
@@ -313,7 +314,7 @@ fn compute(
     runtime.registers().get_mut::<Randomness>().seed(evaluation.scope.entropy);
     *runtime.registers().get_mut::<Work>() = evaluation.work.take();
     let mut json = Vec::new();
-    // Nothing known of liquid panics here; what it does on the unknown is an error of the expression.
+    // What liquid is known to panic on has a filter of ours; on the unknown it is an error of the expression.
     let run = AssertUnwindSafe(|| renderable.render_to(&mut json, &runtime));
     let run = catch_unwind(run);
     evaluation.work.give_back(&runtime.registers().get_mut::<Work>());
@@ -336,6 +337,7 @@ fn expression(source: &str) -> Result<Piece, ExpressionError> {
         return Ok(Piece::Found(path, source.to_owned()));
     }
     check_complexity(source)?;
+    numbers::check(source)?;
     let renderable = parsed(source)?;
     Ok(match last_shown_member(source) {
         Some((path, shown)) => Piece::LastShown(path, shown, renderable),
@@ -346,7 +348,7 @@ fn expression(source: &str) -> Result<Piece, ExpressionError> {
 /// An expression as liquid has it.
 fn parsed(source: &str) -> Result<Box<dyn Renderable>, ExpressionError> {
     let tag = language::tag(source);
-    // Liquid panics on nothing known; what it does on the unknown is an error here.
+    // What liquid is known to panic on is refused before; on the unknown it is an error here.
     let parsed = catch_unwind(|| liquid_core::parser::parse(&tag, &LANGUAGE));
     let mut parsed = parsed.ok().and_then(Result::ok).ok_or(ExpressionError::Syntax)?;
     match parsed.pop() {

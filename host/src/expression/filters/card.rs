@@ -2,53 +2,70 @@
 
 use serde_json::Value;
 
-use super::reveal::{masked, pick};
+use super::reveal::pick;
 use super::{Arguments, Refusal, single};
 use crate::model::member::whole;
 
 const LAST4: usize = 4;
 
-/// The number of a card object, or the value itself.
-fn number(value: &Value) -> Result<String, Refusal> {
+/// The number of a card object, or the value itself, with how many digits it has; between these, what it says may stand.
+fn spaced(value: &Value, between: impl Fn(char) -> bool) -> Result<(String, usize), Refusal> {
     let number = match value {
         Value::Object(members) => single(members.get("number").ok_or("takes a card")?)?,
         value => single(value)?,
     };
     let digits = number.chars().filter(char::is_ascii_digit).count();
-    if digits == number.len() && (12..=19).contains(&digits) {
-        Ok(number)
+    let is_one = number.chars().all(|c| c.is_ascii_digit() || between(c));
+    if is_one && (12..=19).contains(&digits) {
+        Ok((number, digits))
     } else {
         Err("takes a card number of 12 to 19 digits")
     }
 }
 
-/// Digits of the issuer: 8 for numbers of 16 or more, else 6.
-fn bin_length(number: &str) -> usize {
-    if number.len() >= 16 { 8 } else { 6 }
+/// The same, of digits alone.
+fn number(value: &Value) -> Result<String, Refusal> {
+    spaced(value, |_| false).map(|(number, _)| number)
 }
 
-/// The ends that `bin` and `last4` keep.
-fn ends(number: &str, arguments: &Arguments<'_>) -> Result<(usize, usize), Refusal> {
-    let first = if arguments.flag(0)? { bin_length(number) } else { 0 };
+/// Digits of the issuer, of so many: 8 for numbers of 16 or more, else 6.
+fn bin_length(digits: usize) -> usize {
+    if digits >= 16 { 8 } else { 6 }
+}
+
+/// How many of so many digits `bin` and `last4` keep at the ends.
+fn ends(digits: usize, arguments: &Arguments<'_>) -> Result<(usize, usize), Refusal> {
+    let first = if arguments.flag(0)? { bin_length(digits) } else { 0 };
     let last = if arguments.flag(1)? { LAST4 } else { 0 };
     Ok((first, last))
 }
 
-/// Masks a card number, but for BIN and last four where they are asked for.
+/// Masks a card number, but for BIN and last four where they are asked for. Digits may stand in groups: what separates
+/// these is masked too, unless it is to be kept.
 pub(crate) fn card_mask(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
-    let number = number(value)?;
-    let (first, last) = ends(&number, arguments)?;
     let (mask, keep) = (arguments.char(2, 'X')?, arguments.text(3, ""));
     if keep.contains(|c: char| c.is_ascii_digit()) {
         return Err("keeps no digits");
     }
-    Ok(masked(&number, first, last, mask, &keep).into())
+    let (number, digits) = spaced(value, |c| matches!(c, ' ' | '-') || keep.contains(c))?;
+    let (first, last) = ends(digits, arguments)?;
+    let mut before = 0;
+    let shown = number.chars().map(|c| {
+        let is_shown = if c.is_ascii_digit() {
+            before += 1;
+            before <= first || digits - before < last
+        } else {
+            keep.contains(c)
+        };
+        if is_shown { c } else { mask }
+    });
+    Ok(shown.collect::<String>().into())
 }
 
 /// The BIN, with the separator after every four digits.
 pub(crate) fn card_bin(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
     let number = number(value)?;
-    let (bin, _) = number.split_at(bin_length(&number));
+    let (bin, _) = number.split_at(bin_length(number.len()));
     let separator = arguments.text(0, "");
     let (first, second) = bin.split_at(4);
     Ok(format!("{first}{separator}{second}").into())
@@ -79,8 +96,8 @@ pub(crate) fn card_exp(value: &Value, arguments: &Arguments<'_>) -> Result<Value
 /// A pseudonym of the same shape that is nobody's card number, since it fails the Luhn check.
 pub(crate) fn alias_card(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
     let number = number(value)?;
-    let (first, last) = ends(&number, arguments)?;
     let length = number.len();
+    let (first, last) = ends(length, arguments)?;
     arguments.draw(|random| {
         let mut alias: Vec<u8> = number
             .bytes()

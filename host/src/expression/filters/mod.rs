@@ -78,6 +78,7 @@ pub(super) const TABLE: &[Row] = &[
     // Liquid's own compares each item with each other.
     row("uniq", &[], shape::uniq),
     // Liquid's own writes an object with its members in any order.
+    row("sort", &["property"], shape::sort),
     row("sort_natural", &["property"], shape::sort_natural),
     // Liquid's own pads to any width, and takes no day without a time.
     row("date", &["format"], shape::date),

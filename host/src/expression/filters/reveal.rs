@@ -45,7 +45,7 @@ pub(crate) fn reveal(value: &Value, arguments: &Arguments<'_>) -> Result<Value, 
 }
 
 /// `text` with all but its ends and the characters of `keep` masked.
-pub(super) fn masked(text: &str, first: usize, last: usize, mask: char, keep: &str) -> String {
+fn masked(text: &str, first: usize, last: usize, mask: char, keep: &str) -> String {
     let length = text.chars().count();
     let shown = |index: usize, c: char| index < first || length - index <= last || keep.contains(c);
     if text.chars().enumerate().all(|(index, c)| shown(index, c)) {

@@ -1,5 +1,6 @@
 //! Filters that change a value's shape or type.
 
+use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use liquid_core::model::{DateTime, Scalar};
@@ -213,9 +214,48 @@ pub(crate) fn uniq(value: &Value, _: &Arguments<'_>) -> Result<Value, Refusal> {
     Ok(items.iter().filter(|item| seen.insert(canonical(item))).cloned().collect())
 }
 
-/// Sorts the items of an array by their text, or by that of a member, in any case; those without
-/// one come last.
-pub(crate) fn sort_natural(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
+/// Sorts the items of an array, or by a member; those without one come last. Liquid's own has no order for items of several
+/// kinds, and may panic over them.
+pub(crate) fn sort(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
+    let (mut items, property) = match value {
+        Value::Array(_) => sortable(value, arguments)?,
+        Value::Null => return Ok(Value::Array(Vec::new())),
+        single => return Ok(Value::Array(vec![single.clone()])),
+    };
+    let key = property.as_ref();
+    items.sort_by(|one, other| in_order(key_of(one, key), key_of(other, key)));
+    Ok(Value::Array(items))
+}
+
+/// Nothing comes last; else kind by kind, and among numbers and texts the smaller one first.
+fn in_order(one: Option<&Value>, other: Option<&Value>) -> Ordering {
+    let rank = |value: Option<&Value>| match value {
+        Some(Value::Bool(_)) => 0,
+        Some(Value::Number(_)) => 1,
+        Some(Value::String(_)) => 2,
+        Some(_) => 3,
+        None => 4,
+    };
+    let whole = |number: &Number| number.as_i128();
+    let order = match (one, other) {
+        (Some(Value::Bool(one)), Some(Value::Bool(other))) => one.cmp(other),
+        // Whole numbers that are the same to a float are not the same.
+        (Some(Value::Number(one)), Some(Value::Number(other))) => one
+            .as_f64()
+            .unwrap_or_default()
+            .total_cmp(&other.as_f64().unwrap_or_default())
+            .then_with(|| whole(one).cmp(&whole(other))),
+        (Some(Value::String(one)), Some(Value::String(other))) => one.cmp(other),
+        _ => Ordering::Equal,
+    };
+    rank(one).cmp(&rank(other)).then(order)
+}
+
+/// The items of an array, and the member to sort them by.
+fn sortable(
+    value: &Value,
+    arguments: &Arguments<'_>,
+) -> Result<(Vec<Value>, Option<String>), Refusal> {
     let Value::Array(items) = value else { return Err("takes an array") };
     if items.len() > ITEMS_MAX {
         return Err("takes at most 10000 items");
@@ -224,13 +264,23 @@ pub(crate) fn sort_natural(value: &Value, arguments: &Arguments<'_>) -> Result<V
     if property.is_some() && !items.iter().all(Value::is_object) {
         return Err("takes an array of objects to sort by a member");
     }
-    let mut sorted = items.clone();
-    sorted.sort_by_cached_key(|item| {
-        let key = property.as_ref().map_or(Some(item), |name| item.get(name));
-        let key = key.filter(|key| !key.is_null());
+    Ok((items.clone(), property))
+}
+
+/// What an item is sorted by.
+fn key_of<'v>(item: &'v Value, property: Option<&String>) -> Option<&'v Value> {
+    property.map_or(Some(item), |name| item.get(name)).filter(|key| !key.is_null())
+}
+
+/// Sorts the items of an array by their text, or by that of a member, in any case; those without
+/// one come last.
+pub(crate) fn sort_natural(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
+    let (mut items, property) = sortable(value, arguments)?;
+    items.sort_by_cached_key(|item| {
+        let key = key_of(item, property.as_ref());
         (key.is_none(), key.map(|key| to_text(key).to_lowercase()))
     });
-    Ok(Value::Array(sorted))
+    Ok(Value::Array(items))
 }
 
 /// A date in another format; what is no date stays itself.

@@ -25,7 +25,7 @@ pub(super) fn register(language: &mut Language) {
         };
     }
     standard! { false:
-        Compact Concat Default First Last Map Reverse Sort Where
+        Compact Concat Default First Last Map Reverse Where
     }
     standard! { true:
         Append Capitalize Downcase Escape EscapeOnce Lstrip NewlineToBr Prepend Remove RemoveFirst

@@ -57,6 +57,14 @@ fn cards() {
         ("card_mask: 'true', 'true'", json!(AMEX), json!("378282XXXXX0005")),
         ("card_mask: true, true, '*'", json!(AMEX), json!("378282*****0005")),
         ("card_mask: bin: 'true'", object.clone(), json!("42424242XXXXXXXX")),
+        // Ends are counted in digits; what separates them is kept where that is wanted.
+        (
+            "card_mask: true, true, 'X', '-'",
+            json!("4242-4242-4242-4242"),
+            json!("4242-4242-XXXX-4242"),
+        ),
+        ("card_mask: 'true', 'true'", json!("4242 4242 4242 4242"), json!("4242X4242XXXXXX4242")),
+        ("card_mask: keep: '.'", json!("3782.822463.10005"), json!("XXXX.XXXXXX.XXXXX")),
         ("card_bin", json!(CARD), json!("42424242")),
         ("card_bin", json!(AMEX), json!("378282")),
         ("card_bin: ' '", json!(CARD), json!("4242 4242")),
@@ -80,6 +88,8 @@ fn cards() {
         ("card_exp: 'MM'", json!(CARD)),
         ("card_mask", json!("123")),
         ("card_mask", json!({"no": 1})),
+        ("card_mask", json!("4242.4242.4242.4242")),
+        ("card_mask: keep: '-'", json!("4242-4242-424")),
         ("card_mask: 'perhaps'", json!(CARD)),
         // Digits that are kept would show more of a card than its BIN and its last four.
         ("card_mask: 'false', 'false', 'X', '4'", json!(CARD)),
@@ -236,6 +246,38 @@ fn objects_make_the_same_text_each_time() {
 
 fn object_text(object: &Value) -> String {
     filtered("stringify", object).unwrap().as_str().unwrap().to_owned()
+}
+
+#[test]
+fn sorting_is_in_one_order_whatever_there_is() {
+    let (one, two, none) = (json!({"k": 1}), json!({"k": "2"}), json!({"n": 0}));
+    check(&[
+        (
+            "sort",
+            json!(["b", 2, null, "a", 10, true, 1.5]),
+            json!([true, 1.5, 2, 10, "a", "b", null]),
+        ),
+        ("sort: 'k'", json!([none, two, one]), json!([one, two, none])),
+        (
+            "sort",
+            json!([9_007_199_254_740_993_i64, 9_007_199_254_740_992.0, 9_007_199_254_740_992_i64]),
+            json!([9_007_199_254_740_992.0, 9_007_199_254_740_992_i64, 9_007_199_254_740_993_i64]),
+        ),
+        ("sort", json!("one"), json!(["one"])),
+    ]);
+    assert!(filtered("sort: 'k'", &json!([one, 1])).is_err());
+    // Sorting by what is no order panics over most mixtures of so many.
+    for seed in 0..50_usize {
+        let mixed = |n: usize| match (n * 7 + seed * 13) % 11 {
+            n @ 0..4 => json!(n * 5),
+            n @ 4..8 => json!(format!("{}", n * 3)),
+            8 => json!(null),
+            9 => json!([n]),
+            _ => json!(n > 10),
+        };
+        let items: Vec<Value> = (0..60).map(mixed).collect();
+        assert!(filtered("sort | size", &json!(items)).is_ok(), "{items:?}");
+    }
 }
 
 #[test]
