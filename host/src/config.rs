@@ -8,6 +8,7 @@ mod error;
 mod jobs;
 mod memory;
 mod network;
+mod range;
 mod rate;
 mod root_key;
 mod safety;
@@ -84,7 +85,7 @@ pub struct Options {
     /// The certificate's private key, in PEM, which others may not read.
     #[arg(long, env = "TOKAMAK_TLS_KEY", value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
-    /// Connections at the same time [default: 10000, or half of the files that may be open].
+    /// Connections at the same time; 0 counts as 1 [default: 10000, or half of the files that may be open].
     #[arg(long, env = "TOKAMAK_CONNECTIONS_MAX", value_name = "COUNT")]
     pub connections_max: Option<usize>,
     /// Unknown keys that one client address may send before it is locked out for a while; 0 for any number
@@ -96,7 +97,7 @@ pub struct Options {
         require_equals = true, default_missing_value = "true",
         value_parser = BoolishValueParser::new())]
     pub confine: Option<bool>,
-    /// Memory of the store's cache, in MiB [default: 256].
+    /// Memory of the store's cache, in MiB, at least 1 [default: 256].
     #[arg(long, env = "TOKAMAK_CACHE_MB", value_name = "MIB")]
     pub cache_mb: Option<u64>,
     /// How often the store is compacted if anything was removed, in seconds; 0 for never [default: 86400].
@@ -105,7 +106,7 @@ pub struct Options {
     /// Compiled formulas kept in the data folder, in MiB; 0 keeps none [default: 1024].
     #[arg(long, env = "TOKAMAK_COMPILED_CACHE_MB", value_name = "MIB")]
     pub compiled_cache_mb: Option<u64>,
-    /// Invocations that run at the same time [default: 256].
+    /// Invocations that run at the same time; 0 counts as 1 [default: 256].
     #[arg(long, env = "TOKAMAK_REACTOR_SLOTS", value_name = "COUNT")]
     pub reactor_slots: Option<u32>,
     /// Invocations of one tenant that run at the same time, 0 for as many as there are slots [default: half of them].
@@ -114,7 +115,7 @@ pub struct Options {
     /// Invocations of one tenant that wait for a slot; those beyond are answered 429 [default: 8 for each of its slots].
     #[arg(long, env = "TOKAMAK_REACTOR_QUEUE_PER_TENANT", value_name = "COUNT")]
     pub reactor_queue_per_tenant: Option<u32>,
-    /// Asynchronous runs that go on at the same time [default: 64].
+    /// Asynchronous runs that go on at the same time; 0 counts as 1 [default: 64].
     #[arg(long, env = "TOKAMAK_REACTOR_JOBS", value_name = "COUNT")]
     pub reactor_jobs: Option<u32>,
     /// Of these, one tenant's at most; 0 for all of them [default: half of them].
@@ -265,7 +266,7 @@ impl Options {
         let safety = Safety::of(&self, &file)?;
         let traces = TraceExport::of(&self, &file)?;
         let default_listen = SocketAddr::from(([127, 0, 0, 1], 8080));
-        Ok(Settings {
+        let settings = Settings {
             data_dir: self.data_dir.or(file.data_dir).ok_or(ConfigError::Missing("data-dir"))?,
             listen: self.listen.or(file.listen).unwrap_or(default_listen),
             root_key_file: self.root_key_file.or(file.root_key_file),
@@ -319,7 +320,8 @@ impl Options {
             traces,
             log_format: self.log_format.or(file.log_format).unwrap_or_default(),
             log: self.log.or(file.log).unwrap_or_else(|| "info".to_owned()),
-        })
+        };
+        settings.within_range()
     }
 
     fn rates(&self, file: &Self) -> RateLimits {

@@ -73,6 +73,7 @@ fn export(filter: ExportFilter, options: Options) -> Result<(), Failure> {
         });
     }
     with_vault(options, async |vault| {
+        vault.check_export(&filter).await?;
         let (give, mut take) = channel(1);
         let give_all = async move { vault.export_log(filter, &give).await };
         let write = async move {

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::control::Server;
+use super::serve::refuse_without_store;
 use super::tenant::with_vault;
 use super::{Failure, say};
 use crate::config::Options;
@@ -47,8 +48,9 @@ pub fn run(command: BackupOptions) -> Result<(), Failure> {
     let BackupOptions { to, json, options } = command;
     let data = options.clone().settle()?.data_dir;
     let server = Server::find(&data)?;
-    if server.is_none() && !data.join("store").exists() {
-        return Err(format!("there is no store in {}", data.display()).into());
+    // Before the other folder is made.
+    if server.is_none() {
+        refuse_without_store(&data)?;
     }
     let (target, begun) = Target::find(&to)?;
     let tell = |what: &str| {

@@ -2,6 +2,7 @@
 //!
 //! Data, root key and API keys are kept in one folder, readable by its owner only. A second start finds them there.
 
+use std::fmt::Display;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
@@ -12,8 +13,8 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Failure, confine, logging, say, serve};
-use crate::config::Options;
+use super::{Failure, confine, logging, root_key, say, serve};
+use crate::config::{Options, RootKeySource};
 use crate::crypto::api_key::ApiKey;
 use crate::crypto::entropy::SystemEntropy;
 use crate::crypto::keys::RootKey;
@@ -70,7 +71,16 @@ pub fn run(options: &DevOptions) -> Result<(), Failure> {
     let traces = logging::start_with_traces(&settings)?;
     close_to_others()?;
     confine::confine(&settings)?;
-    let root_key = keep_root_key(&folder.join("root-key"))?;
+    let root_key = folder.join("root-key");
+    // A new key would open nothing, and stand in the place of the one that does.
+    if !root_key.exists() && folder.join("store").exists() {
+        let message = format!(
+            "{} is missing, and nothing else opens the store beside it: put it back, or name another --data-dir",
+            root_key.display()
+        );
+        return Err(message.into());
+    }
+    let root_key = keep_root_key(&root_key)?;
     let serves = async {
         let vault = serve::open(&settings, root_key).await?;
         let keys = keep_keys(&vault, &folder.join("keys.json")).await?;
@@ -82,10 +92,10 @@ pub fn run(options: &DevOptions) -> Result<(), Failure> {
     serve::traced(&settings, traces, || serve::block_on(serves))
 }
 
-/// Reads the root key, or draws one and writes it for its owner alone.
+/// Reads the root key, which is nobody else's to read, or draws one and writes it for its owner alone.
 pub(super) fn keep_root_key(path: &Path) -> Result<RootKey, Failure> {
     if path.exists() {
-        return Ok(RootKey::parse(&fs::read_to_string(path)?)?);
+        return root_key::read(&RootKeySource::File(path.to_owned()));
     }
     let key = RootKey::draw(&SystemEntropy::new()?);
     write_private(path, key.to_base64().as_bytes())?;
@@ -96,7 +106,9 @@ pub(super) fn keep_root_key(path: &Path) -> Result<RootKey, Failure> {
 /// crash leaves a vault that nobody can enter.
 async fn keep_keys(vault: &Vault, path: &Path) -> Result<DevKeys, Failure> {
     let mut keys = if path.exists() {
-        serde_json::from_str(&fs::read_to_string(path)?)?
+        let named = |error: &dyn Display| format!("{}: {error}", path.display());
+        let text = fs::read_to_string(path).map_err(|error| named(&error))?;
+        serde_json::from_str(&text).map_err(|error| named(&error))?
     } else {
         let tag = ApplicationType::Management.key_tag();
         let key = ApiKey::draw(tag, &SystemEntropy::new()?);

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::control::Server;
 use super::tenant::with_vault;
-use super::{Failure, root_key, say};
+use super::{Failure, root_key, say, shown};
 use crate::config::{Options, new_root_key};
 use crate::http::control::{RotateRoot, RotateTenants, Rotated};
 use crate::limits::ROOT_KEY_COMMAND_SECONDS_DEFAULT;
@@ -99,7 +99,7 @@ fn line(key: &KeyStatus) -> String {
             progress.resealed, progress.total
         ),
     };
-    format!("{tenant_id}  version {version}{older}  {name}")
+    format!("{tenant_id}  version {version}{older}  {}", shown(name))
 }
 
 fn rotate_root(rotate: RotateOptions) -> Result<(), Failure> {

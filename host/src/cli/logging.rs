@@ -13,7 +13,7 @@ use crate::traces::{self, Traces};
 /// Starts logging for the whole process.
 pub fn start(filter: &str, format: LogFormat) -> Result<(), Failure> {
     tell_of_panics();
-    let filter = EnvFilter::try_new(filter)?;
+    let filter = read_filter(filter)?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -35,7 +35,7 @@ pub fn start_with_traces(settings: &Settings) -> Result<Option<Traces>, Failure>
     // Traces are as whole as they are whatever is logged.
     let taken = Targets::new().with_target("tokamak", LevelFilter::INFO);
     let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(false);
-    let filter = EnvFilter::try_new(&settings.log)?;
+    let filter = read_filter(&settings.log)?;
     let both = registry().with(layer.with_filter(taken));
     match settings.log_format {
         LogFormat::Text => both.with(lines.with_filter(filter)).try_init()?,
@@ -44,6 +44,10 @@ pub fn start_with_traces(settings: &Settings) -> Result<Option<Traces>, Failure>
         }
     }
     Ok(Some(traces))
+}
+
+fn read_filter(filter: &str) -> Result<EnvFilter, Failure> {
+    EnvFilter::try_new(filter).map_err(|error| format!("--log {filter}: {error}").into())
 }
 
 /// Tells where a thread panicked, and nothing of why: what a panic says may hold what it was about, such as a token.

@@ -135,9 +135,35 @@ fn say_error(error: &Failure) {
     eprintln!("tokamak: {error}");
 }
 
+/// A name as it is shown in a terminal: who gave it may have put in what a terminal obeys.
+fn shown(name: &str) -> String {
+    let mut shown = String::with_capacity(name.len());
+    for c in name.chars() {
+        if c.is_control() {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
 /// Prints a line for the operator. A reader that is gone is no failure of the server.
 fn say(line: impl std::fmt::Display) {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn a_name_forges_no_line_and_moves_no_cursor() {
+        let forged = "a\nb\r\u{1b}[2J\u{7f}\u{9b}1m\t";
+        assert_eq!(shown(forged), "a\\nb\\r\\u{1b}[2J\\u{7f}\\u{9b}1m\\t");
+        let plain = "Läden & Söhne \"日本\" \\ 😀";
+        assert_eq!(shown(plain), plain);
+    }
 }

@@ -16,8 +16,8 @@ use serde_json::json;
 
 use super::backup::{MANIFEST, chunk_name, chunk_number};
 use super::serve::{self, make_folder};
-use super::verify::{DAMAGED, summary, walking};
-use super::{Failure, logging, root_key, say};
+use super::verify::{DAMAGED, NOT_LOOKED_AT, summary, walking};
+use super::{Failure, logging, root_key, say, say_error};
 use crate::config::{Options, Settings};
 use crate::crypto::entropy::SystemEntropy;
 use crate::crypto::keys::RootKey;
@@ -49,8 +49,11 @@ pub struct RestoreOptions {
 pub fn run(options: RestoreOptions) -> ExitCode {
     let json = options.json;
     match walking(json, "the store could not be made", |tell| restore(options, tell)) {
-        Err(code) => code,
-        Ok((Restored { manifest, verified, runs }, listed)) => {
+        (Err(error), _) => {
+            say_error(&error);
+            ExitCode::from(NOT_LOOKED_AT)
+        }
+        (Ok(Restored { manifest, verified, runs }), listed) => {
             let sound = verified.damaged == 0;
             if json {
                 let told = json!({
@@ -83,6 +86,8 @@ fn restore(options: RestoreOptions, tell: &mut dyn FnMut(Damaged)) -> Result<Res
     logging::start("error", settings.log_format)?;
     close_to_others()?;
     let root_key = root_key::read(&settings.root_key_source()?)?;
+    // A folder that is not there holds no backup that could be incomplete.
+    drop(fs::read_dir(&from).map_err(|error| format!("{}: {error}", from.display()))?);
     let manifest = read_bounded(&from.join(MANIFEST), MANIFEST_BYTES_MAX)?;
     let manifest = manifest.ok_or_else(|| told(&from, &BackupError::Incomplete))?;
     let reader = Reader::open(&manifest, &root_key).map_err(|error| told(&from, &error))?;
@@ -176,13 +181,15 @@ fn none_too_many(from: &Path, chunks: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A store that is being made, removed unless it comes to its end.
-struct Building(PathBuf);
+/// A store that is being made, removed unless it comes to its end, with the folders that were made for it.
+struct Building(PathBuf, Vec<PathBuf>);
 
 impl Building {
     /// Takes a data folder that has nothing, or nothing but what an earlier restore left.
     fn begin(data: &Path) -> Result<Self, Failure> {
         let named = |error: std::io::Error| format!("{}: {error}", data.display());
+        let above = data.ancestors().take_while(|path| !path.as_os_str().is_empty());
+        let made = above.take_while(|path| !path.exists()).map(Path::to_owned).collect();
         make_folder(data)?;
         for entry in fs::read_dir(data).map_err(named)? {
             if entry.map_err(named)?.file_name() != UNFINISHED {
@@ -195,7 +202,7 @@ impl Building {
             _ => {}
         }
         DirBuilder::new().mode(0o700).create(&folder).map_err(named)?;
-        Ok(Self(folder))
+        Ok(Self(folder, made))
     }
 
     /// Gives the store its name.
@@ -208,7 +215,8 @@ impl Building {
 
 impl Drop for Building {
     fn drop(&mut self) {
-        // Nothing is there under this name once it is finished.
+        // Nothing is there under this name once it is finished, and the folders around it are not empty then.
         let _ = fs::remove_dir_all(&self.0);
+        let _ = self.1.iter().try_for_each(fs::remove_dir);
     }
 }

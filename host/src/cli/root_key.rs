@@ -42,7 +42,11 @@ fn read_file(path: &Path, credentials: Option<&Path>) -> Result<Zeroizing<String
     let named = |error: io::Error| format!("{}: {error}", path.display());
     let file = File::open(path).map_err(named)?;
     // Of the file that is open: what the name stands for may change.
-    let mode = file.metadata().map_err(named)?.mode();
+    let metadata = file.metadata().map_err(named)?;
+    if metadata.is_dir() {
+        return Err(format!("{} is a folder, and no file with a root key", path.display()).into());
+    }
+    let mode = metadata.mode();
     let is_credential = credentials.is_some() && path.parent() == credentials;
     let refused = if is_credential { OTHERS & !GROUP_READS } else { OTHERS };
     if mode & refused != 0 {
@@ -236,6 +240,8 @@ mod tests {
             assert_eq!(*read(&source).unwrap().to_base64(), KEY);
         }
         assert!(refusal(&RootKeySource::File(folder.path().join("none"))).contains("none"));
+        let said = refusal(&RootKeySource::File(folder.path().to_owned()));
+        assert!(said.contains("is a folder") && !said.contains("chmod"), "{said}");
     }
 
     #[test]

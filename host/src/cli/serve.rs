@@ -1,6 +1,7 @@
 //! `tokamak serve`, and what `dev` and the other commands share with it: opening a vault on its folder.
 
-use std::fs::DirBuilder;
+use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -111,9 +112,27 @@ fn is_management_key(text: &str) -> bool {
     })
 }
 
-/// Makes a folder that only its owner may enter; one that is there stays as its operator made it.
+/// Makes a data folder that only its owner may enter; one that is there stays as its operator made it.
 pub fn make_folder(folder: &Path) -> Result<(), Failure> {
-    Ok(DirBuilder::new().recursive(true).mode(0o700).create(folder)?)
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
+            format!("the data folder, {}, is no folder", folder.display()).into()
+        }
+        _ => format!("the data folder, {}, cannot be made: {error}", folder.display()).into(),
+    })
+}
+
+/// Refuses a data folder in which there is no store: opening it would make one.
+pub fn refuse_without_store(data: &Path) -> Result<(), Failure> {
+    let store = data.join("store");
+    match fs::read_dir(&store).map(|mut files| files.next().is_some()) {
+        Ok(true) => Ok(()),
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(format!("{}: {error}", store.display()).into())
+        }
+        _ => Err(format!("there is no store in {}", data.display()).into()),
+    }
 }
 
 /// Runs a command on the threads that everything runs on. Once it has ended nobody waits for what a thread is still
@@ -236,7 +255,27 @@ fn bounds(settings: &Settings, files_max: Option<u64>) -> Bounds {
 
 #[cfg(test)]
 mod tests {
-    use super::is_management_key;
+    use std::fs;
+
+    use super::{is_management_key, make_folder, refuse_without_store};
+
+    #[test]
+    fn a_folder_without_a_store_is_told_from_one_that_has_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        let said = |data: &std::path::Path| refuse_without_store(data).err().map(|e| e.to_string());
+        let none = Some(format!("there is no store in {}", data.display()));
+        assert_eq!(said(&data), none);
+        fs::create_dir_all(data.join("store")).unwrap();
+        assert_eq!(said(&data), none);
+        fs::write(data.join("store/lock"), "").unwrap();
+        assert_eq!(said(&data), None);
+        // What is no folder is named.
+        let file = data.join("store/lock");
+        assert!(said(&file).unwrap().starts_with(&format!("{}/store: ", file.display())));
+        let said = make_folder(&file).unwrap_err().to_string();
+        assert_eq!(said, format!("the data folder, {}, is no folder", file.display()));
+    }
 
     #[test]
     fn keys_that_open_nothing_or_could_be_guessed_are_told_apart() {

@@ -1,16 +1,18 @@
 //! `tokamak tenant`: tenants are made and erased here, never over the public interface. A running server does it; without
 //! one, this process.
 
+use std::path::Path;
+
 use clap::Subcommand;
 use serde_json::json;
 
 use super::control::Server;
-use super::{Failure, logging, root_key, say, serve};
+use super::{Failure, logging, root_key, say, serve, shown};
 use crate::config::Options;
 use crate::http::control::{CreateTenant, CreatedTenant};
 use crate::model::id::TenantId;
 use crate::runtime::close_to_others;
-use crate::vault::{Tenant, Vault};
+use crate::vault::{Tenant, Vault, check_tenant_name};
 
 /// What to do with tenants.
 #[derive(Debug, Subcommand)]
@@ -53,6 +55,8 @@ pub fn run(command: TenantCommand) -> Result<(), Failure> {
 }
 
 fn create(name: String, json: bool, options: Options) -> Result<(), Failure> {
+    // Before a vault is made for it.
+    check_tenant_name(&name)?;
     let show = |made: &CreatedTenant| {
         let CreatedTenant { id, name, management_key } = made;
         if json {
@@ -66,7 +70,7 @@ fn create(name: String, json: bool, options: Options) -> Result<(), Failure> {
         show(&server.ask("POST", "/tenants", &CreateTenant { name })?);
         return Ok(());
     }
-    with_vault(options, async |vault| {
+    with_new_vault(options, async |vault| {
         show(&vault.create_tenant(&name, None).await?.into());
         Ok(())
     })
@@ -79,7 +83,7 @@ fn list(json: bool, options: Options) -> Result<(), Failure> {
             return Ok(());
         }
         for tenant in tenants {
-            say(format_args!("{}  {}  {}", tenant.id, tenant.created_at, tenant.name));
+            say(format_args!("{}  {}  {}", tenant.id, tenant.created_at, shown(&tenant.name)));
         }
         Ok(())
     };
@@ -103,15 +107,32 @@ fn erase(tenant: TenantId, options: Options) -> Result<(), Failure> {
     })
 }
 
-/// Does something with the vault of a stopped server.
+/// Does something with the vault of a stopped server; refuses a folder in which there is none.
 pub fn with_vault(
     options: Options,
+    work: impl AsyncFnOnce(&Vault) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    with_one(options, serve::refuse_without_store, work)
+}
+
+/// The same, and makes the vault if there is none.
+fn with_new_vault(
+    options: Options,
+    work: impl AsyncFnOnce(&Vault) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    with_one(options, |_| Ok(()), work)
+}
+
+fn with_one(
+    options: Options,
+    check: impl FnOnce(&Path) -> Result<(), Failure>,
     work: impl AsyncFnOnce(&Vault) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let settings = options.settle()?;
     logging::start(&settings.log, settings.log_format)?;
     close_to_others()?;
     let root_key = root_key::read(&settings.root_key_source()?)?;
+    check(&settings.data_dir)?;
     serve::block_on(async {
         let vault = serve::open(&settings, root_key).await?;
         let done = work(&vault).await;

@@ -7,26 +7,32 @@ use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
+use rustix::fs::statvfs;
 use serde_json::json;
 
+use super::serve::refuse_without_store;
 use super::{Failure, logging, root_key, say, say_error};
 use crate::config::{Options, Settings};
 use crate::crypto::entropy::SystemEntropy;
 use crate::runtime::close_to_others;
+use crate::store::StoreError;
 use crate::store::sled::Inspection;
-use crate::vault::{Damaged, ExportedHead, Verified, verify};
+use crate::vault::{Damaged, ExportedHead, OpenError, Verified, verify};
 
 /// Damages that `--json` lists one by one.
 const LISTED_MAX: usize = 10_000;
+/// Room below which a disk counts as full: the least that the copy of a store may still be written.
+const ROOM_BYTES_MIN: u64 = 16 << 20;
 /// Exit code when something is damaged.
 pub const DAMAGED: u8 = 1;
 /// Exit code when it could not be looked at.
-const NOT_LOOKED_AT: u8 = 2;
+pub const NOT_LOOKED_AT: u8 = 2;
 
 /// Options of `verify`.
 #[derive(Debug, Args)]
@@ -47,10 +53,9 @@ pub struct VerifyOptions {
 /// Runs the command.
 pub fn run(options: VerifyOptions) -> ExitCode {
     let json = options.json;
-    let broken = "the store cannot be read: its files are damaged";
-    match walking(json, broken, |tell| look(options, tell)) {
-        Err(code) => code,
-        Ok((verified, listed)) => {
+    match walking(json, "the store cannot be looked at", |tell| look(options, tell)) {
+        (Err(error), listed) => failed(json, &error, listed),
+        (Ok(verified), listed) => {
             let sound = verified.damaged == 0;
             if json {
                 say(json!({"sound": sound, "looked_at": verified, "damaged": listed}));
@@ -62,14 +67,38 @@ pub fn run(options: VerifyOptions) -> ExitCode {
     }
 }
 
-/// Walks through a store on a thread of its own, since the store's engine may panic over files that make no sense to it or
-/// a disk that is full: then it is `broken`. Gives what came of it with what is damaged, which is told line by line unless
-/// it is for JSON; a failure is told, and its exit code given.
+/// Tells of a store that was not looked through to its end; gives the exit code.
+fn failed(json: bool, error: &Failure, mut listed: Vec<Damaged>) -> ExitCode {
+    say_error(error);
+    if !is_damage(error) {
+        return ExitCode::from(NOT_LOOKED_AT);
+    }
+    if json {
+        let what = error.to_string();
+        listed.push(Damaged { kind: None, tenant: None, id: String::new(), what });
+        let looked_at = Verified { damaged: listed.len() as u64, ..Verified::default() };
+        say(json!({"sound": false, "looked_at": looked_at, "damaged": listed}));
+    }
+    ExitCode::from(DAMAGED)
+}
+
+/// Whether it is the store that is to blame, and not that it could not be looked at.
+fn is_damage(error: &Failure) -> bool {
+    let damaged = |error: &StoreError| matches!(error, StoreError::Damaged(_));
+    match error.downcast_ref::<OpenError>() {
+        Some(OpenError::Store(error)) => damaged(error),
+        Some(error) => matches!(error, OpenError::Damaged),
+        None => error.downcast_ref::<StoreError>().is_some_and(damaged),
+    }
+}
+
+/// Walks through a store on a thread of its own, since the store's engine may panic: then it is `broken`. Gives what came
+/// of it, and what is damaged, which is told line by line unless it is for JSON.
 pub fn walking<T: Send>(
     json: bool,
-    broken: &str,
+    broken: impl Into<Failure>,
     walk: impl FnOnce(&mut dyn FnMut(Damaged)) -> Result<T, Failure> + Send,
-) -> Result<(T, Vec<Damaged>), ExitCode> {
+) -> (Result<T, Failure>, Vec<Damaged>) {
     let mut listed = Vec::new();
     let mut tell = |damaged: Damaged| {
         if !json {
@@ -78,14 +107,8 @@ pub fn walking<T: Send>(
             listed.push(damaged);
         }
     };
-    let walked = std::thread::scope(|scope| {
-        let walk = scope.spawn(|| walk(&mut tell));
-        walk.join().unwrap_or_else(|_| Err(broken.into()))
-    });
-    walked.map(|walked| (walked, listed)).map_err(|error| {
-        say_error(&error);
-        ExitCode::from(NOT_LOOKED_AT)
-    })
+    let walked = std::thread::scope(|scope| scope.spawn(|| walk(&mut tell)).join());
+    (walked.unwrap_or_else(|_| Err(broken.into())), listed)
 }
 
 /// A damage as a line.
@@ -126,9 +149,26 @@ fn look(options: VerifyOptions, tell: &mut dyn FnMut(Damaged)) -> Result<Verifie
     let heads = head.as_deref().map_or_else(|| Ok(Vec::new()), read_heads)?;
     let scratch = scratch.unwrap_or_else(std::env::temp_dir);
     let copy = Copy::of(&settings, &scratch)?;
-    let store = Inspection::open(&copy.0, settings.cache_mb << 20)?;
-    let entropy = Arc::new(SystemEntropy::new()?);
-    Ok(verify(&store, &root_key, entropy, &heads, tell)?)
+    let looked = catch_unwind(AssertUnwindSafe(|| {
+        let store = Inspection::open(&copy.0, settings.cache_mb << 20);
+        let store = store.map_err(|error| copy.unnamed(error, &settings.data_dir))?;
+        Ok(verify(&store, &root_key, Arc::new(SystemEntropy::new()?), &heads, tell)?)
+    }));
+    // The store's engine may panic over files that make no sense to it, and over a disk that is full: it writes to its copy.
+    let senseless = || StoreError::Damaged("its files make no sense: restore a backup".to_owned());
+    let looked = looked.unwrap_or_else(|_| Err(senseless().into()));
+    looked.map_err(|error| {
+        if is_damage(&error) && is_full(&scratch) {
+            return format!("{} is full: name another folder with --scratch", scratch.display())
+                .into();
+        }
+        error
+    })
+}
+
+/// Whether a disk has next to no room left, as far as it tells.
+fn is_full(folder: &Path) -> bool {
+    statvfs(folder).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < ROOM_BYTES_MIN)
 }
 
 fn read_heads(file: &Path) -> Result<Vec<ExportedHead>, Failure> {
@@ -148,6 +188,7 @@ struct Copy(PathBuf);
 impl Copy {
     /// Copies the store while nobody else can open it.
     fn of(settings: &Settings, scratch: &Path) -> Result<Self, Failure> {
+        refuse_without_store(&settings.data_dir)?;
         let store = settings.data_dir.join("store");
         let there_is_none = |error| format!("there is no store in {}: {error}", store.display());
         let lock = File::open(store.join("lock")).map_err(there_is_none)?;
@@ -163,6 +204,14 @@ impl Copy {
             format!("the store cannot be copied to {}: {error}", scratch.display())
         })?;
         Ok(copy)
+    }
+
+    /// An error that names the store and not the copy, which nobody knows and which is gone by then.
+    fn unnamed(&self, error: StoreError, data: &Path) -> StoreError {
+        let StoreError::Damaged(what) = error else { return error };
+        let (copy, store) =
+            (self.0.display().to_string(), data.join("store").display().to_string());
+        StoreError::Damaged(what.replace(&copy, &store))
     }
 }
 
@@ -205,6 +254,28 @@ fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
+
+    use super::{Failure, OpenError, StoreError, is_damage, walking};
+
+    #[test]
+    fn a_store_that_cannot_be_read_is_damaged_and_one_that_is_not_there_is_not() {
+        let damaged = || StoreError::Damaged("a".to_owned());
+        let unavailable = || StoreError::Unavailable("a".to_owned());
+        let table: [(Failure, bool); 6] = [
+            (damaged().into(), true),
+            (OpenError::Store(damaged()).into(), true),
+            (OpenError::Damaged.into(), true),
+            (unavailable().into(), false),
+            (OpenError::Store(unavailable()).into(), false),
+            (OpenError::WrongRootKey.into(), false),
+        ];
+        for (error, expected) in table {
+            assert_eq!(is_damage(&error), expected, "{error}");
+        }
+        assert!(!is_damage(&"there is no store".into()));
+        let (walked, _) = walking::<()>(true, "not looked at", |_| panic!("over anything"));
+        assert!(!is_damage(&walked.unwrap_err()));
+    }
 
     #[test]
     fn a_folder_that_was_left_is_in_nobodys_way_and_is_nobody_elses_to_read() {

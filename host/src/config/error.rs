@@ -38,6 +38,16 @@ pub enum ConfigError {
     /// A part of a whole is none.
     #[error("--{0} must be a number from 0 to 1")]
     NoPart(&'static str),
+    /// A number is too small to work with, or too large for any machine.
+    #[error("--{option} must be from {least} to {most}")]
+    OutOfRange {
+        /// The option.
+        option: &'static str,
+        /// The least that it may be.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
     /// One of two options that belong together is absent.
     #[error("--tls-certificate and --tls-key go together")]
     HalfOfTls,
@@ -55,6 +65,9 @@ pub enum ConfigError {
         /// Where it is said to be.
         sources: Vec<&'static str>,
     },
+    /// A command that is none.
+    #[error("--{0} is empty")]
+    Empty(&'static str),
     /// A command that cannot be taken apart into words.
     #[error("--{0} has a quote that does not end")]
     Unquoted(&'static str),

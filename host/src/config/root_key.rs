@@ -81,8 +81,11 @@ impl Named {
             return Err(ConfigError::ManySources { what, sources });
         }
         let command = self.command.map(|line| {
-            let words = shlex::split(&line).filter(|words| !words.is_empty());
-            let words = words.ok_or(ConfigError::Unquoted(names[2].trim_start_matches('-')))?;
+            let name = names[2].trim_start_matches('-');
+            let words = shlex::split(&line).ok_or(ConfigError::Unquoted(name))?;
+            if words.first().is_none_or(String::is_empty) {
+                return Err(ConfigError::Empty(name));
+            }
             Ok(RootKeySource::Command(words, Duration::from_secs(self.seconds)))
         });
         let file = self.file.map(RootKeySource::File);
@@ -140,9 +143,14 @@ mod tests {
                 (expected.into_iter().map(str::to_owned).collect(), Duration::from_secs(7))
             );
         }
-        for wrong in ["sh -c 'cat", "", "  "] {
+        for (wrong, expected) in [
+            ("sh -c 'cat", "--command has a quote that does not end"),
+            ("", "--command is empty"),
+            ("  ", "--command is empty"),
+            ("''", "--command is empty"),
+        ] {
             let error = named(false, false, Some(wrong)).only("key", NAMES).err().unwrap();
-            assert!(error.to_string().contains("--command"), "{error}");
+            assert_eq!(error.to_string(), expected, "{wrong:?}");
         }
     }
 }

@@ -297,7 +297,12 @@ impl From<Error> for Refused {
     fn from(error: Error) -> Self {
         let described = error.describe();
         let status = StatusCode::from_u16(described.status);
-        Self(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), described.detail)
+        let detail = match &error {
+            // There are no members here to see.
+            Error::Invalid(faults) => faults.to_string(),
+            _ => described.detail,
+        };
+        Self(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), detail)
     }
 }
 

@@ -90,6 +90,13 @@ impl Vault {
         Ok(self.0.store.chain_heads()?.into_iter().map(ExportedHead::from).collect())
     }
 
+    /// Refuses to export the log of a tenant that there is not.
+    pub async fn check_export(&self, filter: &ExportFilter) -> Result<(), Error> {
+        let Some(tenant) = filter.tenant else { return Ok(()) };
+        let known = self.keys_owners().await?.contains(&tenant);
+        if known { Ok(()) } else { Err(Error::NotFound("tenant")) }
+    }
+
     /// Gives every entry that the filter asks for and that is there when the call begins, each tenant's oldest first, as
     /// lines of JSON, some at a time. Others may write meanwhile. Ends with an error when nobody takes them any more.
     pub async fn export_log(

@@ -78,7 +78,7 @@ pub use reactors::{ReactorView, WriteReactor};
 pub use rotation::{KeyStatus, KeysStatus, Progress};
 pub use sessions::{AuthorizeSession, NewSession, SessionView};
 pub use sweep::Swept;
-pub use tenants::{NewTenant, Tenant, TenantSettings, UpdateTenant};
+pub use tenants::{NewTenant, Tenant, TenantSettings, UpdateTenant, check_tenant_name};
 pub use tokens::{
     CreateToken, SearchTokens, TokenFilter, TokenView, UpdateToken, each_token, outline,
     parse_scope,

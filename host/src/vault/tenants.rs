@@ -146,6 +146,7 @@ impl Vault {
         name: &str,
         management_key: Option<ApiKey>,
     ) -> Result<NewTenant, Error> {
+        check_tenant_name(name)?;
         self.ensure_system_tenant().await?;
         // Its keys are to be wrapped by the root key that counts when they are stored.
         let _one = self.0.keyring.operating.lock().await;
@@ -312,6 +313,17 @@ impl Vault {
             made => Ok(made?),
         }
     }
+}
+
+/// Refuses what is no name of a new tenant.
+pub fn check_tenant_name(name: &str) -> Result<(), Error> {
+    let mut faults = Faults::new();
+    check_name(name, &mut faults);
+    // Who makes tenants reads their names in a terminal, where a line is one name.
+    if name.chars().any(char::is_control) {
+        faults.add("name", "must have no control characters");
+    }
+    Ok(faults.into_result(())?)
 }
 
 impl UpdateTenant {

@@ -30,7 +30,7 @@ pub struct Damaged {
 }
 
 /// What was looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Verified {
     /// Records, log entries included.
     pub records: u64,

@@ -22,6 +22,7 @@ pub async fn heads(Shared(vault): Shared<Vault>) -> Result<Reply<Vec<ExportedHea
 /// The entries that the body asks for.
 pub async fn export(Shared(vault): Shared<Vault>, body: Bytes) -> Result<Response, Refused> {
     let filter: ExportFilter = read(&body)?;
+    vault.check_export(&filter).await?;
     let (give, take) = channel(1);
     tokio::spawn(async move {
         match vault.export_log(filter, &give).await {

@@ -20,6 +20,7 @@ use tokio::sync::mpsc::error::TryRecvError;
 
 use super::changes::Rows;
 use super::files::Live;
+use super::folder::unreadable;
 use super::snapshot::Wanted;
 use super::unavailable;
 use super::waiting::Waiting;
@@ -58,7 +59,7 @@ impl Copy {
         let from = self.last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let (mut rows, mut bytes, mut last) = (Rows::default(), 0, None);
         for row in log.range::<&[u8], _>((from, Bound::Unbounded)) {
-            let (key, value) = row.map_err(unavailable)?;
+            let (key, value) = row.map_err(unreadable)?;
             bytes += key.len() + value.len();
             last = Some(key.to_vec());
             rows.insert(key, value);

@@ -22,7 +22,7 @@ use rustix::fs::{Advice, fadvise};
 use sled::Tree;
 use tokio::sync::oneshot;
 
-use super::folder::{open_database, sync_settings};
+use super::folder::{open_database, sync_settings, unreadable};
 use super::journal::{self, Journal, Unsettled};
 use super::log::Log;
 use super::rows::{FORMAT_KEY, FORMATS};
@@ -285,7 +285,7 @@ fn open(folder: &Path, number: u64, cache_bytes: u64) -> Result<(Live, File), St
 }
 
 fn check_format(tree: &Tree) -> Result<(), StoreError> {
-    match tree.get(FORMAT_KEY).map_err(unavailable)? {
+    match tree.get(FORMAT_KEY).map_err(unreadable)? {
         Some(format) if FORMATS.contains(&format.as_ref()) => Ok(()),
         Some(_) => Err(StoreError::Damaged(
             "it was written by another version of this software".to_owned(),

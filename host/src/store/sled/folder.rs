@@ -1,6 +1,7 @@
 //! The folder of a store: opened by one process at a time, its files durable under their names.
 
 use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Duration;
@@ -18,10 +19,28 @@ const CLOSING_PAUSE: Duration = Duration::from_millis(10);
 pub fn open_database(folder: &Path, cache_bytes: u64) -> Result<sled::Db, StoreError> {
     // sled ends in a panic over some files that are damaged.
     let opened = catch_unwind(AssertUnwindSafe(|| try_open(folder, cache_bytes)));
-    opened.unwrap_or_else(|_| {
-        let damaged = format!("{} cannot be read: restore a backup", folder.display());
-        Err(StoreError::Damaged(damaged))
-    })
+    opened.unwrap_or_else(|_| Err(damaged(folder)))
+}
+
+fn damaged(folder: &Path) -> StoreError {
+    StoreError::Damaged(format!("{} cannot be read: restore a backup", folder.display()))
+}
+
+/// A failure of sled's to read, for the operator: files that are not as they were written are damage.
+pub fn unreadable(cause: sled::Error) -> StoreError {
+    if is_damage(&cause) {
+        return StoreError::Damaged("its files cannot be read: restore a backup".to_owned());
+    }
+    unavailable(cause)
+}
+
+/// Whether files are not as they were written: changed, or cut short.
+fn is_damage(cause: &sled::Error) -> bool {
+    match cause {
+        sled::Error::Corruption { .. } => true,
+        sled::Error::Io(error) => error.kind() == ErrorKind::UnexpectedEof,
+        _ => false,
+    }
 }
 
 fn try_open(folder: &Path, cache_bytes: u64) -> Result<sled::Db, StoreError> {
@@ -31,15 +50,17 @@ fn try_open(folder: &Path, cache_bytes: u64) -> Result<sled::Db, StoreError> {
         .segment_size(SEGMENT_BYTES)
         // The writer flushes and syncs; a thread that does so now and then would only be in its way.
         .flush_every_ms(None);
+    // Here it is known which folder it is.
+    let failed = |cause| if is_damage(&cause) { damaged(folder) } else { unavailable(cause) };
     for _ in 0..CLOSING_TRIES {
         match config.open() {
             Err(sled::Error::Io(cause)) if cause.to_string().contains("acquire lock") => {
                 std::thread::sleep(CLOSING_PAUSE);
             }
-            opened => return opened.map_err(unavailable),
+            opened => return opened.map_err(failed),
         }
     }
-    config.open().map_err(unavailable)
+    config.open().map_err(failed)
 }
 
 /// Sled locks its own file too, but says so only in terms of a file descriptor.
@@ -66,4 +87,27 @@ pub fn sync_settings(folder: &Path) -> Result<(), StoreError> {
         File::open(path).and_then(|file| file.sync_all()).map_err(unavailable)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{StoreError, unreadable};
+
+    #[test]
+    fn only_what_is_not_as_it_was_written_is_damage() {
+        for cause in [
+            sled::Error::Corruption { at: None, bt: () },
+            sled::Error::Io(std::io::ErrorKind::UnexpectedEof.into()),
+        ] {
+            let damaged = unreadable(cause).to_string();
+            assert!(damaged.starts_with("the storage is damaged: "), "{damaged}");
+            assert!(damaged.ends_with("restore a backup"), "{damaged}");
+        }
+        for cause in [
+            sled::Error::Io(std::io::ErrorKind::StorageFull.into()),
+            sled::Error::Unsupported("later".to_owned()),
+        ] {
+            assert!(matches!(unreadable(cause), StoreError::Unavailable(_)));
+        }
+    }
 }

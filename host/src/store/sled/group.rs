@@ -8,13 +8,13 @@ use std::collections::{HashMap, HashSet};
 use sled::{IVec, Tree};
 
 use super::changes::Rows;
+use super::folder::unreadable;
 use super::guard::Guard;
 use super::log::PIECES_MAX;
 use super::packs::{self, Packs};
 use super::rows::{
     Address, Head, IndexRow, Left, PIECE_BYTES, index_value, unique_key, unique_value,
 };
-use super::unavailable;
 use super::waiting::Waiting;
 use crate::crypto::integrity::Hash;
 use crate::model::id::TenantId;
@@ -142,7 +142,7 @@ impl Group {
             changed.zip(found).filter(|(_, head)| head.as_ref().is_some_and(|head| head.packed))
         {
             let address = Address { kind, tenant, id };
-            if tree.contains_key(address.head_key()).map_err(unavailable)? {
+            if tree.contains_key(address.head_key()).map_err(unreadable)? {
                 continue;
             }
             if let Some((key, packed, _)) = packs::find(tree, &address)?

@@ -15,7 +15,7 @@ use sled::{Db, IVec, Tree};
 
 use self::chain::Chains;
 use super::files::newest;
-use super::folder::open_database;
+use super::folder::{open_database, unreadable};
 use super::guard::{self, Ledger, read_ledger_key};
 use super::journal::Unsettled;
 use super::rows::{
@@ -23,7 +23,7 @@ use super::rows::{
     LEDGER_KEY, LEFT_PREFIX, Left, PACK_PREFIX, PIECE_PREFIX, TENANT_LEDGER_PREFIX, UNIQUE_PREFIX,
     read_unique,
 };
-use super::{packs, protect, unavailable};
+use super::{packs, protect};
 use crate::crypto::integrity::Sum;
 use crate::model::id::TenantId;
 use crate::store::{
@@ -42,6 +42,11 @@ impl Inspection {
     pub fn open(folder: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
         let database = open_database(&newest(folder)?, cache_bytes)?;
         let tree: Tree = (*database).clone();
+        let format = tree.get(FORMAT_KEY).map_err(unreadable)?;
+        if format.is_some_and(|format| format != FORMAT_1 && !FORMATS.contains(&format.as_ref())) {
+            // Another version may have written it.
+            return Err(StoreError::Unavailable("its format is not known".to_owned()));
+        }
         // Reading needs no sync: the files are a copy.
         let Unsettled { groups, is_cut_short, .. } = Unsettled::read(folder)?;
         for rows in groups {
@@ -68,11 +73,11 @@ impl Inspect for Inspection {
         heads: &[ChainHead],
         damaged: &mut dyn FnMut(Damage),
     ) -> Result<Walked, StoreError> {
-        let is_older = match self.tree.get(FORMAT_KEY).map_err(unavailable)? {
+        let is_older = match self.tree.get(FORMAT_KEY).map_err(unreadable)? {
             Some(format) if format == FORMAT_1 => {
                 let older = "it is of an earlier version and not protected yet; the server brings \
                     it up to date when it starts";
-                return Err(StoreError::Damaged(older.to_owned()));
+                return Err(StoreError::Unavailable(older.to_owned()));
             }
             Some(format) if FORMATS.contains(&format.as_ref()) => format == FORMAT_2,
             _ => return Err(StoreError::Damaged("its format is not known".to_owned())),
@@ -118,7 +123,7 @@ impl Walk<'_> {
         &self,
         prefix: &[u8],
     ) -> impl Iterator<Item = Result<(IVec, IVec), StoreError>> + use<> {
-        self.tree.scan_prefix(prefix).map(|row| row.map_err(unavailable))
+        self.tree.scan_prefix(prefix).map(|row| row.map_err(unreadable))
     }
 
     fn damage(&mut self, address: &Address, what: &str) {
@@ -151,7 +156,7 @@ impl Walk<'_> {
             }
             all.chain.last.0 += 1;
         }
-        let sealed = self.tree.get(LEDGER_KEY).map_err(unavailable)?;
+        let sealed = self.tree.get(LEDGER_KEY).map_err(unreadable)?;
         match sealed.map(|sealed| guard::open(self.protection, None, &sealed)) {
             None => self.of_tenant(None, "the ledger over all tenants is missing"),
             Some(None) => self.of_tenant(None, "the ledger over all tenants was changed"),
@@ -179,7 +184,7 @@ impl Walk<'_> {
             };
             let address = Address { kind, tenant, id };
             // What lies in a pack has no index row.
-            let own = self.tree.get(address.head_key()).map_err(unavailable)?;
+            let own = self.tree.get(address.head_key()).map_err(unreadable)?;
             let head = own.and_then(|value| Some(Head::read(&value).ok()?.0));
             if head.is_none_or(|head| head.order_ms != order_ms) {
                 self.damage(&address, "an index row is of no record");
@@ -226,7 +231,7 @@ impl Walk<'_> {
             }
             // A process that was ended leaves pieces, with a note.
             let note = Left { address: address.clone(), version, pieces: 0 }.key();
-            if self.tree.get(note).map_err(unavailable)?.is_none() {
+            if self.tree.get(note).map_err(unreadable)?.is_none() {
                 self.damage(&address, "a piece is of no record");
             }
         }
@@ -261,7 +266,7 @@ impl Walk<'_> {
         let mut next = Some(Vec::new());
         while let Some(from) = next.take() {
             let Some(row) = self.tree.range(from..).next() else { break };
-            let (key, _) = row.map_err(unavailable)?;
+            let (key, _) = row.map_err(unreadable)?;
             if let Some(prefix) = known.iter().find(|prefix| key.starts_with(prefix)) {
                 let mut behind = prefix.to_vec();
                 if behind.len() == 1 {

@@ -23,6 +23,7 @@ use sled::{IVec, Tree};
 use tokio::sync::watch;
 
 use super::files::Files;
+use super::folder::unreadable;
 use super::index::Index;
 use super::rows::{Address, Head, INDEX_PREFIX, PACK_PREFIX};
 use super::{packs, unavailable};
@@ -103,7 +104,7 @@ fn scan(
     let mut portion = Portion::default();
     let rows = FORMS.iter().flat_map(|form| tree.scan_prefix(beginning(form, kind.0)));
     for row in rows {
-        let (key, value) = row.map_err(unavailable)?;
+        let (key, value) = row.map_err(unreadable)?;
         portion.add(&key, &value);
         if portion.0.len() >= PORTION_BYTES {
             if ended.load(Ordering::Acquire) {
@@ -186,7 +187,7 @@ fn kinds(tree: &Tree) -> Result<BTreeSet<Kind>, StoreError> {
         let mut next = Some(0);
         while let Some(kind) = next {
             let row = tree.range(beginning(form, kind)..).next().transpose();
-            let row = row.map_err(unavailable)?;
+            let row = row.map_err(unreadable)?;
             let found = row.and_then(|(key, _)| key.strip_prefix(form)?.first().copied());
             kinds.extend(found.map(Kind));
             next = found.and_then(|kind| kind.checked_add(1));

@@ -26,6 +26,7 @@ use sled::Tree;
 use super::changes::Rows;
 use super::compact::Copy;
 use super::files::note_failure;
+use super::folder::unreadable;
 use super::journal::Journal;
 use super::rows::{FORMAT, FORMAT_KEY, LEFT_PREFIX, Left};
 use super::unavailable;
@@ -125,7 +126,7 @@ impl Log {
     /// Writes all of these rows or none; they are on the disk on return.
     pub fn write(&mut self, rows: Rows) -> Result<(), StoreError> {
         if !self.is_current {
-            let format = self.tree.get(FORMAT_KEY).map_err(unavailable)?;
+            let format = self.tree.get(FORMAT_KEY).map_err(unreadable)?;
             self.is_current = format.is_some_and(|format| format == FORMAT);
         }
         match &mut self.journal {
@@ -249,7 +250,7 @@ impl Log {
     /// Removes the pieces that were left when the process ended between two portions.
     pub fn clean_up(&mut self) -> Result<(), StoreError> {
         for row in self.tree.scan_prefix(LEFT_PREFIX) {
-            let (key, value) = row.map_err(unavailable)?;
+            let (key, value) = row.map_err(unreadable)?;
             self.remove_left(&[Left::read(&key, &value)?])?;
         }
         Ok(())

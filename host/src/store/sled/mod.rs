@@ -39,7 +39,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::{mpsc, oneshot};
 
 use self::files::{Files, Live};
-use self::folder::lock;
+use self::folder::{lock, unreadable};
 pub use self::fresh::Fresh;
 use self::guard::Guard;
 use self::index::{Found, Index};
@@ -157,7 +157,7 @@ impl SledStore {
         let Some((head, mut body)) = head(&live, &address)? else { return Ok(None) };
         for number in 0..head.pieces {
             let piece = live.tree.get(address.piece_key(head.version, number));
-            match piece.map_err(unavailable)? {
+            match piece.map_err(unreadable)? {
                 Some(piece) => body.extend_from_slice(&piece),
                 // Replaced between the two reads: the record as it is now is the answer.
                 None => return self.read_again(&live, &address, &head),
@@ -230,8 +230,7 @@ impl Store for SledStore {
         async move {
             // A value that goes from one record to another is at no moment nobody's.
             let _still = self.applying.read();
-            let owner =
-                self.files.live().tree.get(unique_key(kind, unique)).map_err(unavailable)?;
+            let owner = self.files.live().tree.get(unique_key(kind, unique)).map_err(unreadable)?;
             let Some(owner) = owner else { return Ok(None) };
             let (tenant, id) = read_unique(&owner)?;
             let record = self.read(kind, tenant, &id)?;

@@ -15,8 +15,8 @@
 use sled::{IVec, Tree};
 
 use super::changes::Rows;
+use super::folder::unreadable;
 use super::rows::{Address, cut_short};
-use super::unavailable;
 use crate::store::StoreError;
 
 /// Entries of a pack, at most.
@@ -65,7 +65,7 @@ impl Packs {
             let between = first.pack_key()..=pack[count - 1].0.pack_key();
             let is_clear = count == 1 || {
                 let packs = tree.range(between).take(BETWEEN_MAX);
-                packs.collect::<Result<Vec<_>, _>>().map_err(unavailable)?.len() < BETWEEN_MAX
+                packs.collect::<Result<Vec<_>, _>>().map_err(unreadable)?.len() < BETWEEN_MAX
             };
             for pack in pack.chunks(if is_clear { count } else { 1 }) {
                 let mut packed = Vec::new();
@@ -146,7 +146,7 @@ pub fn find(tree: &Tree, address: &Address) -> Result<Option<(IVec, IVec, IVec)>
     let key = address.pack_key();
     let first = Address { id: String::new(), ..address.clone() }.pack_key();
     for row in tree.range(first..=key).rev().take(LOOKED_INTO_MAX) {
-        let (key, packed) = row.map_err(unavailable)?;
+        let (key, packed) = row.map_err(unreadable)?;
         if let Some(head) = within(&packed, &address.id)? {
             return Ok(Some((key, packed, head)));
         }
@@ -161,7 +161,7 @@ pub fn head_value(tree: &Tree, address: &Address) -> Result<Option<IVec>, StoreE
 
 /// The same, and whether it lies in a pack.
 pub fn look_up(tree: &Tree, address: &Address) -> Result<Option<(IVec, bool)>, StoreError> {
-    let own = || tree.get(address.head_key()).map_err(unavailable);
+    let own = || tree.get(address.head_key()).map_err(unreadable);
     if let Some(value) = own()? {
         return Ok(Some((value, false)));
     }

@@ -9,12 +9,13 @@ use std::collections::BTreeMap;
 use sled::Tree;
 
 use super::changes::Rows;
+use super::folder::unreadable;
 use super::guard::{Guard, content, read_ledger_key};
 use super::log::Log;
+use super::packs;
 use super::rows::{
     Address, FORMAT, FORMAT_1, FORMAT_KEY, HEAD_PREFIX, Head, LEDGER_KEY, TENANT_LEDGER_PREFIX,
 };
-use super::{packs, unavailable};
 use crate::crypto::integrity::Hash;
 use crate::model::id::TenantId;
 use crate::store::{Examiner, Expect, Kind, Protection, Record, Removal, StoreError};
@@ -29,12 +30,12 @@ pub fn guard(
     examiner: Option<&mut dyn Examiner>,
 ) -> Result<Guard, StoreError> {
     let tree = log.tree.clone();
-    let format = tree.get(FORMAT_KEY).map_err(unavailable)?;
-    let over_all = tree.get(LEDGER_KEY).map_err(unavailable)?;
+    let format = tree.get(FORMAT_KEY).map_err(unreadable)?;
+    let over_all = tree.get(LEDGER_KEY).map_err(unreadable)?;
     let mut guard = match (&over_all, &format) {
         (Some(over_all), _) => {
             let row = |row: sled::Result<(sled::IVec, sled::IVec)>| {
-                let (key, value) = row.map_err(unavailable)?;
+                let (key, value) = row.map_err(unreadable)?;
                 let tenant =
                     read_ledger_key(&key).ok_or_else(|| damaged("a ledger is nobody's"))?;
                 Ok((tenant, value.to_vec()))
@@ -83,7 +84,7 @@ fn upgrade(
     loop {
         let portion: Result<Vec<_>, _> = tree.range(next..).take(PORTION).collect();
         let mut rows = Rows::default();
-        let portion = portion.map_err(unavailable)?;
+        let portion = portion.map_err(unreadable)?;
         let heads = portion.into_iter().take_while(|(key, _)| key.starts_with(HEAD_PREFIX));
         let heads: Vec<_> = heads.collect();
         let Some((last, _)) = heads.last() else {
@@ -114,7 +115,7 @@ pub fn record(tree: &Tree, address: Address, value: &[u8]) -> Result<(Record, He
     let (head, inline) = Head::read(value)?;
     let mut body = inline.to_vec();
     for number in 0..head.pieces {
-        let piece = tree.get(address.piece_key(head.version, number)).map_err(unavailable)?;
+        let piece = tree.get(address.piece_key(head.version, number)).map_err(unreadable)?;
         let missing = || StoreError::Damaged("a piece of a record is missing".to_owned());
         body.extend_from_slice(&piece.ok_or_else(missing)?);
     }
@@ -172,7 +173,7 @@ fn first_entries(
             is_all = false;
             break;
         }
-        let (key, value) = row.map_err(unavailable)?;
+        let (key, value) = row.map_err(unreadable)?;
         take(Address::of_head_key(&key)?, &value)?;
     }
     let mut seen = 0;
@@ -182,7 +183,7 @@ fn first_entries(
             is_all = false;
             break;
         }
-        let (key, packed) = row.map_err(unavailable)?;
+        let (key, packed) = row.map_err(unreadable)?;
         let packed = packs::entries(&key, &packed)?;
         seen += packed.len();
         packed.into_iter().try_for_each(|(address, value)| take(address, &value))?;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use tokio::sync::{OwnedMutexGuard, oneshot};
 
 use super::files::{Files, Live};
+use super::folder::unreadable;
 use super::rows::Address;
 use super::{SledStore, packs, protect, unavailable};
 use crate::model::id::TenantId;
@@ -75,7 +76,7 @@ impl Snapshot for Frozen {
         let from = behind.map_or(Bound::Unbounded, Bound::Excluded);
         let (mut rows, mut taken) = (Vec::new(), 0);
         for row in self.live()?.tree.range::<&[u8], _>((from, Bound::Unbounded)) {
-            let (key, value) = row.map_err(unavailable)?;
+            let (key, value) = row.map_err(unreadable)?;
             taken += key.len() + value.len();
             rows.push((key.to_vec(), value.to_vec()));
             if taken >= bytes {

@@ -12,6 +12,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc;
 
 use super::files::Files;
+use super::folder::unreadable;
 use super::group::{Group, IndexChange, address};
 use super::guard::Guard;
 use super::index::Index;
@@ -218,7 +219,7 @@ impl Writer {
         let by = if let Some(by) = group.uniques.get(&(kind, unique)) {
             by.clone()
         } else {
-            let value = self.log.tree.get(unique_key(kind, unique)).map_err(super::unavailable)?;
+            let value = self.log.tree.get(unique_key(kind, unique)).map_err(unreadable)?;
             value.map(|value| read_unique(&value)).transpose()?
         };
         let taken_by =

@@ -2,11 +2,12 @@
 
 use sled::IVec;
 
+use super::super::folder::unreadable;
 use super::super::guard::{content, summed, tagged};
 use super::super::rows::{
     Address, HEAD_PREFIX, Head, PACK_PREFIX, index_value, unique_key, unique_value,
 };
-use super::super::{packs, protect, unavailable};
+use super::super::{packs, protect};
 use super::Walk;
 use super::chain::{Chains, Entry};
 use crate::crypto::integrity;
@@ -106,7 +107,7 @@ impl Walk<'_> {
         if !integrity::same(&key.tag(&tagged(address, head, &content, seal.link)), &seal.tag) {
             return Ok(Some("was changed"));
         }
-        let get = |key: Vec<u8>| self.tree.get(key).map_err(unavailable);
+        let get = |key: Vec<u8>| self.tree.get(key).map_err(unreadable);
         if let Some(pack) = pack {
             let found = packs::find(self.tree, address)?;
             if found.is_none_or(|(key, ..)| key != pack) {
