@@ -2,10 +2,10 @@
 
 use tokamak_sdk::{Error, Response, Value, http, json};
 
-use crate::settings::Settings;
+use crate::settings::Answering;
 
 /// Maps an answer, or tells that its status is none of those expected.
-pub(crate) fn answer(received: &http::Response, settings: &Settings) -> Result<Response, Error> {
+pub(crate) fn answer(received: &http::Response, settings: &Answering) -> Result<Response, Error> {
     if !settings.expects(received.status) {
         return Err(unexpected(received.status));
     }
@@ -52,7 +52,7 @@ fn read(received: &http::Response) -> Result<Value, Error> {
     })
 }
 
-fn to_tokenize(body: &Value, path: &str, settings: &Settings) -> Result<Value, Error> {
+fn to_tokenize(body: &Value, path: &str, settings: &Answering) -> Result<Value, Error> {
     let found = body.pointer(path).filter(|value| !value.is_null());
     let found = found.ok_or_else(|| {
         Error::runtime("the endpoint's answer has nothing at the reactor's `tokenize_path`")

@@ -2,7 +2,7 @@
 
 use tokamak_sdk::{Faults, Map, Value, http};
 
-use crate::settings::{ContentType, Settings};
+use crate::settings::{ContentType, Sending, Source};
 use crate::template::{Scope, Template};
 
 /// What is sent.
@@ -24,24 +24,21 @@ impl Body {
 }
 
 /// Makes the body; notes every placeholder that stands for nothing.
-pub(crate) fn render(settings: &Settings, scope: &Scope, faults: &mut Faults) -> Option<Body> {
-    let value = match &settings.body_template {
-        Some(template) => fill(template, scope, faults).unwrap_or(Value::Null),
-        None if settings.method.sends_args() => scope.args().clone(),
-        None => return Some(Body::None),
+pub(crate) fn render(sending: &Sending, scope: &Scope, faults: &mut Faults) -> Option<Body> {
+    let (value, member) = match sending.body.as_ref()? {
+        Source::Template(template) => {
+            (fill(template, scope, faults).unwrap_or(Value::Null), "configuration.body_template")
+        }
+        Source::Args => (scope.args().clone(), "args"),
+        Source::Nothing => return Some(Body::None),
     };
-    match settings.content_type {
+    match sending.content_type? {
         ContentType::Json => Some(Body::Json(value)),
         ContentType::Form => {
             let mut fields = Vec::new();
             let members = match value {
                 Value::Object(members) => Some(members),
                 _ => None,
-            };
-            let member = if settings.body_template.is_some() {
-                "configuration.body_template"
-            } else {
-                "args"
             };
             for (name, value) in faults.expect(members, member, "must be an object, for a form")? {
                 flatten(name, value, &mut fields);

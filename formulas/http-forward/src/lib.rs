@@ -28,6 +28,7 @@
 
 mod answer;
 mod body;
+mod configuration;
 mod settings;
 mod target;
 mod template;
@@ -35,16 +36,22 @@ mod template;
 use tokamak_sdk::{Error, Faults, Request, Response, Value, formula, http, log};
 
 use crate::answer::answer;
-use crate::settings::Settings;
+use crate::configuration::Members;
+use crate::settings::{Answering, Sending};
 use crate::template::Scope;
 
 #[formula]
 fn react(request: Request<Value>) -> Result<Response, Error> {
     let scope = Scope::of(&request);
     let mut faults = Faults::default();
-    let settings = Settings::read(&request.configuration, &mut faults);
-    let outgoing = settings.as_ref().and_then(|settings| build(settings, &scope, &mut faults));
-    let (settings, outgoing) = match settings.zip(outgoing) {
+    let (outgoing, answering) = match Members::of(&request.configuration, &mut faults) {
+        Some(mut given) => {
+            let (sending, answering) = (Sending::read(&mut given), Answering::read(&mut given));
+            (build(&sending, &scope, &mut faults), answering)
+        }
+        None => (None, None),
+    };
+    let (outgoing, answering) = match outgoing.zip(answering) {
         Some(both) if faults.is_empty() => both,
         _ => return Err(faults.into_error("the request to the endpoint cannot be made")),
     };
@@ -54,22 +61,23 @@ fn react(request: Request<Value>) -> Result<Response, Error> {
         Error::from(error)
     })?;
     log::info(format_args!("the endpoint answered {}", received.status));
-    answer(&received, &settings)
+    answer(&received, &answering)
 }
 
-/// The request, all of whose placeholders stand for something.
-fn build(settings: &Settings, scope: &Scope, faults: &mut Faults) -> Option<http::Request> {
-    let url = target::url(&settings.url, scope, faults);
-    let headers = target::headers(&settings.headers, scope, faults);
-    let body = body::render(settings, scope, faults);
-    let mut request = http::request(settings.method.name(), url?);
+/// The request, all of whose placeholders stand for something. Each part is looked at, whatever is wrong with another.
+fn build(sending: &Sending, scope: &Scope, faults: &mut Faults) -> Option<http::Request> {
+    let url = sending.url.as_ref().and_then(|url| target::url(url, scope, faults));
+    let templates = sending.headers.as_ref();
+    let headers = templates.and_then(|headers| target::headers(headers, scope, faults));
+    let body = body::render(sending, scope, faults);
+    let mut request = http::request(sending.method?.name(), url?);
     for (name, value) in headers? {
         request = request.header(name, value);
     }
-    if !settings.headers.keys().any(|name| name.eq_ignore_ascii_case("accept")) {
+    if !templates?.keys().any(|name| name.eq_ignore_ascii_case("accept")) {
         request = request.header("accept", "application/json");
     }
-    if let Some(timeout_ms) = settings.timeout_ms {
+    if let Some(timeout_ms) = sending.timeout_ms {
         request = request.timeout_ms(timeout_ms);
     }
     Some(body?.put_into(request))

@@ -3,26 +3,10 @@
 use std::ops::RangeInclusive;
 
 use serde::Deserialize;
-use tokamak_sdk::{Faults, Map, Value};
+use tokamak_sdk::{Map, Value};
 
+use crate::configuration::Members;
 use crate::target;
-
-/// The configuration, as the reactor's owner writes it; all else in it is for templates.
-#[derive(Deserialize)]
-struct Configuration {
-    url: String,
-    allow_http: Option<bool>,
-    method: Option<String>,
-    content_type: Option<String>,
-    body_template: Option<String>,
-    headers: Option<String>,
-    expected_status: Option<String>,
-    raw_path: Option<String>,
-    tokenize_path: Option<String>,
-    tokenize_type: Option<String>,
-    redact: Option<String>,
-    timeout_ms: Option<u32>,
-}
 
 /// The methods that there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,16 +48,96 @@ pub(crate) enum ContentType {
     Form,
 }
 
-/// The configuration, checked.
-pub(crate) struct Settings {
-    /// An absolute address without a placeholder before its path.
-    pub(crate) url: String,
-    pub(crate) method: Method,
-    pub(crate) content_type: ContentType,
+impl ContentType {
+    fn parse(name: &str) -> Option<Self> {
+        match name {
+            "json" => Some(Self::Json),
+            "form" => Some(Self::Form),
+            _ => None,
+        }
+    }
+}
+
+/// What the body is made of.
+pub(crate) enum Source {
     /// JSON whose texts are templates.
-    pub(crate) body_template: Option<Value>,
+    Template(Value),
+    /// The arguments as they are.
+    Args,
+    /// There is no body.
+    Nothing,
+}
+
+/// What to send and where. What is none is wrong and has been noted; the rest can still be looked at.
+pub(crate) struct Sending {
+    /// An absolute address without a placeholder before its path.
+    pub(crate) url: Option<String>,
+    pub(crate) method: Option<Method>,
+    pub(crate) content_type: Option<ContentType>,
+    pub(crate) body: Option<Source>,
     /// Names and templates.
-    pub(crate) headers: Map<String, Value>,
+    pub(crate) headers: Option<Map<String, Value>>,
+    /// None also when the host's own bound has to do.
+    pub(crate) timeout_ms: Option<u32>,
+}
+
+impl Sending {
+    /// Checks what the configuration says of it; notes all that is wrong.
+    pub(crate) fn read(given: &mut Members) -> Self {
+        let expected = "must be true or false";
+        let allow_http = given.value("allow_http", Some(false), Value::as_bool, expected);
+        let url = given.text(
+            "url",
+            None,
+            // Where `allow_http` is wrong, the address is not to blame for it.
+            |url| target::is_address(url, allow_http.unwrap_or(true)).then(|| url.to_owned()),
+            "must be an https address with placeholders after its host only; one with http needs `allow_http`",
+        );
+        let method = given.text(
+            "method",
+            Some(Method::Post),
+            Method::parse,
+            "must be one of GET, POST, PUT, PATCH and DELETE",
+        );
+        let content_type = given.text(
+            "content_type",
+            Some(ContentType::Json),
+            ContentType::parse,
+            "must be json or form",
+        );
+        let template = given.text(
+            "body_template",
+            Some(None),
+            |text| parsed(text).map(Some),
+            "must be JSON, with placeholders within its strings",
+        );
+        if method == Some(Method::Get) && matches!(template, Some(Some(_))) {
+            given.fault("body_template", "must be absent with GET");
+        }
+        let headers = given.text(
+            "headers",
+            Some(Map::new()),
+            |text| parsed(text).filter(target::are_headers),
+            "must be a JSON object of headers that may be set and their templates",
+        );
+        let timeout_ms = given.value(
+            "timeout_ms",
+            Some(None),
+            |value| milliseconds(value).map(Some),
+            "must be a whole number of milliseconds, 1 to 4294967295",
+        );
+        let body = match (template, method) {
+            (Some(Some(template)), _) => Some(Source::Template(template)),
+            (Some(None), Some(method)) if method.sends_args() => Some(Source::Args),
+            (Some(None), Some(_)) => Some(Source::Nothing),
+            _ => None,
+        };
+        Self { url, method, content_type, body, headers, timeout_ms: timeout_ms.flatten() }
+    }
+}
+
+/// What to make of the answer.
+pub(crate) struct Answering {
     expected_status: Vec<RangeInclusive<u16>>,
     /// A JSON pointer.
     pub(crate) raw_path: Option<String>,
@@ -82,80 +146,41 @@ pub(crate) struct Settings {
     pub(crate) tokenize_type: Option<String>,
     /// JSON pointers.
     pub(crate) redact: Vec<String>,
-    pub(crate) timeout_ms: Option<u32>,
 }
 
-impl Settings {
-    /// Checks the configuration; notes all that is wrong with it.
-    pub(crate) fn read(configuration: &Value, faults: &mut Faults) -> Option<Self> {
-        let expected = "must have a `url`, texts, a `timeout_ms` that is a whole number, and an `allow_http` that is a boolean";
-        let given = Configuration::deserialize(configuration).ok();
-        let given = faults.expect(given, "configuration", expected)?;
-        let allow_http = given.allow_http.unwrap_or_default();
-        let url = Some(given.url).filter(|url| target::is_address(url, allow_http));
-        let url = faults.expect(
-            url,
-            "configuration.url",
-            "must be an https address with placeholders after its host only; one with http needs `allow_http`",
-        );
-        let method = faults.expect(
-            given.method.map_or(Some(Method::Post), |name| Method::parse(&name)),
-            "configuration.method",
-            "must be one of GET, POST, PUT, PATCH and DELETE",
-        );
-        let content_type = match given.content_type.as_deref() {
-            None | Some("json") => Some(ContentType::Json),
-            Some("form") => Some(ContentType::Form),
-            Some(_) => None,
-        };
-        let content_type =
-            faults.expect(content_type, "configuration.content_type", "must be json or form");
-        let body_template = faults.expect(
-            parsed(given.body_template.as_deref()),
-            "configuration.body_template",
-            "must be JSON, with placeholders within its strings",
-        );
-        if method == Some(Method::Get) && matches!(body_template, Some(Some(_))) {
-            faults.add("configuration.body_template", "must be absent with GET");
-        }
-        let headers = parsed(given.headers.as_deref())
-            .map(Option::unwrap_or_default)
-            .filter(target::are_headers);
-        let headers = faults.expect(
-            headers,
-            "configuration.headers",
-            "must be a JSON object of headers that may be set and their templates",
-        );
-        let expected_status = faults.expect(
-            statuses(given.expected_status.as_deref().unwrap_or("200-299")),
-            "configuration.expected_status",
+impl Answering {
+    /// Checks what the configuration says of it; notes all that is wrong.
+    pub(crate) fn read(given: &mut Members) -> Option<Self> {
+        let expected_status = given.text(
+            "expected_status",
+            Some(vec![200..=299]),
+            statuses,
             "must be statuses from 100 to 599, such as `200,201` or `200-299`",
         );
-        let raw_path = pointer(given.raw_path, "configuration.raw_path", faults);
-        let tokenize_path = pointer(given.tokenize_path, "configuration.tokenize_path", faults);
-        let redact = parsed::<Vec<String>>(given.redact.as_deref())
-            .map(Option::unwrap_or_default)
-            .filter(|paths| paths.iter().all(|path| is_pointer(path) && !path.is_empty()));
-        let redact = faults.expect(
-            redact,
-            "configuration.redact",
+        let mut pointer = |name| {
+            let read = |path: &str| is_pointer(path).then(|| Some(path.to_owned()));
+            given.text(name, Some(None), read, "must be a JSON pointer")
+        };
+        let (raw_path, tokenize_path) = (pointer("raw_path"), pointer("tokenize_path"));
+        let tokenize_type =
+            given.text("tokenize_type", Some(None), |text| Some(Some(text.to_owned())), "");
+        if given.has("tokenize_type") && !given.has("tokenize_path") {
+            given.fault("tokenize_type", "must be absent without `tokenize_path`");
+        }
+        let redact = given.text(
+            "redact",
+            Some(Vec::new()),
+            |text| {
+                parsed(text).filter(|paths: &Vec<String>| paths.iter().all(|path| is_part(path)))
+            },
             "must be a JSON array of JSON pointers, none of them to the whole",
         );
-        if given.tokenize_type.is_some() && tokenize_path.is_none() {
-            faults.add("configuration.tokenize_type", "must be absent without `tokenize_path`");
-        }
         Some(Self {
-            url: url?,
-            method: method?,
-            content_type: content_type?,
-            body_template: body_template?,
-            headers: headers?,
             expected_status: expected_status?,
-            raw_path,
-            tokenize_path,
-            tokenize_type: given.tokenize_type,
+            raw_path: raw_path?,
+            tokenize_path: tokenize_path?,
+            tokenize_type: tokenize_type?,
             redact: redact?,
-            timeout_ms: given.timeout_ms,
         })
     }
 
@@ -165,19 +190,22 @@ impl Settings {
     }
 }
 
-/// JSON in a text; the inner none when there is no text.
-#[expect(clippy::option_option, reason = "absent is right, and not the same as wrong")]
-fn parsed<T: for<'de> Deserialize<'de>>(text: Option<&str>) -> Option<Option<T>> {
-    text.map(|text| {
-        let value: Value = text.parse().ok()?;
-        T::deserialize(value).ok()
-    })
-    .map_or(Some(None), |value| value.map(Some))
+/// JSON in a text.
+fn parsed<T: for<'de> Deserialize<'de>>(text: &str) -> Option<T> {
+    let value: Value = text.parse().ok()?;
+    T::deserialize(value).ok()
 }
 
-fn pointer(path: Option<String>, member: &str, faults: &mut Faults) -> Option<String> {
-    let path = path?;
-    faults.expect(Some(path).filter(|path| is_pointer(path)), member, "must be a JSON pointer")
+/// A whole number above 0; a cast to `number` may have made 12 into 12.0.
+fn milliseconds(value: &Value) -> Option<u32> {
+    // The text of a whole float is its digits, so no cast can cut anything off.
+    let milliseconds = value.as_f64()?.to_string().parse().ok();
+    milliseconds.filter(|milliseconds| *milliseconds > 0)
+}
+
+/// Whether this is a JSON pointer, and not one to the whole.
+fn is_part(path: &str) -> bool {
+    is_pointer(path) && !path.is_empty()
 }
 
 /// Whether this is a JSON pointer (RFC 6901): empty for the whole, or parts after slashes.
@@ -199,7 +227,21 @@ fn statuses(text: &str) -> Option<Vec<RangeInclusive<u16>>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_pointer, statuses};
+    use tokamak_sdk::json;
+
+    use super::{is_pointer, milliseconds, statuses};
+
+    #[test]
+    fn milliseconds_are_whole_and_above_nothing() {
+        for (right, read) in
+            [(json!(1), 1), (json!(1500.0), 1_500), (json!(u32::MAX), 4_294_967_295)]
+        {
+            assert_eq!(milliseconds(&right), Some(read), "{right}");
+        }
+        for wrong in [json!(0), json!(-1), json!(1.5), json!(4_294_967_296_u64), json!("1")] {
+            assert_eq!(milliseconds(&wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn statuses_are_single_ones_and_ranges() {

@@ -228,10 +228,82 @@ fn the_configuration_is_checked() {
     }
     let with_get = json!({ "method": "GET", "body_template": "1" });
     assert_eq!(refused(&card(), with_get), ["configuration.body_template"]);
-    for wrong in [json!({ "timeout_ms": "secret" }), json!({ "allow_http": "true" })] {
-        assert_eq!(refused(&card(), wrong), ["configuration"]);
-    }
     assert_eq!(sent(&card(), json!({ "timeout_ms": 1500 })).timeout_ms, Some(1500));
+}
+
+#[test]
+fn members_of_the_configuration_of_the_wrong_type_are_named() {
+    let texts = [
+        "url",
+        "method",
+        "content_type",
+        "body_template",
+        "headers",
+        "expected_status",
+        "raw_path",
+        "tokenize_path",
+        "redact",
+    ];
+    let mut table: Vec<(&str, Value, &str)> =
+        texts.into_iter().map(|name| (name, json!(["secret"]), "must be a string")).collect();
+    let whole = "must be a whole number of milliseconds, 1 to 4294967295";
+    for wrong in [json!(-1), json!(0), json!(1.5), json!(1_000_000_000_000_u64), json!("secret")] {
+        table.push(("timeout_ms", wrong, whole));
+    }
+    table.push(("allow_http", json!("true"), "must be true or false"));
+    table.push(("url", json!(null), "is required"));
+    for (name, value, message) in table {
+        let outcome = call(&card(), json!({ name: value }), &FakeHttp::new());
+        let told = format!("{:?}", outcome.error());
+        let member = format!("configuration.{name}");
+        assert_eq!(outcome.error().messages(&member), [message], "{told}");
+        assert!(!told.contains("secret"), "{told}");
+        assert_eq!(refused(&card(), json!({ name: value })), [member]);
+    }
+    let all = texts.into_iter().chain(["tokenize_type", "timeout_ms", "allow_http"]);
+    let (mut wrong, mut members) = (json!({}), Vec::new());
+    for name in all {
+        wrong[name] = json!({});
+        members.push(format!("configuration.{name}"));
+    }
+    let mut told = refused(&card(), wrong);
+    told.sort();
+    members.sort();
+    assert_eq!(told, members);
+}
+
+#[test]
+fn no_fault_hides_another() {
+    let body = json!({ "a": "{{ args.a }}" }).to_string();
+    let headers = json!({ "X-B": "{{ args.b }}" }).to_string();
+    let url = "http://a.example/{{ args.c }}";
+    let table = [
+        (json!({ "timeout_ms": -1, "method": "BREW" }), vec!["timeout_ms", "method"], vec![]),
+        (json!({ "tokenize_path": "a", "tokenize_type": "card" }), vec!["tokenize_path"], vec![]),
+        // The address is not to blame for what is wrong with `allow_http`.
+        (json!({ "url": url, "allow_http": "true" }), vec!["allow_http"], vec!["args.c"]),
+        (json!({ "url": url, "raw_path": "a" }), vec!["url", "raw_path"], vec![]),
+        (
+            json!({ "body_template": body, "headers": headers, "method": 5, "content_type": "xml", "redact": 7 }),
+            vec!["method", "content_type", "redact"],
+            vec!["args.a", "args.b"],
+        ),
+        (
+            json!({ "body_template": "{", "headers": headers }),
+            vec!["body_template"],
+            vec!["args.b"],
+        ),
+        (json!({ "body_template": body, "headers": "[]" }), vec!["headers"], vec!["args.a"]),
+    ];
+    for (configuration, settings, args) in table {
+        let settings = settings.into_iter().map(|name| format!("configuration.{name}"));
+        let mut members: Vec<String> =
+            settings.chain(args.into_iter().map(str::to_owned)).collect();
+        members.sort();
+        let mut told = refused(&json!({}), configuration.clone());
+        told.sort();
+        assert_eq!(told, members, "{configuration}");
+    }
 }
 
 #[test]

@@ -34,7 +34,7 @@ mod identity;
 mod settings;
 mod text;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokamak_sdk::{Error, Faults, Map, Request, Response, Value, formula, log};
 
 use crate::field::{FIELDS, Field};
@@ -43,13 +43,6 @@ use crate::settings::Settings;
 
 /// Most candidates of one request.
 const CANDIDATES_MAX: usize = 100;
-
-/// The arguments.
-#[derive(Deserialize)]
-struct Args {
-    identity: Value,
-    candidates: Vec<Value>,
-}
 
 /// What is told of a candidate.
 #[derive(Serialize)]
@@ -66,23 +59,11 @@ struct Compared {
 }
 
 #[formula]
-fn react(request: Request<Args, Value>) -> Result<Response, Error> {
-    let Args { identity, candidates } = request.args;
+fn react(request: Request<Value, Value>) -> Result<Response, Error> {
     let mut faults = Faults::default();
     let settings = Settings::read(&request.configuration, &mut faults);
-    let identity = Identity::read(&identity, "args.identity", &mut faults);
-    if identity.as_ref().is_some_and(Identity::is_empty) {
-        faults.add("args.identity", "must have something to compare");
-    }
-    if !(1..=CANDIDATES_MAX).contains(&candidates.len()) {
-        faults.add("args.candidates", "must have 1 to 100 entries");
-    }
-    let read = |(index, candidate): (usize, &Value)| {
-        let member = format!("args.candidates[{index}]");
-        Identity::read(candidate, &member, &mut faults)
-    };
-    let others: Vec<_> =
-        candidates.iter().take(CANDIDATES_MAX).enumerate().filter_map(read).collect();
+    let identity = read_identity(&request.args, &mut faults);
+    let others = read_candidates(&request.args, &mut faults);
     let (settings, identity) = match settings.zip(identity) {
         Some(both) if faults.is_empty() => both,
         _ => return Err(faults.into_error("the identity cannot be compared")),
@@ -95,6 +76,31 @@ fn react(request: Request<Args, Value>) -> Result<Response, Error> {
     let matches = compared.iter().filter(|candidate| candidate.is_match).count();
     log::info(format_args!("{matches} of {} candidates match", compared.len()));
     Ok(Response::raw(tokamak_sdk::json!({ "candidates": compared })))
+}
+
+/// Who the candidates are compared with; notes all that is wrong.
+fn read_identity(args: &Value, faults: &mut Faults) -> Option<Identity> {
+    let given = faults.expect(args.get("identity"), "args.identity", "is required")?;
+    let identity = Identity::read(given, "args.identity", faults)?;
+    if identity.is_empty() {
+        faults.add("args.identity", "must have something to compare");
+    }
+    Some(identity)
+}
+
+/// The candidates that are right; notes all that is wrong with the others.
+fn read_candidates(args: &Value, faults: &mut Faults) -> Vec<Identity> {
+    let given = faults.expect(args.get("candidates"), "args.candidates", "is required");
+    let items = given
+        .and_then(|given| faults.expect(given.as_array(), "args.candidates", "must be an array"));
+    let Some(items) = items else { return Vec::new() };
+    if !(1..=CANDIDATES_MAX).contains(&items.len()) {
+        faults.add("args.candidates", "must have 1 to 100 entries");
+    }
+    let read = |(index, candidate): (usize, &Value)| {
+        Identity::read(candidate, &format!("args.candidates[{index}]"), faults)
+    };
+    items.iter().take(CANDIDATES_MAX).enumerate().filter_map(read).collect()
 }
 
 fn compare(identity: &Identity, other: &Identity, settings: &Settings, index: usize) -> Compared {

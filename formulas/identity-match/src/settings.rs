@@ -72,7 +72,8 @@ impl Settings {
                 faults.expect(weight, &member, "must be 0 to 1000").map(|weight| (name, weight)),
             );
         }
-        if weights.iter().all(|(_, weight)| *weight == 0.0) {
+        // A weight that is wrong may be meant to be above 0.
+        if weights.len() == WEIGHTS.len() && weights.iter().all(|(_, weight)| *weight == 0.0) {
             faults.add("configuration", "must have a weight above 0");
         }
         Some(Self {

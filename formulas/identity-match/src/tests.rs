@@ -174,6 +174,69 @@ fn faults_are_named_without_values() {
 }
 
 #[test]
+fn no_fault_hides_another() {
+    let (required, object) = ("is required", "must be an object");
+    let table = [
+        (json!({}), vec![("args.identity", required), ("args.candidates", required)]),
+        (
+            json!({ "identity": 5, "candidates": { "0": "Lovelace" } }),
+            vec![("args.identity", object), ("args.candidates", "must be an array")],
+        ),
+        (
+            json!({ "candidates": [5, { "email": false, "ssn": [] }, "Lovelace", [], { "phone": {} }] }),
+            vec![
+                ("args.identity", required),
+                ("args.candidates[0]", object),
+                ("args.candidates[1].email", "must be a string"),
+                ("args.candidates[1].ssn", "must be a string"),
+                ("args.candidates[2]", object),
+                ("args.candidates[3]", object),
+                ("args.candidates[4].phone", "must be a string"),
+            ],
+        ),
+        (
+            json!({ "identity": { "birth_date": "Dec 1815", "name": true, "ssn": "1" }, "candidates": [] }),
+            vec![
+                ("args.identity.birth_date", "must be a date, YYYY-MM-DD"),
+                ("args.identity.name", "must be a string"),
+                ("args.candidates", "must have 1 to 100 entries"),
+            ],
+        ),
+    ];
+    let owners = [
+        ("configuration.threshold", "must be above 0 and at most 1"),
+        ("configuration.answer", "must be scores or match"),
+    ];
+    for (args, expected) in table {
+        let configuration = json!({ "threshold": "high", "answer": [] });
+        let outcome = Call::new(&args).configuration(configuration).run(react);
+        let told = format!("{:?}", outcome.error());
+        assert!(!told.contains("ovelace") && !told.contains("1815"), "{told}");
+        for (member, message) in expected.iter().chain(&owners) {
+            assert_eq!(outcome.error().messages(member), [*message], "{member}: {told}");
+        }
+        let named = told.split('"').filter(|part| !outcome.error().messages(part).is_empty());
+        assert_eq!(named.count(), expected.len() + owners.len(), "{told}");
+    }
+}
+
+#[test]
+fn weights_that_are_wrong_are_not_said_to_be_nothing() {
+    let wrong = json!({
+        "weight_name": "high", "weight_birth_date": -1, "weight_national_id": 0, "weight_phone": 0,
+        "weight_email": 0, "weight_address": 0,
+    });
+    let outcome = call(ada(), json!([ada()]), wrong);
+    for (member, count) in [
+        ("configuration.weight_name", 1),
+        ("configuration.weight_birth_date", 1),
+        ("configuration", 0),
+    ] {
+        assert_eq!(outcome.error().messages(member).len(), count, "{member}");
+    }
+}
+
+#[test]
 fn the_configuration_is_checked() {
     let zero = json!({
         "weight_name": 0, "weight_birth_date": 0, "weight_national_id": 0, "weight_phone": 0,

@@ -1,12 +1,9 @@
 //! What is paid: the entries of the arguments, checked.
 
-use std::fmt;
-
-use serde::de::{Unexpected, Visitor};
-use serde::{Deserialize, Deserializer};
-use tokamak_sdk::Faults;
+use tokamak_sdk::{Faults, Value};
 
 use crate::field::{is_digits, is_routing_number, plain};
+use crate::member::Members;
 
 /// Most entries of a file: its text must fit into a token, 1 MiB.
 const ENTRIES_MAX: usize = 10_000;
@@ -15,30 +12,8 @@ const CENTS_MAX: u64 = 9_999_999_999;
 /// Most cents of all credits, or of all debits: the totals' fields have twelve digits.
 const TOTAL_CENTS_MAX: u64 = 999_999_999_999;
 
-/// An entry, as the caller writes it.
-#[derive(Deserialize)]
-pub(crate) struct EntryArgs {
-    bank: Bank,
-    #[serde(default, deserialize_with = "cents")]
-    amount_cents: Option<u64>,
-    name: String,
-    individual_id: Option<String>,
-    account_type: AccountType,
-    kind: Kind,
-    #[serde(default)]
-    prenote: bool,
-}
-
-/// The data of a token of type `bank`.
-#[derive(Deserialize)]
-struct Bank {
-    routing_number: String,
-    account_number: String,
-}
-
 /// What kind of account the other side has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AccountType {
     /// Demand deposits
     Checking,
@@ -46,14 +21,33 @@ pub(crate) enum AccountType {
     Savings,
 }
 
+impl AccountType {
+    fn parse(name: &str) -> Option<Self> {
+        match name {
+            "checking" => Some(Self::Checking),
+            "savings" => Some(Self::Savings),
+            _ => None,
+        }
+    }
+}
+
 /// Which way the money goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// To the account.
     Credit,
     /// From the account.
     Debit,
+}
+
+impl Kind {
+    fn parse(name: &str) -> Option<Self> {
+        match name {
+            "credit" => Some(Self::Credit),
+            "debit" => Some(Self::Debit),
+            _ => None,
+        }
+    }
 }
 
 /// An entry, as the file has it.
@@ -68,55 +62,82 @@ pub(crate) struct Entry {
 }
 
 /// Checks the entries; notes all that is wrong with each.
-pub(crate) fn read_entries(given: Vec<EntryArgs>, faults: &mut Faults) -> Option<Vec<Entry>> {
+pub(crate) fn read_entries(given: &[Value], faults: &mut Faults) -> Option<Vec<Entry>> {
     if given.is_empty() || given.len() > ENTRIES_MAX {
         faults.add("args.entries", format!("must have 1 to {ENTRIES_MAX} entries"));
-        return None;
     }
     let read: Vec<_> = given
-        .into_iter()
+        .iter()
+        .take(ENTRIES_MAX)
         .enumerate()
-        .map(|(index, entry)| read_entry(entry, &format!("args.entries[{index}]"), faults))
+        .map(|(index, entry)| read_entry(entry, format!("args.entries[{index}]"), faults))
         .collect();
-    let entries: Vec<Entry> = read.into_iter().collect::<Option<_>>()?;
     for kind in [Kind::Credit, Kind::Debit] {
-        let of_kind = entries.iter().filter(|entry| entry.kind == kind);
+        // Those that are right may be too much already.
+        let of_kind = read.iter().flatten().filter(|entry| entry.kind == kind);
         if of_kind.map(|entry| entry.amount_cents).sum::<u64>() > TOTAL_CENTS_MAX {
             faults.add("args.entries", "must sum up to 999999999999 cents of a kind at most");
         }
     }
-    Some(entries)
+    read.into_iter().collect()
 }
 
-fn read_entry(given: EntryArgs, path: &str, faults: &mut Faults) -> Option<Entry> {
-    let routing_number = faults.expect(
-        Some(given.bank.routing_number).filter(|number| is_routing_number(number)),
-        &format!("{path}.bank.routing_number"),
-        "must be a routing number, nine digits with a right checksum",
-    );
-    let account_number = faults.expect(
-        Some(given.bank.account_number).filter(|number| is_digits(number, 1..=17)),
-        &format!("{path}.bank.account_number"),
-        "must have 1 to 17 digits",
-    );
-    let (amount, expected) = match given.amount_cents.unwrap_or(0) {
-        0 if given.prenote => (Some(0), ""),
-        _ if given.prenote => (None, "must be 0 in a prenote"),
-        cents @ 1..=CENTS_MAX => (Some(cents), ""),
-        _ => (None, "must be from 1 to 9999999999"),
+fn read_entry(given: &Value, path: String, faults: &mut Faults) -> Option<Entry> {
+    let mut entry = Members::of(given, path, faults)?;
+    let bank = entry.object("bank").and_then(read_bank);
+    let prenote = match entry.get("prenote") {
+        None => Some(false),
+        Some(prenote) => entry.expect("prenote", prenote.as_bool(), "must be a boolean"),
     };
-    let amount_cents = faults.expect(amount, &format!("{path}.amount_cents"), expected);
-    let name =
-        faults.expect(plain(&given.name), &format!("{path}.name"), "must have letters or digits");
+    let amount_cents = read_amount(&mut entry, prenote);
+    let name = entry.text("name", plain, "must have letters or digits");
+    let id = |id: &str| Some(plain(id).unwrap_or_default());
+    let individual_id = entry.text_or("individual_id", String::new(), id, "");
+    let account_type =
+        entry.choice("account_type", AccountType::parse, "must be `checking` or `savings`");
+    let kind = entry.choice("kind", Kind::parse, "must be `credit` or `debit`");
+    let (routing_number, account_number) = bank?;
     Some(Entry {
-        routing_number: routing_number?,
-        account_number: account_number?,
+        routing_number,
+        account_number,
         amount_cents: amount_cents?,
         name: name?,
-        individual_id: given.individual_id.as_deref().and_then(plain).unwrap_or_default(),
-        kind: given.kind,
-        transaction_code: transaction_code(given.account_type, given.kind, given.prenote),
+        individual_id: individual_id?,
+        kind: kind?,
+        transaction_code: transaction_code(account_type?, kind?, prenote?),
     })
+}
+
+/// The routing number and the account number of the data of a token of type `bank`.
+fn read_bank(mut bank: Members) -> Option<(String, String)> {
+    let routing_number = bank.text(
+        "routing_number",
+        |number| is_routing_number(number).then(|| number.to_owned()),
+        "must be a routing number, nine digits with a right checksum",
+    );
+    let account_number = bank.text(
+        "account_number",
+        |number| is_digits(number, 1..=17).then(|| number.to_owned()),
+        "must have 1 to 17 digits",
+    );
+    routing_number.zip(account_number)
+}
+
+/// The amount; how much it may be is open while it is not known whether this is a prenote.
+fn read_amount(entry: &mut Members, prenote: Option<bool>) -> Option<u64> {
+    let cents = match entry.get("amount_cents") {
+        None => Some(0),
+        Some(given) => {
+            let expected = "must be a whole number of cents, 0 or more";
+            entry.expect("amount_cents", cents(given), expected)
+        }
+    }?;
+    let (right, expected) = if prenote? {
+        (cents == 0, "must be 0 in a prenote")
+    } else {
+        ((1..=CENTS_MAX).contains(&cents), "must be from 1 to 9999999999")
+    };
+    entry.expect("amount_cents", right.then_some(cents), expected)
 }
 
 /// The code of an entry (NACHA operating rules, appendix three).
@@ -132,32 +153,13 @@ fn transaction_code(account_type: AccountType, kind: Kind, prenote: bool) -> u64
 
 /// Reads cents, as a whole number or as its digits. Members of arrays are not cast by the host, and an
 /// amount that comes from a token may be text.
-fn cents<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    deserializer.deserialize_any(Cents).map(Some)
-}
-
-struct Cents;
-
-impl Visitor<'_> for Cents {
-    type Value = u64;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a whole number of cents, 0 or more")
-    }
-
-    fn visit_u64<E: serde::de::Error>(self, cents: u64) -> Result<u64, E> {
-        Ok(cents)
-    }
-
-    fn visit_f64<E: serde::de::Error>(self, cents: f64) -> Result<u64, E> {
+fn cents(given: &Value) -> Option<u64> {
+    match given {
         // The text of a whole float is its digits, so no cast can cut anything off.
-        cents.to_string().parse().map_err(|_| E::invalid_value(Unexpected::Float(cents), &self))
-    }
-
-    fn visit_str<E: serde::de::Error>(self, cents: &str) -> Result<u64, E> {
-        let digits = Some(cents.trim()).filter(|cents| is_digits(cents, 1..=18));
-        digits
-            .and_then(|digits| digits.parse().ok())
-            .ok_or_else(|| E::invalid_value(Unexpected::Other("text"), &self))
+        Value::Number(cents) => cents.as_u64().or_else(|| cents.as_f64()?.to_string().parse().ok()),
+        Value::String(cents) => {
+            Some(cents.trim()).filter(|cents| is_digits(cents, 1..=18))?.parse().ok()
+        }
+        _ => None,
     }
 }

@@ -32,24 +32,25 @@ mod date;
 mod entry;
 mod field;
 mod file;
+mod member;
 mod settings;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokamak_sdk::clock::Minute;
-use tokamak_sdk::{Error, Faults, NewToken, Request, Response, formula, log};
+use tokamak_sdk::{Error, Faults, NewToken, Request, Response, Value, formula, log};
 
 use crate::date::{Date, read_date, read_minute};
-use crate::entry::{EntryArgs, read_entries};
+use crate::entry::{Entry, read_entries};
 use crate::file::{File, Summary};
-use crate::settings::{Configuration, ReturnFile, Settings};
+use crate::member::Members;
+use crate::settings::{ReturnFile, Settings};
 
-/// The arguments, as the caller writes them.
-#[derive(Deserialize)]
+/// The arguments, checked.
 struct Args {
-    entries: Vec<EntryArgs>,
-    effective_entry_date: String,
-    file_id_modifier: Option<String>,
-    file_creation: Option<String>,
+    entries: Vec<Entry>,
+    effective_entry_date: Date,
+    id_modifier: char,
+    created: Minute,
 }
 
 /// What is returned as it is.
@@ -67,15 +68,14 @@ struct Tokens {
 }
 
 #[formula]
-fn react(request: Request<Args, Configuration>) -> Result<Response, Error> {
-    let return_file = request.configuration.return_file;
-    let file = read(request.args, &request.configuration, Minute::now())?;
+fn react(request: Request<Value, Value>) -> Result<Response, Error> {
+    let file = read(&request.args, &request.configuration, Minute::now())?;
     let (text, file_summary) = file.write();
     log::info(format_args!(
         "{} entries in {} blocks",
         file_summary.entry_count, file_summary.block_count
     ));
-    Ok(match return_file {
+    Ok(match file.settings.return_file {
         ReturnFile::Raw => Response::raw(Raw { file_summary, file: Some(text) }),
         ReturnFile::Token => Response::raw(Raw { file_summary, file: None })
             .and_tokenize(Tokens { file: NewToken::new("token", text) }),
@@ -83,38 +83,49 @@ fn react(request: Request<Args, Configuration>) -> Result<Response, Error> {
 }
 
 /// Checks configuration and arguments, all of both.
-fn read(args: Args, configuration: &Configuration, now: Minute) -> Result<File, Error> {
+fn read(args: &Value, configuration: &Value, now: Minute) -> Result<File, Error> {
     let mut faults = Faults::default();
     let settings = Settings::read(configuration, &mut faults);
-    let entries = read_entries(args.entries, &mut faults);
-    let effective_entry_date = faults.expect(
-        read_date(&args.effective_entry_date),
-        "args.effective_entry_date",
-        "must be a date, YYYY-MM-DD",
-    );
-    let id_modifier = faults.expect(
-        read_modifier(args.file_id_modifier.as_deref().unwrap_or("A")),
-        "args.file_id_modifier",
-        "must be one of A to Z and 0 to 9",
-    );
-    let created = faults.expect(
-        args.file_creation.map_or(Some(now), |text| read_minute(&text)),
-        "args.file_creation",
-        "must be a date and time, YYYY-MM-DDTHH:MM",
-    );
-    if let (Some(date), Some(created)) = (effective_entry_date, created)
-        && date < Date::of(created)
-    {
-        faults.add("args.effective_entry_date", "must not be before the file is made");
-    }
-    let read = settings.zip(entries).zip(effective_entry_date).zip(id_modifier.zip(created));
-    match read {
-        Some((((settings, entries), effective_entry_date), (id_modifier, created)))
-            if faults.is_empty() =>
-        {
+    let args = Args::read(args, now, &mut faults);
+    match settings.zip(args) {
+        Some((settings, args)) if faults.is_empty() => {
+            let Args { entries, effective_entry_date, id_modifier, created } = args;
             Ok(File { settings, entries, effective_entry_date, id_modifier, created })
         }
         _ => Err(faults.into_error("the payment file cannot be made")),
+    }
+}
+
+impl Args {
+    /// Checks the arguments; notes all that is wrong with them.
+    fn read(args: &Value, now: Minute, faults: &mut Faults) -> Option<Self> {
+        let mut given = Members::of(args, "args".to_owned(), faults)?;
+        let effective_entry_date =
+            given.text("effective_entry_date", read_date, "must be a date, YYYY-MM-DD");
+        let id_modifier = given.text_or(
+            "file_id_modifier",
+            'A',
+            read_modifier,
+            "must be one of A to Z and 0 to 9",
+        );
+        let created = given.text_or(
+            "file_creation",
+            now,
+            read_minute,
+            "must be a date and time, YYYY-MM-DDTHH:MM",
+        );
+        if let (Some(date), Some(created)) = (effective_entry_date, created) {
+            let right = (date >= Date::of(created)).then_some(());
+            given.expect("effective_entry_date", right, "must not be before the file is made");
+        }
+        // Entries come last: theirs may be more faults than are told.
+        let entries = given.array("entries").and_then(|given| read_entries(given, faults));
+        Some(Self {
+            entries: entries?,
+            effective_entry_date: effective_entry_date?,
+            id_modifier: id_modifier?,
+            created: created?,
+        })
     }
 }
 

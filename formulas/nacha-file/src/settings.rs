@@ -1,34 +1,16 @@
 //! Who sends the file: the reactor's configuration, checked.
 
-use serde::Deserialize;
-use tokamak_sdk::Faults;
+use tokamak_sdk::{Faults, Value};
 
 use crate::field::{is_digits, is_routing_number, plain};
-
-/// The configuration, as the reactor's owner writes it.
-#[derive(Deserialize)]
-pub(crate) struct Configuration {
-    immediate_destination: String,
-    immediate_destination_name: String,
-    immediate_origin: String,
-    immediate_origin_name: String,
-    company_name: String,
-    company_identification: String,
-    company_entry_description: String,
-    originating_dfi_identification: String,
-    standard_entry_class_code: EntryClass,
-    #[serde(default)]
-    pub(crate) return_file: ReturnFile,
-}
+use crate::member::Members;
 
 /// The classes of entries that this formula writes; both have the same records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EntryClass {
     /// Accounts of people.
-    #[serde(rename = "PPD")]
     Ppd,
     /// Accounts of companies.
-    #[serde(rename = "CCD")]
     Ccd,
 }
 
@@ -40,17 +22,29 @@ impl EntryClass {
             Self::Ccd => "CCD",
         }
     }
+
+    fn parse(code: &str) -> Option<Self> {
+        [Self::Ppd, Self::Ccd].into_iter().find(|class| class.code() == code)
+    }
 }
 
 /// How the file is returned.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReturnFile {
     /// As a token.
-    #[default]
     Token,
     /// As text.
     Raw,
+}
+
+impl ReturnFile {
+    fn parse(name: &str) -> Option<Self> {
+        match name {
+            "token" => Some(Self::Token),
+            "raw" => Some(Self::Raw),
+            _ => None,
+        }
+    }
 }
 
 /// The configuration, as the file has it.
@@ -64,45 +58,40 @@ pub(crate) struct Settings {
     pub(crate) company_entry_description: String,
     pub(crate) originating_dfi_identification: String,
     pub(crate) entry_class: EntryClass,
+    pub(crate) return_file: ReturnFile,
 }
 
 impl Settings {
     /// Checks the configuration; notes all that is wrong with it.
-    pub(crate) fn read(given: &Configuration, faults: &mut Faults) -> Option<Self> {
-        let mut name = |text: &str, member: &str| {
-            let member = format!("configuration.{member}");
-            faults.expect(plain(text), &member, "must have letters or digits")
-        };
-        let destination_name =
-            name(&given.immediate_destination_name, "immediate_destination_name");
-        let origin_name = name(&given.immediate_origin_name, "immediate_origin_name");
-        let company_name = name(&given.company_name, "company_name");
-        let description = name(&given.company_entry_description, "company_entry_description");
+    pub(crate) fn read(configuration: &Value, faults: &mut Faults) -> Option<Self> {
+        let mut given = Members::of(configuration, "configuration".to_owned(), faults)?;
+        let mut name = |member| given.text(member, plain, "must have letters or digits");
+        let destination_name = name("immediate_destination_name");
+        let origin_name = name("immediate_origin_name");
+        let company_name = name("company_name");
+        let description = name("company_entry_description");
 
-        let mut identification = |text: &str, member: &str| {
-            let right = plain(text).filter(|plain| plain.chars().count() <= 10);
-            let member = format!("configuration.{member}");
-            faults.expect(right, &member, "must have 1 to 10 characters")
-        };
-        let origin = identification(&given.immediate_origin, "immediate_origin");
-        let company = identification(&given.company_identification, "company_identification");
+        let mut identification =
+            |member| given.text(member, short_plain, "must have 1 to 10 characters");
+        let origin = identification("immediate_origin");
+        let company = identification("company_identification");
 
-        let destination = Some(given.immediate_destination.trim())
-            .filter(|number| is_routing_number(number))
-            .map(str::to_owned);
-        let destination = faults.expect(
-            destination,
-            "configuration.immediate_destination",
+        let destination = given.text(
+            "immediate_destination",
+            |number| Some(number.trim()).filter(|it| is_routing_number(it)).map(str::to_owned),
             "must be a routing number, nine digits with a right checksum",
         );
-        let odfi = Some(&given.originating_dfi_identification)
-            .filter(|number| is_digits(number, 8..=8))
-            .cloned();
-        let odfi = faults.expect(
-            odfi,
-            "configuration.originating_dfi_identification",
+        let odfi = given.text(
+            "originating_dfi_identification",
+            |number| is_digits(number, 8..=8).then(|| number.to_owned()),
             "must have eight digits",
         );
+        let entry_class =
+            given.choice("standard_entry_class_code", EntryClass::parse, "must be `PPD` or `CCD`");
+        let return_file = match given.get("return_file") {
+            None => Some(ReturnFile::Token),
+            Some(_) => given.choice("return_file", ReturnFile::parse, "must be `token` or `raw`"),
+        };
 
         Some(Self {
             immediate_destination: destination?,
@@ -113,7 +102,13 @@ impl Settings {
             company_identification: company?,
             company_entry_description: description?,
             originating_dfi_identification: odfi?,
-            entry_class: given.standard_entry_class_code,
+            entry_class: entry_class?,
+            return_file: return_file?,
         })
     }
+}
+
+/// An identification as the format takes it.
+fn short_plain(text: &str) -> Option<String> {
+    plain(text).filter(|plain| plain.chars().count() <= 10)
 }

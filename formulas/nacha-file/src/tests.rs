@@ -271,6 +271,169 @@ fn members_of_the_wrong_type_are_named() {
     assert_eq!(call(&args(&[]), &configuration()).error().messages("args.entries").len(), 1);
 }
 
+/// Calls the formula with what is wrong and compares what is told, in no order.
+fn check(args: &Value, configuration: &Value, expected: &[(&str, &str)]) {
+    let outcome = call(args, configuration);
+    let told = format!("{:?}", outcome.error());
+    for (member, message) in expected {
+        assert_eq!(outcome.error().messages(member), [*message], "{member}: {told}");
+    }
+    let members = told.split('"').filter(|part| {
+        !outcome.error().messages(part).is_empty()
+            && !expected.iter().any(|(member, _)| member == part)
+    });
+    assert_eq!(members.collect::<Vec<_>>(), Vec::<&str>::new());
+    assert!(!told.contains("secret"), "{told}");
+}
+
+const REQUIRED: &str = "is required";
+const TEXT: &str = "must be a string";
+const OBJECT: &str = "must be an object";
+const ACCOUNT_TYPE: &str = "must be `checking` or `savings`";
+const KIND: &str = "must be `credit` or `debit`";
+
+#[test]
+fn all_faults_of_all_entries_are_told() {
+    check(
+        &json!({ "entries": [{}, {}], "effective_entry_date": "x" }),
+        &configuration(),
+        &[
+            ("args.entries[0].bank", REQUIRED),
+            ("args.entries[0].amount_cents", "must be from 1 to 9999999999"),
+            ("args.entries[0].name", REQUIRED),
+            ("args.entries[0].account_type", REQUIRED),
+            ("args.entries[0].kind", REQUIRED),
+            ("args.entries[1].bank", REQUIRED),
+            ("args.entries[1].amount_cents", "must be from 1 to 9999999999"),
+            ("args.entries[1].name", REQUIRED),
+            ("args.entries[1].account_type", REQUIRED),
+            ("args.entries[1].kind", REQUIRED),
+            ("args.effective_entry_date", "must be a date, YYYY-MM-DD"),
+        ],
+    );
+    check(
+        &args(&[
+            json!({ "name": 5, "amount_cents": "secret", "account_type": 7, "kind": "secret", "bank": {} }),
+            json!("secret"),
+            with(
+                entry("021000021", "1", 1),
+                json!({ "individual_id": 7, "prenote": "secret", "amount_cents": true }),
+            ),
+            with(
+                entry("021000021", "1", 1),
+                json!({ "bank": { "routing_number": 5, "account_number": "x" } }),
+            ),
+            with(
+                entry("021000021", "1", 1),
+                json!({ "bank": ["secret"], "name": null, "kind": null }),
+            ),
+        ]),
+        &configuration(),
+        &[
+            ("args.entries[0].bank.routing_number", REQUIRED),
+            ("args.entries[0].bank.account_number", REQUIRED),
+            ("args.entries[0].amount_cents", "must be a whole number of cents, 0 or more"),
+            ("args.entries[0].name", TEXT),
+            ("args.entries[0].account_type", ACCOUNT_TYPE),
+            ("args.entries[0].kind", KIND),
+            ("args.entries[1]", OBJECT),
+            ("args.entries[2].individual_id", TEXT),
+            ("args.entries[2].prenote", "must be a boolean"),
+            ("args.entries[2].amount_cents", "must be a whole number of cents, 0 or more"),
+            ("args.entries[3].bank.routing_number", TEXT),
+            ("args.entries[3].bank.account_number", "must have 1 to 17 digits"),
+            ("args.entries[4].bank", OBJECT),
+            ("args.entries[4].name", TEXT),
+            ("args.entries[4].kind", KIND),
+        ],
+    );
+}
+
+#[test]
+fn faults_of_entries_hide_none_elsewhere() {
+    let modifier = "must be one of A to Z and 0 to 9";
+    let table = [
+        (json!({}), vec![("args.entries", REQUIRED), ("args.effective_entry_date", REQUIRED)]),
+        (
+            json!({ "entries": { "0": "secret" }, "effective_entry_date": 5, "file_id_modifier": 7, "file_creation": {} }),
+            vec![
+                ("args.entries", "must be an array"),
+                ("args.effective_entry_date", TEXT),
+                ("args.file_id_modifier", TEXT),
+                ("args.file_creation", TEXT),
+            ],
+        ),
+        (
+            json!({ "entries": [], "effective_entry_date": "2026-12-01", "file_id_modifier": "ab" }),
+            vec![
+                ("args.entries", "must have 1 to 10000 entries"),
+                ("args.file_id_modifier", modifier),
+            ],
+        ),
+        (json!(5), vec![("args", OBJECT)]),
+    ];
+    let mut settings = configuration();
+    settings["company_name"] = json!(7);
+    settings["return_file"] = json!(true);
+    for (given, expected) in table {
+        check(&given, &configuration(), &expected);
+        let owners = [
+            ("configuration.company_name", TEXT),
+            ("configuration.return_file", "must be `token` or `raw`"),
+        ];
+        check(&given, &settings, &[expected, owners.to_vec()].concat());
+    }
+
+    // More faults than are told at once: those of the other members come first.
+    let many = with(args(&vec![json!({}); 10_001]), json!({ "file_id_modifier": "ab" }));
+    let outcome = call(&many, &configuration());
+    assert_eq!(outcome.error().messages("args.file_id_modifier"), [modifier]);
+    assert_eq!(outcome.error().messages("args.entries"), ["must have 1 to 10000 entries"]);
+    assert_eq!(outcome.error().messages("args.entries[0].bank"), [REQUIRED]);
+
+    let mut too_much = vec![entry("021000021", "1", 9_999_999_999); 101];
+    too_much.push(json!("secret"));
+    check(
+        &args(&too_much),
+        &configuration(),
+        &[
+            ("args.entries", "must sum up to 999999999999 cents of a kind at most"),
+            ("args.entries[101]", OBJECT),
+        ],
+    );
+}
+
+#[test]
+fn all_faults_of_the_configuration_are_told() {
+    let texts = [
+        "immediate_destination",
+        "immediate_destination_name",
+        "immediate_origin",
+        "immediate_origin_name",
+        "company_name",
+        "company_identification",
+        "company_entry_description",
+        "originating_dfi_identification",
+    ];
+    let (mut wrong, mut expected) = (json!({}), Vec::new());
+    let members: Vec<_> = texts.iter().map(|name| format!("configuration.{name}")).collect();
+    for (name, member) in texts.iter().zip(&members) {
+        wrong[*name] = json!(["secret"]);
+        expected.push((member.as_str(), TEXT));
+    }
+    wrong["standard_entry_class_code"] = json!("WEB");
+    wrong["return_file"] = json!(null);
+    expected.push(("configuration.standard_entry_class_code", "must be `PPD` or `CCD`"));
+    expected.push(("configuration.return_file", "must be `token` or `raw`"));
+    check(&three_entries(), &wrong, &expected);
+    check(&three_entries(), &json!(5), &[("configuration", OBJECT)]);
+
+    let mut missing: Vec<_> = members.iter().map(|member| (member.as_str(), REQUIRED)).collect();
+    missing.push(("configuration.standard_entry_class_code", REQUIRED));
+    missing.push(("args.entries[0]", OBJECT));
+    check(&args(&[json!(5)]), &json!({}), &missing);
+}
+
 #[test]
 fn entries_do_not_settle_before_the_file_is_made() {
     let given =
