@@ -272,6 +272,17 @@ async fn requests_go_where_they_may() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn nothing_to_tokenize_may_be_null() {
+    let server = TestServer::start().await;
+    let code = "module.exports = ({ args }) => ({ raw: 1, tokenize: args.none ? null : ['x'] });";
+    let path = reactor(&server, code, json!({}), json!({})).await;
+    let answer = react(&server, &path, json!({"none": true})).await.expect(200);
+    assert_eq!(answer, json!({"raw": 1}));
+    let answer = react(&server, &path, json!({"none": false})).await.expect(200);
+    assert!(answer["tokens"][0].is_string(), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn svc_is_the_vault_as_its_application_sees_it() {
     let server = TestServer::start().await;
     let all =
@@ -279,7 +290,7 @@ async fn svc_is_the_vault_as_its_application_sees_it() {
     let reveal = json!([{"description": "", "priority": 1, "container": "/", "transform": "reveal", "permissions": all}]);
     let application = json!({"name": "svc", "type": "private", "permissions": [], "rules": reveal});
     let application = server.management.post("/applications", application).await.expect(201);
-    let code = "module.exports = async ({ svc, args }) => {\n  if (!svc) return { raw: 'none' };\n\
+    let code = "module.exports = async ({ svc, args }) => {\n  if (svc === null) return { raw: 'none' };\n\
         const made = await svc.tokens.create({ type: 'card_number', data: '4242424242424242', metadata: { k: 'v' } });\n\
         const got = await svc.tokens.get(made.id);\n  const changed = await svc.tokens.update(made, { metadata: { k: 'w' } });\n\
         const listed = await svc.tokens.list({ type: ['card_number'] });\n  const found = await svc.tokens.search('metadata.k:w');\n\

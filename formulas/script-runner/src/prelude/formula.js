@@ -71,7 +71,7 @@
     if (typeof formula !== 'function') {
       throw new shared.errors.ReactorRuntimeError('The script must assign a function to module.exports.');
     }
-    const response = await formula({ args, configuration, svc: bound ? svc() : undefined, invocation });
+    const response = await formula({ args, configuration, svc: bound ? svc() : null, invocation });
     if (response === undefined || response === null) return [undefined, undefined];
     if (typeof response !== 'object' || Array.isArray(response)) throw new shared.errors.ReactorRuntimeError(`${RESPONSE}.`);
     return [part(response, 'raw'), part(response, 'tokenize')];

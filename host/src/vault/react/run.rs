@@ -232,7 +232,8 @@ impl Vault {
             let raw = raw.as_ref();
             run.left_behind(change, invocation, Ended::Completed { tokens, raw })
         };
-        let Some(value) = tokenize else {
+        // Null is how most languages say that there is none.
+        let Some(value) = tokenize.filter(|value| !value.is_null()) else {
             let change = self.change(run.permit.tenant()).await;
             let mut change = change.map_err(Answer::Uncommitted)?;
             let events = left_behind(&mut change, None).map_err(Answer::Uncommitted)?;
