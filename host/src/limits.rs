@@ -93,6 +93,8 @@ pub const QUERY_TERMS_MAX: usize = 64;
 /// Parentheses in parentheses of a search query (decisions §5).
 pub const QUERY_LEVELS_MAX: usize = 16;
 
+/// Bytes, as text, that come in the place of references, all those of one `react` or `detokenize` together.
+pub const FILLED_BYTES_MAX: usize = 16 << 20;
 /// Tokens read or made by one `react`, `tokenize` or `detokenize` (interface §8).
 pub const TOKENS_PER_CALL_MAX: usize = 100;
 
@@ -184,6 +186,8 @@ pub const CONNECTIONS_DEFAULT: usize = 10_000;
 pub const CONNECTION_BUFFER_BYTES_MAX: usize = 64 << 10;
 /// Bytes of a request's headers, names and values together.
 pub const HEADERS_BYTES_MAX: usize = 32 << 10;
+/// Headers of a request: as many as hyper takes unless it is told otherwise, which would cost every request some.
+pub const HEADERS_MAX: usize = 100;
 /// Bytes of a request's address.
 pub const URI_BYTES_MAX: usize = 16 << 10;
 /// How long a request's head may take, the wait for its first byte included, in milliseconds.
@@ -249,6 +253,8 @@ pub const COMPILE_CPU_SECONDS_MAX: u64 = 60;
 pub const COMPILED_BYTES_MAX: usize = 512 << 20;
 /// Compiled code kept on disk, in MiB, unless the operator says otherwise.
 pub const COMPILED_CACHE_MB_DEFAULT: u64 = 1_024;
+/// What an option may give in MiB at most: more than any machine has, and in bytes a number still.
+pub const OPTION_MB_MAX: u64 = 1 << 24;
 /// Memory of the store's cache, in MiB, unless the operator says otherwise.
 pub const CACHE_MB_DEFAULT: u64 = 256;
 /// Calls of its host that one invocation may make.

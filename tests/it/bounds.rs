@@ -4,7 +4,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use tokamak::clock::Clock as _;
-use tokamak::limits::{ALLOWED_HOSTS_MAX, ICON_BYTES_MAX, METADATA_KEYS_MAX, RULES_MAX};
+use tokamak::limits::{
+    ALLOWED_HOSTS_MAX, FORMULA_PARAMETERS_MAX, ICON_BYTES_MAX, METADATA_KEYS_MAX, RULES_MAX,
+};
 
 use crate::support::{Client, TestServer, guests};
 
@@ -102,9 +104,11 @@ async fn metadata_is_bounded_in_keys_and_in_characters_of_each() {
     let path = format!("/tokens/{}", made["id"].as_str().unwrap());
     assert_eq!(server.private.get(&path).await.expect(200)["metadata"], made["metadata"]);
     let value_path = format!("metadata.{}", key(0, 64));
+    let key_path = format!("{value_path}…");
     for (members, fault, bound) in [
         (json!({key(50, 64): "v"}), "metadata", "50 keys"),
-        (json!({key(0, 64): null, key(0, 65): "v"}), "metadata", "64 characters"),
+        (json!({key(0, 64): null, key(0, 65): "v"}), &key_path, "64 characters"),
+        (json!({key(0, 64): null, "": "v"}), "metadata.", "must have a key"),
         (json!({key(0, 64): value(1_001)}), value_path.as_str(), "1000 characters"),
     ] {
         let mut most = largest.clone();
@@ -123,6 +127,88 @@ async fn metadata_is_bounded_in_keys_and_in_characters_of_each() {
     let patch = json!({"metadata": {key(0, 64): null, key(50, 64): value(1_000)}});
     let patched = server.private.patch(&path, patch).await.expect(200);
     assert_eq!(patched["metadata"].as_object().unwrap().len(), 50);
+}
+
+/// What is wrong with an entry is named beside there being too many of them (decisions §1).
+#[tokio::test(flavor = "multi_thread")]
+async fn too_many_entries_do_not_hide_a_faulty_one() {
+    let server = TestServer::start().await;
+    let made =
+        server.private.post("/tokens", json!({"type": "token", "data": 1})).await.expect(201);
+    let path = format!("/tokens/{}", made["id"].as_str().unwrap());
+    let metadata = |bad: Value| {
+        let keys = (0..50).map(|n| (format!("k{n}"), json!("v")));
+        json!({"metadata": keys.chain([("z".to_owned(), bad)]).collect::<Map<_, _>>()})
+    };
+    let list = |name: &str, good: &str, bad: Value| {
+        let entries = (0..20).map(|n| json!(good.replace('#', &n.to_string())));
+        json!({name: entries.chain([bad]).collect::<Vec<_>>()})
+    };
+    let index = "{{ data | append: '#' }}";
+    for (body, faults) in [
+        (metadata(json!(1)), ["metadata", "metadata.z"]),
+        (metadata(json!("v".repeat(1_001))), ["metadata", "metadata.z"]),
+        (list("containers", "/c#/", json!("bad")), ["containers", "containers[20]"]),
+        (list("search_indexes", index, json!(1)), ["search_indexes", "search_indexes[20]"]),
+        (
+            list("search_indexes", index, json!("{{ x | y }}")),
+            ["search_indexes", "search_indexes[20]"],
+        ),
+    ] {
+        assert_eq!(server.private.patch(&path, body.clone()).await.faults(), faults);
+        let mut whole = body;
+        whole["type"] = json!("token");
+        whole["data"] = json!(1);
+        assert_eq!(server.private.post("/tokens", whole).await.faults(), faults);
+    }
+    for (path, member, most) in [
+        ("/applications", "rules", RULES_MAX),
+        ("/reactor-formulas", "allowed_hosts", ALLOWED_HOSTS_MAX),
+        ("/reactor-formulas", "configuration", FORMULA_PARAMETERS_MAX),
+        ("/reactor-formulas", "request_parameters", FORMULA_PARAMETERS_MAX),
+    ] {
+        let answer = server.management.post(path, json!({member: vec![json!(5); most + 1]})).await;
+        let faults = answer.faults();
+        for path in [member.to_owned(), format!("{member}[0]"), format!("{member}[1]")] {
+            assert!(faults.contains(&path), "{path}: {faults:?}");
+        }
+    }
+    let none = json!({"type": "token", "data": 1, "containers": []});
+    assert_eq!(server.private.post("/tokens", none).await.faults(), ["containers"]);
+    // Nobody reads a million of them.
+    let many = json!({"type": "token", "data": 1, "search_indexes": vec!["{{ x | y }}"; 200_000]});
+    assert_eq!(server.private.post("/tokens", many).await.faults().len(), 100);
+}
+
+/// Liquid has no room for a whole number of more than 64 bits, and panics on one.
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_in_expressions_have_64_bits() {
+    let server = TestServer::start().await;
+    let large = "{{ data | slice: 0, 9223372036854775808 }}";
+    let answer = server
+        .private
+        .post("/tokens", json!({"type": "token", "data": "abc", "mask": large}))
+        .await;
+    let reason = "has a whole number of more than 64 bits";
+    assert_eq!(answer.expect(400)["errors"], json!({"mask": [reason]}));
+    let largest = "{{ data | slice: 0, 9223372036854775807 }}";
+    let body = json!({"type": "token", "data": "abc", "mask": largest});
+    assert_eq!(server.private.post("/tokens", body).await.expect(201)["data"], "abc");
+}
+
+/// All that comes in the place of references, together.
+#[tokio::test(flavor = "multi_thread")]
+async fn references_bring_16_mib_at_most() {
+    let server = TestServer::start().await;
+    let data = "x".repeat(1_000_000);
+    let made =
+        server.private.post("/tokens", json!({"type": "token", "data": data})).await.expect(201);
+    let reference = format!("{{{{ {} }}}}", made["id"].as_str().unwrap());
+    let revealing = server.revealing().await;
+    revealing.post("/detokenize", json!(vec![&reference; 16])).await.expect(200);
+    let answer = revealing.post("/detokenize", json!(vec![&reference; 25])).await.expect(400);
+    let reason = "brings what comes in the place of references to more than 16777216 bytes";
+    assert_eq!(answer["errors"], json!({"[16]": [reason]}));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -46,6 +46,9 @@ async fn a_message_says_what_is_wrong_and_nothing_before_it() {
     let whole = "must be a whole number that is not negative";
     assert_eq!(tenant["settings.cvc_retention_minutes"], json!([whole]));
     assert_eq!(tenant["settings.deduplicate_tokens"], json!(["must be true or false"]));
+    let large = json!({"name": "n", "settings": {"cvc_retention_minutes": 1_099_511_627_776_u64}});
+    let large = server.management.put("/tenants/self", large).await.expect(400)["errors"].clone();
+    assert_eq!(large, json!({"settings.cvc_retention_minutes": ["is too large a number"]}));
     let application = json!({"name": "a", "type": "private", "rules": [5]});
     let application = server.management.post("/applications", application).await.expect(400);
     assert_eq!(application["errors"], json!({"rules[0]": ["must be an object"]}));
@@ -109,6 +112,9 @@ async fn the_content_type_is_the_one_the_client_names() {
     for (accept, expected) in [
         ("application/json", "application/json"),
         ("application/problem+json", "application/problem+json"),
+        ("text/html, Application/Problem+JSON; q=0.5", "application/problem+json"),
+        ("application/json, application/problem+json;q=0", "application/json"),
+        ("application/problem+json-seq", "application/json"),
     ] {
         let request = server.private.request(Method::GET, "/tokens/none").header("accept", accept);
         let answer = server.private.send(request).await;
@@ -127,11 +133,14 @@ async fn a_malformed_body_is_named_by_line_and_column() {
     let detail = answer.expect(400)["detail"].as_str().unwrap().to_owned();
     assert!(detail.contains("line 3 column 10"), "{detail}");
     assert!(!answer.text().contains("4242"));
-    // Nesting without end is no way in either.
-    let deep = format!("{{\"data\": {}", "[".repeat(100_000));
-    let request = server.private.request(Method::POST, "/tokens");
-    let request = request.header("content-type", "application/json").body(deep);
-    server.private.send(request).await.expect(400);
+    // Nesting without end is no way in either, whatever stops at it.
+    for levels in [65, 100, 200, 100_000] {
+        let deep = format!("{{\"data\": {}{}}}", "[".repeat(levels), "]".repeat(levels));
+        let request = server.private.request(Method::POST, "/tokens");
+        let request = request.header("content-type", "application/json").body(deep);
+        let answer = server.private.send(request).await.expect(400);
+        assert_eq!(answer["detail"], "The body must not be nested more than 64 levels deep.");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -122,7 +122,21 @@ fn limits() -> Vec<(&'static str, String)> {
         ),
         (
             "address, all headers",
-            format!("{}, {}", bytes(l::URI_BYTES_MAX), bytes(l::HEADERS_BYTES_MAX)),
+            format!(
+                "{}, {} in {} headers",
+                bytes(l::URI_BYTES_MAX),
+                bytes(l::HEADERS_BYTES_MAX),
+                l::HEADERS_MAX
+            ),
+        ),
+        ("a trace id of the client's", format!("{} characters", l::TRACE_ID_CHARS_MAX)),
+        (
+            "idempotency key",
+            format!(
+                "{} characters; its answer is kept for {}",
+                l::IDEMPOTENCY_KEY_CHARS_MAX,
+                time(l::IDEMPOTENT_ANSWER_MS)
+            ),
         ),
         (
             "entries of a page",
@@ -135,14 +149,6 @@ fn limits() -> Vec<(&'static str, String)> {
                 bytes(l::QUERY_BYTES_MAX),
                 l::QUERY_TERMS_MAX,
                 l::QUERY_LEVELS_MAX
-            ),
-        ),
-        (
-            "idempotency key",
-            format!(
-                "{} characters; its answer is kept for {}",
-                l::IDEMPOTENCY_KEY_CHARS_MAX,
-                time(l::IDEMPOTENT_ANSWER_MS)
             ),
         ),
         ("`id`", format!("{} to {} characters", l::TOKEN_ID_CHARS_MIN, l::TOKEN_ID_CHARS_MAX)),
@@ -180,7 +186,14 @@ fn limits() -> Vec<(&'static str, String)> {
                 time(u64::from(l::CVC_RETENTION_MINUTES_MAX) * 60_000)
             ),
         ),
-        ("tokens read or made by one call", number(l::TOKENS_PER_CALL_MAX)),
+        (
+            "tokens read or made by one call",
+            format!(
+                "{}; {} in the place of references",
+                l::TOKENS_PER_CALL_MAX,
+                bytes(l::FILLED_BYTES_MAX)
+            ),
+        ),
         (
             "rules, conditions of a session's rule",
             format!("{}, {}", l::RULES_MAX, l::CONDITIONS_MAX),

@@ -69,6 +69,7 @@ async fn every_fault_is_named_and_no_value_quoted() {
     };
     let card = |data: Value| json!({"type": "card", "data": data});
     let many: Vec<String> = (0..21).map(|index| format!("/c{index}/")).collect();
+    let long_key = format!("metadata.{}…", "k".repeat(64));
     for (body, expected) in [
         (json!({}), vec!["data", "type"]),
         (json!({"type": "token"}), vec!["data"]),
@@ -89,7 +90,7 @@ async fn every_fault_is_named_and_no_value_quoted() {
             token(json!({"metadata": {"a": 1, "b": "x".repeat(1001)}})),
             vec!["metadata.a", "metadata.b"],
         ),
-        (token(json!({"metadata": {"k".repeat(65): "v"}})), vec!["metadata"]),
+        (token(json!({"metadata": {"k".repeat(65): "v"}})), vec![&long_key]),
         (
             token(json!({"search_indexes": ["{{ data }}", "{{ data.x }}"]})),
             vec!["search_indexes[1]"],

@@ -1,5 +1,7 @@
 //! What is asked for, checked before anything is sent.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use url::{Host, Url};
 
@@ -63,7 +65,8 @@ impl AddressRules<'_> {
         // A host of digits is connected to as it stands, past every resolver. The parser has read all its spellings.
         let may_be_reached = match url.host() {
             None => return Err(EgressError::Invalid("the address has no host")),
-            Some(Host::Domain(_)) => true,
+            // What else a name stands for is looked at when it is connected to.
+            Some(Host::Domain(name)) => !is_loopback(name) || self.loopback_may_be_reached(),
             Some(Host::Ipv4(address)) => (self.guard)(address.into()),
             Some(Host::Ipv6(address)) => (self.guard)(address.into()),
         };
@@ -76,6 +79,16 @@ impl AddressRules<'_> {
         url.set_fragment(None);
         Ok(url)
     }
+
+    fn loopback_may_be_reached(self) -> bool {
+        (self.guard)(Ipv4Addr::LOCALHOST.into()) || (self.guard)(Ipv6Addr::LOCALHOST.into())
+    }
+}
+
+/// Whether a name stands for this machine wherever it is looked up (RFC 6761 §6.3).
+fn is_loopback(name: &str) -> bool {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    name == "localhost" || name.ends_with(".localhost")
 }
 
 /// One exchange: the request itself, or what a redirect makes of it.

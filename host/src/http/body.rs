@@ -111,16 +111,20 @@ async fn read_typed(
 }
 
 fn read_json(bytes: &[u8], is_read: impl Fn(&str) -> bool) -> Result<Value, Rejection> {
-    // serde_json's own texts name what it expected and where, and quote nothing of the body.
-    let malformed = |error: serde_json::Error| {
-        let detail = format!("The body is no JSON: {error}.");
+    let too_deep = || {
+        let detail = format!("The body must not be nested more than {JSON_DEPTH_MAX} levels deep.");
         Problem::new(StatusCode::BAD_REQUEST, detail)
+    };
+    let malformed = |error: serde_json::Error| match error.to_string() {
+        // The parser has a bound of its own, which it tells by its words alone.
+        text if text.starts_with("recursion limit exceeded") => too_deep(),
+        // Its own texts name what it expected and where, and quote nothing of the body.
+        text => Problem::new(StatusCode::BAD_REQUEST, format!("The body is no JSON: {text}.")),
     };
     let value = serde_json::from_slice(bytes).map_err(malformed)?;
     // A record wraps what it keeps, and must still be read by a parser of limited depth.
     if !is_within(&value, JSON_DEPTH_MAX) {
-        let detail = format!("The body must not be nested more than {JSON_DEPTH_MAX} levels deep.");
-        return Err(Problem::new(StatusCode::BAD_REQUEST, detail).into());
+        return Err(too_deep().into());
     }
     exact::check(bytes, is_read).map_err(Error::from)?;
     Ok(value)

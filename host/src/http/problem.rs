@@ -54,12 +54,22 @@ impl Problem {
         self.trace_id = Some(trace_id.to_owned());
         // Many generated clients decode `application/json` alone: they get that unless they ask.
         let asked = accept.and_then(|accept| accept.to_str().ok());
-        let named = asked.is_some_and(|accept| accept.contains(PROBLEM_JSON));
+        let named = asked.is_some_and(names_problem);
         let content_type = if named { PROBLEM_JSON } else { "application/json" };
         let status = status_code(self.status);
         let body = serde_json::to_vec(&self).unwrap_or_default();
         (status, [(header::CONTENT_TYPE, content_type)], body).into_response()
     }
+}
+
+/// Whether `Accept` names the type of problems, and not as one that is not wanted (RFC 9110 §12.5.1).
+fn names_problem(accept: &str) -> bool {
+    accept.split(',').any(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let is_named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(PROBLEM_JSON));
+        let quality = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
+        is_named && quality.and_then(|q| q.parse::<f32>().ok()).is_none_or(|q| q > 0.0)
+    })
 }
 
 fn status_code(status: u16) -> StatusCode {

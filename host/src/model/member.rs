@@ -14,6 +14,7 @@ use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
 use serde_json::{Map, Value};
 
 use super::faults::Faults;
+use crate::limits::FAULTS_MAX;
 
 /// A member of a body: absent, `null`, a value, or faulty.
 #[derive(Clone, Default)]
@@ -150,8 +151,10 @@ pub fn whole(value: &Value) -> Option<u64> {
 
 impl FromJson for u32 {
     fn from_json(value: Value) -> Result<Self, Faults> {
-        let number = whole(&value).and_then(|number| Self::try_from(number).ok());
-        number.ok_or_else(|| Faults::one("", "must be a whole number that is not negative"))
+        let number = whole(&value).ok_or("must be a whole number that is not negative");
+        // What the member's own bound would say is not known here.
+        let number = number.and_then(|n| Self::try_from(n).map_err(|_| "is too large a number"));
+        number.map_err(|reason| Faults::one("", reason))
     }
 }
 
@@ -166,19 +169,45 @@ impl FromJson for Map<String, Value> {
 
 impl<T: FromJson> FromJson for Vec<T> {
     fn from_json(value: Value) -> Result<Self, Faults> {
-        let Value::Array(values) = value else {
-            return Err(Faults::one("", "must be an array"));
-        };
         let mut faults = Faults::new();
-        let mut items = Self::with_capacity(values.len());
-        for (index, value) in values.into_iter().enumerate() {
-            match T::from_json(value) {
-                Ok(item) => items.push(item),
-                Err(inner) => faults.extend_under(&format!("[{index}]"), inner),
-            }
-        }
+        let items = items(array(value)?, &mut faults);
         faults.into_result(items)
     }
+}
+
+/// An array of at least and at most so many entries. Where it has too many or too few, what is wrong with each is told as
+/// well, of the first ones.
+#[derive(Debug, Clone, Default)]
+pub struct Few<T, const MIN: usize, const MAX: usize>(pub Vec<T>);
+
+impl<T: FromJson, const MIN: usize, const MAX: usize> FromJson for Few<T, MIN, MAX> {
+    fn from_json(value: Value) -> Result<Self, Faults> {
+        let mut values = array(value)?;
+        let mut faults = Faults::new();
+        if !(MIN..=MAX).contains(&values.len()) {
+            let range = if MIN == 0 { "at most".to_owned() } else { format!("{MIN} to") };
+            faults.add("", format!("must have {range} {MAX} entries"));
+            // Reading one may take long, and more faults are not named.
+            values.truncate(FAULTS_MAX);
+        }
+        let items = items(values, &mut faults);
+        faults.into_result(Self(items))
+    }
+}
+
+fn array(value: Value) -> Result<Vec<Value>, Faults> {
+    match value {
+        Value::Array(values) => Ok(values),
+        _ => Err(Faults::one("", "must be an array")),
+    }
+}
+
+fn items<T: FromJson>(values: Vec<Value>, faults: &mut Faults) -> Vec<T> {
+    let mut items = Vec::with_capacity(values.len());
+    for (index, value) in values.into_iter().enumerate() {
+        items.extend(faults.take(&format!("[{index}]"), T::from_json(value)));
+    }
+    items
 }
 
 /// Reads a request struct, all of whose fields are [`Member`]s, from a body.

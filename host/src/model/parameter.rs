@@ -15,7 +15,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::faults::Faults;
-use crate::limits::{DESCRIPTION_CHARS_MAX, FORMULA_PARAMETERS_MAX, NAME_CHARS_MAX};
+use crate::limits::{DESCRIPTION_CHARS_MAX, FAULTS_MAX, FORMULA_PARAMETERS_MAX, NAME_CHARS_MAX};
 
 /// One declared request parameter or configuration entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -132,11 +132,11 @@ pub fn parse_list(json: &Value, list: Kinds) -> Result<Vec<Parameter>, Faults> {
         Value::Array(items) => items,
         _ => return Err(Faults::one("", "must be an array")),
     };
+    let (mut entries, mut faults) = (Vec::new(), Faults::new());
     if items.len() > FORMULA_PARAMETERS_MAX {
-        return Err(too_many());
+        faults = too_many();
     }
-    let (mut entries, mut faults) = (Vec::with_capacity(items.len()), Faults::new());
-    for (index, item) in items.iter().enumerate() {
+    for (index, item) in items.iter().enumerate().take(FORMULA_PARAMETERS_MAX.max(FAULTS_MAX)) {
         match parse_entry(item, list) {
             Ok(parameter) => entries.push((index, parameter)),
             Err(entry_faults) => faults.extend_under(&format!("[{index}]"), entry_faults),

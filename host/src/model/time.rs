@@ -125,8 +125,8 @@ pub fn parse_date(text: &str) -> Result<Timestamp, InvalidTime> {
     whole(text, Rest::iso_date).ok_or(InvalidTime::Form)?.timestamp()
 }
 
-/// Reads a time as the span of what was written (decisions §5): a date is its whole day, a time to the minute its whole
-/// minute, a time to the second its whole second. Gives the first and the last millisecond; of what lies before 1970 or
+/// Reads a time as the span of what was written: a date is its whole day (decisions §5), and so a time to the minute its
+/// whole minute, a time to the second its whole second. Gives the first and the last millisecond; of what lies before 1970 or
 /// after 9999, where nothing is, the one that is nearest.
 pub fn parse_span(text: &str) -> Result<(Timestamp, Timestamp), InvalidTime> {
     let written = whole(text, Rest::iso).ok_or(InvalidTime::Form)?;

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::limits::{CONDITIONS_MAX, DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, RULES_MAX};
+use crate::limits::{CONDITIONS_MAX, DESCRIPTION_CHARS_MAX, FAULTS_MAX, NAME_CHARS_MAX, RULES_MAX};
 use crate::model::container::Container;
 use crate::model::faults::Faults;
 use crate::model::member::{FromJson, Member, Text};
@@ -112,7 +112,7 @@ pub fn read_rights(
     (permissions, read_rules(rules, holder, faults))
 }
 
-/// Faults of a name of an application, reactor or formula.
+/// Faults of a name of an application, reactor, formula or tenant.
 pub fn check_name(name: &str, faults: &mut Faults) {
     if name.trim().is_empty() {
         faults.add("name", "must not be empty");
@@ -150,10 +150,10 @@ fn quoted(name: &str) -> String {
     format!("\"{shown}\"")
 }
 
-fn read_rules(values: Vec<Value>, holder: Holder, faults: &mut Faults) -> Vec<Rule> {
+fn read_rules(mut values: Vec<Value>, holder: Holder, faults: &mut Faults) -> Vec<Rule> {
     if values.len() > RULES_MAX {
         faults.add("rules", format!("must be at most {RULES_MAX}"));
-        return Vec::new();
+        values.truncate(FAULTS_MAX);
     }
     if holder == Holder::Application(ApplicationType::Management) && !values.is_empty() {
         faults.add("rules", "cannot be held by management applications");
@@ -252,10 +252,10 @@ struct WriteCondition {
     value: Member<String>,
 }
 
-fn read_conditions(values: Vec<Value>, faults: &mut Faults) -> Vec<Condition> {
+fn read_conditions(mut values: Vec<Value>, faults: &mut Faults) -> Vec<Condition> {
     if values.is_empty() || values.len() > CONDITIONS_MAX {
         faults.add("conditions", format!("must be 1 to {CONDITIONS_MAX}"));
-        return Vec::new();
+        values.truncate(FAULTS_MAX);
     }
     let mut conditions = Vec::with_capacity(values.len());
     for (index, value) in values.into_iter().enumerate() {

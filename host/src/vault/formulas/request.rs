@@ -15,7 +15,7 @@ use crate::limits::{
 };
 use crate::model::faults::Faults;
 use crate::model::formula::{FormulaLimits, Language, Undeclared};
-use crate::model::member::{FromJson, Member};
+use crate::model::member::{Few, FromJson, Member};
 use crate::model::parameter::{self, ConfigurationEntry, Parameter};
 use crate::vault::Error;
 use crate::vault::applications::check_name;
@@ -65,7 +65,7 @@ pub struct WriteFormula {
     #[schema(value_type = Option<Vec<String>>, max_items = 100,
         pattern = r"^(\*|(\*\.)?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*(:[0-9]{1,5})?)$")]
     #[serde(default)]
-    allowed_hosts: Member<Vec<String>>,
+    allowed_hosts: Member<Few<Host, 0, ALLOWED_HOSTS_MAX>>,
     /// Its bounds.
     #[schema(value_type = Option<WriteLimits>)]
     #[serde(default)]
@@ -166,8 +166,8 @@ impl WriteFormula {
             parameters("request_parameters", self.request_parameters, parameter::Kinds::Request);
         let undeclared = self.undeclared_arguments.optional("undeclared_arguments", &mut faults);
         let undeclared_arguments = read_undeclared(undeclared.as_deref(), &mut faults);
-        let hosts = self.allowed_hosts.optional("allowed_hosts", &mut faults).unwrap_or_default();
-        check_hosts(&hosts, &mut faults);
+        let hosts = self.allowed_hosts.optional("allowed_hosts", &mut faults);
+        let hosts = hosts.map_or_else(Vec::new, |Few(hosts)| hosts);
         let limits = self.limits.optional("limits", &mut faults).unwrap_or_default();
         let definition = Definition {
             name: name.unwrap_or_default(),
@@ -176,7 +176,7 @@ impl WriteFormula {
             configuration,
             request_parameters,
             undeclared_arguments,
-            allowed_hosts: hosts,
+            allowed_hosts: hosts.into_iter().map(|Host(text)| text).collect(),
             limits: read_limits(limits, &mut faults),
         };
         Ok(faults.into_result((definition, code))?)
@@ -267,16 +267,16 @@ fn read_limits(mut members: Map<String, Value>, faults: &mut Faults) -> FormulaL
     }
 }
 
-fn check_hosts(hosts: &[String], faults: &mut Faults) {
-    if hosts.len() > ALLOWED_HOSTS_MAX {
-        faults.add("allowed_hosts", format!("must be at most {ALLOWED_HOSTS_MAX}"));
-        return;
-    }
-    for (index, host) in hosts.iter().enumerate() {
-        if HostPattern::parse(host).is_none() {
-            let message = "must be a name, *.suffix, host:port, or *";
-            faults.add(format!("allowed_hosts[{index}]"), message);
+/// A pattern of hosts, as it stands in a request.
+struct Host(String);
+
+impl FromJson for Host {
+    fn from_json(value: Value) -> Result<Self, Faults> {
+        let text = String::from_json(value)?;
+        if HostPattern::parse(&text).is_none() {
+            return Err(Faults::one("", "must be a name, *.suffix, host:port, or *"));
         }
+        Ok(Self(text))
     }
 }
 

@@ -18,23 +18,43 @@ use super::transient::{Derived, Erased};
 use crate::crypto::entropy::Entropy;
 use crate::expression::{Mask, Scope, Template};
 use crate::limits::{
-    CONTAINERS_MAX, EXPRESSION_WORK_BYTES_MAX, METADATA_KEY_CHARS_MAX, METADATA_KEYS_MAX,
-    METADATA_VALUE_CHARS_MAX, SEARCH_INDEXES_MAX, TOKEN_DATA_BYTES_MAX, TOKEN_MASK_BYTES_MAX,
+    CONTAINERS_MAX, EXPRESSION_WORK_BYTES_MAX, FAULTS_MAX, METADATA_KEY_CHARS_MAX,
+    METADATA_KEYS_MAX, METADATA_VALUE_CHARS_MAX, SEARCH_INDEXES_MAX, TOKEN_DATA_BYTES_MAX,
+    TOKEN_MASK_BYTES_MAX,
 };
 use crate::model::container::Container;
 use crate::model::faults::Faults;
 use crate::model::id::TokenId;
-use crate::model::member::{FromJson, Member, Text};
+use crate::model::member::{Few, FromJson, Member, Text};
 use crate::model::plaintext::{Plaintext, opaque};
 use crate::model::time::{Timestamp, parse_expiry};
 use crate::token_type::TokenType;
 use crate::vault::effort::with_effort;
 use zeroize::Zeroizing;
 
+/// Containers of a body.
+pub(super) type Containers = Few<Text<Container>, 1, CONTAINERS_MAX>;
+/// Index expressions of a body.
+pub(super) type Indexes = Few<Source, 0, SEARCH_INDEXES_MAX>;
+
+/// The source of an expression that can be parsed.
+#[derive(Clone)]
+pub(super) struct Source(pub(super) String);
+
+impl FromJson for Source {
+    fn from_json(value: Value) -> Result<Self, Faults> {
+        let text = String::from_json(value)?;
+        let parsed = Template::parse_kept(&text);
+        parsed.map(|_| Self(text)).map_err(|error| Faults::one("", error.to_string()))
+    }
+}
+
 /// Body of `POST /tokens` (interface §4.1).
 #[derive(Default, Deserialize, ToSchema)]
 pub struct CreateToken {
-    /// The id, or an expression over `data` that gives one; drawn when absent.
+    /// The id, or an expression over `data` that gives one; drawn when absent. An id has 3 to 400 characters, no control
+    /// character, none of `# / \ + ? [ ] | & = % { } ^ "`, and no white space at its ends; it is not `search`, and does not
+    /// begin with `token:`.
     #[schema(value_type = Option<String>, min_length = 3, max_length = 4096)]
     #[serde(default)]
     pub(super) id: Member<String>,
@@ -49,14 +69,14 @@ pub struct CreateToken {
     #[serde(default)]
     pub(super) data: Member<Value>,
     /// What callers with the transform `mask` see: text or any JSON with expressions over `data`. `null` means no
-    /// mask; absent, the type's default.
+    /// mask; absent, the type's default. One over the `cvc` of a card shows nothing once that is erased.
     #[schema(value_type = Option<Value>)]
     #[serde(default)]
     pub(super) mask: Member<Value>,
     /// Where the token lies; the type's default when absent.
     #[schema(value_type = Option<Vec<Container>>, min_items = 1, max_items = 20)]
     #[serde(default)]
-    pub(super) containers: Member<Vec<Text<Container>>>,
+    pub(super) containers: Member<Containers>,
     /// Non-sensitive notes.
     #[schema(value_type = Option<Metadata>)]
     #[serde(default)]
@@ -65,7 +85,7 @@ pub struct CreateToken {
     /// what is erased, such as the `cvc` of a card.
     #[schema(value_type = Option<Vec<String>>, max_items = 20, min_length = 1)]
     #[serde(default)]
-    pub(super) search_indexes: Member<Vec<String>>,
+    pub(super) search_indexes: Member<Indexes>,
     /// Expression over `data` and `metadata` to the value that is fingerprinted. It must not depend
     /// on what is erased, such as the `cvc` of a card.
     #[schema(value_type = Option<String>)]
@@ -142,13 +162,16 @@ impl CreateToken {
         let kind = self.r#type.required_text("type", &mut faults);
         let data = self.data.required("data", &mut faults);
         let containers = self.containers.optional("containers", &mut faults);
-        let containers = containers.map(|texts| read_containers(texts, &mut faults));
+        let containers = containers.map(distinct);
         let metadata = self.metadata.optional("metadata", &mut faults);
         let metadata = metadata.map(|members| read_metadata(members, &mut faults));
         let deduplicate = self.deduplicate_token.optional("deduplicate_token", &mut faults);
         let expires_at = self.expires_at.optional("expires_at", &mut faults);
         let expires_at = expires_at.and_then(|text| read_expiry(&text, now, &mut faults));
         let sources = self.search_indexes.optional("search_indexes", &mut faults);
+        let texts =
+            |Few(list): Indexes| list.into_iter().map(|Source(text)| text).collect::<Vec<_>>();
+        let sources = sources.map(texts);
         let fingerprint_expression =
             self.fingerprint_expression.optional("fingerprint_expression", &mut faults);
         let whole = kind.zip(data).filter(|(kind, data)| are_data(*kind, data, &mut faults));
@@ -157,7 +180,6 @@ impl CreateToken {
             if let Some(mask) = self.mask.optional("mask", &mut faults) {
                 faults.take("mask", Mask::parse(&mask));
             }
-            check_sources(&sources.unwrap_or_default(), &mut faults);
             if let Some(source) = &fingerprint_expression {
                 faults.check("fingerprint_expression", Template::parse(source));
             }
@@ -220,22 +242,9 @@ pub(super) fn evaluate_id(template: &Template, scope: &Scope<'_>) -> Result<Toke
     TokenId::from_str(&text).map_err(|error| error.to_string())
 }
 
-/// Checks index expressions as far as can be without data.
-pub(super) fn check_sources(sources: &[String], faults: &mut Faults) {
-    if sources.len() > SEARCH_INDEXES_MAX {
-        faults.add("search_indexes", format!("must be at most {SEARCH_INDEXES_MAX}"));
-        return;
-    }
-    for (index, source) in sources.iter().enumerate() {
-        faults.check(&format!("search_indexes[{index}]"), Template::parse(source));
-    }
-}
-
-pub(super) fn read_containers(texts: Vec<Text<Container>>, faults: &mut Faults) -> Vec<Container> {
-    if texts.is_empty() || texts.len() > CONTAINERS_MAX {
-        faults.add("containers", format!("must be 1 to {CONTAINERS_MAX} containers"));
-    }
-    let mut containers = Vec::with_capacity(texts.len().min(CONTAINERS_MAX));
+/// Containers, each once.
+fn distinct(Few(texts): Containers) -> Vec<Container> {
+    let mut containers = Vec::with_capacity(texts.len());
     for Text(container) in texts {
         if !containers.contains(&container) {
             containers.push(container);
@@ -247,16 +256,20 @@ pub(super) fn read_containers(texts: Vec<Text<Container>>, faults: &mut Faults) 
 fn read_metadata(members: Map<String, Value>, faults: &mut Faults) -> BTreeMap<String, String> {
     if members.len() > METADATA_KEYS_MAX {
         faults.add("metadata", format!("must have at most {METADATA_KEYS_MAX} keys"));
-        return BTreeMap::new();
     }
     let mut metadata = BTreeMap::new();
-    for (key, value) in members {
-        if key.is_empty() || key.chars().count() > METADATA_KEY_CHARS_MAX {
-            let range = format!("must have keys of 1 to {METADATA_KEY_CHARS_MAX} characters");
-            faults.add("metadata", range);
+    // Where there are too many, more faults than of so many are not named.
+    for (key, value) in members.into_iter().take(METADATA_KEYS_MAX.max(FAULTS_MAX)) {
+        if let Some((end, _)) = key.char_indices().nth(METADATA_KEY_CHARS_MAX) {
+            let most = format!("must have a key of at most {METADATA_KEY_CHARS_MAX} characters");
+            faults.add(format!("metadata.{}…", &key[..end]), most);
             continue;
         }
         let path = format!("metadata.{key}");
+        if key.is_empty() {
+            faults.add(path, "must have a key");
+            continue;
+        }
         match String::from_json(value) {
             Err(inner) => faults.extend_under(&path, inner),
             Ok(text) if text.chars().count() > METADATA_VALUE_CHARS_MAX => {
@@ -338,10 +351,6 @@ impl Expressions<'_> {
 
     /// The values to be found by.
     fn indexed(&self, sources: &[String], faults: &mut Faults) -> Vec<Zeroizing<String>> {
-        if sources.len() > SEARCH_INDEXES_MAX {
-            faults.add("search_indexes", format!("must be at most {SEARCH_INDEXES_MAX}"));
-            return Vec::new();
-        }
         let mut values = Vec::with_capacity(sources.len());
         for (index, source) in sources.iter().enumerate() {
             let had = self.before.filter(|before| {

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use super::create::Existing;
 use super::request::{
-    CreateToken, MetadataPatch, NewToken, TokenData, check_sources, read_containers, read_expiry,
+    Containers, CreateToken, Indexes, MetadataPatch, NewToken, Source, TokenData, read_expiry,
 };
 use super::{About, Token, TokenView};
 use crate::expression::Template;
@@ -21,7 +21,7 @@ use crate::model::container::Container;
 use crate::model::faults::Faults;
 use crate::model::id::TokenId;
 use crate::model::log::Operation;
-use crate::model::member::{Member, Text};
+use crate::model::member::{Few, Member, Text};
 use crate::model::permission::marker::TokenUpdate;
 use crate::model::plaintext::opaque;
 use crate::model::rule::Transform;
@@ -55,11 +55,11 @@ pub struct UpdateToken {
     /// Replaces the containers; each needs a rule.
     #[schema(value_type = Option<Vec<Container>>, min_items = 1, max_items = 20)]
     #[serde(default)]
-    containers: Member<Vec<Text<Container>>>,
+    containers: Member<Containers>,
     /// Replaces the index expressions.
     #[schema(value_type = Option<Vec<String>>, max_items = 20, min_length = 1)]
     #[serde(default)]
-    search_indexes: Member<Vec<String>>,
+    search_indexes: Member<Indexes>,
     /// Replaces the fingerprint expression.
     #[schema(value_type = Option<String>)]
     #[serde(default)]
@@ -240,12 +240,8 @@ impl UpdateToken {
         data.optional("data", &mut faults);
         mask.optional("mask", &mut faults);
         metadata.optional("metadata", &mut faults);
-        if let Some(texts) = containers.optional("containers", &mut faults) {
-            read_containers(texts, &mut faults);
-        }
-        if let Some(sources) = search_indexes.optional("search_indexes", &mut faults) {
-            check_sources(&sources, &mut faults);
-        }
+        containers.optional("containers", &mut faults);
+        search_indexes.optional("search_indexes", &mut faults);
         let fingerprint = self.fingerprint_expression.clone();
         if let Some(source) = fingerprint.optional("fingerprint_expression", &mut faults) {
             faults.check("fingerprint_expression", Template::parse(&source));
@@ -293,10 +289,11 @@ impl UpdateToken {
             }
         };
         let containers =
-            self.containers.or(|| about.containers.iter().cloned().map(Text).collect());
+            self.containers.or(|| Few(about.containers.iter().cloned().map(Text).collect()));
         // The expressions as they are, even if there are none: the type's defaults are for new tokens.
-        let search_indexes =
-            self.search_indexes.or(|| about.search_indexes.clone().unwrap_or_default());
+        let search_indexes = self
+            .search_indexes
+            .or(|| Few(about.search_indexes.iter().flatten().cloned().map(Source).collect()));
         let fingerprint_expression =
             self.fingerprint_expression.or_maybe(|| about.fingerprint_expression.clone());
         let deduplicate_token = self.deduplicate_token.or_maybe(|| about.deduplicate_token);
