@@ -13,6 +13,7 @@ pub mod formula;
 pub mod id;
 pub mod log;
 pub mod member;
+pub mod name;
 pub mod parameter;
 pub mod path;
 pub mod permission;

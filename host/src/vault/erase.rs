@@ -8,8 +8,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::audit::{Actor, Event};
-use super::keyring::{KEYS_ID, NEXT_ID, SYSTEM_TENANT};
 use super::record::{Entity, from_json_text, json_text, kind};
+use super::sealed_keys::{KEYS_ID, NEXT_ID, SYSTEM_TENANT};
 use super::tenants::Tenant;
 use super::{Error, Vault};
 use crate::crypto::wiped::Wiped;

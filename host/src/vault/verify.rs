@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::audit_export::ExportedHead;
 use super::examine::{self, Look, noun};
-use super::keyring::{KEYS_ID, OpenError, SYSTEM_TENANT, open_system_keys};
 use super::record::kind;
+use super::sealed_keys::{KEYS_ID, OpenError, SYSTEM_TENANT, open_system_keys};
 use crate::crypto::entropy::Entropy;
 use crate::crypto::keys::RootKey;
 use crate::model::id::TenantId;

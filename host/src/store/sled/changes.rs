@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sled::{Batch, IVec, Tree};
 
-use super::unavailable;
+use super::failure::unavailable;
 use crate::store::StoreError;
 
 /// In place of the length of a value: the row goes.

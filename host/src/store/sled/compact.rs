@@ -10,79 +10,16 @@
 #[cfg(test)]
 mod tests;
 
-use std::cell::Cell;
-use std::fs::File;
-use std::ops::Bound;
 use std::sync::atomic::Ordering;
 
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::mpsc::error::TryRecvError;
 
-use super::changes::Rows;
-use super::files::Live;
-use super::folder::unreadable;
-use super::snapshot::Wanted;
-use super::unavailable;
+use super::copy::Copy;
 use super::waiting::Waiting;
+use super::wanted::Wanted;
 use super::writer::Writer;
 use crate::store::StoreError;
-
-/// Bytes of rows that are copied between two groups, about.
-const PORTION_BYTES: usize = 256 << 10;
-/// Bytes after which the copy is synced, so that the last sync finds little to do.
-const SYNCED_BYTES: usize = 4 << 20;
-
-/// A copy under way.
-pub struct Copy {
-    next: Live,
-    file: File,
-    /// Copied so far, in the order of keys.
-    last: Option<Vec<u8>>,
-    unsynced: usize,
-    broken: Cell<Option<StoreError>>,
-    done: Wanted,
-}
-
-impl Copy {
-    /// Writes what the store writes. A copy that cannot be written is given up; the store goes on.
-    pub fn write(&self, rows: Rows) {
-        if let Err(error) = rows.apply(&self.next.tree) {
-            self.broken.set(Some(error));
-        }
-    }
-
-    /// Copies a portion; gives whether it was the last.
-    fn copy_some(&mut self, log: &sled::Tree) -> Result<bool, StoreError> {
-        if let Some(error) = self.broken.take() {
-            return Err(error);
-        }
-        let from = self.last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let (mut rows, mut bytes, mut last) = (Rows::default(), 0, None);
-        for row in log.range::<&[u8], _>((from, Bound::Unbounded)) {
-            let (key, value) = row.map_err(unreadable)?;
-            bytes += key.len() + value.len();
-            last = Some(key.to_vec());
-            rows.insert(key, value);
-            if bytes >= PORTION_BYTES {
-                break;
-            }
-        }
-        let Some(last) = last else { return Ok(true) };
-        self.last = Some(last);
-        rows.apply(&self.next.tree)?;
-        self.unsynced += bytes;
-        if self.unsynced >= SYNCED_BYTES {
-            self.unsynced = 0;
-            self.sync()?;
-        }
-        Ok(false)
-    }
-
-    fn sync(&self) -> Result<(), StoreError> {
-        self.next.tree.flush().map_err(unavailable)?;
-        self.file.sync_data().map_err(unavailable)
-    }
-}
 
 impl Writer {
     /// The next batch to be committed; `None` when there will be none. Copies until there is one.
@@ -120,17 +57,14 @@ impl Writer {
         if self.log.copy.is_some() {
             return;
         }
-        let Some(done) = Wanted::take(&self.files) else { return };
+        let Some(done) = self.files.wishes.take() else { return };
         if done.replaces() {
             self.files.has_removed.store(false, Ordering::Release);
         }
         // A copy that fills the disk would be in the way of everything else.
         let bytes = self.files.live().bytes().unwrap_or_default();
         match self.space.has_room_for(bytes).and_then(|()| self.files.begin()) {
-            Ok((next, file)) => {
-                let (last, unsynced, broken) = (None, 0, Cell::default());
-                self.log.copy = Some(Copy { next, file, last, unsynced, broken, done });
-            }
+            Ok(files) => self.log.copy = Some(Copy::begin(files, done)),
             Err(error) => {
                 tracing::warn!(%error, bytes, "the store cannot be copied, and is not compacted");
                 self.files.has_removed.store(true, Ordering::Release);

@@ -22,18 +22,17 @@ use rustix::fs::{Advice, fadvise};
 use sled::Tree;
 use tokio::sync::oneshot;
 
-use super::folder::{open_database, sync_settings, unreadable};
+use super::failure::{FAILED, note_failure, unavailable, unreadable};
+use super::folder::{open_database, sync_settings};
 use super::journal::{self, Journal, Unsettled};
+use super::live::Live;
 use super::log::Log;
 use super::rows::{FORMAT_KEY, FORMATS};
-use super::snapshot::ToRead;
-use super::unavailable;
+use super::wanted::Wishes;
 use crate::store::{Compacted, StoreError};
 
 const GENERATION_PREFIX: &str = "gen-";
 const WHOLE: &str = "whole";
-/// The name of the note that a write failed, which the next opening reads.
-const FAILED: &str = "failed";
 /// What sled keeps in its folder.
 const SLED_NAMES: [&str; 3] = ["db", "conf", "blobs"];
 const SLED_SNAPSHOT_PREFIX: &str = "snap.";
@@ -47,29 +46,11 @@ pub struct Files {
     folder: PathBuf,
     cache_bytes: u64,
     live: RwLock<Arc<Live>>,
-    /// Told of the outcome, by whoever wants a copy to read.
-    pub wanted_to_read: Mutex<Option<ToRead>>,
+    /// Copies that are wanted.
+    pub wishes: Wishes,
     /// Whether anything was removed or replaced since the files were made anew.
     pub has_removed: AtomicBool,
-    /// Told of the outcome, by whoever wants the files made anew.
-    pub wanted: Mutex<Option<oneshot::Sender<Result<Compacted, StoreError>>>>,
     replaced: Mutex<Vec<JoinHandle<()>>>,
-}
-
-/// A generation that is open.
-pub struct Live {
-    /// What is kept.
-    pub tree: Tree,
-    number: u64,
-    // Released last, with the tree's last reader.
-    database: sled::Db,
-}
-
-impl Live {
-    /// Bytes of its files.
-    pub fn bytes(&self) -> Result<u64, StoreError> {
-        self.database.size_on_disk().map_err(unavailable)
-    }
 }
 
 impl Files {
@@ -108,10 +89,9 @@ impl Files {
             folder: folder.to_owned(),
             cache_bytes,
             live: RwLock::new(Arc::new(live)),
-            wanted_to_read: Mutex::default(),
+            wishes: Wishes::default(),
             // What an earlier process removed is not known.
             has_removed: AtomicBool::new(true),
-            wanted: Mutex::default(),
             replaced: Mutex::default(),
         };
         Ok((Arc::new(files), log))
@@ -197,8 +177,7 @@ impl Files {
 
     /// Waits until replaced files are removed.
     pub fn close(&self) {
-        drop(self.wanted_to_read.lock().take());
-        drop(self.wanted.lock().take());
+        self.wishes.forget();
         for thread in std::mem::take(&mut *self.replaced.lock()) {
             if thread.join().is_err() {
                 tracing::error!("removing replaced files ended by a panic");
@@ -228,14 +207,6 @@ fn generations(folder: &Path) -> io::Result<Vec<u64>> {
         found.extend(number.and_then(|number| number.parse::<u64>().ok()));
     }
     Ok(found)
-}
-
-/// Notes in a store's folder that a write failed.
-pub fn note_failure(folder: &Path) {
-    let note = File::create(folder.join(FAILED)).and_then(|note| note.sync_all());
-    if let Err(error) = note {
-        tracing::warn!(%error, "that a write failed cannot be noted for the next start");
-    }
 }
 
 fn newest_whole(folder: &Path) -> io::Result<u64> {

@@ -1,15 +1,15 @@
 //! The folder of a store: opened by one process at a time, its files durable under their names.
 
 use std::fs::{File, TryLockError};
-use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Duration;
 
-use super::log::SEGMENT_BYTES;
-use super::unavailable;
+use super::failure::{is_damage, unavailable};
 use crate::store::StoreError;
 
+/// The largest segment that sled can have.
+pub const SEGMENT_BYTES: usize = 16 << 20;
 /// How often sled's lock is asked for again, and how long after.
 const CLOSING_TRIES: usize = 500;
 const CLOSING_PAUSE: Duration = Duration::from_millis(10);
@@ -24,23 +24,6 @@ pub fn open_database(folder: &Path, cache_bytes: u64) -> Result<sled::Db, StoreE
 
 fn damaged(folder: &Path) -> StoreError {
     StoreError::Damaged(format!("{} cannot be read: restore a backup", folder.display()))
-}
-
-/// A failure of sled's to read, for the operator: files that are not as they were written are damage.
-pub fn unreadable(cause: sled::Error) -> StoreError {
-    if is_damage(&cause) {
-        return StoreError::Damaged("its files cannot be read: restore a backup".to_owned());
-    }
-    unavailable(cause)
-}
-
-/// Whether files are not as they were written: changed, or cut short.
-fn is_damage(cause: &sled::Error) -> bool {
-    match cause {
-        sled::Error::Corruption { .. } => true,
-        sled::Error::Io(error) => error.kind() == ErrorKind::UnexpectedEof,
-        _ => false,
-    }
 }
 
 fn try_open(folder: &Path, cache_bytes: u64) -> Result<sled::Db, StoreError> {
@@ -87,27 +70,4 @@ pub fn sync_settings(folder: &Path) -> Result<(), StoreError> {
         File::open(path).and_then(|file| file.sync_all()).map_err(unavailable)?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{StoreError, unreadable};
-
-    #[test]
-    fn only_what_is_not_as_it_was_written_is_damage() {
-        for cause in [
-            sled::Error::Corruption { at: None, bt: () },
-            sled::Error::Io(std::io::ErrorKind::UnexpectedEof.into()),
-        ] {
-            let damaged = unreadable(cause).to_string();
-            assert!(damaged.starts_with("the storage is damaged: "), "{damaged}");
-            assert!(damaged.ends_with("restore a backup"), "{damaged}");
-        }
-        for cause in [
-            sled::Error::Io(std::io::ErrorKind::StorageFull.into()),
-            sled::Error::Unsupported("later".to_owned()),
-        ] {
-            assert!(matches!(unreadable(cause), StoreError::Unavailable(_)));
-        }
-    }
 }

@@ -5,9 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::changes::Rows;
+use super::failure::unavailable;
 use super::folder::{lock, open_database, sync_settings};
 use super::log::Log;
-use super::unavailable;
 use crate::store::{Row, StoreError};
 
 /// Bytes of rows that are written at once, about.

@@ -8,12 +8,11 @@ use std::collections::{HashMap, HashSet};
 use sled::{IVec, Tree};
 
 use super::changes::Rows;
-use super::folder::unreadable;
+use super::failure::unreadable;
 use super::guard::Guard;
-use super::log::PIECES_MAX;
 use super::packs::{self, Packs};
 use super::rows::{
-    Address, Head, IndexRow, Left, PIECE_BYTES, index_value, unique_key, unique_value,
+    Address, Head, IndexRow, Left, PIECE_BYTES, PIECES_MAX, index_value, unique_key, unique_value,
 };
 use super::waiting::Waiting;
 use crate::crypto::integrity::Hash;

@@ -260,7 +260,7 @@ fn seal(
 ) -> Result<Vec<u8>, StoreError> {
     let Protection { key, entropy } = protection;
     let sealed = key.seal(place(tenant.as_ref()), &ledger.to_bytes(), entropy.as_ref());
-    sealed.map_err(super::unavailable)
+    sealed.map_err(super::failure::unavailable)
 }
 
 /// Opens a ledger, a tenant's or the one over all.

@@ -14,8 +14,9 @@ use std::path::Path;
 use sled::{Db, IVec, Tree};
 
 use self::chain::Chains;
+use super::failure::unreadable;
 use super::files::newest;
-use super::folder::{open_database, unreadable};
+use super::folder::open_database;
 use super::guard::{self, Ledger, read_ledger_key};
 use super::journal::Unsettled;
 use super::rows::{

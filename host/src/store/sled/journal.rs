@@ -25,8 +25,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::changes::Rows;
-use super::log::SEGMENT_BYTES;
-use super::unavailable;
+use super::failure::unavailable;
+use super::folder::SEGMENT_BYTES;
 use crate::crypto::integrity::digest;
 use crate::figures::figures;
 use crate::store::StoreError;

@@ -22,11 +22,11 @@ use parking_lot::{Mutex, RwLock};
 use sled::{IVec, Tree};
 use tokio::sync::watch;
 
+use super::failure::{unavailable, unreadable};
 use super::files::Files;
-use super::folder::unreadable;
 use super::index::Index;
+use super::packs;
 use super::rows::{Address, Head, INDEX_PREFIX, PACK_PREFIX};
-use super::{packs, unavailable};
 use crate::model::id::TenantId;
 use crate::store::{Field, Kind, StoreError, Term};
 

@@ -24,19 +24,12 @@ use parking_lot::RwLock;
 use sled::Tree;
 
 use super::changes::Rows;
-use super::compact::Copy;
-use super::files::note_failure;
-use super::folder::unreadable;
+use super::copy::Copy;
+use super::failure::{note_failure, unavailable, unreadable};
 use super::journal::Journal;
-use super::rows::{FORMAT, FORMAT_KEY, LEFT_PREFIX, Left};
-use super::unavailable;
+use super::rows::{FORMAT, FORMAT_KEY, LEFT_PREFIX, Left, PIECES_MAX};
 use crate::figures::figures;
 use crate::store::StoreError;
-
-/// The largest segment that sled can have.
-pub const SEGMENT_BYTES: usize = 16 << 20;
-/// Pieces of bodies that may be written or removed before a sync, about.
-pub const PIECES_MAX: usize = 256;
 
 /// Groups that one sync covers when they are put into the tree again: each is a small part of a segment at most.
 const REPLAYED_GROUPS: usize = 2;

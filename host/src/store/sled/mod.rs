@@ -5,6 +5,8 @@
 
 mod changes;
 mod compact;
+mod copy;
+mod failure;
 mod files;
 mod folder;
 mod format;
@@ -14,6 +16,7 @@ mod guard;
 mod index;
 mod inspect;
 mod journal;
+mod live;
 mod load;
 mod log;
 mod packs;
@@ -24,6 +27,7 @@ mod space;
 #[cfg(test)]
 mod tests;
 mod waiting;
+mod wanted;
 mod writer;
 
 use std::collections::HashMap;
@@ -38,12 +42,14 @@ use futures::FutureExt as _;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{mpsc, oneshot};
 
-use self::files::{Files, Live};
-use self::folder::{lock, unreadable};
+use self::failure::{unavailable, unreadable};
+use self::files::Files;
+use self::folder::lock;
 pub use self::fresh::Fresh;
 use self::guard::Guard;
 use self::index::{Found, Index};
 pub use self::inspect::Inspection;
+use self::live::Live;
 use self::load::Later;
 use self::log::Log;
 use self::rows::{Address, Head, read_unique, unique_key};
@@ -375,9 +381,4 @@ fn head(live: &Live, address: &Address) -> Result<Option<(Head, Vec<u8>)>, Store
     let Some(value) = packs::head_value(&live.tree, address)? else { return Ok(None) };
     let (head, body) = Head::read(&value)?;
     Ok(Some((head, body.to_vec())))
-}
-
-/// A cause of sled or the file system, for the operator.
-fn unavailable(cause: impl std::fmt::Display) -> StoreError {
-    StoreError::Unavailable(cause.to_string())
 }

@@ -15,7 +15,7 @@
 use sled::{IVec, Tree};
 
 use super::changes::Rows;
-use super::folder::unreadable;
+use super::failure::unreadable;
 use super::rows::{Address, cut_short};
 use crate::store::StoreError;
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use sled::Tree;
 
 use super::changes::Rows;
-use super::folder::unreadable;
+use super::failure::unreadable;
 use super::guard::{Guard, content, read_ledger_key};
 use super::log::Log;
 use super::packs;

@@ -21,6 +21,8 @@ use crate::store::{Field, Kind, Record, StoreError, Term, Unique};
 
 /// Longer bodies are cut into pieces of this length: [`super::log`] says why rows must be short.
 pub const PIECE_BYTES: usize = 4 << 10;
+/// Pieces of bodies that may be written or removed before a sync, about.
+pub const PIECES_MAX: usize = 256;
 /// The key of the ledger over all tenants.
 pub const LEDGER_KEY: &[u8] = b"mledger";
 /// The prefix of tenants' ledgers.

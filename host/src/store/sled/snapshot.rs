@@ -1,7 +1,4 @@
-//! What a copy is wanted for, and the copy that is read: the rows of one moment, for a backup.
-//!
-//! One copy at a time, whether it is to replace the store's files or to be read: the next one would be made in the same
-//! place. So whoever wants one holds [`One`], and a copy that is read has it until it is gone.
+//! A copy that is read: the rows of one moment, for a backup. And how one is asked for ([`super::wanted`]).
 
 #[cfg(test)]
 mod tests;
@@ -10,51 +7,16 @@ use std::fs::File;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use tokio::sync::{OwnedMutexGuard, oneshot};
+use tokio::sync::oneshot;
 
-use super::files::{Files, Live};
-use super::folder::unreadable;
+use super::failure::{unavailable, unreadable};
+use super::files::Files;
+use super::live::Live;
 use super::rows::Address;
-use super::{SledStore, packs, protect, unavailable};
+use super::wanted::One;
+use super::{SledStore, packs, protect};
 use crate::model::id::TenantId;
 use crate::store::{Batch, Compacted, Kind, Record, Row, Snapshot, Store as _, StoreError};
-
-/// The right to have a copy made.
-pub type One = OwnedMutexGuard<()>;
-/// Who wants a copy to read. The right goes with it: whoever asked may have gone.
-pub type ToRead = (oneshot::Sender<Result<(Live, One), StoreError>>, One);
-
-/// What a copy is wanted for, and who is told.
-pub enum Wanted {
-    /// To replace the store's files.
-    ToReplace(oneshot::Sender<Result<Compacted, StoreError>>),
-    /// To be read.
-    ToRead(ToRead),
-}
-
-impl Wanted {
-    /// What is wanted now.
-    pub fn take(files: &Files) -> Option<Self> {
-        let to_read = files.wanted_to_read.lock().take().map(Self::ToRead);
-        // Who gave up waiting holds the others off no more. A copy begun for nobody would have the number of one that is
-        // being read, and each would remove the other's files.
-        let awaited = || files.wanted.lock().take().filter(|done| !done.is_closed());
-        to_read.or_else(|| awaited().map(Self::ToReplace))
-    }
-
-    /// Whether the copy replaces the store's files.
-    pub fn replaces(&self) -> bool {
-        matches!(self, Self::ToReplace(_))
-    }
-
-    /// Tells that there will be no copy. Nobody may wait for it any more.
-    pub fn refuse(self, error: StoreError) {
-        match self {
-            Self::ToReplace(done) => drop(done.send(Err(error))),
-            Self::ToRead((done, _)) => drop(done.send(Err(error))),
-        }
-    }
-}
 
 /// A copy that is read, removed when dropped.
 struct Frozen {
@@ -106,10 +68,10 @@ impl SledStore {
     pub(super) async fn make_anew(&self) -> Result<Compacted, StoreError> {
         let _one = self.compacting.lock().await;
         let (done, outcome) = oneshot::channel();
-        *self.files.wanted.lock() = Some(done);
+        *self.files.wishes.to_replace.lock() = Some(done);
         // The writer looks at what is wanted after each batch.
         if let Err(error) = self.commit(Batch::default()).await {
-            drop(self.files.wanted.lock().take());
+            drop(self.files.wishes.to_replace.lock().take());
             return Err(error);
         }
         outcome.await.map_err(|_| unavailable("the store is closed"))?
@@ -119,9 +81,9 @@ impl SledStore {
     pub(super) async fn freeze(&self) -> Result<Box<dyn Snapshot>, StoreError> {
         let one = Arc::clone(&self.compacting).lock_owned().await;
         let (done, outcome) = oneshot::channel();
-        *self.files.wanted_to_read.lock() = Some((done, one));
+        *self.files.wishes.to_read.lock() = Some((done, one));
         if let Err(error) = self.commit(Batch::default()).await {
-            drop(self.files.wanted_to_read.lock().take());
+            drop(self.files.wishes.to_read.lock().take());
             return Err(error);
         }
         let (live, one) = outcome.await.map_err(|_| unavailable("the store is closed"))??;

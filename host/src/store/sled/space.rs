@@ -40,7 +40,7 @@ pub struct Space {
 impl Space {
     /// What is free where this folder lies.
     pub fn of(folder: &Path) -> Result<Self, StoreError> {
-        let folder = File::open(folder).map_err(super::unavailable)?;
+        let folder = File::open(folder).map_err(super::failure::unavailable)?;
         Ok(Self::told(move || match rustix::fs::fstatvfs(&folder) {
             Ok(disk) if disk.f_flag.contains(StatVfsMountFlags::RDONLY) => Room::ReadOnly,
             Ok(disk) => Room::Free(disk.f_bavail.saturating_mul(disk.f_frsize)),

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc;
 
+use super::failure::unreadable;
 use super::files::Files;
-use super::folder::unreadable;
 use super::group::{Group, IndexChange, address};
 use super::guard::Guard;
 use super::index::Index;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use request::Definition;
-pub use request::{Holder, WriteApplication, check_name, read_rights};
+pub use request::{Holder, WriteApplication, read_rights};
 
 use super::audit::Event;
 use super::authentication::Authenticated;

@@ -4,10 +4,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::limits::{CONDITIONS_MAX, DESCRIPTION_CHARS_MAX, FAULTS_MAX, NAME_CHARS_MAX, RULES_MAX};
+use crate::limits::{CONDITIONS_MAX, DESCRIPTION_CHARS_MAX, FAULTS_MAX, RULES_MAX};
 use crate::model::container::Container;
 use crate::model::faults::Faults;
 use crate::model::member::{FromJson, Member, Text};
+use crate::model::name::check_name;
 use crate::model::permission::{ApplicationType, Permission};
 use crate::model::rule::{
     Attribute, Condition, ContainerRule, Operator, PRIORITY_MAX, Rule, Transform,
@@ -110,16 +111,6 @@ pub fn read_rights(
         faults.add("permissions", "is empty, and so is rules: at least one must not be");
     }
     (permissions, read_rules(rules, holder, faults))
-}
-
-/// Faults of a name of an application, reactor, formula or tenant.
-pub fn check_name(name: &str, faults: &mut Faults) {
-    if name.trim().is_empty() {
-        faults.add("name", "must not be empty");
-    }
-    if name.chars().count() > NAME_CHARS_MAX {
-        faults.add("name", format!("must have at most {NAME_CHARS_MAX} characters"));
-    }
 }
 
 fn read_permissions(

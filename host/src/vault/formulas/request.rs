@@ -16,9 +16,9 @@ use crate::limits::{
 use crate::model::faults::Faults;
 use crate::model::formula::{FormulaLimits, Language, Undeclared};
 use crate::model::member::{Few, FromJson, Member};
+use crate::model::name::check_name;
 use crate::model::parameter::{self, ConfigurationEntry, Parameter};
 use crate::vault::Error;
-use crate::vault::applications::check_name;
 
 /// Body of `POST /reactor-formulas`, and of `PUT /reactor-formulas/{id}`, where the code may be absent.
 #[derive(Debug, Default, Deserialize, ToSchema)]

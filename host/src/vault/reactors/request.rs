@@ -7,8 +7,8 @@ use utoipa::ToSchema;
 use crate::model::faults::Faults;
 use crate::model::id::{ApplicationId, FormulaId};
 use crate::model::member::{FromJson, Member};
+use crate::model::name::check_name;
 use crate::model::plaintext::opaque;
-use crate::vault::applications::check_name;
 
 /// Body of `POST /reactors`, and of `PUT /reactors/{id}`, which does not read `formula`.
 #[derive(Clone, Default, Deserialize, ToSchema)]

@@ -19,7 +19,7 @@ pub use reseal::Resealing;
 pub use resealed::Resealed;
 pub use root::NOTE_ID as ROTATION_NOTE_ID;
 
-use super::keyring::SYSTEM_TENANT;
+use super::sealed_keys::SYSTEM_TENANT;
 use super::{Error, Vault};
 use crate::model::id::TenantId;
 

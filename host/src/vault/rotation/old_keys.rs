@@ -7,8 +7,8 @@
 
 use super::root::removal;
 use crate::store::{Batch, Expect, Put, StoreError};
-use crate::vault::keyring::{SYSTEM_TENANT, SealedKeys};
 use crate::vault::record::kind;
+use crate::vault::sealed_keys::{SYSTEM_TENANT, SealedKeys};
 use crate::vault::{Error, Vault};
 
 /// The note that the store's files hold what old keys were in.

@@ -10,8 +10,8 @@ use crate::crypto::keys::RootKey;
 use crate::store::{Batch, Expect, Kind, Removal};
 
 use crate::model::id::TenantId;
-use crate::vault::keyring::{KEYS_ID, NEXT_ID, SYSTEM_TENANT, SealedKeys};
 use crate::vault::record::kind;
+use crate::vault::sealed_keys::{KEYS_ID, NEXT_ID, SYSTEM_TENANT, SealedKeys};
 use crate::vault::{Error, Vault};
 
 /// Tenants whose keys are wrapped in one commit.

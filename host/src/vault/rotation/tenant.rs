@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::model::id::TenantId;
 use crate::store::{Batch, Expect};
-use crate::vault::keyring::SYSTEM_TENANT;
+use crate::vault::sealed_keys::SYSTEM_TENANT;
 use crate::vault::{Error, Vault};
 
 impl Vault {

@@ -2,7 +2,7 @@
 
 use sled::IVec;
 
-use super::super::folder::unreadable;
+use super::super::failure::unreadable;
 use super::super::guard::{content, summed, tagged};
 use super::super::rows::{
     Address, HEAD_PREFIX, Head, PACK_PREFIX, index_value, unique_key, unique_value,
