@@ -113,7 +113,10 @@ async fn the_log_is_exported_while_it_is_written_to() {
         for tenant in &tenants {
             let of = |all: &[serde_json::Value]| {
                 let own = all.iter().filter(|entry| entry["tenant_id"] == **tenant);
-                own.cloned().collect::<Vec<_>>()
+                let mut own: Vec<_> = own.cloned().collect();
+                // They come by the times when they were made. The chain has them as they were committed.
+                own.sort_by_key(|entry| entry["sequence"].as_u64());
+                own
             };
             let (some, all) = (of(&entries), of(&all));
             assert_eq!(some, all[..some.len()]);

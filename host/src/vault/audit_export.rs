@@ -1,5 +1,6 @@
 //! The log for those who keep it elsewhere: heads of chains, and entries with their places in them.
 
+use std::collections::HashMap;
 use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
@@ -97,17 +98,21 @@ impl Vault {
         if known { Ok(()) } else { Err(Error::NotFound("tenant")) }
     }
 
-    /// Gives every entry that the filter asks for and that is there when the call begins, each tenant's oldest first, as
-    /// lines of JSON, some at a time. Others may write meanwhile. Ends with an error when nobody takes them any more.
+    /// Gives every entry that the filter asks for and that is there when the call begins, and no other, each tenant's oldest
+    /// first, as lines of JSON, some at a time. Others may write meanwhile. Ends with an error when nobody takes them any
+    /// more.
     pub async fn export_log(
         &self,
         filter: ExportFilter,
         give: &Sender<Vec<u8>>,
     ) -> Result<(), Error> {
+        let heads = self.0.store.chain_heads()?;
+        let heads: HashMap<_, _> = heads.iter().map(|head| (head.tenant, head.sequence)).collect();
         // What the operator does to tenants stands in a log of its own.
         for tenant in self.keys_owners().await? {
             if filter.tenant.is_none_or(|only| only == tenant) {
-                let log = TenantsLog { vault: self, tenant, filter };
+                let last = heads.get(&tenant).copied().unwrap_or_default();
+                let log = TenantsLog { vault: self, tenant, last, filter };
                 log.export(give).await?;
             }
         }
@@ -119,6 +124,9 @@ impl Vault {
 struct TenantsLog<'v> {
     vault: &'v Vault,
     tenant: TenantId,
+    /// The number of its last entry. One that is added meanwhile may have been made before that one: without those between,
+    /// it would leave a gap.
+    last: u64,
     filter: ExportFilter,
 }
 
@@ -194,8 +202,11 @@ impl TenantsLog<'_> {
         let places = self.vault.0.store.places(kind::LOG, self.tenant, &ids)?;
         let mut lines = Vec::new();
         for (record, place) in records.iter().zip(places).rev() {
-            let entry = from_record::<KeptEntry>(record, keys)?.entity.entry;
             let (sequence, hash) = place.unwrap_or_default();
+            if sequence > self.last {
+                continue;
+            }
+            let entry = from_record::<KeptEntry>(record, keys)?.entity.entry;
             let exported = ExportedEntry { sequence, hash: hexadecimal(&hash), entry };
             serde_json::to_writer(&mut lines, &exported).map_err(Error::internal)?;
             lines.push(b'\n');
