@@ -296,9 +296,14 @@ async fn a_full_queue_is_said_so_and_other_tenants_have_their_own() {
     for _ in 0..3 {
         queue(&server.private, &reactor, echo.clone(), &receiver.url()).await.expect(202);
     }
-    let refused = queue(&server.private, &reactor, echo.clone(), &receiver.url()).await;
+    let card = server.private.token("card_number", json!("4242424242424242")).await;
+    let with_card = json!({"behaviour": "echo", "card": format!("{{{{ {card} }}}}")});
+    let refused = queue(&server.private, &reactor, with_card, &receiver.url()).await;
     let problem = refused.expect(429);
     assert!(problem["detail"].as_str().unwrap().contains("queue"), "{problem}");
+    // The token was read for it, and that is in the log.
+    let logs = server.management.get(&format!("/logs?entity_id={card}")).await.text();
+    assert_eq!(logs.matches("Token used by a reactor").count(), 1, "{logs}");
     assert!(refused.headers.contains_key("retry-after"));
     // Somebody who waits for the answer does not wait in this queue.
     server

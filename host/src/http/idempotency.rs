@@ -133,7 +133,7 @@ async fn repeated(
     }
     state.vault.log_repetition(who, &repetition).await?;
     match keeping {
-        Keeping::Run => without_gone(state, who, repetition.answer).await,
+        Keeping::Run => with_tokens(state, who, repetition.answer).await,
         _ => Ok(repetition.answer),
     }
 }
@@ -202,8 +202,8 @@ async fn renewed(
     Ok(Some(Answer { body: Zeroizing::new(token.to_string()), ..kept.clone() }))
 }
 
-/// A run's kept answer, with the outline of the tokens it made that are gone.
-async fn without_gone(
+/// A run's kept answer, with the tokens it made as they were shown, if they are as they were.
+async fn with_tokens(
     state: &State,
     who: &Authenticated,
     kept: Answer,
@@ -213,7 +213,7 @@ async fn without_gone(
     let of_result = answer.get("response").is_some();
     let path = if of_result { "/response/tokens" } else { "/tokens" };
     let Some(tokens) = answer.pointer_mut(path) else { return Ok(kept) };
-    state.vault.outline_gone(who.caller().tenant(), tokens).await?;
+    state.vault.show_kept(who.caller().tenant(), tokens).await?;
     Ok(Answer { body: Zeroizing::new(answer.to_string()), ..kept })
 }
 

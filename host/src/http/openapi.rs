@@ -28,7 +28,7 @@ const KEY_TEXT: &str = "Names the request, so that it can be repeated without be
     `nonce` and `secret`. A token that was made or changed is shown as the caller may read it at that time, and \
     in outline (`id`, `tenant_id`, `type`, `fingerprint`, `containers`) if it may not; if it is \
     gone, the repetition is a 404. `POST /tokenize` gives its tokens in outline, a run those of its \
-    tokens that are gone. A caller that lost the permission gets what it did before still. \
+    tokens that were changed or are gone since. A caller that lost the permission gets what it did before still. \
     `POST /tokens/search` and `POST /detokenize` change nothing and are carried out again: what they \
     answer is data in plaintext, which is kept nowhere but in its token.";
 /// Operations whose bodies have no member that is required.
@@ -228,6 +228,7 @@ fn own_header(status: &str, operation: Option<&str>) -> Option<(&'static str, &'
     match status {
         // A session has no address of its own.
         "201" if operation != Some("create_session") => Some(("Location", "Where it is")),
+        "401" => Some(("WWW-Authenticate", "`SVC-API-KEY`, unless a formula answers 401 itself")),
         "429" => Some(("Retry-After", "How long to wait, in seconds")),
         _ => None,
     }

@@ -3,7 +3,8 @@
 //! A client that repeats a request under the same key gets the answer of the first, for 24 hours.
 //! What is kept is sealed like everything else, since answers hold what their caller may see. Of
 //! tokens they hold only which they are: what a token shows is read anew, by the rules as they are
-//! then.
+//! then. Those that a run made are shown as they were, as long as they are as they were
+//! (`tokens/outline.rs`).
 //!
 //! An answer is kept in the very commit of what it tells of, so that no crash leaves a request that
 //! was carried out and can be carried out again. To give an operation its answer: one call of

@@ -39,8 +39,10 @@ impl Vault {
         permit: &Permit<TokenCreate>,
         value: Value,
     ) -> Result<Value, Error> {
-        let with_answer = |change: &mut Change, answer: &Value| {
-            permit.keep_answer(change, answer)?;
+        let with_answer = |change: &mut Change, kept: Kept<'_>| {
+            if permit.claim().is_some() {
+                permit.keep_answer(change, &kept()?)?;
+            }
             Ok(Vec::new())
         };
         let prepared = self.prepare_tokens(permit, value).await?;
@@ -76,20 +78,22 @@ impl Vault {
         Ok(prepared)
     }
 
-    /// Stores what was prepared, together with what `more` adds on seeing what will be answered.
+    /// Stores what was prepared, together with what `more` adds.
     pub(super) async fn tokenize_with(
         &self,
         permit: &Permit<TokenCreate>,
         prepared: Prepared,
         actor: Actor,
-        more: impl Fn(&mut Change, &Value) -> Result<Vec<Event>, Error>,
+        more: impl Fn(&mut Change, Kept<'_>) -> Result<Vec<Event>, Error>,
     ) -> Result<Value, Error> {
         let Prepared { shape, places, drafts } = prepared;
         let answer = Mutex::new(Value::Null);
         let more = |change: &mut Change, made: &[TokenView]| {
-            let filled = fill_places(shape.clone(), &places, made)?;
-            let events = more(change, &filled)?;
-            *answer.lock() = filled;
+            let filled = |of: fn(&TokenView) -> Result<Value, Error>| {
+                fill_places(shape.clone(), &places, made, of)
+            };
+            let events = more(change, &|| filled(TokenView::kept))?;
+            *answer.lock() = filled(|view| serde_json::to_value(view).map_err(Error::internal))?;
             Ok(events)
         };
         self.store_drafts_with(permit, drafts, actor, more).await?;
@@ -177,6 +181,9 @@ pub fn fill_arguments(
     })
 }
 
+/// Gives what may be kept of an answer ([`TokenView::kept`]).
+pub(super) type Kept<'a> = &'a dyn Fn() -> Result<Value, Error>;
+
 /// Tokens ready to be stored, and the value they came from.
 pub struct Prepared {
     shape: Value,
@@ -184,22 +191,21 @@ pub struct Prepared {
     drafts: Drafts,
 }
 
-/// The value with tokens in their places.
-fn fill_places(mut shape: Value, places: &[Place], made: &[TokenView]) -> Result<Value, Error> {
-    let replacements = places.iter().zip(made).map(|(place, view)| place.fill(view));
+/// The value with tokens in their places, or with this of them.
+fn fill_places(
+    mut shape: Value,
+    places: &[Place],
+    made: &[TokenView],
+    of: fn(&TokenView) -> Result<Value, Error>,
+) -> Result<Value, Error> {
+    let replacements = places.iter().zip(made).map(|(place, view)| match place {
+        Place::Id => Ok(Value::String(view.id().to_owned())),
+        Place::Token => of(view),
+    });
     let replacements = replacements.collect::<Result<Vec<_>, Error>>()?;
     // Places were collected depth first and are filled in the same order.
     fill(&mut shape, &mut replacements.into_iter());
     Ok(shape)
-}
-
-impl Place {
-    fn fill(&self, view: &TokenView) -> Result<Value, Error> {
-        match self {
-            Self::Id => Ok(Value::String(view.id().to_owned())),
-            Self::Token => serde_json::to_value(view).map_err(Error::internal),
-        }
-    }
 }
 
 /// Bodies of tokens found in a value, with their paths.

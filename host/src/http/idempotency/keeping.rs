@@ -36,7 +36,7 @@ pub(super) enum Keeping {
     Token,
     /// Its shape, with the outline of each token in it.
     Tokens,
-    /// All of it; of the tokens that are gone when it is repeated, the outline.
+    /// All of it, but of tokens the outline and how they were shown; a repetition shows them so, as far as they are there.
     Run,
 }
 

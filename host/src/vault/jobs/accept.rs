@@ -39,11 +39,14 @@ impl Vault {
         asynchronous: Asynchronous,
     ) -> Result<JobView, Error> {
         let tenant = permit.tenant();
-        let Ready { reactor, args: mut plaintext, given, .. } = ready;
+        let Ready { reactor, args: mut plaintext, uses, given, .. } = ready;
         wipe(&mut plaintext);
         let coming = self.0.queue.comes(tenant);
         let ahead = self.jobs_waiting(tenant).await? + coming.ahead;
         if ahead >= self.0.jobs.waiting_per_tenant {
+            // Its place is not held up; the tokens were read, although nothing comes of it.
+            drop(coming);
+            self.log(tenant, permit.actor(), uses).await?;
             return Err(Error::Run(Box::new(RunError::QueueFull)));
         }
         let job = Job {

@@ -116,7 +116,7 @@ impl Vault {
     /// Sends a result to where it goes.
     async fn tell(&self, tenant: TenantId, delivery: &Delivery) -> Result<Answered, Error> {
         let mut job = self.get::<Job>(tenant, &delivery.id.to_string()).await?.entity;
-        self.outline_deleted(&mut job).await?;
+        self.show_kept_in(&mut job).await?;
         let body = serde_json::to_vec(&payload(job)).map_err(Error::internal)?;
         let id = delivery.id.to_string();
         let sent_at = self.now().0 / 1000;
@@ -161,7 +161,8 @@ fn due_until(to: Bound<u64>) -> Filter {
     Filter::Range { field: number::DUE_AT, from: Bound::Unbounded, to }
 }
 
-/// The body of a webhook: the same for every try, unless a token in it was deleted in between.
+/// The body of a webhook: the same for every try, unless a token in it was changed or deleted in between, or has a mask that
+/// draws.
 fn payload(job: Job) -> Value {
     let completed = job.status == JobStatus::Completed;
     let mut data = json!({

@@ -28,7 +28,7 @@ pub struct JobView {
     pub reactor_id: ReactorId,
     /// Where it stands.
     status: JobStatus,
-    /// What the formula answered. Of tokens that are gone since, it says which they were and no more.
+    /// What the formula answered. Of tokens that were changed or are gone since, it says which they were and no more.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ReactResponse>)]
     response: Option<Value>,
@@ -80,8 +80,8 @@ impl Vault {
         reactor_id: ReactorId,
         id: InvocationId,
     ) -> Result<JobView, Error> {
-        let mut job = self.job_for(permit, reactor_id, id).await?;
-        self.outline_deleted(&mut job).await?;
+        let mut job = self.job_for(permit, (reactor_id, id), Operation::Read).await?;
+        self.show_kept_in(&mut job).await?;
         let delivery = self.delivery_of(&job).await?;
         let event = event_of(&job, Operation::Read, "Reactor result read");
         self.log(permit.tenant(), permit.actor(), vec![event]).await?;
@@ -89,11 +89,11 @@ impl Vault {
         Ok(JobView::of(job, Some(delivery.unwrap_or_else(DeliveryView::waiting))))
     }
 
-    /// Leaves of the tokens in a result the outline of those that are gone since.
-    pub(super) async fn outline_deleted(&self, job: &mut Job) -> Result<(), Error> {
+    /// Shows the tokens in a result ([`Vault::show_kept`]).
+    pub(super) async fn show_kept_in(&self, job: &mut Job) -> Result<(), Error> {
         let tokens = job.response.as_mut().and_then(|response| response.get_mut("tokens"));
         match tokens {
-            Some(tokens) => self.outline_gone(job.tenant_id, tokens).await,
+            Some(tokens) => self.show_kept(job.tenant_id, tokens).await,
             None => Ok(()),
         }
     }
@@ -105,19 +105,21 @@ impl Vault {
         reactor_id: ReactorId,
         id: InvocationId,
     ) -> Result<JobView, Error> {
-        let mut job = self.job_for(permit, reactor_id, id).await?;
-        self.outline_deleted(&mut job).await?;
-        let view =
+        let job = self.job_for(permit, (reactor_id, id), Operation::Update).await?;
+        // Before anything is done: what fails here has not been carried out.
+        let mut shown = job.clone();
+        self.show_kept_in(&mut shown).await?;
+        let delivery =
             self.retried(TRIES, || Box::pin(self.queue_delivery_again(permit, &job))).await?;
         self.0.queue.deliveries_of(permit.tenant());
-        Ok(view)
+        Ok(JobView::of(shown, Some(delivery)))
     }
 
     async fn queue_delivery_again(
         &self,
         permit: &Permit<TokenUse>,
         job: &Job,
-    ) -> Result<Option<JobView>, Error> {
+    ) -> Result<Option<DeliveryView>, Error> {
         let unfinished = Error::Conflict("The run has not ended: there is nothing to deliver yet.");
         let stored = self.delivery_of(job).await?.ok_or(unfinished)?;
         let Stored { entity: mut delivery, version } = stored;
@@ -127,18 +129,17 @@ impl Vault {
             delivery.again(self.now());
             change.put(&delivery, Expect::Version(version))?;
         }
-        let view = JobView::of(job.clone(), Some(delivery.view()));
-        permit.keep_answer(&mut change, &view)?;
+        permit.keep_answer(&mut change, &JobView::of(job.clone(), Some(delivery.view())))?;
         let event = event_of(job, Operation::Update, "Webhook queued again");
-        unless_lost(change.try_commit(permit.actor(), vec![event]).await?, view)
+        unless_lost(change.try_commit(permit.actor(), vec![event]).await?, delivery.view())
     }
 
-    /// The job, if the caller may use every token that it was given.
+    /// The job, if the caller may use every token that it was given, whatever it asks for.
     async fn job_for(
         &self,
         permit: &Permit<TokenUse>,
-        reactor_id: ReactorId,
-        id: InvocationId,
+        (reactor_id, id): (ReactorId, InvocationId),
+        attempted: Operation,
     ) -> Result<Job, Error> {
         let job = self.get::<Job>(permit.tenant(), &id.to_string()).await?.entity;
         if job.reactor_id != reactor_id {
@@ -150,7 +151,7 @@ impl Vault {
         };
         if !job.given.iter().all(covered) {
             let entity = (EntityType::Reactor, &*job.reactor_id.to_string());
-            return Err(self.deny(permit, entity).await);
+            return Err(self.deny_as(permit, entity, attempted).await);
         }
         Ok(job)
     }

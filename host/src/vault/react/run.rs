@@ -29,6 +29,7 @@ use crate::vault::permit::Permit;
 use crate::vault::record::Stored;
 use crate::vault::retry::TRIES;
 use crate::vault::svc::Svc;
+use crate::vault::tokenize::Kept;
 use crate::vault::{Change, Error, Vault};
 
 /// A run that is under way or over.
@@ -227,9 +228,11 @@ impl Vault {
     ) -> Result<ReactResponse, Answer> {
         let GuestResponse { raw, tokenize } = response;
         let caller = run.permit.actor();
-        let left_behind = |change: &mut Change, tokens: Option<&Value>| {
-            run.permit.keep_answer(change, &Answered { tokens, raw: raw.as_ref() })?;
-            let raw = raw.as_ref();
+        let left_behind = |change: &mut Change, tokens: Option<Kept<'_>>| {
+            let keeps = run.job.is_some() || run.permit.claim().is_some();
+            let tokens = tokens.filter(|_| keeps).map(|kept| kept()).transpose()?;
+            let (tokens, raw) = (tokens.as_ref(), raw.as_ref());
+            run.permit.keep_answer(change, &Answered { tokens, raw })?;
             run.left_behind(change, invocation, Ended::Completed { tokens, raw })
         };
         // Null is how most languages say that there is none.
@@ -244,13 +247,13 @@ impl Vault {
         let maker = run.application.clone().unwrap_or_else(caller_itself);
         let permit = self.permit::<TokenCreate>(&maker, None).await.map_err(Answer::Failed)?;
         let prepared = self.prepare_tokens(&permit, value).await.map_err(Answer::tokenize)?;
-        let more = |change: &mut Change, tokens: &Value| left_behind(change, Some(tokens));
+        let more = |change: &mut Change, kept: Kept<'_>| left_behind(change, Some(kept));
         let made = self.tokenize_with(&permit, prepared, caller, more).await;
         Ok(ReactResponse { tokens: Some(made.map_err(Answer::tokenize)?), raw })
     }
 }
 
-/// What a run answers, while others still hold it: a [`ReactResponse`].
+/// What is kept of a run's answer, while others still hold it: a [`ReactResponse`].
 #[derive(Serialize)]
 struct Answered<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]

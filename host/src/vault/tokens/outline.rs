@@ -1,9 +1,14 @@
 //! What may be kept and repeated of a token: which it was, and nothing that it held.
 
+use std::collections::{BTreeSet, HashMap};
+
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Token;
+use super::{Token, TokenView};
+use crate::model::audit::Audit;
 use crate::model::id::TenantId;
+use crate::model::rule::Transform;
 use crate::vault::record::Stored;
 use crate::vault::{Error, Vault};
 
@@ -15,8 +20,8 @@ pub fn outline(token: &mut Map<String, Value>) {
     token.retain(|name, _| OUTLINE.contains(&name.as_str()));
 }
 
-/// Goes to every token in what `tokenize` answered. All else there is objects and arrays of the caller's with ids in
-/// them, and no such id is the tenant's.
+/// Goes to every token in what `tokenize` answered. All else there is objects and arrays of the caller's with ids of tokens
+/// in them; an object in which one of these is the tenant's own id is taken for a token, and loses what is not its outline.
 pub fn each_token(
     value: &mut Value,
     tenant: TenantId,
@@ -35,29 +40,87 @@ pub fn each_token(
     }
 }
 
+/// How a token was shown in an answer that is kept, and at which of its states. The times are numbers: what a formula has
+/// tokenized holds none, so that it cannot pretend to be one.
+#[derive(Serialize, Deserialize)]
+struct Shown {
+    transform: Transform,
+    made_ms: u64,
+    changed_ms: Option<u64>,
+}
+
+/// Where a token in an answer that is kept says that.
+const SHOWN: &str = "_shown";
+
+impl Shown {
+    fn of(transform: Transform, audit: &Audit) -> Self {
+        let changed_ms = audit.modified_at.map(|time| time.0);
+        Self { transform, made_ms: audit.created_at.0, changed_ms }
+    }
+
+    /// How to show a token again: as it was shown, while it is that one, unchanged.
+    fn again(&self, token: &Token) -> Option<Transform> {
+        let Audit { created_at, modified_at, .. } = token.about.audit;
+        let state = (created_at.0, modified_at.map(|time| time.0));
+        (state == (self.made_ms, self.changed_ms)).then_some(self.transform)
+    }
+}
+
+impl TokenView {
+    /// What an answer that is kept has of it: the outline, and how it was shown. Its data would stay there when it is
+    /// deleted, and a `cvc` longer than it may (decisions §3).
+    pub fn kept(&self) -> Result<Value, Error> {
+        let mut kept = serde_json::to_value(self.in_outline()).map_err(Error::internal)?;
+        let shown = self.shown().map(|(transform, audit)| Shown::of(transform, audit));
+        if let (Value::Object(members), Some(shown)) = (&mut kept, shown) {
+            let shown = serde_json::to_value(shown).map_err(Error::internal)?;
+            members.insert(SHOWN.to_owned(), shown);
+        }
+        Ok(kept)
+    }
+}
+
 impl Vault {
-    /// Leaves, of the tokens in what `tokenize` answered, the outline of those that are gone since.
-    pub async fn outline_gone(&self, tenant: TenantId, answered: &mut Value) -> Result<(), Error> {
-        let mut ids = Vec::new();
+    /// Shows the tokens in a kept answer of `tokenize` as they were shown then; of those that were changed or are gone
+    /// since, the outline.
+    pub async fn show_kept(&self, tenant: TenantId, kept: &mut Value) -> Result<(), Error> {
+        let mut ids = BTreeSet::new();
         let id_of = |token: &Map<String, Value>| token.get("id")?.as_str().map(str::to_owned);
-        each_token(answered, tenant, &mut |token| ids.extend(id_of(token)));
+        each_token(kept, tenant, &mut |token| ids.extend(id_of(token)));
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
         if ids.is_empty() {
             return Ok(());
         }
         let found: Vec<Option<Stored<Token>>> = self.find(tenant, &ids).await?;
-        let gone: Vec<&str> = ids
-            .iter()
-            .zip(&found)
-            .filter(|(_, found)| found.is_none())
-            .map(|(id, _)| *id)
-            .collect();
-        each_token(answered, tenant, &mut |token| {
-            if id_of(token).is_some_and(|id| gone.contains(&id.as_str())) {
-                outline(token);
+        let found = ids.iter().zip(found).filter_map(|(id, stored)| Some((*id, stored?.entity)));
+        let found: HashMap<&str, Token> = found.collect();
+        let mut outcome = Ok(());
+        each_token(kept, tenant, &mut |kept| {
+            let token = id_of(kept).and_then(|id| found.get(id.as_str()));
+            match self.shown_again(kept.remove(SHOWN), token) {
+                Ok(Some(mut shown)) => {
+                    shown.extend(kept.remove_entry("_extras"));
+                    *kept = shown;
+                }
+                Ok(None) => outline(kept),
+                Err(error) => outcome = Err(error),
             }
         });
-        Ok(())
+        outcome
+    }
+
+    fn shown_again(
+        &self,
+        shown: Option<Value>,
+        token: Option<&Token>,
+    ) -> Result<Option<Map<String, Value>>, Error> {
+        let shown: Option<Shown> = shown.and_then(|shown| serde_json::from_value(shown).ok());
+        let (Some(shown), Some(token)) = (shown, token) else { return Ok(None) };
+        let Some(transform) = shown.again(token) else { return Ok(None) };
+        match serde_json::to_value(self.show(token, transform)?).map_err(Error::internal)? {
+            Value::Object(members) => Ok(Some(members)),
+            _ => Ok(None),
+        }
     }
 }
 

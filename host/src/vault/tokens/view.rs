@@ -61,6 +61,9 @@ pub struct TokenView {
     /// What the answer says beside the token.
     #[serde(rename = "_extras", skip_serializing_if = "Option::is_none")]
     extras: Option<Extras>,
+    /// How its data is shown here, where the caller may see more than the outline.
+    #[serde(skip)]
+    shown: Option<Transform>,
 }
 
 opaque!(TokenView);
@@ -87,7 +90,7 @@ pub struct Extras {
 }
 
 impl TokenView {
-    fn new(about: About, data: Option<Value>) -> Self {
+    fn new(about: About, data: Option<Value>, transform: Transform) -> Self {
         Self {
             id: about.id,
             tenant_id: about.tenant_id,
@@ -103,19 +106,37 @@ impl TokenView {
             expires_at: about.expires_at,
             audit: Some(about.audit),
             extras: None,
+            shown: Some(transform),
         }
     }
 
     /// The least that can be said of a token, for a caller who may not read it (decisions §3).
     pub(super) fn outline(about: &About) -> Self {
+        let About { id, tenant_id, type_name, fingerprint, containers, .. } = about;
+        Self::outline_of(id, *tenant_id, type_name, (fingerprint, containers))
+    }
+
+    /// The same of one that is shown already.
+    pub(super) fn in_outline(&self) -> Self {
+        let Self { id, tenant_id, r#type, fingerprint, containers, extras, .. } = self;
+        let outline = Self::outline_of(id, *tenant_id, r#type, (fingerprint, containers));
+        Self { extras: *extras, ..outline }
+    }
+
+    fn outline_of(
+        id: &str,
+        tenant_id: TenantId,
+        type_name: &str,
+        (fingerprint, containers): (&str, &[Container]),
+    ) -> Self {
         Self {
-            id: about.id.clone(),
-            tenant_id: about.tenant_id,
-            r#type: about.type_name.clone(),
+            id: id.to_owned(),
+            tenant_id,
+            r#type: type_name.to_owned(),
             data: None,
             mask: None,
-            fingerprint: about.fingerprint.clone(),
-            containers: about.containers.clone(),
+            fingerprint: fingerprint.to_owned(),
+            containers: containers.to_vec(),
             metadata: None,
             search_indexes: None,
             fingerprint_expression: None,
@@ -123,6 +144,7 @@ impl TokenView {
             expires_at: None,
             audit: None,
             extras: None,
+            shown: None,
         }
     }
 
@@ -141,6 +163,11 @@ impl TokenView {
     pub fn id(&self) -> &str {
         &self.id
     }
+
+    /// How it is shown, and who made and changed it when. Nothing of one that is shown in outline.
+    pub(super) fn shown(&self) -> Option<(Transform, &Audit)> {
+        self.shown.zip(self.audit.as_ref())
+    }
 }
 
 impl Vault {
@@ -150,7 +177,7 @@ impl Vault {
         token: &Token,
         transform: Transform,
     ) -> Result<TokenView, Error> {
-        Ok(TokenView::new(token.about.clone(), self.shown_data(token, transform)?))
+        Ok(TokenView::new(token.about.clone(), self.shown_data(token, transform)?, transform))
     }
 
     /// As [`Self::show`], of a token that nobody needs any more.
@@ -160,7 +187,7 @@ impl Vault {
         transform: Transform,
     ) -> Result<TokenView, Error> {
         let data = self.shown_data(&token, transform)?;
-        Ok(TokenView::new(token.about, data))
+        Ok(TokenView::new(token.about, data, transform))
     }
 
     /// A token's data under a transform.

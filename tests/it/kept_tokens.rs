@@ -1,0 +1,193 @@
+//! What is kept of the tokens that a run made: which they are and how they were shown, never what they hold (decisions §3:
+//! a deleted token's data is gone, and a `cvc` after its time).
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::receiver::Receiver;
+use crate::support::server::Setup;
+use crate::support::{Client, TestServer, guests};
+
+const MINUTE_MS: u64 = 60_000;
+
+/// A run that made tokens twice: once from the queue, once under an idempotency key.
+struct Made {
+    server: TestServer,
+    client: Client,
+    receiver: Receiver,
+    react: String,
+    place: String,
+    args: Value,
+    /// Both answers, as they first were.
+    first: [Value; 2],
+}
+
+/// Has `probe` make these tokens: `queued` from the queue, `keyed` at once.
+async fn made(queued: Value, keyed: Value) -> Made {
+    let server = TestServer::start_with(Setup::open()).await;
+    let client = server.revealing().await;
+    let receiver = Receiver::start().await;
+    let react = format!("/reactors/{}/react", guests::echo_reactor(&server).await);
+    let args = |tokenize| json!({"behaviour": "respond", "tokenize": {"made": tokenize}});
+    let body = json!({"args": args(queued), "callback_url": receiver.url()});
+    let place = client.post(&react, body).await;
+    place.expect(202);
+    let place = place.headers["location"].to_str().unwrap().to_owned();
+    let told =
+        receiver.wait(1).await.remove(0).json()["data"]["response"]["tokens"]["made"].clone();
+    let first = [told, Value::Null];
+    let mut made = Made { server, client, receiver, react, place, args: args(keyed), first };
+    made.first[1] = made.again().await;
+    made
+}
+
+impl Made {
+    /// The answer to the request under its key.
+    async fn again(&self) -> Value {
+        let body = json!({"args": self.args});
+        let request = self.client.request(Method::POST, &self.react).json(&body);
+        let answer = self.client.send(request.header("SVC-IDEMPOTENCY-KEY", "k")).await;
+        answer.expect(200)["tokens"]["made"].clone()
+    }
+
+    /// The token that was made from the queue as its result shows it, and as it is told again.
+    async fn result(&self) -> [Value; 2] {
+        let shown =
+            self.client.get(&self.place).await.expect(200)["response"]["tokens"]["made"].clone();
+        let seen = self.receiver.seen().len();
+        let answered = self.client.post(&format!("{}/redeliver", self.place), json!({})).await;
+        assert_eq!(answered.expect(202)["response"]["tokens"]["made"], shown);
+        let hooks = self.receiver.wait(seen + 1).await;
+        [shown, hooks[seen].json()["data"]["response"]["tokens"]["made"].clone()]
+    }
+
+    /// Everything that shows the tokens now: the result, a webhook, the repeated answer.
+    async fn all(&self) -> [Value; 3] {
+        let [shown, told] = self.result().await;
+        [shown, told, self.again().await]
+    }
+}
+
+fn token(id: &str, data: &str) -> Value {
+    json!({"id": id, "type": "token", "data": data, "metadata": {"noted": data}})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_was_made_anew_under_an_id_is_not_the_one_that_a_run_made() {
+    let made = made(token("order-1", "secret-1"), token("order-2", "secret-2")).await;
+    for (first, data) in made.first.iter().zip(["secret-1", "secret-2"]) {
+        assert_eq!(first["data"], data);
+    }
+    let [queued, again] = [made.result().await[0].clone(), made.again().await];
+    assert_eq!([queued, again], made.first);
+    made.server.clock.advance_ms(1);
+    for id in ["order-1", "order-2"] {
+        made.client.delete(&format!("/tokens/{id}")).await.expect(204);
+        made.client.post("/tokens", token(id, "another's")).await.expect(201);
+    }
+    for (shown, id) in made.all().await.iter().zip(["order-1", "order-1", "order-2"]) {
+        assert_eq!(shown["id"], id);
+        for hidden in ["data", "metadata", "created_at", "_shown"] {
+            assert!(shown.get(hidden).is_none(), "{shown}");
+        }
+        let text = shown.to_string();
+        assert!(!text.contains("secret") && !text.contains("another's"), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cvc_is_in_no_answer_after_its_time() {
+    let card = |number: &str| {
+        json!({"type": "card", "data": {"number": number, "expiration_month": 12,
+            "expiration_year": 2030, "cvc": "987"}})
+    };
+    let made = made(card("4242424242424242"), card("4111111111111111")).await;
+    made.server.clock.advance_ms(60 * MINUTE_MS - 1);
+    for shown in made.all().await {
+        assert_eq!(shown["data"]["cvc"], "987", "{shown}");
+    }
+    made.server.clock.advance_ms(1);
+    let numbers = ["4242424242424242", "4242424242424242", "4111111111111111"];
+    for (shown, number) in made.all().await.iter().zip(numbers) {
+        assert_eq!(shown["data"]["number"], number);
+        assert!(shown["data"].get("cvc").is_none() && !shown.to_string().contains("987"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_token_was_changed_to_is_in_no_answer_from_before() {
+    let made = made(token("order-1", "before"), token("order-2", "before")).await;
+    for id in ["order-1", "order-2"] {
+        let changed = json!({"metadata": {"noted": "after"}, "containers": ["/elsewhere/"]});
+        made.client.patch(&format!("/tokens/{id}"), changed).await.expect(200);
+    }
+    for (shown, id) in made.all().await.iter().zip(["order-1", "order-1", "order-2"]) {
+        assert_eq!(shown["id"], id);
+        // The outline is that of then.
+        assert_eq!(shown["containers"], made.first[0]["containers"]);
+        assert!(shown.get("data").is_none() && shown.get("metadata").is_none(), "{shown}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_formula_has_tokenized_is_not_taken_for_a_token() {
+    let server = TestServer::start().await;
+    let reactor = guests::echo_reactor(&server).await;
+    let hidden = json!({"id": "hidden", "type": "token", "data": "secret", "containers": ["/x/"]});
+    server.private.post("/tokens", hidden).await.expect(201);
+    let tenant = server.management.get("/tenants/self").await.expect(200)["id"].clone();
+    let settings = json!({"name": "one", "settings": {"deduplicate_tokens": true}});
+    server.management.put("/tenants/self", settings).await.expect(200);
+    // Values whose tokens have these ids are there: a tokenized value is replaced by them.
+    let maker = server.revealing().await;
+    let mut of = std::collections::BTreeMap::new();
+    for id in [tenant.as_str().unwrap(), "hidden-2", "reveal", "1767225600000"] {
+        maker
+            .post("/tokens", json!({"id": id, "type": "token", "data": format!("as {id}")}))
+            .await
+            .expect(201);
+        of.insert(id.to_owned(), format!("as {id}"));
+    }
+    let rule = json!([{"description": "", "priority": 1, "container": "/", "transform": "redact",
+        "permissions": ["token:create", "token:use"]}]);
+    let client = server.application("private", &[], rule).await;
+    let imitation = json!({"tenant_id": of[tenant.as_str().unwrap()], "id": of["hidden-2"],
+        "_shown": {"transform": of["reveal"], "made_ms": of["1767225600000"]}});
+    let args = json!({"behaviour": "respond", "tokenize": {"made": imitation}});
+    let react = async || {
+        let request = client.request(Method::POST, &format!("/reactors/{reactor}/react"));
+        let request = request.json(&json!({"args": args})).header("SVC-IDEMPOTENCY-KEY", "k");
+        client.send(request).await.expect(200)["tokens"]["made"].clone()
+    };
+    let first = react().await;
+    assert_eq!(
+        first,
+        json!({"tenant_id": tenant, "id": "hidden-2",
+            "_shown": {"transform": "reveal", "made_ms": "1767225600000"}})
+    );
+    assert_eq!(react().await, json!({"tenant_id": tenant, "id": "hidden-2"}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_was_shown_masked_stays_masked() {
+    let server = TestServer::start().await;
+    let reactor = guests::echo_reactor(&server).await;
+    let rule = json!([{"description": "", "priority": 1, "container": "/", "transform": "mask",
+        "permissions": ["token:create", "token:read", "token:use"]}]);
+    let client = server.application("private", &[], rule).await;
+    let masked = json!({"type": "card_number", "data": "4242424242424242",
+        "deduplicate_token": true});
+    let args = json!({"behaviour": "respond", "tokenize": {"a": masked, "b": "plain"}});
+    let react = async |key: &str| {
+        let request = client.request(Method::POST, &format!("/reactors/{reactor}/react"));
+        let request = request.json(&json!({"args": args})).header("SVC-IDEMPOTENCY-KEY", key);
+        client.send(request).await.expect(200)["tokens"].clone()
+    };
+    let first = react("k").await;
+    assert_eq!(first["a"]["data"], "XXXXXXXXXXXX4242");
+    assert_eq!(react("k").await, first);
+    // The second run finds the token that the first one made, and says so again.
+    let second = react("other").await;
+    assert_eq!(second["a"]["_extras"], json!({"deduplicated": true}));
+    assert_eq!(react("other").await, second);
+}
