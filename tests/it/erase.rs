@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use tempfile::TempDir;
 use tokamak::crypto::keys::RootKey;
+use tokamak::http::Serving;
 use tokamak::model::id::TenantId;
 use tokamak::store::Store;
 
@@ -132,10 +133,18 @@ async fn what_an_erased_tenant_leaves_until_it_is_swept_is_not_called_damaged() 
 
 /// A server, its store, and a tenant with a log that was erased, whose records are there still.
 async fn just_erased() -> (TestServer, Arc<dyn Store>, TenantId, TempDir) {
+    let (server, store, tenant, folder) = doomed(Serving::default()).await;
+    server.vault.erase_tenant(tenant).await.unwrap();
+    assert!(!records(store.as_ref(), tenant).await.is_empty());
+    (server, store, tenant, folder)
+}
+
+/// A server, its store, and a tenant with a log.
+async fn doomed(serving: Serving) -> (TestServer, Arc<dyn Store>, TenantId, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let store: Arc<dyn Store> = Arc::new(open_store(&folder.path().join("store")).await);
-    let server =
-        TestServer::start_with(Setup { store: Some(Arc::clone(&store)), ..Setup::default() }).await;
+    let setup = Setup { store: Some(Arc::clone(&store)), serving, ..Setup::default() };
+    let server = TestServer::start_with(setup).await;
     let doomed = server.other_tenant().await;
     let (client, id) = some_token(&doomed).await;
     for _ in 0..250 {
@@ -143,8 +152,6 @@ async fn just_erased() -> (TestServer, Arc<dyn Store>, TenantId, TempDir) {
     }
     let own = doomed.get("/applications/key").await.expect(200);
     let tenant: TenantId = own["tenant_id"].as_str().unwrap().parse().unwrap();
-    server.vault.erase_tenant(tenant).await.unwrap();
-    assert!(!records(store.as_ref(), tenant).await.is_empty());
     (server, store, tenant, folder)
 }
 
@@ -219,6 +226,46 @@ async fn what_has_ended_goes_before_a_sweep_waits_for_a_backup() {
     sweeping.await.unwrap().unwrap();
     assert_eq!(notes(store.as_ref()).await, 0);
     server.stop().await;
+}
+
+/// Waits until the log tells that a token has ended and was removed.
+async fn expired(server: &TestServer, id: &str) {
+    for _ in 0..1_200 {
+        let logs = format!("/logs?entity_type=token&entity_id={id}");
+        if server.management.get(&logs).await.text().contains("Token expired") {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("within a minute: {id} is still there");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_goes_on_removing_what_has_ended_while_a_backup_is_taken() {
+    let serving = Serving { sweep_every: Some(Duration::from_millis(50)), ..Serving::default() };
+    let (server, store, tenant, _folder) = doomed(serving).await;
+    let backup = server.vault.backup().await.unwrap();
+    server.vault.erase_tenant(tenant).await.unwrap();
+    // What the tenant left is removed, but for the note, which waits for the backup.
+    gone(store.as_ref(), tenant).await;
+    for (id, hour) in [("first", 1), ("second", 3), ("third", 5)] {
+        let body = json!({"id": id, "type": "token", "data": "x",
+            "expires_at": format!("2026-01-01T{hour:02}:00:00Z")});
+        server.private.post("/tokens", body).await.expect(201);
+    }
+    for id in ["first", "second", "third"] {
+        server.clock.advance_ms(2 * 60 * 60 * 1_000);
+        expired(&server, id).await;
+    }
+    assert_eq!(notes(store.as_ref()).await, 1);
+    drop(backup);
+    for _ in 0..1_200 {
+        if notes(store.as_ref()).await == 0 {
+            return server.stop().await;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("within a minute: the note on the erased tenant is still there");
 }
 
 #[tokio::test(flavor = "multi_thread")]

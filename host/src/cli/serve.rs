@@ -239,7 +239,7 @@ pub async fn serve(
     let stopping = Stopping::default();
     let state = State::from(Parts { vault, stopping, rates, scrapers });
     let bounds = bounds(settings, files_max);
-    let serving = Serving { bounds, tls, no_console: settings.no_console };
+    let serving = Serving { bounds, tls, no_console: settings.no_console, sweep_every: None };
     let served = crate::http::serve_with(listener, state, serving, stop).await;
     control.abort();
     compacting.abort();

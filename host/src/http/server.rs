@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
+use tokio::time::MissedTickBehavior;
 
 use super::State;
 use super::connections::{Bounds, Connections};
 use super::routes::router_with;
 use super::tls::Tls;
 use crate::limits::{DENIALS_WINDOW_MS, DRAIN_MS_MAX, SWEEP_INTERVAL_MS};
-use crate::vault::{Error, Vault};
+use crate::vault::{Error, Swept, Vault};
 
 /// How connections are served.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +24,8 @@ pub struct Serving {
     pub tls: Option<Tls>,
     /// Without the console at `/console`.
     pub no_console: bool,
+    /// How often what has ended is removed, if not as usual.
+    pub sweep_every: Option<Duration>,
 }
 
 /// Serves as usual, in clear: see [`serve_with`].
@@ -44,7 +47,9 @@ pub async fn serve_with(
 ) -> io::Result<()> {
     let vault = state.vault.clone();
     let stopping = state.stopping.clone();
-    let sweeping = tokio::spawn(sweep_forever(vault.clone()));
+    let sweep_every = serving.sweep_every.unwrap_or(Duration::from_millis(SWEEP_INTERVAL_MS));
+    let sweeping = tokio::spawn(sweep_forever(vault.clone(), sweep_every));
+    let erasing = tokio::spawn(erase_forever(vault.clone(), sweep_every));
     let resealing = tokio::spawn(reseal_forever(vault.clone()));
     let forgetting = tokio::spawn(forget_old_keys_forever(vault.clone()));
     let summing_up = tokio::spawn(sum_up_denials(vault.clone()));
@@ -77,6 +82,7 @@ pub async fn serve_with(
     }
     stopping.abort();
     sweeping.abort();
+    erasing.abort();
     resealing.abort();
     forgetting.abort();
     summing_up.abort();
@@ -102,7 +108,7 @@ async fn forget_old_keys_forever(vault: Vault) {
     whenever_wanted(|| vault.sweep_old_keys(), || vault.old_keys_left(), failed).await;
 }
 
-/// Does something at once, then whenever it is wanted, and with each sweep; says so when it failed.
+/// Does something at once, then whenever it is wanted, and every few minutes; says so when it failed.
 async fn whenever_wanted<D, W>(act: impl Fn() -> D, wanted: impl Fn() -> W, failed: &str) -> !
 where
     D: Future<Output = Result<(), Error>>,
@@ -130,15 +136,31 @@ async fn sum_up_denials(vault: Vault) {
     }
 }
 
-async fn sweep_forever(vault: Vault) {
-    let mut ticks = tokio::time::interval(Duration::from_millis(SWEEP_INTERVAL_MS));
+/// Removes what has ended, in time: it waits for nothing that somebody else does.
+async fn sweep_forever(vault: Vault, every: Duration) {
+    let mut ticks = tokio::time::interval(every);
     loop {
         ticks.tick().await;
-        match vault.sweep().await {
-            Ok(swept) if swept.0 > 0 => tracing::info!(removed = swept.0, "swept"),
-            Ok(_) => {}
-            // The next tick tries again; the cause stands in the log already.
-            Err(error) => tracing::warn!(%error, "the sweep failed"),
-        }
+        swept(vault.sweep_ended().await);
+    }
+}
+
+/// Removes what erased tenants left. That may wait as long as a backup is taken.
+async fn erase_forever(vault: Vault, every: Duration) {
+    let mut ticks = tokio::time::interval(every);
+    // After a backup it begins to count anew.
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        swept(vault.sweep_erased().await.map(Swept));
+    }
+}
+
+fn swept(outcome: Result<Swept, Error>) {
+    match outcome {
+        Ok(Swept(0)) => {}
+        Ok(Swept(removed)) => tracing::info!(removed, "swept"),
+        // The next tick tries again; the cause stands in the log already.
+        Err(error) => tracing::warn!(%error, "the sweep failed"),
     }
 }

@@ -1,7 +1,7 @@
 //! Removing what has ended by itself (interface §2.2 rule 2, §2.3).
 //!
 //! Reads refuse such things at once; the sweep removes their records within the hour. A later addition with an end
-//! is one line in [`Vault::sweep`]. While the clock is in doubt ([`super::steady`]) nothing is removed by it.
+//! is one line in `sweep_tenant`. While the clock is in doubt ([`super::steady`]) nothing is removed by it.
 
 use std::ops::Bound;
 
@@ -29,8 +29,16 @@ const SWEPT_AT_ONCE: usize = 100;
 pub struct Swept(pub usize);
 
 impl Vault {
-    /// Removes everything that has ended, in every tenant. One that cannot be swept keeps no other from it.
+    /// Removes everything that has ended, and what erased tenants left.
     pub async fn sweep(&self) -> Result<Swept, Error> {
+        let ended = self.sweep_ended().await;
+        // Last: it may wait until a backup is taken, and what has ended is not to.
+        let erased = self.sweep_erased().await?;
+        ended.map(|Swept(ended)| Swept(ended + erased))
+    }
+
+    /// Removes everything that has ended, in every tenant. One that cannot be swept keeps no other from it.
+    pub async fn sweep_ended(&self) -> Result<Swept, Error> {
         let (mut swept, mut failed) = (0, None);
         for tenant in self.tenants().await? {
             match self.sweep_tenant(tenant.id).await {
@@ -45,11 +53,6 @@ impl Vault {
             Err(error) => failed = Some(error),
         }
         self.sweep_compiled().await;
-        // Last: it may wait until a backup is taken, and what has ended is not to.
-        match self.sweep_erased().await {
-            Ok(removed) => swept += removed,
-            Err(error) => failed = Some(error),
-        }
         failed.map_or(Ok(Swept(swept)), Err)
     }
 
