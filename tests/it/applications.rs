@@ -2,10 +2,25 @@
 
 use serde_json::{Value, json};
 
-use crate::support::TestServer;
+use crate::support::{Client, TestServer};
 
 fn private() -> Value {
     json!({"name": "checkout", "type": "private", "permissions": ["token:use"]})
+}
+
+/// Makes an application that holds this permission; gives it with its key.
+async fn make(server: &TestServer, kind: &str, permission: &str) -> Value {
+    let body = json!({"name": "n", "type": kind, "permissions": [permission]});
+    server.management.post("/applications", body).await.expect(201)
+}
+
+fn path_of(application: &Value) -> String {
+    format!("/applications/{}", application["id"].as_str().unwrap())
+}
+
+/// The id of the application that a client's key belongs to.
+async fn own_id(client: &Client) -> Value {
+    client.get("/applications/key").await.expect(200)["id"].clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -120,6 +135,217 @@ async fn every_fault_of_a_new_application_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn every_fault_of_a_change_is_named_and_nothing_is_changed() {
+    let server = TestServer::start().await;
+    let private = make(&server, "private", "token:use").await;
+    let public = make(&server, "public", "token:create").await;
+    let management = make(&server, "management", "log:read").await;
+    let holding = |permissions: &[&str]| json!({"name": "n", "permissions": permissions});
+    let ruled = |permissions: &[&str], priority: u32, granted: &str| {
+        json!({"name": "n", "permissions": permissions, "rules": [{"description": "d",
+            "priority": priority, "container": "/a/", "transform": "mask",
+            "permissions": [granted]}]})
+    };
+    let named = |name: &str| json!({"name": name, "permissions": ["token:use"]});
+    let mut all = ruled(&["token:use", "token:fly"], 0, "log:read");
+    all["name"] = json!("");
+    for (application, change, expected) in [
+        (&private, json!({}), vec!["name", "permissions"]),
+        (&private, json!({"name": "n"}), vec!["permissions"]),
+        (&private, json!({"name": "n", "permissions": [], "rules": []}), vec!["permissions"]),
+        (&private, named(""), vec!["name"]),
+        (&private, named(&"ü".repeat(201)), vec!["name"]),
+        (&private, holding(&["application:create"]), vec!["permissions[0]"]),
+        (&private, ruled(&[], 0, "token:read"), vec!["rules[0].priority"]),
+        (&private, ruled(&[], 1, "log:read"), vec!["rules[0].permissions[0]"]),
+        (&public, holding(&["token:read"]), vec!["permissions[0]"]),
+        (&public, holding(&["token:create", "token:use"]), vec!["permissions[1]"]),
+        (&public, ruled(&[], 1, "token:read"), vec!["rules[0].permissions[0]"]),
+        (&management, holding(&["token:create"]), vec!["permissions[0]"]),
+        (
+            &management,
+            ruled(&["log:read"], 1, "token:read"),
+            vec!["rules", "rules[0].permissions[0]"],
+        ),
+        (
+            &private,
+            all,
+            vec!["name", "permissions[1]", "rules[0].permissions[0]", "rules[0].priority"],
+        ),
+    ] {
+        let path = path_of(application);
+        let before = server.management.get(&path).await.expect(200);
+        let answer = server.management.put(&path, change.clone()).await;
+        assert_eq!(answer.faults(), expected, "{change}");
+        assert_eq!(server.management.get(&path).await.expect(200), before, "{change}");
+    }
+    // What an application is and when it ends are no part of a change: they are not even read.
+    let longest = "ü".repeat(200);
+    let change = json!({"name": longest, "type": "management", "expires_at": "soon",
+        "permissions": ["token:use"]});
+    let changed = server.management.put(&path_of(&private), change).await.expect(200);
+    assert_eq!(changed["name"], longest.as_str());
+    assert_eq!((&changed["type"], changed.get("expires_at")), (&json!("private"), None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_permission_that_is_unknown_or_does_not_fit_is_named() {
+    let server = TestServer::start().await;
+    let made = make(&server, "private", "token:use").await;
+    let rule = json!({"description": "", "priority": 1, "container": "/", "transform": "mask",
+        "permissions": ["token:swim"]});
+    let body = json!({"name": "n", "type": "private",
+        "permissions": ["token:use", "token:fly", "log:read"], "rules": [rule]});
+    let created = server.management.post("/applications", body.clone()).await;
+    let changed = server.management.put(&path_of(&made), body).await;
+    for answer in [created, changed] {
+        let told = answer.expect(400)["errors"].clone();
+        for (member, name) in [
+            ("permissions[1]", "token:fly"),
+            ("permissions[2]", "log:read"),
+            ("rules[0].permissions[0]", "token:swim"),
+        ] {
+            let message = told[member][0].as_str().unwrap();
+            assert!(message.contains(name), "{told}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_leaves_a_list_out_empties_it() {
+    let server = TestServer::start().await;
+    let number = server.private.token("card_number", json!("4242424242424242")).await;
+    let ssn = server.private.token("social_security_number", json!("123-45-6789")).await;
+    let rules = json!([{"description": "", "priority": 1, "container": "/pci/",
+        "transform": "reveal", "permissions": ["token:read"]}]);
+    let body =
+        json!({"name": "n", "type": "private", "permissions": ["token:read"], "rules": rules});
+    let made = server.management.post("/applications", body).await.expect(201);
+    let (path, client) = (path_of(&made), server.client(made["key"].as_str().unwrap()));
+    let read = async |id: &str| client.get(&format!("/tokens/{id}")).await;
+    assert_eq!(read(&number).await.expect(200)["data"], "4242424242424242");
+    // Without the rule the permission decides, at once.
+    let change = json!({"name": "n", "permissions": ["token:read"]});
+    let changed = server.management.put(&path, change).await.expect(200);
+    assert_eq!((&changed["permissions"], &changed["rules"]), (&made["permissions"], &json!([])));
+    assert_eq!(server.management.get(&path).await.expect(200), changed);
+    assert_eq!(read(&number).await.expect(200)["data"], "XXXXXXXXXXXX4242");
+    assert_eq!(read(&ssn).await.expect(200)["data"], "XXX-XX-6789");
+    // Without the permission nothing but the rule does.
+    let change = json!({"name": "n", "rules": rules});
+    let changed = server.management.put(&path, change).await.expect(200);
+    assert_eq!((&changed["permissions"], &changed["rules"]), (&json!([]), &made["rules"]));
+    assert_eq!(server.management.get(&path).await.expect(200), changed);
+    assert_eq!(read(&number).await.expect(200)["data"], "4242424242424242");
+    read(&ssn).await.expect(403);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_operation_needs_its_permission_and_is_logged() {
+    let server = TestServer::start().await;
+    let made = make(&server, "private", "token:use").await;
+    let path = path_of(&made);
+    for (permission, statuses) in [
+        ("tenant:read", [403, 403, 403, 403, 403]),
+        ("log:read", [403, 403, 403, 403, 200]),
+        ("application:read", [403, 200, 403, 403, 403]),
+        ("application:create", [201, 403, 403, 403, 403]),
+        ("application:update", [403, 403, 200, 403, 403]),
+        ("application:delete", [403, 403, 403, 204, 403]),
+    ] {
+        let client = server.application("management", &[permission], json!([])).await;
+        let [create, read, update, delete, log] = statuses;
+        assert_eq!(client.post("/applications", private()).await.status, create, "{permission}");
+        for path in ["/applications", &path] {
+            assert_eq!(client.get(path).await.status, read, "{permission} {path}");
+        }
+        let change = json!({"name": "n", "permissions": ["token:read"]});
+        assert_eq!(client.put(&path, change).await.status, update, "{permission}");
+        let renewed = client.post(&format!("{path}/regenerate"), json!({})).await;
+        assert_eq!(renewed.status, update, "{permission}");
+        for path in ["/logs", "/logs/entity-types"] {
+            assert_eq!(client.get(path).await.status, log, "{permission} {path}");
+        }
+        assert_eq!(client.delete(&path).await.status, delete, "{permission}");
+    }
+    let logs = format!("/logs?entity_id={}&size=100", made["id"].as_str().unwrap());
+    let logs = server.management.get(&logs).await.expect(200);
+    let entries = logs["data"].as_array().unwrap().iter();
+    let messages = entries.map(|entry| entry["message"].as_str().unwrap().to_owned());
+    let (denied, done): (Vec<_>, Vec<_>) =
+        messages.partition(|message| message.starts_with("Denied"));
+    let expected = [
+        "Application deleted",
+        "Application key regenerated",
+        "Application updated",
+        "Application read",
+        "Application listed",
+        "Application created",
+    ];
+    assert_eq!(done, expected);
+    let count = |permission: &str| {
+        denied.iter().filter(|message| **message == format!("Denied: {permission}")).count()
+    };
+    // Of what names it, by the five that may not: a read, two changes and a deletion each.
+    let counts = ["application:read", "application:update", "application:delete"].map(count);
+    assert_eq!((counts, denied.len()), ([5, 10, 5], 20), "{denied:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_application_sees_itself_by_its_id_without_a_permission_and_no_other_one() {
+    let server = TestServer::start().await;
+    let other = path_of(&make(&server, "private", "token:use").await);
+    for (kind, permission) in
+        [("private", "token:use"), ("public", "token:create"), ("management", "log:read")]
+    {
+        let mut made = make(&server, kind, permission).await;
+        let client = server.client(made["key"].as_str().unwrap());
+        made.as_object_mut().unwrap().remove("key");
+        assert_eq!(client.get(&path_of(&made)).await.expect(200), made);
+        assert_eq!(client.get("/applications/key").await.expect(200), made);
+        let nothing = "/applications/00000000-0000-7000-8000-000000000000";
+        for path in ["/applications", nothing, &other] {
+            assert_eq!(client.get(path).await.status, 403, "{kind} {path}");
+        }
+        let logs = format!("/logs?entity_id={}", made["id"].as_str().unwrap());
+        let logs = server.management.get(&logs).await.expect(200)["data"].clone();
+        let messages = logs.as_array().unwrap().iter().map(|entry| entry["message"].clone());
+        let expected =
+            ["Application read by its key", "Application read by its key", "Application created"];
+        assert_eq!(messages.collect::<Vec<_>>(), expected, "{kind}");
+        assert_eq!(logs[0]["actor_id"], made["id"], "{kind}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_made_an_application_and_who_changed_it_last_is_told() {
+    let server = TestServer::start().await;
+    let changer = server.application("management", &["application:update"], json!([])).await;
+    let (first, second) = (own_id(&server.management).await, own_id(&changer).await);
+    let made = make(&server, "private", "token:use").await;
+    assert_eq!(made["created_by"], first);
+    let path = path_of(&made);
+    let change = || json!({"name": "n", "permissions": ["token:use"]});
+    server.clock.advance_ms(1_000);
+    let changed = changer.put(&path, change()).await.expect(200);
+    server.clock.advance_ms(1_000);
+    let renewed = changer.post(&format!("{path}/regenerate"), json!({})).await.expect(200);
+    server.clock.advance_ms(1_000);
+    let changed_back = server.management.put(&path, change()).await.expect(200);
+    let read = server.management.get(&path).await.expect(200);
+    for (shown, by, at) in [
+        (changed, &second, "2026-01-01T00:00:01.000+00:00"),
+        (renewed, &second, "2026-01-01T00:00:02.000+00:00"),
+        (changed_back, &first, "2026-01-01T00:00:03.000+00:00"),
+        (read, &first, "2026-01-01T00:00:03.000+00:00"),
+    ] {
+        assert_eq!(shown["created_by"], first, "{shown}");
+        assert_eq!(shown["created_at"], made["created_at"], "{shown}");
+        assert_eq!((&shown["modified_by"], &shown["modified_at"]), (by, &json!(at)), "{shown}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn priorities_are_unique() {
     let server = TestServer::start().await;
     let rule = |priority: u32| {
@@ -222,4 +448,25 @@ async fn a_change_that_loses_a_race_is_made_anew() {
         let own = server.client(&key).get("/applications/key").await.expect(200);
         assert_eq!(own["name"], format!("n {round}"));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fault_is_at_the_member_that_has_it_and_hides_no_other() {
+    let server = TestServer::start().await;
+    // Of permissions that are refused, or there twice, each keeps its place.
+    for (permissions, faulty) in [
+        (json!(["token:read", "token:read", "log:read"]), &["rules[0].permissions[2]"][..]),
+        (json!(["no", "log:read"]), &["rules[0].permissions[0]", "rules[0].permissions[1]"]),
+    ] {
+        let rule = json!([{"description": "", "priority": 1, "container": "/", "transform": "mask",
+            "permissions": permissions}]);
+        let nobody = json!({"name": "one", "rules": rule});
+        let path = "/applications/00000000-0000-7000-8000-000000000000";
+        assert_eq!(server.management.put(path, nobody).await.faults(), faulty);
+    }
+    let own = own_id(&server.management).await;
+    let disarmed = json!({"name": "", "permissions": ["application:read"]});
+    let answer =
+        server.management.put(&format!("/applications/{}", own.as_str().unwrap()), disarmed).await;
+    assert_eq!(answer.faults(), ["name", "permissions"]);
 }

@@ -61,8 +61,11 @@ async fn without_a_key_nothing_answers() {
                 assert_eq!(answer.status, 200);
                 continue;
             }
+            let challenge = answer.headers.get("www-authenticate").cloned();
             let body = answer.expect(expected);
+            assert_eq!(challenge.is_some(), !open, "{method} {path}");
             if !open {
+                assert_eq!(challenge.unwrap(), "SVC-API-KEY realm=\"tokamak\"");
                 assert_eq!(body["title"], "Unauthorized", "{method} {path}");
                 assert!(body.get("errors").is_none());
             }

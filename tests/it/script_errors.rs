@@ -25,8 +25,10 @@ async fn errors_have_their_statuses() {
         ("ReactorRuntimeError", 500, "Reactor Runtime Error"),
         ("ServiceUnavailableError", 503, "Service Unavailable"),
     ] {
-        let problem =
-            react(&server, &path, json!({"name": name, "given": "in words"})).await.expect(status);
+        let answer = react(&server, &path, json!({"name": name, "given": "in words"})).await;
+        // The caller's own key was right.
+        assert!(!answer.headers.contains_key("www-authenticate"), "{name}");
+        let problem = answer.expect(status);
         assert_eq!(
             (&problem["title"], &problem["detail"]),
             (&json!(title), &json!("in words")),

@@ -10,7 +10,7 @@ use super::State;
 use super::body::Body;
 use super::declared::{DeleteRefusals, ListParameters, ReadRefusals, Refusals, relaxed};
 use super::envelope::{Created, Paginated, Reply};
-use super::extract::{Id, Known, Permitted};
+use super::extract::{Id, Known, Permitted, Seer};
 use super::problem::Rejection;
 use super::query::Query;
 use crate::model::application::Application;
@@ -50,15 +50,18 @@ pub async fn list(
     Ok(Reply(state.vault.list_applications(&permit, ids, &page).await?.into()))
 }
 
-/// Show an application.
+/// Show an application. Each one may see itself.
 #[utoipa::path(get, operation_id = "get_application", path = "/applications/{id}", tag = "applications", params(("id" = ApplicationId, Path)),
     responses((status = 200, description = "The application", body = Application), ReadRefusals))]
 pub async fn find(
-    Permitted(permit): Permitted<ApplicationRead>,
+    seer: Seer,
     Shared(state): Shared<State>,
     Id(id): Id<ApplicationId>,
 ) -> Result<Reply<Application>, Rejection> {
-    Ok(Reply(state.vault.find_application(&permit, id).await?))
+    Ok(Reply(match seer {
+        Seer::Itself(who) => state.vault.find_own_application(&who).await?,
+        Seer::Permitted(permit) => state.vault.find_application(&permit, id).await?,
+    }))
 }
 
 /// Show the application that the key belongs to.

@@ -15,8 +15,9 @@ use super::State;
 use super::problem::Rejection;
 use super::rates::Class;
 use crate::crypto::api_key::ApiKey;
-use crate::model::id::InvocationId;
+use crate::model::id::{ApplicationId, InvocationId};
 use crate::model::log::{EntityType, Operation};
+use crate::model::permission::marker::ApplicationRead;
 use crate::model::permission::{Grant, Permission};
 use crate::vault::{Authenticated, Claim, Error, Permit};
 
@@ -116,6 +117,31 @@ impl<P: Grant> FromRequestParts<State> for Permitted<P> {
         let permit = state.vault.permit_attempt(&who, attempt, id.map(|(_, id)| id)).await?;
         let ClaimedKey(claim) = parts.extensions.get().cloned().unwrap_or_default();
         Ok(Self(permit.with_claim(claim)))
+    }
+}
+
+/// Who may see the application of the path: it itself (decisions §2), and whoever has a permit.
+pub enum Seer {
+    /// It itself, without a permit.
+    Itself(Authenticated),
+    /// Whoever has one.
+    Permitted(Permit<ApplicationRead>),
+}
+
+impl FromRequestParts<State> for Seer {
+    type Rejection = Rejection;
+
+    async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, Rejection> {
+        let Known(who) = Known::from_request_parts(parts, state).await?;
+        let (own, permitted) =
+            (who.caller().application.id, who.caller().rights.hold(Permission::ApplicationRead));
+        match Id::<ApplicationId>::from_request_parts(parts, state).await {
+            Ok(Id(id)) if id == own && !permitted => Ok(Self::Itself(who)),
+            // What is no id is refused by whoever reads it, after the permission.
+            _ => Permitted::from_request_parts(parts, state)
+                .await
+                .map(|Permitted(permit)| Self::Permitted(permit)),
+        }
     }
 }
 

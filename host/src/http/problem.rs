@@ -17,6 +17,9 @@ use crate::vault::{Described, Error, RunError};
 const PROBLEM_JSON: &str = "application/problem+json";
 /// When a client may try again that was told that the storage is unavailable.
 const STORAGE_WAIT_SECONDS: &str = "10";
+/// What a request without a valid key is to bring (RFC 9110 §11.6.1): the header of that name. No browser asks its user
+/// for a password because of a scheme that it does not know.
+const CHALLENGE: &str = "SVC-API-KEY realm=\"tokamak\"";
 
 /// An error, as the client reads it.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -122,8 +125,14 @@ impl From<Error> for Rejection {
             },
             _ => None,
         };
+        // A formula's own 401 is not about the caller's key.
+        let unauthenticated = matches!(error, Error::Unauthenticated);
         let storage = matches!(error, Error::Unavailable);
         let mut response = custom.unwrap_or_else(|| Problem::from(error).into_response());
+        if unauthenticated {
+            let challenge = HeaderValue::from_static(CHALLENGE);
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
         if storage {
             let wait = HeaderValue::from_static(STORAGE_WAIT_SECONDS);
             response.headers_mut().insert(header::RETRY_AFTER, wait);

@@ -89,8 +89,8 @@ impl Query {
     }
 }
 
-/// A parameter's name without brackets, where they mean a repetition or a member; those of a
-/// metadata key stay.
+/// A parameter's name without brackets, where they mean a repetition (at the end) or a member; others of a metadata key
+/// stay.
 fn plain(name: &str) -> String {
     let name = name.strip_suffix("[]").unwrap_or(name);
     if let Some((object, key)) = name.split_once('[')
@@ -139,9 +139,9 @@ mod tests {
             found.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         assert_eq!(found, [("a", "1"), ("b", "2"), ("c.d", "3")]);
         assert_eq!(query.first("x[y"), Some(""));
-        let bracketed = Query::parse("metadata.a[b]=1&metadata[c[d]]=2").unwrap();
+        let bracketed = Query::parse("metadata.a[b]=1&metadata[c[d]]=2&metadata.e[]=3").unwrap();
         let keys = bracketed.under("metadata.").into_iter().map(|(key, _)| key);
-        assert_eq!(keys.collect::<Vec<_>>(), ["a[b]", "c[d]"]);
+        assert_eq!(keys.collect::<Vec<_>>(), ["a[b]", "c[d]", "e"]);
     }
 
     #[test]

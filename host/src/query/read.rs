@@ -227,6 +227,10 @@ impl Reader<'_> {
             match c {
                 _ if escaped => escaped = false,
                 '\\' => escaped = true,
+                '&' | '|' if source[at + 1..].starts_with(c) => {
+                    let expected = "AND or OR: && and || are not supported (quote or escape them)";
+                    return Err(QueryError::expected(self.text, start + at, expected));
+                }
                 '?' | '~' | '^' => return Err(self.literal(start + at)),
                 '*' if !last => return Err(self.literal(start + at)),
                 _ => {}

@@ -71,25 +71,25 @@ pub(crate) fn card_bin(value: &Value, arguments: &Arguments<'_>) -> Result<Value
     Ok(format!("{first}{separator}{second}").into())
 }
 
-/// The expiry of a card object in one of the known formats.
+/// The formats of an expiry.
+const EXPIRY_FORMATS: [&str; 9] =
+    ["MM", "MMYY", "MM/YY", "MM/YYYY", "MM-YYYY", "MM_YYYY", "YYYY", "YYYY-MM", "YYYY/MM"];
+
+/// The expiry of a card object in one of the known formats; what the format does not name need not be there.
 pub(crate) fn card_exp(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
-    let part = |name| value.get(name).and_then(whole);
-    let (Some(month), Some(year)) = (part("expiration_month"), part("expiration_year")) else {
-        return Err("takes a card with its expiry");
-    };
-    let short = year % 100;
-    let text = match arguments.text(0, "").as_str() {
-        "MM" => format!("{month:02}"),
-        "MMYY" => format!("{month:02}{short:02}"),
-        "MM/YY" => format!("{month:02}/{short:02}"),
-        "MM/YYYY" => format!("{month:02}/{year:04}"),
-        "MM-YYYY" => format!("{month:02}-{year:04}"),
-        "MM_YYYY" => format!("{month:02}_{year:04}"),
-        "YYYY" => format!("{year:04}"),
-        "YYYY-MM" => format!("{year:04}-{month:02}"),
-        "YYYY/MM" => format!("{year:04}/{month:02}"),
-        _ => return Err("takes a format such as MM/YY or YYYY-MM"),
-    };
+    let mut text = arguments.text(0, "");
+    if !EXPIRY_FORMATS.contains(&text.as_str()) {
+        return Err("takes a format such as MM/YY or YYYY-MM");
+    }
+    let part = |name| value.get(name).and_then(whole).ok_or("takes a card with its expiry");
+    if text.contains("MM") {
+        text = text.replace("MM", &format!("{:02}", part("expiration_month")?));
+    }
+    if text.contains("YYYY") {
+        text = text.replace("YYYY", &format!("{:04}", part("expiration_year")?));
+    } else if text.contains("YY") {
+        text = text.replace("YY", &format!("{:02}", part("expiration_year")? % 100));
+    }
     Ok(text.into())
 }
 

@@ -107,9 +107,7 @@ impl Vault {
         });
         let kind = kind.map(|Text(kind)| kind);
         let definition = body.define(kind, &mut faults);
-        let (Some(kind), Some(definition)) = (kind, definition) else {
-            return Err(faults.into());
-        };
+        let Some(kind) = kind else { return Err(faults.into()) };
         let definition = faults.into_result(definition)?;
         let application = Application {
             id: ApplicationId(self.draw_id()),
@@ -195,14 +193,14 @@ impl Vault {
         let stored = self.get::<KeptApplication>(permit.tenant(), &id.to_string()).await;
         let kind = stored.as_ref().ok().map(|stored| stored.entity.application.kind);
         let mut faults = Faults::new();
-        let Some(definition) = body.define(kind, &mut faults) else { return Err(faults.into()) };
+        let definition = body.define(kind, &mut faults);
+        let itself = permit.actor_id() == id.0;
+        let keeps = definition.permissions.contains(&Permission::ApplicationUpdate);
+        if itself && !keeps && !faults.concern("permissions") {
+            faults.add("permissions", "an application cannot remove its own application:update");
+        }
         let Definition { name, permissions, rules } = faults.into_result(definition)?;
         let stored = stored?;
-        let itself = permit.actor_id() == id.0;
-        if itself && !permissions.contains(&Permission::ApplicationUpdate) {
-            let message = "an application cannot remove its own application:update";
-            return Err(Error::invalid("permissions", message));
-        }
         let before = stored.entity.application;
         let audit = before.audit.modified(Some(permit.actor_id()), self.now());
         let application = Application { name, permissions, rules, audit, ..before };

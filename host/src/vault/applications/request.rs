@@ -48,19 +48,16 @@ pub(super) struct Definition {
 }
 
 impl WriteApplication {
-    /// Checks name, permissions and rules, for an application of this kind if it is known.
-    pub(super) fn define(
-        self,
-        kind: Option<ApplicationType>,
-        faults: &mut Faults,
-    ) -> Option<Definition> {
+    /// Checks name, permissions and rules, for an application of this kind if it is known. What is faulty has a fault, and
+    /// something else in its place or is left out.
+    pub(super) fn define(self, kind: Option<ApplicationType>, faults: &mut Faults) -> Definition {
         let name = self.name.required("name", faults);
         if let Some(name) = &name {
             check_name(name, faults);
         }
         let holder = kind.map_or(Holder::Unknown, Holder::Application);
         let (permissions, rules) = read_rights(self.permissions, self.rules, holder, faults);
-        Some(Definition { name: name?, permissions, rules })
+        Definition { name: name.unwrap_or_default(), permissions, rules }
     }
 }
 
@@ -104,7 +101,7 @@ pub fn read_rights(
     faults: &mut Faults,
 ) -> (Vec<Permission>, Vec<Rule>) {
     let names = permissions.optional("permissions", faults).unwrap_or_default();
-    let permissions = read_permissions("permissions", &names, holder, faults);
+    let permissions = read_permissions(&names, holder, |_| true, faults);
     let rules = rules.optional("rules", faults).unwrap_or_default();
     let no_rights = names.is_empty() && rules.is_empty();
     if no_rights && !faults.concern("permissions") && !faults.concern("rules") {
@@ -114,19 +111,22 @@ pub fn read_rights(
 }
 
 fn read_permissions(
-    path: &str,
     names: &[String],
     holder: Holder,
+    may_be_granted: impl Fn(Permission) -> bool,
     faults: &mut Faults,
 ) -> Vec<Permission> {
     let mut permissions = Vec::with_capacity(names.len().min(Permission::ALL.len()));
     for (index, name) in names.iter().enumerate() {
-        let path = format!("{path}[{index}]");
+        let path = format!("permissions[{index}]");
         match name.parse::<Permission>() {
             Err(error) => faults.add(path, format!("{} {error}", quoted(name))),
             Ok(permission) if !holder.may_hold(permission) => {
                 let message = format!("{permission} cannot be held by {}", holder.noun());
                 faults.add(path, message);
+            }
+            Ok(permission) if !may_be_granted(permission) => {
+                faults.add(path, "cannot be granted by a rule");
             }
             Ok(permission) if permissions.contains(&permission) => {}
             Ok(permission) => permissions.push(permission),
@@ -193,12 +193,8 @@ fn read_rule(value: Value, holder: Holder, faults: &mut Faults) -> Option<Rule> 
     if names.is_empty() {
         faults.add("permissions", "must not be empty");
     }
-    let permissions = read_permissions("permissions", &names, holder, faults);
-    for (index, permission) in permissions.iter().enumerate() {
-        if !permission.as_str().starts_with("token:") {
-            faults.add(format!("permissions[{index}]"), "cannot be granted by a rule");
-        }
-    }
+    let on_tokens = |permission: Permission| permission.as_str().starts_with("token:");
+    let permissions = read_permissions(&names, holder, on_tokens, faults);
     Some(Rule {
         description,
         priority: priority?,
