@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use serde_json::Value;
+use reqwest::Method;
+use serde_json::{Value, json};
 
 use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
 use crate::support::upstream::Upstream;
@@ -235,6 +236,35 @@ async fn options_come_from_a_file_too() {
     process.management().get("/applications").await.expect(200);
     assert_eq!(process.terminate(), Some(0));
     assert!(data.join("store").is_dir());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_line_about_a_request_names_its_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let mut serve = command();
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--log", "debug", "--log-format", "json"]);
+    serve.arg("--data-dir").arg(folder.path().join("data"));
+    serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
+    serve.stderr(std::fs::File::create(&log).unwrap());
+    let process = Process::start(serve);
+    let management = process.management();
+    let read = management.request(Method::GET, "/applications");
+    management.send(read.header("SVC-TRACE-ID", "trace-of-a-read")).await.expect(200);
+    // What writes runs in a task of its own.
+    let body = json!({"name": "p", "type": "private", "permissions": ["token:read"]});
+    let write = management.request(Method::POST, "/applications").json(&body);
+    management.send(write.header("SVC-TRACE-ID", "trace-of-a-write")).await.expect(201);
+    assert_eq!(process.terminate(), Some(0));
+    let log = std::fs::read_to_string(&log).unwrap();
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let answered = lines.filter(|line| line["message"] == "answered");
+    let told = answered.map(|line| {
+        let span = &line["span"];
+        json!([span["method"], line["status"], span["trace_id"]])
+    });
+    let expected = json!([["GET", 200, "trace-of-a-read"], ["POST", 201, "trace-of-a-write"]]);
+    assert_eq!(told.collect::<Value>(), expected, "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -139,6 +139,39 @@ async fn an_update_gives_way_to_the_token_of_the_same_contents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_update_shows_who_may_not_read_the_other_token_its_outline_and_nothing_else() {
+    let server = TestServer::start().await;
+    // It has everything that a token can have.
+    let whole = json!({"type": "token", "data": "first", "deduplicate_token": true,
+        "metadata": {"k": "first"}, "mask": "{{ data | last4 }}", "containers": ["/a/"],
+        "search_indexes": ["{{ data }}"], "fingerprint_expression": "{{ data }}!",
+        "expires_at": "2099-01-01T00:00:00Z"});
+    let first = server.private.post("/tokens", whole).await.expect(201);
+    let path = format!("/tokens/{}", first["id"].as_str().unwrap());
+    let first = server.private.patch(&path, json!({"metadata": {"l": "v"}})).await.expect(200);
+    let elsewhere = json!([{"description": "", "priority": 1, "container": "/b/",
+        "transform": "reveal", "permissions": ["token:read"]}]);
+    let others = ["token:update", "token:search", "token:use"];
+    for updater in [
+        server.application("public", &["token:update"], json!([])).await,
+        // Neither finding it nor using it nor reading others is reading it.
+        server.application("private", &others, elsewhere).await,
+    ] {
+        let second = server.private.post("/tokens", body("second")).await.expect(201);
+        let path = format!("/tokens/{}", second["id"].as_str().unwrap());
+        let patch = json!({"data": "first", "fingerprint_expression": "{{ data }}!"});
+        let found = updater.patch(&path, patch).await.expect(200);
+        assert_eq!(
+            found,
+            json!({"id": first["id"], "tenant_id": first["tenant_id"], "type": "token",
+                "fingerprint": first["fingerprint"], "containers": ["/a/"],
+                "_extras": {"deduplicated": true}})
+        );
+        server.private.get(&path).await.expect(404);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_is_gone_is_no_duplicate() {
     let server = TestServer::start().await;
     let made = server.private.post("/tokens", body("same")).await.expect(201);

@@ -87,6 +87,23 @@ fn the_printed_commands_work_and_a_second_start_keeps_all() {
 }
 
 #[test]
+fn without_a_folder_data_is_kept_where_it_was_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut dev = command();
+    dev.args(["dev", "--listen", "127.0.0.1:0"]).current_dir(folder.path());
+    let mut process = Process::start(dev);
+    process.read_until("start again");
+    let keys = fs::read_to_string(folder.path().join(".tokamak/keys.json")).unwrap();
+    for name in ["management key", "private key"] {
+        assert!(keys.contains(value(&process, name)), "{name}");
+    }
+    assert!(folder.path().join(".tokamak/store").is_dir());
+    // All of it is in there.
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    assert_eq!(process.terminate(), Some(0));
+}
+
+#[test]
 fn an_address_that_is_taken_is_told_before_anything_is_made() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();

@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
+use crate::support::receiver::Receiver;
+use crate::support::server::Setup;
 use crate::support::{TestServer, guests};
+
+const HOUR_MS: u64 = 3_600_000;
 
 async fn logged(server: &TestServer, query: &str) -> Vec<Value> {
     let page = server.management.get(&format!("/logs?size=100&{query}")).await.expect(200);
@@ -88,6 +92,38 @@ async fn every_operation_on_what_is_set_up_is_an_entry() {
     management.put("/tenants/self", json!({"name": "Renamed"})).await.expect(200);
     let found = operations(tenant["id"].as_str().unwrap()).await;
     assert!(found.ends_with(&["read".to_owned(), "update".to_owned()]), "{found:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_application_that_reads_itself_is_an_entry() {
+    let server = TestServer::start().await;
+    let own = server.private.get("/applications/key").await.expect(200);
+    let entries = logged(&server, &format!("entity_id={}", own["id"].as_str().unwrap())).await;
+    let expected = [
+        "application create application: Application created",
+        "application read application: Application read by its key",
+    ];
+    assert_eq!(brief(&entries), expected);
+    assert_eq!(entries[0]["actor_id"], own["id"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_sweep_erases_of_a_card_is_an_entry() {
+    let server = TestServer::start().await;
+    let card = json!({"number": "4242424242424242", "cvc": "123"});
+    let id = server.private.token("card", card).await;
+    let about = format!("entity_id={id}");
+    let (created, erased) =
+        ("application create card: Token created", "user update card: Token members erased");
+    server.clock.advance_ms(HOUR_MS - 1);
+    server.vault.sweep().await.unwrap();
+    assert_eq!(brief(&logged(&server, &about).await), [created]);
+    server.clock.advance_ms(1);
+    server.vault.sweep().await.unwrap();
+    assert_eq!(brief(&logged(&server, &about).await), [created, erased]);
+    // Once.
+    server.vault.sweep().await.unwrap();
+    assert_eq!(logged(&server, &about).await.len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -226,6 +262,52 @@ async fn a_denied_attempt_names_what_its_path_names() {
     ];
     assert_eq!(denied("entity_type=reactor_formula").await, [&at_formula[..], &at_all].concat());
     assert_eq!(denied("entity_type=token").await, Vec::<String>::new());
+}
+
+/// No permission is about sessions: what type of application it is decides.
+#[tokio::test(flavor = "multi_thread")]
+async fn denied_attempts_at_sessions_are_entries_too() {
+    let server = TestServer::start().await;
+    let public = server.application("public", &["token:create"], json!([])).await;
+    server.private.post("/sessions", json!({})).await.expect(403);
+    let grant = json!({"nonce": "unknown", "permissions": ["token:create"]});
+    public.post("/sessions/authorize", grant).await.expect(403);
+    let entries = logged(&server, "entity_type=session").await;
+    let expected = [
+        "application create session: Denied: session",
+        "application update session: Denied: session",
+    ];
+    assert_eq!(brief(&entries), expected);
+    for (entry, client) in entries.iter().rev().zip([&server.private, &public]) {
+        let own = client.get("/applications/key").await.expect(200);
+        assert_eq!(entry["actor_id"], own["id"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_a_rule_keeps_from_the_caller_is_logged_as_what_was_asked() {
+    let server = TestServer::start_with(Setup::open()).await;
+    let reactor = guests::echo_reactor(&server).await;
+    let receiver = Receiver::start().await;
+    let card = server.private.token("card_number", json!("4242424242424242")).await;
+    let args = json!({"card": format!("{{{{ {card} }}}}")});
+    let body = json!({"args": args, "callback_url": receiver.url()});
+    let queued = server.private.post(&format!("/reactors/{reactor}/react"), body).await;
+    queued.expect(202);
+    receiver.wait(1).await;
+    let rule = json!([{"priority": 1, "container": "/bank/", "transform": "reveal",
+        "permissions": ["token:use"]}]);
+    let client = server.application("private", &[], rule).await;
+    let place = queued.headers["location"].to_str().unwrap();
+    client.get(place).await.expect(403);
+    client.post(&format!("{place}/redeliver"), json!({})).await.expect(403);
+    let mut entries = logged(&server, &format!("entity_id={reactor}")).await;
+    entries.retain(|entry| entry["message"].as_str().unwrap().starts_with("Denied"));
+    let expected = [
+        "application read reactor: Denied: token:use",
+        "application update reactor: Denied: token:use",
+    ];
+    assert_eq!(brief(&entries), expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

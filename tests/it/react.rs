@@ -227,6 +227,30 @@ async fn the_formula_gets_its_configuration_and_the_invocation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_change_makes_of_a_reactor_is_what_runs_next() {
+    let server = TestServer::start().await;
+    let declared = json!({"configuration": [{"name": "k", "type": "number"}]});
+    let formula = guests::formula(&server, "probe", declared).await;
+    let body = json!({"name": "a", "type": "private", "permissions": ["token:read"]});
+    let application = server.management.post("/applications", body).await.expect(201);
+    let acting = json!({"id": application["id"]});
+    let members = json!({"configuration": {"k": 1}, "application": acting});
+    let reactor = guests::reactor(&server, &formula, members).await;
+    // Each run but the first comes after a change.
+    for (change, k, svc) in [
+        (None, 1, true),
+        (Some(json!({"name": "r", "configuration": {"k": 2}})), 2, false),
+        (Some(json!({"name": "r", "configuration": {"k": 3}, "application": acting})), 3, true),
+    ] {
+        if let Some(change) = change {
+            server.management.put(&format!("/reactors/{reactor}"), change).await.expect(200);
+        }
+        let raw = react(&server, &reactor, json!({})).await.expect(200)["raw"].clone();
+        assert_eq!((&raw["configuration"], &raw["svc"]), (&json!({"k": k}), &json!(svc)), "{raw}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn results_are_raw_tokens_or_both() {
     let server = TestServer::start().await;
     let reactor = guests::echo_reactor(&server).await;

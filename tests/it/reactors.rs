@@ -4,7 +4,7 @@ use futures::StreamExt as _;
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, TestServer, guests};
+use crate::support::{Answer, Client, TestServer, guests};
 
 async fn configured(server: &TestServer) -> String {
     let configuration = json!([
@@ -240,6 +240,30 @@ async fn an_update_is_checked_like_a_new_reactor_and_leaves_all_as_it_was_when_r
     assert_eq!(changed["modified_by"], made["created_by"]);
     assert_eq!(changed["formula"]["id"], formula.as_str());
     assert_eq!(server.management.get(&path).await.expect(200), changed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_made_a_reactor_and_who_changed_it_last_is_told() {
+    let server = TestServer::start().await;
+    let id =
+        async |client: &Client| client.get("/applications/key").await.expect(200)["id"].clone();
+    let changer = server.application("management", &["reactor:update"], json!([])).await;
+    let (first, second) = (id(&server.management).await, id(&changer).await);
+    let formula = guests::formula(&server, "bare", json!({})).await;
+    let made = server.management.post("/reactors", body(&formula, json!({}))).await.expect(201);
+    assert_eq!(made["created_by"], first);
+    assert!(made.get("modified_by").is_none() && made.get("modified_at").is_none());
+    let path = format!("/reactors/{}", made["id"].as_str().unwrap());
+    server.clock.advance_ms(1_000);
+    let change = json!({"name": "n", "configuration": {}});
+    let changed = changer.put(&path, change).await.expect(200);
+    let read = server.management.get(&path).await.expect(200);
+    for shown in [changed, read] {
+        assert_eq!(shown["created_by"], first, "{shown}");
+        assert_eq!(shown["created_at"], made["created_at"], "{shown}");
+        assert_eq!(shown["modified_by"], second, "{shown}");
+        assert_eq!(shown["modified_at"], "2026-01-01T00:00:01.000+00:00", "{shown}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

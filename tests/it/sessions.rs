@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Client, TestServer};
 
+const HOUR_MS: u64 = 3_600_000;
+
 fn rule(container: &str, transform: &str, permissions: &[&str]) -> Value {
     json!({"description": "", "priority": 1, "container": container, "transform": transform,
         "permissions": permissions})
@@ -194,11 +196,7 @@ async fn a_session_ends_and_never_outlives_or_outgrows_its_grantor() {
     let (server, private, session, nonce) = session(&["token:read"], json!([])).await;
     server.clock.advance_ms(60_000);
     let grant = json!({"permissions": ["token:read"], "expires_at": "2099-01-01T00:00:00Z"});
-    let granted = authorize(&private, &nonce, grant).await.expect(200);
-    let hours = |text: &Value| text.as_str().unwrap()[11..13].to_owned();
-    // Cut to 24 hours after it was opened.
-    assert_ne!(granted["expires_at"].as_str().unwrap()[..4], *"2099");
-    assert_eq!(hours(&granted["expires_at"]), hours(&granted["created_at"]));
+    authorize(&private, &nonce, grant).await.expect(200);
     session.get("/tokens").await.expect(200);
     // The grantor loses the permission: so does the session, at once.
     let own = private.get("/applications/key").await.expect(200);
@@ -209,9 +207,58 @@ async fn a_session_ends_and_never_outlives_or_outgrows_its_grantor() {
     let more = json!({"name": "p", "permissions": ["token:read"]});
     server.management.put(&path, more).await.expect(200);
     session.get("/tokens").await.expect(200);
-    server.clock.advance_ms(24 * 3_600_000);
+    server.clock.advance_ms(24 * HOUR_MS);
     session.get("/tokens").await.expect(401);
     assert!(server.vault.sweep().await.unwrap().0 >= 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_lives_a_day_at_most_and_the_answer_says_so() {
+    let (server, private, session, nonce) = session(&["token:read"], json!([])).await;
+    // The day begins when it was opened, not when it was authorized.
+    server.clock.advance_ms(60_000);
+    let grant = json!({"permissions": ["token:read"], "expires_at": "2099-01-01T00:00:00Z"});
+    let granted = authorize(&private, &nonce, grant).await.expect(200);
+    assert_eq!(granted["created_at"], "2026-01-01T00:00:00.000+00:00");
+    assert_eq!(granted["expires_at"], "2026-01-02T00:00:00.000+00:00");
+    server.clock.advance_ms(24 * HOUR_MS - 60_000 - 1);
+    session.get("/tokens").await.expect(200);
+    server.clock.advance_ms(1);
+    session.get("/tokens").await.expect(401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_ends_when_its_grant_says() {
+    let (server, private, session, nonce) = session(&["token:read"], json!([])).await;
+    let grant = json!({"permissions": ["token:read"], "expires_at": "2026-01-01T01:00:00Z"});
+    let granted = authorize(&private, &nonce, grant).await.expect(200);
+    assert_eq!(granted["expires_at"], "2026-01-01T01:00:00.000+00:00");
+    server.clock.advance_ms(HOUR_MS - 1);
+    session.get("/tokens").await.expect(200);
+    server.clock.advance_ms(1);
+    session.get("/tokens").await.expect(401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_without_an_end_leaves_a_session_its_three_minutes() {
+    let (server, private, session, nonce) = session(&["token:read"], json!([])).await;
+    server.clock.advance_ms(60_000);
+    let grant = json!({"permissions": ["token:read"]});
+    let granted = authorize(&private, &nonce, grant).await.expect(200);
+    assert_eq!(granted["expires_at"], "2026-01-01T00:03:00.000+00:00");
+    server.clock.advance_ms(119_999);
+    session.get("/tokens").await.expect(200);
+    server.clock.advance_ms(1);
+    session.get("/tokens").await.expect(401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_opens_a_session_is_told_when_it_ends() {
+    let server = TestServer::start().await;
+    let public = server.application("public", &["token:create"], json!([])).await;
+    server.clock.advance_ms(61_234);
+    let opened = public.post("/sessions", json!({})).await.expect(201);
+    assert_eq!(opened["expires_at"], "2026-01-01T00:04:01.234+00:00");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -267,7 +314,7 @@ async fn a_session_ends_when_its_grantor_expires() {
     let private = server.client(private["key"].as_str().unwrap());
     let grant = json!({"permissions": ["token:read"], "expires_at": "2026-01-01T12:00:00Z"});
     authorize(&private, opened["nonce"].as_str().unwrap(), grant).await.expect(200);
-    server.clock.advance_ms(3_600_000 - 1);
+    server.clock.advance_ms(HOUR_MS - 1);
     session.get("/tokens").await.expect(200);
     // At once, although nothing was swept.
     server.clock.advance_ms(1);

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use crate::support::TestServer;
 
-const HOUR_MS: u64 = 3_600_000;
+const MINUTE_MS: u64 = 60_000;
+const HOUR_MS: u64 = 60 * MINUTE_MS;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_shows_and_changes_itself() {
@@ -84,6 +85,48 @@ async fn a_cards_cvc_is_erased_in_time() {
     assert_eq!(reader.get("/tokens/card").await.expect(200)["data"]["cvc"], "456");
     server.clock.advance_ms(1);
     assert!(reader.get("/tokens/card").await.expect(200)["data"].get("cvc").is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cvc_stays_for_as_long_as_was_set_when_it_was_written() {
+    let server = TestServer::start().await;
+    let reader = server.revealing().await;
+    let set = async |minutes: u64| {
+        let body = json!({"name": "t", "settings": {"cvc_retention_minutes": minutes}});
+        server.management.put("/tenants/self", body).await.expect(200);
+    };
+    let make = async |id: &str| {
+        let data = json!({"number": "4242424242424242", "cvc": "123"});
+        let body = json!({"id": id, "type": "card", "data": data});
+        server.private.post("/tokens", body).await.expect(201);
+    };
+    set(5).await;
+    make("short").await;
+    // From now on; what was written before stays as long as it was to stay.
+    set(1_440).await;
+    make("long").await;
+    let cvcs = async || {
+        let cvc = async |path: &str| reader.get(path).await.expect(200)["data"]["cvc"].clone();
+        [cvc("/tokens/short").await, cvc("/tokens/long").await]
+    };
+    let (old, new, none) = (json!("123"), json!("456"), Value::Null);
+    server.clock.advance_ms(5 * MINUTE_MS - 1);
+    assert_eq!(cvcs().await, [old.clone(), old.clone()]);
+    server.clock.advance_ms(1);
+    assert_eq!(cvcs().await, [none.clone(), old.clone()]);
+    // One that an update brings stays as long as one of a new token.
+    let patch = json!({"data": {"cvc": "456"}});
+    server.private.patch("/tokens/short", patch).await.expect(200);
+    server.clock.advance_ms(56 * MINUTE_MS);
+    assert_eq!(cvcs().await, [new.clone(), old.clone()]);
+    server.clock.advance_ms(24 * HOUR_MS - 61 * MINUTE_MS - 1);
+    assert_eq!(cvcs().await, [new.clone(), old]);
+    server.clock.advance_ms(1);
+    assert_eq!(cvcs().await, [new.clone(), none.clone()]);
+    server.clock.advance_ms(5 * MINUTE_MS - 1);
+    assert_eq!(cvcs().await, [new, none.clone()]);
+    server.clock.advance_ms(1);
+    assert_eq!(cvcs().await, [none.clone(), none]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

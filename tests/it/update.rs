@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use crate::support::TestServer;
+use crate::support::{Client, TestServer};
 
 const CARD: &str = "/tokens/card";
 
@@ -15,6 +15,12 @@ async fn with_card() -> TestServer {
         "data": {"number": "4242424242424242", "expiration_month": 12, "expiration_year": 2030}});
     server.private.post("/tokens", body).await.expect(201);
     server
+}
+
+/// The id of the application that a client's key belongs to.
+async fn own_id(client: &Client) -> String {
+    let own = client.get("/applications/key").await.expect(200);
+    own["id"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -29,6 +35,56 @@ async fn only_a_merge_patch_is_taken() {
     assert!(body["modified_at"].is_string());
     server.private.patch(CARD, json!([])).await.expect(400);
     server.private.patch("/tokens/nobody", json!({})).await.expect(404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_no_content_type_is_no_merge_patch() {
+    let server = with_card().await;
+    let patch = r#"{"metadata": {"a": "9"}}"#;
+    // Whether the token is there is looked at later (decisions §1).
+    for path in [CARD, "/tokens/nobody"] {
+        let request = || server.private.request(reqwest::Method::PATCH, path);
+        for request in [request(), request().body(""), request().body("{}"), request().body(patch)]
+        {
+            server.private.send(request).await.expect(415);
+        }
+    }
+    let unchanged = server.private.get(CARD).await.expect(200);
+    assert_eq!(unchanged["metadata"], json!({"a": "1", "b": "2"}));
+    assert!(unchanged.get("modified_at").is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_changed_a_token_last_and_when_is_told_and_searched() {
+    let server = with_card().await;
+    let changer = server.application("private", &["token:update"], json!([])).await;
+    let (first, second) = (own_id(&server.private).await, own_id(&changer).await);
+    let made = server.private.get(CARD).await.expect(200);
+    assert_eq!(made["created_by"], first.as_str());
+    assert!(made.get("modified_by").is_none() && made.get("modified_at").is_none());
+    let mut before: Option<&str> = None;
+    // The last change counts, whoever made the token and whoever changed it before.
+    for (client, by, other, at) in [
+        (&changer, &second, &first, "2026-01-01T00:00:01.000+00:00"),
+        (&server.private, &first, &second, "2026-01-01T00:00:02.000+00:00"),
+    ] {
+        server.clock.advance_ms(1_000);
+        let changed = client.patch(CARD, json!({"metadata": {"at": at}})).await.expect(200);
+        let read = server.private.get(CARD).await.expect(200);
+        for shown in [changed, read] {
+            assert_eq!(shown["created_by"], first.as_str(), "{shown}");
+            assert_eq!(shown["created_at"], made["created_at"], "{shown}");
+            assert_eq!(shown["modified_by"], by.as_str(), "{shown}");
+            assert_eq!(shown["modified_at"], at, "{shown}");
+        }
+        let found = async |query: String| !server.private.search(&query).await.is_empty();
+        assert!(found(format!("modified_by:{by} AND created_by:{first}")).await);
+        assert!(!found(format!("modified_by:{other}")).await);
+        assert!(found(format!("modified_at:\"{at}\"")).await);
+        if let Some(before) = before.replace(at) {
+            assert!(!found(format!("modified_at:\"{before}\"")).await);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

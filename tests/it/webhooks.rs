@@ -129,6 +129,35 @@ async fn a_rotated_secret_signs_for_a_day_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_rotated_secret_signs_to_the_last_moment_of_its_day() {
+    use tokamak::clock::Clock as _;
+    let server = TestServer::start_with(Setup::open()).await;
+    let reactor = guests::echo_reactor(&server).await;
+    let receiver = Receiver::start().await;
+    // A day behind, so that the clock is right when that day is over: who verifies looks at the time too.
+    let now_ms = u64::try_from(Utc::now().timestamp_millis()).unwrap();
+    server.clock.advance_ms(now_ms - START_MS - 24 * HOUR_MS);
+    let first = secrets(&server).await;
+    let ends_ms = i64::try_from(server.clock.now_ms() + 24 * HOUR_MS).unwrap();
+    server.management.post("/webhooks/signing-secrets/rotate", json!({})).await.expect(200);
+    let listed = server.management.get("/webhooks/signing-secrets").await;
+    let both = texts(&listed);
+    assert_eq!((both.len(), &both[1]), (2, &first[0]));
+    let ends: DateTime<Utc> = listed.json()[1]["expires_at"].as_str().unwrap().parse().unwrap();
+    assert_eq!(ends.timestamp_millis(), ends_ms);
+    server.clock.advance_ms(24 * HOUR_MS - 1);
+    assert_eq!(secrets(&server).await, both);
+    queue(&server, &reactor, &receiver.url()).await;
+    assert_signed(&receiver.wait(1).await[0], &both);
+    server.clock.advance_ms(1);
+    assert_eq!(secrets(&server).await, both[..1]);
+    queue(&server, &reactor, &receiver.url()).await;
+    let hook = &receiver.wait(2).await[1];
+    assert_signed(hook, &both[..1]);
+    assert!(hook.verify(&first[0]).is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_rotation_shows_no_secret() {
     let (server, _) = server().await;
     let rotate = async || {
