@@ -8,7 +8,7 @@
 //!
 //! An answer is kept in the very commit of what it tells of, so that no crash leaves a request that
 //! was carried out and can be carried out again. To give an operation its answer: one call of
-//! [`Permit::keep_answer`] before it commits.
+//! [`super::permit::Permit::keep_answer`] before it commits.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,16 +20,13 @@ use zeroize::Zeroizing;
 
 use super::audit::Event;
 use super::authentication::Authenticated;
-use super::permit::Permit;
 use super::record::{Entity, from_json_text, json_text, kind};
-use super::tokens::{Token, TokenView};
 use super::{Change, Error, Vault};
 use crate::crypto::hash;
 use crate::crypto::wiped::Wiped;
 use crate::limits::IDEMPOTENT_ANSWER_MS;
 use crate::model::id::TenantId;
 use crate::model::log::{EntityType, Operation};
-use crate::model::permission::Permission;
 use crate::model::time::Timestamp;
 use crate::store::Kind;
 
@@ -146,27 +143,6 @@ impl Vault {
         }
     }
 
-    /// The token that an answer was about, as the caller may read it now; `None` when it may not.
-    ///
-    /// It asked for something else and was allowed that: that it may not read is no attempt to log.
-    pub async fn show_again(
-        &self,
-        who: &Authenticated,
-        id: &str,
-    ) -> Result<Option<TokenView>, Error> {
-        let rights = &who.0.rights;
-        if !rights.hold(Permission::TokenRead) {
-            return Ok(None);
-        }
-        let tenant = who.0.tenant();
-        let token = self.get::<Token>(tenant, id).await?.entity;
-        let transform = rights.decide(Permission::TokenRead, token.about.subject());
-        let Some(transform) = transform else { return Ok(None) };
-        let event = token.event(Operation::Read, "Token read for a repeated request")?;
-        self.log(tenant, who.0.actor(), vec![event]).await?;
-        self.show(&token, transform).map(Some)
-    }
-
     /// Logs that an answer is given once more: whoever gets it reads what it tells of (decisions §10).
     pub async fn log_repetition(
         &self,
@@ -178,17 +154,6 @@ impl Vault {
         };
         let events = repetition.about.iter().map(read).collect();
         self.log(who.0.tenant(), who.0.actor(), events).await
-    }
-}
-
-impl<P> Permit<P> {
-    /// Has the answer to this request kept with what a change does, if the request has an idempotency key.
-    pub(super) fn keep_answer(
-        &self,
-        change: &mut Change,
-        body: &impl Serialize,
-    ) -> Result<(), Error> {
-        self.claim().map_or(Ok(()), |claim| claim.keep_in(change, body))
     }
 }
 

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
-use super::applications::KeptApplication;
 use super::audit::Actor;
+use super::kept_application::KeptApplication;
 use super::record::{Entity, from_record};
 use super::{Error, Vault};
 use crate::crypto::api_key::{ApiKey, KeyHash};

@@ -13,7 +13,7 @@ use crate::model::permission::Permission;
 use crate::runtime::{CompileError, ComponentError, ScriptError};
 use crate::store::StoreError;
 
-use super::react::RunError;
+use super::run_error::RunError;
 
 /// A refusal or a failure.
 #[derive(Debug, Error)]

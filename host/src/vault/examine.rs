@@ -6,13 +6,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::answers::KeptAnswer;
-use super::applications::KeptApplication;
 use super::audit::KeptEntry;
 use super::erase::ErasedTenant;
 use super::formulas::Component;
 use super::index::FoundBy;
 use super::invocations::Invocation;
 use super::jobs::{Delivery, Job};
+use super::kept_application::KeptApplication;
 use super::names::{Named, has_pieces, terms_of_name};
 use super::record::{Entity, found_by, kind};
 use super::rotation::{OLD_KEYS_ID, ROTATION_NOTE_ID, Resealing};

@@ -22,12 +22,13 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use serde::Serialize;
 use uuid::Uuid;
 
 use super::answers::Claim;
 use super::audit::{Actor, Event};
 use super::authentication::{Authenticated, Caller};
-use super::{Error, Vault};
+use super::{Change, Error, Vault};
 use crate::model::container::Container;
 use crate::model::id::TenantId;
 use crate::model::log::{EntityType, Operation};
@@ -89,6 +90,15 @@ impl<P> Permit<P> {
     /// Where the answer is kept, when the request has an idempotency key.
     pub(super) fn claim(&self) -> Option<&Claim> {
         self.claim.as_deref()
+    }
+
+    /// Has the answer to this request kept with what a change does, if the request has an idempotency key.
+    pub(super) fn keep_answer(
+        &self,
+        change: &mut Change,
+        body: &impl Serialize,
+    ) -> Result<(), Error> {
+        self.claim().map_or(Ok(()), |claim| claim.keep_in(change, body))
     }
 }
 

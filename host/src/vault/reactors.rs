@@ -10,10 +10,9 @@ use utoipa::ToSchema;
 use request::Definition;
 pub use request::WriteReactor;
 
-use super::applications::KeptApplication;
 use super::audit::Event;
-use super::formulas::FormulaView;
 use super::index::{Index, term};
+use super::kept_application::KeptApplication;
 use super::names::{Named, index_name};
 use super::page::{Page, PageRequest, only_ids};
 use super::permit::Permit;
@@ -33,9 +32,7 @@ use crate::model::permission::{ApplicationType, Grant};
 use crate::model::plaintext::opaque;
 use crate::store::{Expect, Kind};
 
-/// A reactor, as it is kept: its configuration is sealed with the rest of it.
-pub type KeptReactor = Reactor;
-
+// As it is kept: its configuration is sealed with the rest of it.
 impl Entity for Reactor {
     const KIND: Kind = kind::REACTOR;
     const NOUN: &'static str = "reactor";
@@ -82,7 +79,7 @@ pub struct ReactorView {
     #[schema(max_length = 200)]
     name: String,
     /// The formula it runs, without code.
-    formula: FormulaView,
+    formula: Formula,
     /// Values for the formula's `configuration`.
     configuration: Map<String, Value>,
     /// The application whose rights its `svc` has.

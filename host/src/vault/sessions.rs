@@ -11,10 +11,11 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::answers::Claim;
-use super::applications::{Holder, KeptApplication, read_rights};
+use super::applications::{Holder, read_rights};
 use super::audit::{Actor, Event};
 use super::authentication::{Authenticated, Caller};
 use super::index::Index;
+use super::kept_application::KeptApplication;
 use super::record::{Entity, Stored, from_json_text, from_record, json_text, kind};
 use super::retry::{TRIES, unless_lost};
 use super::{Error, Vault};

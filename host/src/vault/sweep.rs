@@ -6,11 +6,11 @@
 use std::ops::Bound;
 
 use super::answers::KeptAnswer;
-use super::applications::KeptApplication;
 use super::audit::{Actor, Event};
 use super::index::number;
 use super::invocations::Invocation;
 use super::jobs::{Delivery, Job};
+use super::kept_application::KeptApplication;
 use super::record::{Entity, Stored, from_record};
 use super::sealed_keys::SYSTEM_TENANT;
 use super::sessions::Session;

@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::applications::KeptApplication;
 use super::audit::{Actor, Event};
+use super::kept_application::KeptApplication;
 use super::page::PageRequest;
 use super::permit::Permit;
 use super::record::{Entity, from_json_text, json_text, kind};

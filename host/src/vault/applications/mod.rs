@@ -3,7 +3,7 @@
 mod request;
 
 use futures::FutureExt as _;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 
 use request::Definition;
@@ -11,18 +11,18 @@ pub use request::{Holder, WriteApplication, read_rights};
 
 use super::audit::Event;
 use super::authentication::Authenticated;
-use super::index::{Index, term};
+use super::index::term;
+use super::kept_application::KeptApplication;
 use super::page::{Page, PageRequest};
 use super::permit::Permit;
-use super::reactors::KeptReactor;
-use super::record::{Entity, Stored, from_json_text, json_text, kind};
+use super::record::Stored;
 use super::retry::{TRIES, unless_lost};
 use super::{Error, Vault};
-use crate::crypto::api_key::{ApiKey, KeyHash};
-use crate::crypto::wiped::Wiped;
+use crate::crypto::api_key::ApiKey;
 use crate::model::application::Application;
 use crate::model::audit::Audit;
 use crate::model::faults::Faults;
+use crate::model::formula::Reactor;
 use crate::model::id::ApplicationId;
 use crate::model::log::{EntityType, Operation};
 use crate::model::member::Text;
@@ -31,45 +31,7 @@ use crate::model::permission::marker::{
     ApplicationCreate, ApplicationDelete, ApplicationRead, ApplicationUpdate,
 };
 use crate::model::time::parse_rfc3339;
-use crate::store::{Expect, Filter, Kind, Unique};
-
-/// An application with the hash of its key, as it is kept.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct KeptApplication {
-    /// The application.
-    pub application: Application,
-    /// What is kept of its key.
-    pub key_hash: KeyHash,
-}
-
-impl Entity for KeptApplication {
-    const KIND: Kind = kind::APPLICATION;
-    const NOUN: &'static str = "application";
-
-    fn id(&self) -> String {
-        self.application.id.to_string()
-    }
-
-    fn created_ms(&self) -> u64 {
-        self.application.audit.created_at.0
-    }
-
-    fn expires_ms(&self) -> Option<u64> {
-        self.application.expires_at.map(|end| end.0)
-    }
-
-    fn index(&self, index: &mut Index<'_>) {
-        index.unique(Unique(self.key_hash.0));
-    }
-
-    fn to_text(&self) -> Result<Wiped, Error> {
-        json_text(self)
-    }
-
-    fn from_text(text: &[u8]) -> Result<Self, Error> {
-        from_json_text(text)
-    }
-}
+use crate::store::{Expect, Filter};
 
 /// An application and its key: shown when it is made and when its key is replaced, and never again.
 #[derive(Debug, Serialize, ToSchema)]
@@ -259,7 +221,7 @@ impl Vault {
         let users = super::index::term_of(&keys, term::APPLICATION, &[&id.to_string()]);
         // A reactor that is made from now on changes the application's version, which the removal would not find.
         self.settled().await?;
-        if self.any::<KeptReactor>(permit.tenant(), &Filter::Term(users)).await? {
+        if self.any::<Reactor>(permit.tenant(), &Filter::Term(users)).await? {
             return Err(Error::Conflict("A reactor acts as this application."));
         }
         let mut change = self.change(permit.tenant()).await?;

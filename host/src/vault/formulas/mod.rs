@@ -17,14 +17,13 @@ use super::names::{Named, index_name, matches_name};
 use super::page::{Page, PageRequest, only_ids};
 use super::permit::Permit;
 use super::programs::Asked;
-use super::reactors::KeptReactor;
 use super::record::{Entity, Stored, from_json_text, json_text, kind};
 use super::retry::{TRIES, unless_lost};
 use super::{Error, Vault, official};
 use crate::crypto::hash::sha256_hex;
 use crate::crypto::wiped::Wiped;
 use crate::model::audit::Audit;
-use crate::model::formula::{Formula, FormulaStatus, FormulaType, Language};
+use crate::model::formula::{Formula, FormulaStatus, FormulaType, Language, Reactor};
 use crate::model::id::{FormulaId, TenantId};
 use crate::model::log::{EntityType, Operation};
 use crate::model::permission::marker::{ReactorCreate, ReactorDelete, ReactorRead, ReactorUpdate};
@@ -242,7 +241,7 @@ impl Vault {
         let users = Filter::Term(term_of(&keys, term::FORMULA, &[&id.to_string()]));
         // A reactor that is made from now on changes the formula's version, which the removal would not find.
         self.settled().await?;
-        if self.any::<KeptReactor>(tenant, &users).await? {
+        if self.any::<Reactor>(tenant, &users).await? {
             return Err(Error::Conflict("A reactor uses this formula."));
         }
         let component = self.get::<Component>(tenant, &id.to_string()).await?;

@@ -13,8 +13,9 @@ use crate::model::plaintext::wipe;
 use crate::store::{Expect, Start};
 use crate::vault::audit::{Actor, Event};
 use crate::vault::permit::Permit;
-use crate::vault::react::{Asynchronous, Ready, RunError};
+use crate::vault::react::{Asynchronous, Ready};
 use crate::vault::record::Entity as _;
+use crate::vault::run_error::RunError;
 use crate::vault::{Error, Vault};
 
 impl Vault {

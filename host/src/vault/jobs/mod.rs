@@ -33,14 +33,16 @@ pub(super) use delivery::Delivery;
 use super::audit::{Actor, Event};
 use super::index::{Index, term};
 use super::invocations::{Invocation, InvocationStatus};
-use super::react::{RunError, UsedToken};
 use super::record::{Entity, Stored, from_json_text, json_text, kind};
+use super::run_error::RunError;
 use super::{Change, Error};
 use crate::crypto::wiped::Wiped;
 use crate::limits::INVOCATION_KEPT_MS;
+use crate::model::container::Container;
 use crate::model::id::{ApplicationId, InvocationId, ReactorId, TenantId};
 use crate::model::log::{ActorType, EntityType, Operation};
 use crate::model::plaintext::opaque;
+use crate::model::rule::Subject;
 use crate::model::time::Timestamp;
 use crate::store::{Expect, Kind};
 
@@ -97,6 +99,22 @@ impl By {
             Self::Application(id) => Actor { id: Some(id.0), kind: ActorType::Application },
             Self::Session(id) => Actor { id: Some(id), kind: ActorType::Session },
         }
+    }
+}
+
+/// A token that a run was given, as far as access rules look at it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsedToken {
+    /// Its id.
+    pub id: String,
+    /// Where it lay then.
+    pub containers: Vec<Container>,
+}
+
+impl UsedToken {
+    /// What rules decide on.
+    pub fn subject(&self) -> Subject<'_> {
+        Subject { id: &self.id, containers: &self.containers }
     }
 }
 

@@ -11,11 +11,12 @@ use crate::model::id::{InvocationId, TenantId};
 use crate::model::permission::marker::TokenUse;
 use crate::runtime::Slot;
 use crate::store::Expect;
-use crate::vault::applications::KeptApplication;
 use crate::vault::authentication::{Authenticated, Caller};
+use crate::vault::kept_application::KeptApplication;
 use crate::vault::permit::Permit;
-use crate::vault::react::{Ready, Run, RunError, references};
+use crate::vault::react::{Ready, Run, references};
 use crate::vault::record::Stored;
+use crate::vault::run_error::RunError;
 use crate::vault::{Error, Vault};
 
 impl Vault {

@@ -5,7 +5,6 @@
 //! ([`run`]). The number of round trips to the store does not depend on the number of tokens. A run that somebody waits
 //! for and one from the queue (`super::jobs`) go the same way.
 
-mod error;
 mod request;
 mod run;
 
@@ -13,21 +12,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-pub use error::RunError;
 pub use request::ReactRequest;
 pub(super) use request::{Asynchronous, Checked};
 pub(super) use run::Run;
 
-use super::applications::KeptApplication;
 use super::audit::Event;
 use super::authentication::{Authenticated, Caller};
+use super::jobs::UsedToken;
+use super::kept_application::KeptApplication;
 use super::permit::Permit;
 use super::tokenize::fill_arguments;
 use super::tokens::Token;
 use super::{Error, Vault};
 use crate::binding::bind;
 use crate::expression::Arguments;
-use crate::model::container::Container;
 use crate::model::faults::Faults;
 use crate::model::formula::{Formula, Reactor};
 use crate::model::id::ReactorId;
@@ -74,13 +72,6 @@ pub(super) struct Ready {
     pub given: Vec<UsedToken>,
 }
 
-/// A token that a run was given, as far as access rules look at it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UsedToken {
-    id: String,
-    containers: Vec<Container>,
-}
-
 /// The references in arguments that were taken before.
 pub(super) fn references(args: Option<Map<String, Value>>) -> Result<Option<Arguments>, Error> {
     let arguments = args.map(|args| Arguments::parse(&Value::Object(args))).transpose();
@@ -92,13 +83,6 @@ fn under_args(faults: Faults) -> Error {
     let mut under = Faults::new();
     under.extend_under("args", faults);
     Error::Invalid(under)
-}
-
-impl UsedToken {
-    /// What rules decide on.
-    pub fn subject(&self) -> Subject<'_> {
-        Subject { id: &self.id, containers: &self.containers }
-    }
 }
 
 impl Vault {

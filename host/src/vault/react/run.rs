@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tracing::Instrument as _;
 
-use super::{ReactResponse, Ready, RunError};
+use super::{ReactResponse, Ready};
 use crate::figures::figures;
 use crate::model::faults::Faults;
 use crate::model::formula::{Formula, Reactor};
@@ -28,6 +28,7 @@ use crate::vault::jobs::{Ended, Job};
 use crate::vault::permit::Permit;
 use crate::vault::record::Stored;
 use crate::vault::retry::TRIES;
+use crate::vault::run_error::RunError;
 use crate::vault::svc::Svc;
 use crate::vault::tokenize::Kept;
 use crate::vault::{Change, Error, Vault};

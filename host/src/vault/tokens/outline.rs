@@ -8,12 +8,16 @@ use serde_json::{Map, Value};
 use super::{Token, TokenView};
 use crate::model::audit::Audit;
 use crate::model::id::TenantId;
+use crate::model::log::Operation;
+use crate::model::permission::Permission;
 use crate::model::rule::Transform;
+use crate::vault::authentication::Authenticated;
 use crate::vault::record::Stored;
 use crate::vault::{Error, Vault};
 
 /// Members of a token that say which it is, and nothing of what it holds.
-const OUTLINE: [&str; 6] = ["id", "tenant_id", "type", "fingerprint", "containers", "_extras"];
+pub(super) const OUTLINE: [&str; 6] =
+    ["id", "tenant_id", "type", "fingerprint", "containers", "_extras"];
 
 /// Leaves the outline of a token as it was answered.
 pub fn outline(token: &mut Map<String, Value>) {
@@ -81,6 +85,27 @@ impl TokenView {
 }
 
 impl Vault {
+    /// The token that a kept answer was about, as the caller may read it now; `None` when it may not.
+    ///
+    /// It asked for something else and was allowed that: that it may not read is no attempt to log.
+    pub async fn show_again(
+        &self,
+        who: &Authenticated,
+        id: &str,
+    ) -> Result<Option<TokenView>, Error> {
+        let rights = &who.0.rights;
+        if !rights.hold(Permission::TokenRead) {
+            return Ok(None);
+        }
+        let tenant = who.0.tenant();
+        let token = self.get::<Token>(tenant, id).await?.entity;
+        let transform = rights.decide(Permission::TokenRead, token.about.subject());
+        let Some(transform) = transform else { return Ok(None) };
+        let event = token.event(Operation::Read, "Token read for a repeated request")?;
+        self.log(tenant, who.0.actor(), vec![event]).await?;
+        self.show(&token, transform).map(Some)
+    }
+
     /// Shows the tokens in a kept answer of `tokenize` as they were shown then; of those that were changed or are gone
     /// since, the outline.
     pub async fn show_kept(&self, tenant: TenantId, kept: &mut Value) -> Result<(), Error> {

@@ -211,3 +211,28 @@ impl Vault {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use uuid::Uuid;
+
+    use super::TokenView;
+    use crate::model::id::TenantId;
+    use crate::vault::tokens::outline::OUTLINE;
+
+    #[test]
+    fn an_outline_has_the_members_that_are_left_of_an_answer() {
+        let tenant = TenantId(Uuid::from_u128(7));
+        let view = TokenView::outline_of("one", tenant, "token", ("f", &[])).deduplicated();
+        let Value::Object(members) = serde_json::to_value(&view).unwrap() else { panic!() };
+        let mut names: Vec<&str> = members.keys().map(String::as_str).collect();
+        let mut left = OUTLINE;
+        names.sort_unstable();
+        left.sort_unstable();
+        assert_eq!(names, left);
+        // And so has one of which nothing else may be kept.
+        assert_eq!(serde_json::to_value(view.in_outline()).unwrap(), Value::Object(members));
+        assert!(view.shown().is_none());
+    }
+}
