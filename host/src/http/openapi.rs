@@ -21,7 +21,7 @@ use crate::limits::IDEMPOTENCY_KEY_CHARS_MAX;
 
 const SCHEME: &str = "api_key";
 const KEY_TEXT: &str = "Names the request, so that it can be repeated without being carried out \
-    twice. The answer of a success is kept for 24 hours, for the application; the same request \
+    twice. The answer of a success is kept for 24 hours, for the application or the session; the same request \
     under the same key gets it again, with `SVC-IDEMPOTENT-REPLAY: true`. A failure is not kept. \
     While the first request is running, a repetition is a 409; under the same key another method, \
     path or body is a 422. Keys are shown once: a repeated answer lacks `key`, `session_key`, \
