@@ -3,7 +3,7 @@
 use pest::Parser as _;
 use pest::iterators::Pair;
 
-use super::error::{QueryError, field_names};
+use super::error::{NO_SYMBOLS, QueryError, field_names};
 use super::grammar::{Grammar, Rule};
 use super::{Field, Query, Term, TextField, TimeField};
 use crate::limits::{QUERY_BYTES_MAX, QUERY_LEVELS_MAX, QUERY_TERMS_MAX};
@@ -228,8 +228,7 @@ impl Reader<'_> {
                 _ if escaped => escaped = false,
                 '\\' => escaped = true,
                 '&' | '|' if source[at + 1..].starts_with(c) => {
-                    let expected = "AND or OR: && and || are not supported (quote or escape them)";
-                    return Err(QueryError::expected(self.text, start + at, expected));
+                    return Err(QueryError::expected(self.text, start + at, NO_SYMBOLS));
                 }
                 '?' | '~' | '^' => return Err(self.literal(start + at)),
                 '*' if !last => return Err(self.literal(start + at)),
