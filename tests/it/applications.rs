@@ -457,6 +457,7 @@ async fn a_fault_is_at_the_member_that_has_it_and_hides_no_other() {
     for (permissions, faulty) in [
         (json!(["token:read", "token:read", "log:read"]), &["rules[0].permissions[2]"][..]),
         (json!(["no", "log:read"]), &["rules[0].permissions[0]", "rules[0].permissions[1]"]),
+        (json!(["token:read", 7, "no"]), &["rules[0].permissions[1]", "rules[0].permissions[2]"]),
     ] {
         let rule = json!([{"description": "", "priority": 1, "container": "/", "transform": "mask",
             "permissions": permissions}]);

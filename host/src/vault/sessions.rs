@@ -102,7 +102,7 @@ pub struct AuthorizeSession {
     /// Rights on every container, last in priority.
     #[schema(value_type = Option<Vec<Permission>>)]
     #[serde(default)]
-    permissions: Member<Vec<String>>,
+    permissions: Member<Vec<Value>>,
     /// Access rules, each with a container or with conditions.
     #[schema(value_type = Option<Vec<SessionRule>>, max_items = 100)]
     #[serde(default)]

@@ -112,7 +112,12 @@ impl Vault {
         for token in &tokens {
             if permit.decide(token.about.subject()) != Some(Transform::Reveal) {
                 let entity = (token.token_type()?.log_entity_type(), token.about.id.as_str());
-                return Err(self.deny_as(permit, entity, Operation::Use).await);
+                let mut denied = self.deny_as(permit, entity, Operation::Use).await;
+                if let Error::Forbidden { detail, .. } = &mut denied {
+                    "No rule of the application grants token:read with the transform reveal here."
+                        .clone_into(detail);
+                }
+                return Err(denied);
             }
             events.push(token.event(Operation::Use, "Token detokenized")?);
         }

@@ -29,7 +29,7 @@ pub struct WriteApplication {
     /// Rights on every container, last in priority.
     #[schema(value_type = Option<Vec<Permission>>)]
     #[serde(default)]
-    permissions: Member<Vec<String>>,
+    permissions: Member<Vec<Value>>,
     /// Access rules.
     #[schema(value_type = Option<Vec<ContainerRule>>, max_items = 100)]
     #[serde(default)]
@@ -95,7 +95,7 @@ impl Holder {
 
 /// Reads `permissions` and `rules`, at least one of which must not be empty.
 pub fn read_rights(
-    permissions: Member<Vec<String>>,
+    permissions: Member<Vec<Value>>,
     rules: Member<Vec<Value>>,
     holder: Holder,
     faults: &mut Faults,
@@ -111,7 +111,7 @@ pub fn read_rights(
 }
 
 fn read_permissions(
-    names: &[String],
+    names: &[Value],
     holder: Holder,
     may_be_granted: impl Fn(Permission) -> bool,
     faults: &mut Faults,
@@ -119,6 +119,10 @@ fn read_permissions(
     let mut permissions = Vec::with_capacity(names.len().min(Permission::ALL.len()));
     for (index, name) in names.iter().enumerate() {
         let path = format!("permissions[{index}]");
+        let Some(name) = name.as_str() else {
+            faults.add(path, "must be a string");
+            continue;
+        };
         match name.parse::<Permission>() {
             Err(error) => faults.add(path, format!("{} {error}", quoted(name))),
             Ok(permission) if !holder.may_hold(permission) => {
@@ -143,7 +147,7 @@ fn quoted(name: &str) -> String {
 
 fn read_rules(mut values: Vec<Value>, holder: Holder, faults: &mut Faults) -> Vec<Rule> {
     if values.len() > RULES_MAX {
-        faults.add("rules", format!("must be at most {RULES_MAX}"));
+        faults.add("rules", format!("must have at most {RULES_MAX} entries"));
         values.truncate(FAULTS_MAX);
     }
     if holder == Holder::Application(ApplicationType::Management) && !values.is_empty() {
@@ -173,7 +177,7 @@ struct WriteRule {
     container: Member<Text<Container>>,
     conditions: Member<Vec<Value>>,
     transform: Member<Text<Transform>>,
-    permissions: Member<Vec<String>>,
+    permissions: Member<Vec<Value>>,
 }
 
 fn read_rule(value: Value, holder: Holder, faults: &mut Faults) -> Option<Rule> {
@@ -241,7 +245,7 @@ struct WriteCondition {
 
 fn read_conditions(mut values: Vec<Value>, faults: &mut Faults) -> Vec<Condition> {
     if values.is_empty() || values.len() > CONDITIONS_MAX {
-        faults.add("conditions", format!("must be 1 to {CONDITIONS_MAX}"));
+        faults.add("conditions", format!("must have 1 to {CONDITIONS_MAX} entries"));
         values.truncate(FAULTS_MAX);
     }
     let mut conditions = Vec::with_capacity(values.len());
