@@ -198,6 +198,38 @@ async fn a_repetition_shows_a_token_as_it_is_by_then() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_repetition_is_not_about_another_token_that_has_the_id() {
+    let server = TestServer::start().await;
+    let client = server.revealing().await;
+    let made = json!({"id": "one", "type": "token", "data": "first"});
+    let make = async || send(&client, "k", Method::POST, "/tokens", made.clone()).await;
+    let first = make().await.expect(201);
+    let patch = json!({"metadata": {"a": "b"}});
+    let change = async || send(&client, "p", Method::PATCH, "/tokens/one", patch.clone()).await;
+    change().await.expect(200);
+    let repeated = make().await.expect(201);
+    assert_eq!(
+        (&repeated["created_at"], &repeated["metadata"]),
+        (&first["created_at"], &patch["metadata"])
+    );
+    assert!(repeated.get("_made").is_none());
+    server.clock.advance_ms(1);
+    client.delete("/tokens/one").await.expect(204);
+    let other = json!({"id": "one", "type": "token", "data": "another's"});
+    client.post("/tokens", other).await.expect(201);
+    for answer in [make().await, change().await] {
+        assert!(!answer.text().contains("another's"));
+        answer.expect(404);
+    }
+    // Who may not read gets the outline, and nothing that is kept beside it.
+    let blind = server.application("private", &["token:create"], json!([])).await;
+    let body = json!({"type": "token", "data": "x"});
+    send(&blind, "k", Method::POST, "/tokens", body.clone()).await.expect(201);
+    let again = send(&blind, "k", Method::POST, "/tokens", body).await.expect(201);
+    assert_eq!(again, outline(&again));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_repetition_shows_no_more_than_the_caller_may_read_by_then() {
     let server = TestServer::start().await;
     let rules = |container: &str, transform: &str, permissions: &[&str]| {

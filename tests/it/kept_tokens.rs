@@ -130,6 +130,37 @@ async fn what_a_token_was_changed_to_is_in_no_answer_from_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_did_not_ask_for_a_run_sees_of_its_tokens_what_it_may_read_itself() {
+    let card = json!({"type": "card", "data": {"number": "4242424242424242"}});
+    let made = made(card.clone(), card).await;
+    for (permissions, rules, data) in [
+        (json!(["token:use"]), json!([]), None),
+        (json!(["token:use", "token:read"]), json!([]), Some("XXXXXXXXXXXX4242")),
+        (json!([]), rule("redact", &["token:use", "token:read"]), None),
+        (json!([]), rule("reveal", &["token:use", "token:read"]), Some("4242424242424242")),
+    ] {
+        let body = json!({"name": "other", "type": "private", "permissions": permissions,
+            "rules": rules});
+        let key = made.server.management.post("/applications", body).await.expect(201);
+        let other = made.server.client(key["key"].as_str().unwrap());
+        let shown = other.get(&made.place).await.expect(200)["response"]["tokens"]["made"].clone();
+        assert_eq!(shown["id"], made.first[0]["id"]);
+        assert_eq!(shown["data"].get("number").and_then(Value::as_str), data, "{shown}");
+        let again = other.post(&format!("{}/redeliver", made.place), json!({})).await;
+        assert_eq!(again.expect(202)["response"]["tokens"]["made"], shown);
+    }
+    // The receiver gets what it was to get.
+    for hook in made.receiver.wait(5).await {
+        assert_eq!(hook.json()["data"]["response"]["tokens"]["made"], made.first[0]);
+    }
+}
+
+fn rule(transform: &str, permissions: &[&str]) -> Value {
+    json!([{"description": "", "priority": 1, "container": "/", "transform": transform,
+        "permissions": permissions}])
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_formula_has_tokenized_is_not_taken_for_a_token() {
     let server = TestServer::start().await;
     let reactor = guests::echo_reactor(&server).await;
@@ -148,9 +179,8 @@ async fn what_a_formula_has_tokenized_is_not_taken_for_a_token() {
             .expect(201);
         of.insert(id.to_owned(), format!("as {id}"));
     }
-    let rule = json!([{"description": "", "priority": 1, "container": "/", "transform": "redact",
-        "permissions": ["token:create", "token:use"]}]);
-    let client = server.application("private", &[], rule).await;
+    let client =
+        server.application("private", &[], rule("redact", &["token:create", "token:use"])).await;
     let imitation = json!({"tenant_id": of[tenant.as_str().unwrap()], "id": of["hidden-2"],
         "_shown": {"transform": of["reveal"], "made_ms": of["1767225600000"]}});
     let args = json!({"behaviour": "respond", "tokenize": {"made": imitation}});
@@ -172,8 +202,7 @@ async fn what_a_formula_has_tokenized_is_not_taken_for_a_token() {
 async fn one_that_was_shown_masked_stays_masked() {
     let server = TestServer::start().await;
     let reactor = guests::echo_reactor(&server).await;
-    let rule = json!([{"description": "", "priority": 1, "container": "/", "transform": "mask",
-        "permissions": ["token:create", "token:read", "token:use"]}]);
+    let rule = rule("mask", &["token:create", "token:read", "token:use"]);
     let client = server.application("private", &[], rule).await;
     let masked = json!({"type": "card_number", "data": "4242424242424242",
         "deduplicate_token": true});

@@ -355,7 +355,7 @@ async fn alerts_name_routes_and_outcomes_that_there_are() {
     let server = TestServer::start().await;
     let description = server.stranger().get("/openapi.json").await.expect(200);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let titles = fs::read_to_string(root.join("host/src/vault/react/error.rs")).unwrap();
+    let titles = fs::read_to_string(root.join("host/src/vault/run_error.rs")).unwrap();
     let alerts = example("alerts.yml");
     let values = |label: &str| -> BTreeSet<String> {
         let named = alerts.split(label).skip(1).filter_map(|rest| {

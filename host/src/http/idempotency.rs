@@ -12,10 +12,10 @@ use axum::extract::{FromRequestParts, MatchedPath, Request, State as Shared};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
-use keeping::Keeping;
+use keeping::{Keeping, MADE};
 
 use super::State;
 use super::body;
@@ -126,10 +126,8 @@ async fn repeated(
     keeping: Keeping,
     repetition: Repetition,
 ) -> Result<Answer, Rejection> {
-    if keeping == Keeping::Token
-        && let Some(renewed) = renewed(state, who, &repetition.answer).await?
-    {
-        return Ok(renewed);
+    if keeping == Keeping::Token {
+        return renewed(state, who, repetition).await;
     }
     state.vault.log_repetition(who, &repetition).await?;
     match keeping {
@@ -185,21 +183,31 @@ fn asked_for(method: &Method, route: &str) -> Option<Asked> {
     Some(Asked::Permission(permission))
 }
 
-/// A kept answer with its token as the caller may see it now; `None` if it may not read it, and gets the outline. When
-/// the token is gone, so is the answer.
+/// A kept answer with its token as the caller may see it now, or in outline if it may not read it. When the token is gone,
+/// so is the answer.
 async fn renewed(
     state: &State,
     who: &Authenticated,
-    kept: &Answer,
-) -> Result<Option<Answer>, Rejection> {
-    let outline: Value = serde_json::from_str(&kept.body).unwrap_or_default();
-    let id = outline["id"].as_str().unwrap_or_default();
-    let Some(view) = state.vault.show_again(who, id).await? else { return Ok(None) };
+    repetition: Repetition,
+) -> Result<Answer, Rejection> {
+    let mut outline: Map<String, Value> =
+        serde_json::from_str(&repetition.answer.body).unwrap_or_default();
+    let made = outline.remove(MADE).and_then(|made| serde_json::from_value(made).ok());
+    let id = outline.get("id").and_then(Value::as_str).unwrap_or_default();
+    let answer = |token: Value| Answer {
+        status: repetition.answer.status,
+        location: repetition.answer.location.clone(),
+        body: Zeroizing::new(token.to_string()),
+    };
+    let Some(view) = state.vault.show_again(who, id, made).await? else {
+        state.vault.log_repetition(who, &repetition).await?;
+        return Ok(answer(Value::Object(outline)));
+    };
     let mut token = serde_json::to_value(view).map_err(Error::internal)?;
     if let (Value::Object(members), Some(extras)) = (&mut token, outline.get("_extras")) {
         members.insert("_extras".to_owned(), extras.clone());
     }
-    Ok(Some(Answer { body: Zeroizing::new(token.to_string()), ..kept.clone() }))
+    Ok(answer(token))
 }
 
 /// A run's kept answer, with the tokens it made as they were shown, if they are as they were.
@@ -213,7 +221,7 @@ async fn with_tokens(
     let of_result = answer.get("response").is_some();
     let path = if of_result { "/response/tokens" } else { "/tokens" };
     let Some(tokens) = answer.pointer_mut(path) else { return Ok(kept) };
-    state.vault.show_kept(who.caller().tenant(), tokens).await?;
+    state.vault.show_kept(who.caller().tenant(), tokens, None).await?;
     Ok(Answer { body: Zeroizing::new(answer.to_string()), ..kept })
 }
 

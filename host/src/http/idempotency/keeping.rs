@@ -23,6 +23,9 @@ const READS: [&str; 2] = ["/tokens/search", "/detokenize"];
 /// Members of an answer that are shown to whoever did it, and to nobody who repeats it.
 const SECRETS: [&str; 4] = ["key", "session_key", "nonce", "secret"];
 
+/// Where the outline of a token has when it was made: another one may have its id by the time of a repetition.
+pub(super) const MADE: &str = "_made";
+
 /// How much is kept of the answer of an operation, and how a repetition is answered from that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keeping {
@@ -105,7 +108,9 @@ impl Keeping {
             Self::WithoutSecrets => retain(&mut value, |name| !SECRETS.contains(&name)),
             Self::Token => {
                 if let Value::Object(token) = &mut value {
+                    let made = token.remove("created_at");
                     outline(token);
+                    token.extend(made.map(|made| (MADE.to_owned(), made)));
                 }
             }
             Self::Tokens => each_token(&mut value, tenant, &mut outline),

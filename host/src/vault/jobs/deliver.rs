@@ -116,7 +116,7 @@ impl Vault {
     /// Sends a result to where it goes.
     async fn tell(&self, tenant: TenantId, delivery: &Delivery) -> Result<Answered, Error> {
         let mut job = self.get::<Job>(tenant, &delivery.id.to_string()).await?.entity;
-        self.show_kept_in(&mut job).await?;
+        self.show_kept_in(&mut job, None).await?;
         let body = serde_json::to_vec(&payload(job)).map_err(Error::internal)?;
         let id = delivery.id.to_string();
         let sent_at = self.now().0 / 1000;

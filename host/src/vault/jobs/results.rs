@@ -5,7 +5,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::delivery::{Delivery, DeliveryStatus, DeliveryView};
-use super::{Job, JobStatus};
+use super::{By, Job, JobStatus};
 use crate::model::id::{InvocationId, ReactorId};
 use crate::model::log::{EntityType, Operation};
 use crate::model::permission::marker::TokenUse;
@@ -28,7 +28,8 @@ pub struct JobView {
     pub reactor_id: ReactorId,
     /// Where it stands.
     status: JobStatus,
-    /// What the formula answered. Of tokens that were changed or are gone since, it says which they were and no more.
+    /// What the formula answered. Of tokens that were changed or are gone since, it says which they were and no more. Who
+    /// did not ask for the run sees of its tokens what it may read itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ReactResponse>)]
     response: Option<Value>,
@@ -81,7 +82,7 @@ impl Vault {
         id: InvocationId,
     ) -> Result<JobView, Error> {
         let mut job = self.job_for(permit, (reactor_id, id), Operation::Read).await?;
-        self.show_kept_in(&mut job).await?;
+        self.show_kept_in(&mut job, Some(permit)).await?;
         let delivery = self.delivery_of(&job).await?;
         let event = event_of(&job, Operation::Read, "Reactor result read");
         self.log(permit.tenant(), permit.actor(), vec![event]).await?;
@@ -89,11 +90,18 @@ impl Vault {
         Ok(JobView::of(job, Some(delivery.unwrap_or_else(DeliveryView::waiting))))
     }
 
-    /// Shows the tokens in a result ([`Vault::show_kept`]).
-    pub(super) async fn show_kept_in(&self, job: &mut Job) -> Result<(), Error> {
+    /// Shows the tokens in a result ([`Vault::show_kept`]): to who asked for the run and to its receiver as they were shown
+    /// then, to others within their own rights.
+    pub(super) async fn show_kept_in(
+        &self,
+        job: &mut Job,
+        reader: Option<&Permit<TokenUse>>,
+    ) -> Result<(), Error> {
+        let other = reader.filter(|reader| By::from(reader.actor()) != job.by);
+        let rights = other.map(Permit::rights);
         let tokens = job.response.as_mut().and_then(|response| response.get_mut("tokens"));
         match tokens {
-            Some(tokens) => self.show_kept(job.tenant_id, tokens).await,
+            Some(tokens) => self.show_kept(job.tenant_id, tokens, rights).await,
             None => Ok(()),
         }
     }
@@ -108,7 +116,7 @@ impl Vault {
         let job = self.job_for(permit, (reactor_id, id), Operation::Update).await?;
         // Before anything is done: what fails here has not been carried out.
         let mut shown = job.clone();
-        self.show_kept_in(&mut shown).await?;
+        self.show_kept_in(&mut shown, Some(permit)).await?;
         let delivery =
             self.retried(TRIES, || Box::pin(self.queue_delivery_again(permit, &job))).await?;
         self.0.queue.deliveries_of(permit.tenant());

@@ -10,9 +10,10 @@ use crate::model::audit::Audit;
 use crate::model::id::TenantId;
 use crate::model::log::Operation;
 use crate::model::permission::Permission;
-use crate::model::rule::Transform;
+use crate::model::rule::{Rights, Transform};
+use crate::model::time::Timestamp;
 use crate::vault::authentication::Authenticated;
-use crate::vault::record::Stored;
+use crate::vault::record::{Entity as _, Stored};
 use crate::vault::{Error, Vault};
 
 /// Members of a token that say which it is, and nothing of what it holds.
@@ -85,13 +86,15 @@ impl TokenView {
 }
 
 impl Vault {
-    /// The token that a kept answer was about, as the caller may read it now; `None` when it may not.
+    /// The token that a kept answer was about, as the caller may read it now; `None` when it may not. One that was `made` at
+    /// another time has its id by chance, and is not it.
     ///
     /// It asked for something else and was allowed that: that it may not read is no attempt to log.
     pub async fn show_again(
         &self,
         who: &Authenticated,
         id: &str,
+        made: Option<Timestamp>,
     ) -> Result<Option<TokenView>, Error> {
         let rights = &who.0.rights;
         if !rights.hold(Permission::TokenRead) {
@@ -99,6 +102,9 @@ impl Vault {
         }
         let tenant = who.0.tenant();
         let token = self.get::<Token>(tenant, id).await?.entity;
+        if made.is_some_and(|made| made != token.about.audit.created_at) {
+            return Err(Error::NotFound(Token::NOUN));
+        }
         let transform = rights.decide(Permission::TokenRead, token.about.subject());
         let Some(transform) = transform else { return Ok(None) };
         let event = token.event(Operation::Read, "Token read for a repeated request")?;
@@ -107,8 +113,13 @@ impl Vault {
     }
 
     /// Shows the tokens in a kept answer of `tokenize` as they were shown then; of those that were changed or are gone
-    /// since, the outline.
-    pub async fn show_kept(&self, tenant: TenantId, kept: &mut Value) -> Result<(), Error> {
+    /// since, the outline. Somebody else than it was given to sees no more than they may read by their own `rights`.
+    pub async fn show_kept(
+        &self,
+        tenant: TenantId,
+        kept: &mut Value,
+        rights: Option<&Rights>,
+    ) -> Result<(), Error> {
         let mut ids = BTreeSet::new();
         let id_of = |token: &Map<String, Value>| token.get("id")?.as_str().map(str::to_owned);
         each_token(kept, tenant, &mut |token| ids.extend(id_of(token)));
@@ -122,7 +133,7 @@ impl Vault {
         let mut outcome = Ok(());
         each_token(kept, tenant, &mut |kept| {
             let token = id_of(kept).and_then(|id| found.get(id.as_str()));
-            match self.shown_again(kept.remove(SHOWN), token) {
+            match self.shown_again(kept.remove(SHOWN), token, rights) {
                 Ok(Some(mut shown)) => {
                     shown.extend(kept.remove_entry("_extras"));
                     *kept = shown;
@@ -138,10 +149,16 @@ impl Vault {
         &self,
         shown: Option<Value>,
         token: Option<&Token>,
+        rights: Option<&Rights>,
     ) -> Result<Option<Map<String, Value>>, Error> {
         let shown: Option<Shown> = shown.and_then(|shown| serde_json::from_value(shown).ok());
         let (Some(shown), Some(token)) = (shown, token) else { return Ok(None) };
-        let Some(transform) = shown.again(token) else { return Ok(None) };
+        let Some(mut transform) = shown.again(token) else { return Ok(None) };
+        if let Some(rights) = rights {
+            let own = rights.decide(Permission::TokenRead, token.about.subject());
+            let Some(own) = own else { return Ok(None) };
+            transform = transform.min(own);
+        }
         match serde_json::to_value(self.show(token, transform)?).map_err(Error::internal)? {
             Value::Object(members) => Ok(Some(members)),
             _ => Ok(None),
