@@ -217,11 +217,15 @@ async fn with_tokens(
     kept: Answer,
 ) -> Result<Answer, Rejection> {
     let mut answer: Value = serde_json::from_str(&kept.body).unwrap_or_default();
-    // A result that is to be delivered again holds the answer of its run.
-    let of_result = answer.get("response").is_some();
-    let path = if of_result { "/response/tokens" } else { "/tokens" };
-    let Some(tokens) = answer.pointer_mut(path) else { return Ok(kept) };
-    state.vault.show_kept(who.caller().tenant(), tokens, None).await?;
+    // A result that is to be delivered again holds the answer of its run, which somebody else may have asked for.
+    let id = answer["invocation_id"].as_str().map(str::to_owned);
+    if let (Some(id), Some(tokens)) = (id, answer.pointer_mut("/response/tokens")) {
+        state.vault.show_kept_of_result(who, &id, tokens).await?;
+    } else if let Some(tokens) = answer.get_mut("tokens") {
+        state.vault.show_kept(who.caller().tenant(), tokens, None).await?;
+    } else {
+        return Ok(kept);
+    }
     Ok(Answer { body: Zeroizing::new(answer.to_string()), ..kept })
 }
 

@@ -38,11 +38,11 @@ impl QueryError {
 
     pub(super) fn from_pest(text: &str, error: &pest::error::Error<Rule>) -> Self {
         let (InputLocation::Pos(byte) | InputLocation::Span((byte, _))) = error.location;
-        if let Some(at) = symbol_at(text, byte) {
-            return Self::expected(text, at, NO_SYMBOLS);
-        }
         let mut names = Vec::new();
         if let ErrorVariant::ParsingError { positives, .. } = &error.variant {
+            if let Some(at) = symbol_at(text, byte, positives) {
+                return Self::expected(text, at, NO_SYMBOLS);
+            }
             for name in positives.iter().map(|rule| named(*rule)) {
                 if !names.contains(&name) {
                     names.push(name);
@@ -61,13 +61,15 @@ impl QueryError {
 /// What is expected where Lucene's other operators stand.
 pub(super) const NO_SYMBOLS: &str = "AND or OR: && and || are not supported (quote or escape them)";
 
-/// Where one of them stands, if a query cannot be read on at this byte because of it: it may have been read as a field.
-fn symbol_at(text: &str, byte: usize) -> Option<usize> {
+/// Where one of them stands, if that is why a query cannot be read on at this byte: in place of an operator, or taken for a
+/// field.
+fn symbol_at(text: &str, byte: usize, positives: &[Rule]) -> Option<usize> {
     let (before, after) = text.split_at_checked(byte)?;
-    let before = before.trim_end();
-    ["&&", "||"].into_iter().find_map(|symbol| match before.strip_suffix(symbol) {
-        _ if after.starts_with(symbol) => Some(byte),
-        before => before.map(str::len),
+    let field = positives.contains(&Rule::colon).then(|| before.trim_end());
+    ["&&", "||"].into_iter().find_map(|symbol| {
+        let is_operator = positives.contains(&Rule::and) && after.starts_with(symbol);
+        let at = field.and_then(|before| before.strip_suffix(symbol)).map(str::len);
+        if is_operator { Some(byte) } else { at }
     })
 }
 

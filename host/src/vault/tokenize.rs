@@ -114,7 +114,7 @@ impl Vault {
                 let entity = (token.token_type()?.log_entity_type(), token.about.id.as_str());
                 let mut denied = self.deny_as(permit, entity, Operation::Use).await;
                 if let Error::Forbidden { detail, .. } = &mut denied {
-                    "No rule of the application grants token:read with the transform reveal here."
+                    "The rule that decides here does not grant token:read with the transform reveal."
                         .clone_into(detail);
                 }
                 return Err(denied);

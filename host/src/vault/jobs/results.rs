@@ -13,6 +13,7 @@ use crate::model::plaintext::opaque;
 use crate::model::time::Timestamp;
 use crate::store::Expect;
 use crate::vault::audit::Event;
+use crate::vault::authentication::Authenticated;
 use crate::vault::permit::Permit;
 use crate::vault::react::ReactResponse;
 use crate::vault::record::Stored;
@@ -29,7 +30,7 @@ pub struct JobView {
     /// Where it stands.
     status: JobStatus,
     /// What the formula answered. Of tokens that were changed or are gone since, it says which they were and no more. Who
-    /// did not ask for the run sees of its tokens what it may read itself.
+    /// did not ask for the run sees no more of them, and no more than it may read itself, but at least which they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ReactResponse>)]
     response: Option<Value>,
@@ -104,6 +105,19 @@ impl Vault {
             Some(tokens) => self.show_kept(job.tenant_id, tokens, rights).await,
             None => Ok(()),
         }
+    }
+
+    /// Shows the tokens in a result that was kept as an answer, as [`Vault::find_result`] would show them.
+    pub async fn show_kept_of_result(
+        &self,
+        who: &Authenticated,
+        id: &str,
+        tokens: &mut Value,
+    ) -> Result<(), Error> {
+        let tenant = who.0.tenant();
+        let job = self.find::<Job>(tenant, &[id]).await?.pop().flatten();
+        let own = job.is_some_and(|job| job.entity.by == By::from(who.0.actor()));
+        self.show_kept(tenant, tokens, (!own).then_some(&who.0.rights)).await
     }
 
     /// Tells a result once more, whatever became of it before.
