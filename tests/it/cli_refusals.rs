@@ -72,7 +72,7 @@ fn where_no_vault_is_none_is_made() {
         &["audit", "heads"],
         &["audit", "export"],
         &["tenant", "list"],
-        &["tenant", "erase", UNKNOWN],
+        &["tenant", "erase", UNKNOWN, "--yes"],
         &["compact"],
     ];
     for words in commands {

@@ -27,7 +27,7 @@ fn commands_reach_a_running_server_without_a_root_key() {
     assert!(done(folder.path(), None, &["compact"]).contains("bytes"));
     let unknown = "00000000-0000-4000-8000-000000000000";
     for arguments in
-        [["tenant", "erase", unknown].as_slice(), &["keys", "rotate", "--tenant", unknown]]
+        [["tenant", "erase", unknown, "--yes"].as_slice(), &["keys", "rotate", "--tenant", unknown]]
     {
         let (code, _, stderr) = operate(folder.path(), None, arguments);
         assert!(code == 1 && stderr.contains("no such tenant"), "{stderr}");
@@ -184,6 +184,20 @@ fn the_help_names_what_can_be_done() {
         let output = command().args(arguments).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success() && text.contains(expected), "{text}");
+    }
+    // What only a server can be told is in the way of those who look for something else.
+    for (arguments, shown) in [
+        (&["serve", "--help"][..], true),
+        (&["tenant", "erase", "--help"], false),
+        (&["tenant", "erase", "-h"], false),
+        (&["keys", "rotate", "--help"], false),
+        (&["verify", "--help"], false),
+    ] {
+        let output = command().args(arguments).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(text.contains("--rate-limit-read"), shown, "{text}");
+        assert_eq!(text.contains("--listen"), shown, "{text}");
+        assert!(text.contains("--root-key-command") && text.contains("--data-dir"), "{text}");
     }
     for wrong in [&["keys", "rotate"][..], &["keys", "rotate", "--root", "--all-tenants"]] {
         assert_eq!(command().args(wrong).output().unwrap().status.code(), Some(2), "{wrong:?}");

@@ -58,13 +58,14 @@ async fn an_erased_tenant_is_gone_for_good_while_the_others_go_on() {
     let at = |client: &Client| Client::new(process.address, client.key.as_deref());
     let (client, other, management) = (at(&client), at(&other), at(&management));
     client.get(&format!("/tokens/{id}")).await.expect(200);
-    done(&data, None, &["tenant", "erase", &tenant.to_string()]);
+    done(&data, None, &["tenant", "erase", &tenant.to_string(), "--yes"]);
     client.get(&format!("/tokens/{id}")).await.expect(401);
     management.get("/applications").await.expect(401);
     other.get(&format!("/tokens/{other_id}")).await.expect(200);
     // Nothing is left of the keys, once what else there was is swept and the store compacted.
     eventually("end of the keys", || (occurrences(&data, &wrapped) == 0).then_some(())).await;
-    let (code, _, stderr) = operate(&data, None, &["tenant", "erase", &tenant.to_string()]);
+    let (code, _, stderr) =
+        operate(&data, None, &["tenant", "erase", &tenant.to_string(), "--yes"]);
     assert!(code == 1 && stderr.contains("no such tenant"), "{stderr}");
     let status = done(&data, None, &["keys", "status"]);
     assert!(!status.contains(&tenant.to_string()), "{status}");
@@ -90,7 +91,14 @@ async fn without_a_server_it_is_done_by_the_command() {
         id_of(&done(folder.path(), Some(ROOT_KEY), &["tenant", "create", "one", "--json"]));
     let (kept, _) =
         id_of(&done(folder.path(), Some(ROOT_KEY), &["tenant", "create", "two", "--json"]));
-    let said = done(folder.path(), Some(ROOT_KEY), &["tenant", "erase", &tenant.to_string()]);
+    let (code, said, refused) =
+        operate(folder.path(), Some(ROOT_KEY), &["tenant", "erase", &tenant.to_string()]);
+    assert_eq!((code, said.as_str()), (1, ""), "{refused}");
+    assert!(refused.contains("--yes"), "{refused}");
+    let tenants = done(folder.path(), Some(ROOT_KEY), &["tenant", "list"]);
+    assert!(tenants.contains(&tenant.to_string()), "{tenants}");
+    let said =
+        done(folder.path(), Some(ROOT_KEY), &["tenant", "erase", &tenant.to_string(), "--yes"]);
     assert!(said.contains("is removed"), "{said}");
     let store = open_store(&folder.path().join("store")).await;
     assert_eq!(records(&store, tenant).await, []);

@@ -25,7 +25,7 @@ mod verify;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::config::Options;
 
@@ -93,12 +93,53 @@ enum ConfigCommand {
     Reference,
 }
 
+/// Options of `serve` that mean something to commands that work on its folder.
+const OF_THE_STORE: [&str; 8] = [
+    "config",
+    "data_dir",
+    "root_key_file",
+    "root_key_command",
+    "root_key_command_seconds",
+    "cache_mb",
+    "log_format",
+    "log",
+];
+
 /// What ends a command early: a sentence for the operator.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
+/// The command line as it is told of. What only a server can be told is shown by `serve` alone; other commands take it too,
+/// since they read the same variables and the same file.
+fn command() -> clap::Command {
+    Cli::command().mut_subcommands(|command| match command.get_name() {
+        "serve" => command,
+        _ => without_servers(command),
+    })
+}
+
+fn without_servers(command: clap::Command) -> clap::Command {
+    let command = command.mut_subcommands(without_servers);
+    if !command.get_arguments().any(|option| option.get_id() == "rate_limit_read") {
+        return command;
+    }
+    let servers = Options::augment_args(clap::Command::new("serve"));
+    let is_servers = |id: &clap::Id| {
+        servers.get_arguments().any(|option| option.get_id() == id)
+            && !OF_THE_STORE.contains(&id.as_str())
+    };
+    command.mut_args(|option| {
+        let hidden = option.is_hide_set() || is_servers(option.get_id());
+        option.hide(hidden)
+    })
+}
+
+fn parse() -> Cli {
+    Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit())
+}
+
 /// Runs the command that the process was started with.
 pub fn run() -> ExitCode {
-    let done = match Cli::parse().command {
+    let done = match parse().command {
         Command::Backup(options) => backup::run(options),
         Command::Restore(options) => return restore::run(options),
         Command::Benchmark(options) => benchmark::run(&options),

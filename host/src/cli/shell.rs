@@ -5,10 +5,10 @@
 use std::fs;
 use std::path::PathBuf;
 
-use clap::{Args, Command, CommandFactory as _};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use super::{Cli, Failure, say};
+use super::{Failure, command, say};
 use crate::config::Options;
 
 /// Which shell.
@@ -29,7 +29,7 @@ pub struct ManOptions {
 /// Prints a script that completes commands and options.
 pub fn completions(options: &CompletionsOptions) {
     let mut text = Vec::new();
-    clap_complete::generate(options.shell, &mut Cli::command(), "tokamak", &mut text);
+    clap_complete::generate(options.shell, &mut command(), "tokamak", &mut text);
     say(String::from_utf8_lossy(&text).trim_end());
 }
 
@@ -37,11 +37,11 @@ pub fn completions(options: &CompletionsOptions) {
 pub fn man(options: &ManOptions) -> Result<(), Failure> {
     if let Some(folder) = &options.to {
         fs::create_dir_all(folder)?;
-        clap_mangen::generate_to(Cli::command(), folder)?;
+        clap_mangen::generate_to(command(), folder)?;
         return Ok(());
     }
     let mut page = Vec::new();
-    clap_mangen::Man::new(Cli::command()).render(&mut page)?;
+    clap_mangen::Man::new(command()).render(&mut page)?;
     say(String::from_utf8_lossy(&page).trim_end());
     Ok(())
 }

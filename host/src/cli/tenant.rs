@@ -1,6 +1,7 @@
 //! `tokamak tenant`: tenants are made and erased here, never over the public interface. A running server does it; without
 //! one, this process.
 
+use std::io::{self, BufRead, IsTerminal as _, Read as _};
 use std::path::Path;
 
 use clap::Subcommand;
@@ -13,6 +14,9 @@ use crate::http::control::{CreateTenant, CreatedTenant};
 use crate::model::id::TenantId;
 use crate::runtime::close_to_others;
 use crate::vault::{Tenant, Vault, check_tenant_name};
+
+/// Most that is read of an operator's answer.
+const ANSWER_BYTES_MAX: u64 = 64;
 
 /// What to do with tenants.
 #[derive(Debug, Subcommand)]
@@ -32,6 +36,9 @@ pub enum TenantCommand {
         /// The tenant.
         #[arg(value_name = "ID")]
         tenant: TenantId,
+        /// Do not ask whether it is meant; a script has to say so.
+        #[arg(long)]
+        yes: bool,
         #[command(flatten)]
         options: Options,
     },
@@ -49,7 +56,7 @@ pub enum TenantCommand {
 pub fn run(command: TenantCommand) -> Result<(), Failure> {
     match command {
         TenantCommand::Create { name, json, options } => create(name, json, options),
-        TenantCommand::Erase { tenant, options } => erase(tenant, options),
+        TenantCommand::Erase { tenant, yes, options } => erase(tenant, yes, options),
         TenantCommand::List { json, options } => list(json, options),
     }
 }
@@ -93,18 +100,45 @@ fn list(json: bool, options: Options) -> Result<(), Failure> {
     }
 }
 
-fn erase(tenant: TenantId, options: Options) -> Result<(), Failure> {
-    if let Some(server) = Server::find(&options.clone().settle()?.data_dir)? {
+fn erase(tenant: TenantId, yes: bool, options: Options) -> Result<(), Failure> {
+    if !yes && !io::stdin().is_terminal() {
+        return Err("what is erased is gone for good: say that it is meant with --yes".into());
+    }
+    let folder = options.clone().settle()?.data_dir;
+    if let Some(server) = Server::find(&folder)? {
+        let server = if yes {
+            server
+        } else {
+            let tenants = server.ask::<Vec<Tenant>>("GET", "/tenants", &())?;
+            confirm(tenant, &tenants, &mut io::stdin().lock())?;
+            Server::find(&folder)?.ok_or("the server has stopped meanwhile")?
+        };
         server.ask::<()>("DELETE", &format!("/tenants/{tenant}"), &())?;
         say("The tenant's keys are destroyed; what is left of it is being removed.");
         return Ok(());
     }
     with_vault(options, async |vault| {
+        if !yes {
+            confirm(tenant, &vault.tenants().await?, &mut io::stdin().lock())?;
+        }
         vault.erase_tenant(tenant).await?;
         vault.sweep_erased().await?;
         say("The tenant's keys are destroyed, and what was left of it is removed.");
         Ok(())
     })
+}
+
+/// Asks the operator, who pasted an id, whether the tenant of this name is meant. One that is not there is told of later.
+fn confirm(tenant: TenantId, tenants: &[Tenant], answers: &mut dyn BufRead) -> Result<(), Failure> {
+    let Some(found) = tenants.iter().find(|found| found.id == tenant) else { return Ok(()) };
+    say(format_args!("Tenant {tenant}, made {}: {}", found.created_at, shown(&found.name)));
+    say("Its keys are destroyed, and nothing of it can be read again. Write yes to erase it:");
+    let mut answer = String::new();
+    answers.take(ANSWER_BYTES_MAX).read_line(&mut answer)?;
+    match answer.trim() {
+        "yes" => Ok(()),
+        _ => Err("nothing was erased".into()),
+    }
 }
 
 /// Does something with the vault of a stopped server; refuses a folder in which there is none.
@@ -139,4 +173,28 @@ fn with_one(
         vault.close();
         done
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Tenant, TenantId, confirm, json};
+
+    #[test]
+    fn a_tenant_is_erased_only_if_the_operator_says_yes() {
+        let tenant = |id: &str| -> Tenant {
+            let at = "2030-08-26T19:23:57.000+00:00";
+            serde_json::from_value(json!({"id": id, "name": "a", "created_at": at})).unwrap()
+        };
+        let id = "01930000-0000-7000-8000-000000000001";
+        let tenants = [tenant("01930000-0000-7000-8000-000000000002"), tenant(id)];
+        let id: TenantId = id.parse().unwrap();
+        for (answer, erased) in
+            [("yes\n", true), (" yes", true), ("", false), ("y\n", false), ("no\nyes\n", false)]
+        {
+            let confirmed = confirm(id, &tenants, &mut answer.as_bytes());
+            assert_eq!(confirmed.is_ok(), erased, "{answer:?}");
+        }
+        // Whether there is one is told by who erases it.
+        assert!(confirm(id, &tenants[..1], &mut "".as_bytes()).is_ok());
+    }
 }
