@@ -281,3 +281,53 @@ async fn another_tenants_token_looks_as_if_it_never_was() {
     }
     assert_eq!(problems[0], problems[1]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_is_missing_does_not_hide_what_else_is_wrong() {
+    let server = TestServer::start().await;
+    let parameters = json!([
+        {"name": "amount", "type": "number"},
+        {"name": "card", "type": "object"},
+        {"name": "card.number", "type": "string"},
+        {"name": "card.expiration_year", "type": "number"},
+        {"name": "live", "type": "boolean"},
+        {"name": "user.name", "type": "string"},
+        {"name": "user.age", "type": "number"},
+    ]);
+    let reactor = declaring(&server, parameters, "forward").await;
+    let gone = "{{ 00000000-0000-7000-8000-000000000000 }}";
+    let there = format!("{{{{ {} }}}}", server.private.token("token", json!("no number")).await);
+    let table = [
+        // What a token would bring is not known, above or below where it stands.
+        (json!({"card": gone, "amount": "much"}), "card amount live user.age user.name"),
+        (
+            json!({"card": {"number": "1", "expiration_year": gone}, "user": {"name": "n"}}),
+            "card.expiration_year amount live user.age",
+        ),
+        (
+            json!({"card": gone, "amount": gone, "live": gone, "user": gone}),
+            "amount card live user",
+        ),
+        (
+            json!({"card": {"number": gone}, "extra": gone, "live": "maybe"}),
+            "amount card.expiration_year card.number extra live user.age user.name",
+        ),
+        // Nor is one looked at that is there: nobody has decided whether the caller may use it.
+        (
+            json!({"card": gone, "amount": there, "live": true, "user": {"name": [], "age": 1}}),
+            "card user.name",
+        ),
+    ];
+    for (args, expected) in table {
+        let mut expected: Vec<_> = expected.split(' ').map(|path| format!("args.{path}")).collect();
+        expected.sort();
+        let answer = react(&server, &reactor, args.clone()).await;
+        assert_eq!(answer.status, 400, "{args}");
+        assert_eq!(answer.faults(), expected, "{args}");
+        assert!(answer.text().contains("refers to a token that does not exist"), "{args}");
+    }
+    // With more references than faults can name, nothing is said of the others.
+    let many: Vec<_> = (0..101).map(|_| gone).collect();
+    let answer = react(&server, &reactor, json!({"list": many, "amount": "much"})).await;
+    assert!(answer.faults().iter().all(|path| path.is_empty() || path.starts_with("args.list[")));
+}

@@ -13,7 +13,7 @@ use super::work::{Work, weight};
 use super::{ExpressionError, is_expression};
 use crate::crypto::entropy::Entropy;
 use crate::limits::{FAULTS_MAX, FILLED_BYTES_MAX, TOKENS_PER_CALL_MAX};
-use crate::model::faults::Faults;
+use crate::model::faults::{Faults, is_within};
 use crate::model::id::TokenId;
 use crate::model::path::Path;
 use crate::model::plaintext::opaque;
@@ -82,6 +82,16 @@ impl Arguments {
         uses.map(|(_, path)| path.clone()).collect()
     }
 
+    /// The value with `null` where references stand.
+    pub fn without_references(&self) -> Value {
+        literal(&self.root)
+    }
+
+    /// Whether a reference stands at this path or above it. With more references than faults can name, everywhere.
+    pub fn reach(&self, path: &str) -> bool {
+        self.uses.len() >= FAULTS_MAX || self.uses.iter().any(|(_, used)| is_within(path, used))
+    }
+
     /// The value with every reference replaced, with so much work.
     pub fn fill<'p>(
         &self,
@@ -140,6 +150,18 @@ impl Arguments {
             }
         }
         Ok(pieces)
+    }
+}
+
+fn literal(node: &Node) -> Value {
+    match node {
+        Node::Literal(value) => value.clone(),
+        Node::Text(_) => Value::Null,
+        Node::Array(items) => Value::Array(items.iter().map(literal).collect()),
+        Node::Object(members) => {
+            let members = members.iter().map(|(name, member)| (name.clone(), literal(member)));
+            Value::Object(members.collect())
+        }
     }
 }
 

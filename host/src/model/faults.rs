@@ -86,11 +86,14 @@ impl Faults {
 
     /// Whether something is wrong at this path or below it.
     pub fn concern(&self, path: &str) -> bool {
-        self.by_path.keys().any(|found| {
-            found
-                .strip_prefix(path)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-        })
+        self.by_path.keys().any(|found| is_within(found, path))
+    }
+
+    /// Keeps what is wrong at these paths.
+    #[must_use]
+    pub fn only(mut self, keep: impl Fn(&str) -> bool) -> Self {
+        self.by_path.retain(|path, _| keep(path));
+        self
     }
 
     /// `value` when nothing is wrong.
@@ -102,6 +105,11 @@ impl Faults {
     pub fn into_map(self) -> BTreeMap<String, Vec<String>> {
         self.by_path
     }
+}
+
+/// Whether a path is `above` or leads on from there.
+pub fn is_within(path: &str, above: &str) -> bool {
+    path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
 fn join(prefix: &str, path: &str) -> String {

@@ -85,6 +85,22 @@ fn under_args(faults: Faults) -> Error {
     Error::Invalid(under)
 }
 
+/// The tokens that are missing, and beside them what is wrong with members that refer to none: all of it at once.
+fn missing_tokens(missing: Faults, arguments: &Arguments, formula: &Formula) -> Error {
+    let mut faults = Faults::new();
+    faults.extend_under("args", missing);
+    let literal = Some(arguments.without_references());
+    match bind(literal, &formula.request_parameters, formula.undeclared_arguments) {
+        Ok(mut bound) => wipe(&mut bound),
+        Err(bound) => {
+            let is_known =
+                |path: &str| !arguments.reach(path.strip_prefix("args.").unwrap_or_default());
+            faults.extend_under("", bound.only(is_known));
+        }
+    }
+    Error::Invalid(faults)
+}
+
 impl Vault {
     /// Runs a reactor and waits for its answer, or puts the run into the queue when there is an address to call back.
     pub async fn react(
@@ -119,7 +135,7 @@ impl Vault {
         let reactor = self.get::<Reactor>(permit.tenant(), &id.to_string()).await?.entity;
         let formula = self.formula(permit.tenant(), reactor.formula_id).await?;
         let application = self.reactors_application(&reactor).await?;
-        let (args, uses, given) = self.detokenize_arguments(permit, arguments).await?;
+        let (args, uses, given) = self.detokenize_arguments(permit, arguments, &formula).await?;
         match bind(args, &formula.request_parameters, formula.undeclared_arguments) {
             Ok(args) => Ok(Ready { reactor, formula, application, args, uses, given }),
             Err(faults) => {
@@ -135,10 +151,13 @@ impl Vault {
         &self,
         permit: &Permit<TokenUse>,
         arguments: Option<Arguments>,
+        formula: &Formula,
     ) -> Result<(Option<Value>, Vec<Event>, Vec<UsedToken>), Error> {
         let Some(arguments) = arguments else { return Ok((None, Vec::new(), Vec::new())) };
         let tokens = match self.referenced(permit.tenant(), &arguments).await {
-            Err(Error::Invalid(faults)) => return Err(under_args(faults)),
+            Err(Error::Invalid(faults)) => {
+                return Err(missing_tokens(faults, &arguments, formula));
+            }
             tokens => tokens?,
         };
         let mut parts = Vec::with_capacity(tokens.len());
