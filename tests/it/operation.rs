@@ -457,3 +457,13 @@ fn a_benchmark_measures_all_its_work_beside_its_yardsticks() {
     let row = compared.lines().find(|line| line.trim_start().starts_with("get")).unwrap();
     assert!(row.split_whitespace().last().unwrap().parse::<f64>().unwrap() > 0.0, "{compared}");
 }
+
+/// Behind a proxy all clients have one address: a stranger's wrong keys must not lock out everybody's.
+#[test]
+fn where_a_proxy_is_in_front_no_address_is_locked_out() {
+    let serve = example("compose.yaml");
+    assert!(serve.contains(r#""--lock-out-after", "0""#), "{serve}");
+    let settings: toml::Table = example("tokamak.toml").parse().unwrap();
+    assert_eq!(settings["lock-out-after"].as_integer(), Some(0));
+    assert!(!settings.contains_key("rate-limit-unauthenticated"));
+}
