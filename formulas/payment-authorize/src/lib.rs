@@ -26,8 +26,9 @@
 //!
 //! # Exactly once
 //! `Idempotency-Key` is the invocation's id, so a broken connection is tried again at once. When it is not known
-//! whether the payment was made (no answer, or a processor in trouble), the error says which `retry_of` to call the
-//! reactor again with: the processor then makes the payment or tells what became of it, and never makes a second.
+//! whether the payment was made (no answer or none that can be read, a redirect, or a processor in trouble), the error
+//! says which `retry_of` to call the reactor again with: the processor then makes the payment or tells what became of
+//! it, and never makes a second. A repetition that the processor does not look into says the same again.
 
 mod card;
 mod number;

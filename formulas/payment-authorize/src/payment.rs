@@ -71,7 +71,8 @@ impl Payment {
             capture: capture?,
             reference,
             billing: billing?,
-            retry_of,
+            // As ids are written: to a processor, the same in capitals is the key of another payment.
+            retry_of: retry_of.map(|id| id.to_ascii_lowercase()),
         })
     }
 }

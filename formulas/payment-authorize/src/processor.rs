@@ -22,6 +22,14 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("reference", "args.reference"),
 ];
 
+/// What is known of a payment before it is answered for.
+struct Attempt<'a> {
+    /// What makes it one payment, however often it is sent.
+    key: &'a str,
+    /// It was sent before, and may have been made then.
+    repeated: bool,
+}
+
 /// Makes the payment.
 pub(crate) fn authorize(
     payment: &Payment,
@@ -40,22 +48,33 @@ pub(crate) fn authorize(
         };
         settings.style.write(payment, settings.statement_descriptor.as_deref(), request).send()
     };
+    let mut attempt = Attempt { key, repeated: payment.retry_of.is_some() };
     let answer = match send() {
         // Connections that were idle too long break; the key makes it safe to try again.
-        Err(http::Error::Unreachable(_)) => send(),
+        Err(http::Error::Unreachable(_)) => {
+            attempt.repeated = true;
+            send()
+        }
         answer => answer,
     };
     let answer = answer.map_err(|error| {
         // The address is the reactor's own and holds nothing of the payment.
         log::warn(&error);
         match error {
-            http::Error::Unreachable(_) => unknown("the processor cannot be reached", key),
-            http::Error::Timeout => unknown("the processor did not answer in time", key),
-            other => other.into(),
+            http::Error::Unreachable(_) => attempt.unknown("the processor cannot be reached"),
+            http::Error::Timeout => attempt.unknown("the processor did not answer in time"),
+            // The answer: no payment is as large as a request may be.
+            http::Error::TooLarge => {
+                Error::runtime(attempt.uncertain("the processor's answer is too large"))
+            }
+            http::Error::Denied(_) | http::Error::Invalid(_) if attempt.repeated => {
+                Error::runtime(attempt.uncertain("the request cannot be sent again"))
+            }
+            unsent => unsent.into(),
         }
     })?;
     log::info(format_args!("the processor answered {}", answer.status));
-    judge(&answer, payment, settings, key)
+    judge(&answer, payment, settings, &attempt)
 }
 
 /// How long the processor may take; none when the host's own bound has to do.
@@ -74,7 +93,7 @@ fn judge(
     answer: &http::Response,
     payment: &Payment,
     settings: &Settings,
-    key: &str,
+    attempt: &Attempt<'_>,
 ) -> Result<Approval, Error> {
     let body: Value = answer.json().unwrap_or_default();
     let code = settings.style.code(&body, payment);
@@ -86,18 +105,32 @@ fn judge(
             }
             Some(Verdict::Declined) => Err(declined(code)),
             None => {
-                Err(Error::runtime(uncertain("the processor's answer cannot be understood", key)))
+                let what = "the processor's answer cannot be understood";
+                Err(Error::runtime(attempt.uncertain(what)))
             }
         },
         402 => Err(declined(code)),
-        401 | 403 => {
-            Err(Error::runtime(with_code("the processor does not accept the reactor's key", code)))
-        }
-        429 => Err(Error::rate_limit("the processor takes no more requests at present")),
-        409 => Err(unknown("the processor is still at work on this payment", key)),
-        500..=599 => Err(unknown(&format!("the processor answered {}", answer.status), key)),
         400 | 422 => Err(refused(&body, code)),
-        status => Err(Error::runtime(with_code(&format!("the processor answered {status}"), code))),
+        401 | 403 => {
+            let what = with_code("the processor does not accept the reactor's key", code);
+            Err(Error::runtime(attempt.unmade(what)))
+        }
+        429 => {
+            let what = "the processor takes no more requests at present".to_owned();
+            Err(Error::rate_limit(attempt.unmade(what)))
+        }
+        409 => Err(attempt.unknown("the processor is still at work on this payment")),
+        status @ (408 | 500..=599) => {
+            Err(attempt.unknown(&format!("the processor answered {status}")))
+        }
+        status @ 400..=499 => {
+            let what = with_code(&format!("the processor answered {status}"), code);
+            Err(Error::runtime(attempt.unmade(what)))
+        }
+        // A redirect may follow a payment that was made.
+        status => {
+            Err(Error::runtime(attempt.uncertain(&format!("the processor answered {status}"))))
+        }
     }
 }
 
@@ -126,16 +159,24 @@ fn refused(body: &Value, code: Option<String>) -> Error {
     }
 }
 
-fn unknown(what: &str, key: &str) -> Error {
-    Error::service_unavailable(uncertain(what, key))
-}
+impl Attempt<'_> {
+    fn unknown(&self, what: &str) -> Error {
+        Error::service_unavailable(self.uncertain(what))
+    }
 
-/// Says how to find out. The id of an invocation is no secret.
-fn uncertain(what: &str, key: &str) -> String {
-    format!(
-        "{what}; whether the payment was made is not known: call again with the same arguments and \
-         `retry_of` set to {key}, and it is made once"
-    )
+    /// Says how to find out. The id of an invocation is no secret.
+    fn uncertain(&self, what: &str) -> String {
+        let key = self.key;
+        format!(
+            "{what}; whether the payment was made is not known: call again with the same arguments and \
+             `retry_of` set to {key}, and it is made once"
+        )
+    }
+
+    /// What is said of one that was not made this time, and says nothing of the time before.
+    fn unmade(&self, what: String) -> String {
+        if self.repeated { self.uncertain(&what) } else { what }
+    }
 }
 
 fn with_code(what: &str, code: Option<String>) -> String {
