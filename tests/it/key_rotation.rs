@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokamak::crypto::keys::RootKey;
 use tokamak::crypto::seal::{self, Place};
 use tokamak::model::id::TenantId;
+use tokamak::runtime::{Runtime, RuntimeConfig};
 
 use crate::support::binary::{Process, ROOT_KEY};
 use crate::support::operator::{
@@ -249,4 +250,30 @@ async fn runs_that_have_begun_are_not_disturbed() {
     server.private.delete("/tokens/again").await.expect(204);
     server.private.post("/tokens", token).await.expect(201);
     server.private.patch("/tokens/again", json!({"data": 2})).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_job_was_sealed_anew_before_it_began_ends_as_any_other() {
+    let runtime = Runtime::new(RuntimeConfig::new(1)).unwrap();
+    let setup = Setup { runtime: Some(runtime), react_timeout_ms: 60_000, ..Setup::open() };
+    let server = TestServer::start_with(setup).await;
+    let reactor = guests::echo_reactor(&server).await;
+    let path = format!("/reactors/{reactor}/react");
+    let receiver = Receiver::start().await;
+    // It has the only slot while the job is taken from the queue and sealed anew.
+    let held = tokio::spawn({
+        let (client, path) = (server.private.clone(), path.clone());
+        let body = json!({"args": {"behaviour": "sleep", "ms": 4_000}});
+        async move { client.post(&path, body).await }
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let queued = server.private.post(&path, json!({"callback_url": receiver.url()})).await;
+    queued.expect(202);
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    server.vault.rotate_all_tenant_keys().await.unwrap();
+    server.vault.reseal().await.unwrap();
+    held.await.unwrap().expect(200);
+    assert_eq!(receiver.wait(1).await[0].json()["type"], "reactor.completed");
+    let place = queued.headers["location"].to_str().unwrap();
+    assert_eq!(server.private.get(place).await.expect(200)["status"], "completed");
 }

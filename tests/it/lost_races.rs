@@ -195,6 +195,40 @@ async fn a_token_that_others_change_keeps_every_change_or_is_a_conflict() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_was_made_anew_is_not_what_a_change_has_read() {
+    let world = World::start().await;
+    let client = world.server.revealing().await;
+    for method in [Method::PATCH, Method::DELETE] {
+        let path = "/tokens/one".to_owned();
+        let made = async |data: &str| {
+            let body = json!({"id": "one", "type": "token", "data": {data: 1}});
+            client.post("/tokens", body).await.expect(201);
+        };
+        made("before").await;
+        let patches = method == Method::PATCH;
+        let (body, kind) = (json!({"data": {"mine": 1}}), TOKEN);
+        let change = Operation { client: client.clone(), method, path: path.clone(), body, kind };
+        let rival = async |_: usize, _: &Batch| {
+            client.delete(&path).await.expect(204);
+            made("after").await;
+            None
+        };
+        let answer = world.lose(&change, &change.key(), 1, rival).await;
+        if patches {
+            // Nothing of what was deleted comes back.
+            let data = json!({"after": 1, "mine": 1});
+            assert_eq!(answer.expect(200)["data"], data);
+            assert_eq!(client.get(&path).await.expect(200)["data"], data);
+            client.delete(&path).await.expect(204);
+        } else {
+            answer.expect(204);
+            client.get(&path).await.expect(404);
+            assert_eq!(world.logged("one", "Token deleted").await, 4);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_application_that_others_change_keeps_every_change_or_is_a_conflict() {
     let world = World::start().await;
     for times in [TRIES - 1, TRIES] {
@@ -322,6 +356,26 @@ async fn of_two_tokens_with_one_id_the_later_is_a_conflict() {
     assert_eq!(world.logged("one", "Token created").await, 1);
     client.delete("/tokens/one").await.expect(204);
     post.assert_free("k").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_is_free_when_others_remove_the_ended_token_that_had_it() {
+    let world = World::start().await;
+    let client = world.server.revealing().await;
+    let mut ends = json!({"id": "one", "type": "token", "data": "before"});
+    ends["expires_at"] = "2026-01-01T01:00:00Z".into();
+    client.post("/tokens", ends).await.expect(201);
+    world.server.clock.advance_ms(2 * 3_600_000);
+    let post = create(&client, json!({"id": "one", "type": "token", "data": "mine"}));
+    // It is removed after it stood in the way, and before anybody looks for what does.
+    let rival = async |_: usize, _: &Batch| {
+        world.server.vault.sweep_ended().await.unwrap();
+        Some(StoreError::Exists { kind: TOKEN, id: "one".to_owned() })
+    };
+    let made = world.lose(&post, "k", 1, rival).await;
+    assert_eq!(made.expect(201)["data"], "mine");
+    assert_eq!(world.logged("one", "Token expired").await, 1);
+    post.assert_repeats("k", &made).await;
 }
 
 /// A request of each of these kinds.

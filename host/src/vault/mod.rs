@@ -277,6 +277,14 @@ impl Vault {
         found.ok_or(Error::NotFound(E::NOUN))
     }
 
+    /// The version of what was just stored. It is read, and not reckoned from the one before: whoever seals a record anew
+    /// counts it on too.
+    async fn version_of<E: Entity>(&self, tenant: TenantId, entity: &E) -> Result<u64, Error> {
+        let id = entity.id();
+        let found = self.0.store.find(E::KIND, tenant, &[&id]).await?.pop().flatten();
+        found.map(|record| record.version).ok_or(Error::NotFound(E::NOUN))
+    }
+
     /// Entities that match the filter, newest first.
     async fn page<E: Entity>(
         &self,

@@ -247,8 +247,9 @@ impl Vault {
         let event = Event::done(EntityType::Tenant, id, Operation::Update, "Tenant updated");
         let committed = change.try_commit(permit.actor(), vec![event]).await?;
         if committed.is_ok() {
-            // A commit counts the version on by one.
-            self.remember_settings(permit.tenant(), stored.version + 1, settings);
+            // Read anew: who seals it anew meanwhile counts its version on too.
+            let now = self.get::<Tenant>(SYSTEM_TENANT, &tenant.id.to_string()).await?;
+            self.remember_settings(permit.tenant(), now.version, now.entity.settings);
         }
         unless_lost(committed, tenant)
     }

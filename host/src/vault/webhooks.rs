@@ -132,7 +132,7 @@ impl Vault {
         self.retried(TRIES, || Box::pin(self.secrets_once(tenant))).await
     }
 
-    /// The tenant's secrets, made if there are none; `None` when somebody else just made them.
+    /// The tenant's secrets; `None` when there were none and they were just made.
     async fn secrets_once(
         &self,
         tenant: TenantId,
@@ -146,8 +146,8 @@ impl Vault {
         let mut change = self.change(tenant).await?;
         change.put(&made, Expect::Absent)?;
         match change.try_commit(Actor::OPERATOR, vec![event]).await? {
-            Ok(()) => Ok(Some(Stored { entity: made, version: 1 })),
-            Err(crate::store::StoreError::Exists { .. }) => Ok(None),
+            // They are read then, with their version.
+            Ok(()) | Err(crate::store::StoreError::Exists { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

@@ -40,8 +40,10 @@ pub struct Group {
     pub behind: Vec<Left>,
     /// Packs that are taken apart, by their keys.
     apart: HashSet<IVec>,
+    /// The version that a record begins at which is not there.
+    first_version: u64,
     /// Whether it removes a record.
-    removes: bool,
+    pub removes: bool,
     /// Whether anything that was stored goes.
     pub replaces: bool,
 }
@@ -70,8 +72,13 @@ pub fn address(record: &Record) -> Address {
 }
 
 impl Group {
+    /// An empty group, whose new records begin at this version.
+    pub fn new(first_version: u64) -> Self {
+        Self { first_version, ..Self::default() }
+    }
+
     /// Whether the group must be written before the batch is added. One that makes a record anew which the group removes:
-    /// both would be its first version, with pieces under the same keys. And one that changes what lies in a pack of the
+    /// both might be at the same version, with pieces under the same keys. And one that changes what lies in a pack of the
     /// group, which is not there yet.
     pub fn stands_before(&self, batch: &Batch) -> bool {
         let removed = |put: &Put| {
@@ -171,7 +178,9 @@ impl Group {
     fn put(&mut self, put: &Put, content: &Hash, before: Option<&Head>, guard: &mut Guard) {
         let Put { record, expect } = put;
         let address = address(record);
-        let version = before.map_or(1, |before| before.version + 1);
+        // What may lie in a pack has an id that nobody draws again.
+        let first = if expect.is_lasting() { 1 } else { self.first_version };
+        let version = before.map_or(first, |before| before.version + 1);
         let mut head = Head::of(record, version);
         if let Some(before) = before {
             self.clear(&address, before);

@@ -55,7 +55,7 @@ use self::log::Log;
 use self::rows::{Address, Head, read_unique, unique_key};
 pub use self::space::Space;
 use self::waiting::Waiting;
-use self::writer::Writer;
+use self::writer::{Versions, Writer};
 use super::{
     Batch, ChainHead, Compacted, Examiner, Filter, Kind, Position, Protection, Record, Removal,
     Slice, Snapshot, Start, Store, StoreError, StoreFuture, Unique,
@@ -137,6 +137,7 @@ impl SledStore {
             files: Arc::clone(&files),
             guard: Arc::clone(&guard),
             space: Arc::clone(&space),
+            versions: Versions::begin(),
         };
         let thread = std::thread::Builder::new().name("store writer".to_owned());
         let thread = thread.spawn(move || writer.run(waiting)).map_err(unavailable)?;
@@ -169,7 +170,7 @@ impl SledStore {
                 None => return self.read_again(&live, &address, &head),
             }
         }
-        // One that was removed and made anew has the same version, and another tag.
+        // One that was removed and made anew might have the same version, and has another tag.
         let moved = |now: Option<(Head, Vec<u8>)>| now.is_none_or(|(now, _)| now != head);
         if head.pieces > 0 && moved(self::head(&live, &address)?) {
             return self.read_again(&live, &address, &head);

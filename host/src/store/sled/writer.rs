@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc;
+use uuid::Uuid;
 
 use super::failure::unreadable;
 use super::files::Files;
@@ -38,6 +39,31 @@ pub struct Writer {
     pub guard: Arc<Mutex<Option<Guard>>>,
     /// What there is to write on.
     pub space: Arc<Space>,
+    /// The versions of what is made.
+    pub versions: Versions,
+}
+
+/// The versions that new records begin at. Whoever read a record before it was removed must not take one for it that has
+/// the same address: none begins at a version that an earlier one of its address came to.
+pub struct Versions(u64);
+
+impl Versions {
+    /// Updates of one record between two removals of any, at the most: more would take longer than any request does.
+    pub const STEP: u64 = 1 << 20;
+    /// Bits of the number that a process begins with.
+    const PROCESS_BITS: u32 = 40;
+
+    /// Those of a new process. What one before it has given is not known, so each begins somewhere else.
+    pub fn begin() -> Self {
+        let drawn = if cfg!(test) { 0 } else { Uuid::new_v4().as_u64_pair().1 };
+        let process = drawn & ((1 << Self::PROCESS_BITS) - 1);
+        Self(1 + process * Self::STEP)
+    }
+
+    /// What was made so far may be gone.
+    fn step(&mut self) {
+        self.0 += Self::STEP;
+    }
 }
 
 impl Writer {
@@ -64,7 +90,7 @@ impl Writer {
 
     /// Commits batches as a group; one that is refused does not harm the others.
     fn commit(&mut self, waiting: Vec<Waiting>) {
-        let mut group = Group::default();
+        let mut group = Group::new(self.versions.0);
         let (space, guard) = (Arc::clone(&self.space), Arc::clone(&self.guard));
         let mut left = space.look();
         let mut outcomes = Vec::with_capacity(waiting.len());
@@ -80,6 +106,7 @@ impl Writer {
         for one in waiting {
             if group.stands_before(&one.batch) {
                 self.settle(std::mem::take(&mut group), std::mem::take(&mut outcomes), guard);
+                group = Group::new(self.versions.0);
             }
             let outcome =
                 left.take(&one.batch).and_then(|()| self.check(&one.batch, &group, guard));
@@ -96,6 +123,9 @@ impl Writer {
         outcomes: Vec<(Waiting, Result<(), StoreError>)>,
         guard: &mut Guard,
     ) {
+        if group.removes {
+            self.versions.step();
+        }
         let durable = if self.failed.load(Ordering::Acquire) {
             Err(StoreError::Failed)
         } else {

@@ -64,7 +64,7 @@ async fn what_was_acknowledged_is_there_whenever_the_process_is_killed() {
             store.commit(long(&id, bytes)).await.unwrap();
             store.commit(puts([entry(TENANT, &format!("entry-{id}"), 1)])).await.unwrap();
             if number > 0 {
-                // Removed, and made anew under the same id: its first version again, with fewer pieces or more.
+                // Removed, and made anew under the same id, with fewer pieces or more.
                 let before = format!("{round}-{}", number - 1);
                 store.commit(removal(&before)).await.unwrap();
                 store.commit(long(&before, bytes / 2)).await.unwrap();
