@@ -10,6 +10,10 @@ pub const REQUEST_BODY_BYTES_MAX: usize = 4 << 20;
 pub const COMPONENT_BYTES_MAX: usize = 32 << 20;
 /// Largest body of a request that carries a component in base64, in bytes.
 pub const FORMULA_BODY_BYTES_MAX: usize = COMPONENT_BYTES_MAX / 3 * 4 + REQUEST_BODY_BYTES_MAX;
+/// Bytes of requests' bodies that are in memory at the same time, all together; of one tenant's at most half.
+pub const BODIES_BYTES_MAX: usize = 512 << 20;
+/// Bytes of each body that do not count among those.
+pub const BODY_BYTES_FREE: usize = 16 << 10;
 /// Bytes of a refused body that are read and thrown away, so that the client sees why it was refused.
 pub const LINGER_BYTES_MAX: usize = 2 * FORMULA_BODY_BYTES_MAX;
 /// How long such reading may take, in milliseconds.
@@ -47,6 +51,10 @@ pub const TOKEN_MASK_BYTES_MAX: usize = 64 << 10;
 pub const CONTAINERS_MAX: usize = 20;
 /// Characters of one container.
 pub const CONTAINER_CHARS_MAX: usize = 400;
+/// Segments of one container of a token: whatever is above it is kept with the token too.
+pub const CONTAINER_SEGMENTS_MAX: usize = 16;
+/// Segments of all containers of one token together.
+pub const CONTAINERS_SEGMENTS_MAX: usize = 10 * CONTAINER_SEGMENTS_MAX;
 /// Search index expressions of one token (decisions §3).
 pub const SEARCH_INDEXES_MAX: usize = 20;
 /// Values of one filter of a list; an address has no room for as many.
@@ -57,6 +65,10 @@ pub const METADATA_KEYS_MAX: usize = 50;
 pub const METADATA_KEY_CHARS_MAX: usize = 64;
 /// Characters of a metadata value (decisions §3).
 pub const METADATA_VALUE_CHARS_MAX: usize = 1_000;
+/// Terms that a token is found by: its containers and all above them with the root, its metadata, its search indexes, and
+/// one each for its type, its fingerprint, who made it and who changed it.
+pub const TOKEN_TERMS_MAX: usize =
+    CONTAINERS_MAX + CONTAINERS_SEGMENTS_MAX + 1 + METADATA_KEYS_MAX + SEARCH_INDEXES_MAX + 4;
 /// How long a card's `cvc` stays when the tenant sets nothing, in minutes (decisions §3).
 pub const CVC_RETENTION_MINUTES_DEFAULT: u32 = 60;
 /// How long a card's `cvc` may stay at most, in minutes.
@@ -172,6 +184,8 @@ pub const RESPONSE_DEPTH_MAX: usize = 120;
 pub const WEBHOOK_BODY_BYTES_MAX: usize = 8 * RESPONSE_BYTES_MAX;
 /// Headers of a formula's own response.
 pub const CUSTOM_HEADERS_MAX: usize = 50;
+/// Bytes of those headers, names and values together: some clients give up on a head of 16 KiB.
+pub const CUSTOM_HEADERS_BYTES_MAX: usize = 8 << 10;
 /// How long an invocation's record is kept, in milliseconds (decisions §7).
 pub const INVOCATION_KEPT_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 
@@ -241,7 +255,8 @@ pub const REACTOR_MEMORY_MB_MIN: u64 = 512;
 pub const RUN_MEMORY_BYTES_FIRST: u64 = 256 << 10;
 /// Machine code of formulas kept in memory, in MiB, unless the operator says otherwise.
 pub const PROGRAMS_MEMORY_MB_DEFAULT: u64 = 512;
-/// Uploads of components that wait until they are compiled, or are being compiled.
+/// Uploads of components that wait until they are compiled, or are being compiled; and of those that may be larger than
+/// other bodies, how many are taken in.
 pub const UPLOADS_MAX: usize = 16;
 /// The same, of one tenant.
 pub const UPLOADS_PER_TENANT_MAX: usize = 4;

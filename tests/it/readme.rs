@@ -121,6 +121,14 @@ fn limits() -> Vec<(&'static str, String)> {
             ),
         ),
         (
+            "bodies in memory, all together",
+            format!(
+                "{}, of one tenant half; the first {} of each do not count",
+                bytes(l::BODIES_BYTES_MAX),
+                bytes(l::BODY_BYTES_FREE)
+            ),
+        ),
+        (
             "address, all headers",
             format!(
                 "{}, {} in {} headers",
@@ -159,10 +167,12 @@ fn limits() -> Vec<(&'static str, String)> {
         (
             "`containers`, `search_indexes`",
             format!(
-                "{}, {}; a container {} characters",
+                "{}, {}; a container {} characters, {} segments; those of a token {} segments",
                 l::CONTAINERS_MAX,
                 l::SEARCH_INDEXES_MAX,
-                l::CONTAINER_CHARS_MAX
+                l::CONTAINER_CHARS_MAX,
+                l::CONTAINER_SEGMENTS_MAX,
+                l::CONTAINERS_SEGMENTS_MAX
             ),
         ),
         (

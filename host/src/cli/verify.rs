@@ -17,7 +17,7 @@ use rustix::fs::statvfs;
 use serde_json::json;
 
 use super::serve::refuse_without_store;
-use super::{Failure, logging, root_key, say, say_error};
+use super::{Failure, logging, root_key, say, say_error, shown};
 use crate::config::{Options, Settings};
 use crate::crypto::entropy::SystemEntropy;
 use crate::runtime::close_to_others;
@@ -111,11 +111,11 @@ pub fn walking<T: Send>(
     (walked.unwrap_or_else(|_| Err(broken.into())), listed)
 }
 
-/// A damage as a line.
+/// A damage as a line. Whoever changed what is damaged may have chosen its id.
 fn line(damaged: &Damaged) -> String {
     let Damaged { kind, tenant, id, what } = damaged;
     let tenant = tenant.map_or_else(|| "-".to_owned(), |tenant| tenant.to_string());
-    let id = if id.is_empty() { "-" } else { id };
+    let id = if id.is_empty() { "-".to_owned() } else { shown(id) };
     format!("damaged: {}  tenant {tenant}  id {id}: {what}", kind.unwrap_or("store"))
 }
 
@@ -255,7 +255,7 @@ fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
-    use super::{Failure, OpenError, StoreError, is_damage, walking};
+    use super::{Damaged, Failure, OpenError, StoreError, is_damage, line, walking};
 
     #[test]
     fn a_store_that_cannot_be_read_is_damaged_and_one_that_is_not_there_is_not() {
@@ -275,6 +275,21 @@ mod tests {
         assert!(!is_damage(&"there is no store".into()));
         let (walked, _) = walking::<()>(true, "not looked at", |_| panic!("over anything"));
         assert!(!is_damage(&walked.unwrap_err()));
+    }
+
+    #[test]
+    fn a_damage_is_one_line_whatever_stands_in_its_id() {
+        let told = |id: &str| {
+            let id = id.to_owned();
+            line(&Damaged { kind: Some("token"), tenant: None, id, what: "was changed".to_owned() })
+        };
+        assert_eq!(told("a token, é"), "damaged: token  tenant -  id a token, é: was changed");
+        assert_eq!(told(""), "damaged: token  tenant -  id -: was changed");
+        let forged = "\r\x1b[2Jnothing is damaged\n";
+        assert_eq!(
+            told(forged),
+            "damaged: token  tenant -  id \\r\\u{1b}[2Jnothing is damaged\\n: was changed"
+        );
     }
 
     #[test]

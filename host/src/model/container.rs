@@ -1,4 +1,7 @@
 //! Containers: path-like groups of tokens (decisions §2).
+//!
+//! How deep a container may be is a question of where tokens may be put ([`places`]), and of nothing else: tokens that
+//! were stored deeper are read, and rules and searches name containers that are as deep.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +11,9 @@ use thiserror::Error;
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::limits::CONTAINER_CHARS_MAX;
+use super::faults::Faults;
+use super::member::Text;
+use crate::limits::{CONTAINER_CHARS_MAX, CONTAINER_SEGMENTS_MAX, CONTAINERS_SEGMENTS_MAX};
 
 /// A path such as `/pci/high/`, in lower case; `/` is the root.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -50,6 +55,37 @@ impl Container {
     pub fn lineage(&self) -> impl Iterator<Item = &str> {
         self.0.match_indices('/').map(|(index, _)| &self.0[..=index])
     }
+
+    /// How many segments it has; the root has none.
+    fn segments(&self) -> usize {
+        self.lineage().skip(1).count()
+    }
+}
+
+/// The `containers` in which a request puts a token, each once. The token lies in some `before`, if it is there already:
+/// those may be as they are.
+pub fn places(
+    texts: Vec<Text<Container>>,
+    before: &[Container],
+    faults: &mut Faults,
+) -> Vec<Container> {
+    let is_new = |container: &Container| !before.contains(container);
+    let mut containers = Vec::with_capacity(texts.len());
+    for (index, Text(container)) in texts.into_iter().enumerate() {
+        if container.segments() > CONTAINER_SEGMENTS_MAX && is_new(&container) {
+            let message = format!("must have at most {CONTAINER_SEGMENTS_MAX} segments");
+            faults.add(format!("containers[{index}]"), message);
+        }
+        if !containers.contains(&container) {
+            containers.push(container);
+        }
+    }
+    let together: usize = containers.iter().map(Container::segments).sum();
+    if together > CONTAINERS_SEGMENTS_MAX && containers.iter().any(is_new) {
+        let message = format!("must have at most {CONTAINERS_SEGMENTS_MAX} segments together");
+        faults.add("containers", message);
+    }
+    containers
 }
 
 impl FromStr for Container {
@@ -88,9 +124,13 @@ impl From<Container> for String {
 
 impl PartialSchema for Container {
     fn schema() -> RefOr<Schema> {
+        let description = format!(
+            "A path such as `/pci/high/`; `/` is the root. Those of a token have at most \
+             {CONTAINER_SEGMENTS_MAX} segments each and {CONTAINERS_SEGMENTS_MAX} together"
+        );
         let schema = ObjectBuilder::new()
             .schema_type(Type::String)
-            .description(Some("A path such as `/pci/high/`; `/` is the root"))
+            .description(Some(description))
             .pattern(Some("^/([A-Za-z0-9_-]+/)*$"))
             .max_length(Some(CONTAINER_CHARS_MAX));
         schema.into()
@@ -107,10 +147,17 @@ impl fmt::Display for Container {
 
 #[cfg(test)]
 mod tests {
-    use super::{Container, InvalidContainer};
+    use std::collections::BTreeMap;
+
+    use super::{Container, Faults, InvalidContainer, Text, places};
 
     fn container(text: &str) -> Container {
         text.parse().unwrap()
+    }
+
+    /// A container of so many segments, other than those with other numbers.
+    fn deep(number: usize, segments: usize) -> Container {
+        container(&format!("/c{number}/{}", "s/".repeat(segments - 1)))
     }
 
     #[test]
@@ -147,5 +194,40 @@ mod tests {
         let path = container("/a/b/");
         assert_eq!(path.lineage().collect::<Vec<_>>(), ["/", "/a/", "/a/b/"]);
         assert_eq!(container("/").lineage().collect::<Vec<_>>(), ["/"]);
+    }
+
+    #[test]
+    fn a_token_is_put_no_deeper_than_it_may_be_but_stays_where_it_is() {
+        let put = |containers: &[Container], before: &[Container]| {
+            let mut faults = Faults::new();
+            let texts = containers.iter().cloned().map(Text).collect();
+            assert_eq!(places(texts, before, &mut faults), containers);
+            let told = faults.into_map().into_iter();
+            told.map(|(path, messages)| (path, messages.join(""))).collect::<BTreeMap<_, _>>()
+        };
+        let told =
+            |path: &str, message: &str| BTreeMap::from([(path.to_owned(), message.to_owned())]);
+        let nothing = BTreeMap::<String, String>::new();
+        assert_eq!(put(&[Container::root(), deep(0, 1), deep(1, 16)], &[]), nothing);
+        let (deeper, shallow) = (deep(2, 190), deep(3, 3));
+        let each = told("containers[1]", "must have at most 16 segments");
+        assert_eq!(put(&[shallow.clone(), deep(2, 17)], &[]), each);
+        assert_eq!(put(&[shallow.clone(), deep(2, 17)], &[deep(4, 17)]), each);
+        // Where it lies from a time before, it may stay, alone as well as beside others.
+        let before = [deeper.clone(), deep(4, 17), shallow.clone()];
+        for kept in [&before[..], &before[..1], &before[1..]] {
+            assert_eq!(put(kept, &before), nothing);
+        }
+        assert_eq!(put(&[deep(4, 17), deep(5, 16)], &before), nothing);
+        let together = told("containers", "must have at most 160 segments together");
+        assert_eq!(put(&[deeper, deep(5, 1)], &before), together);
+        let many: Vec<_> = (0..20).map(|number| deep(number, 8)).collect();
+        assert_eq!(put(&many, &[]), nothing);
+        assert_eq!(put(&[&many[1..], &[deep(0, 9)]].concat(), &[]), together);
+        // Each counts once.
+        let mut faults = Faults::new();
+        let twice = many.iter().chain(&many).cloned().map(Text).collect();
+        assert_eq!(places(twice, &[], &mut faults), many);
+        assert!(faults.is_empty());
     }
 }

@@ -202,10 +202,9 @@ impl TenantsLog<'_> {
         let places = self.vault.0.store.places(kind::LOG, self.tenant, &ids)?;
         let mut lines = Vec::new();
         for (record, place) in records.iter().zip(places).rev() {
-            let (sequence, hash) = place.unwrap_or_default();
-            if sequence > self.last {
-                continue;
-            }
+            // One that went at the end of its time since it was read has no place any more.
+            let place = place.filter(|(sequence, _)| *sequence <= self.last);
+            let Some((sequence, hash)) = place else { continue };
             let entry = from_record::<KeptEntry>(record, keys)?.entity.entry;
             let exported = ExportedEntry { sequence, hash: hexadecimal(&hash), entry };
             serde_json::to_writer(&mut lines, &exported).map_err(Error::internal)?;
@@ -219,7 +218,9 @@ impl TenantsLog<'_> {
 mod tests {
     use uuid::Uuid;
 
-    use super::{ChainHead, ExportedHead, TenantId};
+    use super::{ChainHead, ExportFilter, ExportedHead, Start, TenantId, TenantsLog, kind};
+    use crate::store::Batch;
+    use crate::vault::tests::vault;
 
     #[test]
     fn heads_are_read_as_they_were_exported() {
@@ -231,5 +232,27 @@ mod tests {
         for wrong in ["", "a7", &"+7".repeat(32), &"é".repeat(32)] {
             assert_eq!(ExportedHead { hash: wrong.to_owned(), ..read.clone() }.to_head(), None);
         }
+    }
+
+    #[tokio::test]
+    async fn an_entry_that_goes_while_it_is_exported_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let vault = vault(folder.path(), 1 << 20).await;
+        let tenant = vault.create_tenant("a", None).await.unwrap().tenant.id;
+        let heads = vault.log_heads().unwrap();
+        let last = heads.iter().find(|head| head.tenant == tenant).unwrap().sequence;
+        let log = TenantsLog { vault: &vault, tenant, last, filter: ExportFilter::default() };
+        let keys = vault.keys(tenant).await.unwrap();
+        let records = log.page(Start::Offset(0), 10).await.unwrap().records;
+        let numbers = || {
+            let lines = String::from_utf8(log.lines(&records, &keys).unwrap()).unwrap();
+            let line = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
+            lines.lines().map(|one| line(one)["sequence"].as_u64().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(numbers(), [1, 2]);
+        let store = &vault.0.store;
+        let removals = store.oldest_entries(kind::LOG, tenant, u64::MAX, 1).unwrap();
+        store.commit(Batch { removals, ..Batch::default() }).await.unwrap();
+        assert_eq!(numbers(), [2]);
     }
 }

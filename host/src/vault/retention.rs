@@ -4,6 +4,7 @@
 //! that what is left still proves itself. That entries went is an entry. Nothing goes while the clock is in doubt
 //! ([`super::steady`]).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::audit::{Actor, Event};
@@ -37,7 +38,10 @@ impl Vault {
         let (mut removed, mut lost) = (0, 0);
         loop {
             let at_once = LOG_ENTRIES_REMOVED_AT_ONCE;
-            let removals = self.0.store.oldest_entries(kind::LOG, tenant, before_ms, at_once)?;
+            let store = Arc::clone(&self.0.store);
+            let look = move || store.oldest_entries(kind::LOG, tenant, before_ms, at_once);
+            // Where the first entry is among others of another time, this reads through many.
+            let removals = tokio::task::spawn_blocking(look).await.map_err(Error::internal)??;
             if removals.is_empty() {
                 return Ok(removed);
             }

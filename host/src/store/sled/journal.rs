@@ -48,8 +48,12 @@ const SETTLED_BYTES: usize = 64 << 10;
 /// was taken meanwhile, must be less than a segment.
 const UNSETTLED_BYTES: usize = 256 << 10;
 const UNSETTLED_ROWS: usize = 125;
-/// Bytes of a leaf of sled's at most, about: 17 rows, of which each has a pack, or a head and a body, of some 4 KiB.
-const LEAF_BYTES: usize = 17 * 4_400;
+/// Bytes of a row, its key with it, at most: a piece, or what a token is found by, under the longest id that there may be.
+/// Few are longer: of reactors and formulas with very long names, and of tokens that were made when containers could be
+/// deeper.
+pub const ROW_BYTES_MAX: usize = 5_840;
+/// Bytes of a leaf of sled's at most: 17 rows.
+const LEAF_BYTES: usize = 17 * ROW_BYTES_MAX;
 /// sled writes a row as it comes, its leaf at every tenth row and in two halves at every eighth, and half as much again of
 /// other leaves when it makes room in old segments. So that is at most, about, for rows that are as long as their neighbours,
 const WRITTEN_PER_BYTE: usize = 8;

@@ -244,11 +244,12 @@ impl Later {
     /// Reads, and tells whoever waits how that ended. If it panicked they are told too: they would wait for ever.
     fn conclude(&self, index: &RwLock<Index>, read: impl FnOnce() -> Result<(), StoreError>) {
         let began = Instant::now();
-        let outcome = catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
-            // Nobody takes in any more what is kept aside for them.
+        let outcome = catch_unwind(AssertUnwindSafe(read))
+            .unwrap_or_else(|_| Err(unavailable("reading the index panicked")));
+        if outcome.is_err() {
+            // Nobody takes in any more what is kept aside for those that were not read.
             self.kinds.iter().for_each(|kind| index.write().complete(*kind, Index::default()));
-            Err(unavailable("reading the index panicked"))
-        });
+        }
         match &outcome {
             Ok(()) => tracing::info!(indexed = ?began.elapsed(), "the rest of the store is read"),
             Err(_) if self.ended.load(Ordering::Acquire) => {}
@@ -258,13 +259,7 @@ impl Later {
     }
 
     fn read(&self, kind: Kind, tree: &Tree, index: &RwLock<Index>) -> Result<(), StoreError> {
-        let mut read = match read_kind(tree, kind, &self.ended) {
-            Ok(read) => read,
-            Err(error) => {
-                index.write().complete(kind, Index::default());
-                return Err(error);
-            }
-        };
+        let mut read = read_kind(tree, kind, &self.ended)?;
         // Most of what was written meanwhile is applied while nobody waits.
         loop {
             let changes = index.write().take_changes(kind);

@@ -26,15 +26,36 @@ use sled::Tree;
 use super::changes::Rows;
 use super::copy::Copy;
 use super::failure::{note_failure, unavailable, unreadable};
-use super::journal::Journal;
-use super::rows::{FORMAT, FORMAT_KEY, LEFT_PREFIX, Left, PIECES_MAX};
+use super::journal::{Journal, ROW_BYTES_MAX};
+use super::rows::{FORMAT, FORMAT_KEY, LEFT_PREFIX, Left, PIECE_BYTES, PIECES_MAX};
 use crate::figures::figures;
-use crate::store::StoreError;
+use crate::store::{Record, StoreError};
 
 /// Groups that one sync covers when they are put into the tree again: each is a small part of a segment at most.
 const REPLAYED_GROUPS: usize = 2;
+/// Bytes of a head's row beside its record's id and body and what the record is found by: the rest of the key, of the
+/// value, a tag and a place in a chain.
+const HEAD_BYTES: usize = 18 + 26 + 33 + 40;
 /// How long the tree may take to be synced.
 const SETTLING_MAX: Duration = Duration::from_mins(2);
+
+/// Pieces of a record's body: none where it follows the head, in a row that is short enough even so.
+pub fn pieces_of(record: &Record) -> usize {
+    let Record { id, body, .. } = record;
+    let row = HEAD_BYTES + id.len() + found_by_bytes(record) + body.len();
+    let is_short = body.len() <= PIECE_BYTES && row <= ROW_BYTES_MAX;
+    if is_short { 0 } else { body.len().div_ceil(PIECE_BYTES) }
+}
+
+/// Bytes of a record's rows, about: its body, and what it is found by, which stands in two of them.
+pub fn bytes_of(record: &Record) -> usize {
+    record.body.len() + 2 * found_by_bytes(record)
+}
+
+fn found_by_bytes(record: &Record) -> usize {
+    let Record { terms, numbers, uniques, .. } = record;
+    terms.len() * 16 + numbers.len() * 9 + uniques.len() * 32
+}
 
 /// The tree, and its log.
 pub struct Log {

@@ -5,6 +5,7 @@
 //! and the format is changed with the last of them.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use sled::Tree;
 
@@ -14,7 +15,8 @@ use super::guard::{Guard, content, read_ledger_key};
 use super::log::Log;
 use super::packs;
 use super::rows::{
-    Address, FORMAT, FORMAT_1, FORMAT_KEY, HEAD_PREFIX, Head, LEDGER_KEY, TENANT_LEDGER_PREFIX,
+    Address, FORMAT, FORMAT_1, FORMAT_KEY, HEAD_PREFIX, Head, LEDGER_KEY, PACK_PREFIX,
+    TENANT_LEDGER_PREFIX,
 };
 use crate::crypto::integrity::Hash;
 use crate::model::id::TenantId;
@@ -127,68 +129,70 @@ pub fn record(tree: &Tree, address: Address, value: &[u8]) -> Result<(Record, He
 /// The first entries of a tenant's log, the first of all being `first`, as far as they were made before a time.
 pub fn oldest(
     tree: &Tree,
-    whose: (Kind, TenantId),
+    (kind, tenant): (Kind, TenantId),
     first: u64,
     before_ms: u64,
     max: usize,
 ) -> Result<Vec<Removal>, StoreError> {
-    // Ids ascend with time, and so about with the chain. Where a clock was set back they do not: then more are looked at.
-    let mut looked_at = max.saturating_mul(2).max(PORTION);
-    loop {
-        let (entries, is_all) = first_entries(tree, whose, looked_at)?;
-        if entries.contains_key(&first) || is_all {
-            let (kind, tenant) = whose;
-            let removal = |(number, (sequence, (id, head))): (u64, (u64, (String, Head)))| {
-                let due = sequence == first + number && head.order_ms < before_ms;
-                let expect = Expect::Version(head.version);
-                due.then_some(Removal { kind, tenant, id, expect })
-            };
-            return Ok((0..).zip(entries).map_while(removal).take(max).collect());
+    let before_all = Address { kind, tenant, id: String::new() };
+    let prefixes = [before_all.head_key(), before_all.pack_key()];
+    let mut rows = prefixes.map(|prefix| tree.scan_prefix(prefix));
+    // Ids ascend with time, and so about with the chain: what is wanted is where they begin. Where a clock was ahead once,
+    // what was made then stands behind what was made later, and most often at the end.
+    let portion = max.saturating_mul(2).max(PORTION);
+    let wanted = first..first.saturating_add(max as u64);
+    let mut entries = Entries::new();
+    let (mut from_end, mut is_all) = (false, false);
+    while !is_all && !entries.contains_key(&first) {
+        is_all = true;
+        for rows in &mut rows {
+            is_all &= look_at_some(rows, (from_end, portion), &wanted, &mut entries)?;
         }
-        looked_at = looked_at.saturating_mul(8);
+        from_end = !from_end;
     }
+    let removal = |(number, (sequence, (id, head))): (u64, (u64, (String, Head)))| {
+        // One that is not due stands before all that come after it.
+        let due = sequence == first + number && head.order_ms < before_ms;
+        let expect = Expect::Version(head.version);
+        due.then_some(Removal { kind, tenant, id, expect })
+    };
+    Ok((0..).zip(entries).map_while(removal).collect())
 }
 
 /// Log entries by their numbers, each with its id and head.
 type Entries = BTreeMap<u64, (String, Head)>;
 
-/// A tenant's log entries by their numbers: about so many of those with rows of their own and as many of those in packs,
-/// by their ids. And whether those were all.
-fn first_entries(
-    tree: &Tree,
-    (kind, tenant): (Kind, TenantId),
-    looked_at: usize,
-) -> Result<(Entries, bool), StoreError> {
-    let before_all = Address { kind, tenant, id: String::new() };
-    let (mut entries, mut is_all) = (BTreeMap::new(), true);
+/// Looks at about so many more log entries, from one end of these rows, and keeps those with the numbers that are wanted:
+/// there may be millions. Gives whether there are no more.
+fn look_at_some(
+    rows: &mut sled::Iter,
+    (from_end, portion): (bool, usize),
+    wanted: &Range<u64>,
+    entries: &mut Entries,
+) -> Result<bool, StoreError> {
     let mut take = |address: Address, value: &[u8]| -> Result<(), StoreError> {
         let (head, _) = Head::read(value)?;
-        if let Some(link) = head.link() {
+        if let Some(link) = head.link().filter(|link| wanted.contains(&link.sequence)) {
             entries.insert(link.sequence, (address.id, head));
         }
         Ok(())
     };
-    for (seen, row) in tree.scan_prefix(before_all.head_key()).enumerate() {
-        if seen == looked_at {
-            is_all = false;
-            break;
-        }
-        let (key, value) = row.map_err(unreadable)?;
-        take(Address::of_head_key(&key)?, &value)?;
-    }
     let mut seen = 0;
-    for row in tree.scan_prefix(before_all.pack_key()) {
-        // A pack may have many entries: they count, not the packs.
-        if seen >= looked_at {
-            is_all = false;
-            break;
+    // A pack may have many entries: they count, not the packs.
+    while seen < portion {
+        let row = if from_end { rows.next_back() } else { rows.next() };
+        let Some(row) = row else { return Ok(true) };
+        let (key, value) = row.map_err(unreadable)?;
+        if key.starts_with(PACK_PREFIX) {
+            let packed = packs::entries(&key, &value)?;
+            seen += packed.len();
+            packed.into_iter().try_for_each(|(address, value)| take(address, &value))?;
+        } else {
+            seen += 1;
+            take(Address::of_head_key(&key)?, &value)?;
         }
-        let (key, packed) = row.map_err(unreadable)?;
-        let packed = packs::entries(&key, &packed)?;
-        seen += packed.len();
-        packed.into_iter().try_for_each(|(address, value)| take(address, &value))?;
     }
-    Ok((entries, is_all))
+    Ok(false)
 }
 
 /// The number and the hash of a log entry.

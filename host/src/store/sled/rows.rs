@@ -15,11 +15,12 @@
 //! bit of its version tells them apart, so that a store can be brought to the second one row by row.
 
 pub use super::format::{FORMAT, FORMAT_1, FORMAT_2, FORMAT_KEY, FORMATS};
+use super::log::pieces_of;
 use crate::crypto::integrity::Hash;
 use crate::model::id::TenantId;
 use crate::store::{Field, Kind, Record, StoreError, Term, Unique};
 
-/// Longer bodies are cut into pieces of this length: [`super::log`] says why rows must be short.
+/// Longer bodies, and some with long heads, are cut into pieces of this length: [`super::log`] says why rows must be short.
 pub const PIECE_BYTES: usize = 4 << 10;
 /// Pieces of bodies that may be written or removed before a sync, about.
 pub const PIECES_MAX: usize = 256;
@@ -222,11 +223,7 @@ pub struct Head {
 impl Head {
     /// The head of a record that is stored as this version.
     pub fn of(record: &Record, version: u64) -> Self {
-        let pieces = if record.body.len() <= PIECE_BYTES {
-            0
-        } else {
-            u32::try_from(record.body.len().div_ceil(PIECE_BYTES)).unwrap_or(u32::MAX)
-        };
+        let pieces = u32::try_from(pieces_of(record)).unwrap_or(u32::MAX);
         Self {
             version,
             order_ms: record.order_ms,

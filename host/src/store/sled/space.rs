@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::StatVfsMountFlags;
 
+use super::log::bytes_of;
 use crate::limits::{DISK_LAST_MB, DISK_RESERVE_MB};
 use crate::store::{Batch, StoreError};
 
-/// Bytes that go to the disk for each byte of a body, about: sled rewrites whole leaves.
+/// Bytes that go to the disk for each byte of a record, about: sled rewrites whole leaves.
 const WRITTEN_PER_BYTE: u64 = 4;
 
 /// What the disk says of itself.
@@ -101,8 +102,8 @@ pub struct Left<'a> {
 impl Left<'_> {
     /// Takes the space for a batch, if there is enough.
     pub fn take(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        let bodies = batch.puts.iter().map(|put| put.record.body.len() as u64);
-        let wanted = bodies.sum::<u64>().saturating_mul(WRITTEN_PER_BYTE);
+        let records = batch.puts.iter().map(|put| bytes_of(&put.record) as u64);
+        let wanted = records.sum::<u64>().saturating_mul(WRITTEN_PER_BYTE);
         let kept = if batch.urgent { DISK_LAST_MB << 20 } else { DISK_RESERVE_MB << 20 };
         match &mut self.room {
             Room::ReadOnly => return Err(self.space.refuse(StoreError::ReadOnly)),
@@ -124,7 +125,7 @@ mod tests {
     use super::{Room, Space};
     use crate::store::conformance::{self, record};
     use crate::store::sled::SledStore;
-    use crate::store::{Batch, Expect, Put, Store as _, StoreError};
+    use crate::store::{Batch, Expect, Put, Store as _, StoreError, Term};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -164,6 +165,13 @@ mod tests {
         let large = batch("a", 1 << 20, false);
         assert!(left.take(&large).is_ok() && left.take(&large).is_ok());
         assert_eq!(left.take(&large), Err(StoreError::Full));
+        // What a record is found by is written too.
+        let mut found_by_much = batch("a", 0, false);
+        found_by_much.puts[0].record.terms = vec![Term([7; 16]); 40_000];
+        assert_eq!(
+            Space::measured(|| Some(131 * MIB)).look().take(&found_by_much),
+            Err(StoreError::Full)
+        );
         // A disk that does not tell is not full.
         assert!(Space::measured(|| None).look().take(&large).is_ok());
         assert!(Space::measured(|| None).check().is_ok());

@@ -6,16 +6,16 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use super::guard;
-use super::rows::PIECE_BYTES;
+use super::log::{bytes_of, pieces_of};
 use crate::crypto::integrity::Hash;
 use crate::model::id::TenantId;
 use crate::store::{Batch, Put, Record, StoreError};
 
 /// Batches that one sync acknowledges, at most.
 const GROUP_BATCHES_MAX: usize = 512;
-/// Bytes of bodies in a group, about, at most, and rows that come of it: [`super::journal`] takes some more. A batch that is
-/// larger by itself is a group of its own. What goes with a removal is not known yet: a group that has come to more than the
-/// journal takes is written past it, which takes longer.
+/// Bytes of records in a group, about, at most, and rows that come of it: [`super::journal`] takes some more. A batch
+/// that is larger by itself is a group of its own. What goes with a removal is not known yet: a group that has come to more
+/// than the journal takes is written past it, which takes longer.
 const GROUP_BYTES_MAX: usize = 128 << 10;
 const GROUP_ROWS_MAX: usize = 100;
 /// The head and the index row of a record; a tenant's ledger, and the rows in which its log entries lie together and what is
@@ -51,9 +51,9 @@ impl Waiting {
         Self { batch, contents, done }
     }
 
-    /// Bytes of its bodies.
+    /// Bytes of its records, about.
     pub fn bytes(&self) -> usize {
-        self.batch.puts.iter().map(|put| put.record.body.len()).sum()
+        self.batch.puts.iter().map(|put| bytes_of(&put.record)).sum()
     }
 }
 
@@ -81,9 +81,7 @@ impl Size {
             } else {
                 self.rows += ROWS_OF_A_RECORD + record.uniques.len();
             }
-            if record.body.len() > PIECE_BYTES {
-                self.rows += record.body.len().div_ceil(PIECE_BYTES);
-            }
+            self.rows += pieces_of(record);
             self.tenants.insert(record.tenant);
         }
         self.rows += removals.len() * ROWS_OF_A_RECORD;
@@ -130,11 +128,13 @@ pub fn gathered(
 #[cfg(test)]
 mod tests {
     use super::{
-        ENTRIES_OF_A_ROW, GATHERED_MIN, GROUP_BYTES_MAX, GROUP_ROWS_MAX, PIECE_BYTES,
-        ROWS_OF_A_RECORD, ROWS_OF_A_TENANT, Waiting, gathered,
+        ENTRIES_OF_A_ROW, GATHERED_MIN, GROUP_BYTES_MAX, GROUP_ROWS_MAX, ROWS_OF_A_RECORD,
+        ROWS_OF_A_TENANT, Waiting, gathered,
     };
+    use crate::limits::TOKEN_TERMS_MAX;
     use crate::model::id::TenantId;
-    use crate::store::{Batch, Expect, Kind, Put, Record, TextDigest};
+    use crate::store::sled::rows::PIECE_BYTES;
+    use crate::store::{Batch, Expect, Kind, Put, Record, Term, TextDigest};
     use tokio::sync::{mpsc, oneshot};
 
     const RECORD: Expect = Expect::Any;
@@ -187,6 +187,21 @@ mod tests {
         sender.try_send(waiting(GROUP_BYTES_MAX + 1, RECORD)).ok().unwrap();
         let (group, next) = gathered(waiting(10, RECORD), &mut queue);
         assert_eq!((group.len(), next.map(|next| next.bytes())), (1, Some(GROUP_BYTES_MAX + 1)));
+    }
+
+    #[test]
+    fn what_records_are_found_by_fills_a_group_as_their_bodies_do() {
+        let found_by_much = || {
+            let mut one = waiting(10, RECORD);
+            one.batch.puts[0].record.terms = vec![Term([7; 16]); TOKEN_TERMS_MAX];
+            one
+        };
+        let (sender, mut queue) = mpsc::channel(1_024);
+        for _ in 0..600 {
+            sender.try_send(found_by_much()).ok().unwrap();
+        }
+        let (group, _) = gathered(found_by_much(), &mut queue);
+        assert_eq!(group.len(), GROUP_BYTES_MAX / (10 + 2 * 16 * TOKEN_TERMS_MAX));
     }
 
     #[test]

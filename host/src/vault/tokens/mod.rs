@@ -198,3 +198,49 @@ impl Vault {
         Ok((stored, transform))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use uuid::Uuid;
+
+    use super::{About, Plaintext, TenantId, Token, Zeroizing};
+    use crate::crypto::entropy::SeededEntropy;
+    use crate::crypto::keys::TenantKeys;
+    use crate::limits::{
+        CONTAINERS_MAX, CONTAINERS_SEGMENTS_MAX, METADATA_KEYS_MAX, SEARCH_INDEXES_MAX,
+        TOKEN_TERMS_MAX,
+    };
+    use crate::model::audit::Audit;
+    use crate::model::container::Container;
+    use crate::model::time::Timestamp;
+    use crate::vault::record::found_by;
+
+    #[test]
+    fn the_largest_token_is_found_by_as_much_as_the_store_counts_on() {
+        let texts = |count: usize| (0..count).map(|number| number.to_string());
+        let below = "s/".repeat(CONTAINERS_SEGMENTS_MAX / CONTAINERS_MAX - 1);
+        let container = |name: String| -> Container { format!("/{name}/{below}").parse().unwrap() };
+        let about = About {
+            id: "abc".to_owned(),
+            tenant_id: TenantId(Uuid::nil()),
+            type_name: "card".to_owned(),
+            mask: None,
+            fingerprint: "F".to_owned(),
+            containers: texts(CONTAINERS_MAX).map(container).collect(),
+            metadata: Some(texts(METADATA_KEYS_MAX).map(|key| (key, String::new())).collect()),
+            search_indexes: None,
+            fingerprint_expression: None,
+            deduplicate_token: Some(true),
+            expires_at: Some(Timestamp(1)),
+            transient_until: Some(Timestamp(1)),
+            audit: Audit::created(Some(Uuid::nil()), Timestamp(1))
+                .modified(Some(Uuid::nil()), Timestamp(2)),
+        };
+        let indexed = texts(SEARCH_INDEXES_MAX).map(Zeroizing::new).collect();
+        let token = Token { about, data: Plaintext::new(json!(1)), indexed };
+        let keys = TenantKeys::draw(&SeededEntropy::new(1));
+        let (terms, numbers, uniques) = found_by(&token, &keys).into_parts();
+        assert_eq!((terms.len(), numbers.len(), uniques.len()), (TOKEN_TERMS_MAX, 3, 1));
+    }
+}

@@ -22,7 +22,7 @@ use crate::limits::{
     METADATA_KEYS_MAX, METADATA_VALUE_CHARS_MAX, SEARCH_INDEXES_MAX, TOKEN_DATA_BYTES_MAX,
     TOKEN_MASK_BYTES_MAX,
 };
-use crate::model::container::Container;
+use crate::model::container::{Container, places};
 use crate::model::faults::Faults;
 use crate::model::id::TokenId;
 use crate::model::member::{Few, FromJson, Member, Text};
@@ -162,7 +162,7 @@ impl CreateToken {
         let kind = self.r#type.required_text("type", &mut faults);
         let data = self.data.required("data", &mut faults);
         let containers = self.containers.optional("containers", &mut faults);
-        let containers = containers.map(distinct);
+        let containers = containers.map(|given| read_places(given, before, &mut faults));
         let metadata = self.metadata.optional("metadata", &mut faults);
         let metadata = metadata.map(|members| read_metadata(members, &mut faults));
         let deduplicate = self.deduplicate_token.optional("deduplicate_token", &mut faults);
@@ -242,15 +242,14 @@ pub(super) fn evaluate_id(template: &Template, scope: &Scope<'_>) -> Result<Toke
     TokenId::from_str(&text).map_err(|error| error.to_string())
 }
 
-/// Containers, each once.
-fn distinct(Few(texts): Containers) -> Vec<Container> {
-    let mut containers = Vec::with_capacity(texts.len());
-    for Text(container) in texts {
-        if !containers.contains(&container) {
-            containers.push(container);
-        }
-    }
-    containers
+/// Containers, each once; what a token lies in already may stay.
+fn read_places(
+    Few(texts): Containers,
+    before: Option<&Token>,
+    faults: &mut Faults,
+) -> Vec<Container> {
+    let before = before.map(|before| before.about.containers.as_slice());
+    places(texts, before.unwrap_or_default(), faults)
 }
 
 fn read_metadata(members: Map<String, Value>, faults: &mut Faults) -> BTreeMap<String, String> {
@@ -346,6 +345,8 @@ impl Expressions<'_> {
         });
         let source = source.unwrap_or_else(|| kind.default_fingerprint_expression());
         let derived = Derived { source, evaluate: Template::evaluate_text };
+        let had =
+            had.map(|before| Scope { metadata: before.about.metadata.as_ref(), ..self.scope });
         faults.check("fingerprint_expression", self.value(&derived, &self.scope, had)).flatten()
     }
 
@@ -359,28 +360,25 @@ impl Expressions<'_> {
             let derived = Derived { source, evaluate: Template::evaluate_index };
             // Metadata is there for fingerprints alone (decisions §4).
             let scope = Scope { metadata: None, ..self.scope };
+            let had = had.map(|before| Scope { data: before.data.expose(), ..scope });
             let value = self.value(&derived, &scope, had);
             values.extend(faults.check(&format!("search_indexes[{index}]"), value).flatten());
         }
         values
     }
 
-    /// The value of an expression; none of one that the token had before and that failed there too,
+    /// The value of an expression; none of one that the token `had` before, in this scope, and that failed there too,
     /// since what it wants was erased.
     fn value(
         &self,
         derived: &Derived<'_>,
         scope: &Scope<'_>,
-        had: Option<&Token>,
+        had: Option<Scope<'_>>,
     ) -> Result<Option<Zeroizing<String>>, String> {
         let value = match derived.on(scope) {
             Ok(value) => value,
             Err(error) => {
-                let failed_before = had.is_some_and(|before| {
-                    let metadata = scope.metadata.and(before.about.metadata.as_ref());
-                    let data = before.data.expose();
-                    derived.on(&Scope { data, metadata, entropy: scope.entropy }).is_err()
-                });
+                let failed_before = had.is_some_and(|before| derived.on(&before).is_err());
                 return if failed_before { Ok(None) } else { Err(error.to_string()) };
             }
         };

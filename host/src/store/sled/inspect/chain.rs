@@ -1,4 +1,8 @@
-//! The chains of log entries, as a walk comes by their entries: nearly in their order, and held back until they are.
+//! The chains of log entries, as a walk comes by their entries: by their ids, and so nearly in their order.
+//!
+//! Where a clock was ahead for a while, entries of that time have ids behind those of many that were made after it. So
+//! what is there is kept as stretches of entries that follow from each other, each as long as it is then found to be: a
+//! walk keeps little of them, however many there are and in whatever order they come. What is missing is known at its end.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,8 +12,6 @@ use crate::crypto::integrity::{Hash, IntegrityKey, same};
 use crate::model::id::TenantId;
 use crate::store::{ChainHead, Damage, TextDigest, Walked};
 
-/// Entries of one tenant that wait for those before them. More than these, and what they wait for is missing.
-const WAITING_MAX: usize = 100_000;
 const NOT_EXPORTED: &str = "is not the entry that an exported head tells of";
 
 /// A log entry, as far as the chain depends on it.
@@ -34,11 +36,18 @@ pub struct Chains<'w> {
 struct Chain {
     /// What the ledger says, if it can be read.
     kept: Option<Ledger>,
-    /// The last entry that was followed.
+    /// The last entry that the chain is known to lead to.
     last: (u64, Hash),
-    waiting: BTreeMap<u64, Entry>,
-    /// Exported heads still ahead, by number.
+    /// Stretches of which it is not known yet how the chain leads to them, by the numbers of their first entries.
+    waiting: BTreeMap<u64, Stretch>,
+    /// Exported heads whose entries did not come yet, by number.
     heads: BTreeMap<u64, Hash>,
+}
+
+/// Entries of which each was held against the one before it, but for the first.
+struct Stretch {
+    first: Entry,
+    last: (u64, Hash),
 }
 
 /// Where damages go.
@@ -63,27 +72,17 @@ impl<'w> Chains<'w> {
         Self { key, chains }
     }
 
-    /// Takes an entry, and follows the chain as far as entries are at hand.
+    /// Takes an entry, and holds it against those beside it, as far as they are at hand.
     pub fn take(&mut self, entry: Entry, walked: &mut Walked, damaged: Damaged<'_>) {
-        let (tenant, kind) = (entry.address.tenant, entry.address.kind);
-        let chain = self.chains.entry(tenant).or_default();
-        let sequence = entry.link.sequence;
-        if sequence <= chain.last.0 || chain.waiting.contains_key(&sequence) {
+        let chain = self.chains.entry(entry.address.tenant).or_default();
+        if chain.has(entry.link.sequence) {
+            let what = "its place in the log is another's, or was given up";
             walked.damages += 1;
-            damaged(Damage {
-                kind: Some(kind),
-                tenant: Some(tenant),
-                id: entry.address.id,
-                what: "its place in the log is another's, or was given up".to_owned(),
-            });
+            damaged(of_entry(&entry.address, what));
             return;
         }
-        chain.waiting.insert(sequence, entry);
-        chain.follow(self.key, walked, damaged);
-        if chain.waiting.len() > WAITING_MAX {
-            chain.leap(tenant, walked, damaged);
-            chain.follow(self.key, walked, damaged);
-        }
+        chain.pass_head(&entry, walked, damaged);
+        chain.join(self.key, entry, walked, damaged);
     }
 
     /// Tells what is missing.
@@ -91,62 +90,64 @@ impl<'w> Chains<'w> {
         let mut chains: Vec<_> = self.chains.into_iter().collect();
         chains.sort_unstable_by_key(|(tenant, _)| *tenant);
         for (tenant, mut chain) in chains {
-            while !chain.waiting.is_empty() {
-                chain.leap(tenant, walked, damaged);
-                chain.follow(self.key, walked, damaged);
-            }
+            chain.leap(tenant, walked, damaged);
             chain.end(tenant, walked, damaged);
         }
     }
 }
 
 impl Chain {
-    fn follow(&mut self, key: &IntegrityKey, walked: &mut Walked, damaged: Damaged<'_>) {
-        while let Some(entry) = self.waiting.remove(&(self.last.0 + 1)) {
-            let Entry { address, order_ms, text, link } = entry;
-            let before = (link.sequence, &self.last.1);
-            let mut broken = |what: &str| {
+    /// Whether there is an entry of this number already, or was one that is removed.
+    fn has(&self, sequence: u64) -> bool {
+        let before = self.waiting.range(..=sequence).next_back();
+        let last = before.map_or(self.last, |(_, stretch)| stretch.last);
+        sequence <= last.0
+    }
+
+    /// Compares an entry with the exported head that tells of it, if one does.
+    fn pass_head(&mut self, entry: &Entry, walked: &mut Walked, damaged: Damaged<'_>) {
+        match self.heads.remove(&entry.link.sequence) {
+            Some(head) if same(&head, &entry.link.hash) => walked.heads += 1,
+            Some(_) => {
                 walked.damages += 1;
-                damaged(Damage {
-                    kind: Some(address.kind),
-                    tenant: Some(address.tenant),
-                    id: address.id.clone(),
-                    what: what.to_owned(),
-                });
-            };
-            // Where the text cannot be known, the tag of the record holds the entry in its place.
-            let follows =
-                |text| same(&key.link(&linked(&address, order_ms, before, text)), &link.hash);
-            if !text.is_none_or(follows) {
-                broken("does not follow from the entry before it");
+                damaged(of_entry(&entry.address, NOT_EXPORTED));
             }
-            match self.heads.remove(&link.sequence) {
-                Some(head) if same(&head, &link.hash) => walked.heads += 1,
-                Some(_) => broken(NOT_EXPORTED),
-                None => {}
-            }
-            // What comes after is held against what stands here: one damage is told once.
-            self.last = (link.sequence, link.hash);
+            None => {}
         }
     }
 
-    /// Goes on after a gap.
+    /// Puts an entry between the stretches on both sides of it. What comes after an entry is held against what stands
+    /// there, whether or not that follows itself: one damage is told once.
+    fn join(
+        &mut self,
+        key: &IntegrityKey,
+        entry: Entry,
+        walked: &mut Walked,
+        damaged: Damaged<'_>,
+    ) {
+        let Link { sequence, hash } = entry.link;
+        let next = sequence.checked_add(1).and_then(|next| self.waiting.remove(&next));
+        let last = next.as_ref().map_or((sequence, hash), |next| next.last);
+        let before = self.waiting.range_mut(..sequence).next_back();
+        let before = before.map_or(&mut self.last, |(_, stretch)| &mut stretch.last);
+        if before.0 + 1 == sequence {
+            follow(key, &entry, &before.1, walked, damaged);
+            *before = last;
+        } else {
+            self.waiting.insert(sequence, Stretch { first: entry, last });
+        }
+        if let Some(next) = next {
+            follow(key, &next.first, &hash, walked, damaged);
+        }
+    }
+
+    /// Goes on after each gap. The hash of the last entry missing is not known: the first one there is taken as it is.
     fn leap(&mut self, tenant: TenantId, walked: &mut Walked, damaged: Damaged<'_>) {
-        let Some((next, _)) = self.waiting.first_key_value() else { return };
-        let (from, to) = (self.last.0 + 1, next - 1);
-        walked.damages += 1;
-        damaged(of_log(tenant, format!("entries {from} to {to} of the log are missing")));
-        // The hash of the last one missing is not known: the first one there is taken as it is.
-        if let Some(Entry { address, link, .. }) = self.waiting.remove(&(to + 1)) {
-            self.last = (link.sequence, link.hash);
-            match self.heads.remove(&link.sequence) {
-                Some(head) if same(&head, &link.hash) => walked.heads += 1,
-                None => {}
-                Some(_) => {
-                    walked.damages += 1;
-                    damaged(Damage { id: address.id, ..of_log(tenant, NOT_EXPORTED.to_owned()) });
-                }
-            }
+        for (first, stretch) in std::mem::take(&mut self.waiting) {
+            let (from, to) = (self.last.0 + 1, first - 1);
+            walked.damages += 1;
+            damaged(of_log(tenant, format!("entries {from} to {to} of the log are missing")));
+            self.last = stretch.last;
         }
     }
 
@@ -182,4 +183,27 @@ impl Chain {
 
 fn of_log(tenant: TenantId, what: String) -> Damage {
     Damage { kind: None, tenant: Some(tenant), id: String::new(), what }
+}
+
+fn of_entry(address: &Address, what: &str) -> Damage {
+    let Address { kind, tenant, id } = address.clone();
+    Damage { kind: Some(kind), tenant: Some(tenant), id, what: what.to_owned() }
+}
+
+/// Tells of an entry that does not follow from the hash of the one before it.
+fn follow(
+    key: &IntegrityKey,
+    entry: &Entry,
+    before: &Hash,
+    walked: &mut Walked,
+    damaged: Damaged<'_>,
+) {
+    let Entry { address, order_ms, text, link } = entry;
+    let before = (link.sequence, before);
+    // Where the text cannot be known, the tag of the record holds the entry in its place.
+    let follows = |text| same(&key.link(&linked(address, *order_ms, before, text)), &link.hash);
+    if !text.is_none_or(follows) {
+        walked.damages += 1;
+        damaged(of_entry(address, "does not follow from the entry before it"));
+    }
 }

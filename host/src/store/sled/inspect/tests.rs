@@ -1,6 +1,7 @@
 //! A small store with every kind of row: whatever somebody does to its rows is noticed and named.
 
 mod lasting;
+mod order;
 mod packed;
 
 use std::path::Path;

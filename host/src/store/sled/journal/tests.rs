@@ -7,9 +7,15 @@ use proptest::prelude::*;
 use proptest::test_runner::Config;
 use tempfile::{TempDir, tempdir};
 
-use super::{GROUP_BYTES, GROUP_ROWS, HALF, HEADER, Journal, NAME, PAGE, Unsettled};
-use crate::store::StoreError;
+use super::{
+    GROUP_BYTES, GROUP_ROWS, HALF, HEADER, Journal, NAME, PAGE, ROW_BYTES_MAX, SEGMENT_BYTES,
+    Unsettled, WRITTEN_PER_BYTE,
+};
+use crate::limits::{TOKEN_ID_CHARS_MAX, TOKEN_TERMS_MAX, TOKENS_PER_CALL_MAX};
+use crate::store::conformance::record;
 use crate::store::sled::changes::Rows;
+use crate::store::sled::rows::{Address, Head, PIECE_BYTES, PIECES_MAX, Seal, index_value};
+use crate::store::{Field, Record, StoreError, Term, Unique};
 
 /// Rows that tell the number of their group, about so long.
 fn group(number: u32, bytes: usize) -> Rows {
@@ -337,4 +343,43 @@ fn a_group_that_was_changed_is_missed_unless_it_is_the_last() {
     assert_eq!(read(&whole[..5 * PAGE]).unwrap(), [0, 1]);
     assert_eq!(read(&[]).unwrap(), [0; 0]);
     assert_eq!(read(b"tkjrnl01").unwrap(), [0; 0]);
+}
+
+/// Bytes of the rows of a token that is found by so much: the head, the index row, and each piece.
+fn rows_of_a_token(id: &str, terms: usize, body: usize) -> Vec<usize> {
+    let token = Record {
+        body: vec![7; body],
+        terms: vec![Term([7; 16]); terms],
+        numbers: vec![(Field(7), 7); 3],
+        uniques: vec![Unique([7; 32])],
+        ..record(id, 7)
+    };
+    let address = Address { kind: token.kind, tenant: token.tenant, id: id.to_owned() };
+    let head = Head { seal: Some(Seal { tag: [7; 32], link: None }), ..Head::of(&token, 1) };
+    let own = [
+        (address.head_key(), head.to_value(&token.body)),
+        (address.index_key(7), index_value(&token.terms, &token.numbers)),
+    ];
+    let own = own.into_iter().map(|(key, value)| key.len() + value.len());
+    let pieces = (0..head.pieces).map(|number| address.piece_key(1, number).len() + PIECE_BYTES);
+    own.chain(pieces).collect()
+}
+
+#[test]
+fn no_row_of_a_token_is_longer_than_is_counted_on() {
+    let id = "\u{1f511}".repeat(TOKEN_ID_CHARS_MAX);
+    for terms in (0..=TOKEN_TERMS_MAX).step_by(5) {
+        for body in [0, 1, 100, 1_500, 3_000, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES] {
+            let rows = rows_of_a_token(&id, terms, body);
+            let most = rows.iter().max().unwrap();
+            assert!(*most <= ROW_BYTES_MAX, "{terms} terms, {body} bytes: {rows:?}");
+        }
+    }
+}
+
+#[test]
+fn the_tokens_of_one_call_are_less_than_one_sync_may_cover() {
+    let rows = rows_of_a_token(&uuid::Uuid::max().to_string(), TOKEN_TERMS_MAX, 2 * PIECE_BYTES);
+    let bytes = TOKENS_PER_CALL_MAX * (rows[0] + rows[1]) + PIECES_MAX * rows[2];
+    assert!(bytes * WRITTEN_PER_BYTE <= SEGMENT_BYTES, "{bytes}");
 }

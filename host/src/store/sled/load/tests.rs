@@ -11,10 +11,12 @@ use tokio::sync::watch;
 
 use super::{INDEX_PREFIX, Index, Later, PACK_PREFIX, Portion, put_in_order, read, scan, take_row};
 use crate::model::id::TenantId;
+use crate::store::conformance::{self, ENTRY, Entries, entry, protection, puts, record};
+use crate::store::sled::SledStore;
 use crate::store::sled::changes::Rows;
 use crate::store::sled::packs::{self, Packs};
 use crate::store::sled::rows::{Address, Head, IndexRow, index_value};
-use crate::store::{Filter, Kind, Start, StoreError, Term};
+use crate::store::{Batch, Expect, Filter, Kind, Start, Store as _, StoreError, Term};
 
 const KIND: Kind = Kind(9);
 const TENANT: TenantId = TenantId(uuid::Uuid::from_u128(1));
@@ -158,4 +160,32 @@ async fn whoever_waits_for_what_panicked_is_told() {
     let (terms, numbers) = (Vec::new(), Vec::new());
     index.write().put(IndexRow { kind, tenant, order_ms: 1, id, terms, numbers });
     assert_eq!(total(&index.read()), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_kept_aside_for_kinds_behind_one_that_cannot_be_read() {
+    const RUN: Kind = conformance::KIND;
+    let folder = tempfile::tempdir().unwrap();
+    let open = |later: &[Kind]| {
+        let store = SledStore::open_reading_later(folder.path(), 8 << 20, later).unwrap();
+        store.protect(protection(), Some(&mut Entries)).unwrap();
+        store
+    };
+    let run = |id: &str| -> Batch { puts([(record(id, 1), Expect::Lasting)]) };
+    let tenant = conformance::TENANT;
+    let store = open(&[]);
+    store.commit(puts([entry(tenant, "e1", 1)])).await.unwrap();
+    let pack = Address { kind: ENTRY, tenant, id: "e1".to_owned() }.pack_key();
+    let tree = store.files.live().tree.clone();
+    let packed = tree.get(&pack).unwrap().unwrap();
+    tree.insert(&pack, &packed[..packed.len() - 1]).unwrap();
+    drop(tree);
+    drop(store);
+
+    let store = open(&[ENTRY, RUN]);
+    store.commit(run("r1")).await.unwrap();
+    let page = store.page(RUN, tenant, &Filter::All, Start::Offset(0), 1).await;
+    assert!(matches!(page, Err(StoreError::Damaged(_))), "{page:?}");
+    store.commit(run("r2")).await.unwrap();
+    assert_eq!(store.index.write().take_changes(RUN).len(), 0);
 }
