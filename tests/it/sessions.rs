@@ -284,6 +284,28 @@ async fn a_session_ends_with_the_applications_behind_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_ends_with_the_key_that_granted_it() {
+    let (server, private, session, nonce) = session(&["token:read"], json!([])).await;
+    authorize(&private, &nonce, json!({"permissions": ["token:read"]})).await.expect(200);
+    session.get("/tokens").await.expect(200);
+    let own = private.get("/applications/key").await.expect(200);
+    let path = format!("/applications/{}", own["id"].as_str().unwrap());
+    // A change that leaves the key as it is leaves the session.
+    let body = json!({"name": "p", "permissions": ["token:read"]});
+    server.management.put(&path, body).await.expect(200);
+    session.get("/tokens").await.expect(200);
+    let anew = server.management.post(&format!("{path}/regenerate"), json!({})).await.expect(200);
+    // Whoever stole the key may have granted it.
+    session.get("/tokens").await.expect(401);
+    let public = server.application("public", &["token:create"], json!([])).await;
+    let opened = public.post("/sessions", json!({})).await.expect(201);
+    let private = server.client(anew["key"].as_str().unwrap());
+    let grant = json!({"permissions": ["token:read"]});
+    authorize(&private, opened["nonce"].as_str().unwrap(), grant).await.expect(200);
+    server.client(opened["session_key"].as_str().unwrap()).get("/tokens").await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_stays_within_its_ids_when_another_one_is_drawn() {
     let all = ["token:create", "token:read"];
     let (server, private, session, nonce) = session(&[], json!([rule("/", "reveal", &all)])).await;

@@ -38,13 +38,16 @@ pub struct Caller {
     pub actor: Actor,
     /// When the caller ends.
     pub ends: Option<Timestamp>,
+    /// The key that an application was known by.
+    pub key: Option<KeyHash>,
 }
 
 impl Caller {
-    /// An application as a caller.
+    /// An application as a caller, by whatever it is known.
     pub fn new(application: Application) -> Self {
         let actor = Actor { id: Some(application.id.0), kind: ActorType::Application };
-        Self { rights: application.rights(), actor, ends: application.expires_at, application }
+        let (rights, ends) = (application.rights(), application.expires_at);
+        Self { rights, actor, ends, application, key: None }
     }
 
     /// The tenant everything the caller does happens in.
@@ -155,6 +158,6 @@ impl Vault {
         if kept.key_hash != hash {
             return Ok(None);
         }
-        Ok(Some(Caller::new(kept.application)))
+        Ok(Some(Caller { key: Some(hash), ..Caller::new(kept.application) }))
     }
 }

@@ -2,13 +2,15 @@
 //!
 //! A public application opens a session and gets its key; the session may do nothing yet. A private application of the
 //! same tenant authorizes it by its nonce, once, and never with more than it holds itself: a grant that goes beyond is
-//! refused, and whatever a session does is bounded by what its grantor may do at that moment.
+//! refused, and whatever a session does is bounded by what its grantor may do at that moment. It ends with the key that
+//! granted it.
 
 use futures::FutureExt as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
+use zeroize::Zeroizing;
 
 use super::answers::Claim;
 use super::applications::{Holder, read_rights};
@@ -57,6 +59,9 @@ pub struct Session {
 struct Granted {
     /// The private application that granted it.
     by: ApplicationId,
+    /// The key by which that was known: with the key ends what it granted, or whoever stole it would go on.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    by_key: Option<KeyHash>,
     permissions: Vec<Permission>,
     rules: Vec<Rule>,
 }
@@ -69,8 +74,8 @@ pub struct NewSession {
     #[serde(serialize_with = "expose")]
     session_key: ApiKey,
     /// What a private application authorizes the session by; it works once, and is shown once as well.
-    #[schema(required = false)]
-    nonce: String,
+    #[schema(value_type = String, required = false)]
+    nonce: Zeroizing<String>,
     /// When the session ends.
     expires_at: Timestamp,
 }
@@ -167,7 +172,8 @@ impl Vault {
         self.expect_session_opener(who).await?;
         let now = self.now();
         let key = ApiKey::draw(KEY_TAG, self.0.entropy.as_ref());
-        let nonce = ApiKey::draw(KEY_TAG, self.0.entropy.as_ref()).random_part().to_owned();
+        let nonce = ApiKey::draw(KEY_TAG, self.0.entropy.as_ref());
+        let nonce = Zeroizing::new(nonce.random_part().to_owned());
         let session = Session {
             id: self.draw_id(),
             tenant_id: who.0.tenant(),
@@ -206,7 +212,8 @@ impl Vault {
             faults.add("expires_at", "is in the past");
         }
         let nonce = faults.into_result(nonce)?.unwrap_or_default();
-        let grant = Granted { by: who.0.application.id, permissions, rules };
+        let (by, by_key) = (who.0.application.id, who.0.key);
+        let grant = Granted { by, by_key, permissions, rules };
         let step = || self.try_authorize(who, (&nonce, end), grant.clone(), claim).boxed();
         self.retried(TRIES, step).await
     }
@@ -290,9 +297,17 @@ impl Vault {
         let applications = self.find::<KeptApplication>(session.tenant_id, &ids).await?;
         let applications: Option<Vec<_>> = applications.into_iter().collect();
         let Some(applications) = applications else { return Ok(None) };
-        let mut applications = applications.into_iter().map(|stored| stored.entity.application);
-        let Some(opener) = applications.next() else { return Ok(None) };
+        let mut applications = applications.into_iter().map(|stored| stored.entity);
+        let Some(opener) = applications.next().map(|kept| kept.application) else {
+            return Ok(None);
+        };
         let grantor = applications.next();
+        let by_key = granted.and_then(|granted| granted.by_key);
+        let has_other = |kept: &KeptApplication| by_key.is_some_and(|key| key != kept.key_hash);
+        if grantor.as_ref().is_some_and(has_other) {
+            return Ok(None);
+        }
+        let grantor = grantor.map(|kept| kept.application);
         let grantor_ends = grantor.as_ref().and_then(|grantor| grantor.expires_at);
         let rights = match (session.granted, grantor) {
             (Some(granted), Some(grantor)) => {
@@ -303,7 +318,7 @@ impl Vault {
         let ends = [Some(session.expires_at), opener.expires_at, grantor_ends];
         let ends = ends.into_iter().flatten().min();
         let actor = Actor { id: Some(session.id), kind: ActorType::Session };
-        Ok(Some(Caller { application: opener, rights, actor, ends }))
+        Ok(Some(Caller { application: opener, rights, actor, ends, key: None }))
     }
 
     /// Refuses whoever may not open sessions.
