@@ -1,7 +1,8 @@
 //! Removing what has ended by itself (interface §2.2 rule 2, §2.3).
 //!
-//! Reads refuse such things at once; the sweep removes their records within the hour. A later addition with an end
-//! is one line in `sweep_tenant`. While the clock is in doubt ([`super::steady`]) nothing is removed by it.
+//! Reads refuse such things at once; the sweep removes their records within the hour, also while the disk takes nothing
+//! new. A later addition with an end is one line in `sweep_tenant`. While the clock is in doubt ([`super::steady`])
+//! nothing is removed by it.
 
 use std::ops::Bound;
 
@@ -12,14 +13,15 @@ use super::invocations::Invocation;
 use super::jobs::{Delivery, Job};
 use super::kept_application::KeptApplication;
 use super::record::{Entity, Stored, from_record};
+use super::retry::unless_lost;
 use super::sealed_keys::SYSTEM_TENANT;
 use super::sessions::Session;
 use super::tokens::Token;
-use super::{Change, Error, Vault};
+use super::{Change, Error, Vault, ended};
 use crate::crypto::keys::TenantKeys;
 use crate::model::id::TenantId;
 use crate::model::log::{EntityType, Operation};
-use crate::store::{Expect, Field, Filter, Record, Start, StoreError};
+use crate::store::{Expect, Field, Filter, Record, Start};
 
 /// Records removed in one commit.
 const SWEPT_AT_ONCE: usize = 100;
@@ -56,102 +58,131 @@ impl Vault {
         failed.map_or(Ok(Swept(swept)), Err)
     }
 
+    /// Sweeps everything of a tenant's. What fails keeps nothing after it from its turn; the first failure is told.
     async fn sweep_tenant(&self, tenant: TenantId) -> Result<usize, Error> {
-        let mut swept = self.sweep_tokens(tenant).await?;
-        swept += self.sweep_transients(tenant).await?;
-        let application = |kept: &KeptApplication| {
-            let (entity, id) = (EntityType::Application, kept.application.id);
-            Ok(Some(Event::done(entity, id, Operation::Delete, "Application expired")))
-        };
-        let removed = self.sweep_kind::<KeptApplication>(tenant, application).await?;
-        if removed > 0 {
-            self.0.callers.forget_all();
-        }
-        let session =
-            |session: &Session| Ok(Some(session.event(Operation::Delete, "Session expired")));
-        swept += removed + self.sweep_kind::<Session>(tenant, session).await?;
-        swept += self.sweep_kind::<KeptAnswer>(tenant, |_| Ok(None)).await?;
-        swept += self.sweep_kind::<Delivery>(tenant, |_| Ok(None)).await?;
-        swept += self.sweep_kind::<Job>(tenant, |_| Ok(None)).await?;
-        swept += self.sweep_log(tenant).await?;
-        // An invocation is a note about a reactor; that it was kept its time is no event of its own.
-        Ok(swept + self.sweep_kind::<Invocation>(tenant, |_| Ok(None)).await?)
+        let swept = [
+            self.sweep_tokens(tenant).await,
+            self.sweep_transients(tenant).await,
+            self.sweep_applications(tenant).await,
+            self.sweep_sessions(tenant).await,
+            self.sweep_kind::<KeptAnswer>(tenant, Filter::All, |_| Ok(None)).await,
+            self.sweep_kind::<Delivery>(tenant, Filter::All, |_| Ok(None)).await,
+            self.sweep_kind::<Job>(tenant, Filter::All, |_| Ok(None)).await,
+            self.sweep_log(tenant).await,
+            // An invocation is a note about a reactor; that it was kept its time is no event of its own.
+            self.sweep_kind::<Invocation>(tenant, Filter::All, |_| Ok(None)).await,
+        ];
+        swept.into_iter().sum()
     }
 
     /// Removes a tenant's tokens that have ended.
-    pub(super) async fn sweep_tokens(&self, tenant: TenantId) -> Result<usize, Error> {
-        let event = |token: &Token| token.event(Operation::Delete, "Token expired").map(Some);
-        self.sweep_kind::<Token>(tenant, event).await
+    async fn sweep_tokens(&self, tenant: TenantId) -> Result<usize, Error> {
+        self.sweep_kind::<Token>(tenant, Filter::All, token_expired).await
+    }
+
+    /// Removes those of a tenant's tokens that have one of these ids and have ended.
+    pub(super) async fn sweep_tokens_of(
+        &self,
+        tenant: TenantId,
+        ids: &[&str],
+    ) -> Result<usize, Error> {
+        let among = Filter::Ids(ids.iter().map(|id| (*id).to_owned()).collect());
+        self.sweep_kind::<Token>(tenant, among, token_expired).await
     }
 
     /// Rewrites tokens without the members that must not stay any longer, such as a card's `cvc`.
     async fn sweep_transients(&self, tenant: TenantId) -> Result<usize, Error> {
-        let now_ms = self.now().0;
         let erase = |change: &mut Change, stored: Stored<Token>| {
             let Stored { entity: mut token, version } = stored;
-            token.erase_due(now_ms);
+            token.erase_transients();
             // No expression depends on what is erased: all give what they gave.
             token.index_anew(self.0.entropy.as_ref());
             change.put(&token, Expect::Version(version))?;
             token.event(Operation::Update, "Token members erased").map(Some)
         };
-        self.sweep_due(tenant, number::TRANSIENT_UNTIL, erase).await
+        let due = (number::TRANSIENT_UNTIL, Token::is_due);
+        self.sweep_due(tenant, Filter::All, due, erase).await
     }
 
+    async fn sweep_applications(&self, tenant: TenantId) -> Result<usize, Error> {
+        let event = |kept: &KeptApplication| {
+            let (entity, id) = (EntityType::Application, kept.application.id);
+            Ok(Some(Event::done(entity, id, Operation::Delete, "Application expired")))
+        };
+        let removed = self.sweep_kind::<KeptApplication>(tenant, Filter::All, event).await?;
+        if removed > 0 {
+            self.0.callers.forget_all();
+        }
+        Ok(removed)
+    }
+
+    async fn sweep_sessions(&self, tenant: TenantId) -> Result<usize, Error> {
+        let event =
+            |session: &Session| Ok(Some(session.event(Operation::Delete, "Session expired")));
+        self.sweep_kind::<Session>(tenant, Filter::All, event).await
+    }
+
+    /// Removes what has ended among these records of a kind.
     async fn sweep_kind<E: Entity>(
         &self,
         tenant: TenantId,
+        among: Filter,
         event: impl Fn(&E) -> Result<Option<Event>, Error>,
     ) -> Result<usize, Error> {
         let remove = |change: &mut Change, stored: Stored<E>| {
             change.remove(&stored);
             event(&stored.entity)
         };
-        self.sweep_due(tenant, number::EXPIRES_AT, remove).await
+        self.sweep_due(tenant, among, (number::EXPIRES_AT, ended::<E>), remove).await
     }
 
-    /// Does `sweep` to all records whose time in this field has come, some at once.
+    /// Does `sweep` to all of these records whose time in this field has come, some at once.
     async fn sweep_due<E: Entity>(
         &self,
         tenant: TenantId,
-        field: Field,
+        among: Filter,
+        (field, is_due): (Field, impl Fn(&E, u64) -> bool),
         sweep: impl Fn(&mut Change, Stored<E>) -> Result<Option<Event>, Error>,
     ) -> Result<usize, Error> {
         if !self.may_remove_ended()? {
             return Ok(0);
         }
-        let (from, to) = (Bound::Unbounded, Bound::Included(self.now().0));
-        let filter = Filter::Range { field, from, to };
-        let (mut swept, mut skipped) = (0, 0);
+        // Read once: what is found by one time may not be due by another.
+        let now_ms = self.now().0;
+        let (from, to) = (Bound::Unbounded, Bound::Included(now_ms));
+        let filter = Filter::And(vec![among, Filter::Range { field, from, to }]);
+        let (mut swept, mut start) = (0, Start::Offset(0));
         loop {
-            let start = Start::Offset(skipped);
-            let slice = self.0.store.page(E::KIND, tenant, &filter, start, SWEPT_AT_ONCE).await?;
-            if slice.records.is_empty() {
-                return Ok(swept);
-            }
-            // After the records: they may be sealed with a key that is new.
-            let keys = self.keys(tenant).await?;
-            let mut change = self.change(tenant).await?;
-            let mut events = Vec::with_capacity(slice.records.len());
-            let mut unopened = 0;
-            for record in &slice.records {
-                match opened(record, &keys) {
-                    Some(stored) => events.extend(sweep(&mut change, stored)?),
-                    None => unopened += 1,
+            let at = start.clone();
+            let slice = self.0.store.page(E::KIND, tenant, &filter, at, SWEPT_AT_ONCE).await?;
+            if !slice.records.is_empty() {
+                // After the records: they may be sealed with a key that is new.
+                let keys = self.keys(tenant).await?;
+                let mut change = self.change(tenant).await?;
+                // What is erased by writing a record anew is not to wait for space either.
+                change.batch.urgent = true;
+                let mut events = Vec::with_capacity(slice.records.len());
+                for stored in slice.records.iter().filter_map(|record| opened::<E>(record, &keys)) {
+                    // Its end may have been put off between being found and being read.
+                    if is_due(&stored.entity, now_ms) {
+                        events.extend(sweep(&mut change, stored)?);
+                    }
                 }
-            }
-            let changed = change.len();
-            match change.try_commit(Actor::OPERATOR, events).await? {
-                Ok(()) => {
-                    swept += changed;
-                    skipped += unopened;
-                }
+                let changed = change.len();
+                let committed = change.try_commit(Actor::OPERATOR, events).await?;
                 // Somebody changed or removed one of them meanwhile: look again.
-                Err(StoreError::Conflict { .. }) => {}
-                Err(error) => return Err(error.into()),
+                let Some(changed) = unless_lost(committed, changed)? else { continue };
+                swept += changed;
             }
+            // Behind them, and not once more at what had to stay.
+            let Some(next) = slice.next else { return Ok(swept) };
+            start = Start::After(next);
         }
     }
+}
+
+fn token_expired(token: &Token) -> Result<Option<Event>, Error> {
+    token.event(Operation::Delete, "Token expired").map(Some)
 }
 
 /// Opens a record, or tells the operator of one that does not open and is to be looked at.

@@ -21,6 +21,7 @@ use crate::model::rule::{Rights, Transform};
 use crate::model::time::Timestamp;
 use crate::store::{Expect, Filter, Record, Start, StoreError};
 use crate::vault::audit::{Actor, Event};
+use crate::vault::effort::unless_crowded;
 use crate::vault::index::term;
 use crate::vault::permit::Permit;
 use crate::vault::record::{Entity as _, from_record, kind};
@@ -86,7 +87,8 @@ impl Vault {
     ) -> Result<(), Error> {
         let now = self.now();
         let settings = self.settings(permit.tenant()).await?;
-        let mut new = body.check(now, self.0.entropy.as_ref())?;
+        let check = || body.check(now, self.0.entropy.as_ref());
+        let mut new = unless_crowded(permit.tenant(), check)??;
         if settings.deduplicate_tokens && new.deduplicate.is_none() {
             new.deduplicate = Some(true);
         }
@@ -142,14 +144,13 @@ impl Vault {
             }
             match change.try_commit(actor, events).await? {
                 Ok(()) => return Ok(shown),
-                // What stands in the way may have ended already.
-                Err(StoreError::Exists { .. } | StoreError::Taken { .. })
-                    if self.sweep_tokens(permit.tenant()).await? > 0 => {}
-                Err(StoreError::Exists { kind, id }) if kind == kind::TOKEN => {
-                    self.draw_again(permit, &mut drafts, &found, &id).await?;
+                Err(StoreError::Exists { kind, .. }) if kind == kind::TOKEN => {
+                    self.draw_again(permit, &mut drafts, &found).await?;
                 }
-                // Somebody made a token of the same contents meanwhile: it is found now.
-                Err(StoreError::Taken { kind, .. }) if kind == kind::TOKEN => {}
+                // Somebody made a token of the same contents meanwhile: it is found now. One that has ended goes.
+                Err(StoreError::Taken { kind, by: (_, id), .. }) if kind == kind::TOKEN => {
+                    self.sweep_tokens_of(permit.tenant(), &[&id]).await?;
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -190,19 +191,24 @@ impl Vault {
         drafts: &Drafts,
     ) -> Result<Vec<Found>, Error> {
         let wants = |draft: &Draft| draft.token.about.deduplicate_token == Some(true);
-        let mut found = Vec::with_capacity(drafts.0.len());
-        for (index, draft) in drafts.0.iter().enumerate() {
+        let mut found: Vec<Found> = Vec::with_capacity(drafts.0.len());
+        for draft in &drafts.0 {
             let about = &draft.token.about;
-            let same = |earlier: &Draft| earlier.token.about.fingerprint == about.fingerprint;
-            found.push(if !wants(draft) {
+            let same = |(earlier, becomes): (&Draft, &Found)| {
+                // One that is not stored itself has an id that is nobody's.
+                matches!(becomes, Found::New)
+                    && earlier.token.about.fingerprint == about.fingerprint
+            };
+            let becomes = if !wants(draft) {
                 Found::New
             } else if let Some(existing) = self.duplicate(permit.tenant(), about, None).await? {
                 Found::Existing(Box::new(existing))
-            } else if let Some(earlier) = drafts.0[..index].iter().position(same) {
+            } else if let Some(earlier) = drafts.0.iter().zip(&found).position(same) {
                 Found::SameAs(earlier)
             } else {
                 Found::New
-            });
+            };
+            found.push(becomes);
         }
         Ok(found)
     }
@@ -268,34 +274,29 @@ impl Vault {
         draft.tries += 1;
         let data = draft.token.data.expose();
         let scope = Scope { data, metadata: None, entropy: self.0.entropy.as_ref() };
-        let id = evaluate_id(template, &scope);
+        let evaluate = || evaluate_id(template, &scope);
+        let id = unless_crowded(draft.token.about.tenant_id, evaluate)?;
         draft.token.about.id = id.map_err(|reason| Error::invalid("id", reason))?.to_string();
         Ok(())
     }
 
-    /// Draws another id for each draft whose id is taken, `taken` being one of these; one that its caller chose is a
-    /// conflict.
+    /// Draws another id for each draft whose id is taken; one that its caller chose is a conflict. A token that has
+    /// ended takes no id: it goes. When nothing is left in the way, all drafts stay as they are.
     async fn draw_again(
         &self,
         permit: &Permit<TokenCreate>,
         drafts: &mut Drafts,
         found: &[Found],
-        taken: &str,
     ) -> Result<(), Error> {
         let ids: Vec<&str> = drafts.0.iter().map(|draft| draft.token.about.id.as_str()).collect();
+        self.sweep_tokens_of(permit.tenant(), &ids).await?;
         let stored = self.0.store.find(kind::TOKEN, permit.tenant(), &ids).await?;
         // Two drafts of one call may have evaluated to one id: the later one gives way.
         let mut given = HashSet::with_capacity(ids.len());
         let is_taken = |((id, stored), found): ((&&str, &Option<Record>), &Found)| {
             matches!(found, Found::New) && (stored.is_some() || !given.insert((*id).to_owned()))
         };
-        let mut yields: Vec<bool> = ids.iter().zip(&stored).zip(found).map(is_taken).collect();
-        if !yields.contains(&true)
-            && let Some(last) = ids.iter().rposition(|id| *id == taken)
-        {
-            // What stood in the way is gone by now; somebody else may be about to take the id again.
-            yields[last] = true;
-        }
+        let yields: Vec<bool> = ids.iter().zip(&stored).zip(found).map(is_taken).collect();
         for (draft, _) in drafts.0.iter_mut().zip(yields).filter(|(_, yields)| *yields) {
             if matches!(draft.id_rule, IdRule::Literal(_)) {
                 return Err(Error::Conflict("A token with this id exists already."));

@@ -110,9 +110,13 @@ impl Token {
 
     /// Erases what must not stay any longer.
     pub(in crate::vault) fn erase_due(&mut self, now_ms: u64) {
-        if !self.is_due(now_ms) {
-            return;
+        if self.is_due(now_ms) {
+            self.erase_transients();
         }
+    }
+
+    /// Erases what may stay for a time only.
+    pub(in crate::vault) fn erase_transients(&mut self) {
         self.about.transient_until = None;
         if let Ok(kind) = self.token_type() {
             for name in kind.transient_members() {

@@ -27,6 +27,7 @@ use crate::model::plaintext::opaque;
 use crate::model::rule::Transform;
 use crate::model::time::Timestamp;
 use crate::store::{Expect, Put, StoreError};
+use crate::vault::effort::unless_crowded;
 use crate::vault::permit::Permit;
 use crate::vault::record::Stored;
 use crate::vault::retry::unless_lost;
@@ -108,7 +109,8 @@ impl Vault {
         let says_whether = !matches!(body.deduplicate_token, Member::Absent);
         let mut faults = Faults::new();
         let body = body.apply(before, &mut faults)?;
-        let new = match body.check_over(now, self.0.entropy.as_ref(), Some(before)) {
+        let check = || body.check_over(now, self.0.entropy.as_ref(), Some(before));
+        let new = match unless_crowded(permit.tenant(), check)? {
             Ok(new) => faults.into_result(new)?,
             Err(inner) => {
                 faults.extend_under("", inner);
@@ -170,9 +172,9 @@ impl Vault {
         permit.keep_answer(&mut change, &view)?;
         match change.try_commit(permit.actor(), vec![event]).await? {
             Ok(()) => Ok(Some(view)),
-            Err(StoreError::Taken { .. }) => {
+            Err(StoreError::Taken { by: (_, id), .. }) => {
                 // What has these contents may have ended already; else it is found now.
-                self.sweep_tokens(permit.tenant()).await?;
+                self.sweep_tokens_of(permit.tenant(), &[&id]).await?;
                 Ok(None)
             }
             Err(StoreError::Conflict { .. }) => Ok(None),
