@@ -16,9 +16,9 @@ use crate::limits::{FAULTS_MAX, FILLED_BYTES_MAX, TOKENS_PER_CALL_MAX};
 use crate::model::faults::{Faults, is_within};
 use crate::model::id::TokenId;
 use crate::model::path::Path;
-use crate::model::plaintext::opaque;
+use crate::model::plaintext::{opaque, wipe};
 
-/// What a reference can show of a token.
+/// What a reference can show of a token; wiped when it is dropped.
 pub struct TokenParts {
     /// The token's id.
     pub id: String,
@@ -26,6 +26,13 @@ pub struct TokenParts {
     pub data: Value,
     /// The whole token, if a reference is to it.
     pub whole: Option<Value>,
+}
+
+impl Drop for TokenParts {
+    fn drop(&mut self) {
+        wipe(&mut self.data);
+        self.whole.iter_mut().for_each(wipe);
+    }
 }
 
 /// A JSON value with references in it.

@@ -1,38 +1,179 @@
 //! Evaluating expressions without standing in anybody's way.
 //!
 //! Almost all expressions cost microseconds and are evaluated where they are met. What costs more is begun anew on a
-//! thread that may block, few at a time, so that a mask made to be slow delays nobody but those who ask for it.
+//! thread that may block, as many at a time as there are cores; the rest waits. Whoever waits holds a thread too, and
+//! there are not many: so those have seats, a tenant only some of them. Without one, what is slow is refused
+//! ([`unless_crowded`]) or waits where it takes no thread ([`in_turn`]). So a mask made to be slow delays nobody but
+//! those who ask for it.
 
-use std::sync::LazyLock;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
 use std::thread::available_parallelism;
 
 use parking_lot::{Condvar, Mutex};
 use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::Error;
 use crate::expression::Work;
+use crate::model::id::TenantId;
+
+#[cfg(test)]
+mod tests;
 
 /// Work that is done on the spot: well under a millisecond.
 const QUICK_BYTES: usize = 64 << 10;
+/// Seats in all. Each takes one of the 512 threads that tokio has at most beside its workers; were all of them taken,
+/// nothing else would run.
+const SEATS: usize = 256;
+/// Seats of one tenant.
+const SEATS_PER_TENANT: usize = 32;
+const CROWDED: &str = "Too much that takes long to evaluate is under way; try again.";
 
-static PLACES: LazyLock<Places> = LazyLock::new(|| Places {
-    free: Mutex::new(available_parallelism().map_or(1, usize::from)),
-    freed: Condvar::new(),
+static EFFORT: LazyLock<Effort> = LazyLock::new(|| {
+    let cores = available_parallelism().map_or(1, usize::from);
+    Effort::new(cores, SEATS, SEATS_PER_TENANT)
 });
 
+thread_local! {
+    /// For whom this thread evaluates. Evaluations stand deep in checks that collect faults, and that one was refused
+    /// is no fault: it is told past them.
+    static SCOPE: RefCell<Option<Scope>> = const { RefCell::new(None) };
+}
+
 /// Evaluates with up to so much work. What is evaluated may be so twice: it must change nothing.
+///
+/// Outside of [`unless_crowded`] and [`in_turn`] it waits on its thread: that is for what comes one at a time.
 pub fn with_effort<T>(work_bytes_max: usize, evaluate: impl Fn(&Work) -> T) -> T {
     let quick = Work::new(QUICK_BYTES.min(work_bytes_max));
     let outcome = evaluate(&quick);
     if !quick.is_spent() {
         return outcome;
     }
+    // Of one that is refused, nobody looks at what came of it.
+    let Some(effort) = seated() else { return outcome };
     let patiently = || {
-        let _place = PLACES.take();
+        let _place = effort.places.take();
         evaluate(&Work::new(work_bytes_max))
     };
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(patiently),
         _ => patiently(),
+    }
+}
+
+/// Evaluates for a tenant what asks for its work [`with_effort`]. [`Error::Busy`] when a part of it is slow, and too
+/// much else that is slow is under way.
+pub fn unless_crowded<T>(tenant: TenantId, evaluate: impl FnOnce() -> T) -> Result<T, Error> {
+    EFFORT.attempt(tenant, None, evaluate).ok_or(Error::Busy(CROWDED))
+}
+
+/// As [`unless_crowded`], for what waits instead. It may be evaluated twice.
+pub async fn in_turn<T>(tenant: TenantId, evaluate: impl Fn() -> T) -> T {
+    EFFORT.in_turn(tenant, evaluate).await
+}
+
+/// Where something slow is evaluated now; nowhere when it is refused.
+fn seated() -> Option<&'static Effort> {
+    SCOPE.with_borrow_mut(|scope| {
+        let Some(scope) = scope else { return Some(&*EFFORT) };
+        if scope.seat.is_none() && !scope.refused {
+            scope.seat = scope.effort.try_seat(scope.tenant);
+            scope.refused = scope.seat.is_none();
+        }
+        (!scope.refused).then_some(scope.effort)
+    })
+}
+
+/// What all that is slow shares.
+struct Effort {
+    places: Places,
+    seats: Arc<Semaphore>,
+    per_tenant: usize,
+    tenants: Mutex<HashMap<TenantId, Arc<Semaphore>>>,
+}
+
+/// A seat, which is one of its tenant's too. It is kept until all is evaluated, since until then the thread may serve
+/// nobody else.
+struct Seat {
+    _own: OwnedSemaphorePermit,
+    _of_all: OwnedSemaphorePermit,
+}
+
+/// What a thread evaluates for.
+struct Scope {
+    effort: &'static Effort,
+    tenant: TenantId,
+    /// Taken at the first evaluation that is slow.
+    seat: Option<Seat>,
+    refused: bool,
+}
+
+/// Ends the scope, also of what panics.
+struct Open;
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        drop(SCOPE.take());
+    }
+}
+
+impl Effort {
+    fn new(places: usize, seats: usize, per_tenant: usize) -> Self {
+        let places = Places { free: Mutex::new(places), freed: Condvar::new() };
+        let seats = Arc::new(Semaphore::new(seats));
+        Self { places, seats, per_tenant, tenants: Mutex::default() }
+    }
+
+    /// Evaluates in this seat, or in one that is taken when it is needed; nothing when there is none.
+    fn attempt<T>(
+        &'static self,
+        tenant: TenantId,
+        seat: Option<Seat>,
+        evaluate: impl FnOnce() -> T,
+    ) -> Option<T> {
+        if SCOPE.with_borrow(Option::is_some) {
+            // A part of what is evaluated already: it is refused as a whole.
+            return Some(evaluate());
+        }
+        SCOPE.set(Some(Scope { effort: self, tenant, seat, refused: false }));
+        let open = Open;
+        let outcome = evaluate();
+        let refused = SCOPE.with_borrow(|scope| scope.as_ref().is_some_and(|scope| scope.refused));
+        drop(open);
+        (!refused).then_some(outcome)
+    }
+
+    async fn in_turn<T>(&'static self, tenant: TenantId, evaluate: impl Fn() -> T) -> T {
+        let mut seat = None;
+        loop {
+            if let Some(outcome) = self.attempt(tenant, seat, &evaluate) {
+                return outcome;
+            }
+            seat = self.seat(tenant).await;
+        }
+    }
+
+    fn try_seat(&self, tenant: TenantId) -> Option<Seat> {
+        let own = self.of_tenant(tenant).try_acquire_owned().ok()?;
+        let of_all = Arc::clone(&self.seats).try_acquire_owned().ok()?;
+        Some(Seat { _own: own, _of_all: of_all })
+    }
+
+    /// Waits for a seat; for one of the tenant's first, so that it keeps none from others meanwhile.
+    async fn seat(&self, tenant: TenantId) -> Option<Seat> {
+        let own = self.of_tenant(tenant).acquire_owned().await.ok()?;
+        let of_all = Arc::clone(&self.seats).acquire_owned().await.ok()?;
+        Some(Seat { _own: own, _of_all: of_all })
+    }
+
+    fn of_tenant(&self, tenant: TenantId) -> Arc<Semaphore> {
+        let mut tenants = self.tenants.lock();
+        // Whoever has a seat or waits for one holds its tenant's; an entry that nobody holds says nothing.
+        tenants.retain(|_, seats| Arc::strong_count(seats) > 1);
+        let made = || Arc::new(Semaphore::new(self.per_tenant));
+        Arc::clone(tenants.entry(tenant).or_insert_with(made))
     }
 }
 
@@ -57,63 +198,5 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         *self.0.free.lock() += 1;
         self.0.freed.notify_one();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::cell::Cell;
-    use std::sync::Arc;
-    use std::sync::atomic::AtomicBool;
-    use std::time::Duration;
-
-    use parking_lot::{Condvar, Mutex};
-
-    use super::{QUICK_BYTES, with_effort};
-
-    #[test]
-    fn what_is_quick_is_evaluated_once_and_the_rest_with_all_it_may_have() {
-        let runs = Cell::new(0);
-        let evaluate = |bytes: usize| {
-            runs.set(0);
-            with_effort(10 * QUICK_BYTES, |work| {
-                runs.set(runs.get() + 1);
-                work.pay(bytes)
-            })
-        };
-        assert!(evaluate(100).is_ok());
-        assert_eq!(runs.get(), 1);
-        assert!(evaluate(9 * QUICK_BYTES).is_ok());
-        assert_eq!(runs.get(), 2);
-        assert!(evaluate(11 * QUICK_BYTES).is_err());
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn slow_ones_leave_the_threads_to_others() {
-        // They end once another task has run, which needs a thread that none of them holds.
-        let (open, gate) = (AtomicBool::new(false), Condvar::new());
-        let shared = Arc::new((Mutex::new(open), gate));
-        let slow = (0..8).map(|_| {
-            let shared = Arc::clone(&shared);
-            tokio::spawn(async move {
-                with_effort(10 * QUICK_BYTES, |work| {
-                    let paid = work.pay(2 * QUICK_BYTES).is_ok();
-                    let mut open = shared.0.lock();
-                    let closed = |open: &mut AtomicBool| paid && !*open.get_mut();
-                    shared.1.wait_while(&mut open, closed);
-                    paid
-                })
-            })
-        });
-        let slow: Vec<_> = slow.collect();
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        let other = tokio::spawn(async move {
-            *shared.0.lock().get_mut() = true;
-            shared.1.notify_all();
-        });
-        other.await.unwrap();
-        for slow in slow {
-            assert!(slow.await.unwrap());
-        }
     }
 }

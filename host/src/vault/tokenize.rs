@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use serde_json::Value;
 
-use super::effort::with_effort;
+use super::effort::{in_turn, with_effort};
 use super::permit::Permit;
 use super::tokens::{CreateToken, Drafts, Token, TokenView};
 use super::{Change, Error, Vault, audit::Actor, audit::Event};
@@ -17,7 +17,7 @@ use crate::expression::{Arguments, TokenParts};
 use crate::limits::{ARGUMENTS_WORK_BYTES_MAX, JSON_DEPTH_MAX, TOKENS_PER_CALL_MAX};
 use crate::model::depth::is_within;
 use crate::model::faults::Faults;
-use crate::model::id::TokenId;
+use crate::model::id::{TenantId, TokenId};
 use crate::model::log::Operation;
 use crate::model::member;
 use crate::model::path::Path;
@@ -126,7 +126,10 @@ impl Vault {
             .map(|token| self.parts(token, Transform::Reveal, &arguments))
             .collect::<Result<Vec<_>, Error>>()?;
         // What a filter finds wrong tells of the data too: the tokens are read, whatever comes of it.
-        let filled = fill_arguments(&arguments, &parts, self.0.entropy.as_ref());
+        let entropy = self.0.entropy.as_ref();
+        let filled = fill_arguments(permit.tenant(), &arguments, &parts, entropy).await;
+        // Wiped before anything else is waited for.
+        drop(parts);
         self.log(permit.tenant(), permit.actor(), events).await?;
         Ok(filled?)
     }
@@ -135,7 +138,7 @@ impl Vault {
     /// that names it.
     pub(super) async fn referenced(
         &self,
-        tenant: crate::model::id::TenantId,
+        tenant: TenantId,
         arguments: &Arguments,
     ) -> Result<Vec<Token>, Error> {
         let ids: Vec<&str> = arguments.token_ids().iter().map(TokenId::as_str).collect();
@@ -174,16 +177,20 @@ impl Vault {
 }
 
 /// Puts tokens in the place of their references.
-pub fn fill_arguments(
+pub async fn fill_arguments(
+    tenant: TenantId,
     arguments: &Arguments,
     parts: &[TokenParts],
     entropy: &dyn crate::crypto::entropy::Entropy,
 ) -> Result<Value, Faults> {
     let parts: HashMap<&str, &TokenParts> =
         parts.iter().map(|parts| (parts.id.as_str(), parts)).collect();
-    with_effort(ARGUMENTS_WORK_BYTES_MAX, |work| {
-        arguments.fill(&|id| parts.get(id.as_str()).copied(), entropy, work)
+    in_turn(tenant, || {
+        with_effort(ARGUMENTS_WORK_BYTES_MAX, |work| {
+            arguments.fill(&|id| parts.get(id.as_str()).copied(), entropy, work)
+        })
     })
+    .await
 }
 
 /// Gives what may be kept of an answer ([`TokenView::kept`]).

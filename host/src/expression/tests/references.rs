@@ -91,7 +91,7 @@ fn a_path_into_the_data_is_followed_without_the_rest_of_the_token() {
             arguments.fill(&|_| Some(&parts), &SeededEntropy::new(7), &arguments_work()).ok();
         assert_eq!(filled, expected, "{path}");
         // Hidden data has nothing in it.
-        let parts = TokenParts { data: Value::Null, whole: None, ..parts };
+        let parts = TokenParts { id: "one".to_owned(), data: Value::Null, whole: None };
         let hidden = arguments.fill(&|_| Some(&parts), &SeededEntropy::new(7), &arguments_work());
         assert!(hidden.is_err(), "{path}");
     }
@@ -125,4 +125,12 @@ fn at_most_100_tokens_and_16_mib() {
     };
     assert!(filled(16).is_ok());
     assert!(filled(17).is_err());
+}
+
+/// Nobody may read what was freed; but that it is dropped in a way of its own is seen by the compiler.
+#[test]
+fn what_a_reference_can_show_is_wiped_however_it_goes() {
+    #[expect(drop_bounds, reason = "that is what is asked")]
+    fn is_wiped<T: Drop>(_: &T) {}
+    is_wiped(&parts("one", json!("secret")));
 }

@@ -18,6 +18,7 @@ pub(super) use run::Run;
 
 use super::audit::Event;
 use super::authentication::{Authenticated, Caller};
+use super::effort::in_turn;
 use super::jobs::UsedToken;
 use super::kept_application::KeptApplication;
 use super::permit::Permit;
@@ -31,7 +32,7 @@ use crate::model::formula::{Formula, Reactor};
 use crate::model::id::ReactorId;
 use crate::model::log::Operation;
 use crate::model::permission::marker::TokenUse;
-use crate::model::plaintext::{opaque, wipe};
+use crate::model::plaintext::{Plaintext, opaque, wipe};
 use crate::model::rule::{Subject, Transform};
 
 /// What a reactor answers.
@@ -64,8 +65,8 @@ pub(super) struct Ready {
     pub formula: Formula,
     /// The reactor's application, when it has one.
     pub application: Option<Authenticated>,
-    /// The arguments in plaintext, bound and cast.
-    pub args: Value,
+    /// The arguments, bound and cast; wiped however little comes of the run.
+    pub args: Plaintext,
     /// One entry for each token that was detokenized.
     pub uses: Vec<Event>,
     /// These tokens.
@@ -137,7 +138,10 @@ impl Vault {
         let application = self.reactors_application(&reactor).await?;
         let (args, uses, given) = self.detokenize_arguments(permit, arguments, &formula).await?;
         match bind(args, &formula.request_parameters, formula.undeclared_arguments) {
-            Ok(args) => Ok(Ready { reactor, formula, application, args, uses, given }),
+            Ok(args) => {
+                let args = Plaintext::new(args);
+                Ok(Ready { reactor, formula, application, args, uses, given })
+            }
             Err(faults) => {
                 // The tokens were read, although nothing came of it.
                 self.log(permit.tenant(), permit.actor(), uses).await?;
@@ -165,18 +169,17 @@ impl Vault {
         let mut given = Vec::with_capacity(tokens.len());
         for token in &tokens {
             let transform = self.decide_use(permit, token).await?;
-            parts.push(self.parts(token, transform, &arguments)?);
+            // A run that was taken on is not refused for what others ask for.
+            let shown = in_turn(permit.tenant(), || self.parts(token, transform, &arguments));
+            parts.push(shown.await?);
             uses.push(token.event(Operation::Use, "Token used by a reactor")?);
             let Subject { id, containers } = token.about.subject();
             given.push(UsedToken { id: id.to_owned(), containers: containers.to_vec() });
         }
-        let filled = fill_arguments(&arguments, &parts, self.0.entropy.as_ref());
-        for parts in &mut parts {
-            wipe(&mut parts.data);
-            if let Some(whole) = &mut parts.whole {
-                wipe(whole);
-            }
-        }
+        let entropy = self.0.entropy.as_ref();
+        let filled = fill_arguments(permit.tenant(), &arguments, &parts, entropy).await;
+        // Wiped before anything else is waited for.
+        drop(parts);
         match filled {
             Ok(filled) => Ok((Some(filled), uses, given)),
             Err(faults) => {
@@ -218,5 +221,18 @@ impl Vault {
             Err(error) => return Err(error),
         };
         Ok(Some(Authenticated(std::sync::Arc::new(Caller::new(application)))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Ready;
+    use crate::model::plaintext::Plaintext;
+
+    /// Nobody may read what was freed; but of what type it was, which wipes itself, is seen by the compiler.
+    #[test]
+    fn the_arguments_of_a_run_that_never_begins_are_wiped() {
+        let never: Option<Ready> = None;
+        assert!(never.map(|ready| -> Plaintext { ready.args }).is_none());
     }
 }

@@ -16,7 +16,7 @@ use crate::model::id::TenantId;
 use crate::model::plaintext::opaque;
 use crate::model::rule::Transform;
 use crate::model::time::Timestamp;
-use crate::vault::effort::with_effort;
+use crate::vault::effort::{unless_crowded, with_effort};
 use crate::vault::{Error, Vault};
 
 /// A token as one caller sees it.
@@ -200,9 +200,12 @@ impl Vault {
             (Transform::Reveal, _) => Ok(Some(token.data.expose().clone())),
             (Transform::Mask, Some(mask)) => {
                 let mask = Mask::parse(mask).map_err(Error::internal)?;
-                let masked = with_effort(EXPRESSION_WORK_BYTES_MAX, |work| {
-                    mask.evaluate(token.data.expose(), self.0.entropy.as_ref(), work)
-                });
+                let evaluate = || {
+                    with_effort(EXPRESSION_WORK_BYTES_MAX, |work| {
+                        mask.evaluate(token.data.expose(), self.0.entropy.as_ref(), work)
+                    })
+                };
+                let masked = unless_crowded(token.about.tenant_id, evaluate)?;
                 // It was evaluated when it was written, but may want a member that was erased since, or refuse what it
                 // drew this time.
                 Ok(masked.ok())
