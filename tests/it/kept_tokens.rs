@@ -9,6 +9,10 @@ use crate::support::server::Setup;
 use crate::support::{Client, TestServer, guests};
 
 const MINUTE_MS: u64 = 60_000;
+/// What the log says of who reads a token in a result.
+const READ: &str = "read: Token read in a reactor result";
+/// What it says of who gets such an answer again.
+const REPEATED: &str = "read: Answer repeated";
 
 /// A run that made tokens twice: once from the queue, once under an idempotency key.
 struct Made {
@@ -157,6 +161,66 @@ async fn who_did_not_ask_for_a_run_sees_of_its_tokens_what_it_may_read_itself() 
     for hook in made.receiver.wait(5).await {
         assert_eq!(hook.json()["data"]["response"]["tokens"]["made"], made.first[0]);
     }
+}
+
+/// What the log says that a client did with the token that was made from the queue, in order.
+async fn logged(made: &Made, client: &Client) -> Vec<String> {
+    let id = client.get("/applications/key").await.expect(200)["id"].clone();
+    let page = made.server.management.get("/logs?entity_id=order-1&size=100").await.expect(200);
+    let entries = page["data"].as_array().unwrap().iter().rev();
+    let own = entries.filter(|entry| entry["actor_id"] == id);
+    let text = |entry: &Value, name: &str| entry[name].as_str().unwrap().to_owned();
+    own.map(|entry| format!("{}: {}", text(entry, "operation"), text(entry, "message"))).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_sees_a_token_in_a_result_is_in_the_log_of_that_token() {
+    let made = made(token("order-1", "secret-1"), token("order-2", "secret-2")).await;
+    let rules = rule("reveal", &["token:use", "token:read"]);
+    let other = made.server.application("private", &[], rules).await;
+    let read = async |client: &Client| {
+        client.get(&made.place).await.expect(200)["response"]["tokens"]["made"].clone()
+    };
+    let redeliver = async |client: &Client| {
+        let request = client.request(Method::POST, &format!("{}/redeliver", made.place));
+        let answer = client.send(request.header("SVC-IDEMPOTENCY-KEY", "k")).await;
+        answer.expect(202)["response"]["tokens"]["made"].clone()
+    };
+    assert_eq!(read(&other).await["data"], "secret-1");
+    assert_eq!(logged(&made, &other).await, [READ]);
+    assert_eq!(redeliver(&other).await["data"], "secret-1");
+    assert_eq!(logged(&made, &other).await, [READ, READ]);
+    assert_eq!(redeliver(&other).await["data"], "secret-1");
+    assert_eq!(logged(&made, &other).await, [READ, READ, REPEATED]);
+    // Who asked for the run reads its result as anybody does.
+    assert_eq!(read(&made.client).await["data"], "secret-1");
+    assert_eq!(logged(&made, &made.client).await, ["create: Token created", READ]);
+    // Of a token that was changed since, its outline is all there is to see.
+    made.client.patch("/tokens/order-1", json!({"data": "secret-3"})).await.expect(200);
+    assert!(read(&other).await.get("data").is_none());
+    assert_eq!(logged(&made, &other).await, [READ, READ, REPEATED]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_see_more_when_it_repeats_a_redelivery_is_in_the_log_of_what_it_sees_then() {
+    let made = made(token("order-1", "secret-1"), token("order-2", "secret-2")).await;
+    let other = made.server.application("private", &["token:use"], json!([])).await;
+    let redeliver = async || {
+        let request = other.request(Method::POST, &format!("{}/redeliver", made.place));
+        let answer = other.send(request.header("SVC-IDEMPOTENCY-KEY", "k")).await;
+        answer.expect(202)["response"]["tokens"]["made"].clone()
+    };
+    for _ in 0..2 {
+        assert!(redeliver().await.get("data").is_none());
+        assert!(logged(&made, &other).await.is_empty());
+    }
+    let own = other.get("/applications/key").await.expect(200)["id"].clone();
+    let rules = rule("reveal", &["token:use", "token:read"]);
+    let body = json!({"name": "test", "permissions": [], "rules": rules});
+    let path = format!("/applications/{}", own.as_str().unwrap());
+    made.server.management.put(&path, body).await.expect(200);
+    assert_eq!(redeliver().await["data"], "secret-1");
+    assert_eq!(logged(&made, &other).await, [REPEATED]);
 }
 
 fn rule(transform: &str, permissions: &[&str]) -> Value {

@@ -190,6 +190,28 @@ async fn the_result_is_checked_like_a_new_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn metadata_that_a_fingerprint_is_made_of_cannot_be_taken_away_from_it() {
+    let server = TestServer::start().await;
+    let contents = json!({"type": "token", "data": "x", "metadata": {"order": "17"},
+        "fingerprint_expression": "{{ data }}-{{ metadata.order }}", "deduplicate_token": true});
+    let mut named = contents.clone();
+    named["id"] = json!("a1a");
+    let made = server.private.post("/tokens", named).await.expect(201);
+    let path = "/tokens/a1a";
+    for metadata in [json!({"order": null}), Value::Null] {
+        let answer = server.private.patch(path, json!({"metadata": metadata})).await;
+        assert_eq!(answer.faults(), ["fingerprint_expression"], "{metadata}");
+    }
+    // What is found by its contents has them still.
+    let found = server.private.post("/tokens", contents).await.expect(200);
+    assert_eq!((&found["id"], &found["metadata"]), (&json!("a1a"), &json!({"order": "17"})));
+    // With another expression they may go.
+    let patch = json!({"metadata": null, "fingerprint_expression": "{{ data }}"});
+    let changed = server.private.patch(path, patch).await.expect(200);
+    assert!(changed.get("metadata").is_none() && changed["fingerprint"] != made["fingerprint"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn moving_needs_a_rule_for_every_destination() {
     let server = with_card().await;
     let rules = json!([{"description": "", "priority": 1, "container": "/pci/", "transform": "mask",

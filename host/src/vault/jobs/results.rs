@@ -83,37 +83,39 @@ impl Vault {
         id: InvocationId,
     ) -> Result<JobView, Error> {
         let mut job = self.job_for(permit, (reactor_id, id), Operation::Read).await?;
-        self.show_kept_in(&mut job, Some(permit)).await?;
+        let read = self.show_kept_in(&mut job, Some(permit)).await?;
         let delivery = self.delivery_of(&job).await?;
-        let event = event_of(&job, Operation::Read, "Reactor result read");
-        self.log(permit.tenant(), permit.actor(), vec![event]).await?;
+        let mut events = vec![event_of(&job, Operation::Read, "Reactor result read")];
+        events.extend(read);
+        self.log(permit.tenant(), permit.actor(), events).await?;
         let delivery = delivery.as_ref().map(|stored| stored.entity.view());
         Ok(JobView::of(job, Some(delivery.unwrap_or_else(DeliveryView::waiting))))
     }
 
     /// Shows the tokens in a result ([`Vault::show_kept`]): to who asked for the run and to its receiver as they were shown
-    /// then, to others within their own rights.
+    /// then, to others within their own rights. Gives the reads that these are when somebody asked.
     pub(super) async fn show_kept_in(
         &self,
         job: &mut Job,
         reader: Option<&Permit<TokenUse>>,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<Event>, Error> {
         let other = reader.filter(|reader| By::from(reader.actor()) != job.by);
         let rights = other.map(Permit::rights);
         let tokens = job.response.as_mut().and_then(|response| response.get_mut("tokens"));
         match tokens {
             Some(tokens) => self.show_kept(job.tenant_id, tokens, rights).await,
-            None => Ok(()),
+            None => Ok(Vec::new()),
         }
     }
 
-    /// Shows the tokens in a result that was kept as an answer, as [`Vault::find_result`] would show them.
+    /// Shows the tokens in a result that was kept as an answer, as [`Vault::find_result`] would show them. Gives the reads
+    /// that these are.
     pub async fn show_kept_of_result(
         &self,
         who: &Authenticated,
         id: &str,
         tokens: &mut Value,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<Event>, Error> {
         let tenant = who.0.tenant();
         let job = self.find::<Job>(tenant, &[id]).await?.pop().flatten();
         let own = job.is_some_and(|job| job.entity.by == By::from(who.0.actor()));
@@ -130,9 +132,10 @@ impl Vault {
         let job = self.job_for(permit, (reactor_id, id), Operation::Update).await?;
         // Before anything is done: what fails here has not been carried out.
         let mut shown = job.clone();
-        self.show_kept_in(&mut shown, Some(permit)).await?;
-        let delivery =
-            self.retried(TRIES, || Box::pin(self.queue_delivery_again(permit, &job))).await?;
+        let read = self.show_kept_in(&mut shown, Some(permit)).await?;
+        let delivery = self
+            .retried(TRIES, || Box::pin(self.queue_delivery_again(permit, &job, &read)))
+            .await?;
         self.0.queue.deliveries_of(permit.tenant());
         Ok(JobView::of(shown, Some(delivery)))
     }
@@ -141,6 +144,7 @@ impl Vault {
         &self,
         permit: &Permit<TokenUse>,
         job: &Job,
+        read: &[Event],
     ) -> Result<Option<DeliveryView>, Error> {
         let unfinished = Error::Conflict("The run has not ended: there is nothing to deliver yet.");
         let stored = self.delivery_of(job).await?.ok_or(unfinished)?;
@@ -152,8 +156,9 @@ impl Vault {
             change.put(&delivery, Expect::Version(version))?;
         }
         permit.keep_answer(&mut change, &JobView::of(job.clone(), Some(delivery.view())))?;
-        let event = event_of(job, Operation::Update, "Webhook queued again");
-        unless_lost(change.try_commit(permit.actor(), vec![event]).await?, delivery.view())
+        let mut events = vec![event_of(job, Operation::Update, "Webhook queued again")];
+        events.extend_from_slice(read);
+        unless_lost(change.try_commit(permit.actor(), events).await?, delivery.view())
     }
 
     /// The job, if the caller may use every token that it was given, whatever it asks for.

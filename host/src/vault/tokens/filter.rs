@@ -4,6 +4,8 @@
 
 use std::ops::Bound;
 
+use zeroize::Zeroizing;
+
 use crate::crypto::keys::TenantKeys;
 use crate::model::permission::Permission;
 use crate::model::rule::{Attribute, Condition, Operator, Rights, Rule};
@@ -66,7 +68,9 @@ impl Lower<'_> {
             Term::Text(TextField::Fingerprint, text) => self.term(term::FINGERPRINT, &[text]),
             Term::Text(TextField::CreatedBy, id) => self.term(term::CREATED_BY, &[id]),
             Term::Text(TextField::ModifiedBy, id) => self.term(term::MODIFIED_BY, &[id]),
-            Term::Text(TextField::Data, text) => self.term(term::DATA, &[&text.to_lowercase()]),
+            Term::Text(TextField::Data, text) => {
+                self.term(term::DATA, &[&Zeroizing::new(text.to_lowercase())])
+            }
             Term::Text(TextField::Metadata(key), value) => self.metadata(key, value),
             Term::Time { field, from, to } => {
                 let from = from.map_or(Bound::Unbounded, |from| Bound::Included(from.0));

@@ -1,6 +1,6 @@
 //! What may be kept and repeated of a token: which it was, and nothing that it held.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -12,6 +12,7 @@ use crate::model::log::Operation;
 use crate::model::permission::Permission;
 use crate::model::rule::{Rights, Transform};
 use crate::model::time::Timestamp;
+use crate::vault::audit::Event;
 use crate::vault::authentication::Authenticated;
 use crate::vault::record::{Entity as _, Stored};
 use crate::vault::{Error, Vault};
@@ -114,22 +115,25 @@ impl Vault {
 
     /// Shows the tokens in a kept answer of `tokenize` as they were shown then; of those that were changed or are gone
     /// since, the outline. Somebody else than it was given to sees no more than they may read by their own `rights`.
+    ///
+    /// Gives the reads that these are, for the log: one of each token of which more than the outline is shown.
     pub async fn show_kept(
         &self,
         tenant: TenantId,
         kept: &mut Value,
         rights: Option<&Rights>,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<Event>, Error> {
         let mut ids = BTreeSet::new();
         let id_of = |token: &Map<String, Value>| token.get("id")?.as_str().map(str::to_owned);
         each_token(kept, tenant, &mut |token| ids.extend(id_of(token)));
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
         if ids.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let found: Vec<Option<Stored<Token>>> = self.find(tenant, &ids).await?;
         let found = ids.iter().zip(found).filter_map(|(id, stored)| Some((*id, stored?.entity)));
         let found: HashMap<&str, Token> = found.collect();
+        let mut read: BTreeMap<&str, &Token> = BTreeMap::new();
         let mut outcome = Ok(());
         each_token(kept, tenant, &mut |kept| {
             let token = id_of(kept).and_then(|id| found.get(id.as_str()));
@@ -137,12 +141,15 @@ impl Vault {
                 Ok(Some(mut shown)) => {
                     shown.extend(kept.remove_entry("_extras"));
                     *kept = shown;
+                    read.extend(token.map(|token| (token.about.id.as_str(), token)));
                 }
                 Ok(None) => outline(kept),
                 Err(error) => outcome = Err(error),
             }
         });
-        outcome
+        outcome?;
+        let event = |token: &Token| token.event(Operation::Read, "Token read in a reactor result");
+        read.into_values().map(event).collect()
     }
 
     fn shown_again(
