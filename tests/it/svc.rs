@@ -111,6 +111,34 @@ async fn a_refusal_becomes_the_formulas_error_and_without_application_there_is_n
     server.private.get(&format!("/tokens/{id}")).await.expect(200);
 }
 
+/// Over HTTP an address bounds what is named; a formula may name whatever it likes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_that_cannot_be_an_id_does_not_get_into_the_log() {
+    let (server, reactor, _) = reactor("private", &["token:create"], json!([])).await;
+    let long = "x".repeat(1 << 20);
+    for (operation, input) in [
+        ("get", json!(long)),
+        ("delete", json!(long)),
+        ("update", json!({"id": long, "patch": {}})),
+        ("get", json!("no/id")),
+        ("get", json!("my-token")),
+    ] {
+        assert_eq!(call(&server, &reactor, operation, input).await["status"], 403, "{operation}");
+    }
+    let logs = server.management.get("/logs?entity_type=token&size=100").await;
+    assert!(logs.bytes.len() < 1 << 16, "{} bytes", logs.bytes.len());
+    let logs = logs.expect(200);
+    // The newest come first. What may be an id is named, whether there is such a token or not.
+    let denied = logs["data"].as_array().unwrap().iter();
+    let named: Vec<_> = denied.map(|entry| (&entry["message"], &entry["entity_id"])).collect();
+    let [read, update, delete] =
+        ["read", "update", "delete"].map(|what| json!(format!("Denied: token:{what}")));
+    let (empty, id) = (json!(""), json!("my-token"));
+    let expected =
+        [(&read, &id), (&read, &empty), (&update, &empty), (&delete, &empty), (&read, &empty)];
+    assert_eq!(named, expected);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn that_a_token_was_given_is_in_the_log_before_the_formula_can_store_it_anew() {
     let (server, reactor, _) = reactor("private", &["token:create"], json!([])).await;

@@ -30,7 +30,7 @@ use super::audit::{Actor, Event};
 use super::authentication::{Authenticated, Caller};
 use super::{Change, Error, Vault};
 use crate::model::container::Container;
-use crate::model::id::TenantId;
+use crate::model::id::{TenantId, TokenId};
 use crate::model::log::{EntityType, Operation};
 use crate::model::permission::Grant;
 use crate::model::rule::{Rights, Subject, Transform};
@@ -124,7 +124,9 @@ impl Vault {
         if who.0.rights.hold(P::PERMISSION) {
             return Ok(Permit { caller: Arc::clone(&who.0), claim: None, permission: PhantomData });
         }
-        let id = entity_id.unwrap_or_default();
+        // Every id has the form of a token's. A text that has not is nobody's, of any length, and may be what a formula was
+        // given: that is not for the log.
+        let id = entity_id.filter(|id| id.parse::<TokenId>().is_ok()).unwrap_or_default();
         let entity_type = match entity_type {
             EntityType::Token if !id.is_empty() => self.log_type_of(who.0.tenant(), id).await?,
             named => named,

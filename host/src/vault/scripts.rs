@@ -7,12 +7,13 @@ use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use super::programs::Asked;
+use super::run_error::RunError;
 use super::{Error, Vault};
 use crate::crypto::hash::sha256_hex;
 use crate::limits::{SCRIPTS_KEPT, SCRIPTS_KEPT_BYTES};
 use crate::model::formula::{Formula, Language};
 use crate::model::id::TenantId;
-use crate::runtime::{Program, SCRIPT_RUNNER, Script};
+use crate::runtime::{Failure, Program, SCRIPT_RUNNER, Script, ScriptError};
 
 /// Scripts, by digest.
 pub struct Scripts(Cache<String, Kept, Bytes>);
@@ -64,7 +65,8 @@ impl Scripts {
 }
 
 impl Vault {
-    /// The program that a formula is run by: its own, or the one of all scripts.
+    /// The program that a formula is run by: its own, or the one of all scripts with its script.
+    /// [`Error::Conflict`] when that was replaced since the formula was read.
     pub(super) async fn program_of(
         &self,
         tenant: TenantId,
@@ -75,20 +77,10 @@ impl Vault {
                 let component = || self.component(tenant, formula.id);
                 self.program(Asked::to_run(formula), component).await
             }
-            Language::Javascript => self.script_runner().await,
-        }
-    }
-
-    /// The program of a formula with its script, if it is one.
-    pub(super) async fn with_script(
-        &self,
-        program: Program,
-        tenant: TenantId,
-        formula: &Formula,
-    ) -> Result<Program, Error> {
-        match formula.language {
-            Language::Wasm => Ok(program),
-            Language::Javascript => Ok(program.of_script(self.script(tenant, formula).await?)),
+            Language::Javascript => {
+                let runner = self.script_runner().await?;
+                Ok(runner.of_script(self.script(tenant, formula).await?))
+            }
         }
     }
 
@@ -100,7 +92,7 @@ impl Vault {
     ) -> Result<String, Error> {
         let runner = self.script_runner().await?;
         let owner = tenant.0.as_u128();
-        self.0.runtime.check_script(&runner, code.into(), owner).await?;
+        self.0.runtime.check_script(&runner, code.into(), owner).await.map_err(unchecked)??;
         Ok(sha256_hex(code.as_bytes()))
     }
 
@@ -123,6 +115,18 @@ impl Vault {
         let script = Script::new(text.into());
         self.0.scripts.keep(digest, &script);
         Ok(script)
+    }
+}
+
+/// What kept a script from being checked, as a run would end by it.
+fn unchecked(failure: Failure) -> Error {
+    match failure {
+        Failure::OwnerOutOfMemory => Error::Run(Box::new(RunError::TenantsMemory)),
+        Failure::HostOutOfMemory => {
+            tracing::warn!("a script cannot be checked: the reactors hold all the memory they may");
+            Error::Run(Box::new(RunError::NoMemory))
+        }
+        failure => ScriptError::from(failure).into(),
     }
 }
 

@@ -9,7 +9,6 @@ use crate::limits::CALLBACK_URL_CHARS_MAX;
 use crate::model::id::{ApplicationId, InvocationId, TenantId};
 use crate::model::log::{ActorType, EntityType, Operation};
 use crate::model::permission::marker::TokenUse;
-use crate::model::plaintext::wipe;
 use crate::store::{Expect, Start};
 use crate::vault::audit::{Actor, Event};
 use crate::vault::permit::Permit;
@@ -40,8 +39,9 @@ impl Vault {
         asynchronous: Asynchronous,
     ) -> Result<JobView, Error> {
         let tenant = permit.tenant();
-        let Ready { reactor, args: mut plaintext, uses, given, .. } = ready;
-        wipe(&mut plaintext);
+        let Ready { reactor, args: plaintext, uses, given, .. } = ready;
+        // What is kept are the references; wiped before anything is waited for.
+        drop(plaintext);
         let coming = self.0.queue.comes(tenant);
         let ahead = self.jobs_waiting(tenant).await? + coming.ahead;
         if ahead >= self.0.jobs.waiting_per_tenant {

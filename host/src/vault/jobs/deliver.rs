@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::delivery::{Answered, Delivery};
+use super::delivery::{Answered, BY_DOUBT, Delivery};
 use super::in_hand::InHand;
 use super::{Job, JobStatus};
 use crate::crypto::webhook;
@@ -14,14 +14,14 @@ use crate::egress::{Outbound, Wanted};
 use crate::figures::figures;
 use crate::limits::{
     DELIVERIES_PER_RECEIVER_MAX, DELIVERIES_PER_TENANT_MAX, DELIVERY_TIMEOUT_MS,
-    WEBHOOK_BODY_BYTES_MAX, WORKERS_TICK_MS,
+    DELIVERY_WINDOW_MS, WEBHOOK_BODY_BYTES_MAX, WORKERS_TICK_MS,
 };
 use crate::model::id::{InvocationId, TenantId};
 use crate::model::time::Timestamp;
 use crate::store::{Expect, Filter, Start};
 use crate::vault::audit::Actor;
 use crate::vault::index::{number, term, term_of};
-use crate::vault::record::{Entity as _, Stored};
+use crate::vault::record::{Entity, Stored, from_record};
 use crate::vault::retry::unless_lost;
 use crate::vault::{Error, Vault};
 
@@ -37,6 +37,7 @@ impl Vault {
         share: usize,
     ) -> Result<(Vec<Stored<Delivery>>, bool), Error> {
         let keys = self.keys(tenant).await?;
+        let in_doubt = !self.may_remove_ended()?;
         let mut held = Vec::new();
         let mut to: HashMap<String, usize> = HashMap::new();
         for (_, id, receiver) in in_hand.deliveries().filter(|(other, ..)| *other == tenant) {
@@ -49,7 +50,7 @@ impl Vault {
             let busy = to.iter().filter(|(_, count)| **count >= DELIVERIES_PER_RECEIVER_MAX);
             let busy = busy.map(|(name, _)| Filter::Term(term_of(&keys, term::RECEIVER, &[name])));
             let filter = Filter::And(vec![
-                due_until(Bound::Included(self.now().0)),
+                due_at(self.now(), in_doubt),
                 Filter::Not(Box::new(Filter::Or(busy.collect()))),
                 Filter::Not(Box::new(Filter::Ids(held.clone()))),
             ]);
@@ -69,7 +70,7 @@ impl Vault {
             }
         }
         let store = self.0.store.as_ref();
-        let pending = due_until(Bound::Unbounded);
+        let pending = due_within(Bound::Unbounded, Bound::Unbounded);
         let pending = store.page(Delivery::KIND, tenant, &pending, Start::Offset(0), 0).await?;
         Ok((begun, pending.total > 0))
     }
@@ -96,7 +97,8 @@ impl Vault {
         answered: Answered,
     ) -> Result<(), Error> {
         let Stored { entity: mut delivery, version } = stored;
-        delivery.tried(answered, self.now());
+        let now = self.now();
+        delivery.tried(answered, now, !self.may_remove_ended()?);
         let mut change = self.change(tenant).await?;
         change.put(&delivery, Expect::Version(version))?;
         // If somebody queued it again meanwhile, that stands.
@@ -105,17 +107,30 @@ impl Vault {
 
     /// A try whose task broke counts as one without an answer.
     pub(super) async fn note_broken_try(&self, tenant: TenantId, id: InvocationId) {
-        let found = self.get::<Delivery>(tenant, &id.to_string()).await;
-        if let Ok(stored) = found
+        if let Ok(stored) = self.kept::<Delivery>(tenant, id).await
             && let Err(error) = self.note_try(tenant, stored, UNANSWERED).await
         {
             tracing::error!(invocation = %id, %error, "a delivery cannot be stored");
         }
     }
 
+    /// A job or a delivery. One that has ended by the clock is still to be told of: the clock may be wrong.
+    async fn kept<E: Entity>(
+        &self,
+        tenant: TenantId,
+        id: InvocationId,
+    ) -> Result<Stored<E>, Error> {
+        let id = id.to_string();
+        let records = self.0.store.find(E::KIND, tenant, &[&id]).await?;
+        // After the record: it may be sealed with a key that is new.
+        let keys = self.keys(tenant).await?;
+        let record = records.into_iter().flatten().next();
+        from_record(&record.ok_or(Error::NotFound(E::NOUN))?, &keys)
+    }
+
     /// Sends a result to where it goes.
     async fn tell(&self, tenant: TenantId, delivery: &Delivery) -> Result<Answered, Error> {
-        let mut job = self.get::<Job>(tenant, &delivery.id.to_string()).await?.entity;
+        let mut job = self.kept::<Job>(tenant, delivery.id).await?.entity;
         self.show_kept_in(&mut job, None).await?;
         let body = serde_json::to_vec(&payload(job)).map_err(Error::internal)?;
         let id = delivery.id.to_string();
@@ -157,8 +172,21 @@ impl Vault {
     }
 }
 
-fn due_until(to: Bound<u64>) -> Filter {
-    Filter::Range { field: number::DUE_AT, from: Bound::Unbounded, to }
+/// What is due. Once the clock is believed, that is also what it put off while it was in doubt, and what it put off for
+/// longer than any wait: it was ahead then. So nothing waits until the clock gets there again.
+fn due_at(now: Timestamp, in_doubt: bool) -> Filter {
+    let put_off = if in_doubt {
+        let to = Bound::Included(BY_DOUBT.saturating_add(now.0));
+        due_within(Bound::Included(BY_DOUBT), to)
+    } else {
+        let longest = now.0.saturating_add(DELIVERY_WINDOW_MS);
+        due_within(Bound::Excluded(longest), Bound::Unbounded)
+    };
+    Filter::Or(vec![due_within(Bound::Unbounded, Bound::Included(now.0)), put_off])
+}
+
+fn due_within(from: Bound<u64>, to: Bound<u64>) -> Filter {
+    Filter::Range { field: number::DUE_AT, from, to }
 }
 
 /// The body of a webhook: the same for every try, unless a token in it was changed or deleted in between, or has a mask that

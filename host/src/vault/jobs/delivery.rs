@@ -1,4 +1,7 @@
 //! Deliveries: what is still to be told to whom, and when it is tried again (decisions §8).
+//!
+//! A clock in doubt (`vault::steady`) may have been set by mistake, or be that of a machine that was suspended. So deliveries
+//! go on by it, but it gives none up, and what it puts off is tried as soon as it is believed, whatever time it is then.
 
 use std::time::Duration;
 
@@ -25,6 +28,9 @@ use crate::vault::record::{Entity, from_json_text, json_text, kind};
 const MULTIPLIER: f64 = 3.0;
 /// A wait is so much longer or shorter, at random, that those who failed together do not all come again together.
 const JITTER: f64 = 0.2;
+/// In the index this is added to the time at which a delivery is due, if that was reckoned by a clock in doubt: it lies
+/// past any time.
+pub const BY_DOUBT: u64 = 1 << 62;
 
 /// Where a delivery stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -54,6 +60,9 @@ pub struct Delivery {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     last_status: Option<u16>,
     due_at: Timestamp,
+    /// Whether the clock was in doubt by which that was reckoned.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    in_doubt: bool,
     /// When it is given up.
     ends_at: Timestamp,
     expires_at: Timestamp,
@@ -103,6 +112,7 @@ impl Delivery {
             tries: 0,
             last_status: None,
             due_at: now,
+            in_doubt: false,
             ends_at: Timestamp(now.0 + DELIVERY_WINDOW_MS),
             expires_at: Timestamp(now.0 + INVOCATION_KEPT_MS),
             created_at: now,
@@ -114,17 +124,22 @@ impl Delivery {
         self.status = DeliveryStatus::Pending;
         self.tries = 0;
         self.due_at = now;
+        self.in_doubt = false;
         self.ends_at = Timestamp(now.0 + DELIVERY_WINDOW_MS);
     }
 
-    /// Takes note of a try: it is over, or due again.
-    pub fn tried(&mut self, answered: Answered, now: Timestamp) {
+    /// Takes note of a try: it is over, or due again. By a clock that is in doubt none is given up.
+    pub fn tried(&mut self, answered: Answered, now: Timestamp, in_doubt: bool) {
         self.attempts = self.attempts.saturating_add(1);
-        if self.tries == 0 {
-            // The time while the server was down is not the receiver's.
-            self.ends_at = Timestamp(now.0 + DELIVERY_WINDOW_MS);
+        let full = Timestamp(now.0.saturating_add(DELIVERY_WINDOW_MS));
+        // The time while the server was down is not the receiver's. Neither is what a clock skips that is set forward, which
+        // may be wrong, nor what it takes back when it is set right.
+        let skipped = in_doubt && now >= self.ends_at;
+        if self.tries == 0 || skipped || self.ends_at > full {
+            self.ends_at = full;
         }
         self.tries = self.tries.saturating_add(1);
+        self.in_doubt = in_doubt;
         self.last_status = answered.status;
         if answered.status.is_some_and(|status| (200..300).contains(&status)) {
             self.status = DeliveryStatus::Delivered;
@@ -204,7 +219,8 @@ impl Entity for Delivery {
 
     fn index(&self, index: &mut Index<'_>) {
         if self.status == DeliveryStatus::Pending {
-            index.number(number::DUE_AT, self.due_at.0);
+            let doubt = if self.in_doubt { BY_DOUBT } else { 0 };
+            index.number(number::DUE_AT, self.due_at.0.saturating_add(doubt));
             index.term(term::RECEIVER, &[&self.receiver()]);
         }
     }
@@ -239,6 +255,7 @@ mod tests {
             tries: 0,
             last_status: None,
             due_at: NOW,
+            in_doubt: false,
             ends_at: end(DELIVERY_WINDOW_MS),
             expires_at: end(7 * DELIVERY_WINDOW_MS),
             created_at: NOW,
@@ -264,17 +281,17 @@ mod tests {
     fn success_is_any_2xx_and_nothing_else() {
         for status in [200, 201, 204, 299] {
             let mut delivery = delivery();
-            delivery.tried(answered(status), NOW);
+            delivery.tried(answered(status), NOW, false);
             assert_eq!(delivery.status, DeliveryStatus::Delivered, "{status}");
         }
         for status in [100, 199, 300, 301, 302, 307, 308, 400, 404, 408, 429, 500, 503] {
             let mut delivery = delivery();
-            delivery.tried(answered(status), NOW);
+            delivery.tried(answered(status), NOW, false);
             assert_eq!(delivery.status, DeliveryStatus::Pending, "{status}");
             assert!(delivery.due_at > NOW);
         }
         let mut delivery = delivery();
-        delivery.tried(answered(410), NOW);
+        delivery.tried(answered(410), NOW, false);
         assert_eq!(delivery.status, DeliveryStatus::Failed);
     }
 
@@ -284,7 +301,7 @@ mod tests {
         let mut tries = 0;
         while delivery.status == DeliveryStatus::Pending {
             let now = delivery.due_at;
-            delivery.tried(answered(500), now);
+            delivery.tried(answered(500), now, false);
             tries += 1;
         }
         assert_eq!(delivery.due_at, delivery.ends_at);
@@ -292,7 +309,7 @@ mod tests {
         delivery.again(delivery.ends_at);
         assert_eq!((delivery.status, delivery.attempts), (DeliveryStatus::Pending, tries));
         let now = delivery.due_at;
-        delivery.tried(answered(500), now);
+        delivery.tried(answered(500), now, false);
         assert!(delivery.due_at.0 - now.0 < 7_000);
     }
 
@@ -300,9 +317,39 @@ mod tests {
     fn the_day_begins_with_the_first_try() {
         let mut delivery = delivery();
         let late = Timestamp(NOW.0 + 3 * DELIVERY_WINDOW_MS);
-        delivery.tried(answered(500), late);
+        delivery.tried(answered(500), late, false);
         assert_eq!(delivery.status, DeliveryStatus::Pending);
         assert_eq!(delivery.ends_at, Timestamp(late.0 + DELIVERY_WINDOW_MS));
+    }
+
+    #[test]
+    fn none_is_given_up_by_a_clock_in_doubt_and_once_that_is_right_it_has_a_day() {
+        for jump_days in [2, 8, 400] {
+            let mut delivery = delivery();
+            delivery.tried(answered(500), NOW, false);
+            let ahead = Timestamp(NOW.0 + jump_days * DELIVERY_WINDOW_MS);
+            let retry_after = Some(Duration::from_secs(u64::MAX));
+            delivery.tried(Answered { status: Some(503), retry_after }, ahead, true);
+            assert_eq!(delivery.status, DeliveryStatus::Pending, "{jump_days}");
+            // Not at once, and not later than the longest wait there is.
+            assert_eq!(delivery.due_at, Timestamp(ahead.0 + DELIVERY_WINDOW_MS));
+            // Set right, it has a day from its next try on.
+            let right = Timestamp(NOW.0 + 1);
+            delivery.tried(answered(500), right, false);
+            assert_eq!(delivery.ends_at, Timestamp(right.0 + DELIVERY_WINDOW_MS));
+            let end = delivery.ends_at;
+            delivery.tried(answered(500), end, false);
+            assert_eq!(delivery.status, DeliveryStatus::Failed, "{jump_days}");
+        }
+        // Only what the clock skipped is given back: a day that goes on stays as long as it was.
+        let mut delivery = delivery();
+        delivery.tried(answered(500), NOW, true);
+        let end = delivery.ends_at;
+        delivery.tried(answered(500), Timestamp(end.0 - 1), true);
+        assert_eq!(delivery.ends_at, end);
+        // Who wants none is left alone, whatever the clock says.
+        delivery.tried(answered(410), end, true);
+        assert_eq!(delivery.status, DeliveryStatus::Failed);
     }
 
     #[test]
@@ -310,7 +357,7 @@ mod tests {
         let wait = |seconds| {
             let mut delivery = delivery();
             let retry_after = Some(Duration::from_secs(seconds));
-            delivery.tried(Answered { status: Some(503), retry_after }, NOW);
+            delivery.tried(Answered { status: Some(503), retry_after }, NOW, false);
             (delivery.status, delivery.due_at.0 - NOW.0)
         };
         assert_eq!(wait(3_600), (DeliveryStatus::Pending, 3_600_000));

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use tokio::task::{self, JoinSet};
 
 use crate::model::id::{InvocationId, TenantId};
+use crate::store::Filter;
 
 /// What is in hand: a task for each, and by the task what it is.
 #[derive(Default)]
@@ -39,6 +40,12 @@ impl InHand {
     pub fn jobs(&self, tenant: Option<TenantId>) -> impl Iterator<Item = &Held> {
         let of_tenant = move |held: &&Held| tenant.is_none_or(|tenant| held.tenant == tenant);
         self.held.values().filter(|held| held.receiver.is_none()).filter(of_tenant)
+    }
+
+    /// The filter for a tenant's jobs but for those in hand.
+    pub fn not_jobs_of(&self, tenant: TenantId) -> Filter {
+        let held = self.jobs(Some(tenant)).map(|held| held.id.to_string());
+        Filter::Not(Box::new(Filter::Ids(held.collect())))
     }
 
     /// Deliveries in hand: tenant, invocation, receiver.

@@ -8,13 +8,18 @@ use tokio::sync::Notify;
 
 use crate::model::id::{InvocationId, TenantId};
 
+/// Jobs of a tenant that are put off: once there are so many, its others wait too. They are named each time one is taken.
+const PUT_OFF_MAX: usize = 1_000;
+
 /// Tenants whose turn it is, and tenants to look at now and then.
 #[derive(Default)]
 pub struct Queue {
     jobs: Mutex<Turns>,
     deliveries: Mutex<Turns>,
     /// Runs that ended without a note of it.
-    unended: Mutex<Vec<(TenantId, InvocationId)>>,
+    unended: Mutex<HashSet<(TenantId, InvocationId)>>,
+    /// Jobs that wait until the clock is believed.
+    put_off: Mutex<HashMap<TenantId, HashSet<InvocationId>>>,
     /// How often jobs could not be begun, by a fault that may have been a passing one.
     failed: Mutex<HashMap<InvocationId, u32>>,
     /// Jobs that are about to be taken in.
@@ -166,7 +171,32 @@ impl Queue {
 
     /// A run ended, and nobody could be told.
     pub(super) fn unended(&self, tenant: TenantId, id: InvocationId) {
-        self.unended.lock().push((tenant, id));
+        self.unended.lock().insert((tenant, id));
+    }
+
+    /// A job is to wait until the clock is believed.
+    pub(super) fn put_off(&self, tenant: TenantId, id: InvocationId) {
+        self.put_off.lock().entry(tenant).or_default().insert(id);
+    }
+
+    /// A tenant's jobs that are put off; `None` when those are so many that the others wait with them.
+    pub(super) fn put_off_of(&self, tenant: TenantId) -> Option<Vec<InvocationId>> {
+        let put_off = self.put_off.lock();
+        let of_tenant: Vec<_> = put_off.get(&tenant).into_iter().flatten().copied().collect();
+        (of_tenant.len() < PUT_OFF_MAX).then_some(of_tenant)
+    }
+
+    /// Whether any are put off.
+    pub(super) fn has_put_off(&self) -> bool {
+        !self.put_off.lock().is_empty()
+    }
+
+    /// The clock is believed: what was put off waits as all others do.
+    pub(super) fn take_up_put_off(&self) {
+        let put_off = std::mem::take(&mut *self.put_off.lock());
+        for tenant in put_off.into_keys() {
+            self.jobs_of(tenant);
+        }
     }
 
     /// A job could not be begun; gives how often.
@@ -183,7 +213,7 @@ impl Queue {
     }
 
     pub(super) fn take_unended(&self) -> Vec<(TenantId, InvocationId)> {
-        std::mem::take(&mut *self.unended.lock())
+        std::mem::take(&mut *self.unended.lock()).into_iter().collect()
     }
 }
 
@@ -191,7 +221,7 @@ impl Queue {
 mod tests {
     use uuid::Uuid;
 
-    use super::Queue;
+    use super::{PUT_OFF_MAX, Queue};
     use crate::model::id::{InvocationId, TenantId};
 
     fn tenant(number: u128) -> TenantId {
@@ -263,9 +293,32 @@ mod tests {
     }
 
     #[test]
+    fn what_is_put_off_is_named_until_all_of_it_is_taken_up() {
+        let queue = Queue::default();
+        assert!(!queue.has_put_off());
+        let id = |number: usize| InvocationId(Uuid::from_u128(number as u128));
+        for _ in 0..2 {
+            queue.put_off(tenant(1), id(1));
+        }
+        assert_eq!(queue.put_off_of(tenant(1)), Some(vec![id(1)]));
+        assert_eq!(queue.put_off_of(tenant(2)), Some(Vec::new()));
+        // Past a number of them the tenant's others wait too, and nobody else's.
+        for number in 2..=PUT_OFF_MAX {
+            assert!(queue.put_off_of(tenant(1)).is_some(), "{number}");
+            queue.put_off(tenant(1), id(number));
+        }
+        assert_eq!(queue.put_off_of(tenant(1)), None);
+        assert!(queue.has_put_off() && queue.put_off_of(tenant(2)).is_some());
+        queue.take_up_put_off();
+        assert_eq!((queue.has_put_off(), queue.next_for_jobs()), (false, Some(tenant(1))));
+        assert_eq!(queue.put_off_of(tenant(1)), Some(Vec::new()));
+    }
+
+    #[test]
     fn unended_runs_are_given_once() {
         let queue = Queue::default();
         let id = InvocationId(Uuid::from_u128(9));
+        queue.unended(tenant(1), id);
         queue.unended(tenant(1), id);
         assert_eq!(queue.take_unended(), [(tenant(1), id)]);
         assert!(queue.take_unended().is_empty());

@@ -107,18 +107,24 @@ impl Vault {
             // The store's failure is not the run's.
             (Err(error @ (Error::Unavailable | Error::Internal)), _)
             | (_, Err(error @ (Error::Unavailable | Error::Internal))) => return Err(error),
-            (Err(error), _) | (_, Err(error)) => return self.end_unrun(&job, &error).await,
+            (Err(error), _) | (_, Err(error)) => return self.refuse(&job, &error).await,
         };
         if self.0.queue.is_stopping() {
             // It has not begun, and the next process finds it as it was.
             return Ok(());
         }
+        let id = job.entity.id;
         let job = self.begin_job(job, &permit, &mut ready).await?;
         let mut run = Run::new(self, &permit, ready, job.entity.timeout_ms).of_job(job, slot);
         match self.invoke(&mut run).await {
             Ok(outcome) => match self.settle(run, outcome).await {
                 // The run's failure is its result; only the store's is not.
                 Err(error @ (Error::Unavailable | Error::Internal)) => Err(error),
+                Err(Error::Conflict(_)) => {
+                    // One of the run's own is its result. After one of the store's it has none yet, and is to have one.
+                    self.0.queue.unended(tenant, id);
+                    Ok(())
+                }
                 _ => Ok(()),
             },
             Err(error) => match run.into_job() {
@@ -147,8 +153,20 @@ impl Vault {
         let mut change = self.change(permit.tenant()).await?;
         change.put(&begun, Expect::Version(version))?;
         change.commit(permit.actor(), std::mem::take(&mut ready.uses)).await?;
-        // A commit counts the version on by one.
-        Ok(Stored { entity: begun, version: version + 1 })
+        let version = self.version_of(permit.tenant(), &begun).await?;
+        Ok(Stored { entity: begun, version })
+    }
+
+    /// Ends a job that something stands in the way of. While the clock is in doubt that may be the clock alone, by which the
+    /// caller or a token has ended, and the job waits until it is known.
+    async fn refuse(&self, job: &Stored<Job>, error: &Error) -> Result<(), Error> {
+        if self.may_remove_ended()? {
+            return self.end_unrun(job, error).await;
+        }
+        let Job { id, tenant_id, .. } = &job.entity;
+        tracing::info!(invocation = %id, "a run that cannot begin is put off: the clock is in doubt");
+        self.0.queue.put_off(*tenant_id, *id);
+        Ok(())
     }
 
     /// Ends a job that came to no run.

@@ -1,11 +1,13 @@
 use serde_json::json;
 use uuid::Uuid;
 
+use super::in_hand::{Held, InHand};
 use super::{By, Delivery, Job, JobStatus};
 use crate::limits::JOB_TRIES_MAX;
 use crate::model::id::{ApplicationId, InvocationId, ReactorId, TenantId};
 use crate::store::Expect;
 use crate::vault::audit::Actor;
+use crate::vault::record::Stored;
 use crate::vault::tests::vault;
 use crate::vault::{Error, Vault};
 
@@ -65,4 +67,41 @@ async fn a_job_that_cannot_be_begun_ends_after_so_many_tries() {
     assert_eq!(job(other).await.status, JobStatus::Queued);
     // One that has begun meanwhile is not ended so.
     vault.give_up_if_hopeless(tenant, id, &Error::Internal).await;
+}
+
+#[tokio::test]
+async fn what_is_in_hand_is_not_ended_as_what_nobody_has_in_hand() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = vault(folder.path(), 1 << 20).await;
+    let tenant = vault.create_tenant("t", None).await.unwrap().tenant.id;
+    let running = async || {
+        let id = queued(&vault, tenant).await;
+        let stored = vault.get::<Job>(tenant, &id.to_string()).await.unwrap();
+        let Stored { entity, version } = stored;
+        let begun = Job { status: JobStatus::Running, started_at: Some(vault.now()), ..entity };
+        let mut change = vault.change(tenant).await.unwrap();
+        change.put(&begun, Expect::Version(version)).unwrap();
+        change.commit(Actor::OPERATOR, Vec::new()).await.unwrap();
+        id
+    };
+    let status = async |id: InvocationId| {
+        vault.get::<Job>(tenant, &id.to_string()).await.unwrap().entity.status
+    };
+    let (held, left, unended) = (running().await, running().await, running().await);
+    let mut in_hand = InHand::default();
+    let job = |id| Held { tenant, id, receiver: None, waits: false };
+    in_hand.take(job(held), std::future::pending());
+    in_hand.take(job(unended), std::future::pending());
+    vault.0.queue.unended(tenant, unended);
+    vault.end_unended(&in_hand).await;
+    let mut untaken = Some(vec![tenant]);
+    vault.take_over(&mut untaken, &in_hand).await;
+    assert_eq!(untaken, Some(Vec::new()));
+    assert_eq!(status(held).await, JobStatus::Running);
+    assert_eq!(status(left).await, JobStatus::Failed);
+    assert_eq!(status(unended).await, JobStatus::Running);
+    // It is not forgotten: once it is put down, it ends, and what never was noted goes on.
+    vault.end_unended(&InHand::default()).await;
+    assert_eq!(status(unended).await, JobStatus::Failed);
+    assert_eq!(status(held).await, JobStatus::Running);
 }

@@ -32,6 +32,10 @@ pub struct Workers {
 impl Vault {
     /// Ends what an earlier process left running, and begins to work on what waits.
     pub fn start_workers(&self) -> Workers {
+        // What the clock says before anything of it is gone by, so that it is seen when it is set.
+        if let Err(error) = self.may_remove_ended() {
+            tracing::warn!(%error, "the clock cannot be compared with the log");
+        }
         let vault = self.clone();
         let task = tokio::spawn(async move {
             // A fault of ours in the loop ends what is in hand, and nothing else. Where it panicked tells the hook.
@@ -51,7 +55,7 @@ impl Vault {
         while !queue.is_stopping() {
             // A store that takes no writes could keep no note of what was done: it would be done again and again.
             if self.health().is_ok() {
-                self.take_over(&mut untaken).await;
+                self.take_over(&mut untaken, &in_hand).await;
                 self.hand_out_jobs(&mut in_hand).await;
                 self.hand_out_deliveries(&mut in_hand).await;
             }
@@ -60,7 +64,10 @@ impl Vault {
                 Some(done) = in_hand.tasks.join_next_with_id() => self.put_down(&mut in_hand, done).await,
                 _ = ticks.tick() => {
                     queue.look_again(TENANTS_LOOKED_AT);
-                    self.end_unended().await;
+                    if queue.has_put_off() && self.may_remove_ended().unwrap_or(false) {
+                        queue.take_up_put_off();
+                    }
+                    self.end_unended(&in_hand).await;
                 }
             }
         }
@@ -76,7 +83,8 @@ impl Vault {
         }
     }
 
-    /// Forgets what is done. What broke is ended, since nobody else would.
+    /// Forgets what is done. What broke is ended, since nobody else would, or begun anew if it had not begun: not at once,
+    /// and not for ever.
     async fn put_down(&self, in_hand: &mut InHand, done: Result<(task::Id, ()), JoinError>) {
         let (id, broke) = match done {
             Ok((id, ())) => (id, false),
@@ -84,25 +92,35 @@ impl Vault {
         };
         let Some(held) = in_hand.held.remove(&id) else { return };
         let Held { tenant, id, receiver, waits: _ } = held;
-        if receiver.is_some() {
-            self.0.queue.deliveries_of(tenant);
-        } else {
-            self.0.queue.jobs_of(tenant);
+        let queue = &self.0.queue;
+        if broke {
+            tracing::error!(invocation = %id, "a worker broke");
         }
-        if !broke {
-            return;
-        }
-        tracing::error!(invocation = %id, "a worker broke");
-        if receiver.is_some() {
-            self.note_broken_try(tenant, id).await;
-        } else {
-            self.0.queue.unended(tenant, id);
+        match (receiver.is_some(), broke) {
+            (true, broke) => {
+                queue.deliveries_of(tenant);
+                if broke {
+                    self.note_broken_try(tenant, id).await;
+                }
+            }
+            (false, false) => queue.jobs_of(tenant),
+            (false, true) => {
+                self.give_up_if_hopeless(tenant, id, &Error::Internal).await;
+                queue.unended(tenant, id);
+                queue.deliveries_of(tenant);
+                queue.jobs_later(tenant);
+            }
         }
     }
 
-    /// Ends jobs that ran but whose end could not be stored, or whose task broke.
-    async fn end_unended(&self) {
+    /// Ends jobs that ran but whose end could not be stored, or whose task broke. One that is in hand was begun anew since
+    /// then, or is about to be put down.
+    pub(super) async fn end_unended(&self, in_hand: &InHand) {
         for (tenant, id) in self.0.queue.take_unended() {
+            if in_hand.jobs(Some(tenant)).any(|held| held.id == id) {
+                self.0.queue.unended(tenant, id);
+                continue;
+            }
             match self.interrupt(tenant, id).await {
                 Ok(()) | Err(Error::Unauthenticated) => {}
                 Err(_) => self.0.queue.unended(tenant, id),
@@ -116,12 +134,14 @@ impl Vault {
             Ok(_) | Err(Error::NotFound(_)) => return Ok(()),
             Err(error) => return Err(error),
         };
-        self.end_all(tenant, &[job], Ended::Interrupted).await
+        self.end_all(tenant, &[job], Ended::Interrupted).await?;
+        self.0.queue.forget_failures(id);
+        Ok(())
     }
 
     /// Finds what waits in every tenant, and ends jobs that had begun when an earlier process ended. A tenant that cannot be
-    /// looked at stands in no other's way; it is looked at again.
-    async fn take_over(&self, untaken: &mut Option<Vec<TenantId>>) {
+    /// looked at stands in no other's way; it is looked at again, when some of its jobs may be in hand.
+    pub(super) async fn take_over(&self, untaken: &mut Option<Vec<TenantId>>, in_hand: &InHand) {
         let tenants = match untaken.take() {
             Some(tenants) => tenants,
             None => match self.tenants().await {
@@ -134,7 +154,8 @@ impl Vault {
         };
         let mut failed = Vec::new();
         for tenant in tenants {
-            match self.end_those(tenant, JobStatus::Running, Ended::Interrupted).await {
+            let (running, ended) = (JobStatus::Running, Ended::Interrupted);
+            match self.end_those(tenant, running, ended, in_hand).await {
                 Ok(_) => {
                     self.0.queue.jobs_of(tenant);
                     self.0.queue.deliveries_of(tenant);
@@ -152,25 +173,27 @@ impl Vault {
     /// Ends whatever was accepted and has not ended, in every tenant of a vault that was made of a backup; gives how much
     /// that is. What waited then may have run since.
     pub async fn end_restored_jobs(&self) -> Result<usize, Error> {
-        let mut ended = 0;
+        let (mut ended, none) = (0, InHand::default());
         for tenant in self.tenants().await? {
             for status in [JobStatus::Queued, JobStatus::Running] {
-                ended += self.end_those(tenant.id, status, Ended::Restored).await?;
+                ended += self.end_those(tenant.id, status, Ended::Restored, &none).await?;
             }
         }
         Ok(ended)
     }
 
-    /// Ends a tenant's jobs of a status without a run; gives how many.
+    /// Ends a tenant's jobs of a status without a run, but for those in hand; gives how many.
     async fn end_those(
         &self,
         tenant: TenantId,
         status: JobStatus,
         ended: Ended<'_>,
+        in_hand: &InHand,
     ) -> Result<usize, Error> {
         let mut count = 0;
         loop {
             let those = self.jobs_that_are(tenant, status).await?;
+            let those = Filter::And(vec![those, in_hand.not_jobs_of(tenant)]);
             let jobs = self.oldest::<Job>(tenant, &those, HANDED_OUT_MAX).await?;
             if jobs.is_empty() {
                 return Ok(count);
@@ -280,16 +303,17 @@ impl Vault {
         }
     }
 
-    /// The oldest job of a tenant that waits and is not in hand.
+    /// The oldest job of a tenant that waits, is not in hand and not put off.
     async fn next_job(
         &self,
         tenant: TenantId,
         in_hand: &InHand,
     ) -> Result<Option<Stored<Job>>, Error> {
+        let Some(put_off) = self.0.queue.put_off_of(tenant) else { return Ok(None) };
+        let put_off = Filter::Ids(put_off.iter().map(ToString::to_string).collect());
+        let put_off = Filter::Not(Box::new(put_off));
         let queued = self.jobs_that_are(tenant, JobStatus::Queued).await?;
-        let held = in_hand.jobs(Some(tenant)).map(|held| held.id.to_string());
-        let held = Filter::Ids(held.collect());
-        let filter = Filter::And(vec![queued, Filter::Not(Box::new(held))]);
+        let filter = Filter::And(vec![queued, in_hand.not_jobs_of(tenant), put_off]);
         Ok(self.oldest::<Job>(tenant, &filter, 1).await?.pop())
     }
 
@@ -355,10 +379,9 @@ impl Workers {
             tracing::warn!(%error, "interrupted runs are left to the next start");
             return;
         }
+        let (running, ended, none) = (JobStatus::Running, Ended::Interrupted, InHand::default());
         for tenant in self.vault.tenants().await.unwrap_or_default() {
-            if let Err(error) =
-                self.vault.end_those(tenant.id, JobStatus::Running, Ended::Interrupted).await
-            {
+            if let Err(error) = self.vault.end_those(tenant.id, running, ended, &none).await {
                 tracing::warn!(%error, "interrupted runs are left to the next start");
             }
         }

@@ -6,15 +6,16 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde_json::Value;
 use tracing::Instrument as _;
+use zeroize::Zeroizing;
 
 use super::{ReactResponse, Ready};
 use crate::figures::figures;
 use crate::model::faults::Faults;
-use crate::model::formula::{Formula, Reactor};
+use crate::model::formula::{Formula, Language, Reactor};
 use crate::model::id::InvocationId;
 use crate::model::log::{EntityType, Operation};
 use crate::model::permission::marker::{TokenCreate, TokenUse};
-use crate::model::plaintext::wipe;
+use crate::model::plaintext::Plaintext;
 use crate::model::time::Timestamp;
 use crate::runtime::{
     Budget, Call, GuestInvocation, GuestResponse, GuestVault, Outcome, Program, Slot,
@@ -39,7 +40,7 @@ pub struct Run<'p> {
     reactor: Reactor,
     formula: Formula,
     /// Taken by the call.
-    args: Value,
+    args: Plaintext,
     id: InvocationId,
     began: Timestamp,
     timeout_ms: u64,
@@ -116,25 +117,27 @@ impl Vault {
         let began = Instant::now();
         let _counted = figures().invocation_begins();
         let time = Duration::from_millis(run.timeout_ms);
-        let program = if let Some(at_hand) = self.program_at_hand(&run.formula) {
-            at_hand?
-        } else {
-            // A job keeps its slot meanwhile: what has begun is not to be refused for want of one.
-            let program = self.program_to_run(run);
-            let Ok(program) = tokio::time::timeout(time, program).await else {
-                return Ok(Outcome::late(run.timeout_ms));
-            };
-            program?
+        let program = match self.program_at_hand(&run.formula) {
+            Some(at_hand) if run.formula.language == Language::Wasm => at_hand?,
+            // What runs scripts may be at hand, and the script not.
+            _ => {
+                // A job keeps its slot meanwhile: what has begun is not to be refused for want of one.
+                let program = self.program_to_run(run);
+                let Ok(program) = tokio::time::timeout(time, program).await else {
+                    return Ok(Outcome::late(run.timeout_ms));
+                };
+                program?
+            }
         };
-        let program = self.with_script(program, run.permit.tenant(), &run.formula).await?;
         let svc = |who: &Authenticated| -> Arc<dyn GuestVault> {
             Arc::new(Svc::new(self.clone(), who.clone()))
         };
-        let text = serde_json::to_string(&run.args).map_err(Error::internal)?;
-        wipe(&mut run.args);
+        let args = serde_json::to_string(run.args.expose()).map(Zeroizing::new);
+        // Wiped before the run, which may take long.
+        run.args = Plaintext::new(Value::Null);
         let configuration = serde_json::to_string(&run.reactor.configuration);
         let call = Call {
-            args: text,
+            args: args.map_err(Error::internal)?,
             configuration: configuration.map_err(Error::internal)?,
             vault: run.application.as_ref().map(svc),
             http: Some(self.formula_http(run.permit.tenant(), &run.formula)),
@@ -160,8 +163,8 @@ impl Vault {
         Ok(outcome)
     }
 
-    /// The program of a run's formula. When its component was just replaced by another one that takes the same, that is
-    /// run.
+    /// The program of a run's formula. When its component or script was just replaced by another one that takes the same,
+    /// that is run.
     async fn program_to_run(&self, run: &mut Run<'_>) -> Result<Program, Error> {
         let (tenant, id) = (run.permit.tenant(), run.formula.id);
         let mut lost = 0;
