@@ -16,6 +16,9 @@ use crate::http::control::{Refusal, SOCKET, short};
 /// Bytes of an answer, at most.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
+/// Bytes that there is room for at first: an answer that holds a key is not moved, which would leave the key behind.
+const ANSWER_BYTES_FIRST: usize = 64 << 10;
+
 /// Bytes of the head of an answer, at most.
 const HEAD_BYTES_MAX: u64 = 64 << 10;
 
@@ -62,7 +65,7 @@ impl Server {
             content-type: application/json\r\ncontent-length: {length}\r\n\r\n"
         );
         let told = self.0.write_all(head.as_bytes()).and_then(|()| self.0.write_all(&body));
-        let mut answer = Vec::new();
+        let mut answer = Zeroizing::new(Vec::<u8>::with_capacity(ANSWER_BYTES_FIRST));
         told.and_then(|()| (&mut self.0).take(ANSWER_BYTES_MAX).read_to_end(&mut answer))
             .map_err(|error| format!("the server did not answer: {error}"))?;
         understand(&answer)

@@ -1,20 +1,30 @@
-//! Bodies of requests: content type, size, JSON.
+//! Bodies of requests: content type, size, room in memory ([`super::bodies`]), JSON.
+//!
+//! All are taken in here, and none before it is known whose it is.
 
-use axum::body::Bytes;
-use axum::extract::{FromRequest, Request};
+use std::sync::Arc;
+
+use axum::body::{Body as Coming, Bytes, HttpBody as _};
+use axum::extract::{FromRequest, FromRequestParts as _, Request};
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode, header};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::State;
+use super::bodies::Share;
+use super::extract::Known;
 use super::pace::TooSlow;
 use super::problem::{Problem, Rejection};
+use crate::crypto::wiped::WipedBuffer;
 use crate::limits::{
-    COMPONENT_BYTES_MAX, FORMULA_BODY_BYTES_MAX, JSON_DEPTH_MAX, REQUEST_BODY_BYTES_MAX,
+    BODY_BYTES_FREE, COMPONENT_BYTES_MAX, FORMULA_BODY_BYTES_MAX, JSON_DEPTH_MAX,
+    REQUEST_BODY_BYTES_MAX,
 };
 use crate::model::depth::is_within;
+use crate::model::id::TenantId;
 use crate::model::{exact, member};
 use crate::vault::Error;
 
@@ -24,8 +34,8 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 /// A JSON object read into a request struct.
 pub struct Body<T>(pub T);
 
-/// As [`Body`], for bodies that carry a component.
-pub struct LargeBody<T>(pub T);
+/// As [`Body`], for bodies that carry a component; with the place of a large one, which it has until it is answered.
+pub struct LargeBody<T>(pub T, pub Option<Share>);
 
 /// Any JSON value.
 pub struct JsonBody(pub Value);
@@ -33,78 +43,112 @@ pub struct JsonBody(pub Value);
 /// A JSON Merge Patch read into a request struct.
 pub struct PatchBody<T>(pub T);
 
-/// A WebAssembly component as it is.
-pub struct ComponentBody(pub Vec<u8>);
+/// A WebAssembly component as it is, with its place as in a [`LargeBody`].
+pub struct ComponentBody(pub Vec<u8>, pub Option<Share>);
+
+/// A body that has arrived.
+pub struct Arrived {
+    bytes: Bytes,
+    /// Given back once the body is read.
+    _room: Option<Share>,
+    /// Given back once the upload is answered.
+    place: Option<Share>,
+}
+
+/// A body that was taken in already, for whoever asks for it next.
+#[derive(Clone)]
+struct Passed(Arc<Mutex<Option<Arrived>>>);
 
 impl<T: DeserializeOwned> FromRequest<State> for Body<T> {
     type Rejection = Rejection;
 
-    async fn from_request(request: Request, _: &State) -> Result<Self, Rejection> {
-        Ok(Self(read_struct(request, JSON, REQUEST_BODY_BYTES_MAX).await?))
+    async fn from_request(request: Request, state: &State) -> Result<Self, Rejection> {
+        let (body, _) = read_struct(request, state, JSON, REQUEST_BODY_BYTES_MAX).await?;
+        Ok(Self(body))
     }
 }
 
 impl<T: DeserializeOwned> FromRequest<State> for LargeBody<T> {
     type Rejection = Rejection;
 
-    async fn from_request(request: Request, _: &State) -> Result<Self, Rejection> {
-        Ok(Self(read_struct(request, JSON, FORMULA_BODY_BYTES_MAX).await?))
+    async fn from_request(request: Request, state: &State) -> Result<Self, Rejection> {
+        let (body, place) = read_struct(request, state, JSON, FORMULA_BODY_BYTES_MAX).await?;
+        Ok(Self(body, place))
     }
 }
 
 impl FromRequest<State> for JsonBody {
     type Rejection = Rejection;
 
-    async fn from_request(request: Request, _: &State) -> Result<Self, Rejection> {
-        let bytes = read_typed(request, JSON, REQUEST_BODY_BYTES_MAX).await?;
-        Ok(Self(read_json(&bytes, |_| true)?))
+    async fn from_request(request: Request, state: &State) -> Result<Self, Rejection> {
+        let arrived = read_typed(request, state, JSON, REQUEST_BODY_BYTES_MAX).await?;
+        Ok(Self(read_json(&arrived.bytes, |_| true)?))
     }
 }
 
 impl<T: DeserializeOwned> FromRequest<State> for PatchBody<T> {
     type Rejection = Rejection;
 
-    async fn from_request(request: Request, _: &State) -> Result<Self, Rejection> {
-        Ok(Self(read_struct(request, MERGE_PATCH, REQUEST_BODY_BYTES_MAX).await?))
+    async fn from_request(request: Request, state: &State) -> Result<Self, Rejection> {
+        let (body, _) = read_struct(request, state, MERGE_PATCH, REQUEST_BODY_BYTES_MAX).await?;
+        Ok(Self(body))
     }
 }
 
 impl FromRequest<State> for ComponentBody {
     type Rejection = Rejection;
 
-    async fn from_request(request: Request, _: &State) -> Result<Self, Rejection> {
-        Ok(Self(read_typed(request, "application/wasm", COMPONENT_BYTES_MAX).await?.to_vec()))
+    async fn from_request(request: Request, state: &State) -> Result<Self, Rejection> {
+        let arrived = read_typed(request, state, "application/wasm", COMPONENT_BYTES_MAX).await?;
+        Ok(Self(arrived.bytes.to_vec(), arrived.place))
     }
 }
 
-/// A request struct. No body at all is an object without members: what is required is then said to be missing.
+impl Arrived {
+    /// What has arrived.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The request with this body, for whoever reads it next.
+    pub fn pass_on(self, mut parts: Parts) -> Request {
+        parts.extensions.insert(Passed(Arc::new(Mutex::new(Some(self)))));
+        Request::from_parts(parts, Coming::empty())
+    }
+}
+
+/// A request struct, with the place that its body has. No body at all is an object without members: what is required is
+/// then said to be missing.
 async fn read_struct<T: DeserializeOwned>(
     request: Request,
+    state: &State,
     content_type: &str,
     bytes_max: usize,
-) -> Result<T, Rejection> {
+) -> Result<(T, Option<Share>), Rejection> {
     let may_be_absent = request.method() == Method::POST;
-    let bytes = read_typed(request, content_type, bytes_max).await?;
+    let arrived = read_typed(request, state, content_type, bytes_max).await?;
+    let bytes = arrived.bytes();
     let value = if may_be_absent && bytes.is_empty() {
         Value::Object(serde_json::Map::new())
     } else {
         // What the struct does not read is ignored, whatever it is.
         let names = member::names_of::<T>();
-        read_json(&bytes, |name| names.is_none_or(|names| names.contains(&name)))?
+        read_json(bytes, |name| names.is_none_or(|names| names.contains(&name)))?
     };
-    Ok(member::read(value).map_err(Error::from)?)
+    Ok((member::read(value).map_err(Error::from)?, arrived.place))
 }
 
 /// A body of this content type; a POST without one may carry any (decisions §1).
 async fn read_typed(
     request: Request,
+    state: &State,
     content_type: &str,
     bytes_max: usize,
-) -> Result<Bytes, Rejection> {
+) -> Result<Arrived, Rejection> {
     match expect_type(request.headers(), content_type) {
-        Ok(()) => read(request, bytes_max).await,
+        Ok(()) => read(request, state, bytes_max).await,
         Err(refusal) if request.method() == Method::POST => {
-            read(request, 0).await.map_err(|_| refusal)
+            read(request, state, 0).await.map_err(|_| refusal)
         }
         Err(refusal) => Err(refusal),
     }
@@ -140,36 +184,74 @@ fn expect_type(headers: &HeaderMap, expected: &str) -> Result<(), Rejection> {
     Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail).into())
 }
 
-/// A request with its body read, if it can be.
-pub async fn whole(request: Request, bytes_max: usize) -> (Parts, Result<Bytes, Rejection>) {
-    let (parts, body) = request.into_parts();
-    let headers = parts.headers.clone();
-    let mut request = Request::new(body);
-    *request.headers_mut() = headers;
-    (parts, read(request, bytes_max).await)
+/// Takes in the body of a request, or what was taken in before.
+async fn read(request: Request, state: &State, bytes_max: usize) -> Result<Arrived, Rejection> {
+    let (mut parts, body) = request.into_parts();
+    let passed = parts.extensions.remove::<Passed>();
+    if let Some(arrived) = passed.and_then(|Passed(arrived)| arrived.lock().take()) {
+        let fits = arrived.bytes.len() <= bytes_max;
+        return if fits { Ok(arrived) } else { Err(too_large(bytes_max)) };
+    }
+    let Known(who) = Known::from_request_parts(&mut parts, state).await?;
+    arrive(state, who.caller().tenant(), body, bytes_max).await
 }
 
-async fn read(request: Request, bytes_max: usize) -> Result<Bytes, Rejection> {
-    let too_large = || {
-        let detail = format!("The body must have at most {bytes_max} bytes.");
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
+/// Takes in a body of a tenant's, up to so many bytes.
+pub async fn arrive(
+    state: &State,
+    tenant: TenantId,
+    mut body: Coming,
+    bytes_max: usize,
+) -> Result<Arrived, Rejection> {
+    let announced = body.size_hint();
+    if announced.lower() > bytes_max as u64 {
+        return Err(too_large(bytes_max));
+    }
+    // One that does not say how long it is may be as long as any.
+    let longest = announced.upper().unwrap_or(bytes_max as u64);
+    let is_large = longest > REQUEST_BODY_BYTES_MAX as u64;
+    let place = is_large.then(|| state.bodies().place(tenant)).transpose()?;
+    let mut room: Option<Share> = None;
+    let (mut first, mut whole, mut length) = (Bytes::new(), None::<WipedBuffer>, 0);
+    while let Some(frame) = body.frame().await {
+        // Trailers mean nothing.
+        let Ok(piece) = frame.map_err(|error| broken(&error))?.into_data() else { continue };
+        length += piece.len();
+        if length > bytes_max {
+            return Err(too_large(bytes_max));
+        }
+        if length > BODY_BYTES_FREE {
+            let room = room.get_or_insert_with(|| state.bodies().share(tenant));
+            room.grow_to(length - BODY_BYTES_FREE)?;
+        }
+        if length == piece.len() {
+            // Most come in one piece, which is not copied.
+            first = piece;
+        } else {
+            // Whoever sends tiny pieces must not have each of them kept with what belongs to a piece.
+            whole.get_or_insert_with(|| beginning_with(&first)).extend(&piece);
+        }
+    }
+    let bytes = whole.map_or(first, |whole| Bytes::from_owner(whole.into_bytes()));
+    Ok(Arrived { bytes, _room: room, place })
+}
+
+fn beginning_with(piece: &[u8]) -> WipedBuffer {
+    let mut buffer = WipedBuffer::default();
+    buffer.extend(piece);
+    buffer
+}
+
+fn too_large(bytes_max: usize) -> Rejection {
+    let detail = format!("The body must have at most {bytes_max} bytes.");
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail).into()
+}
+
+fn broken(error: &axum::Error) -> Rejection {
+    let (status, detail) = if TooSlow::is_cause_of(error) {
+        (StatusCode::REQUEST_TIMEOUT, "The body came too slowly.")
+    } else {
+        (StatusCode::BAD_REQUEST, "The body ended before it was complete.")
     };
-    let announced = request.headers().get(header::CONTENT_LENGTH);
-    let announced = announced.and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
-    if announced.is_some_and(|bytes| bytes > bytes_max) {
-        return Err(too_large().into());
-    }
-    let limited = Limited::new(request.into_body(), bytes_max);
-    match limited.collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(too_large().into()),
-        Err(error) if TooSlow::is_cause_of(&*error) => {
-            let detail = "The body came too slowly.";
-            Err(Problem::new(StatusCode::REQUEST_TIMEOUT, detail).into())
-        }
-        Err(_) => {
-            let detail = "The body ended before it was complete.";
-            Err(Problem::new(StatusCode::BAD_REQUEST, detail).into())
-        }
-    }
+    Problem::new(status, detail).into()
 }

@@ -29,8 +29,8 @@ use super::pace::{PacedBody, PacedWrites};
 use super::shield;
 use super::tls::Tls;
 use crate::limits::{
-    BODY_BYTES_PER_SECOND_MIN, BODY_GRACE_MS, CONNECTION_BUFFER_BYTES_MAX, CONNECTIONS_DEFAULT,
-    HANDSHAKE_MS_MAX, HEAD_MS_MAX, ROOM_MS_MAX, WRITE_STALL_MS_MAX,
+    BODIES_BYTES_MAX, BODY_BYTES_PER_SECOND_MIN, BODY_GRACE_MS, CONNECTION_BUFFER_BYTES_MAX,
+    CONNECTIONS_DEFAULT, HANDSHAKE_MS_MAX, HEAD_MS_MAX, ROOM_MS_MAX, WRITE_STALL_MS_MAX,
 };
 
 /// What somebody reads who found no place, as it goes over the wire.
@@ -60,6 +60,8 @@ pub struct Bounds {
     pub body_grace: Duration,
     /// How much of a body must arrive in a second, in the long run.
     pub body_bytes_per_second: u64,
+    /// How much of all bodies may be in memory; of one tenant's at most half.
+    pub bodies_bytes_max: usize,
     /// How long a client may take nothing of an answer.
     pub write_stall: Duration,
 }
@@ -72,6 +74,7 @@ impl Default for Bounds {
             head: Duration::from_millis(HEAD_MS_MAX),
             body_grace: Duration::from_millis(BODY_GRACE_MS),
             body_bytes_per_second: BODY_BYTES_PER_SECOND_MIN,
+            bodies_bytes_max: BODIES_BYTES_MAX,
             write_stall: Duration::from_millis(WRITE_STALL_MS_MAX),
         }
     }

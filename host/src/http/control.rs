@@ -31,7 +31,7 @@ use zeroize::{Zeroize as _, Zeroizing};
 pub use self::audit::copy_lines;
 use self::backup::Backups;
 pub use self::backup::{Begun, read_begun, read_frame};
-use super::envelope::{Reply, WipedReply};
+use super::envelope::Reply;
 use crate::crypto::keys::RootKey;
 use crate::limits::COMPACT_FIRST_SECONDS_MAX;
 use crate::model::id::TenantId;
@@ -266,10 +266,10 @@ async fn tenants(Shared(vault): Shared<Vault>) -> Result<Reply<Vec<Tenant>>, Ref
 async fn create_tenant(
     Shared(vault): Shared<Vault>,
     body: Bytes,
-) -> Result<WipedReply<CreatedTenant>, Refused> {
+) -> Result<Reply<CreatedTenant>, Refused> {
     let CreateTenant { name } = read(&body)?;
     let made = whole(async move { vault.create_tenant(&name, None).await }).await?;
-    Ok(WipedReply(made.into()))
+    Ok(Reply(made.into()))
 }
 
 async fn erase(

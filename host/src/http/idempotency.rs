@@ -7,7 +7,7 @@ mod keeping;
 
 use std::sync::Arc;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{FromRequestParts, MatchedPath, Request, State as Shared};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
@@ -57,6 +57,9 @@ fn read_key(key: &HeaderValue) -> Result<String, Rejection> {
     Ok(key.to_owned())
 }
 
+/// Of who may do what it asks for, a request's body is read, to tell whether it is the same. Of others it is read if an
+/// answer is kept under the key: what a caller did while it might is answered still. Else the refusal of the operation
+/// comes first (decisions §1), which is the operation's to give and to log.
 async fn once(
     state: &State,
     key: Result<String, Rejection>,
@@ -68,30 +71,29 @@ async fn once(
     let Known(who) = Known::from_request_parts(&mut parts, state).await?;
     let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str).to_owned();
     let permitted = may(&who, &parts.method, &route);
-    let request = Request::from_parts(parts, body);
-    let key = match key {
-        Err(refusal) if permitted => return Err(refusal),
-        // The refusal of the operation comes first (decisions §1); it is the operation's to give and to log.
-        Err(_) => return Ok(next.run(request).await),
-        Ok(_) if keeping == Keeping::Nothing => return Ok(next.run(request).await),
-        Ok(key) => key,
-    };
-    let (parts, body) = body::whole(request, body_bytes_max(&route)).await;
-    let body = match body {
-        // Again the operation's refusal comes first, whatever is wrong with the body.
+    let named = key.as_deref().ok();
+    if !permitted && !was_answered(state, &who, named).await {
+        return Ok(next.run(Request::from_parts(parts, body)).await);
+    }
+    let key = key?;
+    if keeping == Keeping::Nothing {
+        return Ok(next.run(Request::from_parts(parts, body)).await);
+    }
+    // Who may no longer do it sends no more than it may send elsewhere.
+    let bytes_max = if permitted { body_bytes_max(&route) } else { REQUEST_BODY_BYTES_MAX };
+    let body = match body::arrive(state, who.caller().tenant(), body, bytes_max).await {
+        // The operation refuses it whatever is wrong with the body.
         Err(_) if !permitted => {
             return Ok(next.run(Request::from_parts(parts, Body::empty())).await);
         }
         body => body?,
     };
     let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
-    let same = [parts.method.as_str().as_bytes(), target.as_bytes(), &body];
+    let same = [parts.method.as_str().as_bytes(), target.as_bytes(), body.bytes()];
     let form = keeping.form(&parts.method, &route, who.caller().tenant());
     let attempt = match state.vault.attempt(&who, &key, &same, form).await {
-        // That a key is in use is told to those alone who may use it. What a caller did while it might is answered still.
-        Err(_) if !permitted => {
-            return Ok(next.run(Request::from_parts(parts, Body::from(body))).await);
-        }
+        // That a key is in use is told to those alone who may use it.
+        Err(_) if !permitted => return Ok(next.run(body.pass_on(parts)).await),
         attempt => attempt?,
     };
     match attempt {
@@ -101,12 +103,20 @@ async fn once(
         Attempt::First(claim) => {
             // Held until the request is answered; the operation keeps its answer in the commit of what it does.
             let claim = ClaimedKey(Some(Arc::new(claim)));
-            let mut request = Request::from_parts(parts, Body::from(body));
+            let mut request = body.pass_on(parts);
             request.extensions_mut().insert(claim.clone());
             let response = next.run(request).await;
             drop(claim);
             Ok(response)
         }
+    }
+}
+
+/// Whether an answer is kept under a key that is one.
+async fn was_answered(state: &State, who: &Authenticated, key: Option<&str>) -> bool {
+    match key {
+        Some(key) => state.vault.has_answer(who, key).await.unwrap_or_default(),
+        None => false,
     }
 }
 
@@ -126,13 +136,13 @@ async fn repeated(
     keeping: Keeping,
     repetition: Repetition,
 ) -> Result<Answer, Rejection> {
-    if keeping == Keeping::Token {
-        return renewed(state, who, repetition).await;
-    }
-    state.vault.log_repetition(who, &repetition).await?;
     match keeping {
-        Keeping::Run => with_tokens(state, who, repetition.answer).await,
-        _ => Ok(repetition.answer),
+        Keeping::Token => renewed(state, who, repetition).await,
+        Keeping::Run => with_tokens(state, who, repetition).await,
+        _ => {
+            state.vault.log_repetition(who, &repetition).await?;
+            Ok(repetition.answer)
+        }
     }
 }
 
@@ -214,19 +224,21 @@ async fn renewed(
 async fn with_tokens(
     state: &State,
     who: &Authenticated,
-    kept: Answer,
+    repetition: Repetition,
 ) -> Result<Answer, Rejection> {
-    let mut answer: Value = serde_json::from_str(&kept.body).unwrap_or_default();
+    let mut answer: Value = serde_json::from_str(&repetition.answer.body).unwrap_or_default();
     // A result that is to be delivered again holds the answer of its run, which somebody else may have asked for.
     let id = answer["invocation_id"].as_str().map(str::to_owned);
-    if let (Some(id), Some(tokens)) = (id, answer.pointer_mut("/response/tokens")) {
-        state.vault.show_kept_of_result(who, &id, tokens).await?;
+    let read = if let (Some(id), Some(tokens)) = (id, answer.pointer_mut("/response/tokens")) {
+        state.vault.show_kept_of_result(who, &id, tokens).await?
     } else if let Some(tokens) = answer.get_mut("tokens") {
-        state.vault.show_kept(who.caller().tenant(), tokens, None).await?;
+        state.vault.show_kept(who.caller().tenant(), tokens, None).await?
     } else {
-        return Ok(kept);
-    }
-    Ok(Answer { body: Zeroizing::new(answer.to_string()), ..kept })
+        Vec::new()
+    };
+    let repetition = repetition.about(&read);
+    state.vault.log_repetition(who, &repetition).await?;
+    Ok(Answer { body: Zeroizing::new(answer.to_string()), ..repetition.answer })
 }
 
 fn replay(answer: Answer) -> Response {
@@ -236,7 +248,7 @@ fn replay(answer: Answer) -> Response {
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
         (REPLAY, HeaderValue::from_static("true")),
     ];
-    let mut response = (status, headers, answer.body.as_str().to_owned()).into_response();
+    let mut response = (status, headers, Bytes::from_owner(answer.body)).into_response();
     if let Some(Ok(location)) = answer.location.map(HeaderValue::try_from) {
         response.headers_mut().insert(header::LOCATION, location);
     }

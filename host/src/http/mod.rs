@@ -8,6 +8,7 @@
 //! [`routes`]. The description, the walk over all routes in the tests and the authentication follow from that.
 
 mod applications;
+mod bodies;
 mod body;
 mod connections;
 mod console;
@@ -56,11 +57,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::vault::Vault;
 
+use bodies::Bodies;
+
 /// What handlers work on. Every request copies it several times, on every core: so it is one count that goes up and down.
 #[derive(Clone)]
-pub struct State(Arc<Parts>);
+pub struct State(Arc<Inner>);
+
+struct Inner {
+    parts: Parts,
+    /// What requests' bodies take of the memory.
+    bodies: Bodies,
+}
 
 /// What [`State`] is made of.
+#[derive(Clone)]
 pub struct Parts {
     /// The vault.
     pub vault: Vault,
@@ -74,7 +84,19 @@ pub struct Parts {
 
 impl From<Parts> for State {
     fn from(parts: Parts) -> Self {
-        Self(Arc::new(parts))
+        Self(Arc::new(Inner { parts, bodies: Bodies::default() }))
+    }
+}
+
+impl State {
+    /// The same, with room for so many bytes of requests' bodies.
+    fn with_bodies(&self, bytes_max: usize) -> Self {
+        let (parts, bodies) = (self.0.parts.clone(), Bodies::new(bytes_max));
+        Self(Arc::new(Inner { parts, bodies }))
+    }
+
+    fn bodies(&self) -> &Bodies {
+        &self.0.bodies
     }
 }
 
@@ -82,7 +104,7 @@ impl Deref for State {
     type Target = Parts;
 
     fn deref(&self) -> &Parts {
-        &self.0
+        &self.0.parts
     }
 }
 

@@ -170,6 +170,9 @@ fn add_limits(description: &mut OpenApi) {
             if operation.responses.responses.contains_key("429") {
                 text.push_str(", or as many reactors of the tenant run and wait as may");
             }
+            if operation.responses.responses.contains_key("413") {
+                text.push_str(", or the tenant's requests hold all the memory that they may");
+            }
             operation.responses.responses.insert("429".to_owned(), problem(&text));
         }
     }

@@ -101,7 +101,16 @@ pub struct Rejection(Box<Response>);
 impl Rejection {
     /// 429: too often. What was exceeded stands in `detail`; `wait` is told in seconds, rounded up.
     pub fn too_many(detail: String, wait: Duration) -> Self {
-        let mut response = Problem::new(StatusCode::TOO_MANY_REQUESTS, detail).into_response();
+        Self::for_now(StatusCode::TOO_MANY_REQUESTS, detail, wait)
+    }
+
+    /// 503: the server has no room for it. As [`Self::too_many`] else.
+    pub fn unavailable(detail: String, wait: Duration) -> Self {
+        Self::for_now(StatusCode::SERVICE_UNAVAILABLE, detail, wait)
+    }
+
+    fn for_now(status: StatusCode, detail: String, wait: Duration) -> Self {
+        let mut response = Problem::new(status, detail).into_response();
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
         Self(Box::new(response))

@@ -66,6 +66,7 @@ pub async fn serve_with(
         stopped.begin_no_more();
         let _ = announce.send(());
     };
+    let state = state.with_bodies(serving.bounds.bodies_bytes_max);
     let router = router_with(state, !serving.no_console);
     let connections = Connections::new(router, serving.bounds, serving.tls, ending);
     let stopping = tokio::spawn(stop);

@@ -20,13 +20,15 @@ use zeroize::Zeroizing;
 
 use super::audit::Event;
 use super::authentication::Authenticated;
-use super::record::{Entity, from_json_text, json_text, kind};
-use super::{Change, Error, Vault};
+use super::record::{Entity, from_json_text, from_record, json_text, kind};
+use super::{Change, Error, Vault, ended};
 use crate::crypto::hash;
+use crate::crypto::keys::TenantKeys;
 use crate::crypto::wiped::Wiped;
 use crate::limits::IDEMPOTENT_ANSWER_MS;
 use crate::model::id::TenantId;
 use crate::model::log::{EntityType, Operation};
+use crate::model::plaintext::wipe;
 use crate::model::time::Timestamp;
 use crate::store::Kind;
 
@@ -61,8 +63,8 @@ pub struct Repetition {
     about: Vec<(EntityType, String)>,
 }
 
-/// Makes of what an operation answers what is kept of it.
-pub type Form = Arc<dyn Fn(Value) -> Answer + Send + Sync>;
+/// Makes of what an operation answers what is kept of it. Secrets that are not kept are wiped.
+pub type Form = Arc<dyn Fn(&mut Value) -> Answer + Send + Sync>;
 
 /// What a request under an idempotency key is.
 pub enum Attempt {
@@ -121,9 +123,7 @@ impl Vault {
     ) -> Result<Attempt, Error> {
         let tenant = who.0.tenant();
         let keys = self.keys(tenant).await?;
-        let actor = who.0.actor.id.unwrap_or_default();
-        let id = hash::term(&keys.index, &[b"idempotency", actor.as_bytes(), key.as_bytes()]);
-        let id = uuid::Uuid::from_bytes(id).simple().to_string();
+        let id = answer_id(&keys, who, key);
         let mut parts = vec![b"request".as_slice()];
         parts.extend(request);
         let request_digest = hash::keyed(&keys.index, &parts);
@@ -133,14 +133,32 @@ impl Vault {
             ));
         }
         let claim = Claim { vault: self.clone(), who: who.clone(), id, request_digest, form };
-        match self.find::<KeptAnswer>(tenant, &[&claim.id]).await?.pop().flatten() {
+        match self.kept_answer(tenant, &claim.id).await? {
             None => Ok(Attempt::First(claim)),
-            Some(kept) if kept.entity.request_digest == request_digest => {
-                let KeptAnswer { answer, about, .. } = kept.entity;
+            Some(kept) if kept.request_digest == request_digest => {
+                let KeptAnswer { answer, about, .. } = kept;
                 Ok(Attempt::Repeated(Repetition { answer, about }))
             }
             Some(_) => Err(Error::KeyReused),
         }
+    }
+
+    /// Whether an answer is kept under a key, of whatever request.
+    pub async fn has_answer(&self, who: &Authenticated, key: &str) -> Result<bool, Error> {
+        let tenant = who.0.tenant();
+        let keys = self.keys(tenant).await?;
+        Ok(self.kept_answer(tenant, &answer_id(&keys, who, key)).await?.is_some())
+    }
+
+    /// The answer of this id. While the clock is in doubt ([`super::steady`]) none has ended by it: one that was set
+    /// forward by mistake must not have requests carried out again.
+    async fn kept_answer(&self, tenant: TenantId, id: &str) -> Result<Option<KeptAnswer>, Error> {
+        let found = self.0.store.find(KeptAnswer::KIND, tenant, &[id]).await?.pop().flatten();
+        let Some(record) = found else { return Ok(None) };
+        let keys = self.keys(tenant).await?;
+        let kept = from_record::<KeptAnswer>(&record, &keys)?.entity;
+        let is_over = ended(&kept, self.now().0) && self.may_remove_ended()?;
+        Ok(Some(kept).filter(|_| !is_over))
     }
 
     /// Logs that an answer is given once more: whoever gets it reads what it tells of (decisions §10).
@@ -157,14 +175,23 @@ impl Vault {
     }
 }
 
+/// What the answer of a caller's key is kept under.
+fn answer_id(keys: &TenantKeys, who: &Authenticated, key: &str) -> String {
+    let actor = who.0.actor.id.unwrap_or_default();
+    let id = hash::term(&keys.index, &[b"idempotency", actor.as_bytes(), key.as_bytes()]);
+    uuid::Uuid::from_bytes(id).simple().to_string()
+}
+
 impl Claim {
     /// Has the answer kept with what a change does.
     pub(super) fn keep_in(&self, change: &mut Change, body: &impl Serialize) -> Result<(), Error> {
-        let body = serde_json::to_value(body).map_err(Error::internal)?;
+        let mut body = serde_json::to_value(body).map_err(Error::internal)?;
+        let answer = (self.form)(&mut body);
+        wipe(&mut body);
         change.answer = Some(KeptAnswer {
             id: self.id.clone(),
             request_digest: self.request_digest,
-            answer: (self.form)(body),
+            answer,
             about: Vec::new(),
             created_at: change.now(),
         });
@@ -176,14 +203,28 @@ impl KeptAnswer {
     /// The same, as the answer of a request that did this.
     #[must_use]
     pub(super) fn about(mut self, events: &[Event]) -> Self {
-        // A token that was used is not in the answer, only what a formula made of it.
-        for event in events.iter().filter(|event| event.operation != Operation::Use) {
-            let entity = (event.entity_type, event.entity_id.clone());
-            if !self.about.contains(&entity) {
-                self.about.push(entity);
-            }
-        }
+        add_entities(&mut self.about, events);
         self
+    }
+}
+
+impl Repetition {
+    /// The same, with what these reads are of: who has more rights by now may see more than in the first answer.
+    #[must_use]
+    pub fn about(mut self, reads: &[Event]) -> Self {
+        add_entities(&mut self.about, reads);
+        self
+    }
+}
+
+/// Adds what an answer with these events tells of, each once.
+fn add_entities(about: &mut Vec<(EntityType, String)>, events: &[Event]) {
+    // A token that was used is not in the answer, only what a formula made of it.
+    for event in events.iter().filter(|event| event.operation != Operation::Use) {
+        let entity = (event.entity_type, event.entity_id.clone());
+        if !about.contains(&entity) {
+            about.push(entity);
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 use super::may_change;
 use crate::http::envelope::segment;
 use crate::model::id::TenantId;
+use crate::model::plaintext::wipe;
 use crate::vault::{Answer, Form, each_token, outline};
 
 /// What changes nothing, although it is a POST.
@@ -70,9 +71,10 @@ impl Keeping {
     /// What makes of an operation's answer as much as is kept.
     pub(super) fn form(self, method: &Method, route: &str, tenant: TenantId) -> Form {
         let operation = (method.clone(), route.to_owned());
-        Arc::new(move |body| {
-            let (status, location) = Self::head((operation.0.as_str(), &operation.1), &body);
-            let body = Zeroizing::new(self.reduced(tenant, body).to_string());
+        Arc::new(move |body: &mut Value| {
+            let (status, location) = Self::head((operation.0.as_str(), &operation.1), body);
+            self.reduce(tenant, body);
+            let body = Zeroizing::new(body.to_string());
             Answer { status: status.as_u16(), location, body }
         })
     }
@@ -102,27 +104,57 @@ impl Keeping {
         }
     }
 
-    fn reduced(self, tenant: TenantId, mut value: Value) -> Value {
+    /// Leaves what is kept.
+    fn reduce(self, tenant: TenantId, value: &mut Value) {
         match self {
             Self::Nothing | Self::Whole | Self::Run => {}
-            Self::WithoutSecrets => retain(&mut value, |name| !SECRETS.contains(&name)),
+            Self::WithoutSecrets => remove_secrets(value),
             Self::Token => {
-                if let Value::Object(token) = &mut value {
+                if let Value::Object(token) = value {
                     let made = token.remove("created_at");
                     outline(token);
                     token.extend(made.map(|made| (MADE.to_owned(), made)));
                 }
             }
-            Self::Tokens => each_token(&mut value, tenant, &mut outline),
+            Self::Tokens => each_token(value, tenant, &mut outline),
         }
-        value
     }
 }
 
-fn retain(value: &mut Value, keep: fn(&str) -> bool) {
+fn remove_secrets(value: &mut Value) {
     match value {
-        Value::Object(members) => members.retain(|name, _| keep(name)),
-        Value::Array(items) => items.iter_mut().for_each(|item| retain(item, keep)),
+        Value::Object(members) => members.retain(|name, member| !is_wiped(name, member)),
+        Value::Array(items) => items.iter_mut().for_each(remove_secrets),
         _ => {}
+    }
+}
+
+/// Wipes a member that is a secret; gives whether it is.
+fn is_wiped(name: &str, member: &mut Value) -> bool {
+    let is_secret = SECRETS.contains(&name);
+    if is_secret {
+        wipe(member);
+    }
+    is_secret
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SECRETS, is_wiped, remove_secrets};
+    use serde_json::json;
+
+    #[test]
+    fn secrets_that_are_not_kept_are_wiped_where_they_lie() {
+        for name in SECRETS {
+            let mut member = json!("key_prv_of_somebody");
+            assert!(is_wiped(name, &mut member));
+            assert_eq!(member, "", "{name}");
+        }
+        let mut member = json!("a name");
+        assert!(!is_wiped("name", &mut member));
+        assert_eq!(member, "a name");
+        let mut answer = json!([{"id": 1, "secret": "s", "more": {"key": "kept"}}, {"nonce": "n"}]);
+        remove_secrets(&mut answer);
+        assert_eq!(answer, json!([{"id": 1, "more": {"key": "kept"}}, {}]));
     }
 }

@@ -1,0 +1,168 @@
+//! Bodies in memory: taken in of who may send them, all of them within one room, and large components at their places.
+//!
+//! No body here is given up for being slow: what is refused is refused for another reason.
+
+use std::time::Duration;
+
+use futures::future::select_all;
+use reqwest::Method;
+use serde_json::json;
+use tokamak::http::{Bounds, Serving};
+use tokamak::limits::{BODIES_BYTES_MAX, BODY_BYTES_FREE, UPLOADS_PER_TENANT_MAX};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::support::server::Setup;
+use crate::support::{Answer, Client, TestServer, guests};
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(2);
+const JSON: &str = "Content-Type: application/json";
+
+async fn with_room(bodies_bytes_max: usize) -> TestServer {
+    let body_grace = Duration::from_mins(60);
+    let bounds = Bounds { body_grace, bodies_bytes_max, ..Bounds::default() };
+    let serving = Serving { bounds, ..Serving::default() };
+    TestServer::start_with(Setup { serving, ..Setup::default() }).await
+}
+
+/// A request of which the head is sent.
+async fn begin(server: &TestServer, client: &Client, line: &str, headers: &[&str]) -> TcpStream {
+    let key = client.key.as_deref().unwrap();
+    let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+    let head = format!("{line} HTTP/1.1\r\nHost: a\r\nSVC-API-KEY: {key}\r\n{headers}\r\n");
+    let mut connection = TcpStream::connect(server.address()).await.unwrap();
+    connection.write_all(head.as_bytes()).await.unwrap();
+    connection
+}
+
+/// The head of what comes next.
+async fn head(connection: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    let read = async {
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(connection.read_u8().await.unwrap());
+        }
+    };
+    timeout(PATIENCE, read).await.expect("an answer comes");
+    String::from_utf8(head).unwrap().to_lowercase()
+}
+
+/// The head of the first answer on one of these connections, which is closed.
+async fn first_answer(begun: &mut Vec<TcpStream>) -> String {
+    let heads = begun.iter_mut().map(|connection| Box::pin(head(connection)));
+    let (head, at, others) = select_all(heads).await;
+    drop(others);
+    begun.swap_remove(at);
+    head
+}
+
+/// Sends a request until it is answered otherwise than with one of these, which say that there is no room now.
+async fn once_there_is_room(send: impl AsyncFn() -> Answer) -> Answer {
+    let sent = async {
+        loop {
+            let answer = send().await;
+            if ![429, 503].contains(&answer.status.as_u16()) {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, sent).await.expect("there is room again")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_is_not_waited_for_that_its_caller_may_not_send() {
+    let server = with_room(BODIES_BYTES_MAX).await;
+    let public = server.application("public", &["token:create"], json!([])).await;
+    let refuse = async || {
+        let headers = [JSON, "Content-Length: 41943040", "SVC-IDEMPOTENCY-KEY: k"];
+        let mut begun = begin(&server, &public, "POST /reactor-formulas", &headers).await;
+        assert!(head(&mut begun).await.starts_with("http/1.1 403 "));
+    };
+    refuse().await;
+    // Nor is it when there is an answer under the key: what was so large is not what this caller did.
+    let request = public.request(Method::POST, "/tokens").header("SVC-IDEMPOTENCY-KEY", "k");
+    let request = request.json(&json!({"type": "token", "data": "a"}));
+    public.send(request).await.expect(201);
+    refuse().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_components_have_their_places_before_they_come() {
+    let server = with_room(BODIES_BYTES_MAX).await;
+    let other = server.other_tenant().await;
+    let (post, wasm) = ("POST /reactor-formulas", "Content-Type: application/wasm");
+    let put = "PUT /reactor-formulas/00000000-0000-0000-0000-000000000000/component";
+    let (length, chunked) = ("Content-Length: 5242880", "Transfer-Encoding: chunked");
+    let mut begun = Vec::new();
+    for (line, content_type, framing, more) in [
+        (post, JSON, length, "X-Trace: a"),
+        (post, JSON, chunked, "X-Trace: a"),
+        (put, wasm, length, "X-Trace: a"),
+        (post, JSON, length, "SVC-IDEMPOTENCY-KEY: k"),
+    ] {
+        let headers = [content_type, framing, more, "Expect: 100-continue"];
+        let mut upload = begin(&server, &server.management, line, &headers).await;
+        // From here on the server waits for the body.
+        assert!(head(&mut upload).await.starts_with("http/1.1 100 "));
+        begun.push(upload);
+    }
+    assert_eq!(begun.len(), UPLOADS_PER_TENANT_MAX);
+    let large = guests::upload(&vec![0; 4 << 20]);
+    let upload = async |client: &Client| client.post("/reactor-formulas", large.clone()).await;
+    let refused = upload(&server.management).await;
+    let problem = refused.expect(429);
+    assert!(problem["detail"].as_str().unwrap().contains("Too many components"), "{problem}");
+    assert_eq!(refused.headers["retry-after"], "1");
+    // Another tenant has places of its own, and a small one needs none to be taken in. Neither is a component.
+    upload(&other).await.expect(422);
+    let small = guests::upload(&[0; 100]);
+    server.management.post("/reactor-formulas", small).await.expect(422);
+    drop(begun.pop());
+    once_there_is_room(async || upload(&server.management).await).await.expect(422);
+}
+
+/// Each of the bodies that are begun here takes a fifth of the room, nearly: two are less than half of it, and five less
+/// than the whole. Which of them is one too many is not said.
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_in_memory_have_a_room_of_which_one_tenant_has_half() {
+    const ROOM: usize = 1 << 20;
+    const PART: usize = 200 << 10;
+    let server = with_room(ROOM).await;
+    let second = server.other_tenant().await;
+    let third = server.vault.create_tenant("third", None).await.unwrap();
+    let third = server.client(third.management_key.expose());
+    let begin = async |client: &Client| {
+        let headers = [JSON, "Content-Length: 1048576"];
+        let mut begun = begin(&server, client, "POST /applications", &headers).await;
+        begun.write_all(&vec![b' '; PART + BODY_BYTES_FREE]).await.unwrap();
+        begun
+    };
+    let mut all = Vec::new();
+    for client in [&server.management, &second] {
+        let mut own = vec![begin(client).await, begin(client).await, begin(client).await];
+        let refusal = first_answer(&mut own).await;
+        assert!(refusal.starts_with("http/1.1 429 "), "{refusal}");
+        assert!(refusal.contains("retry-after: 1\r\n"), "{refusal}");
+        all.append(&mut own);
+    }
+    all.extend([begin(&third).await, begin(&third).await]);
+    let refusal = first_answer(&mut all).await;
+    assert!(refusal.starts_with("http/1.1 503 "), "{refusal}");
+    assert!(refusal.contains("retry-after: 1\r\n"), "{refusal}");
+    assert_eq!(all.len(), 5);
+    // Ordinary ones are read all the same; that these have faults is known from there on.
+    let named = |bytes: usize| json!({"name": "n".repeat(bytes)});
+    for client in [&server.management, &second, &third] {
+        client.post("/applications", named(10 << 10)).await.expect(400);
+    }
+    // With those who sent them goes what they took, and one that is read twice is counted once.
+    drop(all);
+    let send = async || {
+        let request = third.request(Method::POST, "/applications").json(&named(ROOM / 2 - PART));
+        third.send(request.header("SVC-IDEMPOTENCY-KEY", "k")).await
+    };
+    once_there_is_room(send).await.expect(400);
+}
