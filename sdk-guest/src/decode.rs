@@ -38,16 +38,36 @@ fn message(text: &str) -> (String, String) {
         .map(|(_, rest)| rest.rsplit_once(" at line ").map_or(rest, |(expected, _)| expected));
     let message = expected.map_or_else(
         || "is not valid".to_owned(),
-        |expected| format!("must be {}", plain(expected)),
+        |expected| match range(expected) {
+            // JSON has one kind of number: `1e3` is whole as well, but is not read as one.
+            Some(range) if text.starts_with("invalid type: floating point ") => {
+                format!("must be {range}, written with digits alone")
+            }
+            Some(range) => format!("must be {range}"),
+            None => format!("must be {}", plain(expected)),
+        },
     );
     (String::new(), message)
+}
+
+/// What a type of whole numbers of Rust takes.
+fn range(expected: &str) -> Option<String> {
+    macro_rules! of {
+        ($($ty:ident)+) => {
+            $(if expected == stringify!($ty) {
+                return Some(format!("a whole number from {} to {}", <$ty>::MIN, <$ty>::MAX));
+            })+
+        };
+    }
+    of!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize);
+    None
 }
 
 /// The names of Rust's types, for people who call an HTTP interface.
 fn plain(expected: &str) -> String {
     let name = match expected {
-        "u8" | "u16" | "u32" | "u64" | "u128" | "usize" => "a whole number, 0 or more",
-        "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => "a whole number",
+        "u128" => "a whole number, 0 or more",
+        "i128" => "a whole number",
         "f32" | "f64" => "a number",
         "a map" => "an object",
         "a sequence" => "an array",

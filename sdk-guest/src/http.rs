@@ -262,7 +262,7 @@ impl fmt::Debug for Response {
 /// Why there is no answer. The texts are the host's; they hold nothing of the request and may be logged.
 ///
 /// `?` turns it into an [`Error`](crate::Error) with words of its own, since how the network is built is no affair of
-/// the caller's:
+/// the caller's; only why a request was [`Denied`](Error::Denied) is told as the host says it:
 ///
 /// - Nobody there ([`Unreachable`](Error::Unreachable)) or not in time ([`Timeout`](Error::Timeout)) is *service
 ///   unavailable*: another try may go well. Whether the request arrived is not known.
@@ -270,7 +270,8 @@ impl fmt::Debug for Response {
 ///   neither the caller nor another try can help it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// The host is not among the formula's `allowed_hosts`, or its address is not a public one.
+    /// The host is not among the formula's `allowed_hosts`, its address is not a public one, or the invocation has sent as
+    /// many requests as it may.
     Denied(String),
     /// The request is none: its method, address or a header.
     Invalid(String),
@@ -299,7 +300,10 @@ impl std::error::Error for Error {}
 impl From<Error> for crate::Error {
     fn from(error: Error) -> Self {
         match error {
-            Error::Denied(_) => Self::runtime("the formula may not send requests to this host"),
+            // Only the host knows whether the place is refused or one request too many.
+            Error::Denied(cause) => {
+                Self::runtime(format!("the formula's request is not allowed: {cause}"))
+            }
             Error::Invalid(_) => Self::runtime("the formula's request is not valid"),
             Error::Unreachable(_) => {
                 Self::service_unavailable("the other server cannot be reached")

@@ -25,12 +25,14 @@
 //! #[formula]
 //! fn react(request: Request<Args>) -> Result<Response, Error> {
 //!     let number = request.args.card.number;
-//!     let Some(start) = number.len().checked_sub(4) else {
-//!         return Err(Error::bad_request("the number is too short")
+//!     let start = number.len().checked_sub(4);
+//!     // A caller may send any text: where a character takes more than one byte, `get` finds nothing.
+//!     let Some(last_four) = start.and_then(|start| number.get(start..)) else {
+//!         return Err(Error::bad_request("the number is wrong")
 //!             .at("args.card.number", "must have at least 4 digits"));
 //!     };
 //!     log::info(format_args!("a number of {} digits", number.len()));
-//!     Ok(Response::raw(LastFour { last_four: number[start..].to_owned() }))
+//!     Ok(Response::raw(LastFour { last_four: last_four.to_owned() }))
 //! }
 //!
 //! // A formula is tested like any function, without WebAssembly and without a server.
@@ -39,6 +41,8 @@
 //! let outcome = Call::new(json!({ "card": { "number": "4242424242424242" } })).run(react);
 //! assert_eq!(outcome.raw(), json!({ "last_four": "4242" }));
 //! assert_eq!(outcome.lines(), ["a number of 16 digits"]);
+//! let outcome = Call::new(json!({ "card": { "number": "é123" } })).run(react);
+//! assert_eq!(outcome.error().status(), 400);
 //! ```
 //!
 //! # A formula project
@@ -73,7 +77,9 @@
 //! `allowed_hosts` name. It has no files, no environment and no sockets. Each run is a fresh instance: nothing is kept
 //! from one to the next. What it prints and [logs](log) is kept with the invocation, so print no sensitive data.
 //!
-//! A panic ends the run as a runtime error without detail; report what the caller should know as an [`Error`].
+//! A panic ends the run as a runtime error that tells the caller nothing; report what the caller should know as an
+//! [`Error`]. Its text is kept in the invocation's log, that of `expect` and what `unwrap` shows of an error as well, so
+//! neither may hold sensitive data.
 
 /// The example in the project's README, compiled.
 #[cfg(doctest)]
@@ -129,6 +135,26 @@ pub use token::{NewToken, Token};
 ///     request.args
 /// }
 /// ```
+///
+/// So is what no reactor could be configured with:
+///
+/// ```compile_fail,E0080
+/// # use tokamak_sdk::{formula, Error, Parameters, Request, Response, Value};
+/// #[derive(serde::Deserialize, Parameters)]
+/// struct Limits {
+///     max: u64,
+/// }
+///
+/// #[derive(serde::Deserialize, Parameters)]
+/// struct Configuration {
+///     limits: Limits,
+/// }
+///
+/// #[formula]
+/// fn react(request: Request<Value, Configuration>) -> Result<Response, Error> {
+///     Ok(Response::raw(request.configuration.limits.max))
+/// }
+/// ```
 #[doc(hidden)]
 pub mod expansion {
     #[cfg(target_arch = "wasm32")]
@@ -137,7 +163,9 @@ pub mod expansion {
     pub use crate::bindings::exports::tokamak::formula::reactor;
     #[cfg(target_arch = "wasm32")]
     pub use crate::bridge::react;
-    pub use crate::parameters::{Declared, OfArgs, OfConfiguration, Undeclared};
+    pub use crate::parameters::{
+        Declared, OfArgs, OfConfiguration, Undeclared, is_flat, is_undotted,
+    };
     pub use crate::request::Argument;
     pub use crate::response::Answer;
 

@@ -1,9 +1,12 @@
 //! Lines kept with the invocation, shown to holders of `reactor:read`.
 //!
 //! A line is anything that displays: `log::info("done")`, `log::warn(format_args!("{count} left"))`.
-//! The host keeps the first 64 KiB of an invocation. Log no sensitive data.
+//! The host keeps the first 64 KiB of an invocation, and a longer line is cut there. Log no sensitive data.
 
 use std::fmt::Display;
+
+/// Bytes of one line that are handed to the host, which keeps no more of a whole invocation.
+const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// How much a line matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,7 +50,9 @@ pub fn error(message: impl Display) {
 
 /// A line at a level.
 pub fn write(level: Level, message: impl Display) {
-    let message = message.to_string();
+    let mut message = message.to_string();
+    // A call of more bytes than the host takes would end the run.
+    message.truncate(message.floor_char_boundary(LINE_BYTES_MAX));
     #[cfg(target_arch = "wasm32")]
     crate::bridge::write_line(level, &message);
     #[cfg(not(target_arch = "wasm32"))]

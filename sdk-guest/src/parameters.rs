@@ -35,12 +35,24 @@
 //! # let _ = |args: Args| (args.card.number, args.card.cvc, args.amount, args.tags);
 //! ```
 //!
-//! A member that is a struct of the formula's own is declared by its members, `card.number`; what is in an array is not
-//! declared. Everything here is computed by the compiler: a component holds the finished JSON and no code for it.
+//! An argument that is a struct of the formula's own is declared by its members, `card.number`; what is in an array is
+//! not declared. A dot leads into an object, so that no argument may have one in its own name. A configuration is flat: its
+//! members are texts, numbers and booleans, and `#[formula]` refuses a struct in it.
+//!
+//! Of a `Value`, and of an enum whose variants hold something, nothing is declared. In a configuration they are refused
+//! then; as arguments they reach the formula unless its `undeclared_arguments` are dropped, of which `tokamak formula
+//! check` warns. `#[parameter(type = "object")]` at the field declares what such an argument is.
+//!
+//! Everything here is computed by the compiler: a component holds the finished JSON and no code for it.
+
+mod of_request;
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value};
+
+#[doc(hidden)]
+pub use self::of_request::{OfArgs, OfConfiguration, Undeclared, is_flat, is_undotted};
 
 /// A type whose values are arguments or configuration of a formula; see the [module](self).
 ///
@@ -198,6 +210,7 @@ impl Declared {
         if let Some(shape) = self.request_parameters {
             writer.text("\"request_parameters\":");
             writer.list(shape);
+            writer.undeclared(shape);
             if self.configuration.is_some() {
                 writer.text(",");
             }
@@ -284,6 +297,32 @@ impl<const N: usize> Writer<N> {
         self.text("]");
     }
 
+    /// The names of those that nothing can be declared of, if there are any: a tool warns of them.
+    const fn undeclared(&mut self, shape: Shape) {
+        self.first = true;
+        self.names(shape.members, None);
+        if !self.first {
+            self.text("]");
+        }
+    }
+
+    const fn names(&mut self, members: &[Member], above: Option<&Place<'_>>) {
+        let mut at = 0;
+        while at < members.len() {
+            let member = &members[at];
+            let place = Place { above, name: member.name, optional: false };
+            if !member.shape.members.is_empty() {
+                self.names(member.shape.members, Some(&place));
+            } else if matches!(member.shape.kind, Kind::Any) {
+                self.text(if self.first { ",\"undeclared\":[\"" } else { ",\"" });
+                self.first = false;
+                self.path(&place);
+                self.text("\"");
+            }
+            at += 1;
+        }
+    }
+
     const fn members(&mut self, members: &[Member], above: Option<&Place<'_>>) {
         let above_optional = match above {
             Some(above) => above.optional,
@@ -330,37 +369,6 @@ impl<const N: usize> Writer<N> {
         }
         self.escaped(place.name);
     }
-}
-
-/// What the arguments of a request type declare: `<OfArgs<Request<A, C>>>::SHAPE` is that of `A` when it tells, and
-/// [`Undeclared::SHAPE`] otherwise.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct OfArgs<R>(std::marker::PhantomData<R>);
-
-/// The same of its configuration.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct OfConfiguration<R>(std::marker::PhantomData<R>);
-
-/// What stands in for types that do not tell.
-#[doc(hidden)]
-pub trait Undeclared {
-    /// Nothing.
-    const SHAPE: Option<Shape> = None;
-}
-
-impl<R> Undeclared for OfArgs<R> {}
-impl<R> Undeclared for OfConfiguration<R> {}
-
-impl<A: Parameters, C> OfArgs<crate::Request<A, C>> {
-    /// What the arguments declare.
-    pub const SHAPE: Option<Shape> = Some(A::SHAPE);
-}
-
-impl<A, C: Parameters> OfConfiguration<crate::Request<A, C>> {
-    /// What the configuration declares.
-    pub const SHAPE: Option<Shape> = Some(C::SHAPE);
 }
 
 #[cfg(test)]

@@ -133,7 +133,7 @@ impl fmt::Debug for NewToken {
 pub struct Token {
     /// Its id.
     pub id: String,
-    /// Its type, such as `card`; absent when the application may not read the token.
+    /// Its type, such as `card`, which is told also of a token that the application may not read.
     #[serde(rename = "type", default)]
     pub token_type: String,
     /// Its data as the deciding rule shapes it: in clear, masked, or absent.

@@ -57,10 +57,24 @@ fn a_formula_fails_and_its_log_stays() {
 #[test]
 fn what_does_not_fit_never_reaches_the_formula() {
     let outcome = call(&json!("4242")).run(react);
-    assert_eq!(outcome.error().messages("args.amount"), ["must be a whole number, 0 or more"]);
+    let expected = "must be a whole number from 0 to 4294967295";
+    assert_eq!(outcome.error().messages("args.amount"), [expected]);
     assert!(outcome.lines().is_empty());
     let outcome = Call::new(json!({ "amount": 1 })).run(react);
     assert_eq!(outcome.error().messages("configuration.limit"), ["is required"]);
+}
+
+#[test]
+fn a_line_is_cut_where_the_host_keeps_no_more() {
+    let long = |_: Request<Value>| -> Result<Response, Error> {
+        log::info(format_args!("x{}", "é".repeat(40_000)));
+        log::info("y".repeat(64 << 10));
+        Ok(Response::raw(1))
+    };
+    let outcome = Call::new(json!({})).run(long);
+    // Half of a letter is none.
+    let lengths: Vec<usize> = outcome.lines().iter().map(|line| line.len()).collect();
+    assert_eq!(lengths, [65_535, 65_536]);
 }
 
 #[test]
@@ -130,6 +144,21 @@ fn shapes_are_tokenized_and_back() {
     assert_eq!(back, json!({ "card": { "number": "1" }, "list": ["a", 2], "text": "stays" }));
     let missing = with_svc(&vault, |svc| svc.detokenize("{{ nobody }}"));
     assert_eq!(missing.unwrap_err().kind(), Some(ErrorKind::BadRequest));
+}
+
+#[test]
+fn the_vault_in_memory_takes_null_as_a_server_does() {
+    let vault = FakeVault::new().with("a", "card", json!({ "number": "1" }));
+    let answers = with_svc(&vault, |svc| {
+        let tokenized = svc.tokenize([Value::Null])?;
+        svc.update("a", json!({ "metadata": { "k": "v" }, "containers": ["/own/"] }))?;
+        let changed = svc.update("a", json!({ "metadata": null, "containers": null }))?;
+        let made = svc.create(&NewToken::new("token", 1))?.created_at;
+        Ok(json!([tokenized, changed.metadata, changed.containers, made]))
+    });
+    let expected = json!([[null], {}, ["/pci/high/"], "2030-01-01T12:00:00Z"]);
+    assert_eq!(answers.unwrap(), expected);
+    assert_eq!(vault.count(), 2);
 }
 
 #[test]

@@ -58,7 +58,7 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
 
 fn call(args: &str) -> Call {
     Call {
-        args: args.to_owned(),
+        args: args.to_owned().into(),
         configuration: "{}".to_owned(),
         vault: None,
         http: None,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use futures::future::join_all;
 use serde_json::{Value, json};
 
 use crate::support::server::Setup;
@@ -62,6 +63,24 @@ async fn each_ends_in_its_problem_within_its_time() {
     }
     // Nothing of it stays.
     server.private.post(&path, json!({})).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_host_does_for_a_formula_ends_slices_and_runs_too() {
+    let (server, _) = server().await;
+    let formula = guests::formula(&server, "bare", json!({})).await;
+    let reactor = guests::reactor(&server, &formula, json!({})).await;
+    let path = format!("/reactors/{reactor}/react");
+    let began = Instant::now();
+    // More than there are threads. None burns the fuel of a slice in minutes.
+    let threads = std::thread::available_parallelism().unwrap().get();
+    let body = json!({"args": {"log": "for ever"}});
+    let runs = (0..2 * threads).map(|_| server.private.post(&path, body.clone()));
+    for answer in join_all(runs).await {
+        let problem = answer.expect(504);
+        assert!(problem["detail"].as_str().unwrap().contains("deadline"), "{problem}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(50), "{:?}", began.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -288,7 +288,7 @@ async fn unanswered_requests_become_what_they_do_in_rust() {
         (
             json!({"url": "https://a.example"}),
             500,
-            "the formula may not send requests to this host",
+            "the formula's request is not allowed: the host is not an allowed one",
         ),
         (json!({"url": "nonsense"}), 500, "the formula's request is not valid"),
         (

@@ -77,6 +77,7 @@ fn a_mistake_is_told_where_the_author_made_it() {
         format!("{head}{own}{args}#[formula]\n{signature} {{\n    loop {{}}\n}}\n")
     };
     let right = "fn react(_request: Request<Args>) -> Result<Response, Error>";
+    let nested = "amount: Inner,\n}\n\n#[derive(serde::Deserialize, Parameters)]\nstruct Inner {\n    max: u64,\n}";
     for (source, line, text, told_of) in [
         (react(&format!("async {right}")), "async fn", "async", "a formula is not `async`"),
         (
@@ -97,6 +98,19 @@ fn a_mistake_is_told_where_the_author_made_it() {
             "#[serde(with",
             "with",
             "parameter(type",
+        ),
+        // No reactor could be configured with the first, and no call pass the second.
+        (
+            react(&right.replace("<Args>", "<Args, Args>")).replace("amount: u64,\n}", nested),
+            "fn react",
+            "Request<",
+            "a configuration is flat",
+        ),
+        (
+            react(right).replace("    amount", "    #[serde(rename = \"a.b\")]\n    amount"),
+            "fn react",
+            "Request<",
+            "a dot in the name of an argument",
         ),
     ] {
         fs::write(project.join("src/lib.rs"), &source).unwrap();

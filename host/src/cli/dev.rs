@@ -82,7 +82,7 @@ pub fn run(options: &DevOptions) -> Result<(), Failure> {
     }
     let root_key = keep_root_key(&root_key)?;
     let serves = async {
-        let vault = serve::open(&settings, root_key).await?;
+        let vault = serve::open_for_author(&folder.join("store"), &settings, root_key).await?;
         let keys = keep_keys(&vault, &folder.join("keys.json")).await?;
         let reactor_id = keep_reactor(&vault, &keys.management_key).await?;
         let listener = tokio::net::TcpListener::from_std(listener)?;

@@ -163,6 +163,24 @@ pub async fn open_on(
     settings: &Settings,
     root_key: RootKey,
 ) -> Result<Vault, Failure> {
+    open_for(store_folder, settings, root_key, true).await
+}
+
+/// The same for one author, whose machine is at work on other things too: long runs take their share of it.
+pub async fn open_for_author(
+    store_folder: &Path,
+    settings: &Settings,
+    root_key: RootKey,
+) -> Result<Vault, Failure> {
+    open_for(store_folder, settings, root_key, false).await
+}
+
+async fn open_for(
+    store_folder: &Path,
+    settings: &Settings,
+    root_key: RootKey,
+    long_runs_stand_back: bool,
+) -> Result<Vault, Failure> {
     let cache_bytes = settings.cache_mb << 20;
     let store = SledStore::open_reading_later(store_folder, cache_bytes, READ_LATER)?;
     let cache = CacheConfig {
@@ -178,6 +196,7 @@ pub async fn open_on(
         compiler: Compiler::Process { program: own_program()?, bounds: CompileBounds::default() },
         cache: Some(cache),
         memory_bytes: settings.memory.reactors_mb << 20,
+        long_runs_stand_back,
     };
     let foundation = Foundation {
         store: Arc::new(store),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde_json::Value;
+use zeroize::Zeroizing;
 
 use super::log::LogLine;
 use crate::model::plaintext::opaque;
@@ -13,7 +14,7 @@ use crate::model::plaintext::opaque;
 /// One call of a formula.
 pub struct Call {
     /// The arguments, as JSON.
-    pub args: String,
+    pub args: Zeroizing<String>,
     /// The reactor's configuration, as JSON.
     pub configuration: String,
     /// The vault, as the formula may use it.

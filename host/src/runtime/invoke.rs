@@ -9,12 +9,14 @@ use std::time::{Duration, Instant};
 
 use wasmtime::{PoolConcurrencyLimitError, Store, Trap};
 use wasmtime_wasi::I32Exit;
+use zeroize::Zeroize as _;
 
 use super::call::{Budget, Call, Failure, GuestResponse, Outcome, Usage};
 use super::component::Program;
 use super::http::Outgoing;
 use super::memory::{Memory, Refusal};
-use super::script::{Preparing, Work};
+use super::script::{Preparing, Script, Work};
+use super::slice::{AfterHost, Slice};
 use super::slots::Slot;
 use super::state::{HostFailed, Invocation, Request, State, TooManyCalls};
 use super::{Runtime, response};
@@ -79,13 +81,18 @@ impl Whole {
     async fn run(self, runtime: Runtime) -> Outcome {
         let Self { slot, began, program, mut call, long } = self;
         let Budget { memory_bytes, timeout, fuel } = call.budget;
-        let mut state = State::new(Memory::new(slot.memory(), memory_bytes));
+        let slice = Slice::default();
+        let mut state = State::new(Memory::new(slot.memory(), memory_bytes), slice.clone());
         state.outgoing = Outgoing::new(call.http.take(), began + timeout);
         let mut store = Store::new(&runtime.0.engine, state);
         let log = store.data().log();
         let result = {
-            let preparing = Preparing { program: &program, slot: &slot };
-            let run = pin!(run(preparing, call, &mut store));
+            let preparing = Preparing { program: &program, slot: &slot, slice: &slice };
+            let mut run = pin!(run(preparing, call, &mut store));
+            let run = poll_fn(|context| {
+                slice.begin();
+                run.as_mut().poll(context)
+            });
             let now = Instant::now();
             let run = runtime.0.lane.fair(slot.owner(), (run, long), now);
             let left = timeout.saturating_sub(now - began);
@@ -112,6 +119,16 @@ fn without_a_run(failure: Failure, elapsed: Duration) -> Outcome {
     Outcome { result: Err(failure), usage, log: Vec::new(), log_truncated: false }
 }
 
+/// What a formula is called with. It is wiped however the call ends, even if it is given up.
+struct Handed(Request);
+
+impl Drop for Handed {
+    fn drop(&mut self) {
+        self.0.args.zeroize();
+        self.0.configuration.zeroize();
+    }
+}
+
 async fn run(
     preparing: Preparing<'_>,
     mut call: Call,
@@ -122,8 +139,9 @@ async fn run(
         preparing.prepare(script, store.engine()).await;
         store.data_mut().script = Some(Work::run(script, &mut call));
     }
-    let Call { args, configuration, vault, invocation, budget, .. } = call;
-    let prepare = |store: &mut Store<State>| -> wasmtime::Result<Request> {
+    let checks = program.script().is_some_and(Script::is_check);
+    let Call { mut args, configuration, vault, invocation, budget, .. } = call;
+    let prepare = |store: &mut Store<State>| -> wasmtime::Result<Handed> {
         bound(store, budget.fuel)?;
         let svc = vault.map(|vault| store.data_mut().bind(vault)).transpose()?;
         let invocation = Invocation {
@@ -132,12 +150,18 @@ async fn run(
             attempt: invocation.attempt,
             deadline_ms: invocation.deadline_ms,
         };
-        Ok(Request { args, configuration, svc, invocation })
+        let args = std::mem::take(&mut *args);
+        Ok(Handed(Request { args, configuration, svc, invocation }))
     };
     let request = prepare(store).map_err(|error| Failure::HostFault(error.to_string()))?;
-    match program.entry.call(&request, store).await {
+    match program.entry.call(&request.0, store).await {
         Ok(Ok(answer)) => response::read(answer),
-        Ok(Err(error)) => Err(response::read_error(error)),
+        Ok(Err(error)) => Err(match store.data().memory.refused {
+            // Whoever parses a script says that it is out of memory, and not whose.
+            Some(Refusal::Owner) if checks => Failure::OwnerOutOfMemory,
+            Some(Refusal::Host) if checks => Failure::HostOutOfMemory,
+            _ => response::read_error(error),
+        }),
         Err(error) => Err(classify(&error, store.data().memory.refused)),
     }
 }
@@ -147,6 +171,7 @@ pub(super) fn bound(store: &mut Store<State>, fuel: u64) -> wasmtime::Result<()>
     store.limiter(|state| &mut state.memory);
     store.set_fuel(fuel)?;
     store.fuel_async_yield_interval(Some(YIELD_FUEL))?;
+    store.call_hook_async(AfterHost);
     store.set_hostcall_fuel(HANDED_BYTES_MAX);
     store.set_max_component_handles(HANDLES_MAX);
     Ok(())
@@ -201,5 +226,18 @@ fn describe(trap: Trap) -> &'static str {
         Trap::BadConversionToInteger => "a number does not convert to an integer",
         Trap::UnreachableCodeReached => "it panicked or aborted",
         _ => "it broke a rule of WebAssembly",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Handed;
+
+    /// Nobody may read what was freed; but that it is dropped in a way of its own is seen by the compiler.
+    #[test]
+    fn what_a_formula_is_called_with_is_wiped_however_the_call_ends() {
+        #[expect(drop_bounds, reason = "that is what is asked")]
+        fn is_wiped<T: Drop>(_: &[T]) {}
+        is_wiped::<Handed>(&[]);
     }
 }

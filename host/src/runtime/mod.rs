@@ -26,6 +26,7 @@ mod log;
 mod memory;
 mod response;
 mod script;
+mod slice;
 mod slots;
 mod slow;
 mod state;
@@ -79,11 +80,15 @@ pub struct RuntimeConfig {
     /// Bytes that all invocations together may hold; one owner's hold half of them. A slot keeps up to 1.4 MiB more of what
     /// its last invocation touched.
     pub memory_bytes: u64,
+    /// Whether what computes for long leaves the processors to everything else. A server's does, so that nobody's short run
+    /// waits for another's long one. An author's does not: there is nobody to protect, and a compiler at work beside it
+    /// would take all of the time that a run has.
+    pub long_runs_stand_back: bool,
 }
 
 impl RuntimeConfig {
-    /// A runtime with so many slots and the usual part of them for each owner, which compiles on its own threads and keeps
-    /// nothing.
+    /// A server's runtime with so many slots and the usual part of them for each owner, which compiles on its own threads
+    /// and keeps nothing.
     pub fn new(slots: u32) -> Self {
         Self {
             slots,
@@ -92,6 +97,7 @@ impl RuntimeConfig {
             slots_per_owner: None,
             queue_per_owner: None,
             memory_bytes: REACTOR_MEMORY_MB_UNKNOWN << 20,
+            long_runs_stand_back: true,
         }
     }
 
@@ -137,7 +143,8 @@ impl Runtime {
         let (engine, slots) = engine::serving(config.slots).map_err(failed)?;
         let linker = state::linker(&engine).map_err(failed)?;
         let threads = available_parallelism().map_or(1, usize::from);
-        let slow = Slow::start(threads).map_err(|error| RuntimeError(error.to_string()))?;
+        let slow = Slow::start(threads, config.long_runs_stand_back)
+            .map_err(|error| RuntimeError(error.to_string()))?;
         let (slots, per_owner, queue_per_owner) = config.shares(slots);
         let room = Room::new(config.memory_bytes, slots);
         let cache = config.cache.map(|cache| Cache::new(cache, &engine::fingerprint(&engine)));

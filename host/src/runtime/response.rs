@@ -5,7 +5,9 @@ use serde_json::Value;
 
 use super::call::{Failure, FaultKind, GuestResponse};
 use super::state::{CustomResponse, Fault, GuestError, Response};
-use crate::limits::{CUSTOM_HEADERS_MAX, RESPONSE_BYTES_MAX, RESPONSE_DEPTH_MAX};
+use crate::limits::{
+    CUSTOM_HEADERS_BYTES_MAX, CUSTOM_HEADERS_MAX, RESPONSE_BYTES_MAX, RESPONSE_DEPTH_MAX,
+};
 use crate::model::depth::is_within;
 use crate::model::exact;
 
@@ -82,6 +84,10 @@ fn read_custom(custom: CustomResponse) -> Result<Failure, Failure> {
     }
     if headers.len() > CUSTOM_HEADERS_MAX {
         return Err(bad("it has too many headers"));
+    }
+    let bytes = headers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+    if bytes > CUSTOM_HEADERS_BYTES_MAX {
+        return Err(bad("its headers are too large"));
     }
     let mut kept = Vec::with_capacity(headers.len());
     for (name, value) in headers {

@@ -19,6 +19,7 @@ use thiserror::Error;
 use tokio::sync::OnceCell;
 use wasmtime::component::{ComponentType, Linker, Lower, WasmList};
 use wasmtime::{Result, StoreContextMut, format_err};
+use zeroize::Zeroize as _;
 
 use super::call::{Budget, Call, Failure, FaultKind, GuestInvocation};
 use super::component::Program;
@@ -84,6 +85,11 @@ impl Script {
         self.shared.code.len() + image
     }
 
+    /// Whether it is only to be parsed.
+    pub fn is_check(&self) -> bool {
+        self.is_check
+    }
+
     /// Whether every run begins with what its top level left; false before the first.
     pub fn is_prepared(&self) -> bool {
         self.shared.image.get().is_some_and(Option::is_some)
@@ -105,7 +111,7 @@ enum Task {
     Resume,
 }
 
-/// What a script is called with.
+/// What a script is called with. Its arguments are wiped once the script has them, or never will.
 #[derive(Default, ComponentType, Lower)]
 #[component(record)]
 struct Called {
@@ -114,6 +120,13 @@ struct Called {
     id: String,
     #[component(name = "reactor-id")]
     reactor_id: String,
+}
+
+impl Drop for Called {
+    fn drop(&mut self) {
+        self.args.zeroize();
+        self.configuration.zeroize();
+    }
 }
 
 /// What the runner has to do in one run.
@@ -139,7 +152,7 @@ impl Work {
             (false, false) => Task::Run,
         };
         let called = Called {
-            args: std::mem::take(&mut call.args),
+            args: std::mem::take(&mut *call.args),
             configuration: std::mem::take(&mut call.configuration),
             id: std::mem::take(&mut call.invocation.id),
             reactor_id: std::mem::take(&mut call.invocation.reactor_id),
@@ -167,6 +180,17 @@ impl From<CompileError> for ScriptError {
         match error {
             CompileError::Component(refusal) => Self::Refused(refusal),
             CompileError::Host(cause) => Self::Host(cause),
+        }
+    }
+}
+
+impl From<Failure> for ScriptError {
+    /// What kept a script from being checked.
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Saturated | Failure::OwnerOutOfMemory => Self::Saturated,
+            Failure::HostFault(cause) => Self::Host(cause),
+            failure => Self::Host(format!("{failure:?}")),
         }
     }
 }
@@ -238,32 +262,41 @@ impl Runtime {
             Some(runner) => runner,
             None => self.compile(SCRIPT_RUNNER.to_vec(), Purpose::run(0)).await?,
         };
-        self.check_script(&runner, code.into(), owner).await?;
+        self.check_script(&runner, code.into(), owner).await??;
         Ok(runner.of_script(Script::new(code.into())))
     }
 
-    /// Whether a script parses, by the runner's program, in a slot of this owner.
+    /// Whether a script parses, by the runner's program, in a slot of this owner. What kept it from being checked, and says
+    /// nothing of it, stands apart: [`Failure::Saturated`] when it had no slot in time or not enough of its turns, the
+    /// failures for want of memory that others hold, and faults of ours.
     pub async fn check_script(
         &self,
         runner: &Program,
         code: Arc<str>,
         owner: u128,
-    ) -> Result<(), ScriptError> {
+    ) -> Result<Result<(), ComponentError>, Failure> {
+        // Waiting is no part of what parsing may take.
+        let wait = Duration::from_millis(SCRIPT_CHECK_MS);
+        let slot = self.acquire(owner, wait).await.map_err(|_| Failure::Saturated)?;
         let program = runner.of_script(Script { is_check: true, ..Script::new(code) });
-        let refused = |words: String| Err(ComponentError::Script(words).into());
-        match self.invoke(&program, check_call(owner)).await.result {
-            Ok(_) => Ok(()),
+        let refused = |words: String| Ok(Err(ComponentError::Script(words)));
+        match self.invoke_in(slot, &program, check_call(owner)).await.result {
+            Ok(_) => Ok(Ok(())),
             Err(Failure::Reported { kind: FaultKind::BadRequest, detail, .. }) => {
                 refused(detail.chars().take(SCRIPT_DETAIL_CHARS_MAX).collect())
             }
-            Err(Failure::Saturated) => Err(ScriptError::Saturated),
-            Err(Failure::HostFault(cause)) => Err(ScriptError::Host(cause)),
-            Err(Failure::OutOfFuel | Failure::TooManyCalls | Failure::Deadline) => {
+            // Its fuel is gone long before its time, unless others compute meanwhile.
+            Err(Failure::Deadline) => Err(Failure::Saturated),
+            Err(
+                failure @ (Failure::Saturated
+                | Failure::OwnerOutOfMemory
+                | Failure::HostOutOfMemory
+                | Failure::HostFault(_)),
+            ) => Err(failure),
+            Err(Failure::OutOfFuel | Failure::TooManyCalls) => {
                 refused("it takes too long to parse".to_owned())
             }
-            Err(Failure::OutOfMemory | Failure::OwnerOutOfMemory | Failure::HostOutOfMemory) => {
-                refused("it takes too much memory to parse".to_owned())
-            }
+            Err(Failure::OutOfMemory) => refused("it takes too much memory to parse".to_owned()),
             // The one way in which parsing itself gives up.
             Err(_) => refused("its parts are nested too deeply".to_owned()),
         }
@@ -272,7 +305,7 @@ impl Runtime {
 
 fn check_call(owner: u128) -> Call {
     Call {
-        args: "null".to_owned(),
+        args: "null".to_owned().into(),
         configuration: "{}".to_owned(),
         vault: None,
         http: None,
@@ -288,5 +321,18 @@ fn check_call(owner: u128) -> Call {
             timeout: Duration::from_millis(SCRIPT_CHECK_MS),
             fuel: SCRIPT_CHECK_MS * FUEL_PER_MS_DEFAULT,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Called;
+
+    /// Nobody may read what was freed; but that it is dropped in a way of its own is seen by the compiler.
+    #[test]
+    fn what_a_script_is_called_with_is_wiped_whether_it_asks_for_it_or_not() {
+        #[expect(drop_bounds, reason = "that is what is asked")]
+        fn is_wiped<T: Drop>(_: &T) {}
+        is_wiped(&Called::default());
     }
 }

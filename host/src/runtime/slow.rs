@@ -1,9 +1,9 @@
 //! Threads for long runs.
 //!
-//! A run that computes for long moves here from the threads that everything runs on. The system prefers those, and each
-//! slice of a long run ends with an offer of the processor: what is short waits for the rest of a slice at most, and long
-//! runs use what is left, all of it when nothing else is to be done. Only the computing moves; whatever a run starts, such
-//! as a call of the vault or a timer, stays with the threads it came from.
+//! A run that computes for long moves here from the threads that everything runs on. On a server the system prefers
+//! those, and each slice of a long run ends with an offer of the processor: what is short waits for the rest of a slice
+//! at most, and long runs use what is left, all of it when nothing else is to be done. Only the computing moves; whatever
+//! a run starts, such as a call of the vault or a timer, stays with the threads it came from.
 
 use std::io;
 use std::pin::Pin;
@@ -14,14 +14,20 @@ use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
 /// The threads. They end when this is dropped, without waiting for what they are at.
-pub struct Slow(Option<Runtime>);
+pub struct Slow {
+    threads: Option<Runtime>,
+    stands_back: bool,
+}
 
 impl Slow {
-    /// Starts so many threads.
-    pub fn start(threads: usize) -> io::Result<Self> {
+    /// Starts so many threads. Those that stand back leave the machine to everything else on it, other programs too.
+    pub fn start(threads: usize, stands_back: bool) -> io::Result<Self> {
         let mut builder = Builder::new_multi_thread();
-        builder.worker_threads(threads.max(1)).thread_name("long-runs").on_thread_start(stand_back);
-        Ok(Self(Some(builder.build()?)))
+        builder.worker_threads(threads.max(1)).thread_name("long-runs");
+        if stands_back {
+            builder.on_thread_start(stand_back);
+        }
+        Ok(Self { threads: Some(builder.build()?), stands_back })
     }
 
     /// Carries a run to its end here; `None` if it panics. It is dropped when this is, if a little later.
@@ -29,8 +35,8 @@ impl Slow {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        let threads = self.0.as_ref()?;
-        let run = Away { run, home: Handle::current() };
+        let threads = self.threads.as_ref()?;
+        let run = Away { run, home: Handle::current(), stands_back: self.stands_back };
         let mut task = JoinSet::new();
         task.spawn_on(run.in_current_span(), threads.handle());
         task.join_next().await?.ok()
@@ -39,7 +45,7 @@ impl Slow {
 
 impl Drop for Slow {
     fn drop(&mut self) {
-        if let Some(threads) = self.0.take() {
+        if let Some(threads) = self.threads.take() {
             threads.shutdown_background();
         }
     }
@@ -49,18 +55,19 @@ impl Drop for Slow {
 struct Away<F> {
     run: Pin<Box<F>>,
     home: Handle,
+    stands_back: bool,
 }
 
 impl<F: Future> Future for Away<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let Self { run, home } = &mut *self;
+        let Self { run, home, stands_back } = &mut *self;
         let polled = {
             let _at_home = home.enter();
             run.as_mut().poll(context)
         };
-        if polled.is_pending() {
+        if polled.is_pending() && *stands_back {
             // Standing back is not enough: since 6.6 Linux owes some time even to the policy for idle times, lets a thread
             // that has just had more than its share wait for that when it wakes, and looks again only at the next tick, up
             // to 4 ms later where there are 250 a second. Asked here, it looks after each slice, for less than 1 % of it.
@@ -101,7 +108,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_the_computing_moves() {
-        let slow = Slow::start(1).unwrap();
+        let slow = Slow::start(1, true).unwrap();
         let run = Box::pin(async {
             let computed = here();
             // These threads keep no time of their own, and tasks belong where the run came from.
@@ -115,21 +122,25 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn the_threads_stand_back() {
-        let slow = Slow::start(2).unwrap();
+    async fn the_threads_stand_back_where_they_are_told_to() {
         // The 41st number of a thread's `stat`, of which two are before the end of its name in parentheses.
         let policy = || {
             let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
             stat.rsplit(')').next().unwrap().split_whitespace().nth(38).unwrap().to_owned()
         };
         let before = policy();
-        let there = slow.finish(Box::pin(async move { policy() })).await.unwrap();
-        assert_eq!((policy(), there), (before, libc::SCHED_IDLE.to_string()));
+        for (stands_back, expected) in
+            [(true, libc::SCHED_IDLE.to_string()), (false, before.clone())]
+        {
+            let slow = Slow::start(2, stands_back).unwrap();
+            let there = slow.finish(Box::pin(async move { policy() })).await.unwrap();
+            assert_eq!((policy(), there), (before.clone(), expected));
+        }
     }
 
     #[tokio::test]
     async fn a_run_that_nobody_waits_for_is_dropped() {
-        let slow = Slow::start(1).unwrap();
+        let slow = Slow::start(1, true).unwrap();
         let (begun, dropped) = (Arc::new(Notify::new()), Arc::new(()));
         let run = Box::pin({
             let (begun, held) = (Arc::clone(&begun), Arc::clone(&dropped));
@@ -153,7 +164,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_run_that_panics_has_no_answer() {
-        let slow = Slow::start(1).unwrap();
+        let slow = Slow::start(1, true).unwrap();
         assert_eq!(slow.finish(Box::pin(async { panic!("as a bug does") })).await, None::<()>);
         assert_eq!(slow.finish(Box::pin(async { 1 })).await, Some(1));
     }

@@ -17,6 +17,7 @@ use super::http::Outgoing;
 use super::log::{Log, LogLevel, Printed};
 use super::memory::Memory;
 use super::script::{self, Work};
+use super::slice::Slice;
 use crate::limits::{HOST_CALLS_MAX, SVC_CALLS_MAX};
 
 /// What the world's definition becomes.
@@ -70,11 +71,13 @@ pub struct State {
     pub outgoing: Outgoing,
     /// Memory it holds and may hold.
     pub memory: Memory,
+    /// What tells how long it has computed without a break.
+    pub slice: Slice,
 }
 
 impl State {
-    /// The state of a new run.
-    pub fn new(memory: Memory) -> Self {
+    /// The state of a new instance in a run.
+    pub fn new(memory: Memory, slice: Slice) -> Self {
         let mut table = ResourceTable::new();
         table.set_max_capacity(HELD_MAX);
         Self {
@@ -87,6 +90,7 @@ impl State {
             script: None,
             outgoing: Outgoing::default(),
             memory,
+            slice,
         }
     }
 

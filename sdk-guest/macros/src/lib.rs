@@ -43,8 +43,11 @@ pub fn formula(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// what it is by `#[parameter(type = "string")]` (`number`, `boolean`, `object`, `array`, or `any`), and by
 /// `#[parameter(optional)]` that it may be absent; so does a type that is read `from` another, in front of the type.
 ///
-/// `any` declares nothing. What is not declared is refused in a configuration, and a formula whose
-/// `undeclared_arguments` are dropped never gets it.
+/// An enum whose variants hold something is `any`, as `Value` is: nothing is declared of it. What is not declared is
+/// refused in a configuration, and a formula whose `undeclared_arguments` are dropped never gets it; `tokamak formula
+/// check` warns of that.
+///
+/// A configuration is flat: a struct as a member of one is refused, and so is an argument with a dot in its name.
 #[proc_macro_derive(Parameters, attributes(parameter, serde))]
 pub fn parameters(item: TokenStream) -> TokenStream {
     let input = parse_macro_input!(item as DeriveInput);
@@ -126,10 +129,13 @@ fn wire(function: &ItemFn, argument: &Type, answer: &Type) -> proc_macro2::Token
     let name = &function.sig.ident;
     let takes = quote_spanned!(argument.span()=> ::tokamak_sdk::expansion::takes::<#argument>());
     let returns = quote_spanned!(answer.span()=> ::tokamak_sdk::expansion::returns::<#answer>());
+    let reachable = reachable(argument);
     quote! {
         const _: () = {
+            use ::tokamak_sdk::expansion::{OfArgs, OfConfiguration, Undeclared as _};
             #takes;
             #returns;
+            #reachable
             let _: fn(#argument) -> #answer = #name;
         };
 
@@ -161,6 +167,22 @@ fn wire(function: &ItemFn, argument: &Type, answer: &Type) -> proc_macro2::Token
 
             ::tokamak_sdk::expansion::export!(Formula with_types_in ::tokamak_sdk::bindings);
         };
+    }
+}
+
+/// The checks that what is declared can reach the formula at all.
+fn reachable(argument: &Type) -> proc_macro2::TokenStream {
+    quote_spanned! {argument.span()=>
+        ::core::assert!(
+            ::tokamak_sdk::expansion::is_flat(<OfConfiguration<#argument>>::SHAPE),
+            "a configuration is flat, and a member of this one is a struct: write the members of that struct \
+            into the configuration itself, as `limits_max` in place of `limits.max`"
+        );
+        ::core::assert!(
+            ::tokamak_sdk::expansion::is_undotted(<OfArgs<#argument>>::SHAPE),
+            "a dot in the name of an argument leads into an object: give it a name without one, or write a \
+            struct with that member, as `order: Order` with `amount` in place of `order.amount`"
+        );
     }
 }
 

@@ -118,7 +118,7 @@ fn nothing_of_a_request_is_shown() {
 }
 
 #[test]
-fn failures_have_a_status_and_none_of_the_hosts_words() {
+fn failures_have_a_status_and_of_the_hosts_words_those_of_a_denial() {
     let words = || "secret.example".to_owned();
     let table = [
         (Error::Denied(words()), 500, true),
@@ -130,8 +130,12 @@ fn failures_have_a_status_and_none_of_the_hosts_words() {
     for (error, status, worded) in table {
         // The log of the formula is where the words belong.
         assert_eq!(error.to_string().contains("secret"), worded, "{error}");
+        let denied = matches!(error, Error::Denied(_));
         let told = crate::Error::from(error);
         assert_eq!(told.status(), status, "{told}");
-        assert!(!format!("{told:?}").contains("secret"), "{told:?}");
+        assert_eq!(format!("{told:?}").contains("secret"), denied, "{told:?}");
     }
+    let cause = "one invocation may send 100 requests";
+    let told = crate::Error::from(Error::Denied(cause.to_owned()));
+    assert_eq!(told.detail(), format!("the formula's request is not allowed: {cause}"));
 }

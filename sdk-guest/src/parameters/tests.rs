@@ -41,8 +41,23 @@ fn members_of_members_are_declared_with_dots() {
             { "name": "two.a\"b", "description": description, "type": "string", "optional": true },
             { "name": "two.list", "type": "array", "optional": true },
             { "name": "map", "type": "object" },
-        ] })
+        ], "undeclared": ["one.any", "two.any"] })
     );
+}
+
+#[test]
+fn what_no_reactor_can_be_given_is_known_while_compiling() {
+    const FLAT: &[Member] = &[
+        Member { name: "limit", description: "", shape: Shape::NUMBER },
+        // In a configuration a dot means nothing.
+        Member { name: "a.b", description: "", shape: Shape::STRING.or_absent() },
+    ];
+    const INSIDE: &[Member] = &[Member { name: "in", description: "", shape: Shape::object(FLAT) }];
+    const { assert!(super::is_flat(Some(Shape::object(FLAT))) && super::is_flat(None)) };
+    const { assert!(!super::is_flat(Some(Told::SHAPE))) };
+    const { assert!(super::is_undotted(Some(Told::SHAPE)) && super::is_undotted(None)) };
+    const { assert!(!super::is_undotted(Some(Shape::object(FLAT)))) };
+    const { assert!(!super::is_undotted(Some(Shape::object(INSIDE)))) };
 }
 
 #[test]

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use serde_json::{Map, Value, json};
 
 use super::list::{Cut, Kept, Wanted};
+use crate::clock::Minute;
 use crate::{Problem, Vault};
 
 /// A vault in memory. Clones share their tokens.
@@ -113,6 +114,7 @@ impl State {
             token["containers"] = json!([container_of(&token["type"])]);
         }
         token["fingerprint"] = fingerprint(&token);
+        token["created_at"] = now();
         self.kept += 1;
         self.tokens.insert(id.to_owned(), Kept { order: self.kept, token: token.clone() });
         token
@@ -142,6 +144,7 @@ impl State {
                 .map(|item| self.tokenize(item))
                 .collect::<Result<_, _>>()
                 .map(Value::Array),
+            Value::Null => Ok(Value::Null),
             primitive => {
                 let mut token = Map::new();
                 token.insert("type".to_owned(), "token".into());
@@ -204,9 +207,17 @@ impl Vault for FakeVault {
         let mut state = self.state()?;
         let token = &mut state.tokens.get_mut(id).ok_or_else(missing)?.token;
         for member in ["data", "metadata", "containers", "expires_at"] {
-            if let Some(patch) = patch.get(member) {
-                merge(&mut token[member], patch);
+            match patch.get(member) {
+                None => {}
+                // What is not data has no `null`: it goes back to what it is when nobody says anything.
+                Some(Value::Null) if member != "data" => {
+                    token.as_object_mut().and_then(|members| members.remove(member));
+                }
+                Some(patch) => merge(&mut token[member], patch),
             }
+        }
+        if token.get("containers").is_none() {
+            token["containers"] = json!([container_of(&token["type"])]);
         }
         token["fingerprint"] = fingerprint(token);
         Ok(token.to_string())
@@ -236,6 +247,12 @@ fn container_of(token_type: &Value) -> &'static str {
         "social_security_number" | "employer_id_number" => "/pii/high/",
         _ => "/general/high/",
     }
+}
+
+/// The time of the call, to the minute.
+fn now() -> Value {
+    let Minute { year, month, day, hour, minute } = Minute::now();
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:00Z").into()
 }
 
 /// The same for equal data of one type. It is that of the whole data: there are no expressions here.

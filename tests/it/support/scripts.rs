@@ -26,7 +26,7 @@ pub async fn run_within(program: &Program, args: Value, fuel: u64) -> Outcome {
 /// A call with these arguments and so much fuel, and nothing around it.
 pub fn call(args: Value, fuel: u64) -> Call {
     Call {
-        args: args.to_string(),
+        args: args.to_string().into(),
         configuration: json!({ "KEY": "configured" }).to_string(),
         vault: None,
         http: None,

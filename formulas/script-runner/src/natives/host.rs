@@ -11,6 +11,10 @@ use crate::bindings::tokamak::script::source;
 use crate::clock::since_start;
 use crate::{memory, place};
 
+/// Bytes of a line of the log that are handed over: the server keeps no more of all lines together, and ends a run that
+/// hands it very much at once.
+const LINE_BYTES_MAX: usize = 64 << 10;
+
 /// Offers what this file has.
 pub fn offer(host: &Object<'_>) -> Result<()> {
     host.set("log", Func::from(log))?;
@@ -33,7 +37,8 @@ fn log(level: Text, message: Text) {
         "error" => logging::Level::Error,
         _ => logging::Level::Info,
     };
-    logging::write(level, &message.0);
+    let message = message.0;
+    logging::write(level, &message[..message.floor_char_boundary(LINE_BYTES_MAX)]);
 }
 
 /// `outOfMemory()`

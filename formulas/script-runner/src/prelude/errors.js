@@ -8,12 +8,22 @@
   const { stringify } = JSON;
   const { get: stackOf } = Object.getOwnPropertyDescriptor(Error.prototype, 'stack');
   const { toString: wordsOf } = Error.prototype;
+  // What an error of ours does not show: `kind` and `detail`, what becomes of it if nobody catches it; `why`, what it says
+  // in fixed words; `call`, an error made where the script made the call, if this one was made later.
+  const hidden = new WeakMap();
+  const hide = WeakMap.prototype.set.bind(hidden);
+  const hiddenOf = WeakMap.prototype.get.bind(hidden);
+  shared.hiding = (error, what) => {
+    hide(error, what);
+    return error;
+  };
+  const madeAt = (error) => stackOf.call(hiddenOf(error)?.call ?? error);
   // With the error's words before it, as elsewhere, and without what is not the script's. What a script sets is its own: it is
   // not looked at.
   Object.defineProperty(Error.prototype, 'stack', {
     configurable: true,
     get() {
-      const stack = stackOf.call(this);
+      const stack = madeAt(this);
       if (typeof stack !== 'string') return stack;
       const lines = stack.trimEnd().split('\n').filter((line) => line !== '' && !line.includes(' (tokamak/'));
       let words = [];
@@ -80,9 +90,6 @@
     detail: String(detail || title),
     errors: pairs(errors),
   });
-  // What becomes of an error of another kind that nobody catches; not seen by who looks at it.
-  const FATE = Symbol('fate');
-  shared.becoming = (error, kind, detail) => Object.defineProperty(error, FATE, { value: { kind, detail } });
 
   // The names of an error's own classes: calls of their constructors are not where it was made.
   const madeBy = (error) => {
@@ -99,7 +106,7 @@
   // Where in the script the calls were that led to an error, the last first, each as `[line, column]`.
   const placesOf = (error) => {
     try {
-      const found = [...String(stackOf.call(error)).matchAll(/^    at (.*) \(formula\.js:(\d+):(\d+)\)$/gm)];
+      const found = [...String(madeAt(error)).matchAll(/^    at (.*) \(formula\.js:(\d+):(\d+)\)$/gm)];
       const names = madeBy(error);
       while (found.length > 1 && names.has(found[0][1])) found.shift();
       return found.map(([, , line, column]) => [Number(line), host.column(Number(line), Number(column))]);
@@ -116,33 +123,45 @@
   const pairs = (errors) => Object.entries(errors ?? {})
     .map(([path, said]) => [path, (Array.isArray(said) ? said : [said]).map(String)]);
 
-  // An error without what it says, nor names that a script may have given anything: what is kept with a run.
+  // An error without what it says, unless in fixed words, nor names that a script may have given anything: what is kept
+  // with a run.
   const bare = (error, depth = 0) => {
+    const why = hiddenOf(error)?.why;
+    const words = why === undefined ? '' : `: ${why}`;
     const places = placesOf(error).map(([line, column]) => `\n    at formula.js:${line}:${column}`);
     const cause = error instanceof Error && error.cause !== undefined && depth < 4 ? `\n  cause: ${bare(error.cause, depth + 1)}` : '';
-    return nameOf(error) + places.join('') + cause;
+    return nameOf(error) + words + places.join('') + cause;
   };
+  // What it says may hold what the script was given: it is for who tries the script out, not for the caller or the log.
+  const tell = (error) => host.log('error', `Uncaught ${host.inWords() ? shared.trace(error) : bare(error)}`);
   const uncaught = (error) => {
     const [at] = placesOf(error);
     const where = at ? ` at line ${at[0]}, column ${at[1]}` : '';
     // As any formula ends that needs more than there is: the server knows whose fault it is.
     if (error instanceof InternalError && (error.message === 'out of memory' || host.isFull())) host.outOfMemory();
-    // What it says may hold what the script was given: it is for who tries the script out, not for the caller or the log.
-    host.log('error', `Uncaught ${host.inWords() ? shared.trace(error) : bare(error)}`);
-    const more = "the invocation's log has its stack, and `tokamak formula run` shows what it says";
+    tell(error);
+    // Values have none, nor have errors that are made when no call of the script is under way: as its answer is written.
+    const stack = bare(error).includes('\n    at ') ? "the invocation's log has its stack, and " : '';
+    const more = `${stack}\`tokamak formula run\` shows what it says`;
     return { kind: 'runtime', detail: `The script ended with an uncaught ${nameOf(error)}${where}; ${more}.` };
+  };
+  // A `Headers`, or what one may be made of.
+  const headersOf = (given) => {
+    const found = typeof given?.[Symbol.iterator] === 'function' ? [...given] : Object.entries(given ?? {});
+    return found.map(([name, value]) => [String(name), String(value)]);
   };
   const describe = (error) => {
     const marked = error !== null && typeof error === 'object' ? error[KIND] : undefined;
     const kind = KINDS.includes(marked) ? marked : undefined;
     if (kind === 'custom') {
-      const headers = Object.entries(error.headers ?? {}).map(([name, value]) => [name, String(value)]);
-      return { kind, status: Number(error.status), headers, body: stringify(error.body ?? null) };
+      return { kind, status: Number(error.status), headers: headersOf(error.headers), body: stringify(error.body ?? null) };
     }
     if (kind !== undefined) return { kind, detail: String(error.message), errors: pairs(error.errors) };
     if (error instanceof SvcError) return refusal(error);
-    if (error instanceof Error && error[FATE] !== undefined) return error[FATE];
-    return uncaught(error);
+    const fate = hiddenOf(error);
+    if (fate?.kind === undefined) return uncaught(error);
+    tell(error);
+    return { kind: fate.kind, detail: fate.detail };
   };
   // Rejections that nobody looks after, or not yet: failures that the answer does not show, such as a call that is not awaited.
   // So many are kept, and the rest is counted.
@@ -180,7 +199,7 @@
     }
   };
   shared.stackOf = (error) => {
-    const lines = String(stackOf.call(error) ?? '').split('\n');
+    const lines = String(madeAt(error) ?? '').split('\n');
     return lines.filter((line) => line.includes('(formula.js:')).join('\n');
   };
   Object.assign(shared, { SvcError, ReactorError });

@@ -40,11 +40,13 @@
       this.#used = true;
       return this.#bytes ?? new Uint8Array(0);
     }
-    async text() {
+    #text() {
       const text = host.decode(this.#take(), 'utf8');
       return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
     }
-    async json() { return parse(await this.text()); }
+    async text() { return this.#text(); }
+    // At once, so that an error has the place of the call.
+    async json() { return parse(this.#text()); }
     async arrayBuffer() { return this.#take().slice().buffer; }
     async bytes() { return this.#take().slice(); }
     static bytesOf(body) { return body.#bytes; }
@@ -111,17 +113,20 @@
   }
   // What an unanswered request becomes if nobody catches it, as in formulas in Rust.
   const FATES = {
-    denied: ['runtime', 'the formula may not send requests to this host'],
+    denied: ['runtime', "the formula's request is not allowed"],
     invalid: ['runtime', "the formula's request is not valid"],
     unreachable: ['service-unavailable', 'the other server cannot be reached'],
     timeout: ['service-unavailable', 'the other server did not answer in time'],
     'too-large': ['runtime', "the formula's request or its answer is too large"],
   };
-  const failed = (code, why) => {
+  // What the host says of it is in fixed words, so it may be logged. An address may not: it may hold anything.
+  const failed = (code, said, call) => {
+    const [kind, words] = FATES[code] ?? [];
+    const why = code === 'timeout' ? words : said;
     const error = code === 'timeout'
-      ? new shared.DOMException('the other server did not answer in time', 'TimeoutError')
+      ? new shared.DOMException(why, 'TimeoutError')
       : Object.assign(new TypeError(`fetch failed: ${why}`), { code });
-    return code in FATES ? shared.becoming(error, ...FATES[code]) : error;
+    return shared.hiding(error, { kind, detail: code === 'denied' ? `${words}: ${why}` : words, why, call });
   };
   // Who waits for an answer, by the request's number.
   const waiting = new Map();
@@ -154,11 +159,13 @@
     const headers = [...request.headers].flat();
     const timeout = request.signal?.limit ?? undefined;
     const { method, url } = request;
+    // When there is an answer, the script's calls that led here are over.
+    const call = new Error();
     const number = host.begin({ method, url, headers, body: bytes, timeout, redirects });
     const answer = await answered(number, request.signal);
-    if (answer.error !== undefined) throw failed(answer.error, answer.why);
+    if (answer.error !== undefined) throw failed(answer.error, answer.why, call);
     if (request.redirect === 'error' && [301, 302, 303, 307, 308].includes(answer.status)) {
-      throw failed('redirect', 'the answer is a redirect');
+      throw failed('redirect', 'the answer is a redirect', call);
     }
     const pairs = [];
     for (let at = 0; at < answer.headers.length; at += 2) pairs.push([answer.headers[at], answer.headers[at + 1]]);

@@ -59,9 +59,18 @@
   shared.globals({ require, module, exports: module.exports, global: globalThis });
 
   const RESPONSE = 'The script must return an object with raw, tokenize or both, or nothing';
+  // For the caller and for the script's author, who reads the log.
+  const unusable = (words) => {
+    host.log('error', words);
+    return new shared.errors.ReactorRuntimeError(words);
+  };
+  const isIterable = (value) => typeof value[Symbol.iterator] === 'function' || typeof value[Symbol.asyncIterator] === 'function';
   const part = (response, name) => {
-    const made = stringify(response[name]);
-    if (made === undefined && response[name] !== undefined) throw new shared.errors.ReactorRuntimeError(`${name} must be a value that JSON has`);
+    const value = response[name];
+    // It would be written as an empty object, whatever comes of it.
+    if (typeof value?.then === 'function') throw unusable(`${name} is a promise; the script must wait for it.`);
+    const made = stringify(value);
+    if (made === undefined && value !== undefined) throw unusable(`${name} must be a value that JSON has.`);
     return made;
   };
   // Settles with the answer's two texts.
@@ -69,11 +78,14 @@
     const { exports } = module;
     const formula = typeof exports === 'function' ? exports : exports?.default;
     if (typeof formula !== 'function') {
-      throw new shared.errors.ReactorRuntimeError('The script must assign a function to module.exports.');
+      throw unusable('The script must assign a function to module.exports.');
     }
     const response = await formula({ args, configuration, svc: bound ? svc() : null, invocation });
     if (response === undefined || response === null) return [undefined, undefined];
-    if (typeof response !== 'object' || Array.isArray(response)) throw new shared.errors.ReactorRuntimeError(`${RESPONSE}.`);
+    // One that should have been thrown: a refusal must not become an answer.
+    if (response instanceof Error) throw response;
+    if (typeof response !== 'object' || Array.isArray(response)) throw unusable(`${RESPONSE}.`);
+    if (isIterable(response)) throw unusable(`${RESPONSE}; it returned a generator or another iterable.`);
     return [part(response, 'raw'), part(response, 'tokenize')];
   };
   const { fire, describe, rejected, tellRejections } = shared;

@@ -75,7 +75,8 @@ impl Bench {
             ..Options::default()
         };
         let settings = settings.settle()?;
-        let vault = serve::open_on(&store.path().join("store"), &settings, root_key).await?;
+        let store_folder = store.path().join("store");
+        let vault = serve::open_for_author(&store_folder, &settings, root_key).await?;
         vault.bootstrap(None).await?;
         Ok(Self { vault, _store: store })
     }

@@ -38,17 +38,19 @@ pub struct Built {
 
 /// Builds a project, or reads a component that is built already.
 pub fn build(project: &Project, component: Option<&Path>) -> Result<Built, Failure> {
-    let path = match (component, project.language) {
-        (Some(path), _) => path.to_owned(),
-        (None, Language::Javascript) => {
-            let path = project.root.join(Language::Javascript.source());
-            let source = fs::read_to_string(&path)
-                .map_err(|error| format!("{}: {error}", path.display()))?;
-            return Ok(Built { code: Code::Javascript(source), path });
-        }
-        (None, Language::Rust) => rust(&project.root)?,
-        (None, Language::Python) => python(project)?,
-        (None, Language::Go) => go(project)?,
+    let path = match component {
+        Some(path) => path.to_owned(),
+        None => match project.language_of_source()? {
+            Language::Javascript => {
+                let path = project.root.join(Language::Javascript.source());
+                let source = fs::read_to_string(&path)
+                    .map_err(|error| format!("{}: {error}", path.display()))?;
+                return Ok(Built { code: Code::Javascript(source), path });
+            }
+            Language::Rust => rust(&project.root)?,
+            Language::Python => python(project)?,
+            Language::Go => go(project)?,
+        },
     };
     let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(Built { code: Code::Component(bytes), path })

@@ -11,8 +11,9 @@
 //! ```
 //!
 //! `request` is the body of `POST /reactors/{id}/react`. `expected` is the whole of its answer, in which the text `*`
-//! stands for any value, such as the id of a token that is made; `error` is compared as far as it goes. `svc: false`
-//! gives the reactor no application.
+//! stands for any value, such as the id of a token that is made; `error` is compared as far as it goes: `status`, `title`,
+//! `detail`, `errors`, and `headers` (by names in small letters) and `body` of an answer that the formula shapes itself.
+//! `svc: false` gives the reactor no application.
 
 use std::fmt::Write as _;
 use std::fs;

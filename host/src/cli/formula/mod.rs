@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use super::{Failure, logging, serve};
 use crate::config::LogFormat;
-use crate::runtime::describe;
+use crate::runtime::{Description, describe};
 use bench::Bench;
 use build::{Built, build};
 use cases::Case;
@@ -155,13 +155,33 @@ impl<T: Args> On<T> {
 fn build_only(on: &On<Watch>) -> Result<bool, Failure> {
     let (project, Built { code, path }) = on.open()?;
     let size = size(&code);
+    let dropped = project.dropped(&outside(&code));
     if on.json {
-        let language = project.language.as_str();
-        say(json!({ "language": language, "path": path, "bytes": size }));
+        let language = project.language_name();
+        say(json!({ "language": language, "path": path, "bytes": size, "dropped": dropped }));
     } else {
         say(format_args!("{} {} ({})", styled(GOOD, "built"), path.display(), bytes(size)));
+        caution(&dropped);
     }
     Ok(true)
+}
+
+fn outside(code: &Code) -> Description {
+    match code {
+        Code::Component(bytes) => describe(bytes),
+        Code::Javascript(_) => Description::default(),
+    }
+}
+
+/// Says which arguments never reach the formula, and what to do.
+fn caution(dropped: &[String]) {
+    for name in dropped {
+        say(format_args!(
+            "{} {name} never reaches the formula: its type declares nothing, and undeclared_arguments is \"drop\". \
+            Say what it is, by #[parameter(type = \"object\")] or the like at the field, or make that \"forward\"",
+            styled(BAD, "caution")
+        ));
+    }
 }
 
 fn size(code: &Code) -> u64 {
@@ -173,11 +193,8 @@ fn size(code: &Code) -> u64 {
 
 fn check(on: &On<Nothing>) -> Result<bool, Failure> {
     let (project, Built { code, path }) = on.open()?;
-    let outside = match &code {
-        Code::Component(bytes) => describe(bytes),
-        Code::Javascript(_) => crate::runtime::Description::default(),
-    };
-    let told = project.told(&outside);
+    let outside = outside(&code);
+    let (told, dropped) = (project.told(&outside), project.dropped(&outside));
     let verdict = serve::block_on(async {
         let bench = Bench::open(&project).await?;
         let _progress = Progress::of("compiling");
@@ -193,19 +210,20 @@ fn check(on: &On<Nothing>) -> Result<bool, Failure> {
         };
         say(json!({
             "status": if taken { "verified" } else { "refused" },
-            "language": project.language.as_str(),
+            "language": project.language_name(),
             "path": path,
             "bytes": size(&code),
             "imports": outside.imports,
             "exports": outside.exports,
             "declared_by_the_component": told,
+            "dropped": dropped,
             "formula": formula,
             "error": error,
         }));
         return Ok(taken);
     }
     let row = |name: &str, value: &str| say(format_args!("{DIM}{name:<10}{DIM:#}{value}"));
-    row("language", project.language.as_str());
+    row("language", project.language_name());
     row("size", &bytes(size(&code)));
     for export in &outside.exports {
         row("exports", export);
@@ -224,6 +242,7 @@ fn check(on: &On<Nothing>) -> Result<bool, Failure> {
             row("takes", &format!("{parameters} request parameters, {}", of("request_parameters")));
             row("needs", &format!("{entries} entries of configuration, {}", of("configuration")));
             row("memory", &format!("{} MiB", formula.limits.memory_mb));
+            caution(&dropped);
             say(format_args!("{} a server takes it", styled(GOOD, "verified:")));
         }
         Err(problem) => say(format_args!("{} {problem}", styled(BAD, "refused:"))),

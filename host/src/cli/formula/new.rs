@@ -150,12 +150,23 @@ fn show(root: &Path, paths: &[&str], language: Language) {
     if let Some(caution) = caution(language) {
         say(format_args!("{} {caution}", styled(BAD, "caution")));
     }
+    let to = quoted(&folder.to_string());
     say(format_args!(
-        "{DIM}next{DIM:#}\n  cd {folder}\n  tokamak formula test\n  \
+        "{DIM}next{DIM:#}\n  cd {to}\n  tokamak formula test\n  \
         tokamak formula run --args sample.json --config limit=1000\n  \
         tokamak formula push --url http://127.0.0.1:8080 --key-file FILE   \
         {DIM}(a management key; with dev its .tokamak/keys.json){DIM:#}"
     ));
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+,:@".contains(c);
+    if path.chars().all(plain) {
+        path.to_owned()
+    } else {
+        format!("'{}'", path.replace('\'', r"'\''"))
+    }
 }
 
 /// The files of a project, by their paths in it.
@@ -252,8 +263,20 @@ fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::{check_name, sdk_beside, sdk_of};
+    use super::{check_name, quoted, sdk_beside, sdk_of};
     use std::path::Path;
+
+    #[test]
+    fn a_path_is_pasted_whole() {
+        for (path, shown) in [
+            ("./card-check", "./card-check"),
+            ("/a b/x", "'/a b/x'"),
+            ("it's/x", r"'it'\''s/x'"),
+            ("$HOME/x", "'$HOME/x'"),
+        ] {
+            assert_eq!(quoted(path), shown);
+        }
+    }
 
     #[test]
     fn names_are_those_of_packages_in_every_language() {

@@ -18,6 +18,8 @@ use crate::runtime::{Description, describe};
 pub const MANIFEST: &str = "formula.json";
 /// Where things are kept that can be made again.
 pub const KEPT: &str = ".tokamak";
+/// What a server calls the language of every component.
+const WASM: &str = "wasm";
 
 /// What a formula is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -68,8 +70,8 @@ pub enum Code {
 pub struct Project {
     /// Its folder.
     pub root: PathBuf,
-    /// What it is written in.
-    pub language: Language,
+    /// What it is written in, if that is known: a component that is built already needs no language.
+    pub language: Option<Language>,
     manifest: Map<String, Value>,
 }
 
@@ -88,6 +90,30 @@ impl Project {
         let language = language(root, &manifest)
             .map_err(|reason| format!("{}: language {reason}", path.display()))?;
         Ok(Self { root: root.to_owned(), language, manifest })
+    }
+
+    /// The name of the language, as a server has it where only the component is known.
+    pub fn language_name(&self) -> &'static str {
+        self.language.map_or(WASM, Language::as_str)
+    }
+
+    /// The language that the project is built by.
+    pub fn language_of_source(&self) -> Result<Language, Failure> {
+        self.language.ok_or_else(|| {
+            let said = match self.manifest.get("language").and_then(Value::as_str) {
+                Some(name) => format!("{name:?} does not say what builds the project"),
+                None => "is missing".to_owned(),
+            };
+            let sources: Vec<_> = Language::value_variants().iter().map(|l| l.source()).collect();
+            let (path, sources) = (self.root.join(MANIFEST), sources.join(", "));
+            format!(
+                "{}: language {said}, and the folder has none of {sources}; it is one of {}, or --component names a \
+                component that is built already",
+                path.display(),
+                known()
+            )
+            .into()
+        })
     }
 
     /// The formula's name; its folder's when the manifest has none.
@@ -125,6 +151,27 @@ impl Project {
         Value::Object(body)
     }
 
+    /// Arguments that the formula reads and never gets: its types declare nothing of them, and neither does the manifest,
+    /// which has what is not declared dropped.
+    pub fn dropped(&self, description: &Description) -> Vec<String> {
+        if self.manifest.get("undeclared_arguments").and_then(Value::as_str) != Some("drop") {
+            return Vec::new();
+        }
+        let by_hand = self.manifest.get("request_parameters").and_then(Value::as_array);
+        let by_hand: Vec<&str> =
+            by_hand.into_iter().flatten().filter_map(|entry| entry["name"].as_str()).collect();
+        let within = |inner: &str, outer: &str| {
+            inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let undeclared = written(description).remove("undeclared");
+        let names = undeclared.as_ref().and_then(Value::as_array).into_iter().flatten();
+        let names = names.filter_map(Value::as_str);
+        names
+            .filter(|name| !by_hand.iter().any(|own| within(name, own) || within(own, name)))
+            .map(str::to_owned)
+            .collect()
+    }
+
     /// The members of the request that the component told of itself.
     pub fn told(&self, description: &Description) -> Vec<String> {
         let names = declared(description).into_iter().map(|(name, _)| name);
@@ -132,26 +179,35 @@ impl Project {
     }
 }
 
+/// What a component tells of itself.
+fn written(description: &Description) -> Map<String, Value> {
+    let written = description.parameters.as_deref().unwrap_or(b"{}");
+    serde_json::from_slice(written).unwrap_or_default()
+}
+
 /// What a component declares: lists by their names.
 fn declared(description: &Description) -> Map<String, Value> {
-    let written = description.parameters.as_deref().unwrap_or(b"{}");
-    let mut lists: Map<String, Value> = serde_json::from_slice(written).unwrap_or_default();
+    let mut lists = written(description);
     lists.retain(|name, _| ["request_parameters", "configuration"].contains(&name.as_str()));
     lists
 }
 
-fn language(root: &Path, manifest: &Map<String, Value>) -> Result<Language, String> {
-    let known: Vec<&str> = Language::value_variants().iter().map(|known| known.as_str()).collect();
+/// The language that is named, or else the one whose source is there.
+fn language(root: &Path, manifest: &Map<String, Value>) -> Result<Option<Language>, String> {
     match manifest.get("language").and_then(Value::as_str) {
-        // `wasm` is what a server says of every component.
-        None | Some("wasm") => {
+        None | Some(WASM) => {
             let present = |language: &&Language| root.join(language.source()).is_file();
-            let found = Language::value_variants().iter().find(present).copied();
-            found.ok_or_else(|| format!("is missing; it is one of {}", known.join(", ")))
+            Ok(Language::value_variants().iter().find(present).copied())
         }
         Some(name) => Language::from_str(name, false)
-            .map_err(|_| format!("{name:?} is not known; it is one of {}", known.join(", "))),
+            .map(Some)
+            .map_err(|_| format!("{name:?} is not known; it is one of {}", known())),
     }
+}
+
+fn known() -> String {
+    let names: Vec<_> = Language::value_variants().iter().map(|known| known.as_str()).collect();
+    names.join(", ")
 }
 
 #[cfg(test)]
@@ -162,7 +218,7 @@ mod tests {
 
     fn project(manifest: Value) -> Project {
         let Value::Object(manifest) = manifest else { return project(json!({})) };
-        Project { root: PathBuf::from("some/folder"), language: Language::Rust, manifest }
+        Project { root: PathBuf::from("some/folder"), language: Some(Language::Rust), manifest }
     }
 
     #[test]
@@ -190,15 +246,49 @@ mod tests {
     }
 
     #[test]
+    fn arguments_that_never_arrive_are_known() {
+        let written = r#"{"request_parameters":[],"undeclared":["payload","order.way","order"]}"#;
+        let description = crate::runtime::Description {
+            parameters: Some(written.as_bytes().to_vec()),
+            ..crate::runtime::Description::default()
+        };
+        let dropped = |manifest: Value| project(manifest).dropped(&description);
+        assert!(dropped(json!({})).is_empty());
+        assert!(dropped(json!({ "undeclared_arguments": "forward" })).is_empty());
+        let dropping = json!({ "undeclared_arguments": "drop" });
+        assert_eq!(dropped(dropping), ["payload", "order.way", "order"]);
+        let by_hand = json!({ "undeclared_arguments": "drop", "request_parameters": [
+            { "name": "pay", "type": "string" }, { "name": "order.way", "type": "string" },
+        ] });
+        assert_eq!(dropped(by_hand), ["payload"]);
+    }
+
+    #[test]
     fn a_language_is_named_or_seen() {
         let folder = tempfile::tempdir().unwrap();
         let of = |text: &str| super::language(folder.path(), &object(text));
-        assert_eq!(of(r#"{"language":"python"}"#), Ok(Language::Python));
+        assert_eq!(of(r#"{"language":"python"}"#), Ok(Some(Language::Python)));
         assert!(of(r#"{"language":"cobol"}"#).unwrap_err().contains("rust, javascript"));
-        assert!(of("{}").unwrap_err().contains("is missing"));
+        for text in ["{}", r#"{"language":"wasm"}"#] {
+            assert_eq!(of(text), Ok(None));
+        }
         std::fs::write(folder.path().join("go.mod"), "").unwrap();
-        assert_eq!(of(r#"{"language":"wasm"}"#), Ok(Language::Go));
-        assert_eq!(of("{}"), Ok(Language::Go));
+        assert_eq!(of(r#"{"language":"wasm"}"#), Ok(Some(Language::Go)));
+        assert_eq!(of("{}"), Ok(Some(Language::Go)));
+    }
+
+    #[test]
+    fn a_project_that_nothing_builds_is_told_what_it_says_itself() {
+        for (manifest, part) in [
+            (json!({}), "some/folder/formula.json: language is missing, and the folder has none"),
+            (json!({ "language": "wasm" }), "language \"wasm\" does not say what builds"),
+        ] {
+            let project = Project { language: None, ..project(manifest) };
+            let told = project.language_of_source().unwrap_err().to_string();
+            assert!(told.contains(part) && told.contains("--component"), "{told}");
+            assert!(told.contains("it is one of rust, javascript, python, go"), "{told}");
+            assert_eq!(project.language_name(), "wasm");
+        }
     }
 
     fn object(text: &str) -> Map<String, Value> {

@@ -76,6 +76,9 @@ pub struct Problem {
     /// Member paths with their messages.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub errors: BTreeMap<String, Vec<String>>,
+    /// Headers of an answer that the formula shaped itself, their names in small letters; values of one name are joined.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
     /// The answer, when the formula shaped it itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
@@ -84,13 +87,14 @@ pub struct Problem {
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         if let Error::Run(run) = &error
-            && let RunError::Custom { status, body, .. } = run.as_ref()
+            && let RunError::Custom { status, headers, body } = run.as_ref()
         {
-            return Self { status: *status, body: Some(body.clone()), ..Self::default() };
+            let (headers, body) = (joined(headers), Some(body.clone()));
+            return Self { status: *status, headers, body, ..Self::default() };
         }
         let told = error.describe();
         let (title, detail) = (told.title.to_owned(), told.detail);
-        Self { status: told.status, title, detail, errors: told.errors, body: None }
+        Self { status: told.status, title, detail, errors: told.errors, ..Self::default() }
     }
 }
 
@@ -99,7 +103,8 @@ impl Problem {
     pub fn read(status: u16, body: &Value) -> Self {
         let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
         let errors = serde_json::from_value(body["errors"].clone()).unwrap_or_default();
-        Self { status, title: text("title"), detail: text("detail"), errors, body: None }
+        let (title, detail) = (text("title"), text("detail"));
+        Self { status, title, detail, errors, ..Self::default() }
     }
 }
 
@@ -114,11 +119,27 @@ impl Display for Problem {
                 write!(f, "\n  {member}: {message}")?;
             }
         }
+        for (name, value) in &self.headers {
+            write!(f, "\n{name}: {value}")?;
+        }
         match &self.body {
             Some(body) => write!(f, "\n{body:#}"),
             None => Ok(()),
         }
     }
+}
+
+/// Headers by their names.
+fn joined(headers: &[(String, String)]) -> BTreeMap<String, String> {
+    let mut joined: BTreeMap<String, String> = BTreeMap::new();
+    for (name, value) in headers {
+        let of_name = joined.entry(name.to_ascii_lowercase()).or_default();
+        if !of_name.is_empty() {
+            of_name.push_str(", ");
+        }
+        of_name.push_str(value);
+    }
+    joined
 }
 
 /// Bytes, for people.

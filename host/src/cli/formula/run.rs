@@ -19,7 +19,7 @@ pub struct RunOptions {
     /// see it in the list of processes: a file is better for what is sensitive); `-` reads standard input.
     #[arg(long, value_name = "FILE|JSON|-")]
     args: Option<PathBuf>,
-    /// A value of the reactor's configuration; JSON, or else text. May be repeated.
+    /// A value of the reactor's configuration, as text: it is read as what the formula declares. May be repeated.
     #[arg(long, value_name = "NAME=VALUE")]
     config: Vec<String>,
     /// A token that is there: its data, or an object with `type` and `data`. May be repeated.
@@ -44,9 +44,8 @@ impl RunOptions {
         let mut configuration = Map::new();
         for given in &self.config {
             let (name, value) = pair("--config", given)?;
-            // The server casts text to what the formula declares; only objects and the like need JSON.
-            let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
-            configuration.insert(name.to_owned(), value);
+            // The server casts text to what the formula declares. Read as JSON here, digits would be lost where it is text.
+            configuration.insert(name.to_owned(), value.into());
         }
         let mut tokens = Map::new();
         for given in &self.token {
@@ -145,12 +144,12 @@ mod tests {
 
     #[test]
     fn what_is_given_becomes_a_trial() {
-        let config = ["limit=5", "name=a=b", "flag=true"];
+        let config = ["limit=1e3", "name=a=b", "flag=true", "none=null"];
         let token = [r#"card={"type":"card","data":{}}"#, "text=\"x\""];
         let trial = options(&config, &token).trial().unwrap();
         assert_eq!(
             serde_json::Value::Object(trial.configuration),
-            json!({ "limit": 5, "name": "a=b", "flag": true })
+            json!({ "limit": "1e3", "name": "a=b", "flag": "true", "none": "null" })
         );
         let tokens = json!({ "card": { "type": "card", "data": {} }, "text": "x" });
         assert_eq!(serde_json::Value::Object(trial.tokens), tokens);

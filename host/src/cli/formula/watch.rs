@@ -27,7 +27,7 @@ pub fn repeat(root: &Path, watch: bool, mut act: impl FnMut() -> ExitCode) -> Ex
         return act();
     }
     loop {
-        let language = Project::open(root).ok().map(|project| project.language);
+        let language = Project::open(root).ok().and_then(|project| project.language);
         // What changes while it is done counts as a change after it.
         let before = look(root, language);
         act();

@@ -8,6 +8,7 @@ use crate::limits::{FORMULA_MEMORY_MB_DEFAULT, FUEL_PER_MS_DEFAULT, SCRIPT_PREPA
 use crate::runtime::component::Program;
 use crate::runtime::invoke::bound;
 use crate::runtime::memory::{Memory, Refusal};
+use crate::runtime::slice::Slice;
 use crate::runtime::slots::Slot;
 use crate::runtime::state::{Invocation, Request, State};
 
@@ -18,6 +19,8 @@ pub struct Preparing<'r> {
     pub program: &'r Program,
     /// Whose memory it counts as.
     pub slot: &'r Slot,
+    /// The run's.
+    pub slice: &'r Slice,
 }
 
 /// What kept a script from being prepared says nothing of the script: the next run tries again.
@@ -37,7 +40,7 @@ impl Preparing<'_> {
     /// What the script's top level leaves; `None` if it is to be evaluated in each run.
     async fn image(self, script: &Script, engine: &Engine) -> Result<Option<Image>, NotNow> {
         let bytes = u64::from(FORMULA_MEMORY_MB_DEFAULT) << 20;
-        let mut state = State::new(Memory::new(self.slot.memory(), bytes));
+        let mut state = State::new(Memory::new(self.slot.memory(), bytes), self.slice.clone());
         state.script = Some(Work::new(Task::Prepare, script.clone()));
         let mut store = Store::new(engine, state);
         bound(&mut store, SCRIPT_PREPARE_MS * FUEL_PER_MS_DEFAULT).map_err(|_| NotNow)?;

@@ -1,0 +1,143 @@
+//! What scripts answer with that is no answer, or not all of one; and what their authors are told of it.
+
+use serde_json::json;
+
+use crate::support::TestServer;
+use crate::support::scripts::{program, raw, react, reactor, run, told};
+
+/// A function that throws a response with these headers, an expression of JavaScript.
+fn custom(headers: &str) -> String {
+    format!(
+        "module.exports = ({{ args }}) => {{\n\
+         throw new CustomHttpResponseError({{ status: 422, headers: {headers}, body: 1 }});\n}};"
+    )
+}
+
+/// Clients give up on a head of some more.
+#[tokio::test(flavor = "multi_thread")]
+async fn headers_of_a_custom_response_have_at_most_8_kib_together() {
+    let server = TestServer::start().await;
+    let headers = "{ 'x-a': 'a'.repeat(args.a), 'x-b': 'b'.repeat(args.b) }";
+    let path = reactor(&server, &custom(headers), json!({}), json!({})).await;
+    // Both names take three bytes.
+    let fits = react(&server, &path, json!({"a": 4_096, "b": 4_090})).await;
+    assert_eq!((fits.status.as_u16(), fits.headers["x-b"].len()), (422, 4_090));
+    for args in [json!({"a": 4_096, "b": 4_091}), json!({"a": 1, "b": 3_900_000})] {
+        let answer = react(&server, &path, args.clone()).await;
+        assert!(!answer.headers.contains_key("x-a"), "{args}");
+        let problem = answer.expect(500);
+        let detail = "The formula's answer cannot be used: its headers are too large.";
+        assert_eq!(problem["detail"], detail, "{args}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn headers_of_a_custom_response_may_be_a_headers() {
+    let server = TestServer::start().await;
+    for (headers, status) in [
+        ("new Headers({ 'X-Kind': 'tea', 'Retry-After': 3 })", 422),
+        ("[['X-Kind', 'tea'], ['Retry-After', 3]]", 422),
+        ("new Response('', { headers: { 'X-Kind': 'tea', 'Retry-After': '3' } }).headers", 500),
+        ("new Response(null, { headers: { 'X-Kind': 'tea', 'Retry-After': '3' } }).headers", 422),
+        ("new Headers({ 'X-Kind': 'tea', 'Set-Cookie': 'a=b' })", 500),
+    ] {
+        let path = reactor(&server, &custom(headers), json!({}), json!({})).await;
+        let answer = react(&server, &path, json!({})).await;
+        assert_eq!(answer.status.as_u16(), status, "{headers}: {}", answer.text());
+        let sent = ["x-kind", "retry-after"].map(|name| answer.headers.get(name));
+        let expected = (status == 422).then_some(["tea", "3"]);
+        let sent = sent.map(|value| value.map(|value| value.to_str().unwrap()));
+        assert_eq!(sent, expected.map_or([None, None], |values| values.map(Some)), "{headers}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_that_is_returned_is_as_if_it_were_thrown() {
+    for (returned, expected) in [
+        ("new BadRequestError('no')", "BadRequest: no []"),
+        ("Promise.resolve(new RateLimitError('no'))", "RateLimit: no []"),
+        ("new (class Mine extends InvalidPaymentMethodError {})('no')", "InvalidPaymentMethod: no"),
+        ("new CustomHttpResponseError({ status: 418 })", "Custom(418"),
+        ("new TypeError('no')", "uncaught TypeError at line 1"),
+    ] {
+        let program = program(&format!("module.exports = () => {returned};")).await;
+        let failure = told(&run(&program, json!({})).await.result.unwrap_err());
+        assert!(failure.contains(expected), "{returned}: {failure}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_there_yet_is_no_answer() {
+    let generator = "returned a generator or another iterable";
+    for (formula, expected) in [
+        ("function* () { yield new BadRequestError('no'); }", generator),
+        ("async function* () { yield 1; }", generator),
+        ("() => new Map([['raw', 1]])", generator),
+        ("() => ({ raw: Promise.resolve(1) })", "raw is a promise"),
+        ("() => ({ raw: (async () => 1)(), tokenize: 'x' })", "raw is a promise"),
+        ("() => ({ tokenize: { then() {} } })", "tokenize is a promise"),
+    ] {
+        let outcome = run(&program(&format!("module.exports = {formula};")).await, json!({})).await;
+        let failure = told(&outcome.result.unwrap_err());
+        let is_told = failure.starts_with("Runtime: ") && failure.contains(expected);
+        assert!(is_told, "{formula}: {failure}");
+        let logged = outcome.log.iter().any(|line| line.message.contains(expected));
+        assert!(logged, "{formula}: {:?}", outcome.log);
+    }
+    let code = "module.exports = async () => ({ raw: { then: 'a member', next: await 1 } });";
+    assert_eq!(raw(code, json!({})).await, json!({"then": "a member", "next": 1}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_of_any_length_can_be_logged() {
+    for text in ["'x'.repeat(9 << 20)", "'€'.repeat(1 << 18)"] {
+        let code =
+            format!("module.exports = () => {{ console.log({text}); return {{ raw: 1 }}; }}");
+        let outcome = run(&program(&code).await, json!({})).await;
+        assert_eq!(outcome.result.unwrap().raw, Some(json!(1)), "{text}");
+        let line = &outcome.log[0].message;
+        assert!((60_000..=64 << 10).contains(&line.len()), "{text}: {}", line.len());
+        assert!(line.chars().all(|c| matches!(c, 'x' | '€')) && outcome.log_truncated, "{text}");
+    }
+}
+
+/// Addresses may hold secrets.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_is_not_answered_is_logged_with_its_reason_and_place_but_no_address() {
+    let code = "module.exports = async ({ args: { before } }) => {\n  const url = 'https://a.example/?key=4242';\n\
+          for (let n = 0; n < before; n += 1) await fetch(url).catch(() => {});\n  await null;\n  await fetch(url);\n};";
+    let program = program(code).await;
+    for (before, reason) in
+        [(0, "the formula has no network"), (100, "one invocation may send 100 requests")]
+    {
+        let outcome = run(&program, json!({"before": before})).await;
+        let expected = format!("Runtime: the formula's request is not allowed: {reason} []");
+        assert_eq!(told(&outcome.result.unwrap_err()), expected);
+        let [line] = &outcome.log[..] else { panic!("{:?}", outcome.log) };
+        let place = format!("Uncaught TypeError: {reason}\n    at formula.js:5:");
+        assert!(line.message.starts_with(&place), "{}", line.message);
+        assert!(!line.message.contains("4242"), "{}", line.message);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_is_said_to_have_a_stack_only_if_it_has_one() {
+    let cyclic = "const a = {}; a.a = a;";
+    for (body, has_stack) in [
+        ("await new Response('4242').clone().json(); throw new Error('x');".to_owned(), true),
+        ("await new Response('no JSON').json();".to_owned(), true),
+        (format!("{cyclic} return {{ raw: a }};"), false),
+        (format!("{cyclic} return {{ tokenize: a }};"), false),
+        ("return { raw: 1n };".to_owned(), false),
+        ("throw 'a value';".to_owned(), false),
+        ("throw new Error('x');".to_owned(), true),
+    ] {
+        let code = format!("module.exports = async () => {{ {body} }};");
+        let outcome = run(&program(&code).await, json!({})).await;
+        let failure = told(&outcome.result.unwrap_err());
+        let [line] = &outcome.log[..] else { panic!("{body}: {:?}", outcome.log) };
+        assert_eq!(line.message.contains("\n    at formula.js:"), has_stack, "{}", line.message);
+        assert_eq!(failure.contains("log has its stack"), has_stack, "{body}: {failure}");
+        assert!(failure.contains("`tokamak formula run` shows"), "{body}: {failure}");
+    }
+}

@@ -1,0 +1,110 @@
+//! `tokamak formula`: what it is given reaches the formula as it is, and what the formula answers is shown whole.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::guests;
+use crate::support::workshop::{BUILT, expect, formula, project_of, run, told};
+
+#[test]
+fn a_value_of_the_configuration_is_what_the_formula_declares() {
+    let project = project_of(guests::component("probe"), &[]);
+    let entry = |name: &str, kind: &str| json!({ "name": name, "type": kind, "optional": true });
+    let manifest = json!({ "name": "tried", "language": "rust", "configuration": [
+        entry("text", "string"), entry("number", "number"), entry("flag", "boolean"),
+    ] });
+    fs::write(project.path().join("formula.json"), manifest.to_string()).unwrap();
+    let run = |code: i32, given: &str| {
+        told(project.path(), code, &[&["run", "--config", given], &BUILT[..]].concat())
+    };
+    for (given, expected) in [
+        ("text=1234567890123456789012", json!({ "text": "1234567890123456789012" })),
+        ("text=1.10", json!({ "text": "1.10" })),
+        ("text=1e5", json!({ "text": "1e5" })),
+        ("text=null", json!({ "text": "null" })),
+        ("text=true", json!({ "text": "true" })),
+        ("number=5", json!({ "number": 5 })),
+        ("flag=true", json!({ "flag": true })),
+    ] {
+        let ran = run(0, given);
+        assert_eq!(ran["response"]["raw"]["configuration"], expected, "{given}: {ran}");
+    }
+    let refused = run(1, "number=five");
+    assert!(refused["error"]["errors"].get("configuration.number").is_some(), "{refused}");
+}
+
+#[test]
+fn a_component_that_is_there_needs_no_language() {
+    let project = project_of(guests::component("bare"), &[]);
+    for manifest in [json!({ "name": "comp", "language": "wasm" }), json!({ "name": "comp" })] {
+        fs::write(project.path().join("formula.json"), manifest.to_string()).unwrap();
+        for command in ["build", "check"] {
+            let said = told(project.path(), 0, &[&[command], &BUILT[..]].concat());
+            assert_eq!(said["language"], "wasm", "{said}");
+        }
+        // Without it, what is missing is told and what is there.
+        let (code, _, stderr) = run(formula(project.path(), &["check"]));
+        let said = manifest["language"].as_str().unwrap_or("language is missing");
+        assert!(code == 2 && stderr.contains(said) && stderr.contains("--component"), "{stderr}");
+    }
+    fs::write(project.path().join("formula.json"), r#"{ "language": "cobol" }"#).unwrap();
+    let (code, _, stderr) = run(formula(project.path(), &[&["check"], &BUILT[..]].concat()));
+    assert!(code == 2 && stderr.contains("\"cobol\" is not known"), "{stderr}");
+}
+
+#[test]
+fn an_answer_of_the_formulas_own_is_shown_and_compared_with_its_headers() {
+    let args = json!({ "behaviour": "custom", "status": 409, "body": { "a": 1 },
+        "headers": [["X-Order", "17"], ["retry-after", "3"]] });
+    let case = |headers: Value| {
+        let error = json!({ "status": 409, "headers": headers, "body": { "a": 1 } });
+        json!({ "request": { "args": args }, "error": error })
+    };
+    let project = project_of(
+        guests::component("probe"),
+        &[
+            ("a-right", case(json!({ "x-order": "17" }))),
+            ("b-wrong", case(json!({ "x-order": "18" }))),
+            ("c-absent", case(json!({ "x-other": "*" }))),
+        ],
+    );
+    let given = args.to_string();
+    let options = [&["run", "--args", &given], &BUILT[..]].concat();
+    let ran = told(project.path(), 1, &options);
+    let headers = json!({ "x-order": "17", "retry-after": "3" });
+    assert_eq!((&ran["error"]["headers"], &ran["error"]["body"]), (&headers, &json!({ "a": 1 })));
+    let shown = expect(project.path(), 1, &options);
+    assert!(shown.contains("\nretry-after: 3\nx-order: 17\n"), "{shown}");
+
+    let tested = told(project.path(), 1, &[&["test"], &BUILT[..]].concat());
+    let differences: Vec<&Value> =
+        tested["cases"].as_array().unwrap().iter().map(|case| &case["differences"]).collect();
+    let expected = [
+        json!([]),
+        json!(["error.headers.x-order: expected \"18\", got \"17\""]),
+        json!(["error.headers.x-other: expected \"*\", is absent"]),
+    ];
+    assert_eq!(differences, expected.iter().collect::<Vec<_>>(), "{tested}");
+}
+
+#[test]
+fn arguments_that_would_be_dropped_are_named() {
+    let written = r#"{"request_parameters":[],"undeclared":["payload","order.way"]}"#;
+    let written = written.replace('"', "\\\"");
+    let text = format!(r#"(component (core module (@custom "tokamak:parameters" "{written}")))"#);
+    let project = project_of(&wat::parse_str(text).unwrap(), &[]);
+    let build = [&["build"], &BUILT[..]].concat();
+    let manifest = |undeclared: &str| {
+        let manifest =
+            json!({ "name": "a", "language": "rust", "undeclared_arguments": undeclared });
+        fs::write(project.path().join("formula.json"), manifest.to_string()).unwrap();
+    };
+    manifest("drop");
+    assert_eq!(told(project.path(), 0, &build)["dropped"], json!(["payload", "order.way"]));
+    let shown = expect(project.path(), 0, &build);
+    assert!(shown.contains("caution payload never reaches the formula"), "{shown}");
+    manifest("forward");
+    assert_eq!(told(project.path(), 0, &build)["dropped"], json!([]));
+    assert!(!expect(project.path(), 0, &build).contains("caution"));
+}
