@@ -5,12 +5,12 @@
 //! more: what a failed sync lost cannot be known, and trying again would not find it.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc;
-use uuid::Uuid;
 
 use super::failure::unreadable;
 use super::files::Files;
@@ -55,7 +55,7 @@ impl Versions {
 
     /// Those of a new process. What one before it has given is not known, so each begins somewhere else.
     pub fn begin() -> Self {
-        let drawn = if cfg!(test) { 0 } else { Uuid::new_v4().as_u64_pair().1 };
+        let drawn = if cfg!(test) { 0 } else { RandomState::new().hash_one(0_u8) };
         let process = drawn & ((1 << Self::PROCESS_BITS) - 1);
         Self(1 + process * Self::STEP)
     }

@@ -25,7 +25,7 @@ const TENANT: TenantId = TenantId(Uuid::from_u128(7));
 const ROOM: usize = 3;
 const TASKS: usize = 20;
 /// Far longer than anything takes here.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 #[test]
 fn what_is_quick_is_evaluated_once_and_the_rest_with_all_it_may_have() {
@@ -145,19 +145,19 @@ fn who_waits_for_a_turn_holds_no_thread() {
     static FEW: LazyLock<Effort> = LazyLock::new(|| Effort::new(1, ROOM, ROOM));
     let runtime = few_threads();
     let gate = Arc::new(Gate::default());
-    let (begin, begun) = channel();
+    let (beginning, has_begun) = channel();
     let (tell, told) = channel();
     for _ in 0..TASKS {
-        let (gate, begin, tell) = (Arc::clone(&gate), begin.clone(), tell.clone());
+        let (gate, begins, tell) = (Arc::clone(&gate), beginning.clone(), tell.clone());
         runtime.spawn(async move {
             let evaluate = || {
-                begin.send(()).unwrap();
+                begins.send(()).unwrap();
                 slow(&gate)
             };
             tell.send(FEW.in_turn(TENANT, evaluate).await).unwrap();
         });
     }
-    let all_begun = next(&begun, TASKS).len();
+    let all_begun = next(&has_begun, TASKS).len();
     let another_ran = runs_another(&runtime);
     gate.open();
     assert_eq!(all_begun, TASKS);
