@@ -252,10 +252,11 @@ fn limits() -> Vec<(&'static str, String)> {
         (
             "answer",
             format!(
-                "{}, nested {} levels deep; {} headers of its own",
+                "{}, nested {} levels deep; {} headers of its own, {} together",
                 bytes(l::RESPONSE_BYTES_MAX),
                 l::RESPONSE_DEPTH_MAX,
-                l::CUSTOM_HEADERS_MAX
+                l::CUSTOM_HEADERS_MAX,
+                bytes(l::CUSTOM_HEADERS_BYTES_MAX)
             ),
         ),
         ("log lines", bytes(l::INVOCATION_LOG_BYTES_MAX)),
