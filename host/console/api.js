@@ -175,15 +175,22 @@ function problemOf(response, text) {
     // It is shown as it is.
   }
   const isProblem = typeof body?.title === "string" && typeof body?.detail === "string";
+  const { status } = response;
   const trace = response.headers.get("svc-trace-id");
-  if (isProblem) return { errors: {}, trace_id: trace, ...body };
+  if (isProblem) return { title: body.title, status, detail: body.detail, errors: errorsOf(body), trace_id: trace };
   return {
-    title: `Status ${response.status}`,
-    status: response.status,
+    title: `Status ${status}`,
+    status,
     detail: text === "" ? "The answer is empty." : text.slice(0, 4000),
     errors: {},
     trace_id: trace,
   };
+}
+
+/** What is said of members, as far as it has the server's form: lists of texts. */
+function errorsOf({ errors }) {
+  const isTexts = (texts) => Array.isArray(texts) && texts.every((text) => typeof text === "string");
+  return Object.fromEntries(Object.entries(errors ?? {}).filter(([, texts]) => isTexts(texts)));
 }
 
 /** An address with these parameters, of which empty ones are left out and lists are repeated. */

@@ -37,7 +37,8 @@ export function forgetAll() {
 
 /**
  * Does `work` and keeps where it stands in `held[name]`: `{ loading }`, then `{ value }` or `{ problem }`.
- * What is overtaken by a later call for the same name is dropped. Gives the value, or `undefined` if it failed.
+ * What is overtaken is dropped: by a later call for the same name, or by a page that has gone on and put something else
+ * there. Gives the value, or `undefined` if it failed or was dropped.
  */
 export async function load(held, name, work) {
   const mine = { loading: true, value: held[name]?.value };
@@ -51,7 +52,7 @@ export async function load(held, name, work) {
   }
   mine.loading = false;
   redraw();
-  return mine.value;
+  return held[name] === mine ? mine.value : undefined;
 }
 
 /** Tells those who hear the page rather than see it. */

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::support::TestServer;
 use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
 use crate::support::browser::Browser;
+use crate::support::scripts;
 
 const NUMBER: &str = "4242424242424242";
 const SCRIPT: &str = "module.exports = async function (request) { \
@@ -202,6 +203,44 @@ async fn refusals_are_shown_as_the_server_says_them() {
     browser.wait(
         "document.querySelectorAll('[aria-label=\"Requests by route\"] tbody tr').length > 0",
     );
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// It may have a title and a detail, as the server's own errors have, and be like them in nothing else.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_that_a_formula_shaped_is_shown_and_the_page_goes_on() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    let code = "const { CustomHttpResponseError } = require('tokamak');\n\
+        module.exports = async ({ args }) => {\n\
+        throw new CustomHttpResponseError({ status: 400, body: args });\n};";
+    let path = scripts::reactor(&server, code, json!({}), json!({})).await;
+    browser.sign_in_to(&server);
+    let page = path.trim_end_matches("/react").replace("/reactors/", "#/reactors/of/");
+    browser.eval(&format!("location.hash = '{page}', true"));
+    for (number, mut body) in [
+        json!({"errors": {"code": "51"}}),
+        json!({"errors": {"args": {"code": 51}, "code": [51]}}),
+        json!({"errors": "51"}),
+        json!({"errors": ["51", ["52", 53]]}),
+        json!({"errors": null}),
+        json!({"trace_id": {"_$litType$": 1}}),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        body["title"] = format!("Declined {number}").into();
+        body["detail"] = "no".into();
+        browser.fill("Arguments", &body.to_string());
+        browser.click("Run");
+        browser.wait_for(&format!("Declined {number}"));
+    }
+    // What is said in the server's form is still shown where it belongs.
+    let errors = json!({"code": "51", "args": ["is not a card"]});
+    let body = json!({"title": "Declined", "detail": "no", "errors": errors});
+    browser.fill("Arguments", &body.to_string());
+    browser.click("Run");
+    browser.wait("document.querySelector('p.fault')?.innerText === 'is not a card'");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 

@@ -21,16 +21,17 @@ export function begin(application, done) {
 }
 
 async function submit() {
-  const { id, name, type, permissions, ends } = held.draft;
+  const { draft, done } = held;
+  const { id, name, type, permissions, ends } = draft;
   const expires_at = ends ? new Date(ends).toISOString() : undefined;
   // A container that was left empty is refused by the server; it does not mean everything.
   const written = (container) => (container?.trim() ? asContainer(container) : undefined);
-  const rules = held.draft.rules.map((rule) => ({ ...rule, priority: Number(rule.priority), container: written(rule.container) }));
+  const rules = draft.rules.map((rule) => ({ ...rule, priority: Number(rule.priority), container: written(rule.container) }));
   const answer = await load(held, "sent", () => id
     ? ask("application:update", "PUT", `/applications/${id}`, { body: { name, permissions, rules } })
     : ask("application:create", "POST", "/applications", { body: { name, type, permissions, rules, expires_at } }));
-  if (answer) held.done(answer);
-  else tell("The application is not saved");
+  if (answer) done(answer);
+  else if (held.sent?.problem) tell("The application is not saved");
 }
 
 export function applicationForm() {

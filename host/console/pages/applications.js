@@ -88,6 +88,11 @@ function one(application) {
     });
   const issue = async () => {
     const { key } = await ask("application:update", "POST", `/applications/${application.id}/regenerate`);
+    // It is not to be seen on the page of another one.
+    if (held.id !== application.id) {
+      tell(`A new key of ${application.name} is made, and not shown: its page was left`);
+      return;
+    }
     held.issued = key;
     redraw();
     tell("A new key is made, and shown this once");

@@ -21,7 +21,8 @@ const held = holder(() => ({ draft: fresh(), done: undefined }));
 export function begin(formula, done) {
   // What was written for a new one is kept until it is made.
   const draft = formula ? draftOf(formula) : held.draft.id ? fresh() : held.draft;
-  Object.assign(held, { draft, done, sent: undefined });
+  Object.assign(held, { draft, done, sent: undefined, read: undefined });
+  redraw();
   if (formula?.language === "javascript") readCode(draft);
 }
 
@@ -113,7 +114,7 @@ async function submit() {
     ? ask("reactor:update", "PUT", `/reactor-formulas/${draft.id}`, { body: body(draft) })
     : ask("reactor:create", "POST", "/reactor-formulas", { body: body(draft) })));
   if (!answer) {
-    tell("The formula is not saved");
+    if (held.sent?.problem) tell("The formula is not saved");
     return;
   }
   held.draft = fresh();

@@ -21,6 +21,7 @@ export function begin(reactor, done, formula = "") {
       }
     : { name: "", formula, application: "", values: {}, removed: [] };
   Object.assign(held, { draft, done, reactor, sent: undefined });
+  redraw();
   if (!reactor && may("reactor:read")) {
     load(held, "formulas", async () => (await ask("reactor:read", "GET", withQuery("/reactor-formulas", { size: 100 }))).data);
   }
@@ -99,7 +100,7 @@ async function submit() {
     ? ask("reactor:update", "PUT", `/reactors/${draft.id}`, { body })
     : ask("reactor:create", "POST", "/reactors", { body: { ...body, formula: { id: formula } } })));
   if (!answer) {
-    tell("The reactor is not saved");
+    if (held.sent?.problem) tell("The reactor is not saved");
     return;
   }
   held.draft = undefined;

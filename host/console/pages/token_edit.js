@@ -26,12 +26,12 @@ const held = holder(() => ({}));
 
 /** Begins with a token as it is; without an id, forgets what was written. */
 export function beginEdit(id) {
-  Object.assign(held, { id, one: undefined, draft: undefined, sent: undefined });
+  Object.assign(held, { id, one: undefined, sent: undefined });
   if (id === undefined) return;
+  // What is written stays with the token that it is of, and is dropped with it.
   load(held, "one", async () => {
     const token = await findToken(id);
-    held.draft = draftOf(token);
-    return token;
+    return { token, draft: draftOf(token) };
   });
 }
 
@@ -86,10 +86,10 @@ function updatingKey(token, patch) {
 }
 
 async function submit() {
-  const before = held.one.value;
+  const { token: before, draft } = held.one.value;
   const after = await load(held, "sent", async () => {
     const errors = {};
-    const patch = patchOf(before, held.draft, errors);
+    const patch = patchOf(before, draft, errors);
     if (Object.keys(errors).length > 0) throw notSent("Some fields cannot be read.", errors);
     if (Object.keys(patch).length === 0) throw notSent("Nothing is different from what the token is.");
     const key = updatingKey(before, patch);
@@ -98,7 +98,7 @@ async function submit() {
     return { token: conceal(key, "token:update", token), wroteData: "data" in patch };
   });
   if (!after) {
-    tell("The token is not changed");
+    if (held.sent?.problem) tell("The token is not changed");
     return;
   }
   announce(after.token.id, news(before, after));
@@ -132,8 +132,7 @@ export function editToken() {
     ${shown(held.one, fields)}`;
 }
 
-function fields(token) {
-  const { draft } = held;
+function fields({ token, draft }) {
   if (!keyAt("token:update", token.containers ?? ["/"])) return lacking("token:update");
   const problem = held.sent?.problem;
   const at = (path) => [problem, path];

@@ -55,7 +55,7 @@ async function submit() {
     return ask("token:create", "POST", "/tokens", { body: made, key: made.containers && keyAt("token:create", made.containers) });
   });
   if (!token) {
-    tell("The token is not made");
+    if (held.sent?.problem) tell("The token is not made");
     return;
   }
   // The form held plaintext.

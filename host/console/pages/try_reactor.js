@@ -36,43 +36,44 @@ function sample(parameters) {
 }
 
 async function submit() {
-  await load(held, "ran", async () => {
+  // Somebody may go on to another reactor before this one has answered.
+  const { id, later } = held;
+  const ran = await load(held, "ran", async () => {
     const errors = {};
     const args = held.args.trim() === "" ? undefined : jsonOf(held.args, "args", errors);
     if (errors.args) throw notSent("The arguments are not JSON.", errors);
     const body = { args };
-    if (held.later) {
+    if (later) {
       body.callback_url = held.callback;
       if (held.timeout !== "") body.timeout_ms = Number(held.timeout);
     }
-    const before = await newest();
+    const before = await newest(id);
     const began = performance.now();
-    const answer = await ask("token:use", "POST", `/reactors/${segment(held.id)}/react`, { body })
+    const answer = await ask("token:use", "POST", `/reactors/${segment(id)}/react`, { body })
       .then((value) => ({ value }), (error) => ({ problem: error.problem ?? { title: "The console failed", detail: String(error), errors: {} } }));
     const took = performance.now() - began;
-    if (held.later && answer.value) {
-      remember(held.id, answer.value.invocation_id);
+    if (later && answer.value) {
+      remember(id, answer.value.invocation_id);
       return { ...answer, took, queued: true };
     }
-    return { ...answer, took, records: before && (await recordsSince(before)) };
+    return { ...answer, took, records: before && (await recordsSince(id, before)) };
   });
-  const { value, queued } = held.ran?.value ?? {};
-  const sent = held.ran?.value !== undefined;
-  tell(queued ? "The run is queued" : value ? "The reactor answered" : sent ? "The run failed" : "Nothing was run");
+  if (ran) tell(ran.queued ? "The run is queued" : ran.value ? "The reactor answered" : "The run failed");
+  else if (held.ran?.problem) tell("Nothing was run");
 }
 
 /** The newest records of runs, for those who may read them. */
-async function newest() {
+async function newest(id) {
   if (!may("reactor:read")) return undefined;
-  const path = withQuery(`/reactors/${segment(held.id)}/invocations`, { size: 10 });
+  const path = withQuery(`/reactors/${segment(id)}/invocations`, { size: 10 });
   return (await ask("reactor:read", "GET", path)).data;
 }
 
 /** Records that were not there before: that of this run, and of others that ended meanwhile. */
-async function recordsSince(before) {
+async function recordsSince(id, before) {
   const known = new Set(before.map((record) => record.id));
   for (let again = 0; again < RECORD_TRIES; again += 1) {
-    const fresh = (await newest()).filter((record) => !known.has(record.id));
+    const fresh = (await newest(id)).filter((record) => !known.has(record.id));
     if (fresh.length > 0) return fresh;
     await new Promise((after) => setTimeout(after, RECORD_WAIT_MS));
   }
