@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 const JSON: &str = "Content-Type: application/json";
 
 async fn with_room(bodies_bytes_max: usize) -> TestServer {
-    let body_grace = Duration::from_mins(60);
+    let body_grace = Duration::from_hours(1);
     let bounds = Bounds { body_grace, bodies_bytes_max, ..Bounds::default() };
     let serving = Serving { bounds, ..Serving::default() };
     TestServer::start_with(Setup { serving, ..Setup::default() }).await
@@ -30,7 +30,7 @@ async fn with_room(bodies_bytes_max: usize) -> TestServer {
 /// A request of which the head is sent.
 async fn begin(server: &TestServer, client: &Client, line: &str, headers: &[&str]) -> TcpStream {
     let key = client.key.as_deref().unwrap();
-    let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+    let headers: String = headers.iter().flat_map(|header| [*header, "\r\n"]).collect();
     let head = format!("{line} HTTP/1.1\r\nHost: a\r\nSVC-API-KEY: {key}\r\n{headers}\r\n");
     let mut connection = TcpStream::connect(server.address()).await.unwrap();
     connection.write_all(head.as_bytes()).await.unwrap();

@@ -25,7 +25,7 @@ const IN_AN_HOUR: &str = "2026-01-01T01:00:00Z";
 /// More milliseconds than a sweep with little to do looks at the clock.
 const LOOKS_MAX: u64 = 24;
 /// Longer than any sweep here takes.
-const ENDS_WITHIN: Duration = Duration::from_secs(60);
+const ENDS_WITHIN: Duration = Duration::from_mins(1);
 
 /// A clock by which a millisecond passes with every look at it.
 struct Ticking(ManualClock);
