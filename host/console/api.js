@@ -1,6 +1,7 @@
 // The server's interface, as any other client uses it. Keys live here, in memory, and go out in one header.
 
 import { decide, grants, sameRights } from "./access.js";
+import { jsonFrom } from "./format.js";
 import { forgetAll, holder, redraw } from "./state.js";
 
 /** An answer that is an error, with the problem that the server described. */
@@ -64,6 +65,11 @@ export const session = holder(() => ({ keys: [] }));
 /** Takes a key into this tab, if the server knows it. */
 export async function addKey(text) {
   const secret = text.trim();
+  // A header holds nothing else, and the browser's own complaint about it would look as if the server were away.
+  if (!/^[\x20-\x7e]*$/.test(secret)) {
+    const detail = "This text holds characters that are in no key, such as letters of another alphabet or line breaks. Copy the key again.";
+    throw new Refusal({ title: "Not a key", detail, errors: {}, isNoKey: true });
+  }
   const asking = new Key(secret, { id: "", name: "" });
   const { body } = await send(asking, "GET", "/applications/key", {});
   const key = new Key(secret, body);
@@ -163,7 +169,7 @@ async function send(key, method, path, options) {
 }
 
 function parsed(text) {
-  return text === "" ? null : JSON.parse(text);
+  return text === "" ? null : jsonFrom(text);
 }
 
 /** What went wrong; an answer that a formula shaped may be anything. */

@@ -1,5 +1,6 @@
 // Forms and their fields. What a server finds wrong with a member stands at the field that the member comes from.
 
+import { jsonFrom, roundedIn } from "./format.js";
 import { html, nothing } from "./lit.js";
 import { redraw } from "./state.js";
 
@@ -127,10 +128,13 @@ export function notSent(detail, errors = {}) {
   return Object.assign(new Error(), { problem: { title: "Not sent", detail, errors } });
 }
 
-/** A text as JSON. What cannot be read is noted in `errors`, by its member. */
+/** A text as JSON. What cannot be read or would be sent as something else is noted in `errors`, by its member. */
 export function jsonOf(text, path, errors) {
   try {
-    return JSON.parse(text);
+    const value = jsonFrom(text);
+    const rounded = roundedIn(text);
+    if (rounded.length > 0) errors[path] = [`has numbers that this browser would round: ${rounded.join(", ")}`];
+    return value;
   } catch {
     errors[path] = ["is not JSON"];
     return undefined;

@@ -1,4 +1,4 @@
-// How values are written for people.
+// How values are written for people, and numbers read as they were written.
 
 const numbers = new Intl.NumberFormat("en");
 const times = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
@@ -59,6 +59,36 @@ export function short(value) {
   if (value >= 1_000_000) return measured((value / 1_000_000).toPrecision(3), "M");
   if (value >= 10_000) return measured((value / 1000).toPrecision(3), "k");
   return value >= 100 ? String(Math.round(value)) : String(Number(value.toPrecision(3)));
+}
+
+/**
+ * The value of a JSON text. A number that would be rounded stays the text that it was, so that it is shown and sent on as
+ * it came; a browser that cannot keep it rounds it.
+ */
+export function jsonFrom(text) {
+  if (!JSON.rawJSON) return JSON.parse(text);
+  return JSON.parse(text, (_, value, { source }) =>
+    (typeof value === "number" && !isExact(source) ? JSON.rawJSON(source) : value));
+}
+
+/** Numbers of a JSON text that this browser would send on as others. */
+export function roundedIn(text) {
+  if (JSON.rawJSON) return [];
+  const [...found] = text.matchAll(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g);
+  return found.map(([part]) => part).filter((part) => !part.startsWith('"') && !isExact(part));
+}
+
+function isExact(source) {
+  return decimal(source) === decimal(String(Number(source)));
+}
+
+/** A number's digits without the zeros around them, and the power of ten that they are of. */
+function decimal(text) {
+  const [, sign, whole, part = "", power = "0"] = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/i.exec(text) ?? [];
+  if (whole === undefined) return undefined;
+  const digits = (whole + part).replace(/^0+/, "");
+  const short = digits.replace(/0+$/, "");
+  return short === "" ? "0" : `${sign}${short}e${Number(power) - part.length + digits.length - short.length}`;
 }
 
 /** JSON over several lines. */

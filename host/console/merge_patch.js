@@ -1,7 +1,12 @@
 // JSON Merge Patch (RFC 7396), as far as a page needs it: what leads from one value to another. Pure.
 
-function isObject(value) {
-  return value !== null && typeof value === "object" && !Array.isArray(value);
+/** Whether a value has members. A number that is kept as its text has none. */
+export function isObject(value) {
+  return value !== null && typeof value === "object" && !Array.isArray(value) && !isKeptNumber(value);
+}
+
+function isKeptNumber(value) {
+  return JSON.isRawJSON?.(value) === true;
 }
 
 /** Whether two values are equal as JSON; the order of members does not count. */
@@ -13,6 +18,7 @@ export function same(one, other) {
   if (Array.isArray(one) && Array.isArray(other)) {
     return one.length === other.length && one.every((value, index) => same(value, other[index]));
   }
+  if (isKeptNumber(one) && isKeptNumber(other)) return one.rawJSON === other.rawJSON;
   return one === other;
 }
 

@@ -121,7 +121,7 @@ export function copyable(text, label) {
 
 const asked = holder(() => ({ question: null }));
 
-/** Asks before something that cannot be undone. `run` is what is done then, `after` what follows when the dialog is closed. */
+/** Asks before something that cannot be undone. `text` is a view, with names in `<bdi>`. `run` is what is done then, `after` what follows when the dialog is closed. */
 export function confirm(title, text, action, run, after) {
   asked.question = { title, text, action, run, after };
   redraw();

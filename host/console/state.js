@@ -55,6 +55,23 @@ export async function load(held, name, work) {
   return held[name] === mine ? mine.value : undefined;
 }
 
+/**
+ * Reads a page of a list into `held.list`, its number into `held.page`. `find` takes the number of a page. Where so many
+ * entries went that there is no such page any more, the last one is read.
+ */
+export async function loadPage(held, page, find) {
+  held.page = page;
+  const found = await load(held, "list", () => existing(page, find));
+  if (found) held.page = Math.min(page, Math.max(found.pagination.total_pages, 1));
+  return found;
+}
+
+async function existing(page, find) {
+  const found = await find(page);
+  const last = found.pagination.total_pages;
+  return page > last && last >= 1 ? existing(last, find) : found;
+}
+
 /** Tells those who hear the page rather than see it. */
 export function tell(text) {
   const place = document.getElementById("told");

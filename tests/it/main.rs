@@ -40,6 +40,7 @@ mod console_access;
 mod console_browser;
 mod console_edit;
 mod console_manage;
+mod console_mended;
 mod console_modules;
 mod console_overtaken;
 mod containers;

@@ -5,7 +5,7 @@ import { rulesOf, seen } from "../access.js";
 import { html, nothing } from "../lit.js";
 import { badge, confirm, copyable, empty, facts, lacking, pager, shown, table, time } from "../parts.js";
 import { preview } from "../preview.js";
-import { holder, load, redraw, tell } from "../state.js";
+import { holder, load, loadPage, redraw, tell } from "../state.js";
 import { applicationForm, begin } from "./application_form.js";
 
 export const title = "Applications";
@@ -24,8 +24,7 @@ export function open([what, id]) {
 }
 
 function list(page) {
-  held.page = page;
-  load(held, "list", () => ask("application:read", "GET", withQuery("/applications", { page })));
+  loadPage(held, page, (number) => ask("application:read", "GET", withQuery("/applications", { page: number })));
 }
 
 async function find(id) {
@@ -69,7 +68,7 @@ function back() {
 
 function listed(data, pagination) {
   const row = (application) => [
-    html`<a href="#/applications/of/${application.id}">${application.name}</a>`,
+    html`<a class="name" href="#/applications/of/${application.id}"><bdi>${application.name}</bdi></a>`,
     badge(application.type),
     application.permissions.length > 0 ? html`<span class="small">${application.permissions.join(", ")}</span>` : "–",
     application.rules.length > 0 ? html`<div class="small">${application.rules.map((rule) => html`<div><code>${rule.container}</code> ${seen(rule)}</div>`)}</div>` : "–",
@@ -81,7 +80,7 @@ function listed(data, pagination) {
 
 function one(application) {
   const remove = () =>
-    confirm("Delete this application?", `The key of “${application.name}” opens nothing from then on.`, "Delete", async () => {
+    confirm("Delete this application?", html`The key of “<bdi>${application.name}</bdi>” opens nothing from then on.`, "Delete", async () => {
       await ask("application:delete", "DELETE", `/applications/${application.id}`);
       tell("Application deleted");
       location.hash = "#/applications";
@@ -98,7 +97,7 @@ function one(application) {
     tell("A new key is made, and shown this once");
   };
   const regenerate = () =>
-    confirm("Make a new key?", `The key that “${application.name}” has now ends at once.`, "New key", issue, () =>
+    confirm("Make a new key?", html`The key that “<bdi>${application.name}</bdi>” has now ends at once.`, "New key", issue, () =>
       document.getElementById("issued")?.focus());
   return html`<div class="row"><h1 tabindex="-1">${application.name}</h1>${badge(application.type)}</div>
     ${issued()}

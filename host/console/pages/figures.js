@@ -18,7 +18,7 @@ const held = holder(() => ({ points: [] }));
 let timer;
 
 export function open() {
-  Object.assign(held, { points: [], last: undefined, first: undefined, problem: undefined });
+  Object.assign(held, { points: [], last: undefined, first: undefined, problem: undefined, refused: false });
   look();
 }
 
@@ -42,12 +42,22 @@ async function look() {
   redraw();
 }
 
+/** Whose address may not see them will not see them later; anything else may be over at the next reading. */
 function refused(status, text) {
-  close();
   held.refused = status === 403;
-  const problem = status === 403 ? {} : JSON.parse(text);
-  held.problem = { title: "No figures", detail: `The server answered ${status}.`, errors: {}, ...problem };
+  if (held.refused) close();
+  held.problem = { title: "No figures", detail: `The server answered ${status}.`, errors: {}, ...described(text) };
   redraw();
+}
+
+/** What a problem says of itself; what stands before the server may answer with anything. */
+function described(text) {
+  try {
+    const { title, detail } = JSON.parse(text);
+    return typeof title === "string" && typeof detail === "string" ? { title, detail } : {};
+  } catch {
+    return {};
+  }
 }
 
 function take(now) {

@@ -4,7 +4,7 @@ import { ask, may, segment, withQuery } from "../api.js";
 import { measured } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { badge, confirm, copyable, empty, facts, lacking, pager, prose, shown, table, time } from "../parts.js";
-import { holder, load, tell } from "../state.js";
+import { holder, load, loadPage, tell } from "../state.js";
 import { begin, formulaForm } from "./formula_form.js";
 
 export const title = "Formulas";
@@ -31,8 +31,7 @@ function toOne(formula) {
 }
 
 function list(page) {
-  held.page = page;
-  load(held, "list", () => ask("reactor:read", "GET", withQuery("/reactor-formulas", { page })));
+  loadPage(held, page, (number) => ask("reactor:read", "GET", withQuery("/reactor-formulas", { page: number })));
 }
 
 export function view() {
@@ -53,7 +52,7 @@ function back() {
 
 function listed(data, pagination) {
   const row = (formula) => [
-    html`<a class="name" href="#/formulas/of/${formula.id}">${formula.name}</a>`,
+    html`<a class="name" href="#/formulas/of/${formula.id}"><bdi>${formula.name}</bdi></a>`,
     whose(formula),
     formula.language,
     formula.description ? html`<span class="clamp">${prose(formula.description)}</span>` : "–",
@@ -69,7 +68,7 @@ function whose({ type }) {
 
 function one(formula) {
   const remove = () =>
-    confirm("Delete this formula?", `“${formula.name}” must not be used by any reactor.`, "Delete", async () => {
+    confirm("Delete this formula?", html`“<bdi>${formula.name}</bdi>” must not be used by any reactor.`, "Delete", async () => {
       await ask("reactor:delete", "DELETE", `/reactor-formulas/${formula.id}`);
       tell("Formula deleted");
       location.hash = "#/formulas";

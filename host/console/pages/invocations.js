@@ -5,7 +5,7 @@ import { field, form, submitButton, textField } from "../fields.js";
 import { bytes, count, counted, duration, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { badge, copyable, empty, facts, lacking, pager, problemBox, shown, table, time } from "../parts.js";
-import { holder, load, redraw, tell } from "../state.js";
+import { holder, load, loadPage, redraw, tell } from "../state.js";
 
 export const title = "Runs";
 
@@ -31,13 +31,18 @@ export function open([reactor, run]) {
 }
 
 function list(page) {
-  held.page = page;
   if (!may("reactor:read")) return;
-  load(held, "list", () => ask("reactor:read", "GET", withQuery(`/reactors/${segment(held.reactor)}/invocations`, { page })));
+  const path = `/reactors/${segment(held.reactor)}/invocations`;
+  loadPage(held, page, (number) => ask("reactor:read", "GET", withQuery(path, { page: number })));
 }
 
 function look(run) {
   return load(held.jobs, run, () => ask("token:use", "GET", `/reactors/${segment(held.reactor)}/results/${segment(run)}`));
+}
+
+/** Whether something of a run is asked for that has not been answered. */
+function isBusy(run) {
+  return held.jobs[run]?.loading === true;
 }
 
 async function redeliver(run) {
@@ -122,7 +127,9 @@ export function outcome(run) {
 
 function lines(run) {
   if (run.log.length === 0) return html`<p class="muted">It logged nothing.</p>`;
-  return html`<ol class="lines">${run.log.map((line) => html`<li class=${line.level}><span class="level">${line.level}</span> <span>${line.message}</span></li>`)}</ol>
+  return html`<div class="lines" tabindex="0" role="region" aria-label=${`Log lines of ${run.id}`}>
+      <ol>${run.log.map((line) => html`<li class=${line.level}><span class="level">${line.level}</span> <span>${line.message}</span></li>`)}</ol>
+    </div>
     ${run.log_truncated ? html`<p class="small">It logged more than is kept.</p>` : nothing}`;
 }
 
@@ -136,11 +143,14 @@ function delivery(run) {
 }
 
 function actions(job) {
-  const again = () => look(job.invocation_id);
+  const run = job.invocation_id;
+  // Each would overtake the other, and what is overtaken is not told.
+  const once = (work) => () => isBusy(run) || work(run);
+  const off = isBusy(run) ? "true" : nothing;
   const ended = job.status === "completed" || job.status === "failed";
   return html`<div class="row">
-    <button type="button" class="quiet" @click=${again}>Look again</button>
-    ${ended ? html`<button type="button" class="main" @click=${() => redeliver(job.invocation_id)}>Deliver again</button>` : nothing}
+    <button type="button" class="quiet" aria-disabled=${off} @click=${once(look)}>Look again</button>
+    ${ended ? html`<button type="button" class="main" aria-disabled=${off} @click=${once(redeliver)}>Deliver again</button>` : nothing}
   </div>`;
 }
 

@@ -2,10 +2,10 @@
 
 import { ask, may, session, withQuery } from "../api.js";
 import { form, selectField, submitButton, textField } from "../fields.js";
-import { brief } from "../format.js";
+import { brief, compact } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { badge, empty, lacking, pager, shown, table, time } from "../parts.js";
-import { holder, load, tell } from "../state.js";
+import { holder, load, loadPage, tell } from "../state.js";
 
 export const title = "Audit log";
 
@@ -22,10 +22,9 @@ export function open([type, id]) {
 }
 
 async function list(page) {
-  held.page = page;
   const { entity_type, entity_id } = held;
   const filter = { entity_type, entity_id: entity_id.trim(), start_date: utc(held.from), end_date: utc(held.to) };
-  const found = await load(held, "list", () => ask("log:read", "GET", withQuery("/logs", { ...filter, page, size: 50 })));
+  const found = await loadPage(held, page, (number) => ask("log:read", "GET", withQuery("/logs", { ...filter, page: number, size: 50 })));
   if (found) tell(`${found.pagination.total_items} entries`);
 }
 
@@ -65,7 +64,7 @@ function filters() {
 /** Keys of this tab by their names; others would have to be read, which would be an entry of its own. */
 function who(id) {
   const known = session.keys.find((key) => key.application.id === id);
-  return known ? html`<span title=${id}>${known.name}</span>` : html`<code title=${id}>${brief(id)}</code>`;
+  return known ? html`<bdi title=${id}>${known.name}</bdi>` : html`<code title=${id}>${brief(id)}</code>`;
 }
 
 function entries({ data, pagination }) {
@@ -73,7 +72,7 @@ function entries({ data, pagination }) {
   const row = (entry) => [
     time(entry.created_at),
     badge(entry.operation, entry.message.startsWith("Denied") ? "bad" : (TONES[entry.operation] ?? "plain")),
-    html`<span class="small">${entry.entity_type}</span><br /><a href="#/logs/${entry.entity_type}/${encodeURIComponent(entry.entity_id)}"><code title=${entry.entity_id}>${brief(entry.entity_id)}</code></a>`,
+    html`<span class="small">${entry.entity_type}</span><br /><a href="#/logs/${entry.entity_type}/${encodeURIComponent(entry.entity_id)}"><code title=${entry.entity_id}>${compact(brief(entry.entity_id), 40)}</code></a>`,
     entry.message,
     entry.actor_id ? html`<span class="small">${entry.actor_type}</span><br />${who(entry.actor_id)}` : nothing,
   ];

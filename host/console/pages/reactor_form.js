@@ -34,8 +34,9 @@ export function begin(reactor, done, formula = "") {
 
 /** Declared numbers and truth values as their fields hold them. Only texts may be secrets. */
 function plain({ configuration, formula }) {
-  const able = formula.configuration.filter(({ name }) => ["number", "boolean"].includes(typeof configuration[name]));
-  return Object.fromEntries(able.map(({ name }) => [name, String(configuration[name])]));
+  const isPlain = (value) => ["number", "boolean"].includes(typeof value) || JSON.isRawJSON?.(value);
+  const able = formula.configuration.filter(({ name }) => isPlain(configuration[name]));
+  return Object.fromEntries(able.map(({ name }) => [name, JSON.stringify(configuration[name])]));
 }
 
 export function reactorForm() {
@@ -91,9 +92,12 @@ function value(entry, at) {
 async function submit() {
   const { draft, done, reactor } = held;
   const { name, formula, application, values, removed } = draft;
-  const shown = Object.keys(reactor ? plain(reactor) : {});
-  const kept = Object.entries(reactor?.configuration ?? {}).filter(([entry]) => !removed.includes(entry) && !shown.includes(entry));
-  const given = Object.entries(values).filter(([, written]) => written !== "");
+  const shown = reactor ? plain(reactor) : {};
+  const isShown = (entry) => Object.hasOwn(shown, entry);
+  // What nobody touched goes back as it came: a text that says the same may be read as something else.
+  const kept = Object.entries(reactor?.configuration ?? {}).filter(([entry]) =>
+    (isShown(entry) ? values[entry] === shown[entry] : !removed.includes(entry)));
+  const given = Object.entries(values).filter(([entry, written]) => written !== "" && !(isShown(entry) && written === shown[entry]));
   const body = { name, configuration: Object.fromEntries([...kept, ...given]) };
   if (application) body.application = { id: application };
   const answer = await load(held, "sent", () => (draft.id

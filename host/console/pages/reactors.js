@@ -5,7 +5,7 @@ import { form, submitButton, textField } from "../fields.js";
 import { pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { confirm, copyable, empty, facts, lacking, pager, shown, table, time } from "../parts.js";
-import { holder, load, tell } from "../state.js";
+import { holder, load, loadPage, tell } from "../state.js";
 import { begin, reactorForm } from "./reactor_form.js";
 import { beginTrying, tryReactor } from "./try_reactor.js";
 
@@ -23,8 +23,7 @@ export function open([what, id]) {
 }
 
 function list(page) {
-  held.page = page;
-  load(held, "list", () => ask("reactor:read", "GET", withQuery("/reactors", { page })));
+  loadPage(held, page, (number) => ask("reactor:read", "GET", withQuery("/reactors", { page: number })));
 }
 
 async function find(id) {
@@ -69,9 +68,9 @@ function withoutList() {
 
 function listed(data, pagination) {
   const row = (reactor) => [
-    html`<a href="#/reactors/of/${reactor.id}">${reactor.name}</a>`,
-    html`<a href="#/formulas/of/${reactor.formula.id}">${reactor.formula.name}</a>`,
-    reactor.application?.name ?? "–",
+    html`<a class="name" href="#/reactors/of/${reactor.id}"><bdi>${reactor.name}</bdi></a>`,
+    html`<a class="name" href="#/formulas/of/${reactor.formula.id}"><bdi>${reactor.formula.name}</bdi></a>`,
+    reactor.application ? html`<bdi class="name">${reactor.application.name}</bdi>` : "–",
     time(reactor.created_at),
     html`<a href="#/invocations/${reactor.id}" aria-label=${`Runs of ${reactor.name}`}>Runs</a>`,
   ];
@@ -106,7 +105,7 @@ function hidden(configuration) {
 }
 
 function remove(reactor) {
-  confirm("Delete this reactor?", `“${reactor.name}” cannot be run any more.`, "Delete", async () => {
+  confirm("Delete this reactor?", html`“<bdi>${reactor.name}</bdi>” cannot be run any more.`, "Delete", async () => {
     await ask("reactor:delete", "DELETE", `/reactors/${reactor.id}`);
     tell("Reactor deleted");
     location.hash = "#/reactors";

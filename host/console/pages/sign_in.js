@@ -33,7 +33,7 @@ export function keyForm(state, label, action, done = () => {}) {
   // A password field, so that nobody reads over a shoulder; without a name, so that no form would send it.
   const problem = state.adding?.problem;
   const input = (id) => html`<input id=${id} type="password" required autocomplete="off" placeholder="key_…"
-    aria-describedby=${problem ? "key-fault" : nothing} aria-invalid=${problem?.status === 401 ? "true" : nothing} />`;
+    aria-describedby=${problem ? "key-fault" : nothing} aria-invalid=${problem?.status === 401 || problem?.isNoKey ? "true" : nothing} />`;
   return html`<div id="key-form">
     ${form(submit, html`${field(label, input)} ${problemBox(problem, "key-fault")} ${submitButton(action, state.adding)}`, label)}
   </div>`;

@@ -54,7 +54,7 @@ async function findAs(key, id) {
 /** Keys and values of a token's metadata. */
 export function metadata(token, max = Infinity) {
   const pairs = Object.entries(token.metadata ?? {});
-  return pairs.map(([key, value]) => html`<span class="pair"><em>${key}</em> ${compact(value, max)}</span> `);
+  return pairs.map(([key, value]) => html`<span class="pair"><em><bdi>${key}</bdi></em> <bdi>${compact(value, max)}</bdi></span> `);
 }
 
 /** What is told on the page of a token that is opened next: a view made of what has just happened to it. */
@@ -78,7 +78,7 @@ function detail(token) {
     location.hash = "#/tokens";
   };
   const remove = () =>
-    confirm("Delete this token?", `The data of “${token.id}” is erased for good; the audit log keeps that it was there.`, "Delete", erase);
+    confirm("Delete this token?", html`The data of “<bdi>${token.id}</bdi>” is erased for good; the audit log keeps that it was there.`, "Delete", erase);
   return html`<section class="card" aria-label="Data">
       <div class="row"><h2>Data</h2>${badge(token.type)}</div>
       ${data(token)}
@@ -127,7 +127,7 @@ function data(token) {
           <button type="button" class="main" id="reveal" aria-disabled=${busy ? "true" : nothing} @click=${() => reveal(token, key)}>
             Reveal
           </button>
-          <span class="small">Reads it as ${key.name}; that is logged.</span>
+          <span class="small">Reads it as <bdi>${key.name}</bdi>; that is logged.</span>
         </div>`
       : html`<p class="small">No key in this tab may see it in plaintext.</p>`}`;
 }

@@ -4,7 +4,7 @@ import { ask, keyAt, keysFor, segment } from "../api.js";
 import { areaField, checkbox, faultList, form, jsonOf, linesOf, maskOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
 import { forTimeField, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { hasNullMember, patchBetween, pathsOf, same } from "../merge_patch.js";
+import { hasNullMember, isObject, patchBetween, pathsOf, same } from "../merge_patch.js";
 import { lacking, problemBox, shown, table, time } from "../parts.js";
 import { holder, load, redraw, tell } from "../state.js";
 import { announce, conceal, findToken } from "./token.js";
@@ -43,7 +43,7 @@ function draftOf(token) {
     ends: token.expires_at ? forTimeField(token.expires_at) : "",
     mask: text(token.mask),
     data: "",
-    json: OBJECTS.includes(token.type) || (token.data !== null && typeof token.data === "object"),
+    json: OBJECTS.includes(token.type) || isObject(token.data) || Array.isArray(token.data),
     indexes: (token.search_indexes ?? []).join("\n"),
     fingerprint: token.fingerprint_expression ?? "",
     deduplicate: String(token.deduplicate_token ?? ""),

@@ -5,9 +5,10 @@ import { form, selectField, submitButton } from "../fields.js";
 import { brief, compact, counted } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { empty, lacking, pager, problemBox, shown, table, time } from "../parts.js";
+import { isObject } from "../merge_patch.js";
 import { readRights } from "../rights.js";
 import { QUERY_FAULT, searchBox } from "../search_box.js";
-import { holder, load, tell } from "../state.js";
+import { holder, loadPage, tell } from "../state.js";
 import { closeToken, conceal, metadata, openToken, viewToken } from "./token.js";
 import { beginEdit, editToken } from "./token_edit.js";
 import { createToken, leaveForm } from "./token_form.js";
@@ -50,16 +51,15 @@ async function listAgain(page) {
 }
 
 async function list(page) {
-  held.page = page;
   const size = Number(held.size);
-  const found = await load(held, "list", async () => {
+  const found = await loadPage(held, page, async (number) => {
     if (may("token:search")) {
       const key = keyFor("token:search");
-      const body = { query: held.query.trim() === "" ? null : held.query, page, size };
+      const body = { query: held.query.trim() === "" ? null : held.query, page: number, size };
       return masked(key, "token:search", await ask("token:search", "POST", "/tokens/search", { body, key }));
     }
     const key = keyFor("token:read");
-    return masked(key, "token:read", await ask("token:read", "GET", withQuery("/tokens", { page, size }), { key }));
+    return masked(key, "token:read", await ask("token:read", "GET", withQuery("/tokens", { page: number, size }), { key }));
   });
   if (found) tell(`${counted(found.pagination.total_items, "token")} found`);
 }
@@ -116,7 +116,7 @@ function unique(values) {
 }
 
 function found({ data, pagination, seenBy }) {
-  const note = html` <span class="small">as ${seenBy} sees them; each read is in the audit log</span>`;
+  const note = html` <span class="small">as <bdi>${seenBy}</bdi> sees them; each read is in the audit log</span>`;
   if (data.length === 0 && pagination.total_items === 0) return empty("No token is found.");
   const row = (token) => [
     html`<a class="whole" href="#/tokens/of/${segment(token.id)}"><code title=${token.id}>${compact(brief(token.id), 40)}</code></a>`,
@@ -137,8 +137,8 @@ function dataCell(token) {
 
 /** The members of an object one after the other, anything else as it is. */
 function dataText(data) {
-  if (data === null || typeof data !== "object" || Array.isArray(data)) return compact(data, 60);
-  const pairs = Object.entries(data).map(([name, value]) => html`<span class="pair"><em>${name}</em> ${compact(value, 40)}</span> `);
+  if (!isObject(data)) return compact(data, 60);
+  const pairs = Object.entries(data).map(([name, value]) => html`<span class="pair"><em><bdi>${name}</bdi></em> <bdi>${compact(value, 40)}</bdi></span> `);
   return pairs.length > 6 ? [...pairs.slice(0, 6), "…"] : pairs;
 }
 

@@ -41,7 +41,7 @@ async function submit() {
   const ran = await load(held, "ran", async () => {
     const errors = {};
     const args = held.args.trim() === "" ? undefined : jsonOf(held.args, "args", errors);
-    if (errors.args) throw notSent("The arguments are not JSON.", errors);
+    if (errors.args) throw notSent("The arguments cannot be read.", errors);
     const body = { args };
     if (later) {
       body.callback_url = held.callback;

@@ -1,0 +1,254 @@
+//! The console with what is not as it should be: texts that are no keys, answers that are no figures, pages that are
+//! gone, names that are long or run from right to left, numbers that a browser would round.
+
+use serde_json::{Value, json};
+
+use crate::support::TestServer;
+use crate::support::browser::Browser;
+use crate::support::receiver::Receiver;
+use crate::support::server::Setup;
+
+/// More than a browser's own numbers hold.
+const LARGE: u64 = 9_007_199_254_740_993;
+const SCRIPT: &str = "module.exports = async (request) => { \
+    console.log('a line'); return { raw: request.configuration }; };";
+
+/// Opens a page of the console by its address, and waits until it shows what it is about.
+fn visit(browser: &mut Browser, page: &str) {
+    browser.eval(&format!("document.activeElement.blur(), location.hash = '#/{page}', true"));
+    browser.wait(&format!(
+        "location.hash === '#/{page}' && document.querySelector('h1') === document.activeElement \
+            && !document.querySelector('.waiting, [aria-busy=true]')"
+    ));
+}
+
+/// A reactor of [`SCRIPT`] with a number in its configuration; gives its id.
+async fn reactor(server: &TestServer) -> String {
+    let body = json!({"name": "logs", "code": SCRIPT,
+        "configuration": [{"name": "N", "type": "number"}]});
+    let formula = server.management.post("/reactor-formulas", body).await.expect(201);
+    let body = json!({"name": "one", "configuration": {"N": LARGE},
+        "formula": {"id": formula["id"]}});
+    let made = server.management.post("/reactors", body).await.expect(201);
+    made["id"].as_str().unwrap().to_owned()
+}
+
+fn texts(browser: &mut Browser, selector: &str) -> Vec<String> {
+    let found = browser.eval(&format!(
+        "[...document.querySelectorAll({})].map((one) => one.textContent)",
+        json!(selector)
+    ));
+    found.as_array().unwrap().iter().map(|one| one.as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_that_no_header_holds_is_said_to_be_no_key() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    for text in ["key_prv_\u{430}\u{431}", "\u{201c}key_prv_1\u{201d}", "key_prv_\u{1}1"] {
+        browser.go(&format!("http://{}/console", server.address()));
+        browser.fill("API key", text);
+        browser.press("Enter");
+        browser.wait("document.querySelector('.problem')");
+        assert_eq!(texts(&mut browser, ".problem strong"), ["Not a key"], "{text:?}");
+        browser.wait("t.field('API key').ariaInvalid === 'true'");
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn figures_go_on_after_an_answer_that_was_none() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    browser.sign_in_to(&server);
+    browser.eval(
+        "window.send = window.fetch, window.fetch = (...given) => given[0] === '/metrics'
+            ? Promise.resolve(new Response('<html>', { status: 502 })) : send(...given), true",
+    );
+    visit(&mut browser, "figures");
+    browser.wait_for("The server answered 502.");
+    browser.eval("window.fetch = window.send, true");
+    browser.wait("document.querySelector('[aria-label=\"Since the server started\"]')");
+    assert_eq!(browser.eval("document.querySelector('.problem')"), Value::Null);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_shows_its_last_page_where_the_page_it_was_at_is_gone() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    browser.sign_in_to(&server);
+    let application =
+        json!({"name": "a", "type": "management", "permissions": ["log:read"], "rules": []});
+    let token = json!({"type": "token", "data": "value"});
+    for (client, page, noun, body) in [
+        (&server.management, "applications", "applications", application),
+        (&server.private, "tokens", "tokens", token),
+    ] {
+        let path = format!("/{page}");
+        let mut ids = Vec::new();
+        for _ in 0..21 {
+            let made = client.post(&path, body.clone()).await.expect(201);
+            ids.push(made["id"].as_str().unwrap().to_owned());
+        }
+        visit(&mut browser, page);
+        browser.click("Next");
+        browser.wait_for("Page 2 of 2");
+        browser.wait("!document.querySelector('[aria-busy=true]')");
+        visit(&mut browser, "keys");
+        for id in &ids[..10] {
+            client.delete(&format!("{path}/{id}")).await.expect(204);
+        }
+        visit(&mut browser, page);
+        let listed = client.get(&path).await.expect(200);
+        let total = &listed["pagination"]["total_items"];
+        let expected = format!("1–{total} of {total} {noun}");
+        browser.wait_for(&expected);
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_names_push_nothing_off_the_page() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    browser.set_width(1400);
+    browser.sign_in_to(&server);
+    let long = "M".repeat(120);
+    let application =
+        json!({"name": long, "type": "management", "permissions": ["log:read"], "rules": []});
+    let made = server.management.post("/applications", application).await.expect(201);
+    let token = json!({"id": long, "type": "token", "data": "value", "metadata": {"key": long}});
+    server.private.post("/tokens", token).await.expect(201);
+    let wide = "[...document.querySelectorAll('.scroll, dialog, main')]
+        .filter((one) => one.scrollWidth > one.clientWidth).length";
+    let logs = format!("logs/token/{long}");
+    for page in ["applications", "tokens", logs.as_str()] {
+        visit(&mut browser, page);
+        assert_eq!(browser.eval("document.querySelectorAll('tbody').length"), 1, "{page}");
+        assert_eq!(browser.eval(wide), 0, "{page}");
+    }
+    visit(&mut browser, &format!("applications/of/{}", made["id"].as_str().unwrap()));
+    browser.click("Delete");
+    browser.wait("document.querySelector('dialog')?.open");
+    assert_eq!(browser.eval(wide), 0, "the dialog");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_from_right_to_left_turn_nothing_else_around() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    browser.sign_in_to(&server);
+    let name = "\u{202e}abc";
+    let application =
+        json!({"name": name, "type": "management", "permissions": ["log:read"], "rules": []});
+    let made = server.management.post("/applications", application).await.expect(201);
+    let token =
+        json!({"id": "a-token", "type": "token", "data": "value", "metadata": {"key": name}});
+    server.private.post("/tokens", token).await.expect(201);
+    visit(&mut browser, "applications");
+    assert!(texts(&mut browser, "tbody th bdi").contains(&name.to_owned()));
+    visit(&mut browser, "tokens");
+    assert_eq!(texts(&mut browser, ".pair bdi"), ["key", name]);
+    visit(&mut browser, "tokens/of/a-token");
+    assert_eq!(texts(&mut browser, ".pair bdi"), ["key", name]);
+    visit(&mut browser, &format!("applications/of/{}", made["id"].as_str().unwrap()));
+    browser.click("Delete");
+    browser.wait("document.querySelector('dialog')?.open");
+    assert_eq!(texts(&mut browser, "dialog bdi"), [name]);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_delivered_again_once_and_its_lines_are_scrolled_by_keyboard() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start_with(Setup::open()).await;
+    let receiver = Receiver::start().await;
+    let reactor = reactor(&server).await;
+    browser.sign_in_to(&server);
+    let body = json!({"args": {}, "callback_url": receiver.url()});
+    let queued = server.private.post(&format!("/reactors/{reactor}/react"), body).await.json();
+    receiver.wait(1).await;
+    visit(
+        &mut browser,
+        &format!("invocations/{reactor}/{}", queued["invocation_id"].as_str().unwrap()),
+    );
+    while browser.eval("Boolean(t.named('button', 'Deliver again'))") == false {
+        browser.click("Look again");
+    }
+    browser.wait("!t.named('button', 'Deliver again').ariaDisabled");
+    let sent = browser.eval(
+        "(() => {
+            const send = window.fetch;
+            let sent = 0;
+            window.fetch = (request) => { sent += 1; return send(request); };
+            const button = t.named('button', 'Deliver again');
+            button.click();
+            button.click();
+            return sent;
+        })()",
+    );
+    assert_eq!(sent, 1);
+    browser.wait("document.getElementById('told').textContent.includes('queued again')");
+
+    visit(&mut browser, &format!("invocations/{reactor}"));
+    browser.wait("document.querySelector('.lines')");
+    let lines = browser.eval(
+        "(({ tabIndex, role, ariaLabel, firstElementChild: list }) =>
+            [tabIndex, role, ariaLabel.startsWith('Log lines of'), list.tagName, list.role]
+        )(document.querySelector('.lines'))",
+    );
+    assert_eq!(lines, json!([0, "region", true, "OL", null]));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_numbers_are_shown_and_sent_as_they_are_written() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    let client = server.revealing().await;
+    let reactor = reactor(&server).await;
+    let keys = [&server.management, &client].map(|client| client.key.as_deref().unwrap());
+    browser.sign_in(&format!("http://{}", server.address()), &keys);
+
+    visit(&mut browser, "tokens/new");
+    browser.choose("Type", "card");
+    browser.choose("Type", "token");
+    browser.eval("t.named('label', 'The data is JSON').click(), true");
+    browser.fill("Data", &format!("{{\"n\": {LARGE}}}"));
+    browser.click("More");
+    browser.fill("Id", "large");
+    browser.click("Create");
+    browser.wait_for("The token is made");
+    assert_eq!(client.get("/tokens/large").await.expect(200)["data"]["n"], LARGE);
+    visit(&mut browser, "tokens/of/large");
+    browser.click("Reveal");
+    browser.wait_for(&format!("\"n\": {LARGE}"));
+
+    // What nobody touched is what it was.
+    visit(&mut browser, &format!("reactors/edit/{reactor}"));
+    browser.wait(&format!("t.field('N')?.value === '{LARGE}'"));
+    browser.fill("Name", "two");
+    browser.click("Save");
+    browser.wait("document.querySelector('h1')?.innerText === 'two'");
+    let kept = server.management.get(&format!("/reactors/{reactor}")).await.expect(200);
+    assert_eq!(kept["configuration"]["N"], LARGE);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_that_cannot_keep_a_large_number_names_it() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    let reactor = reactor(&server).await;
+    browser.sign_in_to(&server);
+    browser.eval("delete JSON.rawJSON");
+    visit(&mut browser, &format!("reactors/of/{reactor}"));
+    browser.fill("Arguments", &format!("{{\"a9007199254740993\\\"\": [1.50, {LARGE}, -1e400]}}"));
+    browser.click("Run");
+    browser.wait("document.querySelector('.fault')");
+    let expected = format!("has numbers that this browser would round: {LARGE}, -1e400");
+    assert_eq!(texts(&mut browser, ".fault"), [expected]);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
