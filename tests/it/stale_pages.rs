@@ -6,29 +6,26 @@
 use std::sync::Arc;
 
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokamak::crypto::integrity::Hash;
-use tokamak::model::id::TenantId;
-use tokamak::store::{
-    Batch, ChainHead, Compacted, Examiner, Filter, Kind, Protection, Record, Removal, Slice,
-    Snapshot, Start, Store, StoreError, StoreFuture, Unique,
-};
+use tokamak::store::{Batch, Kind, Slice, StoreFuture};
 use tokio::sync::oneshot;
 
 use crate::support::gate::Gate;
 use crate::support::operator::TOKEN;
 use crate::support::server::{Setup, open_store};
-use crate::support::wrapped::Wrapped;
+use crate::support::wrapped::{Hook, Wrapped};
 use crate::support::{Answer, TestServer};
 
 const SESSION: Kind = Kind(10);
 const HOUR_MS: u64 = 3_600_000;
 
-/// A store whose pages can be held between finding and reading.
+/// Holds pages between finding and reading, and commits too.
+#[derive(Default)]
 struct Pages {
-    store: Arc<Wrapped<Gate>>,
+    commits: Gate,
     watch: Mutex<Option<Watch>>,
 }
 
@@ -79,116 +76,36 @@ impl HeldPage {
     }
 }
 
-impl Store for Pages {
-    fn find<'a>(
-        &'a self,
-        kind: Kind,
-        tenant: TenantId,
-        ids: &'a [&'a str],
-    ) -> StoreFuture<'a, Vec<Option<Record>>> {
-        self.store.find(kind, tenant, ids)
+impl Hook for Pages {
+    fn before<'a>(&'a self, batch: Option<&'a Batch>) -> StoreFuture<'a, ()> {
+        self.commits.before(batch)
     }
 
-    fn find_unique(&self, kind: Kind, unique: Unique) -> StoreFuture<'_, Option<Record>> {
-        self.store.find_unique(kind, unique)
-    }
-
-    fn page<'a>(
-        &'a self,
-        kind: Kind,
-        tenant: TenantId,
-        filter: &'a Filter,
-        start: Start,
-        size: usize,
-    ) -> StoreFuture<'a, Slice> {
-        async move {
-            let mut slice = self.store.page(kind, tenant, filter, start, size).await?;
-            if let Some(Watch { found, goes, .. }) = self.take_watch(kind, &slice) {
-                // Nobody waits any more when the test has failed.
-                let _ = found.send(());
-                let _ = goes.await;
-                let ids: Vec<&str> =
-                    slice.records.iter().map(|record| record.id.as_str()).collect();
-                let read = self.store.find(kind, tenant, &ids).await?;
-                slice.records = read.into_iter().flatten().collect();
-            }
-            Ok(slice)
-        }
-        .boxed()
-    }
-
-    fn commit(&self, batch: Batch) -> StoreFuture<'_, ()> {
-        self.store.commit(batch)
-    }
-
-    fn compact(&self) -> StoreFuture<'_, Compacted> {
-        self.store.compact()
-    }
-
-    fn snapshot(&self) -> StoreFuture<'_, Box<dyn Snapshot>> {
-        self.store.snapshot()
-    }
-
-    fn has_removed(&self) -> bool {
-        self.store.has_removed()
-    }
-
-    fn protect(
-        &self,
-        protection: Protection,
-        upgrade: Option<&mut dyn Examiner>,
-    ) -> Result<(), StoreError> {
-        self.store.protect(protection, upgrade)
-    }
-
-    fn chain_heads(&self) -> Result<Vec<ChainHead>, StoreError> {
-        self.store.chain_heads()
-    }
-
-    fn places(
-        &self,
-        kind: Kind,
-        tenant: TenantId,
-        ids: &[&str],
-    ) -> Result<Vec<Option<(u64, Hash)>>, StoreError> {
-        self.store.places(kind, tenant, ids)
-    }
-
-    fn oldest_entries(
-        &self,
-        kind: Kind,
-        tenant: TenantId,
-        before_ms: u64,
-        max: usize,
-    ) -> Result<Vec<Removal>, StoreError> {
-        self.store.oldest_entries(kind, tenant, before_ms, max)
-    }
-
-    fn health(&self) -> Result<(), StoreError> {
-        self.store.health()
-    }
-
-    fn close(&self) {
-        self.store.close();
+    fn found(&self, kind: Kind, slice: &Slice) -> Option<BoxFuture<'static, ()>> {
+        let Watch { found, goes, .. } = self.take_watch(kind, slice)?;
+        let others = async move {
+            // Nobody waits any more when the test has failed.
+            let _ = found.send(());
+            let _ = goes.await;
+        };
+        Some(others.boxed())
     }
 }
 
 /// A server whose commits and pages can be held.
 struct World {
     server: TestServer,
-    store: Arc<Wrapped<Gate>>,
-    pages: Arc<Pages>,
+    store: Arc<Wrapped<Pages>>,
     _folder: TempDir,
 }
 
 impl World {
     async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = Wrapped::<Gate>::new(open_store(&folder.path().join("store")).await);
-        let pages = Arc::new(Pages { store: Arc::clone(&store), watch: Mutex::default() });
-        let setup = Setup { store: Some(Arc::clone(&pages) as _), ..Setup::default() };
+        let store = Wrapped::<Pages>::new(open_store(&folder.path().join("store")).await);
+        let setup = Setup { store: Some(Arc::clone(&store) as _), ..Setup::default() };
         let server = TestServer::start_with(setup).await;
-        Self { server, store, pages, _folder: folder }
+        Self { server, store, _folder: folder }
     }
 
     /// Sends a request a millisecond before what it changes ends, which is so far from now; the change is stored once a
@@ -200,14 +117,14 @@ impl World {
         request: impl Future<Output = Answer> + Send + 'static,
     ) {
         self.server.clock.advance_ms(ends_in_ms - 1);
-        let mut held = self.store.hook.hold_next(kind);
+        let mut held = self.store.hook.commits.hold_next(kind);
         let mut request = tokio::spawn(request);
         tokio::select! {
             _ = held.arrived() => {}
             answer = &mut request => panic!("answered before: {}", answer.unwrap().text()),
         }
         self.server.clock.advance_ms(1);
-        let mut page = self.pages.hold_page(kind, 0);
+        let mut page = self.store.hook.hold_page(kind, 0);
         let vault = self.server.vault.clone();
         let mut sweep = tokio::spawn(async move { vault.sweep_ended().await });
         tokio::select! {
@@ -282,7 +199,7 @@ async fn values_like_a_token_that_is_deleted_between_them_are_made_once() {
     let first = client.token("token", json!("same")).await;
     let body = json!({"type": "token", "data": "same", "deduplicate_token": true});
     // It is found for the first of the values, and gone when its like is read for the second.
-    let mut page = world.pages.hold_page(TOKEN, 1);
+    let mut page = world.store.hook.hold_page(TOKEN, 1);
     let sender = client.clone();
     let values = json!([body, body, body]);
     let mut request = tokio::spawn(async move { sender.post("/tokenize", values).await });

@@ -104,6 +104,8 @@ pub async fn update(
 }
 
 /// Replace an application's key.
+///
+/// The one before ends at once, and so does every session that it granted.
 #[utoipa::path(post, operation_id = "regenerate_application_key", path = "/applications/{id}/regenerate", tag = "applications",
     params(("id" = ApplicationId, Path)),
     responses((status = 200, description = "The application with its new key", body = ApplicationWithKey), ReadRefusals))]

@@ -36,6 +36,10 @@ static EFFORT: LazyLock<Effort> = LazyLock::new(|| {
     Effort::new(cores, SEATS, SEATS_PER_TENANT)
 });
 
+tokio::task_local! {
+    static TAKEN_ON: ();
+}
+
 thread_local! {
     /// For whom this thread evaluates. Evaluations stand deep in checks that collect faults, and that one was refused
     /// is no fault: it is told past them.
@@ -66,7 +70,16 @@ pub fn with_effort<T>(work_bytes_max: usize, evaluate: impl Fn(&Work) -> T) -> T
 /// Evaluates for a tenant what asks for its work [`with_effort`]. [`Error::Busy`] when a part of it is slow, and too
 /// much else that is slow is under way.
 pub fn unless_crowded<T>(tenant: TenantId, evaluate: impl FnOnce() -> T) -> Result<T, Error> {
+    if TAKEN_ON.try_with(|()| ()).is_ok() {
+        return Ok(evaluate());
+    }
     EFFORT.attempt(tenant, None, evaluate).ok_or(Error::Busy(CROWDED))
+}
+
+/// Does what must not be refused any more, such as to store what a formula has answered: what is slow in it waits, as
+/// outside of all scopes.
+pub async fn taken_on<T>(work: impl Future<Output = T>) -> T {
+    TAKEN_ON.scope((), work).await
 }
 
 /// As [`unless_crowded`], for what waits instead. It may be evaluated twice.

@@ -248,8 +248,13 @@ impl Vault {
         let committed = change.try_commit(permit.actor(), vec![event]).await?;
         if committed.is_ok() {
             // Read anew: who seals it anew meanwhile counts its version on too.
-            let now = self.get::<Tenant>(SYSTEM_TENANT, &tenant.id.to_string()).await?;
-            self.remember_settings(permit.tenant(), now.version, now.entity.settings);
+            match self.get::<Tenant>(SYSTEM_TENANT, &tenant.id.to_string()).await {
+                Ok(now) => {
+                    self.remember_settings(permit.tenant(), now.version, now.entity.settings);
+                }
+                // Whoever asks next reads it.
+                Err(_) => drop(self.0.settings.write().remove(&permit.tenant())),
+            }
         }
         unless_lost(committed, tenant)
     }

@@ -1,4 +1,4 @@
-//! A store that asks before it writes: a hook decides what is written, and when.
+//! A store that asks before it writes, and tells what it finds: a hook decides what is written, and when.
 //!
 //! To have a store behave in another way: a type with a [`Hook`].
 
@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use tokamak::crypto::integrity::Hash;
 use tokamak::model::id::TenantId;
 use tokamak::store::sled::SledStore;
@@ -14,8 +15,13 @@ use tokamak::store::{
     Snapshot, Start, Store, StoreError, StoreFuture, Unique,
 };
 
-/// What decides about writes.
+/// What decides about writes, and when what was found is read.
 pub trait Hook: Send + Sync + 'static {
+    /// Told which records a page found. If it waits for something, they are read anew after that.
+    fn found(&self, _kind: Kind, _slice: &Slice) -> Option<BoxFuture<'static, ()>> {
+        None
+    }
+
     /// Asked before each commit that writes something, and before each compaction, which has no batch. What it ends in is
     /// what they end in, unless it lets them go on.
     fn before<'a>(&'a self, batch: Option<&'a Batch>) -> StoreFuture<'a, ()>;
@@ -86,7 +92,18 @@ impl<H: Hook> Store for Wrapped<H> {
         start: Start,
         size: usize,
     ) -> StoreFuture<'a, Slice> {
-        self.store.page(kind, tenant, filter, start, size)
+        async move {
+            let mut slice = self.store.page(kind, tenant, filter, start, size).await?;
+            if let Some(others) = self.hook.found(kind, &slice) {
+                others.await;
+                let ids: Vec<&str> =
+                    slice.records.iter().map(|record| record.id.as_str()).collect();
+                let read = self.store.find(kind, tenant, &ids).await?;
+                slice.records = read.into_iter().flatten().collect();
+            }
+            Ok(slice)
+        }
+        .boxed()
     }
 
     fn commit(&self, batch: Batch) -> StoreFuture<'_, ()> {

@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 use uuid::Uuid;
 
-use super::{EFFORT, Effort, QUICK_BYTES, unless_crowded, with_effort};
+use super::{EFFORT, Effort, QUICK_BYTES, taken_on, unless_crowded, with_effort};
 use crate::model::application::Application;
 use crate::model::audit::Audit;
 use crate::model::id::{ApplicationId, TenantId};
@@ -246,6 +246,9 @@ async fn a_tenant_whose_seats_are_taken_is_refused_what_is_slow_and_nothing_else
     read(&vault, tenant, "quick").await.unwrap();
     change(&vault, tenant, "quick").await.unwrap();
     create(&vault, other, "slow", 50_000).await.unwrap();
+    // What must not be refused any more is done.
+    taken_on(create(&vault, tenant, "taken on", 50_000)).await.unwrap();
+    taken_on(read(&vault, tenant, "slow")).await.unwrap();
     drop(seats);
     read(&vault, tenant, "slow").await.unwrap();
     change(&vault, tenant, "slow").await.unwrap();

@@ -20,6 +20,7 @@ use crate::model::id::{InvocationId, TenantId};
 use crate::model::time::Timestamp;
 use crate::store::{Expect, Filter, Start};
 use crate::vault::audit::Actor;
+use crate::vault::effort::taken_on;
 use crate::vault::index::{number, term, term_of};
 use crate::vault::record::{Entity, Stored, from_record};
 use crate::vault::retry::unless_lost;
@@ -115,7 +116,7 @@ impl Vault {
     }
 
     /// A job or a delivery. One that has ended by the clock is still to be told of: the clock may be wrong.
-    async fn kept<E: Entity>(
+    pub(super) async fn kept<E: Entity>(
         &self,
         tenant: TenantId,
         id: InvocationId,
@@ -131,7 +132,7 @@ impl Vault {
     /// Sends a result to where it goes.
     async fn tell(&self, tenant: TenantId, delivery: &Delivery) -> Result<Answered, Error> {
         let mut job = self.kept::<Job>(tenant, delivery.id).await?.entity;
-        self.show_kept_in(&mut job, None).await?;
+        taken_on(self.show_kept_in(&mut job, None)).await?;
         let body = serde_json::to_vec(&payload(job)).map_err(Error::internal)?;
         let id = delivery.id.to_string();
         let sent_at = self.now().0 / 1000;

@@ -60,7 +60,7 @@ pub struct Delivery {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     last_status: Option<u16>,
     due_at: Timestamp,
-    /// Whether the clock was in doubt by which that was reckoned.
+    /// Whether the clock by which that was reckoned was, or may have been, in doubt.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     in_doubt: bool,
     /// When it is given up.
@@ -112,7 +112,8 @@ impl Delivery {
             tries: 0,
             last_status: None,
             due_at: now,
-            in_doubt: false,
+            // It is due at once by any clock: whether this one is to be believed is not asked.
+            in_doubt: true,
             ends_at: Timestamp(now.0 + DELIVERY_WINDOW_MS),
             expires_at: Timestamp(now.0 + INVOCATION_KEPT_MS),
             created_at: now,
@@ -124,7 +125,7 @@ impl Delivery {
         self.status = DeliveryStatus::Pending;
         self.tries = 0;
         self.due_at = now;
-        self.in_doubt = false;
+        self.in_doubt = true;
         self.ends_at = Timestamp(now.0 + DELIVERY_WINDOW_MS);
     }
 

@@ -153,7 +153,8 @@ impl Vault {
         let mut change = self.change(permit.tenant()).await?;
         change.put(&begun, Expect::Version(version))?;
         change.commit(permit.actor(), std::mem::take(&mut ready.uses)).await?;
-        let version = self.version_of(permit.tenant(), &begun).await?;
+        // It has begun, whether that can be read now or not.
+        let version = self.version_of(permit.tenant(), &begun).await.unwrap_or(version + 1);
         Ok(Stored { entity: begun, version })
     }
 

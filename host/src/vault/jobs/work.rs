@@ -129,7 +129,7 @@ impl Vault {
     }
 
     async fn interrupt(&self, tenant: TenantId, id: InvocationId) -> Result<(), Error> {
-        let job = match self.get::<Job>(tenant, &id.to_string()).await {
+        let job = match self.kept::<Job>(tenant, id).await {
             Ok(job) if job.entity.status == JobStatus::Running => job,
             Ok(_) | Err(Error::NotFound(_)) => return Ok(()),
             Err(error) => return Err(error),

@@ -24,6 +24,7 @@ use crate::store::Expect;
 use crate::traces;
 use crate::vault::audit::Event;
 use crate::vault::authentication::Authenticated;
+use crate::vault::effort::taken_on;
 use crate::vault::invocations::{Invocation, InvocationStatus, LineView};
 use crate::vault::jobs::{Ended, Job};
 use crate::vault::permit::Permit;
@@ -117,10 +118,11 @@ impl Vault {
         let began = Instant::now();
         let _counted = figures().invocation_begins();
         let time = Duration::from_millis(run.timeout_ms);
-        let program = match self.program_at_hand(&run.formula) {
-            Some(at_hand) if run.formula.language == Language::Wasm => at_hand?,
-            // What runs scripts may be at hand, and the script not.
-            _ => {
+        // What runs scripts may be at hand, and the script not.
+        let is_wasm = run.formula.language == Language::Wasm;
+        let program = match is_wasm.then(|| self.program_at_hand(&run.formula)).flatten() {
+            Some(at_hand) => at_hand?,
+            None => {
                 // A job keeps its slot meanwhile: what has begun is not to be refused for want of one.
                 let program = self.program_to_run(run);
                 let Ok(program) = tokio::time::timeout(time, program).await else {
@@ -203,7 +205,7 @@ impl Vault {
             finished_at: self.now(),
         };
         let error = match result {
-            Ok(response) => match self.answer(&run, response, &invocation).await {
+            Ok(response) => match taken_on(self.answer(&run, response, &invocation)).await {
                 Err(Answer::Failed(error)) => error,
                 Err(Answer::Uncommitted(error)) => return Err(error),
                 Ok(answer) => {
