@@ -120,16 +120,16 @@ impl Vault {
         let time = Duration::from_millis(run.timeout_ms);
         // What runs scripts may be at hand, and the script not.
         let is_wasm = run.formula.language == Language::Wasm;
-        let program = match is_wasm.then(|| self.program_at_hand(&run.formula)).flatten() {
-            Some(at_hand) => at_hand?,
-            None => {
-                // A job keeps its slot meanwhile: what has begun is not to be refused for want of one.
-                let program = self.program_to_run(run);
-                let Ok(program) = tokio::time::timeout(time, program).await else {
-                    return Ok(Outcome::late(run.timeout_ms));
-                };
-                program?
-            }
+        let at_hand = is_wasm.then(|| self.program_at_hand(&run.formula)).flatten();
+        let program = if let Some(at_hand) = at_hand {
+            at_hand?
+        } else {
+            // A job keeps its slot meanwhile: what has begun is not to be refused for want of one.
+            let program = self.program_to_run(run);
+            let Ok(program) = tokio::time::timeout(time, program).await else {
+                return Ok(Outcome::late(run.timeout_ms));
+            };
+            program?
         };
         let svc = |who: &Authenticated| -> Arc<dyn GuestVault> {
             Arc::new(Svc::new(self.clone(), who.clone()))
