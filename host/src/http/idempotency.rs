@@ -234,7 +234,8 @@ async fn with_tokens(
     } else if let Some(tokens) = answer.get_mut("tokens") {
         state.vault.show_kept(who.caller().tenant(), tokens, None).await?
     } else {
-        Vec::new()
+        state.vault.log_repetition(who, &repetition).await?;
+        return Ok(repetition.answer);
     };
     let repetition = repetition.about(&read);
     state.vault.log_repetition(who, &repetition).await?;
