@@ -11,8 +11,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::entropy::Entropy;
 use super::hash;
-use super::seal::{self, Key, Place, SealError};
-
+use super::seal::{self, Key, Place, SealError, WrappingKey};
 use super::wiped::Wiped;
 
 /// A hash.
@@ -24,7 +23,9 @@ pub struct IntegrityKey {
     tags: hmac::Key,
     elements: hmac::Key,
     links: hmac::Key,
-    sums: Key,
+    sums: WrappingKey,
+    /// Sealed sums itself, up to the sixth format of the store.
+    sums_before: Key,
 }
 
 impl IntegrityKey {
@@ -37,7 +38,8 @@ impl IntegrityKey {
             tags: ready("tags"),
             elements: ready("elements"),
             links: ready("links"),
-            sums: own("sums"),
+            sums: WrappingKey::new(own("sums")),
+            sums_before: own("sums"),
         }
     }
 
@@ -56,19 +58,20 @@ impl IntegrityKey {
         keyed(&self.links, entry)
     }
 
-    /// Seals what was summed up, for its place.
+    /// Seals what was summed up, for its place; apart, since every group of commits does so for as long as the store lasts.
     pub fn seal(
         &self,
         place: Place<'_>,
         text: &[u8],
         entropy: &dyn Entropy,
     ) -> Result<Vec<u8>, SealError> {
-        seal::seal(&self.sums, place, text, entropy)
+        seal::seal_apart(&self.sums, place, text, entropy)
     }
 
-    /// Opens what [`Self::seal`] made.
+    /// Opens what [`Self::seal`] makes, or made when it sealed nothing apart.
     pub fn open(&self, place: Place<'_>, sealed: &[u8]) -> Result<Wiped, SealError> {
-        seal::open(&self.sums, place, sealed)
+        let apart = seal::open_apart(&self.sums, place, sealed);
+        apart.or_else(|_| seal::open(&self.sums_before, place, sealed))
     }
 }
 
@@ -165,7 +168,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{IntegrityKey, Sum, digest};
-    use crate::crypto::seal::Key;
+    use crate::crypto::entropy::SeededEntropy;
+    use crate::crypto::hash;
+    use crate::crypto::seal::{self, Key, Place};
 
     proptest! {
         #[test]
@@ -200,6 +205,22 @@ mod tests {
         assert_eq!(sum, Sum::default());
         sum.subtract(&one);
         assert_eq!(sum.to_bytes(), [0xff; 32]);
+    }
+
+    #[test]
+    fn sums_are_sealed_apart_and_those_of_before_open() {
+        let (secret, entropy) = (Key::from([1; 32]), SeededEntropy::new(1));
+        let key = IntegrityKey::derive(&secret);
+        let place = Place { kind: 1, tenant: &[7; 16], id: "ledger" };
+        let before = Key::from(hash::keyed(&secret, &[b"integrity", b"sums"]));
+        let sealed = key.seal(place, b"a sum", &entropy).unwrap();
+        assert!((0..sealed.len()).all(|at| seal::open(&before, place, &sealed[at..]).is_err()));
+        let sealed_before = seal::seal(&before, place, b"a sum", &entropy).unwrap();
+        for mut sealed in [sealed, sealed_before] {
+            assert_eq!(key.open(place, &sealed).unwrap().as_slice(), b"a sum");
+            sealed[0] ^= 1;
+            assert!(key.open(place, &sealed).is_err());
+        }
     }
 
     #[test]

@@ -1,11 +1,16 @@
 //! Sealing: AES-256-GCM, bound to the place where the ciphertext lies.
 //!
-//! Two forms. [`seal`] and [`open`] use one key directly (the root key over a tenant's keys). [`seal_enveloped`] and
-//! [`open_enveloped`] draw a key for this body alone and keep it beside the body, wrapped; the wrapping key's
-//! version is in the clear, so that rotation can tell what is old.
+//! Three forms. [`seal`] and [`open`] use one key directly (the root key over a tenant's keys). [`seal_apart`] and
+//! [`open_apart`] derive a key for this text alone from one for many texts and from a salt that is drawn and kept beside
+//! the text. [`seal_enveloped`] and [`open_enveloped`] do the same, and put the key's version in front in the clear, so
+//! that rotation can tell what is old.
 //!
-//! Layout of a sealed text: nonce (12 bytes), ciphertext, tag (16). Of an envelope: format (1 byte), key version
-//! (4, big-endian), sealed key (60), sealed body.
+//! One key may seal 2^32 texts with nonces that are drawn (NIST SP 800-38D, 8.3), which a vault does in some days. So what
+//! is sealed that often is sealed apart: of as many salts as there will ever be, no two are alike.
+//!
+//! Layout of a sealed text: nonce (12 bytes), ciphertext, tag (16). Of one that is sealed apart: salt (24), sealed text.
+//! Of an envelope: format (1 byte), key version (4, big-endian), and what is sealed apart. In the first format a sealed
+//! key (60) lies in the place of the salt; it is read, and written no more.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,25 +21,33 @@ use thiserror::Error;
 use zeroize::{Zeroize as _, Zeroizing};
 
 use super::entropy::Entropy;
-
+use super::hash::{self, HashKey};
 use super::wiped::Wiped;
+
+#[cfg(test)]
+mod tests;
 
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 12;
 const TAG_BYTES: usize = 16;
-const FORMAT: u8 = 1;
+const SALT_BYTES: usize = 24;
+const FORMAT: u8 = 2;
+/// The first one, in which each body has a key that was drawn and is wrapped.
+const WRAPPED_FORMAT: u8 = 1;
 const WRAPPED_BYTES: usize = NONCE_BYTES + KEY_BYTES + TAG_BYTES;
 const HEADER_BYTES: usize = 1 + 4;
 
 /// A symmetric key, wiped when dropped.
 pub type Key = Zeroizing<[u8; KEY_BYTES]>;
 
-/// A key that wraps those of many records. Its cipher is made ready once: that takes as long as sealing a short text.
+/// A key over those of many texts: it derives them, and has wrapped some before. All of it is made ready once: that takes
+/// as long as sealing a short text.
 #[derive(Clone)]
 pub struct WrappingKey {
     key: Key,
-    /// There is one for every key of this length; without it nothing is sealed and nothing opens.
+    derives: HashKey,
+    /// Opens wrapped keys. There is one for every key of this length; without it nothing opens.
     cipher: Option<Arc<LessSafeKey>>,
 }
 
@@ -42,7 +55,8 @@ impl WrappingKey {
     /// Makes a key ready.
     pub fn new(key: Key) -> Self {
         let cipher = cipher(key.as_slice()).ok().map(Arc::new);
-        Self { key, cipher }
+        let derives = HashKey::new(Key::from(hash::keyed(&key, &[purpose::DERIVED_KEYS])));
+        Self { key, derives, cipher }
     }
 
     /// Draws a key.
@@ -57,6 +71,11 @@ impl WrappingKey {
 
     fn cipher(&self) -> Result<&LessSafeKey, SealError> {
         self.cipher.as_deref().ok_or(SealError::Broken)
+    }
+
+    /// The cipher of the text with this salt, and of no other.
+    fn cipher_apart(&self, salt: &[u8]) -> Result<LessSafeKey, SealError> {
+        cipher(Key::from(hash::keyed(&self.derives, &[salt])).as_slice())
     }
 }
 
@@ -97,11 +116,14 @@ pub struct Place<'a> {
     pub id: &'a str,
 }
 
-/// What a ciphertext is for. The longest of them has [`PURPOSE_BYTES_MAX`].
+/// What a ciphertext or a key is for. The longest that a ciphertext has is of [`PURPOSE_BYTES_MAX`].
 mod purpose {
     pub const SEALED: &[u8] = b"sealed";
+    pub const APART: &[u8] = b"apart";
     pub const RECORD_KEY: &[u8] = b"record key";
     pub const RECORD_BODY: &[u8] = b"record body";
+    /// Of a key and not of a ciphertext.
+    pub const DERIVED_KEYS: &[u8] = b"derived keys";
 }
 
 const LENGTH_BYTES: usize = 8;
@@ -164,48 +186,84 @@ pub fn open(key: &Key, place: Place<'_>, sealed: &[u8]) -> Result<Wiped, SealErr
     open_text(&cipher(key.as_slice())?, bound.for_purpose(purpose::SEALED), sealed)
 }
 
-/// Seals `text` with a key of its own, wrapped by `key`.
+/// Seals `text` with a key of its own, derived from `key`.
+pub fn seal_apart(
+    key: &WrappingKey,
+    place: Place<'_>,
+    text: &[u8],
+    entropy: &dyn Entropy,
+) -> Result<Vec<u8>, SealError> {
+    let mut sealed = Vec::with_capacity(apart_bytes(text));
+    append_apart((key, place), text, entropy, &mut sealed)?;
+    Ok(sealed)
+}
+
+/// Opens what [`seal_apart`] made.
+pub fn open_apart(key: &WrappingKey, place: Place<'_>, sealed: &[u8]) -> Result<Wiped, SealError> {
+    let (salt, sealed) = sealed.split_at_checked(SALT_BYTES).ok_or(SealError::Format)?;
+    let bound = &mut Bound::to(place);
+    open_text(&key.cipher_apart(salt)?, bound.for_purpose(purpose::APART), sealed)
+}
+
+/// As [`seal_apart`], with the version of the key in front.
 pub fn seal_enveloped(
     (version, key): (u32, &WrappingKey),
     place: Place<'_>,
     text: &[u8],
     entropy: &dyn Entropy,
 ) -> Result<Vec<u8>, SealError> {
-    let mut drawn = Zeroizing::new([0; KEY_BYTES + 2 * NONCE_BYTES]);
-    entropy.fill(drawn.as_mut_slice());
-    let (own_key, nonces) = drawn.split_at(KEY_BYTES);
-    let mut envelope =
-        Vec::with_capacity(HEADER_BYTES + WRAPPED_BYTES + NONCE_BYTES + text.len() + TAG_BYTES);
+    let mut envelope = Vec::with_capacity(HEADER_BYTES + apart_bytes(text));
     envelope.push(FORMAT);
     envelope.extend_from_slice(&version.to_be_bytes());
-    let mut bound = Bound::to(place);
-    let (of_key, of_body) = nonces.split_first_chunk().ok_or(SealError::Broken)?;
-    let wrapping = Sealing { cipher: key.cipher()?, nonce: *of_key };
-    wrapping.append(bound.for_purpose(purpose::RECORD_KEY), own_key, &mut envelope)?;
-    let of_body = *of_body.first_chunk().ok_or(SealError::Broken)?;
-    let sealing = Sealing { cipher: &cipher(own_key)?, nonce: of_body };
-    sealing.append(bound.for_purpose(purpose::RECORD_BODY), text, &mut envelope)?;
+    append_apart((key, place), text, entropy, &mut envelope)?;
     Ok(envelope)
+}
+
+fn apart_bytes(text: &[u8]) -> usize {
+    SALT_BYTES + NONCE_BYTES + text.len() + TAG_BYTES
+}
+
+fn append_apart(
+    (key, place): (&WrappingKey, Place<'_>),
+    text: &[u8],
+    entropy: &dyn Entropy,
+    sealed: &mut Vec<u8>,
+) -> Result<(), SealError> {
+    let mut drawn = [0; SALT_BYTES + NONCE_BYTES];
+    entropy.fill(&mut drawn);
+    let (salt, nonce) = drawn.split_at(SALT_BYTES);
+    sealed.extend_from_slice(salt);
+    let nonce = *nonce.first_chunk().ok_or(SealError::Broken)?;
+    let sealing = Sealing { cipher: &key.cipher_apart(salt)?, nonce };
+    sealing.append(Bound::to(place).for_purpose(purpose::APART), text, sealed)
 }
 
 /// The version of the key that an envelope was sealed with; `None` when it is none.
 pub fn version_of(envelope: &[u8]) -> Option<u32> {
     match envelope.first_chunk()? {
-        &[FORMAT, a, b, c, d] => Some(u32::from_be_bytes([a, b, c, d])),
+        &[FORMAT | WRAPPED_FORMAT, a, b, c, d] => Some(u32::from_be_bytes([a, b, c, d])),
         _ => None,
     }
 }
 
-/// Opens what [`seal_enveloped`] made; `key_of` finds the wrapping key by its version.
+/// Opens what [`seal_enveloped`] made; `key_of` finds the key by its version.
 pub fn open_enveloped<'k>(
     key_of: impl FnOnce(u32) -> Option<&'k WrappingKey>,
     place: Place<'_>,
     envelope: &[u8],
 ) -> Result<Wiped, SealError> {
-    let (header, rest) = envelope.split_at_checked(HEADER_BYTES).ok_or(SealError::Format)?;
-    let (wrapped, body) = rest.split_at_checked(WRAPPED_BYTES).ok_or(SealError::Format)?;
-    let &[FORMAT, a, b, c, d] = header else { return Err(SealError::Format) };
-    let key = key_of(u32::from_be_bytes([a, b, c, d])).ok_or(SealError::MissingKey)?;
+    let version = version_of(envelope).ok_or(SealError::Format)?;
+    let key = key_of(version).ok_or(SealError::MissingKey)?;
+    match envelope.split_at_checked(HEADER_BYTES) {
+        Some(([FORMAT, ..], sealed)) => open_apart(key, place, sealed),
+        Some(([WRAPPED_FORMAT, ..], wrapped)) => open_wrapped(key, place, wrapped),
+        _ => Err(SealError::Format),
+    }
+}
+
+/// Opens what lies behind the header of an envelope of the first format.
+fn open_wrapped(key: &WrappingKey, place: Place<'_>, sealed: &[u8]) -> Result<Wiped, SealError> {
+    let (wrapped, body) = sealed.split_at_checked(WRAPPED_BYTES).ok_or(SealError::Format)?;
     let mut bound = Bound::to(place);
     let mut own_key = Zeroizing::new([0; KEY_BYTES + TAG_BYTES]);
     let (nonce, wrapped) = nonce_of(wrapped)?;
@@ -255,91 +313,4 @@ fn open_text(cipher: &LessSafeKey, aad: Aad<&[u8]>, sealed: &[u8]) -> Result<Wip
 fn cipher(key: &[u8]) -> Result<LessSafeKey, SealError> {
     let key = UnboundKey::new(&AES_256_GCM, key).map_err(|_| SealError::Broken)?;
     Ok(LessSafeKey::new(key))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{
-        Place, SealError, WrappingKey, draw_key, open, open_enveloped, seal, seal_enveloped,
-        version_of,
-    };
-    use crate::crypto::entropy::SeededEntropy;
-    use zeroize::Zeroizing;
-
-    const PLACE: Place<'static> = Place { kind: 3, tenant: &[7; 16], id: "token" };
-
-    #[test]
-    fn what_is_sealed_opens_in_its_place_only() {
-        let entropy = SeededEntropy::new(1);
-        let key = draw_key(&entropy);
-        let sealed = seal(&key, PLACE, b"4242424242424242", &entropy).unwrap();
-        assert_eq!(open(&key, PLACE, &sealed).unwrap().as_slice(), b"4242424242424242");
-        for moved in [
-            Place { kind: 4, ..PLACE },
-            Place { tenant: &[8; 16], ..PLACE },
-            Place { id: "tokem", ..PLACE },
-        ] {
-            assert_eq!(open(&key, moved, &sealed), Err(SealError::Broken));
-        }
-        assert_eq!(open(&draw_key(&entropy), PLACE, &sealed), Err(SealError::Broken));
-    }
-
-    #[test]
-    fn every_changed_byte_of_an_envelope_is_noticed() {
-        let entropy = SeededEntropy::new(2);
-        let key = WrappingKey::draw(&entropy);
-        let envelope = seal_enveloped((1, &key), PLACE, b"secret", &entropy).unwrap();
-        let open_it = |bytes: &[u8]| open_enveloped(|v| (v == 1).then_some(&key), PLACE, bytes);
-        assert_eq!(open_it(&envelope).unwrap().as_slice(), b"secret");
-        for index in 0..envelope.len() {
-            let mut changed = envelope.clone();
-            changed[index] ^= 1;
-            assert!(open_it(&changed).is_err(), "byte {index}");
-            assert!(open_it(&envelope[..index]).is_err(), "cut at {index}");
-        }
-    }
-
-    #[test]
-    fn a_missing_key_version_is_told_apart() {
-        let entropy = SeededEntropy::new(3);
-        let key = WrappingKey::draw(&entropy);
-        let envelope = seal_enveloped((9, &key), PLACE, b"secret", &entropy).unwrap();
-        assert_eq!(version_of(&envelope), Some(9));
-        assert_eq!((version_of(&envelope[..4]), version_of(&[2, 0, 0, 0, 9])), (None, None));
-        assert_eq!(open_enveloped(|_| None, PLACE, &envelope), Err(SealError::MissingKey));
-    }
-
-    #[test]
-    fn the_same_text_never_looks_the_same() {
-        let entropy = SeededEntropy::new(4);
-        let key = WrappingKey::draw(&entropy);
-        let one = seal_enveloped((1, &key), PLACE, b"secret", &entropy).unwrap();
-        let two = seal_enveloped((1, &key), PLACE, b"secret", &entropy).unwrap();
-        assert_ne!(one[5..], two[5..]);
-    }
-
-    /// The text under [`PLACE`] with a key of the bytes from 0 to 31, by another implementation of AES-GCM.
-    const SEALED: &str = "\
-        0102030405060708090a0b0c31d86ee7d8a6c4b4789057752421de1aeb772f2dc2fa1010a4c6ffb8\
-        1131fa3f";
-    const ENVELOPE: &str = "\
-        010000000715161718191a1b1c1d1e1f205f0cd70fcf3c083b9d85e66673f4937e93b1e199e1223a\
-        fd5b9e3091fe38089a2b6271dcffb785df241eed38ed37779f292a2b2c2d2e2f30313233346e4895\
-        15dbbe91e0bb1c282006bd01c8c4edbec9df86a20259a507824a2ef2d9";
-
-    #[test]
-    fn what_was_sealed_before_still_opens() {
-        let bytes = |hex: &str| -> Vec<u8> {
-            let pairs = hex.as_bytes().chunks_exact(2);
-            let pair = |pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16);
-            pairs.map(|two| pair(two).unwrap()).collect()
-        };
-        let key = Zeroizing::new(std::array::from_fn(|at| u8::try_from(at).unwrap()));
-        let sealed = bytes(SEALED);
-        assert_eq!(open(&key, PLACE, &sealed).unwrap().as_slice(), b"4242424242424242");
-        let key = WrappingKey::new(key);
-        let envelope = bytes(ENVELOPE);
-        let opened = open_enveloped(|v| (v == 7).then_some(&key), PLACE, &envelope);
-        assert_eq!(opened.unwrap().as_slice(), b"4242424242424242");
-    }
 }

@@ -3,6 +3,7 @@
 //!
 //! | Format | What it has that the one before had not |
 //! |---|---|
+//! | 7 | records and ledgers sealed with keys that are derived, not wrapped or used for all of them |
 //! | 6 | tokens and what is told of runs sealed in short instead of as JSON, and runs in packs |
 //! | 5 | log entries sealed in short |
 //! | 4 | a journal ([`super::journal`]) |
@@ -15,8 +16,8 @@ pub const FORMAT_KEY: &[u8] = b"mformat";
 /// The format that is written.
 pub const FORMAT: &[u8] = FORMATS[0];
 /// All that are read.
-pub const FORMATS: [&[u8]; 6] = [b"6", b"5", b"4", b"3", b"2", b"1"];
+pub const FORMATS: [&[u8]; 7] = [b"7", b"6", b"5", b"4", b"3", b"2", b"1"];
 /// The format before packs.
-pub const FORMAT_2: &[u8] = FORMATS[4];
+pub const FORMAT_2: &[u8] = FORMATS[5];
 /// The first format.
-pub const FORMAT_1: &[u8] = FORMATS[5];
+pub const FORMAT_1: &[u8] = FORMATS[6];
