@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use futures::future::join_all;
 use serde_json::{Map, Value, json};
 use tokamak::clock::Clock as _;
 use tokamak::limits::{
@@ -249,4 +250,18 @@ async fn slow_masks_are_worked_on_apart_and_end() {
     let made = server.private.post("/tokens", body).await.expect(201);
     assert_eq!(made["data"], json!([200_000, 200_000]));
     assert_eq!(server.private.list("id=slow").await, ["slow"]);
+}
+
+/// More at once than may be worked on: the default fingerprint of so much data is slow.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_large_tokens_at_once_wait_for_each_other_and_are_all_made() {
+    let server = TestServer::start().await;
+    let body = json!({"type": "token", "data": "x".repeat(300_000)});
+    let made = join_all((0..100).map(|_| {
+        let (client, body) = (server.private.clone(), body.clone());
+        tokio::spawn(async move { client.post("/tokens", body).await })
+    }));
+    for answer in made.await {
+        answer.unwrap().expect(201);
+    }
 }

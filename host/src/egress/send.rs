@@ -21,7 +21,19 @@ impl Egress {
         request: Outbound,
         permits: &(dyn Fn(&Url) -> bool + Send + Sync),
     ) -> Result<Answer, EgressError> {
-        let exchange = tokio::time::timeout(request.timeout, self.exchange(&request, permits));
+        self.send_within(request, permits, &|_| true).await
+    }
+
+    /// As [`Self::send`], with a body of the answer for which there is room: it is asked for so many bytes before they are
+    /// kept.
+    pub async fn send_within(
+        &self,
+        request: Outbound,
+        permits: &(dyn Fn(&Url) -> bool + Send + Sync),
+        has_room: &(dyn Fn(usize) -> bool + Send + Sync),
+    ) -> Result<Answer, EgressError> {
+        let exchange = self.exchange(&request, permits, has_room);
+        let exchange = tokio::time::timeout(request.timeout, exchange);
         exchange.await.unwrap_or(Err(EgressError::Timeout))
     }
 
@@ -29,6 +41,7 @@ impl Egress {
         &self,
         request: &Outbound,
         permits: &(dyn Fn(&Url) -> bool + Send + Sync),
+        has_room: &(dyn Fn(usize) -> bool + Send + Sync),
     ) -> Result<Answer, EgressError> {
         let rules = self.rules(request.https_only);
         let mut hop = Hop::first(request, rules)?;
@@ -41,7 +54,7 @@ impl Egress {
             let (status, headers) = (response.status(), response.headers());
             check_headers(headers)?;
             let next = if redirects > 0 { target(status, headers, &hop.url)? } else { None };
-            let Some(next) = next else { return read(response, request.wanted).await };
+            let Some(next) = next else { return read(response, request.wanted, has_room).await };
             drop(response);
             redirects -= 1;
             let next = rules.check(next).map_err(of_a_redirect)?;
@@ -81,21 +94,28 @@ fn check_headers(headers: &HeaderMap) -> Result<(), EgressError> {
     Ok(())
 }
 
-async fn read(response: Response, wanted: Wanted) -> Result<Answer, EgressError> {
+async fn read(
+    response: Response,
+    wanted: Wanted,
+    has_room: &(dyn Fn(usize) -> bool + Send + Sync),
+) -> Result<Answer, EgressError> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let headers = response.headers().iter();
     let headers =
         headers.map(|(name, value)| (name.as_str().to_owned(), text(value.as_bytes()))).collect();
     let status = response.status().as_u16();
     let body = match wanted {
-        Wanted::Whole => read_body(response).await?,
+        Wanted::Whole => read_body(response, has_room).await?,
         // Dropped with its rest; the client closes the connection unless there is none.
         Wanted::Head => Vec::new(),
     };
     Ok(Answer { status, headers, body })
 }
 
-async fn read_body(mut response: Response) -> Result<Vec<u8>, EgressError> {
+async fn read_body(
+    mut response: Response,
+    has_room: &(dyn Fn(usize) -> bool + Send + Sync),
+) -> Result<Vec<u8>, EgressError> {
     let announced = response.content_length().unwrap_or_default();
     if announced > HTTP_BODY_BYTES_MAX as u64 {
         return Err(EgressError::TooLarge);
@@ -105,6 +125,9 @@ async fn read_body(mut response: Response) -> Result<Vec<u8>, EgressError> {
     while let Some(chunk) = response.chunk().await.map_err(broke)? {
         if body.len() + chunk.len() > HTTP_BODY_BYTES_MAX {
             return Err(EgressError::TooLarge);
+        }
+        if !has_room(chunk.len()) {
+            return Err(EgressError::Unreachable("there is no memory left for the answer"));
         }
         body.extend_from_slice(&chunk);
     }

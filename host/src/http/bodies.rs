@@ -7,12 +7,13 @@
 //!
 //! A component is in memory more than once until it is compiled. So one that may be larger than other bodies needs a
 //! place as well, from before any of it is read until it is answered. Smaller ones wait for the compiler alone
-//! (`vault::programs`).
+//! (`vault::programs`). When all places are taken, an upload that comes slowly gives its own to whoever wants one: few
+//! tenants could keep all others from uploading for hours otherwise.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -22,6 +23,10 @@ use crate::model::id::TenantId;
 
 /// When a client may try again: others are answered all the time.
 const WAIT: Duration = Duration::from_secs(1);
+/// Bytes of an upload that come in a second, in the long run, so that it keeps its place when others want it.
+const UPLOAD_BYTES_PER_SECOND_FAIR: u128 = 256 << 10;
+/// How long an upload keeps its place in any case.
+const UPLOAD_GRACE: Duration = Duration::from_secs(5);
 
 /// All bodies in memory. Cloning shares it.
 #[derive(Clone)]
@@ -34,22 +39,33 @@ struct Inner {
 
 #[derive(Default)]
 struct Held {
-    all: Taken,
-    by_tenant: HashMap<TenantId, Taken>,
+    bytes: usize,
+    by_tenant: HashMap<TenantId, usize>,
+    uploads: HashMap<u64, Upload>,
+    /// The number of the last one.
+    last: u64,
 }
 
-/// Bytes of bodies, and places of uploads.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct Taken {
+/// An upload that has a place.
+struct Upload {
+    tenant: TenantId,
+    began: Instant,
+    /// What has come of it.
     bytes: usize,
-    uploads: usize,
+    is_whole: bool,
 }
 
 /// What one body takes; given back when it is dropped.
 pub struct Share {
     bodies: Bodies,
     tenant: TenantId,
-    taken: Taken,
+    bytes: usize,
+}
+
+/// The place of one upload; given back when it is dropped.
+pub struct Place {
+    bodies: Bodies,
+    number: u64,
 }
 
 impl Default for Bodies {
@@ -66,59 +82,111 @@ impl Bodies {
 
     /// The share of a tenant's body of which nothing has come.
     pub fn share(&self, tenant: TenantId) -> Share {
-        Share { bodies: self.clone(), tenant, taken: Taken::default() }
+        Share { bodies: self.clone(), tenant, bytes: 0 }
     }
 
-    /// A place for an upload of a tenant.
-    pub fn place(&self, tenant: TenantId) -> Result<Share, Rejection> {
-        let mut place = self.share(tenant);
-        place.take(Taken { uploads: 1, bytes: 0 })?;
-        Ok(place)
+    /// A place for an upload of a tenant. When there is none, it is that of the slowest upload, if that one is too slow to
+    /// keep it.
+    pub fn place(&self, tenant: TenantId) -> Result<Place, Rejection> {
+        self.place_at(tenant, Instant::now())
+    }
+
+    fn place_at(&self, tenant: TenantId, now: Instant) -> Result<Place, Rejection> {
+        let mut held = self.0.held.lock();
+        let own = held.uploads.values().filter(|upload| upload.tenant == tenant).count();
+        if own < UPLOADS_PER_TENANT_MAX && held.uploads.len() >= UPLOADS_MAX {
+            held.give_up_slowest(now);
+        }
+        if own >= UPLOADS_PER_TENANT_MAX || held.uploads.len() >= UPLOADS_MAX {
+            let detail = "Too many components are being uploaded; try again.";
+            return Err(Rejection::too_many(detail.to_owned(), WAIT));
+        }
+        held.last += 1;
+        let number = held.last;
+        held.uploads.insert(number, Upload { tenant, began: now, bytes: 0, is_whole: false });
+        Ok(Place { bodies: self.clone(), number })
+    }
+}
+
+impl Held {
+    fn give_up_slowest(&mut self, now: Instant) {
+        let slow = |(number, upload): (&u64, &Upload)| Some((upload.slow_pace(now)?, *number));
+        if let Some((_, number)) = self.uploads.iter().filter_map(slow).min() {
+            self.uploads.remove(&number);
+        }
+    }
+}
+
+impl Upload {
+    /// How much has come of it in a second, when that is too little to keep its place.
+    fn slow_pace(&self, now: Instant) -> Option<u128> {
+        let took = now.saturating_duration_since(self.began);
+        let pace = self.bytes as u128 * 1_000 / took.as_millis().max(1);
+        let is_slow = pace < UPLOAD_BYTES_PER_SECOND_FAIR && took >= UPLOAD_GRACE;
+        (is_slow && !self.is_whole).then_some(pace)
+    }
+}
+
+impl Place {
+    /// Notes how many bytes of the upload have come by now; refused when another has the place.
+    pub fn has_come(&self, bytes: usize) -> Result<(), Rejection> {
+        self.note(|upload| upload.bytes = bytes)
+    }
+
+    /// Notes that all of it has come: it keeps its place from here on.
+    pub fn has_come_whole(&self) -> Result<(), Rejection> {
+        self.note(|upload| upload.is_whole = true)
+    }
+
+    fn note(&self, note: impl FnOnce(&mut Upload)) -> Result<(), Rejection> {
+        let gave_way = || {
+            let detail = "The upload came slowly, and others wanted its place; try again.";
+            Rejection::too_many(detail.to_owned(), WAIT)
+        };
+        self.bodies.0.held.lock().uploads.get_mut(&self.number).map(note).ok_or_else(gave_way)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.bodies.0.held.lock().uploads.remove(&self.number);
     }
 }
 
 impl Share {
     /// Counts that so many bytes of the body have come by now.
     pub fn grow_to(&mut self, bytes: usize) -> Result<(), Rejection> {
-        let more = bytes.saturating_sub(self.taken.bytes);
-        self.take(Taken { bytes: more, uploads: 0 })
-    }
-
-    fn take(&mut self, more: Taken) -> Result<(), Rejection> {
+        let more = bytes.saturating_sub(self.bytes);
         let Inner { bytes_max, held } = &*self.bodies.0;
         let mut held = held.lock();
-        let all = held.all.plus(more);
-        let own = held.by_tenant.get(&self.tenant).copied().unwrap_or_default().plus(more);
-        if own.uploads > UPLOADS_PER_TENANT_MAX || all.uploads > UPLOADS_MAX {
-            let detail = "Too many components are being uploaded; try again.";
-            return Err(Rejection::too_many(detail.to_owned(), WAIT));
-        }
-        if own.bytes > bytes_max / 2 {
+        let all = held.bytes + more;
+        let own = held.by_tenant.get(&self.tenant).copied().unwrap_or_default() + more;
+        if own > bytes_max / 2 {
             let detail = "The tenant's requests hold all the memory that they may; try again.";
             return Err(Rejection::too_many(detail.to_owned(), WAIT));
         }
-        if all.bytes > *bytes_max {
+        if all > *bytes_max {
             let detail = "The server has no memory left for the body; try again.";
             return Err(Rejection::unavailable(detail.to_owned(), WAIT));
         }
-        held.all = all;
+        held.bytes = all;
         held.by_tenant.insert(self.tenant, own);
         drop(held);
-        self.taken = self.taken.plus(more);
+        self.bytes += more;
         Ok(())
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        if self.taken == Taken::default() {
+        if self.bytes == 0 {
             return;
         }
         let mut held = self.bodies.0.held.lock();
-        held.all = held.all.minus(self.taken);
+        held.bytes = held.bytes.saturating_sub(self.bytes);
         if let Entry::Occupied(mut own) = held.by_tenant.entry(self.tenant) {
-            let left = own.get().minus(self.taken);
-            if left == Taken::default() {
+            let left = own.get().saturating_sub(self.bytes);
+            if left == 0 {
                 own.remove();
             } else {
                 own.insert(left);
@@ -127,26 +195,14 @@ impl Drop for Share {
     }
 }
 
-impl Taken {
-    fn plus(self, more: Self) -> Self {
-        Self { bytes: self.bytes + more.bytes, uploads: self.uploads + more.uploads }
-    }
-
-    fn minus(self, less: Self) -> Self {
-        Self {
-            bytes: self.bytes.saturating_sub(less.bytes),
-            uploads: self.uploads.saturating_sub(less.uploads),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Bodies, Share, Taken};
+    use super::{Bodies, Place, Share, UPLOAD_BYTES_PER_SECOND_FAIR, UPLOAD_GRACE};
     use crate::http::problem::Rejection;
     use crate::limits::{UPLOADS_MAX, UPLOADS_PER_TENANT_MAX};
     use crate::model::id::TenantId;
     use axum::response::IntoResponse as _;
+    use std::time::{Duration, Instant};
     use uuid::Uuid;
 
     fn tenant(number: u128) -> TenantId {
@@ -180,7 +236,7 @@ mod tests {
         assert_eq!(status(third.grow_to(41)), 503);
         drop((second, other, third));
         let held = bodies.0.held.lock();
-        assert!(held.all == Taken::default() && held.by_tenant.is_empty());
+        assert!(held.bytes == 0 && held.by_tenant.is_empty());
     }
 
     #[test]
@@ -195,5 +251,52 @@ mod tests {
         assert_eq!(status(bodies.place(tenant(1_000))), 429);
         places.pop();
         assert_eq!(status(bodies.place(tenant(1_000))), 200);
+    }
+
+    /// Begins as many uploads as there may be.
+    fn all_places(bodies: &Bodies, now: Instant) -> Vec<Place> {
+        let owner = |number: usize| tenant((number / UPLOADS_PER_TENANT_MAX) as u128);
+        (0..UPLOADS_MAX).map(|number| bodies.place_at(owner(number), now).unwrap()).collect()
+    }
+
+    #[test]
+    fn when_all_places_are_taken_the_slowest_upload_gives_its_own_to_whoever_wants_one() {
+        let (bodies, began) = (Bodies::new(0), Instant::now());
+        let places = all_places(&bodies, began);
+        let later = began + Duration::from_secs(100);
+        let fair = usize::try_from(100 * UPLOAD_BYTES_PER_SECOND_FAIR).unwrap();
+        for (at, place) in places.iter().enumerate() {
+            let bytes = match at {
+                0 | 5 => 10_000 + at,
+                _ => fair,
+            };
+            assert_eq!(status(place.has_come(bytes)), 200);
+        }
+        assert_eq!(status(places[1].has_come_whole()), 200);
+        // Nobody has given up a place at first, and no tenant gets more than it may have.
+        assert_eq!(status(bodies.place_at(tenant(1_000), began + UPLOAD_GRACE / 2)), 429);
+        assert_eq!(status(bodies.place_at(tenant(1), later)), 429);
+        let first = bodies.place_at(tenant(1_000), later).unwrap();
+        let second = bodies.place_at(tenant(1_001), later).unwrap();
+        assert_eq!(status(bodies.place_at(tenant(1_002), later)), 429);
+        for (at, place) in places.iter().enumerate() {
+            let expected = if matches!(at, 0 | 5) { 429 } else { 200 };
+            assert_eq!(status(place.has_come(fair + 1)), expected, "{at}");
+            assert_eq!(status(place.has_come_whole()), expected, "{at}");
+        }
+        // What gave way gives back nothing more.
+        drop(places);
+        assert_eq!(bodies.0.held.lock().uploads.len(), 2);
+        drop((first, second));
+        assert!(bodies.0.held.lock().uploads.is_empty());
+    }
+
+    #[test]
+    fn what_has_come_whole_keeps_its_place_however_slow_it_was() {
+        let (bodies, began) = (Bodies::new(0), Instant::now());
+        let places = all_places(&bodies, began);
+        assert!(places.iter().all(|place| place.has_come_whole().is_ok()));
+        let later = began + Duration::from_hours(1);
+        assert_eq!(status(bodies.place_at(tenant(1_000), later)), 429);
     }
 }

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::State;
-use super::bodies::Share;
+use super::bodies::{Place, Share};
 use super::extract::Known;
 use super::pace::TooSlow;
 use super::problem::{Problem, Rejection};
@@ -35,7 +35,7 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 pub struct Body<T>(pub T);
 
 /// As [`Body`], for bodies that carry a component; with the place of a large one, which it has until it is answered.
-pub struct LargeBody<T>(pub T, pub Option<Share>);
+pub struct LargeBody<T>(pub T, pub Option<Place>);
 
 /// Any JSON value.
 pub struct JsonBody(pub Value);
@@ -44,7 +44,7 @@ pub struct JsonBody(pub Value);
 pub struct PatchBody<T>(pub T);
 
 /// A WebAssembly component as it is, with its place as in a [`LargeBody`].
-pub struct ComponentBody(pub Vec<u8>, pub Option<Share>);
+pub struct ComponentBody(pub Vec<u8>, pub Option<Place>);
 
 /// A body that has arrived.
 pub struct Arrived {
@@ -52,7 +52,7 @@ pub struct Arrived {
     /// Given back once the body is read.
     _room: Option<Share>,
     /// Given back once the upload is answered.
-    place: Option<Share>,
+    place: Option<Place>,
 }
 
 /// A body that was taken in already, for whoever asks for it next.
@@ -124,7 +124,7 @@ async fn read_struct<T: DeserializeOwned>(
     state: &State,
     content_type: &str,
     bytes_max: usize,
-) -> Result<(T, Option<Share>), Rejection> {
+) -> Result<(T, Option<Place>), Rejection> {
     let may_be_absent = request.method() == Method::POST;
     let arrived = read_typed(request, state, content_type, bytes_max).await?;
     let bytes = arrived.bytes();
@@ -220,6 +220,7 @@ pub async fn arrive(
         if length > bytes_max {
             return Err(too_large(bytes_max));
         }
+        place.as_ref().map_or(Ok(()), |place| place.has_come(length))?;
         if length > BODY_BYTES_FREE {
             let room = room.get_or_insert_with(|| state.bodies().share(tenant));
             room.grow_to(length - BODY_BYTES_FREE)?;
@@ -232,6 +233,7 @@ pub async fn arrive(
             whole.get_or_insert_with(|| beginning_with(&first)).extend(&piece);
         }
     }
+    place.as_ref().map_or(Ok(()), Place::has_come_whole)?;
     let bytes = whole.map_or(first, |whole| Bytes::from_owner(whole.into_bytes()));
     Ok(Arrived { bytes, _room: room, place })
 }

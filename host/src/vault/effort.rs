@@ -2,21 +2,24 @@
 //!
 //! Almost all expressions cost microseconds and are evaluated where they are met. What costs more is begun anew on a
 //! thread that may block, as many at a time as there are cores; the rest waits. Whoever waits holds a thread too, and
-//! there are not many: so those have seats, a tenant only some of them. Without one, what is slow is refused
-//! ([`unless_crowded`]) or waits where it takes no thread ([`in_turn`]). So a mask made to be slow delays nobody but
-//! those who ask for it.
+//! there are not many: so those have seats, a tenant only some of them. Without one, what is slow waits where it takes no
+//! thread, for as long as it takes ([`in_turn`]), or for a time and with so many others ([`unless_crowded`]). So a mask
+//! made to be slow delays nobody but those who ask for it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 use super::Error;
 use crate::expression::Work;
+use crate::limits::REACT_TIMEOUT_MS;
 use crate::model::id::TenantId;
 
 #[cfg(test)]
@@ -29,6 +32,12 @@ const QUICK_BYTES: usize = 64 << 10;
 const SEATS: usize = 256;
 /// Seats of one tenant.
 const SEATS_PER_TENANT: usize = 32;
+/// As many as may wait for a seat and be refused. They take no thread, but what they were sent stays in memory.
+const WAITING: usize = 512;
+/// The same, of one tenant.
+const WAITING_PER_TENANT: usize = 128;
+/// How long they wait: as long as somebody waits for a run.
+const PATIENCE: Duration = Duration::from_millis(REACT_TIMEOUT_MS);
 const CROWDED: &str = "Too much that takes long to evaluate is under way; try again.";
 
 static EFFORT: LazyLock<Effort> = LazyLock::new(|| {
@@ -67,22 +76,22 @@ pub fn with_effort<T>(work_bytes_max: usize, evaluate: impl Fn(&Work) -> T) -> T
     }
 }
 
-/// Evaluates for a tenant what asks for its work [`with_effort`]. [`Error::Busy`] when a part of it is slow, and too
-/// much else that is slow is under way.
-pub fn unless_crowded<T>(tenant: TenantId, evaluate: impl FnOnce() -> T) -> Result<T, Error> {
+/// Evaluates for a tenant what asks for its work [`with_effort`]. What is slow in it waits for a seat; [`Error::Busy`]
+/// when that takes too long, or too many wait. It may be evaluated twice.
+pub async fn unless_crowded<T>(tenant: TenantId, evaluate: impl Fn() -> T) -> Result<T, Error> {
     if TAKEN_ON.try_with(|()| ()).is_ok() {
-        return Ok(evaluate());
+        return Ok(EFFORT.in_turn(tenant, evaluate).await);
     }
-    EFFORT.attempt(tenant, None, evaluate).ok_or(Error::Busy(CROWDED))
+    EFFORT.unless_crowded(tenant, evaluate).await.ok_or(Error::Busy(CROWDED))
 }
 
-/// Does what must not be refused any more, such as to store what a formula has answered: what is slow in it waits, as
-/// outside of all scopes.
+/// Does what must not be refused any more, such as to store what a formula has answered: what is slow in it waits as
+/// long as it takes.
 pub async fn taken_on<T>(work: impl Future<Output = T>) -> T {
     TAKEN_ON.scope((), work).await
 }
 
-/// As [`unless_crowded`], for what waits instead. It may be evaluated twice.
+/// As [`unless_crowded`], for what is never refused.
 pub async fn in_turn<T>(tenant: TenantId, evaluate: impl Fn() -> T) -> T {
     EFFORT.in_turn(tenant, evaluate).await
 }
@@ -102,14 +111,22 @@ fn seated() -> Option<&'static Effort> {
 /// What all that is slow shares.
 struct Effort {
     places: Places,
-    seats: Arc<Semaphore>,
+    of_all: Room,
     per_tenant: usize,
-    tenants: Mutex<HashMap<TenantId, Arc<Semaphore>>>,
+    patience: Duration,
+    tenants: Mutex<HashMap<TenantId, Room>>,
 }
 
-/// A seat, which is one of its tenant's too. It is kept until all is evaluated, since until then the thread may serve
-/// nobody else.
-struct Seat {
+/// Seats, and where to wait for one.
+#[derive(Clone)]
+struct Room {
+    seats: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+}
+
+/// A seat, or where to wait for one; and so one of its tenant's too. A seat is kept until all is evaluated, since until
+/// then the thread may serve nobody else.
+struct Held {
     _own: OwnedSemaphorePermit,
     _of_all: OwnedSemaphorePermit,
 }
@@ -119,7 +136,7 @@ struct Scope {
     effort: &'static Effort,
     tenant: TenantId,
     /// Taken at the first evaluation that is slow.
-    seat: Option<Seat>,
+    seat: Option<Held>,
     refused: bool,
 }
 
@@ -135,21 +152,17 @@ impl Drop for Open {
 impl Effort {
     fn new(places: usize, seats: usize, per_tenant: usize) -> Self {
         let places = Places { free: Mutex::new(places), freed: Condvar::new() };
-        let seats = Arc::new(Semaphore::new(seats));
-        Self { places, seats, per_tenant, tenants: Mutex::default() }
+        let of_all = Room::new(seats, WAITING);
+        Self { places, of_all, per_tenant, patience: PATIENCE, tenants: Mutex::default() }
     }
 
     /// Evaluates in this seat, or in one that is taken when it is needed; nothing when there is none.
     fn attempt<T>(
         &'static self,
         tenant: TenantId,
-        seat: Option<Seat>,
+        seat: Option<Held>,
         evaluate: impl FnOnce() -> T,
     ) -> Option<T> {
-        if SCOPE.with_borrow(Option::is_some) {
-            // A part of what is evaluated already: it is refused as a whole.
-            return Some(evaluate());
-        }
         SCOPE.set(Some(Scope { effort: self, tenant, seat, refused: false }));
         let open = Open;
         let outcome = evaluate();
@@ -168,25 +181,61 @@ impl Effort {
         }
     }
 
-    fn try_seat(&self, tenant: TenantId) -> Option<Seat> {
-        let own = self.of_tenant(tenant).try_acquire_owned().ok()?;
-        let of_all = Arc::clone(&self.seats).try_acquire_owned().ok()?;
-        Some(Seat { _own: own, _of_all: of_all })
+    async fn unless_crowded<T>(
+        &'static self,
+        tenant: TenantId,
+        evaluate: impl Fn() -> T,
+    ) -> Option<T> {
+        if let Some(outcome) = self.attempt(tenant, None, &evaluate) {
+            return Some(outcome);
+        }
+        let waiting = self.try_wait(tenant)?;
+        let seat = timeout(self.patience, self.seat(tenant)).await.ok()?;
+        drop(waiting);
+        self.attempt(tenant, seat, evaluate)
+    }
+
+    fn try_seat(&self, tenant: TenantId) -> Option<Held> {
+        Held::try_of(self.of_tenant(tenant).seats, &self.of_all.seats)
+    }
+
+    /// Where to wait for a seat.
+    fn try_wait(&self, tenant: TenantId) -> Option<Held> {
+        Held::try_of(self.of_tenant(tenant).waiting, &self.of_all.waiting)
     }
 
     /// Waits for a seat; for one of the tenant's first, so that it keeps none from others meanwhile.
-    async fn seat(&self, tenant: TenantId) -> Option<Seat> {
-        let own = self.of_tenant(tenant).acquire_owned().await.ok()?;
-        let of_all = Arc::clone(&self.seats).acquire_owned().await.ok()?;
-        Some(Seat { _own: own, _of_all: of_all })
+    async fn seat(&self, tenant: TenantId) -> Option<Held> {
+        let own = self.of_tenant(tenant).seats.acquire_owned().await.ok()?;
+        let of_all = Arc::clone(&self.of_all.seats).acquire_owned().await.ok()?;
+        Some(Held { _own: own, _of_all: of_all })
     }
 
-    fn of_tenant(&self, tenant: TenantId) -> Arc<Semaphore> {
+    fn of_tenant(&self, tenant: TenantId) -> Room {
         let mut tenants = self.tenants.lock();
         // Whoever has a seat or waits for one holds its tenant's; an entry that nobody holds says nothing.
-        tenants.retain(|_, seats| Arc::strong_count(seats) > 1);
-        let made = || Arc::new(Semaphore::new(self.per_tenant));
-        Arc::clone(tenants.entry(tenant).or_insert_with(made))
+        tenants.retain(|_, room| room.is_held());
+        let made = || Room::new(self.per_tenant, WAITING_PER_TENANT);
+        tenants.entry(tenant).or_insert_with(made).clone()
+    }
+}
+
+impl Room {
+    fn new(seats: usize, waiting: usize) -> Self {
+        let [seats, waiting] = [seats, waiting].map(|count| Arc::new(Semaphore::new(count)));
+        Self { seats, waiting }
+    }
+
+    fn is_held(&self) -> bool {
+        [&self.seats, &self.waiting].into_iter().any(|places| Arc::strong_count(places) > 1)
+    }
+}
+
+impl Held {
+    fn try_of(own: Arc<Semaphore>, of_all: &Arc<Semaphore>) -> Option<Self> {
+        let own = own.try_acquire_owned().ok()?;
+        let of_all = Arc::clone(of_all).try_acquire_owned().ok()?;
+        Some(Self { _own: own, _of_all: of_all })
     }
 }
 

@@ -6,11 +6,11 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
 use super::Vault;
-use crate::egress::{AllowedHosts, Egress, EgressError, Outbound, Wanted};
+use crate::egress::{AllowedHosts, Egress, EgressError, Outbound, Url, Wanted};
 use crate::limits::HTTP_BODY_BYTES_MAX;
 use crate::model::formula::Formula;
 use crate::model::id::TenantId;
-use crate::runtime::{GuestHttp, GuestHttpError, GuestHttpRequest, GuestHttpResponse};
+use crate::runtime::{GuestHttp, GuestHttpError, GuestHttpRequest, GuestHttpResponse, Kept};
 
 /// The way out of one formula.
 struct FormulaHttp {
@@ -31,6 +31,7 @@ impl GuestHttp for FormulaHttp {
     fn send(
         &self,
         request: GuestHttpRequest,
+        kept: Arc<Kept>,
     ) -> BoxFuture<'_, Result<GuestHttpResponse, GuestHttpError>> {
         let send = async move {
             if self.allowed.is_empty() {
@@ -49,7 +50,9 @@ impl GuestHttp for FormulaHttp {
                 owner: self.tenant.0.as_u128(),
                 wanted: Wanted::Whole,
             };
-            let answer = self.egress.send(outbound, &|url| self.allowed.permits(url)).await?;
+            let permits = |url: &Url| self.allowed.permits(url);
+            let has_room = |bytes: usize| kept.grow(bytes);
+            let answer = self.egress.send_within(outbound, &permits, &has_room).await?;
             Ok(GuestHttpResponse {
                 status: answer.status,
                 headers: answer.headers,

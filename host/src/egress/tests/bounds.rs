@@ -1,5 +1,6 @@
 //! Servers that would go on for ever, or say more than anybody wants to hear.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::server::Server;
@@ -102,6 +103,23 @@ async fn as_much_as_is_allowed() {
     let server = Server::answering(most).await;
     let answer = send(&anywhere(), get(server.url("a.test", "/"))).await.unwrap();
     assert_eq!(answer.headers.len(), HTTP_HEADERS_MAX);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_is_read_as_far_as_there_is_room_for_it() {
+    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{}", "x".repeat(1_000));
+    let server = Server::answering(answer).await;
+    for (room, fits) in [(1_000, true), (999, false)] {
+        let asked = AtomicUsize::new(0);
+        let has_room = |bytes| asked.fetch_add(bytes, Ordering::Relaxed) + bytes <= room;
+        let request = get(server.url("a.test", "/"));
+        let answer = anywhere().send_within(request, &|_| true, &has_room).await;
+        match answer {
+            Ok(answer) => assert!(fits && answer.body.len() == 1_000, "{room}"),
+            Err(error) => assert!(!fits && matches!(error, EgressError::Unreachable(_)), "{error}"),
+        }
+        assert_eq!(asked.into_inner(), 1_000);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

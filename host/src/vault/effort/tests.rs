@@ -4,12 +4,15 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use parking_lot::{Condvar, Mutex};
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 use uuid::Uuid;
 
-use super::{EFFORT, Effort, QUICK_BYTES, taken_on, unless_crowded, with_effort};
+use super::{
+    EFFORT, Effort, Held, QUICK_BYTES, WAITING_PER_TENANT, taken_on, unless_crowded, with_effort,
+};
 use crate::model::application::Application;
 use crate::model::audit::Audit;
 use crate::model::id::{ApplicationId, TenantId};
@@ -106,7 +109,7 @@ fn slow(gate: &Gate) -> bool {
 fn few_threads() -> Runtime {
     let threads = ROOM + 1;
     let mut builder = Builder::new_multi_thread();
-    builder.worker_threads(2).max_blocking_threads(threads).build().unwrap()
+    builder.worker_threads(2).max_blocking_threads(threads).enable_time().build().unwrap()
 }
 
 /// The next of what is told; fewer when nothing more is told for long.
@@ -142,19 +145,24 @@ fn however_many_are_slow_the_threads_are_left_to_others() {
 
 #[test]
 fn who_waits_for_a_turn_holds_no_thread() {
-    static FEW: LazyLock<Effort> = LazyLock::new(|| Effort::new(1, ROOM, ROOM));
+    static FEW: LazyLock<Effort> =
+        LazyLock::new(|| Effort { patience: LONG, ..Effort::new(1, ROOM, ROOM) });
     let runtime = few_threads();
     let gate = Arc::new(Gate::default());
     let (beginning, has_begun) = channel();
     let (tell, told) = channel();
-    for _ in 0..TASKS {
+    for number in 0..TASKS {
         let (gate, begins, tell) = (Arc::clone(&gate), beginning.clone(), tell.clone());
         runtime.spawn(async move {
             let evaluate = || {
                 begins.send(()).unwrap();
                 slow(&gate)
             };
-            tell.send(FEW.in_turn(TENANT, evaluate).await).unwrap();
+            let outcome = match number % 2 {
+                0 => Some(FEW.in_turn(TENANT, evaluate).await),
+                _ => FEW.unless_crowded(TENANT, evaluate).await,
+            };
+            tell.send(outcome).unwrap();
         });
     }
     let all_begun = next(&has_begun, TASKS).len();
@@ -162,7 +170,41 @@ fn who_waits_for_a_turn_holds_no_thread() {
     gate.open();
     assert_eq!(all_begun, TASKS);
     assert!(another_ran);
-    assert_eq!(next(&told, TASKS), [true; TASKS]);
+    assert_eq!(next(&told, TASKS), [Some(true); TASKS]);
+}
+
+/// Evaluates something slow that waits for nothing.
+fn slow_alone() -> bool {
+    with_effort(10 * QUICK_BYTES, |work| work.pay(9 * QUICK_BYTES).is_ok())
+}
+
+#[tokio::test]
+async fn what_finds_no_seat_waits_for_one() {
+    static ONE: LazyLock<Effort> =
+        LazyLock::new(|| Effort { patience: LONG, ..Effort::new(1, 1, 1) });
+    let seat = ONE.try_seat(TENANT);
+    let mut waits = Box::pin(ONE.unless_crowded(TENANT, slow_alone));
+    assert!(seat.is_some() && waits.as_mut().now_or_never().is_none());
+    drop(seat);
+    assert_eq!(waits.await, Some(true));
+}
+
+#[tokio::test]
+async fn what_waits_too_long_or_with_too_many_is_refused() {
+    static IMPATIENT: LazyLock<Effort> =
+        LazyLock::new(|| Effort { patience: Duration::ZERO, ..Effort::new(1, 1, 1) });
+    static PATIENT: LazyLock<Effort> =
+        LazyLock::new(|| Effort { patience: LONG, ..Effort::new(1, 1, 1) });
+    let seats = [IMPATIENT.try_seat(TENANT), PATIENT.try_seat(TENANT)];
+    assert!(seats.iter().all(Option::is_some));
+    assert_eq!(IMPATIENT.unless_crowded(TENANT, slow_alone).await, None);
+    let waiting: Vec<_> = std::iter::from_fn(|| PATIENT.try_wait(TENANT)).collect();
+    assert_eq!(waiting.len(), WAITING_PER_TENANT);
+    assert_eq!(PATIENT.unless_crowded(TENANT, slow_alone).await, None);
+    drop((seats, waiting));
+    for effort in [&IMPATIENT, &PATIENT] {
+        assert_eq!(effort.unless_crowded(TENANT, slow_alone).await, Some(true));
+    }
 }
 
 #[test]
@@ -182,13 +224,11 @@ fn no_tenant_takes_all_the_seats() {
 fn what_is_refused_in_part_is_refused_as_a_whole() {
     static NONE: LazyLock<Effort> = LazyLock::new(|| Effort::new(1, 0, 0));
     let quick = || with_effort(10 * QUICK_BYTES, |work| work.pay(100).is_ok());
-    let slow = || with_effort(10 * QUICK_BYTES, |work| work.pay(9 * QUICK_BYTES).is_ok());
     assert_eq!(NONE.attempt(TENANT, None, quick), Some(true));
-    assert_eq!(NONE.attempt(TENANT, None, || (slow(), quick()).1), None);
-    assert_eq!(NONE.attempt(TENANT, None, || unless_crowded(TENANT, slow).is_ok()), None);
+    assert_eq!(NONE.attempt(TENANT, None, || (slow_alone(), quick()).1), None);
     // And nothing of it stays behind.
     assert_eq!(NONE.attempt(TENANT, None, quick), Some(true));
-    assert!(slow());
+    assert!(slow_alone());
 }
 
 /// A caller of a tenant who may make, read and change tokens.
@@ -226,30 +266,79 @@ async fn change(vault: &Vault, tenant: TenantId, id: &str) -> Result<(), Error> 
     vault.update_token(&permit, id, body).await.map(drop)
 }
 
+/// Vaults of tests draw the same ids: one that takes all that a tenant may have is not to meet another.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+/// All that a tenant may have of these.
+fn all_of(take: impl Fn() -> Option<Held>) -> Vec<Held> {
+    std::iter::from_fn(take).collect()
+}
+
+/// Lets others go on until one of a tenant's waits.
+async fn somebody_waits(tenant: TenantId) {
+    while EFFORT.of_tenant(tenant).waiting.available_permits() == WAITING_PER_TENANT {
+        tokio::task::yield_now().await;
+    }
+}
+
 #[tokio::test]
-async fn a_tenant_whose_seats_are_taken_is_refused_what_is_slow_and_nothing_else() {
+async fn what_is_slow_waits_while_the_tenants_seats_are_taken() {
+    let _alone = ALONE.lock().await;
+    let folder = tempfile::tempdir().unwrap();
+    let vault = vault(folder.path(), 1 << 20).await;
+    let tenant = vault.create_tenant("t", None).await.unwrap().tenant.id;
+    create(&vault, tenant, "slow", 50_000).await.unwrap();
+    for number in 0..3 {
+        let seats = all_of(|| EFFORT.try_seat(tenant));
+        let slow = async {
+            match number {
+                0 => create(&vault, tenant, "another", 50_000).await,
+                1 => read(&vault, tenant, "slow").await,
+                _ => change(&vault, tenant, "slow").await,
+            }
+        };
+        let mut slow = Box::pin(slow);
+        tokio::select! {
+            outcome = &mut slow => panic!("{number} did not wait: {outcome:?}"),
+            () = somebody_waits(tenant) => {}
+        }
+        drop(seats);
+        slow.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_tenant_with_too_many_that_wait_is_refused_what_is_slow_and_nothing_else() {
+    let _alone = ALONE.lock().await;
     let folder = tempfile::tempdir().unwrap();
     let vault = vault(folder.path(), 1 << 20).await;
     let tenant = vault.create_tenant("t", None).await.unwrap().tenant.id;
     let other = vault.create_tenant("other", None).await.unwrap().tenant.id;
     create(&vault, tenant, "slow", 50_000).await.unwrap();
-    let seats: Vec<_> = std::iter::from_fn(|| EFFORT.try_seat(tenant)).collect();
-    for refused in [
-        create(&vault, tenant, "another", 50_000).await,
-        read(&vault, tenant, "slow").await,
-        change(&vault, tenant, "slow").await,
-    ] {
-        let refused = refused.unwrap_err().describe();
-        assert_eq!((refused.status, refused.title), (429, "Too Many Requests"));
-    }
-    create(&vault, tenant, "quick", 50).await.unwrap();
-    read(&vault, tenant, "quick").await.unwrap();
-    change(&vault, tenant, "quick").await.unwrap();
-    create(&vault, other, "slow", 50_000).await.unwrap();
-    // What must not be refused any more is done.
-    taken_on(create(&vault, tenant, "taken on", 50_000)).await.unwrap();
-    taken_on(read(&vault, tenant, "slow")).await.unwrap();
-    drop(seats);
+    let seats = all_of(|| EFFORT.try_seat(tenant));
+    let waiting = all_of(|| EFFORT.try_wait(tenant));
+    // What must not be refused any more waits all the same.
+    let patient = Box::pin(async {
+        taken_on(create(&vault, tenant, "taken on", 50_000)).await.unwrap();
+        taken_on(read(&vault, tenant, "slow")).await.unwrap();
+    });
+    let refusals = Box::pin(async {
+        for refused in [
+            create(&vault, tenant, "another", 50_000).await,
+            read(&vault, tenant, "slow").await,
+            change(&vault, tenant, "slow").await,
+        ] {
+            let refused = refused.unwrap_err().describe();
+            assert_eq!((refused.status, refused.title), (429, "Too Many Requests"));
+        }
+        create(&vault, tenant, "quick", 50).await.unwrap();
+        read(&vault, tenant, "quick").await.unwrap();
+        change(&vault, tenant, "quick").await.unwrap();
+        create(&vault, other, "slow", 50_000).await.unwrap();
+        drop((seats, waiting));
+    });
+    futures::future::join(patient, refusals).await;
     read(&vault, tenant, "slow").await.unwrap();
     change(&vault, tenant, "slow").await.unwrap();
+    assert!(unless_crowded(tenant, slow_alone).await.unwrap());
 }

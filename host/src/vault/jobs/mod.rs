@@ -46,10 +46,12 @@ use crate::model::rule::Subject;
 use crate::model::time::Timestamp;
 use crate::store::{Expect, Kind};
 
-/// The title of the problem that a run ends with when the server ended first (decisions §7).
+/// The title of the problem that a run ends with when what came of it is not known (decisions §7).
 const INTERRUPTED: &str = "Reactor Interrupted";
 const WHILE_IT_RAN: &str =
     "The server ended while the reactor ran. It is not run again, since it may have had effects.";
+const NOT_STORED: &str = "The server failed to store what came of the reactor's run. It is not run again, since it may \
+    have had effects.";
 const SINCE_THE_BACKUP: &str = "The vault was restored from a backup. The reactor is not run again, since it may have run \
     after the backup was made.";
 
@@ -167,6 +169,8 @@ pub enum Ended<'a> {
     Failed(&'a Error),
     /// The server ended while it ran.
     Interrupted,
+    /// What came of it could not be stored.
+    Lost,
     /// It may have run since the backup was made that the vault is from.
     Restored,
 }
@@ -176,7 +180,7 @@ impl Ended<'_> {
     fn title(&self) -> &'static str {
         match self {
             Self::Failed(error) => error.describe().title,
-            Self::Completed { .. } | Self::Interrupted | Self::Restored => INTERRUPTED,
+            Self::Completed { .. } | Self::Interrupted | Self::Lost | Self::Restored => INTERRUPTED,
         }
     }
 }
@@ -225,7 +229,9 @@ impl Stored<Job> {
         let mut job = Job { args: None, elapsed_ms, finished_at: Some(now), ..self.entity.clone() };
         job.status = match ended {
             Ended::Completed { .. } => JobStatus::Completed,
-            Ended::Failed(_) | Ended::Interrupted | Ended::Restored => JobStatus::Failed,
+            Ended::Failed(_) | Ended::Interrupted | Ended::Lost | Ended::Restored => {
+                JobStatus::Failed
+            }
         };
         match ended {
             Ended::Completed { tokens, raw } => {
@@ -236,6 +242,7 @@ impl Stored<Job> {
             }
             Ended::Failed(error) => job.error = Some(problem(error)),
             Ended::Interrupted => job.error = Some(interrupted(WHILE_IT_RAN)),
+            Ended::Lost => job.error = Some(interrupted(NOT_STORED)),
             Ended::Restored => job.error = Some(interrupted(SINCE_THE_BACKUP)),
         }
         change.put(&Delivery::due(&job, now), Expect::Absent)?;

@@ -117,7 +117,7 @@ impl Vault {
         let job = self.begin_job(job, &permit, &mut ready).await?;
         let mut run = Run::new(self, &permit, ready, job.entity.timeout_ms).of_job(job, slot);
         match self.invoke(&mut run).await {
-            Ok(outcome) => match self.settle(run, outcome).await {
+            Ok(outcome) => match self.settle(run, outcome).await.map_err(|failed| failed.error) {
                 // The run's failure is its result; only the store's is not.
                 Err(error @ (Error::Unavailable | Error::Internal)) => Err(error),
                 Err(Error::Conflict(_)) => {

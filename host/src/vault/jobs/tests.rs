@@ -104,4 +104,11 @@ async fn what_is_in_hand_is_not_ended_as_what_nobody_has_in_hand() {
     vault.end_unended(&InHand::default()).await;
     assert_eq!(status(unended).await, JobStatus::Failed);
     assert_eq!(status(held).await, JobStatus::Running);
+    // Each is told what is so: the server ended with an earlier process, and did not since.
+    for (id, words) in [(left, "The server ended"), (unended, "failed to store")] {
+        let job = vault.get::<Job>(tenant, &id.to_string()).await.unwrap().entity;
+        let error = job.error.unwrap();
+        assert_eq!(error["title"], "Reactor Interrupted");
+        assert!(error["detail"].as_str().unwrap().contains(words), "{error}");
+    }
 }

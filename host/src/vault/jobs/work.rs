@@ -134,7 +134,7 @@ impl Vault {
             Ok(_) | Err(Error::NotFound(_)) => return Ok(()),
             Err(error) => return Err(error),
         };
-        self.end_all(tenant, &[job], Ended::Interrupted).await?;
+        self.end_all(tenant, &[job], Ended::Lost).await?;
         self.0.queue.forget_failures(id);
         Ok(())
     }

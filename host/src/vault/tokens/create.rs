@@ -87,8 +87,7 @@ impl Vault {
     ) -> Result<(), Error> {
         let now = self.now();
         let settings = self.settings(permit.tenant()).await?;
-        let check = || body.check(now, self.0.entropy.as_ref());
-        let mut new = unless_crowded(permit.tenant(), check)??;
+        let mut new = self.check_body(permit.tenant(), body, now, None).await??;
         if settings.deduplicate_tokens && new.deduplicate.is_none() {
             new.deduplicate = Some(true);
         }
@@ -96,7 +95,7 @@ impl Vault {
         let mut draft = assemble(new, permit, &keys, now);
         let written = draft.token.data.clone();
         draft.token.retain_transients_of(written.expose(), now, settings)?;
-        self.draw_token_id(&mut draft)?;
+        self.draw_token_id(&mut draft).await?;
         drafts.0.push(draft);
         Ok(())
     }
@@ -124,7 +123,7 @@ impl Vault {
     ) -> Result<Vec<TokenView>, Error> {
         for _ in 0..TRIES_MAX {
             let found = self.duplicates(permit, &drafts).await?;
-            let shown = self.show_drafts(permit, &drafts, &found)?;
+            let shown = self.show_drafts(permit, &drafts, &found).await?;
             let mut change = self.change(permit.tenant()).await?;
             let mut events = more(&mut change, &shown)?;
             for (Draft { token, .. }, found) in drafts.0.iter().zip(&found) {
@@ -157,7 +156,7 @@ impl Vault {
         Err(Error::Conflict("Other requests made the same tokens at the same time."))
     }
 
-    fn show_drafts(
+    async fn show_drafts(
         &self,
         permit: &Permit<TokenCreate>,
         drafts: &Drafts,
@@ -168,14 +167,14 @@ impl Vault {
             let view = match found {
                 Found::New => {
                     let transform = permit.decide(token.about.subject());
-                    self.show(token, transform.unwrap_or(Transform::Redact))?
+                    self.show_in_turn(token, transform.unwrap_or(Transform::Redact)).await?
                 }
                 Found::Existing(existing) => {
-                    self.show_existing(permit.rights(), &existing.token)?
+                    self.show_existing(permit.rights(), &existing.token).await?
                 }
                 // As if the two had come one after the other.
                 Found::SameAs(earlier) => match drafts.0.get(*earlier) {
-                    Some(Draft { token, .. }) => self.show_existing(permit.rights(), token)?,
+                    Some(Draft { token, .. }) => self.show_existing(permit.rights(), token).await?,
                     None => return Err(Error::internal("a draft refers to one that is not there")),
                 },
             };
@@ -242,9 +241,13 @@ impl Vault {
     }
 
     /// Shows a token in place of one that was not made; one that the caller may not read, in outline.
-    pub(super) fn show_existing(&self, rights: &Rights, token: &Token) -> Result<TokenView, Error> {
+    pub(super) async fn show_existing(
+        &self,
+        rights: &Rights,
+        token: &Token,
+    ) -> Result<TokenView, Error> {
         let view = match rights.decide(Permission::TokenRead, token.about.subject()) {
-            Some(transform) => self.show(token, transform)?,
+            Some(transform) => self.show_in_turn(token, transform).await?,
             None => TokenView::outline(&token.about),
         };
         Ok(view.deduplicated())
@@ -259,7 +262,7 @@ impl Vault {
     }
 
     /// Gives the draft an id: evaluated while tries are left, then one of our own.
-    fn draw_token_id(&self, draft: &mut Draft) -> Result<(), Error> {
+    async fn draw_token_id(&self, draft: &mut Draft) -> Result<(), Error> {
         let template = match &draft.id_rule {
             IdRule::Expression(template) if draft.tries < ALIAS_TRIES_MAX => template,
             IdRule::Literal(id) => {
@@ -275,7 +278,7 @@ impl Vault {
         let data = draft.token.data.expose();
         let scope = Scope { data, metadata: None, entropy: self.0.entropy.as_ref() };
         let evaluate = || evaluate_id(template, &scope);
-        let id = unless_crowded(draft.token.about.tenant_id, evaluate)?;
+        let id = unless_crowded(draft.token.about.tenant_id, evaluate).await?;
         draft.token.about.id = id.map_err(|reason| Error::invalid("id", reason))?.to_string();
         Ok(())
     }
@@ -301,7 +304,7 @@ impl Vault {
             if matches!(draft.id_rule, IdRule::Literal(_)) {
                 return Err(Error::Conflict("A token with this id exists already."));
             }
-            self.draw_token_id(draft)?;
+            self.draw_token_id(draft).await?;
             self.permit_draft(permit, &draft.token).await?;
         }
         Ok(())

@@ -141,7 +141,7 @@ impl Vault {
         let (stored, transform) = self.find_permitted(permit, id).await?;
         let event = stored.entity.event(Operation::Read, "Token read")?;
         self.log(permit.tenant(), permit.actor(), vec![event]).await?;
-        self.show_last(stored.entity, transform)
+        self.show_last(stored.entity, transform).await
     }
 
     /// Deletes a token: its data, and all it can be found by.

@@ -10,6 +10,7 @@ use crate::model::audit::Audit;
 use crate::model::id::TenantId;
 use crate::model::log::Operation;
 use crate::model::permission::Permission;
+use crate::model::plaintext::Plaintext;
 use crate::model::rule::{Rights, Transform};
 use crate::model::time::Timestamp;
 use crate::vault::audit::Event;
@@ -23,7 +24,16 @@ pub(super) const OUTLINE: [&str; 6] =
 
 /// Leaves the outline of a token as it was answered.
 pub fn outline(token: &mut Map<String, Value>) {
-    token.retain(|name, _| OUTLINE.contains(&name.as_str()));
+    drop(take_the_rest(token));
+}
+
+/// Takes out of a token what is not its outline, to be wiped.
+fn take_the_rest(token: &mut Map<String, Value>) -> Plaintext {
+    let is_outline = |(name, _): &(String, Value)| OUTLINE.contains(&name.as_str());
+    let (outline, rest): (Map<_, _>, Map<_, _>) =
+        std::mem::take(token).into_iter().partition(is_outline);
+    *token = outline;
+    Plaintext::new(Value::Object(rest))
 }
 
 /// Goes to every token in what `tokenize` answered. All else there is objects and arrays of the caller's with ids of tokens
@@ -110,7 +120,7 @@ impl Vault {
         let Some(transform) = transform else { return Ok(None) };
         let event = token.event(Operation::Read, "Token read for a repeated request")?;
         self.log(tenant, who.0.actor(), vec![event]).await?;
-        self.show(&token, transform).map(Some)
+        self.show_in_turn(&token, transform).await.map(Some)
     }
 
     /// Shows the tokens in a kept answer of `tokenize` as they were shown then; of those that were changed or are gone
@@ -133,44 +143,58 @@ impl Vault {
         let found: Vec<Option<Stored<Token>>> = self.find(tenant, &ids).await?;
         let found = ids.iter().zip(found).filter_map(|(id, stored)| Some((*id, stored?.entity)));
         let found: HashMap<&str, Token> = found.collect();
-        let mut read: BTreeMap<&str, &Token> = BTreeMap::new();
-        let mut outcome = Ok(());
+        let mut again: Vec<Option<(&Token, Transform)>> = Vec::new();
         each_token(kept, tenant, &mut |kept| {
             let token = id_of(kept).and_then(|id| found.get(id.as_str()));
-            match self.shown_again(kept.remove(SHOWN), token, rights) {
-                Ok(Some(mut shown)) => {
-                    shown.extend(kept.remove_entry("_extras"));
-                    *kept = shown;
-                    read.extend(token.map(|token| (token.about.id.as_str(), token)));
-                }
-                Ok(None) => outline(kept),
-                Err(error) => outcome = Err(error),
-            }
+            again.push(how_again(kept.remove(SHOWN), token, rights));
         });
-        outcome?;
+        let mut views = Vec::with_capacity(again.len());
+        for again in again {
+            views.push(match again {
+                Some((token, transform)) => Some((token, self.members_of(token, transform).await?)),
+                None => None,
+            });
+        }
+        let mut views = views.into_iter();
+        let mut read: BTreeMap<&str, &Token> = BTreeMap::new();
+        // In the same order as before.
+        each_token(kept, tenant, &mut |kept| match views.next().flatten() {
+            Some((token, mut shown)) => {
+                shown.extend(kept.remove_entry("_extras"));
+                *kept = shown;
+                read.insert(&token.about.id, token);
+            }
+            None => outline(kept),
+        });
         let event = |token: &Token| token.event(Operation::Read, "Token read in a reactor result");
         read.into_values().map(event).collect()
     }
 
-    fn shown_again(
+    /// The members of a token as it is shown.
+    async fn members_of(
         &self,
-        shown: Option<Value>,
-        token: Option<&Token>,
-        rights: Option<&Rights>,
-    ) -> Result<Option<Map<String, Value>>, Error> {
-        let shown: Option<Shown> = shown.and_then(|shown| serde_json::from_value(shown).ok());
-        let (Some(shown), Some(token)) = (shown, token) else { return Ok(None) };
-        let Some(mut transform) = shown.again(token) else { return Ok(None) };
-        if let Some(rights) = rights {
-            let own = rights.decide(Permission::TokenRead, token.about.subject());
-            let Some(own) = own else { return Ok(None) };
-            transform = transform.min(own);
-        }
-        match serde_json::to_value(self.show(token, transform)?).map_err(Error::internal)? {
-            Value::Object(members) => Ok(Some(members)),
-            _ => Ok(None),
+        token: &Token,
+        transform: Transform,
+    ) -> Result<Map<String, Value>, Error> {
+        let view = self.show_in_turn(token, transform).await?;
+        match serde_json::to_value(view).map_err(Error::internal)? {
+            Value::Object(members) => Ok(members),
+            _ => Err(Error::internal("a token is shown as no object")),
         }
     }
+}
+
+/// The token, and how to show it again; nothing when its outline is all there is to show.
+fn how_again<'t>(
+    shown: Option<Value>,
+    token: Option<&'t Token>,
+    rights: Option<&Rights>,
+) -> Option<(&'t Token, Transform)> {
+    let shown: Shown = serde_json::from_value(shown?).ok()?;
+    let (token, transform) = (token?, shown.again(token?)?);
+    let Some(rights) = rights else { return Some((token, transform)) };
+    let own = rights.decide(Permission::TokenRead, token.about.subject())?;
+    Some((token, transform.min(own)))
 }
 
 #[cfg(test)]
@@ -178,8 +202,9 @@ mod tests {
     use serde_json::json;
     use uuid::Uuid;
 
-    use super::{each_token, outline};
+    use super::{each_token, outline, take_the_rest};
     use crate::model::id::TenantId;
+    use crate::model::plaintext::Plaintext;
 
     #[test]
     fn of_tokens_wherever_they_are_the_outline_is_left() {
@@ -201,5 +226,14 @@ mod tests {
         let mut other = json!({"tenant_id": Uuid::from_u128(8), "data": "kept"});
         each_token(&mut other, tenant, &mut outline);
         assert_eq!(other["data"], "kept");
+    }
+
+    /// Nobody may read what was freed; but of what type it was, which wipes itself, is seen by the compiler.
+    #[test]
+    fn what_is_not_left_of_a_token_is_wiped() {
+        let mut token = json!({"id": "one", "data": "secret", "metadata": {"k": "v"}});
+        let rest: Plaintext = take_the_rest(token.as_object_mut().unwrap());
+        assert_eq!(token, json!({"id": "one"}));
+        assert_eq!(rest.expose(), &json!({"data": "secret", "metadata": {"k": "v"}}));
     }
 }

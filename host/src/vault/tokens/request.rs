@@ -1,6 +1,7 @@
 //! The body of `POST /tokens`, checked.
 
 mod described;
+mod evaluate;
 mod size;
 
 use std::collections::BTreeMap;
@@ -11,16 +12,15 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 pub(super) use described::{Metadata, MetadataPatch, TokenData};
+pub(super) use evaluate::evaluate_id;
 
+use self::evaluate::Unevaluated;
 use self::size::json_bytes;
 use super::Token;
-use super::transient::{Derived, Erased};
-use crate::crypto::entropy::Entropy;
-use crate::expression::{Mask, Scope, Template};
+use crate::expression::{Mask, Template};
 use crate::limits::{
-    CONTAINERS_MAX, EXPRESSION_WORK_BYTES_MAX, FAULTS_MAX, METADATA_KEY_CHARS_MAX,
-    METADATA_KEYS_MAX, METADATA_VALUE_CHARS_MAX, SEARCH_INDEXES_MAX, TOKEN_DATA_BYTES_MAX,
-    TOKEN_MASK_BYTES_MAX,
+    CONTAINERS_MAX, FAULTS_MAX, METADATA_KEY_CHARS_MAX, METADATA_KEYS_MAX,
+    METADATA_VALUE_CHARS_MAX, SEARCH_INDEXES_MAX, TOKEN_DATA_BYTES_MAX,
 };
 use crate::model::container::{Container, places};
 use crate::model::faults::Faults;
@@ -29,7 +29,6 @@ use crate::model::member::{Few, FromJson, Member, Text};
 use crate::model::plaintext::{Plaintext, opaque};
 use crate::model::time::{Timestamp, parse_expiry};
 use crate::token_type::TokenType;
-use crate::vault::effort::with_effort;
 use zeroize::Zeroizing;
 
 /// Containers of a body.
@@ -140,22 +139,9 @@ impl CreateToken {
         }
     }
 
-    /// Checks everything that does not depend on what is stored, and finds all that is wrong.
-    pub(in crate::vault) fn check(
-        self,
-        now: Timestamp,
-        entropy: &dyn Entropy,
-    ) -> Result<NewToken, Faults> {
-        self.check_over(now, entropy, None)
-    }
-
-    /// The same of a body that a change makes of a token, which was like this before.
-    pub(super) fn check_over(
-        self,
-        now: Timestamp,
-        entropy: &dyn Entropy,
-        before: Option<&Token>,
-    ) -> Result<NewToken, Faults> {
+    /// Checks everything that does not depend on what is stored, but for the expressions. A body that a change makes of a
+    /// token comes with that token as it was `before`.
+    fn read(self, now: Timestamp, before: Option<&Token>) -> Result<Unevaluated, Faults> {
         let mut faults = Faults::new();
         let id = self.id.optional("id", &mut faults);
         let id = id.and_then(|text| read_id(text, &mut faults)).unwrap_or(IdRule::Drawn);
@@ -185,44 +171,24 @@ impl CreateToken {
             }
             return Err(faults);
         };
-        let scope = Scope { data: &data, metadata: metadata.as_ref(), entropy };
-        let erased = Erased::of(kind, &data);
-        let expressions = Expressions { scope, erased: erased.as_ref(), before };
-        if let IdRule::Expression(template) = &id {
-            // The id itself is drawn where it is stored; here one that no try could give is named with the rest.
-            let scope = Scope { metadata: None, ..expressions.scope };
-            let evaluate = |scope: &Scope<'_>| evaluate_id(template, scope);
-            let told = |()| erased.as_ref().map_or(Ok(()), |erased| erased.check(&scope, evaluate));
-            faults.check("id", evaluate(&scope).map(drop).and_then(told));
-        }
         let mask = match self.mask {
             Member::Absent => kind.default_mask(&data),
             mask => mask.optional("mask", &mut faults),
         };
-        if let Some(mask) = &mask {
-            expressions.check_mask(mask, &mut faults);
-        }
-        let source = fingerprint_expression.as_deref();
-        let fingerprinted = expressions.fingerprinted(kind, source, &mut faults);
         let defaults = || kind.default_search_indexes().iter().map(ToString::to_string).collect();
-        let sources = sources.unwrap_or_else(defaults);
-        let indexed = expressions.indexed(&sources, &mut faults);
-        let containers = containers.unwrap_or_else(|| vec![kind.default_container()]);
-        let new = NewToken {
+        Ok(Unevaluated {
             id,
             kind,
             mask,
-            containers,
-            search_indexes: Some(sources).filter(|sources| !sources.is_empty()),
-            indexed,
+            containers: containers.unwrap_or_else(|| vec![kind.default_container()]),
+            search_indexes: sources.unwrap_or_else(defaults),
             fingerprint_expression,
-            fingerprinted,
             deduplicate,
             expires_at,
             metadata,
             data: Plaintext::new(data),
-        };
-        faults.into_result(new)
+            faults,
+        })
     }
 }
 
@@ -233,13 +199,6 @@ fn read_id(text: String, faults: &mut Faults) -> Option<IdRule> {
     }
     faults.check("id", TokenId::from_str(&text))?;
     Some(IdRule::Literal(text))
-}
-
-/// The id that an expression gives, perhaps another one each time.
-pub(super) fn evaluate_id(template: &Template, scope: &Scope<'_>) -> Result<TokenId, String> {
-    let text = with_effort(EXPRESSION_WORK_BYTES_MAX, |work| template.evaluate_text(scope, work));
-    let text = Zeroizing::new(text.map_err(|error| error.to_string())?);
-    TokenId::from_str(&text).map_err(|error| error.to_string())
 }
 
 /// Containers, each once; what a token lies in already may stay.
@@ -299,92 +258,4 @@ fn are_data(kind: TokenType, data: &Value, faults: &mut Faults) -> bool {
         faults.add("data", format!("must have at most {TOKEN_DATA_BYTES_MAX} bytes as JSON"));
     }
     !faults.concern("data")
-}
-
-/// What evaluates the expressions of a body.
-struct Expressions<'a> {
-    scope: Scope<'a>,
-    /// The data without what will be erased of it, if anything will.
-    erased: Option<&'a Erased>,
-    /// The token as it was before a change.
-    before: Option<&'a Token>,
-}
-
-impl Expressions<'_> {
-    fn check_mask(&self, mask: &Value, faults: &mut Faults) {
-        if json_bytes(mask) > TOKEN_MASK_BYTES_MAX {
-            faults.add("mask", format!("must have at most {TOKEN_MASK_BYTES_MAX} bytes as JSON"));
-            return;
-        }
-        let evaluate = |data: &Value| -> Result<Value, Faults> {
-            let mask = Mask::parse(mask)?;
-            with_effort(EXPRESSION_WORK_BYTES_MAX, |work| {
-                mask.evaluate(data, self.scope.entropy, work)
-            })
-        };
-        let Err(inner) = evaluate(self.scope.data) else { return };
-        // One that was there already and failed already wants what was erased: this request is not
-        // to blame.
-        let had = self.before.filter(|before| before.about.mask.as_ref() == Some(mask));
-        if had.is_none_or(|before| evaluate(before.data.expose()).is_ok()) {
-            faults.extend_under("mask", inner);
-        }
-    }
-
-    /// The value to be fingerprinted.
-    fn fingerprinted(
-        &self,
-        kind: TokenType,
-        source: Option<&str>,
-        faults: &mut Faults,
-    ) -> Option<Zeroizing<String>> {
-        // Of other data, the fingerprint that the token had would be wrong.
-        let had = self.before.filter(|before| {
-            before.about.fingerprint_expression.as_deref() == source
-                && before.data.expose() == self.scope.data
-        });
-        let source = source.unwrap_or_else(|| kind.default_fingerprint_expression());
-        let derived = Derived { source, evaluate: Template::evaluate_text };
-        let had =
-            had.map(|before| Scope { metadata: before.about.metadata.as_ref(), ..self.scope });
-        faults.check("fingerprint_expression", self.value(&derived, &self.scope, had)).flatten()
-    }
-
-    /// The values to be found by.
-    fn indexed(&self, sources: &[String], faults: &mut Faults) -> Vec<Zeroizing<String>> {
-        let mut values = Vec::with_capacity(sources.len());
-        for (index, source) in sources.iter().enumerate() {
-            let had = self.before.filter(|before| {
-                before.about.search_indexes.iter().flatten().any(|known| known == source)
-            });
-            let derived = Derived { source, evaluate: Template::evaluate_index };
-            // Metadata is there for fingerprints alone (decisions §4).
-            let scope = Scope { metadata: None, ..self.scope };
-            let had = had.map(|before| Scope { data: before.data.expose(), ..scope });
-            let value = self.value(&derived, &scope, had);
-            values.extend(faults.check(&format!("search_indexes[{index}]"), value).flatten());
-        }
-        values
-    }
-
-    /// The value of an expression; none of one that the token `had` before, in this scope, and that failed there too,
-    /// since what it wants was erased.
-    fn value(
-        &self,
-        derived: &Derived<'_>,
-        scope: &Scope<'_>,
-        had: Option<Scope<'_>>,
-    ) -> Result<Option<Zeroizing<String>>, String> {
-        let value = match derived.on(scope) {
-            Ok(value) => value,
-            Err(error) => {
-                let failed_before = had.is_some_and(|before| derived.on(&before).is_err());
-                return if failed_before { Ok(None) } else { Err(error.to_string()) };
-            }
-        };
-        if let Some(erased) = self.erased {
-            erased.check(scope, |scope| derived.on(scope))?;
-        }
-        Ok(Some(value))
-    }
 }

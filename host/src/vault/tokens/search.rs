@@ -118,11 +118,16 @@ impl Vault {
             Ok(Some((token, transform)))
         })?;
         // Nothing is answered that was not logged; but it can be made ready meanwhile.
-        let show = async || {
-            visible.try_filter_map(|(token, transform)| self.show_last(token, transform).map(Some))
+        let show = async {
+            let Page { data, total_items, page_number, page_size, next } = visible;
+            let mut shown = Vec::with_capacity(data.len());
+            for (token, transform) in data {
+                shown.push(self.show_last(token, transform).await?);
+            }
+            Ok::<_, Error>(Page { data: shown, total_items, page_number, page_size, next })
         };
         let log = self.log(permit.tenant(), permit.actor(), events);
-        let (logged, page) = futures::future::join(log, show()).await;
+        let (logged, page) = futures::future::join(log, show).await;
         logged.and(page)
     }
 }

@@ -27,7 +27,6 @@ use crate::model::plaintext::opaque;
 use crate::model::rule::Transform;
 use crate::model::time::Timestamp;
 use crate::store::{Expect, Put, StoreError};
-use crate::vault::effort::unless_crowded;
 use crate::vault::permit::Permit;
 use crate::vault::record::Stored;
 use crate::vault::retry::unless_lost;
@@ -109,8 +108,7 @@ impl Vault {
         let says_whether = !matches!(body.deduplicate_token, Member::Absent);
         let mut faults = Faults::new();
         let body = body.apply(before, &mut faults)?;
-        let check = || body.check_over(now, self.0.entropy.as_ref(), Some(before));
-        let new = match unless_crowded(permit.tenant(), check)? {
+        let new = match self.check_body(permit.tenant(), body, now, Some(before)).await? {
             Ok(new) => faults.into_result(new)?,
             Err(inner) => {
                 faults.extend_under("", inner);
@@ -165,10 +163,10 @@ impl Vault {
         token: &Token,
     ) -> Result<Option<TokenView>, Error> {
         let event = token.event(Operation::Update, "Token updated")?;
+        let transform = permit.decide(token.about.subject()).unwrap_or(Transform::Redact);
+        let view = self.show_in_turn(token, transform).await?;
         let mut change = self.change(permit.tenant()).await?;
         change.put(token, Expect::Version(stored.version))?;
-        let transform = permit.decide(token.about.subject()).unwrap_or(Transform::Redact);
-        let view = self.show(token, transform)?;
         permit.keep_answer(&mut change, &view)?;
         match change.try_commit(permit.actor(), vec![event]).await? {
             Ok(()) => Ok(Some(view)),
@@ -219,13 +217,13 @@ impl Vault {
         let message = "Token removed in favour of one with the same contents";
         let removed = stored.entity.event(Operation::Delete, message)?;
         let found = token.event(Operation::Read, "Token found by deduplication")?;
+        let view = self.show_existing(permit.rights(), &token).await?;
         let mut change = self.change(permit.tenant()).await?;
         change.remove(stored);
         // Stored anew as it is, so that it must still be what was read: were it removed or changed
         // at the same time, these contents would be nowhere.
         let expect = Expect::Version(record.version);
         change.batch.puts.push(Put { record, expect });
-        let view = self.show_existing(permit.rights(), &token)?;
         permit.keep_answer(&mut change, &view)?;
         unless_lost(change.try_commit(permit.actor(), vec![removed, found]).await?, view)
     }

@@ -171,7 +171,8 @@ impl TokenView {
 }
 
 impl Vault {
-    /// Shapes a token for a caller with this transform.
+    /// Shapes a token for a caller with this transform. A mask that is slow is evaluated as the caller sees to it
+    /// ([`crate::vault::effort`]).
     pub(in crate::vault) fn show(
         &self,
         token: &Token,
@@ -180,17 +181,27 @@ impl Vault {
         Ok(TokenView::new(token.about.clone(), self.shown_data(token, transform)?, transform))
     }
 
-    /// As [`Self::show`], of a token that nobody needs any more.
-    pub(in crate::vault) fn show_last(
+    /// As [`Self::show`], when it is its turn.
+    pub(in crate::vault) async fn show_in_turn(
+        &self,
+        token: &Token,
+        transform: Transform,
+    ) -> Result<TokenView, Error> {
+        unless_crowded(token.about.tenant_id, || self.show(token, transform)).await?
+    }
+
+    /// As [`Self::show_in_turn`], of a token that nobody needs any more.
+    pub(in crate::vault) async fn show_last(
         &self,
         token: Token,
         transform: Transform,
     ) -> Result<TokenView, Error> {
-        let data = self.shown_data(&token, transform)?;
+        let shown = || self.shown_data(&token, transform);
+        let data = unless_crowded(token.about.tenant_id, shown).await??;
         Ok(TokenView::new(token.about, data, transform))
     }
 
-    /// A token's data under a transform.
+    /// A token's data under a transform; as [`Self::show`] where the mask is slow.
     pub(in crate::vault) fn shown_data(
         &self,
         token: &Token,
@@ -200,12 +211,9 @@ impl Vault {
             (Transform::Reveal, _) => Ok(Some(token.data.expose().clone())),
             (Transform::Mask, Some(mask)) => {
                 let mask = Mask::parse(mask).map_err(Error::internal)?;
-                let evaluate = || {
-                    with_effort(EXPRESSION_WORK_BYTES_MAX, |work| {
-                        mask.evaluate(token.data.expose(), self.0.entropy.as_ref(), work)
-                    })
-                };
-                let masked = unless_crowded(token.about.tenant_id, evaluate)?;
+                let masked = with_effort(EXPRESSION_WORK_BYTES_MAX, |work| {
+                    mask.evaluate(token.data.expose(), self.0.entropy.as_ref(), work)
+                });
                 // It was evaluated when it was written, but may want a member that was erased since, or refuse what it
                 // drew this time.
                 Ok(masked.ok())
