@@ -1,12 +1,13 @@
 // The frame around the pages, and the way from an address to a page. Addresses are fragments, which browsers do not
-// send; they hold names of pages and ids, never keys, queries or values.
+// send; they hold names of pages, ids and filters of the log, never keys, queries or values.
 
 import { session } from "./api.js";
 import { restartFields } from "./fields.js";
 import { html, nothing } from "./lit.js";
-import { dialog } from "./parts.js";
-import { notices, readRights } from "./rights.js";
-import { forgetAll, redraw, tell } from "./state.js";
+import { notices } from "./notices.js";
+import { askNoMore, confirm, dialog } from "./parts.js";
+import { readRights } from "./rights.js";
+import { forgetAll, goOn, now, redraw, tell } from "./state.js";
 import { isDark, toggleTheme } from "./theme.js";
 import * as applications from "./pages/applications.js";
 import * as containers from "./pages/containers.js";
@@ -19,7 +20,10 @@ import * as reactors from "./pages/reactors.js";
 import * as signIn from "./pages/sign_in.js";
 import * as tokens from "./pages/tokens.js";
 
-// To add a page: a file that exports `title`, `open(rest)` and `view()`, and perhaps `close()`; and a row here.
+// To add a page: a file that exports `title`, `open(rest, query)`, `view()` and `refresh()`, which reads anew what is shown and
+// leaves alone what somebody has written; and a row here. A page may export `close()`; `takes(rest, query)`, which shows another
+// address of it in place and says whether it did; and `unkept(here)`, which says what would be lost for good without the page,
+// or, with `here`, without what it shows now.
 const PAGES = [
   ["tokens", tokens],
   ["containers", containers],
@@ -36,6 +40,12 @@ let current = null;
 /** What stands for an opening that is under way, of the last page that was asked for: what the keys may do is read anew before. */
 let opening = null;
 let menuOpen = false;
+/** What stands for a reading anew that is under way. */
+let refreshing = null;
+/** The address of the page that is open, what the page was told of it, and whether the way back to it is under way. */
+let at = "";
+let parts = [];
+let staying = false;
 /** Whether the heading of a page is to get the focus as soon as it is there. */
 let wantsFocus = false;
 
@@ -46,15 +56,25 @@ function named(name) {
 /** Opens the page that the address names. */
 async function follow() {
   if (session.keys.length === 0) return;
-  const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodePart);
+  if (staying || !mayGo()) {
+    staying = false;
+    return;
+  }
+  goOn();
+  at = location.hash;
+  const [path, query] = at.replace(/^#\/?/, "").split("?");
+  const [name, ...rest] = path.split("/").map(decodePart);
+  parts = [rest, new URLSearchParams(query)];
   const page = named(name);
   if (!page) {
     location.replace("#/keys");
     return;
   }
+  if (page === current && opening === null && page.takes?.(...parts)) return;
   current?.close?.();
   current = page;
   menuOpen = false;
+  refreshing = null;
   const mine = (opening = {});
   redraw();
   await readRights();
@@ -62,8 +82,57 @@ async function follow() {
   if (opening !== mine || session.keys.length === 0) return;
   opening = null;
   wantsFocus = true;
-  page.open(rest);
+  page.open(...parts);
   redraw();
+}
+
+/** Asks before the page is left with something on it that is nowhere else. */
+function mayGo() {
+  const lost = current?.unkept?.(true);
+  if (!lost) return true;
+  if (location.hash === at) {
+    // Whoever was asked has come back by themselves.
+    askNoMore();
+    return false;
+  }
+  const stay = () => {
+    if (location.hash === at) return;
+    staying = true;
+    location.hash = at;
+  };
+  confirm(lost.title, lost.text, "Leave", async () => lost.letGo(), { after: follow, otherwise: stay });
+  return false;
+}
+
+/** What would be lost for good with the tab or with its keys. */
+function unkept() {
+  return PAGES.map(([, page]) => page.unkept?.(false)).find(Boolean);
+}
+
+addEventListener("beforeunload", (event) => {
+  if (unkept()) event.preventDefault();
+});
+
+/** Reads anew what the page shows, by the rules of now. */
+async function refresh() {
+  if (refreshing !== null) return;
+  const visit = now();
+  const mine = (refreshing = {});
+  redraw();
+  await readRights();
+  // Somebody went on meanwhile, or the last key has ended.
+  if (refreshing !== mine) return;
+  // With a key that ended all that was shown is forgotten.
+  await (visit.isKnown() ? current.refresh() : current.open(...parts));
+  if (refreshing !== mine) return;
+  refreshing = null;
+  redraw();
+  tell("Read anew");
+}
+
+function refreshButton() {
+  if (opening !== null || !current?.refresh) return nothing;
+  return html`<div class="refresh"><button type="button" class="quiet" aria-disabled=${refreshing === null ? nothing : "true"} @click=${refresh}>Refresh</button></div>`;
 }
 
 /** The page's heading, without ids: they may be of tokens, and browsers keep titles in their history. */
@@ -95,8 +164,13 @@ function decodePart(part) {
 addEventListener("hashchange", follow);
 
 function signOut() {
-  forgetAll();
-  tell("Signed out");
+  const out = () => {
+    forgetAll();
+    tell("Signed out");
+  };
+  const lost = unkept();
+  if (lost) confirm(lost.title, lost.text, "Sign out", async () => lost.letGo(), { after: out });
+  else out();
 }
 
 /** Without a key there is nothing to show. */
@@ -104,6 +178,7 @@ function leave() {
   current.close?.();
   current = null;
   opening = null;
+  refreshing = null;
   wantsFocus = true;
 }
 
@@ -137,7 +212,7 @@ export function frame() {
     <a class="skip" href="#main" @click=${toMain}>Skip to content</a>
     <div class=${signedIn ? "frame" : "frame bare"} @keydown=${closeMenuByKey}>
       ${header(signedIn)} ${signedIn ? navigation() : nothing}
-      <main id="main" tabindex="-1" aria-busy=${opening !== null}>${notices()} ${signedIn ? content() : signIn.view()}</main>
+      <main id="main" tabindex="-1" aria-busy=${opening !== null}>${notices()} ${signedIn ? html`${refreshButton()}${content()}` : signIn.view()}</main>
     </div>
     ${dialog()}
   `;

@@ -117,10 +117,13 @@ function toFault(sent) {
   faulty.focus();
 }
 
-/** The button that sends a form, which says when it is busy. It stays what the focus is on: `disabled` would take it away. */
-export function submitButton(text, loaded) {
+/**
+ * The button that sends a form, which says when it is busy, and does nothing while the form is not `complete`. It stays what
+ * the focus is on: `disabled` would take it away.
+ */
+export function submitButton(text, loaded, complete = true) {
   const busy = loaded?.loading === true;
-  return html`<button type="submit" class="main" aria-disabled=${busy ? "true" : nothing}>${busy ? "Working…" : text}</button>`;
+  return html`<button type="submit" class="main" aria-disabled=${busy || !complete ? "true" : nothing}>${busy ? "Working…" : text}</button>`;
 }
 
 /** A problem of the console's own, before anything is sent, in the form of the server's. */

@@ -1,7 +1,8 @@
 // How values are written for people, and numbers read as they were written.
 
 const numbers = new Intl.NumberFormat("en");
-const times = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+// One zone for everybody, which is named: people in several look at the same record, and searches are by days of it.
+const times = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium", timeZone: "UTC" });
 
 /** A whole number with its groups apart. */
 export function count(value) {
@@ -18,19 +19,25 @@ export function counted(value, noun) {
   return `${count(value)} ${value === 1 ? noun : plural(noun)}`;
 }
 
-/** A point in time, in the zone of who looks. */
-export function localTime(text) {
+/** A point in time, with its zone. */
+export function utcTime(text) {
   const time = new Date(text);
-  return Number.isNaN(time.getTime()) ? text : times.format(time);
+  return Number.isNaN(time.getTime()) ? text : `${times.format(time)}\u00a0UTC`;
 }
 
-/** A point in time as a field for a date and time holds it, in the zone of who looks. */
+/** A point in time as a field for a date and time holds it, in UTC. */
 export function forTimeField(text) {
   const at = new Date(text);
-  if (Number.isNaN(at.getTime())) return "";
-  const two = (value) => String(value).padStart(2, "0");
-  const day = `${String(at.getFullYear()).padStart(4, "0")}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
-  return `${day}T${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+  const written = Number.isNaN(at.getTime()) ? "" : at.toISOString();
+  // Such a field has no place for years of more digits.
+  return /^\d{4}-/.test(written) ? written.slice(0, 19) : "";
+}
+
+/** What such a field holds, as the server reads it; `undefined` if it is empty. */
+export function fromTimeField(text) {
+  if (!text) return undefined;
+  const at = new Date(`${text}Z`);
+  return Number.isNaN(at.getTime()) ? text : at.toISOString();
 }
 
 /** A figure and its unit, which stay on one line. */

@@ -1,11 +1,11 @@
 // Pieces that pages are made of.
 
 import { html, nothing } from "./lit.js";
-import { count, counted, localTime, plural } from "./format.js";
+import { count, counted, plural, utcTime } from "./format.js";
 import { holder, load, redraw, tell } from "./state.js";
 
-/** What went wrong, as the server said it; with an id where it describes a field. */
-export function problemBox(problem, id = nothing) {
+/** What went wrong, as the server said it; with an id where it describes a field, and with what is done to try it again. */
+export function problemBox(problem, id = nothing, again = undefined) {
   if (!problem) return nothing;
   const errors = Object.entries(problem.errors ?? {});
   return html`<div class="problem" role="alert" id=${id}>
@@ -17,13 +17,35 @@ export function problemBox(problem, id = nothing) {
           ${errors.map(([path, texts]) => html`<li><code>${path}</code> ${texts.join("; ")}</li>`)}
         </ul>`}
     ${problem.trace_id ? html`<p class="small">Trace <code>${problem.trace_id}</code></p>` : nothing}
+    ${again ? html`<p><button type="button" class="again" @click=${() => tryAgain(again)}>Try again</button></p>` : nothing}
   </div>`;
+}
+
+async function tryAgain(again) {
+  await again();
+  // The button went with what it stood in, and the focus with it; there is another one if it failed again.
+  setTimeout(() => {
+    if (document.activeElement !== document.body) return;
+    (document.querySelector("main .again") ?? document.querySelector("h1"))?.focus({ preventScroll: true });
+  });
+}
+
+/**
+ * What stands in for choices that a form offers while they are not there: which they are, and the way to try again. Nothing
+ * once they are.
+ */
+export function missing(loaded, what) {
+  if (loaded?.problem) {
+    return html`<p class="small"><strong>${what} could not be read</strong>, and nothing can be sent without them.</p>
+      ${problemBox(loaded.problem, nothing, loaded.again)}`;
+  }
+  return loaded?.value === undefined ? html`<p class="waiting">Loading ${what.toLowerCase()}…</p>` : nothing;
 }
 
 /** What `load` keeps: waiting, a problem, or what `view` makes of the value. */
 export function shown(loaded, view) {
   if (!loaded) return nothing;
-  if (loaded.problem) return problemBox(loaded.problem);
+  if (loaded.problem) return problemBox(loaded.problem, nothing, loaded.again);
   if (loaded.value === undefined) return html`<p class="waiting">Loading…</p>`;
   return html`<div class=${loaded.loading ? "stale" : ""} aria-busy=${loaded.loading ? "true" : "false"}>
     ${view(loaded.value)}
@@ -43,9 +65,9 @@ export function lacking(permission) {
   </div>`;
 }
 
-/** A time, the exact one as its title. */
+/** A time in UTC, the exact one as its title. */
 export function time(text) {
-  return text ? html`<time datetime=${text} title=${text}>${localTime(text)}</time>` : "–";
+  return text ? html`<time datetime=${text} title=${text}>${utcTime(text)}</time>` : "–";
 }
 
 /** A word with a colour that says the same. */
@@ -106,10 +128,11 @@ export function pager(pagination, noun, go, note = nothing) {
   </nav>`;
 }
 
-/** A text to copy, such as an id. */
-export function copyable(text, label) {
+/** A text to copy, such as an id; `copied` is what follows. */
+export function copyable(text, label, copied = () => {}) {
   const copy = async () => {
     await navigator.clipboard.writeText(text);
+    copied();
     tell(`${label} copied`);
   };
   // Browsers offer the clipboard to secure origins only; elsewhere the text can be selected.
@@ -121,28 +144,40 @@ export function copyable(text, label) {
 
 const asked = holder(() => ({ question: null }));
 
-/** Asks before something that cannot be undone. `text` is a view, with names in `<bdi>`. `run` is what is done then, `after` what follows when the dialog is closed. */
-export function confirm(title, text, action, run, after) {
-  asked.question = { title, text, action, run, after };
+/**
+ * Asks before something that cannot be undone. `text` is a view, with names in `<bdi>`. `run` is what is done then; it may
+ * give another question, which is asked before anything is done. Of `ends`, `after` follows when it is done and the dialog
+ * closed, and `otherwise` when it is closed without.
+ */
+export function confirm(title, text, action, run, ends = {}) {
+  asked.question = { title, text, action, run, ...ends };
   redraw();
+}
+
+/** Takes a question back. */
+export function askNoMore() {
+  document.querySelector("dialog")?.close();
 }
 
 /** The dialog that asks. */
 export function dialog() {
   const question = asked.question;
   if (!question) return nothing;
-  // The dialog closes itself, so that the focus goes back to where it was.
-  const close = () => document.querySelector("dialog")?.close();
   const closed = () => {
     Object.assign(asked, { question: null, done: undefined });
     redraw();
+    if (!question.isDone) question.otherwise?.();
   };
   const busy = asked.done?.loading === true;
   const go = async () => {
     if (busy) return;
-    await load(asked, "done", question.run);
-    if (asked.done?.problem) return;
-    close();
+    const next = await load(asked, "done", question.run);
+    // Taken back meanwhile, or not done.
+    if (asked.question !== question || asked.done?.problem) return;
+    if (next?.run) return askNext(question, next);
+    question.isDone = true;
+    // The dialog closes itself, so that the focus goes back to where it was.
+    askNoMore();
     question.after?.();
   };
   queueMicrotask(() => {
@@ -150,15 +185,23 @@ export function dialog() {
     // Once: it may have been closed since it was drawn.
     if (!element || question.opened) return;
     question.opened = true;
-    element.showModal();
+    if (!element.open) element.showModal();
   });
   return html`<dialog aria-labelledby="question" @close=${closed}>
     <h2 id="question">${question.title}</h2>
-    <p>${question.text}</p>
+    <div class="asked" role=${question.isNext ? "alert" : nothing}>${question.text}</div>
     ${problemBox(asked.done?.problem)}
     <div class="row end">
-      <button type="button" class="quiet" @click=${close} autofocus>Cancel</button>
+      <button type="button" class="quiet" @click=${askNoMore} autofocus>Cancel</button>
       <button type="button" class="danger" @click=${go} aria-disabled=${busy ? "true" : nothing}>${question.action}</button>
     </div>
   </dialog>`;
+}
+
+/** Whoever has just said yes by a key is not to say it twice by it. */
+function askNext(question, next) {
+  Object.assign(question, next, { isNext: true });
+  asked.done = undefined;
+  redraw();
+  document.querySelector("dialog [autofocus]")?.focus();
 }

@@ -3,6 +3,8 @@
 const resets = [];
 let draw = () => {};
 let asked = false;
+let pages = 0;
+let keepers = 0;
 
 /** Says how the page is drawn. */
 export function onRedraw(how) {
@@ -29,8 +31,20 @@ export function holder(make) {
   return held;
 }
 
+/** Says that another page is asked for. */
+export function goOn() {
+  pages += 1;
+}
+
+/** What says later whether the page of now is still looked at (`isHere`), and whether what was known is still known (`isKnown`). */
+export function now() {
+  const [page, keeper] = [pages, keepers];
+  return { isHere: () => pages === page && keepers === keeper, isKnown: () => keepers === keeper };
+}
+
 /** Forgets everything, keys first of all. */
 export function forgetAll() {
+  keepers += 1;
   for (const reset of resets) reset();
   redraw();
 }
@@ -38,21 +52,27 @@ export function forgetAll() {
 /**
  * Does `work` and keeps where it stands in `held[name]`: `{ loading }`, then `{ value }` or `{ problem }`.
  * What is overtaken is dropped: by a later call for the same name, or by a page that has gone on and put something else
- * there. Gives the value, or `undefined` if it failed or was dropped.
+ * there. Gives the value, or `undefined` if it failed or was dropped. `again` is what whoever tries it again does, if that is
+ * more than this.
  */
-export async function load(held, name, work) {
-  const mine = { loading: true, value: held[name]?.value };
+export async function load(held, name, work, again = () => load(held, name, work)) {
+  const mine = { loading: true, value: held[name]?.value, again };
   held[name] = mine;
   redraw();
   try {
     mine.value = await work();
   } catch (error) {
-    mine.problem = error.problem ?? { title: "The console failed", detail: String(error), errors: {} };
+    mine.problem = problemOf(error);
     mine.value = undefined;
   }
   mine.loading = false;
   redraw();
   return held[name] === mine ? mine.value : undefined;
+}
+
+/** What an error says of itself. */
+export function problemOf(error) {
+  return error.problem ?? { title: "The console failed", detail: String(error), errors: {} };
 }
 
 /**
@@ -61,7 +81,7 @@ export async function load(held, name, work) {
  */
 export async function loadPage(held, page, find) {
   held.page = page;
-  const found = await load(held, "list", () => existing(page, find));
+  const found = await load(held, "list", () => existing(page, find), () => loadPage(held, page, find));
   if (found) held.page = Math.min(page, Math.max(found.pagination.total_pages, 1));
   return found;
 }

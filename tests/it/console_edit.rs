@@ -126,7 +126,7 @@ async fn a_token_is_changed_by_what_is_different_and_that_is_told() {
     }
     assert_eq!(told.len(), 5, "{told:?}");
 
-    let ends = browser.eval("new Date('2039-05-06T07:08:09').toISOString()");
+    let ends = browser.eval("new Date('2039-05-06T07:08:09Z').toISOString()");
     let seen = server.revealing().await.get("/tokens/a-card").await.expect(200);
     assert_eq!(seen["data"], json!({"number": NUMBER, "expiration_year": 2034}));
     let metadata = json!({"customer": "18", "desk": "4", "note": "a = b, two  spaces "});

@@ -64,6 +64,7 @@ async fn an_application_is_made_with_its_rules_and_its_key_is_shown_once() {
     assert_eq!(own["rules"][0]["permissions"], json!(["token:read"]));
 
     // Whoever leaves and comes back does not see it again.
+    browser.click("I have kept it");
     browser.click("Applications");
     browser.wait("document.querySelector('h1')?.innerText === 'Applications'");
     browser.click("desk");

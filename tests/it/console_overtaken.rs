@@ -9,47 +9,12 @@ use crate::support::{TestServer, guests};
 const SCRIPT: &str =
     "module.exports = async (request) => ({ raw: { of: request.configuration.NAME } });";
 
-/// Notes what the page asks for, and keeps the answer to `later.name` back until `later.go()`. It is read by then: all
-/// that the page does with it is done before anything else happens there.
-const LATER: &str = r#"(() => {
-  const send = window.fetch;
-  window.later = { asked: [] };
-  window.fetch = async (...given) => {
-    const [request] = given;
-    const name = request instanceof Request ? `${request.method} ${new URL(request.url).pathname}` : "";
-    later.asked.push(name);
-    const answer = await send(...given);
-    if (name !== later.name) return answer;
-    later.name = undefined;
-    const { ok, status, headers } = answer;
-    const text = await answer.text();
-    await new Promise((go) => { later.go = go; });
-    return { ok, status, headers, text: async () => text };
-  };
-  return true;
-})()"#;
-
 /// A browser in the console, of which answers can be kept back.
 fn signed_in(server: &TestServer) -> Option<Browser> {
     let mut browser = Browser::open()?;
     browser.sign_in_to(server);
-    browser.eval(LATER);
+    browser.watch_requests();
     Some(browser)
-}
-
-/// Keeps the answer to this request back: a method and a path.
-fn hold(browser: &mut Browser, request: &str) {
-    browser.eval(&format!("later.name = {}, later.go = undefined, true", json!(request)));
-}
-
-/// Waits until the answer that is kept back is there.
-fn until_held(browser: &mut Browser) {
-    browser.wait("later.go");
-}
-
-/// Gives the page what was kept back.
-fn let_go(browser: &mut Browser) {
-    browser.eval("later.go(), true");
 }
 
 fn visit(browser: &mut Browser, page: &str) {
@@ -106,13 +71,13 @@ async fn a_form_changes_what_its_address_names_whatever_was_asked_for_before() {
         ("formulas", "/reactor-formulas", formulas),
         ("reactors", "/reactors", reactors),
     ] {
-        hold(&mut browser, &format!("GET {path}/{one}"));
+        browser.hold(&format!("GET {path}/{one}"));
         visit(&mut browser, &format!("{page}/edit/{one}"));
-        until_held(&mut browser);
+        browser.until_held();
         visit(&mut browser, &format!("{page}/edit/{two}"));
         // Code is read for itself, where there is some.
         browser.wait("t.field('Name')?.value === 'two' && t.field('Code')?.value !== ''");
-        let_go(&mut browser);
+        browser.let_go();
         assert_eq!(browser.eval("t.field('Name').value"), "two", "{page}");
         browser.fill("Name", "changed");
         browser.click("Save");
@@ -161,12 +126,12 @@ async fn a_token_is_not_given_what_another_one_holds() {
         let token = json!({"id": id, "type": "token", "data": id, "metadata": {"of": id}});
         server.private.post("/tokens", token).await.expect(201);
     }
-    hold(&mut browser, "GET /tokens/one");
+    browser.hold("GET /tokens/one");
     visit(&mut browser, "tokens/edit/one");
-    until_held(&mut browser);
+    browser.until_held();
     visit(&mut browser, "tokens/edit/two");
     browser.wait("t.field('Value 1')?.value === 'two'");
-    let_go(&mut browser);
+    browser.let_go();
     assert_eq!(browser.eval("t.field('Value 1').value"), "two");
     browser.fill("Containers", "/pci/low/");
     browser.wait_for("Saving changes containers.");
@@ -183,25 +148,25 @@ async fn the_reactor_that_the_page_shows_is_the_one_that_runs() {
     let server = TestServer::start().await;
     let Some(mut browser) = signed_in(&server) else { return };
     let [one, two] = reactors(&server).await;
-    hold(&mut browser, &format!("GET /reactors/{one}"));
+    browser.hold(&format!("GET /reactors/{one}"));
     visit(&mut browser, &format!("reactors/of/{one}"));
-    until_held(&mut browser);
+    browser.until_held();
     visit(&mut browser, &format!("reactors/of/{two}"));
     heading(&mut browser, "two");
-    let_go(&mut browser);
+    browser.let_go();
     browser.click("Run");
     assert_eq!(result(&mut browser)["raw"]["of"], "two");
 
     // Whoever runs one and goes on has run that one, and sees nothing of it with the other.
     visit(&mut browser, &format!("reactors/of/{one}"));
     heading(&mut browser, "one");
-    hold(&mut browser, &format!("GET /reactors/{one}/invocations"));
+    browser.hold(&format!("GET /reactors/{one}/invocations"));
     browser.click("Run");
-    until_held(&mut browser);
+    browser.until_held();
     visit(&mut browser, &format!("reactors/of/{two}"));
     heading(&mut browser, "two");
     browser.eval("later.asked = [], true");
-    let_go(&mut browser);
+    browser.let_go();
     browser.wait("later.asked.some((name) => name.endsWith('/react'))");
     let ran = browser.eval("later.asked.filter((name) => name.endsWith('/react'))");
     assert_eq!(ran, json!([format!("POST /reactors/{one}/react")]));
@@ -217,15 +182,15 @@ async fn a_new_key_is_not_shown_on_the_page_of_another_application() {
     let [one, two] = pair(&server, "/applications", application).await;
     visit(&mut browser, &format!("applications/of/{one}"));
     heading(&mut browser, "one");
-    hold(&mut browser, &format!("POST /applications/{one}/regenerate"));
+    browser.hold(&format!("POST /applications/{one}/regenerate"));
     browser.click("New key");
     browser.wait("document.querySelector('dialog')?.open");
     browser.press("Tab");
     browser.press("Enter");
-    until_held(&mut browser);
+    browser.until_held();
     visit(&mut browser, &format!("applications/of/{two}"));
     heading(&mut browser, "two");
-    let_go(&mut browser);
+    browser.let_go();
     browser.wait("!document.querySelector('dialog')");
     assert_eq!(browser.eval("document.querySelector('h1').innerText"), "two");
     assert_eq!(browser.eval("document.documentElement.outerHTML.includes('key_prv_')"), false);

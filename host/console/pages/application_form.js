@@ -1,37 +1,79 @@
 // Making and changing an application, with the preview of what its key would see.
 
-import { ask, session } from "../api.js";
+import { ask, segment, session } from "../api.js";
 import { asContainer } from "../access.js";
 import { checkbox, faultList, faultsAt, form, selectField, submitButton, textField } from "../fields.js";
+import { fromTimeField } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { problemBox } from "../parts.js";
+import { same } from "../merge_patch.js";
+import { missing } from "../parts.js";
 import { preview } from "../preview.js";
+import { notSaved, overwrite, refuseChanges, save } from "../saving.js";
 import { holder, load, redraw, tell } from "../state.js";
 
 const TYPES = [["private", "private: a backend that keeps its key"], ["public", "public: a browser or device"], ["management", "management"]];
 const TRANSFORMS = [["reveal", "plaintext (reveal)"], ["mask", "masked (mask)"], ["redact", "nothing (redact)"]];
 
-const held = holder(() => ({ draft: undefined, done: undefined, preview: {} }));
+/** What is written of an application, and what others may have changed. */
+export const MEMBERS = [
+  { title: "Name", of: ({ name }) => name },
+  { title: "Permissions", of: ({ permissions }) => permissions, text: (names) => (names.length === 0 ? "none" : names.map((name) => html`<code class="permission">${name}</code> `)) },
+  { title: "Rules", of: ({ rules }) => rules },
+];
 
-/** Begins with an application as it is, or with a new one; `done` gets what the server answers. */
-export function begin(application, done) {
-  const copy = structuredClone(application ?? { name: "", type: "private", permissions: [], rules: [] });
-  Object.assign(held, { draft: copy, done, sent: undefined, preview: {} });
-  load(held, "permissions", () => ask("", "GET", "/permissions", { key: session.keys[0] }));
+const held = holder(() => ({ draft: undefined, seen: undefined, preview: {} }));
+
+/** Reads one anew. */
+export function readApplication(id) {
+  return ask("application:read", "GET", `/applications/${segment(id)}`);
+}
+
+/** Begins with an application as it is, or with a new one. `ends` are what `save` does with the answer, and `made(answer)`. */
+export function begin(application, ends) {
+  Object.assign(held, { draft: draftOf(application), seen: application, ends, sent: undefined, preview: {} });
+  readPermissions();
+}
+
+function draftOf(application) {
+  return structuredClone(application ?? { name: "", type: "private", permissions: [], rules: [] });
+}
+
+function readPermissions() {
+  return load(held, "permissions", () => ask("", "GET", "/permissions", { key: session.keys[0] }));
+}
+
+/** Reads anew what may be chosen, and whether somebody has changed the application. */
+export async function refreshForm() {
+  const { draft, seen, ends } = held;
+  await readPermissions();
+  if (!seen) return;
+  const after = await load(held, "sent", async () => {
+    const found = await readApplication(seen.id);
+    if (same(draft, draftOf(seen))) return found;
+    refuseChanges(seen, found, bodyOf(draft), MEMBERS);
+    return undefined;
+  });
+  if (after && held.draft === draft) begin(after, ends);
+}
+
+function bodyOf({ name, permissions, rules }) {
+  // A container that was left empty is refused by the server; it does not mean everything.
+  const written = (container) => (container?.trim() ? asContainer(container) : undefined);
+  return { name, permissions, rules: rules.map((rule) => ({ ...rule, priority: Number(rule.priority), container: written(rule.container) })) };
 }
 
 async function submit() {
-  const { draft, done } = held;
-  const { id, name, type, permissions, ends } = draft;
-  const expires_at = ends ? new Date(ends).toISOString() : undefined;
-  // A container that was left empty is refused by the server; it does not mean everything.
-  const written = (container) => (container?.trim() ? asContainer(container) : undefined);
-  const rules = draft.rules.map((rule) => ({ ...rule, priority: Number(rule.priority), container: written(rule.container) }));
-  const answer = await load(held, "sent", () => id
-    ? ask("application:update", "PUT", `/applications/${id}`, { body: { name, permissions, rules } })
-    : ask("application:create", "POST", "/applications", { body: { name, type, permissions, rules, expires_at } }));
-  if (answer) done(answer);
-  else if (held.sent?.problem) tell("The application is not saved");
+  const { draft, seen, ends } = held;
+  const yours = bodyOf(draft);
+  const write = async () => {
+    const answer = seen
+      ? await ask("application:update", "PUT", `/applications/${seen.id}`, { body: yours })
+      : await ask("application:create", "POST", "/applications", { body: { ...yours, type: draft.type, expires_at: fromTimeField(draft.ends) } });
+    ends.made?.(answer);
+    return answer;
+  };
+  const read = () => readApplication(seen.id);
+  await save(held, `The application “${draft.name}”`, () => (seen ? overwrite({ seen, read, members: MEMBERS, yours: () => yours, write }) : write()), ends);
 }
 
 export function applicationForm() {
@@ -44,18 +86,24 @@ export function applicationForm() {
   };
   const problem = held.sent?.problem;
   const at = (path) => [problem, path];
+  const take = (application) => begin(application, held.ends);
+  const over = (application) => {
+    held.seen = application;
+    return submit();
+  };
   return html`<section class="card">
       ${form(
         submit,
         html`${textField("Name", draft, "name", { required: true, at: at("name") })}
           ${draft.id ? nothing : selectField("Type", draft, "type", TYPES, { changed: retyped, at: at("type") })}
-          ${draft.id ? nothing : textField("Ends", draft, "ends", { type: "datetime-local", at: at("expires_at"), hint: "Empty: it does not end; this cannot be changed later" })}
+          ${draft.id ? nothing : textField("Ends", draft, "ends", { type: "datetime-local", at: at("expires_at"), hint: "UTC. Empty: it does not end; this cannot be changed later" })}
           <fieldset aria-describedby=${faultId(problem, "permissions") ?? nothing}>
             <legend>Permissions on everything${draft.type === "management" ? "" : ", masked"}</legend>
             ${grants(draft, draft)} ${permissionFaults(problem, "permissions")}
           </fieldset>
           ${draft.type === "management" ? nothing : rules(draft)}
-          ${problemBox(problem)} ${submitButton(draft.id ? "Save" : "Create", held.sent)}`,
+          ${notSaved(held.sent, { take, over })} ${missing(held.permissions, "Permissions")}
+          ${submitButton(draft.id ? "Save" : "Create", held.sent, held.permissions?.value !== undefined)}`,
         "Application",
       )}
     </section>

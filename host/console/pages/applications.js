@@ -1,53 +1,88 @@
 // Applications: who holds keys, and what the keys may see.
 
-import { ask, may, segment, withQuery } from "../api.js";
+import { ask, may, withQuery } from "../api.js";
 import { rulesOf, seen } from "../access.js";
 import { html, nothing } from "../lit.js";
 import { badge, confirm, copyable, empty, facts, lacking, pager, shown, table, time } from "../parts.js";
 import { preview } from "../preview.js";
-import { holder, load, loadPage, redraw, tell } from "../state.js";
-import { applicationForm, begin } from "./application_form.js";
+import { notify } from "../notices.js";
+import { unlessChanged } from "../saving.js";
+import { holder, load, loadPage, now, redraw, tell } from "../state.js";
+import { MEMBERS, applicationForm, begin, readApplication, refreshForm } from "./application_form.js";
 
 export const title = "Applications";
 
-const held = holder(() => ({ page: 1, view: "list", preview: {} }));
+const held = holder(() => ({ page: 1, view: "list", preview: {}, issued: {} }));
+
+const address = ({ id }) => `#/applications/of/${id}`;
 
 /** The rest of the address is nothing, `new`, or `of` or `edit` and an id. */
 export function open([what, id]) {
   held.view = what === "new" ? "new" : id ? what : "list";
-  if (held.id !== id) held.issued = undefined;
   Object.assign(held, { id, one: undefined, preview: {} });
-  if (held.view === "new") begin(undefined, shownOnce);
-  if (!may("application:read")) return;
-  if (held.view === "list") list(held.page);
-  if (id) find(id);
+  if (held.view === "new") begin(undefined, { made: keep, done: shownOnce, leads: address });
+  if (may("application:read")) return read();
+}
+
+function read() {
+  if (held.view === "list") return list(held.page);
+  return held.id ? find(held.id) : undefined;
+}
+
+/** What is written in a form stays. */
+export function refresh() {
+  const isForm = held.view === "new" || (held.view === "edit" && held.one?.value);
+  if (isForm) return refreshForm();
+  return may("application:read") ? read() : undefined;
 }
 
 function list(page) {
-  loadPage(held, page, (number) => ask("application:read", "GET", withQuery("/applications", { page: number })));
+  return loadPage(held, page, (number) => ask("application:read", "GET", withQuery("/applications", { page: number })));
 }
 
 async function find(id) {
-  const application = await load(held, "one", () => ask("application:read", "GET", `/applications/${segment(id)}`));
-  if (application && held.view === "edit") begin(application, changed);
+  const application = await load(held, "one", () => readApplication(id), () => find(id));
+  if (application && held.view === "edit") begin(application, { done: changed, leads: address });
 }
 
-/** A key is in the answer of this one request and never again. */
+/** A key is in the answer of one request and never again: it stays until its page was seen and left. */
+function keep({ id, key }) {
+  held.issued[id] = { key, isKept: false };
+  redraw();
+}
+
 function shownOnce(application) {
-  held.issued = application.key;
-  held.id = application.id;
   tell("Application made; its key is shown this once");
-  location.hash = `#/applications/of/${application.id}`;
+  location.hash = address(application);
 }
 
 function changed(application) {
   tell("Application changed");
-  location.hash = `#/applications/of/${application.id}`;
+  location.hash = address(application);
+}
+
+/** The key that was made of the application that is shown, if one was. */
+function shownKey() {
+  return held.view === "of" ? held.issued[held.id] : undefined;
 }
 
 /** Leaving forgets a key that was shown. */
 export function close() {
-  if (held.view !== "new") held.issued = undefined;
+  if (shownKey()) delete held.issued[held.id];
+}
+
+/** Keys that nobody has copied yet. */
+export function unkept(here) {
+  const issued = here ? [shownKey()] : Object.values(held.issued);
+  const lost = issued.filter((one) => one && !one.isKept);
+  if (lost.length === 0) return undefined;
+  return {
+    title: "Leave without the key?",
+    text: "A key that was just made is shown once, and was not copied: nobody can read it again.",
+    letGo: () => {
+      for (const one of lost) one.isKept = true;
+    },
+  };
 }
 
 export function view() {
@@ -59,7 +94,16 @@ export function view() {
       <h1 tabindex="-1">${title}</h1>
       ${may("application:create") ? html`<a class="button end grow-none" href="#/applications/new">New application</a>` : nothing}
     </div>
-    ${shown(held.list, ({ data, pagination }) => (data.length === 0 ? empty("No applications.") : listed(data, pagination)))}`;
+    ${shown(held.list, ({ data, pagination }) => (data.length === 0 ? none() : listed(data, pagination)))}`;
+}
+
+function none() {
+  return empty(
+    "No applications.",
+    may("application:create")
+      ? html`<p><a href="#/applications/new">Make one</a>: its key is what other programs use the vault with.</p>`
+      : html`<p><a href="#/keys">Add a key</a> that holds <code>application:create</code> to make one.</p>`,
+  );
 }
 
 function back() {
@@ -79,26 +123,27 @@ function listed(data, pagination) {
 }
 
 function one(application) {
-  const remove = () =>
-    confirm("Delete this application?", html`The key of “<bdi>${application.name}</bdi>” opens nothing from then on.`, "Delete", async () => {
-      await ask("application:delete", "DELETE", `/applications/${application.id}`);
-      tell("Application deleted");
-      location.hash = "#/applications";
-    });
+  const erase = async () => {
+    const visit = now();
+    await ask("application:delete", "DELETE", `/applications/${application.id}`);
+    tell("Application deleted");
+    if (visit.isHere()) location.hash = "#/applications";
+  };
+  const unchanged = () => unlessChanged({ seen: application, read: () => readApplication(application.id), members: MEMBERS, erase });
+  const remove = () => confirm("Delete this application?", html`The key of “<bdi>${application.name}</bdi>” opens nothing from then on.`, "Delete", unchanged);
   const issue = async () => {
-    const { key } = await ask("application:update", "POST", `/applications/${application.id}/regenerate`);
+    const visit = now();
+    const answer = await ask("application:update", "POST", `/applications/${application.id}/regenerate`);
+    if (!visit.isKnown()) return;
+    keep(answer);
     // It is not to be seen on the page of another one.
-    if (held.id !== application.id) {
-      tell(`A new key of ${application.name} is made, and not shown: its page was left`);
-      return;
-    }
-    held.issued = key;
-    redraw();
-    tell("A new key is made, and shown this once");
+    if (visit.isHere()) tell("A new key is made, and shown this once");
+    else notify({ title: `A new key of ${application.name} is made.`, text: "You had gone on before: it is shown once, on its page.", leads: address(application) });
   };
   const regenerate = () =>
-    confirm("Make a new key?", html`The key that “<bdi>${application.name}</bdi>” has now ends at once.`, "New key", issue, () =>
-      document.getElementById("issued")?.focus());
+    confirm("Make a new key?", html`The key that “<bdi>${application.name}</bdi>” has now ends at once.`, "New key", issue, {
+      after: () => document.getElementById("issued")?.focus(),
+    });
   return html`<div class="row"><h1 tabindex="-1">${application.name}</h1>${badge(application.type)}</div>
     ${issued()}
     <section class="card" aria-label="About">
@@ -121,10 +166,24 @@ function one(application) {
 }
 
 function issued() {
-  if (!held.issued) return nothing;
+  const made = shownKey();
+  if (!made) return nothing;
+  const kept = () => {
+    made.isKept = true;
+    redraw();
+  };
+  const put = () => {
+    kept();
+    tell("The page can be left");
+    queueMicrotask(() => document.getElementById("issued")?.focus());
+  };
   return html`<div class="good-news" id="issued" role="group" aria-label="The application's key" tabindex="-1">
     <p>The key, shown this once:</p>
-    <p>${copyable(held.issued, "key")}</p>
+    <p>${copyable(made.key, "key", kept)}</p>
+    ${made.isKept
+      ? html`<p class="small">It is gone from here when this page is left.</p>`
+      : html`<p class="row"><button type="button" class="quiet" @click=${put}>I have kept it</button>
+          <span class="small">Nobody can read it again after this page.</span></p>`}
   </div>`;
 }
 

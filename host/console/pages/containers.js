@@ -22,13 +22,17 @@ const PAST_THE_END = 2_000_000_000;
 const held = holder(() => ({ open: new Set(["/"]), nodes: {} }));
 
 export function open() {
-  if (!may("token:search")) return;
   held.nodes = {};
-  for (const path of held.open) look(path);
+  return refresh();
+}
+
+/** What is unfolded stays so. */
+export function refresh() {
+  return may("token:search") ? Promise.all([...held.open].map(look)) : undefined;
 }
 
 function look(path) {
-  load(held.nodes, path, async () => {
+  return load(held.nodes, path, async () => {
     const children = await childrenOf(path);
     const counts = await Promise.all(children.map((child) => countIn(`${child}*`)));
     return { own: await countIn(path), all: await countIn(`${path}*`), children, counts };
@@ -103,11 +107,13 @@ function showTokens(event, path) {
 }
 
 function below(path, { own, children, counts }) {
-  if (children.length === 0 && path === "/" && own === 0) return empty("No tokens yet.");
+  if (children.length === 0 && path === "/" && own === 0) {
+    return empty("No tokens yet.", may("token:create") ? html`<p><a href="#/tokens/new">Make one</a>: its containers are shown here.</p>` : html`<p>What programs make is shown here.</p>`);
+  }
   return html`<ul>
       ${children.map((child, index) => html`<li>${node(child, counts[index])}</li>`)}
     </ul>
     ${own > 0 && children.length > 0 ? html`<p class="small">${counted(own, "token")} in <code>${path}</code> itself</p>` : nothing}
-    ${children.length === 0 ? html`<p class="small">Nothing below.</p>` : nothing}
+    ${children.length === 0 ? html`<p class="small">Nothing below; its count leads to its tokens.</p>` : nothing}
     ${children.length >= CHILDREN_MAX ? html`<p class="small">More than ${CHILDREN_MAX} containers: not all are shown.</p>` : nothing}`;
 }

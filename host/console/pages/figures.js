@@ -22,6 +22,11 @@ export function open() {
   look();
 }
 
+/** Reads them without waiting for the next time. */
+export function refresh() {
+  return look();
+}
+
 export function close() {
   clearTimeout(timer);
   timer = undefined;
@@ -76,7 +81,7 @@ export function view() {
     ${held.refused
       ? html`<div class="empty"><p>This server does not show its figures to your address.</p>
           <p>They are answered to the networks that <code>--metrics-networks</code> names, which is the server's own machine
-            unless its operator says otherwise. No key changes that.</p></div>`
+            unless its operator says otherwise. No key changes that. Open the console from there, or ask the operator to name your network.</p></div>`
       : html`${problemBox(held.problem)} ${charts()} ${routes()}`}`;
 }
 

@@ -1,11 +1,13 @@
 // Making and changing a formula: a script written here, or a component from a file.
 
-import { ask } from "../api.js";
+import { ask, segment } from "../api.js";
 import { areaField, field, form, jsonOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
-import { pretty } from "../format.js";
+import { compact, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { problemBox } from "../parts.js";
-import { holder, load, redraw, tell } from "../state.js";
+import { same } from "../merge_patch.js";
+import { missing } from "../parts.js";
+import { changesSince, notSaved, overwrite, refuseChanges, save } from "../saving.js";
+import { holder, load, redraw } from "../state.js";
 
 const EXAMPLE = `// Gets { args, configuration } and gives { raw } or { tokenize }.
 module.exports = async function (request) {
@@ -14,16 +16,51 @@ module.exports = async function (request) {
 };
 `;
 
-const fresh = () => ({ name: "", description: "", language: "javascript", code: EXAMPLE, component: undefined, hosts: "", parameters: "[]", configuration: "[]", undeclared: "forward", memory: "" });
-const held = holder(() => ({ draft: fresh(), done: undefined }));
+/** What is written of a formula, and what others may have changed. */
+export const MEMBERS = [
+  { title: "Name", of: ({ name }) => name },
+  { title: "Description", of: ({ description }) => description || undefined },
+  { title: "Icon", of: ({ icon }) => icon ?? undefined, text: (icon) => compact(icon, 60) },
+  { title: "Program", of: ({ component_digest: digest }) => digest, text: (digest) => html`<code title=${digest}>${compact(digest, 22)}</code>` },
+  { title: "Hosts it may reach", of: ({ allowed_hosts: hosts }) => hosts ?? [], text: (hosts) => (hosts.length === 0 ? "none" : html`<code>${hosts.join(" ")}</code>`) },
+  { title: "Configuration of a reactor", of: ({ configuration }) => configuration },
+  { title: "Arguments of a run", of: ({ request_parameters: parameters }) => parameters },
+  { title: "Undeclared arguments", of: ({ undeclared_arguments: undeclared }) => undeclared, text: (undeclared) => (undeclared === "drop" ? "are dropped" : "are passed on") },
+  { title: "Memory in MiB", of: ({ limits }) => limits?.memory_mb },
+];
 
-/** Begins with a formula as it is, or with a new one; `done` gets what the server answers. */
-export function begin(formula, done) {
+const fresh = () => ({ name: "", description: "", language: "javascript", code: EXAMPLE, component: undefined, hosts: "", parameters: "[]", configuration: "[]", undeclared: "forward", memory: "" });
+const held = holder(() => ({ draft: fresh(), seen: undefined }));
+
+/** Reads one anew. */
+export function readFormula(id) {
+  return ask("reactor:read", "GET", `/reactor-formulas/${segment(id)}`);
+}
+
+/** Begins with a formula as it is, or with a new one. `ends` are what `save` does with the answer. */
+export function begin(formula, ends) {
   // What was written for a new one is kept until it is made.
   const draft = formula ? draftOf(formula) : held.draft.id ? fresh() : held.draft;
-  Object.assign(held, { draft, done, sent: undefined, read: undefined });
+  Object.assign(held, { draft, seen: formula, ends, sent: undefined, read: undefined });
   redraw();
   if (formula?.language === "javascript") readCode(draft);
+}
+
+/** Reads anew whether somebody has changed the formula. */
+export async function refreshForm() {
+  const { draft, seen, ends } = held;
+  if (!seen) return;
+  if (held.read?.problem) await readCode(draft);
+  const after = await load(held, "sent", async () => {
+    const found = await readFormula(seen.id);
+    if (changesSince(seen, found, undefined, MEMBERS).length === 0) return undefined;
+    // Code is read for itself.
+    const { code, codeBefore } = draft;
+    if (same(draft, { ...draftOf(seen), code, codeBefore }) && ["", codeBefore].includes(code)) return found;
+    refuseChanges(seen, found, yoursOf(draft, found), MEMBERS);
+    return undefined;
+  });
+  if (after && held.draft === draft) begin(after, ends);
 }
 
 function draftOf(formula) {
@@ -44,7 +81,8 @@ function draftOf(formula) {
 }
 
 async function readCode(draft) {
-  const code = await load(held, "read", () => ask("reactor:read", "GET", `/reactor-formulas/${draft.id}/component`, { text: true }));
+  const read = () => ask("reactor:read", "GET", `/reactor-formulas/${draft.id}/component`, { text: true });
+  const code = await load(held, "read", read, () => readCode(draft));
   if (code !== undefined) Object.assign(draft, { code, codeBefore: code });
   redraw();
 }
@@ -52,6 +90,13 @@ async function readCode(draft) {
 export function formulaForm() {
   const { draft } = held;
   const at = (path) => [held.sent?.problem, path];
+  const take = (formula) => begin(formula, held.ends);
+  const over = (formula) => {
+    held.seen = formula;
+    return submit();
+  };
+  // What could not be read would be written as nothing.
+  const isRead = !draft.id || draft.language !== "javascript" || draft.codeBefore !== undefined;
   return html`<section class="card">
     ${form(
       submit,
@@ -66,7 +111,8 @@ export function formulaForm() {
           ${selectField("Undeclared arguments", draft, "undeclared", [["forward", "are passed on"], ["drop", "are dropped"]], { at: at("undeclared_arguments") })}
           ${textField("Memory in MiB", draft, "memory", { at: at("limits"), type: "number", placeholder: "64" })}
         </details>
-        ${problemBox(held.read?.problem)} ${problemBox(held.sent?.problem)} ${submitButton(draft.id ? "Save" : "Create", held.sent)}`,
+        ${notSaved(held.sent, { take, over })} ${isRead ? nothing : missing(held.read, "The code")}
+        ${submitButton(draft.id ? "Save" : "Create", held.sent, isRead)}`,
       "Formula",
     )}
   </section>`;
@@ -108,16 +154,22 @@ function body(draft) {
   return made;
 }
 
+/** What is to be stored, as a formula: a program that is not sent stays what it is. */
+function yoursOf(draft, after) {
+  const made = body(draft);
+  const isSent = made.code !== undefined || made.component !== undefined;
+  return { ...made, component_digest: isSent ? "what is written here" : after.component_digest };
+}
+
 async function submit() {
-  const { draft, done } = held;
-  const answer = await load(held, "sent", () => (draft.id
-    ? ask("reactor:update", "PUT", `/reactor-formulas/${draft.id}`, { body: body(draft) })
-    : ask("reactor:create", "POST", "/reactor-formulas", { body: body(draft) })));
-  if (!answer) {
-    if (held.sent?.problem) tell("The formula is not saved");
-    return;
-  }
-  held.draft = fresh();
-  tell(draft.id ? "Formula changed" : "Formula made");
-  done(answer);
+  const { draft, seen, ends } = held;
+  const write = async () => {
+    const answer = await (seen
+      ? ask("reactor:update", "PUT", `/reactor-formulas/${seen.id}`, { body: body(draft) })
+      : ask("reactor:create", "POST", "/reactor-formulas", { body: body(draft) }));
+    if (held.draft === draft) held.draft = fresh();
+    return answer;
+  };
+  const rewrite = () => overwrite({ seen, read: () => readFormula(seen.id), members: MEMBERS, yours: (after) => yoursOf(draft, after), write });
+  await save(held, `The formula “${draft.name}”`, seen ? rewrite : write, ends);
 }

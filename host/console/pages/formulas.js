@@ -1,37 +1,60 @@
 // Formulas: the programs that reactors run.
 
-import { ask, may, segment, withQuery } from "../api.js";
+import { ask, may, withQuery } from "../api.js";
 import { measured } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { badge, confirm, copyable, empty, facts, lacking, pager, prose, shown, table, time } from "../parts.js";
-import { holder, load, loadPage, tell } from "../state.js";
-import { begin, formulaForm } from "./formula_form.js";
+import { unlessChanged } from "../saving.js";
+import { holder, load, loadPage, now, tell } from "../state.js";
+import { MEMBERS, begin, formulaForm, readFormula, refreshForm } from "./formula_form.js";
 
 export const title = "Formulas";
 
 const held = holder(() => ({ page: 1, view: "list" }));
 
+const address = ({ id }) => `#/formulas/of/${id}`;
+
+const ends = {
+  leads: address,
+  done: (formula) => {
+    tell("Formula saved");
+    location.hash = address(formula);
+  },
+};
+
 /** The rest of the address is nothing, `new`, or `of` or `edit` and an id. */
 export function open([what, id]) {
   held.view = what === "new" ? "new" : id ? what : "list";
   Object.assign(held, { id, one: undefined, code: undefined });
-  if (held.view === "new") begin(undefined, toOne);
+  if (held.view === "new") begin(undefined, ends);
+  if (may("reactor:read")) return read();
+}
+
+function read() {
+  if (held.view === "list") return list(held.page);
+  return held.id ? find(held.id) : undefined;
+}
+
+/** What is written in a form stays. */
+export async function refresh() {
+  const isForm = held.view === "new" || (held.view === "edit" && held.one?.value);
+  if (isForm) return refreshForm();
   if (!may("reactor:read")) return;
-  if (held.view === "list") list(held.page);
-  if (id) find(id);
+  await read();
+  if (held.code?.value !== undefined) await showCode(held.id);
 }
 
 async function find(id) {
-  const formula = await load(held, "one", () => ask("reactor:read", "GET", `/reactor-formulas/${segment(id)}`));
-  if (formula && held.view === "edit") begin(formula, toOne);
-}
-
-function toOne(formula) {
-  location.hash = `#/formulas/of/${formula.id}`;
+  const formula = await load(held, "one", () => readFormula(id), () => find(id));
+  if (formula && held.view === "edit") begin(formula, ends);
 }
 
 function list(page) {
-  loadPage(held, page, (number) => ask("reactor:read", "GET", withQuery("/reactor-formulas", { page: number })));
+  return loadPage(held, page, (number) => ask("reactor:read", "GET", withQuery("/reactor-formulas", { page: number })));
+}
+
+function showCode(id) {
+  return load(held, "code", () => ask("reactor:read", "GET", `/reactor-formulas/${id}/component`, { text: true }));
 }
 
 export function view() {
@@ -43,7 +66,16 @@ export function view() {
       <h1 tabindex="-1">${title}</h1>
       ${may("reactor:create") ? html`<a class="button end grow-none" href="#/formulas/new">New formula</a>` : nothing}
     </div>
-    ${shown(held.list, ({ data, pagination }) => (data.length === 0 ? empty("No formulas.") : listed(data, pagination)))}`;
+    ${shown(held.list, ({ data, pagination }) => (data.length === 0 ? none() : listed(data, pagination)))}`;
+}
+
+function none() {
+  return empty(
+    "No formulas.",
+    may("reactor:create")
+      ? html`<p><a href="#/formulas/new">Make one</a> of a script or a component, and then a reactor of it.</p>`
+      : html`<p><a href="#/keys">Add a key</a> that holds <code>reactor:create</code> to make one.</p>`,
+  );
 }
 
 function back() {
@@ -67,13 +99,14 @@ function whose({ type }) {
 }
 
 function one(formula) {
-  const remove = () =>
-    confirm("Delete this formula?", html`“<bdi>${formula.name}</bdi>” must not be used by any reactor.`, "Delete", async () => {
-      await ask("reactor:delete", "DELETE", `/reactor-formulas/${formula.id}`);
-      tell("Formula deleted");
-      location.hash = "#/formulas";
-    });
-  const showCode = () => load(held, "code", () => ask("reactor:read", "GET", `/reactor-formulas/${formula.id}/component`, { text: true }));
+  const erase = async () => {
+    const visit = now();
+    await ask("reactor:delete", "DELETE", `/reactor-formulas/${formula.id}`);
+    tell("Formula deleted");
+    if (visit.isHere()) location.hash = "#/formulas";
+  };
+  const unchanged = () => unlessChanged({ seen: formula, read: () => readFormula(formula.id), members: MEMBERS, erase });
+  const remove = () => confirm("Delete this formula?", html`“<bdi>${formula.name}</bdi>” must not be used by any reactor.`, "Delete", unchanged);
   return html`<div class="row"><h1 tabindex="-1">${formula.name}</h1>${whose(formula)} ${badge(formula.status, "good")}</div>
     <section class="card" aria-label="About">
       ${formula.description ? html`<p>${prose(formula.description)}</p>` : nothing}
@@ -89,7 +122,7 @@ function one(formula) {
       ])}
       <div class="row">
         ${may("reactor:create") ? html`<a class="button" href="#/reactors/new/${formula.id}">New reactor of it</a>` : nothing}
-        ${formula.language === "javascript" ? html`<button type="button" class="quiet" @click=${showCode}>Show the code</button>` : nothing}
+        ${formula.language === "javascript" ? html`<button type="button" class="quiet" @click=${() => showCode(formula.id)}>Show the code</button>` : nothing}
         ${formula.type === "private" && may("reactor:update") ? html`<a class="button" href="#/formulas/edit/${formula.id}">Change</a>` : nothing}
         ${formula.type === "private" && may("reactor:delete") ? html`<button type="button" class="danger" @click=${remove}>Delete</button>` : nothing}
       </div>
@@ -100,7 +133,7 @@ function one(formula) {
 }
 
 function parameters(caption, list) {
-  if (list.length === 0) return html`<p class="muted">None is declared.</p>`;
+  if (list.length === 0) return html`<p class="muted">None is declared. What a formula is to get is declared where it is changed.</p>`;
   const row = ({ name, type, optional, description }) => [
     html`<code>${name}</code>`,
     type,

@@ -1,7 +1,8 @@
 // Runs of a reactor, and the telling of their results.
 
 import { ask, may, segment, withQuery } from "../api.js";
-import { field, form, submitButton, textField } from "../fields.js";
+import { choiceField, loadChoices } from "../choices.js";
+import { form, submitButton, textField } from "../fields.js";
 import { bytes, count, counted, duration, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { badge, copyable, empty, facts, lacking, pager, problemBox, shown, table, time } from "../parts.js";
@@ -9,7 +10,7 @@ import { holder, load, loadPage, redraw, tell } from "../state.js";
 
 export const title = "Runs";
 
-const held = holder(() => ({ page: 1, jobs: {}, mine: {}, reactor: "" }));
+const held = holder(() => ({ page: 1, jobs: {}, mine: {}, reactor: "", chosen: "", unfolded: new Set() }));
 
 /** Keeps the id of a run that was queued from this tab: lists show a run only when it has ended. */
 export function remember(reactor, id) {
@@ -18,22 +19,35 @@ export function remember(reactor, id) {
 
 /** The rest of the address is a reactor's id, and perhaps a run's. */
 export function open([reactor, run]) {
-  if (may("reactor:read")) load(held, "reactors", async () => (await ask("reactor:read", "GET", withQuery("/reactors", { size: 100 }))).data);
+  readChoices();
   held.reactor = reactor ?? "";
+  held.chosen = held.reactor;
   held.run = run;
   held.jobs = {};
-  if (!reactor) return;
-  if (run) look(run);
-  else {
-    list(1);
-    for (const id of held.mine[reactor] ?? []) look(id);
-  }
+  held.page = 1;
+  held.unfolded.clear();
+  return read();
+}
+
+function readChoices() {
+  return may("reactor:read") ? loadChoices(held, "reactors", "reactor:read", "/reactors") : undefined;
+}
+
+function read() {
+  if (!held.reactor) return undefined;
+  if (held.run) return look(held.run);
+  return Promise.all([list(held.page), ...(held.mine[held.reactor] ?? []).map(look)]);
+}
+
+/** What is unfolded stays so. */
+export function refresh() {
+  return Promise.all([readChoices(), read()]);
 }
 
 function list(page) {
-  if (!may("reactor:read")) return;
+  if (!may("reactor:read")) return undefined;
   const path = `/reactors/${segment(held.reactor)}/invocations`;
-  loadPage(held, page, (number) => ask("reactor:read", "GET", withQuery(path, { page: number })));
+  return loadPage(held, page, (number) => ask("reactor:read", "GET", withQuery(path, { page: number })));
 }
 
 function look(run) {
@@ -58,18 +72,15 @@ export function view() {
 
 function choose() {
   if (!may("reactor:read") && !may("token:use")) return lacking("reactor:read");
-  const go = (event) => {
-    location.hash = event.target.value ? `#/invocations/${event.target.value}` : "#/invocations";
+  const go = (id) => {
+    location.hash = id ? `#/invocations/${id}` : "#/invocations";
   };
-  const reactors = held.reactors?.value ?? [];
+  const settings = { none: "Choose one", changed: go, own: held.reactor === "" ? undefined : { id: held.reactor, name: held.reactor } };
   const openRun = () => {
     location.hash = `#/invocations/${segment((held.reactor || held.wantedReactor || "").trim())}/${segment(held.wanted.trim())}`;
   };
-  const select = (id) => html`<select id=${id} @change=${go}>
-    <option value="" .selected=${held.reactor === ""}>Choose one</option>
-    ${reactors.map((one) => html`<option value=${one.id} .selected=${one.id === held.reactor}>${one.name}</option>`)}
-  </select>`;
-  return html`${may("reactor:read") ? field("Reactor", select) : nothing} ${problemBox(held.reactors?.problem)}
+  return html`${may("reactor:read") ? choiceField("Reactor", held, "chosen", { lists: held, from: "reactors" }, settings) : nothing}
+    ${problemBox(held.reactors?.problem, nothing, held.reactors?.again)}
     ${may("token:use")
       ? html`<details>
           <summary>Open an asynchronous run by its id</summary>
@@ -81,7 +92,7 @@ function choose() {
 
 function unchosen() {
   if (!may("reactor:read")) return nothing;
-  if (held.reactors?.value?.length === 0) return empty("No reactors yet, and so no runs.", html`<p><a href="#/reactors">Reactors</a></p>`);
+  if (held.reactors?.value?.total === 0) return empty("No reactors yet, and so no runs.", html`<p><a href="#/reactors/new">Make a reactor</a>, and run it on its page.</p>`);
   return empty("Choose a reactor to see how its runs went.");
 }
 
@@ -94,7 +105,7 @@ function runs() {
 }
 
 function ended({ data, pagination }) {
-  if (data.length === 0) return empty("No run of this reactor has ended in the last days.");
+  if (data.length === 0) return empty("No run of this reactor has ended in the last days.", html`<p><a href="#/reactors/of/${held.reactor}">Run it</a> on its page.</p>`);
   const row = (run) => [
     time(run.finished_at),
     html`${badge(run.status, run.status === "completed" ? "good" : "bad")}${run.error ? html`<br /><span class="small">${run.error}</span>` : nothing}`,
@@ -103,7 +114,7 @@ function ended({ data, pagination }) {
     bytes(run.memory_peak_bytes),
     run.log.length === 0
       ? "none"
-      : html`<details><summary>${counted(run.log.length, "line")}</summary>${lines(run)}</details>`,
+      : html`<details .open=${held.unfolded.has(run.id)} @toggle=${(event) => fold(run.id, event.target.open)}><summary>${counted(run.log.length, "line")}</summary>${lines(run)}</details>`,
     // The record of a run does not say whether somebody waited for it.
     may("token:use")
       ? html`<a href="#/invocations/${held.reactor}/${run.id}" aria-label=${`Delivery, if asynchronous, of ${run.id}`}>
@@ -113,6 +124,12 @@ function ended({ data, pagination }) {
   ];
   return html`${table("Runs that have ended, newest first", ["Ended", "How", "Time", "Fuel", "Memory", "Log", "Result"], data.map(row))}
     ${pager(pagination, "run", list)}`;
+}
+
+/** Rows move down as runs end: what is unfolded stays with its run. */
+function fold(run, isOpen) {
+  if (isOpen) held.unfolded.add(run);
+  else held.unfolded.delete(run);
 }
 
 /** How a run went. */
@@ -137,7 +154,8 @@ function delivery(run) {
   if (!may("token:use")) return lacking("token:use");
   const loaded = held.jobs[run];
   if (loaded?.problem?.status === 404) {
-    return empty("There is no asynchronous run of this id that a key of this tab may see. A run that was waited for has no delivery.");
+    const others = html`<p>How it went is among <a href="#/invocations/${held.reactor}">the runs of its reactor</a>, or with a key of another application: <a href="#/keys">add it</a>.</p>`;
+    return empty("There is no asynchronous run of this id that a key of this tab may see. A run that was waited for has no delivery.", others);
   }
   return html`<section class="card">${shown(loaded, (job) => html`${jobView(job, actions(job))}`)}</section>`;
 }

@@ -3,7 +3,7 @@
 import { ask, dropKey, may, session } from "../api.js";
 import { rulesOf, seen } from "../access.js";
 import { html, nothing } from "../lit.js";
-import { badge, copyable, facts, shown, table, time } from "../parts.js";
+import { badge, copyable, facts, problemBox, shown, table, time } from "../parts.js";
 import { holder, load, tell } from "../state.js";
 import { keyForm } from "./sign_in.js";
 
@@ -12,16 +12,25 @@ export const title = "Your access";
 const held = holder(() => ({}));
 
 export function open() {
-  load(held, "permissions", async () => {
+  return refresh();
+}
+
+/** What is written for a key stays. */
+export function refresh() {
+  const permissions = load(held, "permissions", async () => {
     const all = await ask("", "GET", "/permissions", { key: session.keys[0] });
     return new Map(all.map((one) => [one.type, one.description]));
   });
-  if (may("tenant:read")) load(held, "tenant", () => ask("tenant:read", "GET", "/tenants/self"));
+  const own = may("tenant:read") ? load(held, "tenant", () => ask("tenant:read", "GET", "/tenants/self")) : undefined;
+  return Promise.all([permissions, own]);
 }
 
 export function view() {
   return html`<h1 tabindex="-1">${title}</h1>
-    ${tenant()} ${session.keys.map(keyCard)}
+    ${tenant()} ${held.permissions?.problem
+      ? html`<p class="small"><strong>What permissions allow could not be read.</strong></p>${problemBox(held.permissions.problem, nothing, held.permissions.again)}`
+      : nothing}
+    ${session.keys.map(keyCard)}
     <section class="card">
       <h2>Add a key</h2>
       <p>Each request is sent with a key of this tab that may do it. Where several may read tokens, one that shows them

@@ -1,37 +1,60 @@
-// The audit log, with its filters.
+// The audit log, with its filters. They are in the address, so that the way back leads to what was looked at before.
 
-import { ask, may, session, withQuery } from "../api.js";
+import { ask, may, segment, session, withQuery } from "../api.js";
 import { form, selectField, submitButton, textField } from "../fields.js";
-import { brief, compact } from "../format.js";
+import { brief, compact, fromTimeField } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { badge, empty, lacking, pager, shown, table, time } from "../parts.js";
-import { holder, load, loadPage, tell } from "../state.js";
+import { badge, empty, lacking, pager, problemBox, shown, table, time } from "../parts.js";
+import { holder, load, loadPage, redraw, tell } from "../state.js";
 
 export const title = "Audit log";
 
 const TONES = { create: "good", update: "warn", delete: "bad", use: "accent", invoke: "accent" };
 
-const held = holder(() => ({ entity_type: "", entity_id: "", from: "", to: "", page: 1 }));
+const NONE = { entity_type: "", entity_id: "", from: "", to: "" };
+/** `filter` is what is looked at, the members beside it are what the form holds. */
+const held = holder(() => ({ ...NONE, filter: NONE, page: 1, inPlace: false }));
 
-/** The rest of the address is a type of entity and an id. */
-export function open([type, id]) {
-  if (!may("log:read")) return;
-  if (type !== undefined) Object.assign(held, { entity_type: type, entity_id: id ?? "", page: 1 });
-  if (!held.types) load(held, "types", () => ask("log:read", "GET", "/logs/entity-types"));
-  list(held.page);
+/** The rest of the address is a type of entity and an id, or nothing; `query` holds times and the number of a page. */
+export function open([type = "", id = ""], query) {
+  held.filter = { entity_type: type, entity_id: id, from: query.get("from") ?? "", to: query.get("to") ?? "" };
+  Object.assign(held, held.filter, { page: Math.max(1, Number.parseInt(query.get("page") ?? "1", 10) || 1), inPlace: false });
+  if (!may("log:read")) return undefined;
+  if (!held.types?.value) readTypes();
+  return list(held.page);
+}
+
+/** Whoever filters or turns a page stays where they are on it. */
+export function takes(rest, query) {
+  if (!held.inPlace) return false;
+  open(rest, query);
+  redraw();
+  return true;
+}
+
+/** What is written in the filters and not asked for stays. */
+export function refresh() {
+  return may("log:read") ? Promise.all([readTypes(), list(held.page)]) : undefined;
+}
+
+function readTypes() {
+  return load(held, "types", () => ask("log:read", "GET", "/logs/entity-types"));
+}
+
+function show({ entity_type, entity_id, from, to }, page) {
+  const path = [entity_type, entity_id.trim()].map(segment).join("/").replace(/\/+$/, "");
+  const wanted = withQuery(path === "" ? "#/logs" : `#/logs/${path}`, { from, to, page: page > 1 ? page : "" });
+  if (wanted === location.hash) return list(page);
+  held.inPlace = true;
+  location.hash = wanted;
+  return undefined;
 }
 
 async function list(page) {
-  const { entity_type, entity_id } = held;
-  const filter = { entity_type, entity_id: entity_id.trim(), start_date: utc(held.from), end_date: utc(held.to) };
+  const { entity_type, entity_id, from, to } = held.filter;
+  const filter = { entity_type, entity_id, start_date: fromTimeField(from), end_date: fromTimeField(to) };
   const found = await loadPage(held, page, (number) => ask("log:read", "GET", withQuery("/logs", { ...filter, page: number, size: 50 })));
   if (found) tell(`${found.pagination.total_items} entries`);
-}
-
-/** What a field for a date and time holds is of the zone of who looks. */
-function utc(text) {
-  const at = new Date(text);
-  return text === "" || Number.isNaN(at.getTime()) ? "" : at.toISOString();
 }
 
 export function view() {
@@ -41,17 +64,26 @@ export function view() {
 }
 
 function filters() {
-  const types = (held.types?.value ?? []).map(({ value, display_name: name }) => [value, name]);
-  const reset = () => {
-    Object.assign(held, { entity_type: "", entity_id: "", from: "", to: "" });
-    list(1);
-  };
+  const read = (held.types?.value ?? []).map(({ value, display_name: name }) => [value, name]);
+  const { entity_type: type } = held;
+  // What is filtered by is said, whether the list of types is there or not.
+  const types = type === "" || read.some(([value]) => value === type) ? read : [...read, [type, type]];
+  return html`${filterForm(types)} ${held.types?.problem ? html`<p class="small"><strong>Types of entities could not be read.</strong></p>
+    ${problemBox(held.types.problem, nothing, held.types.again)}` : nothing}`;
+}
+
+function reset() {
+  Object.assign(held, NONE);
+  return show(NONE, 1);
+}
+
+function filterForm(types) {
   return form(
-    () => list(1),
+    () => show(held, 1),
     html`<div class="filters">
       ${selectField("Entity", held, "entity_type", [["", "Any"], ...types])}
       ${textField("Id of the entity", held, "entity_id")}
-      ${textField("From", held, "from", { type: "datetime-local" })} ${textField("Before", held, "to", { type: "datetime-local" })}
+      ${textField("From", held, "from", { type: "datetime-local", hint: "UTC" })} ${textField("Before", held, "to", { type: "datetime-local", hint: "UTC" })}
       <div class="row">
         ${submitButton("Filter")}
         <button type="button" class="quiet" @click=${reset}>Clear</button>
@@ -68,7 +100,9 @@ function who(id) {
 }
 
 function entries({ data, pagination }) {
-  if (data.length === 0) return empty("No entry is like this.");
+  if (data.length === 0) {
+    return empty("No entry is like this.", html`<p><button type="button" @click=${reset}>Clear the filters</button> or change them above.</p>`);
+  }
   const row = (entry) => [
     time(entry.created_at),
     badge(entry.operation, entry.message.startsWith("Denied") ? "bad" : (TONES[entry.operation] ?? "plain")),
@@ -77,5 +111,5 @@ function entries({ data, pagination }) {
     entry.actor_id ? html`<span class="small">${entry.actor_type}</span><br />${who(entry.actor_id)}` : nothing,
   ];
   return html`${table("Entries of the log, newest first", ["When", "Operation", "Entity", "What happened", "Who"], data.map(row))}
-  ${pager({ ...pagination }, "entry", list)}`;
+  ${pager({ ...pagination }, "entry", (page) => show(held.filter, page))}`;
 }

@@ -1,16 +1,49 @@
 // Making and changing a reactor: which formula, with which configuration, acting as whom.
 
-import { ask, may, withQuery } from "../api.js";
+import { ask, may, segment } from "../api.js";
+import { choiceField, loadChoices } from "../choices.js";
 import { checkbox, form, selectField, submitButton, textField } from "../fields.js";
+import { pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { problemBox, prose } from "../parts.js";
-import { holder, load, redraw, tell } from "../state.js";
+import { same } from "../merge_patch.js";
+import { missing, prose } from "../parts.js";
+import { changesSince, notSaved, overwrite, refuseChanges, save } from "../saving.js";
+import { holder, load, redraw } from "../state.js";
 
-const held = holder(() => ({ draft: undefined, done: undefined }));
+/** What is written of a reactor, and what others may have changed. */
+export const MEMBERS = [
+  { title: "Name", of: ({ name }) => name },
+  { title: "Acts as", of: ({ application }) => application?.id, text: (id, { application }) => application.name ?? html`<code>${id}</code>` },
+  { title: "Configuration", of: ({ configuration }) => configuration, text: (configuration, _, before) => html`<pre class="value">${pretty(hidden(configuration, before))}</pre>` },
+];
 
-/** Begins with a reactor as it is, or with a new one, perhaps of a formula; `done` gets what the server answers. */
-export function begin(reactor, done, formula = "") {
-  const draft = reactor
+const held = holder(() => ({ draft: undefined, seen: undefined }));
+
+/** Reads one anew. */
+export function readReactor(id) {
+  return ask("reactor:read", "GET", `/reactors/${segment(id)}`);
+}
+
+/** Values of a configuration may be secrets: names and the kinds of values are shown, and whether one is other than `before`. */
+export function hidden(configuration, before = configuration) {
+  const told = ([name, value]) => {
+    const isOther = Object.hasOwn(before, name) && !same(before[name], value);
+    return [name, typeof value === "string" ? `•••• (${value.length} characters${isOther ? ", another value" : ""})` : value];
+  };
+  return Object.fromEntries(Object.entries(configuration).map(told));
+}
+
+/** Begins with a reactor as it is, or with a new one, perhaps of a formula. `ends` are what `save` does with the answer. */
+export function begin(reactor, ends, formula = "") {
+  Object.assign(held, { draft: draftOf(reactor, formula), seen: reactor, reactor, ends, sent: undefined });
+  // What was filtered by for another one would hide choices of this one.
+  Object.assign(held, { formulas_typed: "", applications_typed: "" });
+  redraw();
+  readChoices();
+}
+
+function draftOf(reactor, formula) {
+  return reactor
     ? {
         id: reactor.id,
         name: reactor.name,
@@ -20,16 +53,27 @@ export function begin(reactor, done, formula = "") {
         removed: [],
       }
     : { name: "", formula, application: "", values: {}, removed: [] };
-  Object.assign(held, { draft, done, reactor, sent: undefined });
-  redraw();
-  if (!reactor && may("reactor:read")) {
-    load(held, "formulas", async () => (await ask("reactor:read", "GET", withQuery("/reactor-formulas", { size: 100 }))).data);
-  }
-  if (!may("application:read")) return;
-  load(held, "applications", async () => {
-    const { data } = await ask("application:read", "GET", withQuery("/applications", { size: 100 }));
-    return data.filter((application) => application.type !== "management");
+}
+
+function readChoices() {
+  const formulas = !held.reactor && may("reactor:read") && loadChoices(held, "formulas", "reactor:read", "/reactor-formulas");
+  const applications = may("application:read") && loadChoices(held, "applications", "application:read", "/applications");
+  return Promise.all([formulas, applications]);
+}
+
+/** Reads anew what may be chosen, and whether somebody has changed the reactor. */
+export async function refreshForm() {
+  const { draft, seen, ends } = held;
+  await readChoices();
+  if (!seen) return;
+  const after = await load(held, "sent", async () => {
+    const found = await readReactor(seen.id);
+    if (changesSince(seen, found, undefined, MEMBERS).length === 0) return undefined;
+    if (same(draft, draftOf(seen))) return found;
+    refuseChanges(seen, found, named(bodyOf(draft, held.reactor)), MEMBERS);
+    return undefined;
   });
+  if (after && held.draft === draft) begin(after, ends);
 }
 
 /** Declared numbers and truth values as their fields hold them. Only texts may be secrets. */
@@ -43,29 +87,54 @@ export function reactorForm() {
   const { draft, reactor } = held;
   if (!draft) return nothing;
   const at = (path) => [held.sent?.problem, path];
-  const formulas = reactor ? [reactor.formula] : (held.formulas?.value ?? []);
+  const formulas = reactor ? [reactor.formula] : (held.formulas?.value?.data ?? []);
   const formula = formulas.find((one) => one.id === draft.formula);
+  const take = (found) => begin(found, held.ends);
+  const over = (found) => {
+    held.seen = found;
+    return submit();
+  };
   return html`<section class="card">
     ${form(
       submit,
       html`${textField("Name", draft, "name", { required: true, at: at("name") })}
-        ${reactor ? nothing : selectField("Formula", draft, "formula", [["", "Choose one"], ...formulas.map((one) => [one.id, one.name])], { at: at("formula") })}
+        ${reactor ? nothing : chooseFormula(at("formula"))}
         ${formula && formula.configuration.length > 0
           ? html`<fieldset><legend>Configuration</legend>${formula.configuration.map((entry) => value(entry, at))}</fieldset>`
           : nothing}
-        ${selectField("Acts as", draft, "application", [["", "nobody: the formula has no rights of its own"], ...applications()], { at: at("application") })}
-        ${problemBox(held.sent?.problem)} ${submitButton(draft.id ? "Save" : "Create", held.sent)}`,
+        ${chooseApplication(at("application"))}
+        ${notSaved(held.sent, { take, over })} ${submitButton(draft.id ? "Save" : "Create", held.sent, isComplete())}`,
       "Reactor",
     )}
   </section>`;
 }
 
+/** Whether all that may be chosen is there. What a key may not read is no choice, which is said. */
+function isComplete() {
+  if (!held.reactor && !held.formulas?.value) return false;
+  return !may("application:read") || held.applications?.value !== undefined;
+}
+
+function chooseFormula(at) {
+  if (!may("reactor:read")) {
+    return html`<p>No key in this tab holds <code>reactor:read</code>, and so no formula can be chosen. <a href="#/keys">Add a key</a> of an application that does.</p>`;
+  }
+  const field = choiceField("Formula", held.draft, "formula", { lists: held, from: "formulas" }, { none: "Choose one", at });
+  return html`${field} ${missing(held.formulas, "Formulas")}`;
+}
+
 /** Whom it may act as. Whom it acts as now stays a choice, also where nobody may list applications. */
-function applications() {
-  const own = held.reactor?.application;
-  const listed = held.applications?.value ?? [];
-  const all = own && !listed.some((one) => one.id === own.id) ? [own, ...listed] : listed;
-  return all.map((one) => [one.id, one.type ? `${one.name} (${one.type})` : one.name]);
+function chooseApplication(at) {
+  const settings = {
+    none: "nobody: the formula has no rights of its own",
+    own: held.reactor?.application,
+    text: (one) => (one.type ? `${one.name} (${one.type})` : one.name),
+    fits: ({ type }) => type !== "management",
+    hint: may("application:read") ? undefined : html`No key in this tab holds <code>application:read</code>: no other application is offered.`,
+    at,
+  };
+  const field = choiceField("Acts as", held.draft, "application", { lists: held, from: "applications" }, settings);
+  return html`${field} ${may("application:read") ? missing(held.applications, "Applications") : nothing}`;
 }
 
 /** Texts that are there may be secrets: they are not shown, and stay unless something is written. What is shown is as it is left. */
@@ -89,9 +158,8 @@ function value(entry, at) {
     ${isThere && entry.optional ? checkbox(`Remove ${entry.name}`, draft.removed.includes(entry.name), remove) : nothing}`;
 }
 
-async function submit() {
-  const { draft, done, reactor } = held;
-  const { name, formula, application, values, removed } = draft;
+function bodyOf(draft, reactor) {
+  const { name, application, values, removed } = draft;
   const shown = reactor ? plain(reactor) : {};
   const isShown = (entry) => Object.hasOwn(shown, entry);
   // What nobody touched goes back as it came: a text that says the same may be read as something else.
@@ -99,15 +167,26 @@ async function submit() {
     (isShown(entry) ? values[entry] === shown[entry] : !removed.includes(entry)));
   const given = Object.entries(values).filter(([entry, written]) => written !== "" && !(isShown(entry) && written === shown[entry]));
   const body = { name, configuration: Object.fromEntries([...kept, ...given]) };
-  if (application) body.application = { id: application };
-  const answer = await load(held, "sent", () => (draft.id
-    ? ask("reactor:update", "PUT", `/reactors/${draft.id}`, { body })
-    : ask("reactor:create", "POST", "/reactors", { body: { ...body, formula: { id: formula } } })));
-  if (!answer) {
-    if (held.sent?.problem) tell("The reactor is not saved");
-    return;
-  }
-  held.draft = undefined;
-  tell(draft.id ? "Reactor changed" : "Reactor made");
-  done(answer);
+  return application ? { ...body, application: { id: application } } : body;
+}
+
+async function submit() {
+  const { draft, seen, reactor, ends } = held;
+  const body = bodyOf(draft, reactor);
+  const write = async () => {
+    const answer = await (seen
+      ? ask("reactor:update", "PUT", `/reactors/${seen.id}`, { body })
+      : ask("reactor:create", "POST", "/reactors", { body: { ...body, formula: { id: draft.formula } } }));
+    if (held.draft === draft) held.draft = undefined;
+    return answer;
+  };
+  const read = () => readReactor(seen.id);
+  await save(held, `The reactor “${draft.name}”`, () => (seen ? overwrite({ seen, read, members: MEMBERS, yours: () => named(body), write }) : write()), ends);
+}
+
+/** The same with the name of whom it acts as, as far as that is known. */
+function named(body) {
+  const { applications, reactor } = held;
+  const all = [...(applications?.value?.data ?? []), reactor?.application].filter(Boolean);
+  return { ...body, application: all.find((one) => one.id === body.application?.id) ?? body.application };
 }

@@ -5,38 +5,55 @@ import { form, submitButton, textField } from "../fields.js";
 import { pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { confirm, copyable, empty, facts, lacking, pager, shown, table, time } from "../parts.js";
-import { holder, load, loadPage, tell } from "../state.js";
-import { begin, reactorForm } from "./reactor_form.js";
+import { unlessChanged } from "../saving.js";
+import { holder, load, loadPage, now, tell } from "../state.js";
+import { MEMBERS, begin, hidden, reactorForm, readReactor, refreshForm } from "./reactor_form.js";
 import { beginTrying, tryReactor } from "./try_reactor.js";
 
 export const title = "Reactors";
 
 const held = holder(() => ({ page: 1, view: "list" }));
 
+const address = ({ id }) => `#/reactors/of/${id}`;
+
+const ends = {
+  leads: address,
+  done: (reactor) => {
+    tell("Reactor saved");
+    location.hash = address(reactor);
+  },
+};
+
 /** The rest of the address is nothing, `new` and perhaps a formula's id, or `of` or `edit` and a reactor's. */
 export function open([what, id]) {
   held.view = what === "new" ? "new" : id ? what : "list";
   Object.assign(held, { id, one: undefined });
-  if (held.view === "new") begin(undefined, toOne, id);
-  if (held.view === "of" || held.view === "edit") find(id);
-  if (held.view === "list" && may("reactor:read")) list(held.page);
+  if (held.view === "new") begin(undefined, ends, id);
+  else return read();
+}
+
+function read() {
+  if (held.view !== "list") return find(held.id);
+  return may("reactor:read") ? list(held.page) : undefined;
+}
+
+/** What is written in a form stays. */
+export function refresh() {
+  const isForm = held.view === "new" || (held.view === "edit" && held.one?.value);
+  return isForm ? refreshForm() : read();
 }
 
 function list(page) {
-  loadPage(held, page, (number) => ask("reactor:read", "GET", withQuery("/reactors", { page: number })));
+  return loadPage(held, page, (number) => ask("reactor:read", "GET", withQuery("/reactors", { page: number })));
 }
 
 async function find(id) {
   beginTrying(id);
   if (!may("reactor:read")) return;
-  const reactor = await load(held, "one", () => ask("reactor:read", "GET", `/reactors/${segment(id)}`));
+  const reactor = await load(held, "one", () => readReactor(id), () => find(id));
   if (!reactor) return;
   beginTrying(id, reactor.formula);
-  if (held.view === "edit") begin(reactor, toOne);
-}
-
-function toOne(reactor) {
-  location.hash = `#/reactors/of/${reactor.id}`;
+  if (held.view === "edit") begin(reactor, ends);
 }
 
 export function view() {
@@ -47,7 +64,16 @@ export function view() {
       <h1 tabindex="-1">${title}</h1>
       ${may("reactor:create") ? html`<a class="button end grow-none" href="#/reactors/new">New reactor</a>` : nothing}
     </div>
-    ${may("reactor:read") ? shown(held.list, ({ data, pagination }) => (data.length === 0 ? empty("No reactors yet.") : listed(data, pagination))) : withoutList()}`;
+    ${may("reactor:read") ? shown(held.list, ({ data, pagination }) => (data.length === 0 ? none() : listed(data, pagination))) : withoutList()}`;
+}
+
+function none() {
+  return empty(
+    "No reactors yet.",
+    may("reactor:create")
+      ? html`<p><a href="#/reactors/new">Make one</a> of a formula: it is what runs.</p>`
+      : html`<p><a href="#/keys">Add a key</a> that holds <code>reactor:create</code> to make one.</p>`,
+  );
 }
 
 function back() {
@@ -98,16 +124,13 @@ function one() {
     ${tryReactor()}`);
 }
 
-/** Values of a configuration may be secrets: names and the kinds of values are shown. */
-function hidden(configuration) {
-  const shownValue = (value) => (typeof value === "string" ? `•••• (${value.length} characters)` : value);
-  return Object.fromEntries(Object.entries(configuration).map(([name, value]) => [name, shownValue(value)]));
-}
-
 function remove(reactor) {
-  confirm("Delete this reactor?", html`“<bdi>${reactor.name}</bdi>” cannot be run any more.`, "Delete", async () => {
+  const erase = async () => {
+    const visit = now();
     await ask("reactor:delete", "DELETE", `/reactors/${reactor.id}`);
     tell("Reactor deleted");
-    location.hash = "#/reactors";
-  });
+    if (visit.isHere()) location.hash = "#/reactors";
+  };
+  const unchanged = () => unlessChanged({ seen: reactor, read: () => readReactor(reactor.id), members: MEMBERS, erase });
+  confirm("Delete this reactor?", html`“<bdi>${reactor.name}</bdi>” cannot be run any more.`, "Delete", unchanged);
 }

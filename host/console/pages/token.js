@@ -4,9 +4,18 @@ import { ask, keyAt, keysFor, may, revealingKey, segment } from "../api.js";
 import { compact, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { badge, confirm, copyable, facts, problemBox, shown, time } from "../parts.js";
-import { holder, load, redraw, tell } from "../state.js";
+import { unlessChanged } from "../saving.js";
+import { holder, load, now, redraw, tell } from "../state.js";
 
 const REVEALED_MS = 30_000;
+/** What others may have changed. That data was is told by the time alone. */
+const MEMBERS = [
+  { title: "Changed", of: ({ modified_at: at }) => at, text: (at) => time(at) },
+  { title: "Containers", of: ({ containers }) => containers },
+  { title: "Metadata", of: ({ metadata: pairs }) => pairs },
+  { title: "Mask", of: ({ mask }) => mask },
+  { title: "Ends", of: ({ expires_at: at }) => at, text: (at) => time(at) },
+];
 
 const held = holder(() => ({}));
 let hiding;
@@ -15,7 +24,18 @@ let hiding;
 export function openToken(id) {
   const news = held.news?.fresh && held.news.id === id ? { ...held.news, fresh: false } : undefined;
   Object.assign(held, { id, one: undefined, news });
-  load(held, "one", () => findToken(id));
+  readToken();
+}
+
+function readToken() {
+  const { id } = held;
+  return load(held, "one", () => findToken(id));
+}
+
+/** Reads it anew. What was revealed may be another value now. */
+export function refreshToken() {
+  hideHere();
+  return readToken();
 }
 
 /** Leaves nothing that was revealed behind. */
@@ -73,12 +93,14 @@ function detail(token) {
   const places = token.containers ?? ["/"];
   const json = (value) => (value === undefined || value === null ? undefined : html`<pre>${typeof value === "string" ? value : pretty(value)}</pre>`);
   const erase = async () => {
+    const visit = now();
     await ask("token:delete", "DELETE", `/tokens/${segment(token.id)}`, { key: keyAt("token:delete", places) });
     tell("Token deleted");
-    location.hash = "#/tokens";
+    if (visit.isHere()) location.hash = "#/tokens";
   };
+  const unchanged = () => unlessChanged({ seen: token, read: () => findToken(token.id), members: MEMBERS, erase });
   const remove = () =>
-    confirm("Delete this token?", html`The data of “<bdi>${token.id}</bdi>” is erased for good; the audit log keeps that it was there.`, "Delete", erase);
+    confirm("Delete this token?", html`The data of “<bdi>${token.id}</bdi>” is erased for good; the audit log keeps that it was there.`, "Delete", unchanged);
   return html`<section class="card" aria-label="Data">
       <div class="row"><h2>Data</h2>${badge(token.type)}</div>
       ${data(token)}
@@ -129,7 +151,7 @@ function data(token) {
           </button>
           <span class="small">Reads it as <bdi>${key.name}</bdi>; that is logged.</span>
         </div>`
-      : html`<p class="small">No key in this tab may see it in plaintext.</p>`}`;
+      : html`<p class="small">No key in this tab may see it in plaintext. <a href="#/keys">Add one</a> of an application with a rule that reveals it.</p>`}`;
 }
 
 function text(value) {

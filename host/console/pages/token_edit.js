@@ -2,10 +2,11 @@
 
 import { ask, keyAt, keysFor, segment } from "../api.js";
 import { areaField, checkbox, faultList, form, jsonOf, linesOf, maskOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
-import { forTimeField, pretty } from "../format.js";
+import { forTimeField, fromTimeField, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { hasNullMember, isObject, patchBetween, pathsOf, same } from "../merge_patch.js";
 import { lacking, problemBox, shown, table, time } from "../parts.js";
+import { save } from "../saving.js";
 import { holder, load, redraw, tell } from "../state.js";
 import { announce, conceal, findToken } from "./token.js";
 
@@ -26,13 +27,27 @@ const held = holder(() => ({}));
 
 /** Begins with a token as it is; without an id, forgets what was written. */
 export function beginEdit(id) {
-  Object.assign(held, { id, one: undefined, sent: undefined });
+  Object.assign(held, { id, one: undefined, sent: undefined, again: undefined });
   if (id === undefined) return;
   // What is written stays with the token that it is of, and is dropped with it.
-  load(held, "one", async () => {
-    const token = await findToken(id);
-    return { token, draft: draftOf(token) };
-  });
+  load(held, "one", () => found(id));
+}
+
+async function found(id) {
+  const token = await findToken(id);
+  return { token, draft: draftOf(token) };
+}
+
+/** Reads the token anew. What is written stays with the token that it was written to: what differs from that one is sent. */
+export async function refreshEdit() {
+  const { id, one } = held;
+  if (!one?.value) return load(held, "one", () => found(id));
+  const { token, draft } = one.value;
+  const read = await load(held, "again", () => found(id), refreshEdit);
+  if (!read || held.one !== one) return;
+  if (same(draft, draftOf(token))) one.value = read;
+  else one.value.isOld = token.modified_at !== read.token.modified_at;
+  redraw();
 }
 
 function draftOf(token) {
@@ -54,12 +69,11 @@ function draftOf(token) {
 function patchOf(token, draft, errors) {
   const mask = draft.mask.trim() === "" ? undefined : maskOf(draft.mask, errors);
   if (hasNullMember(mask)) errors.mask = ["has a member that is null, which a change cannot write"];
-  const ends = draft.ends === "" ? undefined : new Date(draft.ends).toISOString();
   const patch = {
     metadata: patchBetween(token.metadata ?? {}, metadataOf(draft, errors)),
     containers: patchBetween(token.containers, wordsOf(draft.containers) ?? []),
     // The field holds seconds: what was not touched stays as exact as it is.
-    expires_at: draft.ends === draftOf(token).ends ? undefined : (ends ?? null),
+    expires_at: draft.ends === draftOf(token).ends ? undefined : (fromTimeField(draft.ends) ?? null),
     mask: patchBetween(token.mask ?? undefined, mask),
     search_indexes: patchBetween(token.search_indexes ?? [], linesOf(draft.indexes)),
     fingerprint_expression: patchBetween(token.fingerprint_expression, draft.fingerprint.trim() || undefined),
@@ -87,7 +101,7 @@ function updatingKey(token, patch) {
 
 async function submit() {
   const { token: before, draft } = held.one.value;
-  const after = await load(held, "sent", async () => {
+  const work = async () => {
     const errors = {};
     const patch = patchOf(before, draft, errors);
     if (Object.keys(errors).length > 0) throw notSent("Some fields cannot be read.", errors);
@@ -96,14 +110,14 @@ async function submit() {
     const own = { key, bytes: JSON.stringify(patch), type: "application/merge-patch+json" };
     const token = await ask("token:update", "PATCH", `/tokens/${segment(before.id)}`, own);
     return { token: conceal(key, "token:update", token), wroteData: "data" in patch };
-  });
-  if (!after) {
-    if (held.sent?.problem) tell("The token is not changed");
-    return;
-  }
-  announce(after.token.id, news(before, after));
-  tell("Token changed");
-  location.hash = `#/tokens/of/${segment(after.token.id)}`;
+  };
+  const leads = ({ token }) => `#/tokens/of/${segment(token.id)}`;
+  const done = (after) => {
+    announce(after.token.id, news(before, after));
+    tell("Token changed");
+    location.hash = leads(after);
+  };
+  await save(held, `The token ${before.id}`, work, { done, leads });
 }
 
 /** What is different now, in a table. */
@@ -132,16 +146,17 @@ export function editToken() {
     ${shown(held.one, fields)}`;
 }
 
-function fields({ token, draft }) {
+function fields({ token, draft, isOld }) {
   if (!keyAt("token:update", token.containers ?? ["/"])) return lacking("token:update");
   const problem = held.sent?.problem;
   const at = (path) => [problem, path];
-  return html`<section class="card">
+  return html`${problemBox(held.again?.problem, nothing, held.again?.again)} ${isOld ? others(token) : nothing}
+  <section class="card">
     ${form(
       submit,
       html`${metadataFields(draft, problem)}
         ${textField("Containers", draft, "containers", { at: at("containers"), hint: "Apart by spaces; where it goes needs a rule, too" })}
-        ${textField("Ends", draft, "ends", { at: at("expires_at"), type: "datetime-local", step: "1", hint: "Empty: it does not end" })}
+        ${textField("Ends", draft, "ends", { at: at("expires_at"), type: "datetime-local", step: "1", hint: "UTC. Empty: it does not end" })}
         ${areaField("Mask", draft, "mask", { at: at("mask"), rows: 5, hint: "An expression, or JSON with expressions; without one, masked data is not shown at all" })}
         ${dataField(token, draft, at("data"))}
         <details>
@@ -154,6 +169,17 @@ function fields({ token, draft }) {
       "Token",
     )}
   </section>`;
+}
+
+function others(token) {
+  const take = () => {
+    beginEdit(token.id);
+    document.querySelector("h1")?.focus();
+  };
+  return html`<div class="notice" role="status">
+    <p><strong>Somebody changed this token since you opened it.</strong> Saving changes what is named below and nothing else.</p>
+    <p><button type="button" @click=${take}>Drop mine and take theirs</button></p>
+  </div>`;
 }
 
 function metadataFields(draft, problem) {

@@ -1,11 +1,13 @@
 // A new token.
 
-import { ask, keyAt, may } from "../api.js";
+import { ask, keyAt, may, segment } from "../api.js";
 import { areaField, checkbox, form, jsonOf, linesOf, maskOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
+import { fromTimeField } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { copyable, lacking, problemBox } from "../parts.js";
-import { holder, load, redraw, tell } from "../state.js";
-import { knownTypes } from "./token_types.js";
+import { copyable, lacking, missing, problemBox } from "../parts.js";
+import { save } from "../saving.js";
+import { holder, redraw, tell } from "../state.js";
+import { knownTypes, types } from "./token_types.js";
 
 /** Data to start from, of the types that are objects. */
 const SHAPES = {
@@ -37,7 +39,7 @@ function body() {
     metadata: held.metadata.trim() === "" ? undefined : metadata,
     search_indexes: held.indexes.trim() === "" ? undefined : linesOf(held.indexes),
     mask: held.mask.trim() === "" ? undefined : maskOf(held.mask, errors),
-    expires_at: held.expires_at === "" ? undefined : new Date(held.expires_at).toISOString(),
+    expires_at: fromTimeField(held.expires_at),
     deduplicate_token: held.deduplicate ? true : undefined,
   };
   if (Object.keys(errors).length > 0) throw notSent("Some fields cannot be read.", errors);
@@ -50,23 +52,22 @@ export function leaveForm() {
 }
 
 async function submit() {
-  const token = await load(held, "sent", () => {
+  const work = async () => {
     const made = body();
     return ask("token:create", "POST", "/tokens", { body: made, key: made.containers && keyAt("token:create", made.containers) });
-  });
-  if (!token) {
-    if (held.sent?.problem) tell("The token is not made");
-    return;
-  }
-  // The form held plaintext.
-  Object.assign(held, fresh(), { made: token, sent: undefined });
-  tell("Token made");
-  redraw();
+  };
+  const done = (token) => {
+    // The form held plaintext.
+    Object.assign(held, fresh(), { made: token, sent: undefined });
+    tell("Token made");
+    redraw();
+  };
+  await save(held, "The new token", work, { done, leads: ({ id }) => `#/tokens/of/${segment(id)}` });
 }
 
 export function createToken() {
   if (!may("token:create")) return html`<h1 tabindex="-1">New token</h1>${lacking("token:create")}`;
-  const types = knownTypes();
+  const names = knownTypes();
   const shape = (type) => {
     if (held.data.trim() === "" || Object.values(SHAPES).includes(held.data)) held.data = SHAPES[type] ?? "";
   };
@@ -77,7 +78,7 @@ export function createToken() {
     <section class="card">
       ${form(
         submit,
-        html`${selectField("Type", held, "type", types.length > 0 ? types : ["token"], { changed: shape, at: at("type") })}
+        html`${selectField("Type", held, "type", names.length > 0 ? names : ["token"], { changed: shape, at: at("type") })}
           ${areaField("Data", held, "data", { at: at("data"), rows: 7, required: true, hint: isJson() ? "JSON" : "The value itself, as text" })}
           ${held.type === "token" ? checkbox("The data is JSON", held.json, (on) => { held.json = on; redraw(); }) : nothing}
           <details>
@@ -87,10 +88,11 @@ export function createToken() {
             ${areaField("Metadata", held, "metadata", { at: at("metadata"), rows: 3, hint: "A line each: key=value; nothing sensitive" })}
             ${areaField("Search indexes", held, "indexes", { at: at("search_indexes"), rows: 2, hint: "An expression each line, such as {{ data.number | last4 }}" })}
             ${areaField("Mask", held, "mask", { at: at("mask"), rows: 3, hint: "An expression, or JSON with expressions; that of the type when empty" })}
-            ${textField("Ends", held, "expires_at", { at: at("expires_at"), type: "datetime-local" })}
+            ${textField("Ends", held, "expires_at", { at: at("expires_at"), type: "datetime-local", hint: "UTC. Empty: it does not end" })}
             ${checkbox("If there is a token of the same contents, take that one", held.deduplicate, (on) => { held.deduplicate = on; redraw(); })}
           </details>
-          ${problemBox(held.sent?.problem)} ${submitButton("Create", held.sent)}`,
+          ${problemBox(held.sent?.problem)} ${missing(types(), "Types of tokens")}
+          ${submitButton("Create", held.sent, names.length > 0)}`,
         "New token",
       )}
     </section>`;
@@ -103,6 +105,6 @@ function made() {
   return html`<div class="good-news" role="status">
     <p>${what}</p>
     <p>${copyable(token.id, "id")}</p>
-    <p><a href="#/tokens/of/${encodeURIComponent(token.id)}">Look at it</a></p>
+    <p><a href="#/tokens/of/${segment(token.id)}">Look at it</a></p>
   </div>`;
 }

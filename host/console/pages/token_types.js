@@ -4,13 +4,24 @@ import { holder, load } from "../state.js";
 
 const held = holder(() => ({}));
 
+/** Reads them, unless they were read. */
+export function readTypes() {
+  if (held.types?.value || held.types?.loading) return undefined;
+  return load(held, "types", async () => {
+    const answer = await fetch("/openapi.json", { credentials: "omit" }).catch(() => undefined);
+    const names = (await answer?.json().catch(() => undefined))?.components?.schemas?.TokenType?.enum;
+    if (Array.isArray(names)) return names;
+    const detail = answer ? `The server answered ${answer.status} without its description.` : "The server cannot be reached.";
+    throw Object.assign(new Error(), { problem: { title: "No answer", detail, errors: {} } });
+  });
+}
+
+/** Where the reading stands. */
+export function types() {
+  return held.types;
+}
+
 /** The names of all types; none until the description has come. */
 export function knownTypes() {
-  if (!held.types) {
-    load(held, "types", async () => {
-      const answer = await fetch("/openapi.json", { credentials: "omit" });
-      return (await answer.json()).components.schemas.TokenType.enum;
-    });
-  }
-  return held.types.value ?? [];
+  return held.types?.value ?? [];
 }

@@ -9,22 +9,33 @@ import { isObject } from "../merge_patch.js";
 import { readRights } from "../rights.js";
 import { QUERY_FAULT, searchBox } from "../search_box.js";
 import { holder, loadPage, tell } from "../state.js";
-import { closeToken, conceal, metadata, openToken, viewToken } from "./token.js";
-import { beginEdit, editToken } from "./token_edit.js";
+import { closeToken, conceal, metadata, openToken, refreshToken, viewToken } from "./token.js";
+import { beginEdit, editToken, refreshEdit } from "./token_edit.js";
 import { createToken, leaveForm } from "./token_form.js";
-import { knownTypes } from "./token_types.js";
+import { knownTypes, readTypes } from "./token_types.js";
 
 export const title = "Tokens";
 
-const held = holder(() => ({ query: "", size: "20", page: 1, view: "list" }));
+/** `asked` is what was searched for; the form holds what is written, which may be another query already. */
+const held = holder(() => ({ query: "", size: "20", asked: "", page: 1, view: "list" }));
 
 /** The rest of the address is nothing, `new`, or `of` or `edit` and a token's id. */
 export function open([what, id]) {
   held.view = what === "new" ? "new" : id ? what : "list";
-  knownTypes();
-  if (held.view === "list" && able()) list(held.page);
+  readTypes();
+  // What was written and not asked for would not be of the list that is shown.
+  held.query = held.asked;
+  if (held.view === "list" && able()) return list(held.page);
   if (held.view === "of") openToken(id);
   if (held.view === "edit") beginEdit(id);
+}
+
+/** What is written and not asked for stays. */
+export function refresh() {
+  if (held.view === "of") return refreshToken();
+  if (held.view === "edit") return refreshEdit();
+  if (held.view === "new") return readTypes();
+  return able() ? Promise.all([readTypes(), list(held.page)]) : undefined;
 }
 
 /** What was revealed or written is not left behind. */
@@ -36,7 +47,7 @@ export function close() {
 
 /** Shows what a query finds. */
 export function searchFor(query) {
-  Object.assign(held, { query, page: 1 });
+  Object.assign(held, { query, asked: query, page: 1 });
   location.hash = "#/tokens";
 }
 
@@ -55,7 +66,7 @@ async function list(page) {
   const found = await loadPage(held, page, async (number) => {
     if (may("token:search")) {
       const key = keyFor("token:search");
-      const body = { query: held.query.trim() === "" ? null : held.query, page: number, size };
+      const body = { query: held.asked.trim() === "" ? null : held.asked, page: number, size };
       return masked(key, "token:search", await ask("token:search", "POST", "/tokens/search", { body, key }));
     }
     const key = keyFor("token:read");
@@ -90,7 +101,7 @@ function listed() {
   });
   const problem = held.list?.problem;
   const search = () => {
-    held.caret = undefined;
+    Object.assign(held, { caret: undefined, asked: held.query });
     return listAgain(1);
   };
   return html`<div class="row">
@@ -108,7 +119,7 @@ function listed() {
           "Search of tokens",
         )
       : html`<p>This key lists tokens and may not search them.</p>`}
-    ${problem ? problemBox(problem, QUERY_FAULT) : shown(held.list, found)}`;
+    ${problem ? problemBox(problem, QUERY_FAULT, problem.status === 400 ? undefined : () => listAgain(held.page)) : shown(held.list, found)}`;
 }
 
 function unique(values) {
@@ -117,7 +128,7 @@ function unique(values) {
 
 function found({ data, pagination, seenBy }) {
   const note = html` <span class="small">as <bdi>${seenBy}</bdi> sees them; each read is in the audit log</span>`;
-  if (data.length === 0 && pagination.total_items === 0) return empty("No token is found.");
+  if (data.length === 0 && pagination.total_items === 0) return none();
   const row = (token) => [
     html`<a class="whole" href="#/tokens/of/${segment(token.id)}"><code title=${token.id}>${compact(brief(token.id), 40)}</code></a>`,
     token.type,
@@ -128,6 +139,18 @@ function found({ data, pagination, seenBy }) {
   ];
   const heads = ["Id", "Type", "Data", "Containers", "Metadata", "Made"];
   return html`${table("Tokens, newest first", heads, data.map(row))} ${pager(pagination, "token", listAgain, note)}`;
+}
+
+function none() {
+  const all = () => {
+    Object.assign(held, { query: "", asked: "", caret: undefined });
+    return listAgain(1);
+  };
+  if (held.asked.trim() !== "") {
+    return empty("No token is found.", html`<p><button type="button" @click=${all}>Search for all</button> or change the query above.</p>`);
+  }
+  const make = html`<p><a href="#/tokens/new">Make one</a>, or let a program make them.</p>`;
+  return empty("No token is found.", may("token:create") ? make : html`<p><a href="#/keys">Add a key</a> that sees others, or that holds <code>token:create</code>.</p>`);
 }
 
 function dataCell(token) {

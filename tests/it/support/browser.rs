@@ -38,6 +38,28 @@ window.t = {
 };
 true"#;
 
+/// Notes what the page asks for, fails what is to fail, and keeps the answer to `later.name` back until `later.go()`. It is
+/// read by then: all that the page does with it is done before anything else happens there.
+const LATER: &str = r#"(() => {
+  const send = window.fetch;
+  window.later = { asked: [], failing: [] };
+  window.fetch = async (...given) => {
+    const [request] = given;
+    const { pathname } = new URL(request.url ?? request, location.href);
+    const name = request instanceof Request ? `${request.method} ${pathname}` : "";
+    later.asked.push(name);
+    if (later.failing.includes(pathname)) throw new TypeError("it is to fail");
+    const answer = await send(...given);
+    if (name !== later.name) return answer;
+    later.name = undefined;
+    const { ok, status, headers } = answer;
+    const text = await answer.text();
+    await new Promise((go) => { later.go = go; });
+    return { ok, status, headers, text: async () => text };
+  };
+  return true;
+})()"#;
+
 /// A browser with one page open.
 pub struct Browser {
     child: Child,
@@ -262,6 +284,32 @@ impl Browser {
         let keys =
             [&server.management, &server.private].map(|client| client.key.as_deref().unwrap());
         self.sign_in(&format!("http://{}", server.address()), &keys);
+    }
+
+    /// Has answers to this page kept back and fail from here on, as [`Self::hold`] and [`Self::fail`] say.
+    pub fn watch_requests(&mut self) {
+        self.eval(LATER);
+    }
+
+    /// Keeps the answer to this request back, once: a method and a path.
+    pub fn hold(&mut self, request: &str) {
+        self.eval(&format!("later.name = {}, later.go = undefined, true", json!(request)));
+    }
+
+    /// Waits until the answer that is kept back is there.
+    #[track_caller]
+    pub fn until_held(&mut self) {
+        self.wait("later.go");
+    }
+
+    /// Gives the page what was kept back.
+    pub fn let_go(&mut self) {
+        self.eval("later.go(), true");
+    }
+
+    /// Has requests to these paths fail, and no others.
+    pub fn fail(&mut self, paths: &[&str]) {
+        self.eval(&format!("later.failing = {}, true", json!(paths)));
     }
 
     /// Makes the page so many pixels wide.

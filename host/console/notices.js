@@ -1,0 +1,33 @@
+// What is told above every page until it is put away: rights that have changed, and what ended after its page was left.
+
+import { html, nothing } from "./lit.js";
+import { holder, redraw, tell } from "./state.js";
+
+const NOTICES_MAX = 5;
+
+const held = holder(() => ({ notices: [] }));
+
+/** Tells something: `title`, `text`, perhaps `lists` of a name and rights, and perhaps where it `leads`. */
+export function notify(...told) {
+  // What was told before is forgotten with a key that ended.
+  held.notices = [...told, ...held.notices].slice(0, NOTICES_MAX);
+  tell(told.map(({ title }) => title).join(" "));
+  redraw();
+}
+
+/** What was told and is not put away. */
+export function notices() {
+  return held.notices.map((one) => html`<div class="notice">
+    <div class="row"><p class="grow"><strong>${one.title}</strong> ${one.text}
+        ${one.leads ? html`<a href=${one.leads}>Look at it</a>` : nothing}</p>
+      <button type="button" class="quiet" @click=${() => putAway(one)}>Put away</button></div>
+    ${(one.lists ?? []).map(([name, rights]) => html`<p class="small">${name}:</p>
+      <ul>${rights.map((right) => html`<li><code>${right}</code></li>`)}</ul>`)}
+  </div>`);
+}
+
+function putAway(one) {
+  held.notices = held.notices.filter((other) => other !== one);
+  redraw();
+  document.querySelector("h1")?.focus();
+}

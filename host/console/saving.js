@@ -1,0 +1,108 @@
+// Writing what a form holds, and deleting. The interface has no preconditions: right before a record is written or deleted it
+// is read anew, and where others have changed it since the page began with it, a person decides.
+//
+// The members that count are lists of `{ title, of, text }`: `of` takes the value out of a record or out of what is to be
+// written, and `text` makes of such a value what is shown of it, perhaps also of its record and of what the value was before;
+// without one it is shown as it is.
+
+import { pretty } from "./format.js";
+import { html, nothing } from "./lit.js";
+import { same } from "./merge_patch.js";
+import { notify } from "./notices.js";
+import { problemBox, table, time } from "./parts.js";
+import { load, now, problemOf, tell } from "./state.js";
+
+const CHANGED = "Somebody changed this since you opened it.";
+
+/**
+ * Does `work` and keeps where it stands in `held.sent`. `done` gets the answer if its page is still looked at. Whoever went on
+ * stays where they are, and is told how it ended: of `what`, and where it is, `leads(answer)`.
+ */
+export async function save(held, what, work, { done, leads }) {
+  const visit = now();
+  let answer;
+  let problem;
+  await load(held, "sent", async () => {
+    try {
+      return (answer = await work());
+    } catch (error) {
+      problem = problemOf(error);
+      throw error;
+    }
+  });
+  if (!visit.isKnown()) return;
+  if (visit.isHere()) return problem ? tell(`${what} is not saved`) : done(answer);
+  const text = "You had gone on before that was known.";
+  notify(problem ? { title: `${what} is not saved.`, text: `${problem.detail} ${text}` } : { title: `${what} is saved.`, text, leads: leads(answer) });
+}
+
+/** The members in which a record is not what it was, without those that are to be written as they are now. */
+export function changesSince(before, after, yours, members) {
+  return members.filter(({ of }) => !same(of(before), of(after)) && !(yours && same(of(after), of(yours))));
+}
+
+/** Writes if nobody has changed the record since it was `seen`; else refuses with what is different. `yours(record)` is what is to be there then. */
+export async function overwrite({ seen, read, members, yours, write }) {
+  const after = await read();
+  refuseChanges(seen, after, yours(after), members);
+  return write();
+}
+
+/** The refusal of that, if there is anything different. */
+export function refuseChanges(seen, after, yours, members) {
+  const found = changesSince(seen, after, yours, members);
+  if (found.length === 0) return;
+  const problem = { title: "Not saved", detail: CHANGED, errors: {}, changed: { seen, after, yours, found } };
+  throw Object.assign(new Error(), { problem });
+}
+
+/**
+ * What was wrong with what was sent. Where others have changed the record, `take(record)` goes on with theirs and
+ * `over(record)` writes over it.
+ */
+export function notSaved(sent, { take, over }) {
+  const changed = sent?.problem?.changed;
+  if (!changed) return problemBox(sent?.problem);
+  const { seen, after, yours, found } = changed;
+  const taken = () => {
+    take(after);
+    tell("What is there now is in the form");
+    setTimeout(() => document.querySelector("h1")?.focus());
+  };
+  const written = () => {
+    over(after);
+    // The button goes with what it stands in.
+    setTimeout(() => document.querySelector("main form [type=submit]")?.focus());
+  };
+  return html`<div class="problem" role="alert">
+    <p><strong>${CHANGED}</strong></p>
+    <p>Nothing of yours is saved yet.${after.modified_at ? html` The last change is of ${time(after.modified_at)}, by <code>${after.modified_by}</code>.` : nothing}</p>
+    ${differences(found, [["When you opened it", seen], ["Now", after], ["Yours", yours]])}
+    <div class="row">
+      <button type="button" @click=${taken}>Drop mine and take theirs</button>
+      <button type="button" class="danger" @click=${written}>Save mine over it</button>
+    </div>
+  </div>`;
+}
+
+function differences(found, columns) {
+  const cell = ({ of, text }, record) => {
+    const value = of(record);
+    return value === undefined || value === null ? "–" : text ? text(value, record, of(columns[0][1])) : html`<pre class="value">${typeof value === "string" ? value : pretty(value)}</pre>`;
+  };
+  const heads = ["Member", ...columns.map(([head]) => head)];
+  return table("What is different", heads, found.map((member) => [member.title, ...columns.map(([, record]) => cell(member, record))]));
+}
+
+/** Does `erase` if nobody has changed the record since it was `seen`; else gives the question that is asked before. */
+export async function unlessChanged({ seen, read, members, erase }) {
+  const after = await read();
+  const found = changesSince(seen, after, undefined, members);
+  if (found.length === 0) return erase();
+  return {
+    title: CHANGED,
+    text: html`<p>It is not deleted yet. What is different:</p>${differences(found, [["When you opened it", seen], ["Now", after]])}`,
+    action: "Delete it as it is now",
+    run: () => unlessChanged({ seen: after, read, members, erase }),
+  };
+}

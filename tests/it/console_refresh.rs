@@ -1,0 +1,404 @@
+//! The console's pages are read anew without being left, choices and lists that could not be read are said and tried
+//! again, times name their zone, and where nothing is there it says what to do.
+
+use serde_json::{Value, json};
+
+use crate::support::TestServer;
+use crate::support::browser::Browser;
+
+const SCRIPT: &str = "module.exports = async ({ args }) => { \
+    console.log('run ' + args.number); return { raw: {} }; };";
+
+/// A browser in the console, of which requests can fail.
+fn signed_in(server: &TestServer) -> Option<Browser> {
+    let mut browser = Browser::open()?;
+    browser.sign_in_to(server);
+    browser.watch_requests();
+    Some(browser)
+}
+
+/// Opens a page of the console by its address, and waits until it shows what it is about.
+fn visit(browser: &mut Browser, page: &str) {
+    browser.eval(&format!("document.activeElement.blur(), location.hash = '#/{page}', true"));
+    browser.wait(&format!(
+        "location.hash === '#/{page}' && document.querySelector('h1') === document.activeElement \
+            && !document.querySelector('.waiting, [aria-busy=true]')"
+    ));
+}
+
+/// Reads the page anew, by keyboard.
+fn refresh(browser: &mut Browser) {
+    browser.wait("t.named('button', 'Refresh')");
+    browser.eval(
+        "document.getElementById('told').textContent = '', t.named('button', 'Refresh').focus()",
+    );
+    browser.press("Enter");
+    browser.wait("document.getElementById('told').textContent.trim() === 'Read anew'");
+    assert_eq!(browser.focused(), "Refresh", "the focus is lost");
+}
+
+/// Writes what cannot be typed as text, such as a time.
+fn set(browser: &mut Browser, label: &str, value: &str) {
+    let field = format!("t.field({})", json!(label));
+    browser.wait(&field);
+    browser.eval(&format!(
+        "{field}.value = {}, {field}.dispatchEvent(new Event('input', {{ bubbles: true }}))",
+        json!(value)
+    ));
+}
+
+/// What the field of this label holds.
+fn value(browser: &mut Browser, label: &str) -> Value {
+    browser.eval(&format!("t.field({})?.value", json!(label)))
+}
+
+fn id(entity: &Value) -> String {
+    entity["id"].as_str().unwrap().to_owned()
+}
+
+fn application(name: &str) -> Value {
+    json!({"name": name, "type": "private", "permissions": ["token:read"], "rules": []})
+}
+
+/// So many reactors of one formula, by their ids.
+async fn reactors(server: &TestServer, count: usize) -> Vec<String> {
+    let body = json!({"name": "logs", "code": SCRIPT});
+    let formula = server.management.post("/reactor-formulas", body).await.expect(201);
+    let mut ids = Vec::new();
+    for number in 0..count {
+        let body = json!({"name": format!("reactor {number}"), "configuration": {},
+            "formula": {"id": formula["id"]}});
+        ids.push(id(&server.management.post("/reactors", body).await.expect(201)));
+    }
+    ids
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_is_read_anew_where_it_stands() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = signed_in(&server) else { return };
+    let token = json!({"type": "token", "data": "value"});
+    for _ in 0..21 {
+        server.private.post("/tokens", token.clone()).await.expect(201);
+    }
+    visit(&mut browser, "tokens");
+    browser.fill("Search", "type:token");
+    browser.press("Escape");
+    browser.press("Enter");
+    browser.wait_for("1–20 of 21 tokens");
+    browser.click("Next");
+    browser.wait_for("21–21 of 21 tokens");
+    // What is written and not searched for is not asked for, and not lost.
+    browser.fill("Search", "type:card");
+    browser.press("Escape");
+    server.private.post("/tokens", token).await.expect(201);
+    refresh(&mut browser);
+    browser.wait_for("21–22 of 22 tokens");
+    assert_eq!(value(&mut browser, "Search"), "type:card");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_unfolded_stays_with_its_run() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = signed_in(&server) else { return };
+    let reactor = reactors(&server, 1).await.remove(0);
+    let run = async |number: u64| {
+        let body = json!({"args": {"number": number}});
+        server.private.post(&format!("/reactors/{reactor}/react"), body).await.expect(200);
+    };
+    let until = |browser: &mut Browser, rows: u64| {
+        // A run's record may come after its answer.
+        while browser.eval("document.querySelectorAll('tbody tr').length") != rows {
+            refresh(browser);
+        }
+    };
+    run(1).await;
+    visit(&mut browser, &format!("invocations/{reactor}"));
+    until(&mut browser, 1);
+    browser.eval("document.querySelector('tbody summary').click(), true");
+    browser.wait_for("run 1");
+    run(2).await;
+    until(&mut browser, 2);
+    browser.wait("[...document.querySelectorAll('tbody details')].map((one) => one.open).join() === 'false,true'");
+    browser.wait_for("run 1");
+    assert_eq!(browser.eval("t.text().includes('run 2')"), false);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_keeps_what_is_written_when_its_page_is_read_anew() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = signed_in(&server) else { return };
+    let token = json!({"id": "a-token", "type": "token", "data": "value", "metadata": {"a": "1"}});
+    server.private.post("/tokens", token).await.expect(201);
+    let application = server.management.post("/applications", application("before")).await;
+    let application = id(&application.expect(201));
+    let reactor = reactors(&server, 1).await.remove(0);
+    for (page, label) in [
+        ("tokens/new".to_owned(), "Data"),
+        ("tokens/edit/a-token".to_owned(), "Containers"),
+        ("applications/new".to_owned(), "Name"),
+        (format!("applications/edit/{application}"), "Name"),
+        ("formulas/new".to_owned(), "Name"),
+        ("reactors/new".to_owned(), "Name"),
+        (format!("reactors/edit/{reactor}"), "Name"),
+        (format!("reactors/of/{reactor}"), "Arguments"),
+        ("logs".to_owned(), "Id of the entity"),
+        ("keys".to_owned(), "Another API key"),
+    ] {
+        visit(&mut browser, &page);
+        browser.fill(label, "written");
+        refresh(&mut browser);
+        assert_eq!(value(&mut browser, label), "written", "{page}");
+        assert_eq!(browser.eval("document.querySelector('.problem')"), Value::Null, "{page}");
+    }
+    // Where nothing was written, what others wrote is there; where something was, it is told.
+    let path = format!("/applications/{application}");
+    let body = |name: &str| json!({"name": name, "permissions": ["token:read"], "rules": []});
+    visit(&mut browser, &format!("applications/edit/{application}"));
+    server.management.put(&path, body("after")).await.expect(200);
+    refresh(&mut browser);
+    browser.wait("t.field('Name')?.value === 'after'");
+    browser.fill("Name", "written");
+    server.management.put(&path, body("later")).await.expect(200);
+    refresh(&mut browser);
+    browser.wait_for("Somebody changed this since you opened it.");
+    assert_eq!(value(&mut browser, "Name"), "written");
+    visit(&mut browser, "tokens/edit/a-token");
+    browser.fill("Containers", "/pci/low/");
+    let patch = json!({"metadata": {"b": "2"}});
+    server.private.patch("/tokens/a-token", patch).await.expect(200);
+    refresh(&mut browser);
+    browser.wait_for("Somebody changed this token since you opened it.");
+    assert_eq!(value(&mut browser, "Containers"), "/pci/low/");
+    browser.click("Drop mine and take theirs");
+    browser.wait("t.field('Key 2')?.value === 'b'");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_could_not_be_read_is_tried_again_on_its_page() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = signed_in(&server) else { return };
+    let token = json!({"id": "a-token", "type": "token", "data": "value"});
+    server.private.post("/tokens", token).await.expect(201);
+    let reactor = reactors(&server, 1).await.remove(0);
+    for (page, path) in [
+        ("tokens".to_owned(), "/tokens/search".to_owned()),
+        ("tokens/of/a-token".to_owned(), "/tokens/a-token".to_owned()),
+        ("tokens/edit/a-token".to_owned(), "/tokens/a-token".to_owned()),
+        ("containers".to_owned(), "/tokens/search".to_owned()),
+        ("applications".to_owned(), "/applications".to_owned()),
+        ("formulas".to_owned(), "/reactor-formulas".to_owned()),
+        ("reactors".to_owned(), "/reactors".to_owned()),
+        (format!("reactors/edit/{reactor}"), format!("/reactors/{reactor}")),
+        (format!("invocations/{reactor}"), format!("/reactors/{reactor}/invocations")),
+        ("invocations".to_owned(), "/reactors".to_owned()),
+        ("logs".to_owned(), "/logs".to_owned()),
+        ("keys".to_owned(), "/permissions".to_owned()),
+    ] {
+        browser.fail(&[path.as_str()]);
+        browser.eval(&format!("location.hash = '#/{page}', true"));
+        browser.wait("t.named('button', 'Try again')");
+        browser.fail(&[]);
+        browser.eval("t.named('button', 'Try again').focus(), true");
+        browser.press("Enter");
+        browser.wait(
+            "!document.querySelector('.problem, .waiting, [aria-busy=true]') \
+                && document.activeElement === document.querySelector('h1')",
+        );
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_whose_choices_could_not_be_read_says_so_and_sends_nothing() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = signed_in(&server) else { return };
+    let application = server.management.post("/applications", application("one")).await;
+    let application = id(&application.expect(201));
+    let reactor = reactors(&server, 1).await.remove(0);
+    let listed = server.management.get("/reactor-formulas?name=logs").await.expect(200);
+    let formula = id(&listed["data"][0]);
+    for (page, path, said, button) in [
+        ("tokens/new".to_owned(), "/openapi.json".to_owned(), "Types of tokens", "Create"),
+        ("applications/new".to_owned(), "/permissions".to_owned(), "Permissions", "Create"),
+        (
+            format!("applications/edit/{application}"),
+            "/permissions".to_owned(),
+            "Permissions",
+            "Save",
+        ),
+        ("reactors/new".to_owned(), "/reactor-formulas".to_owned(), "Formulas", "Create"),
+        (format!("reactors/edit/{reactor}"), "/applications".to_owned(), "Applications", "Save"),
+        (
+            format!("formulas/edit/{formula}"),
+            format!("/reactor-formulas/{formula}/component"),
+            "The code",
+            "Save",
+        ),
+    ] {
+        browser.sign_in_to(&server);
+        browser.watch_requests();
+        browser.fail(&[path.as_str()]);
+        browser.eval(&format!("location.hash = '#/{page}', true"));
+        browser.wait_for(&format!("{said} could not be read"));
+        let able = format!("t.named('button', '{button}').ariaDisabled !== 'true'");
+        assert_eq!(browser.eval(&able), false, "{page}");
+        // Nor is it sent by a key.
+        browser.eval("document.querySelector('main form').requestSubmit(), true");
+        browser.fail(&[]);
+        browser.click("Try again");
+        browser.wait(&able);
+        let sent = "later.asked.some((one) => /^P(OST|UT)/.test(one))";
+        assert_eq!(browser.eval(sent), false, "{page}");
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_of_many_can_be_chosen() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = signed_in(&server) else { return };
+    let all = reactors(&server, 101).await;
+    visit(&mut browser, "invocations");
+    browser.wait("t.field('Reactor')?.options.length === 102");
+    browser.fill("Filter of “Reactor”", "REACTOR 10");
+    let offered = "[...t.field('Reactor').options].map((one) => one.text).join()";
+    browser.wait(&format!("{offered} === 'Choose one,reactor 100,reactor 10'"));
+    browser.choose("Reactor", &all[100]);
+    browser.wait(&format!("location.hash === '#/invocations/{}'", all[100]));
+
+    // A list that was cut off says so, and what lies beyond is found by its id.
+    browser.eval(
+        "(() => {
+            const send = window.fetch;
+            window.fetch = async (...given) => {
+                const answer = await send(...given);
+                if (new URL(given[0].url ?? given[0], location.href).pathname !== '/applications') return answer;
+                const body = await answer.json();
+                body.pagination.total_items = 5000;
+                return Response.json(body);
+            };
+            return true;
+        })()",
+    );
+    visit(&mut browser, "reactors/new");
+    browser.wait_for("There are 5,000: only the first");
+    let beyond = server.management.post("/applications", application("beyond")).await;
+    let beyond = id(&beyond.expect(201));
+    browser.fill("Filter of “Acts as”", &beyond);
+    browser.click("Offer the one of this id");
+    browser.choose("Acts as", &beyond);
+    assert_eq!(browser.eval("t.field('Acts as').selectedOptions[0].text"), "beyond (private)");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn times_are_of_one_zone_which_they_name() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = signed_in(&server) else { return };
+    browser.call("Emulation.setTimezoneOverride", json!({"timezoneId": "America/New_York"}));
+    let token = json!({"id": "a-token", "type": "token", "data": "value",
+        "expires_at": "2039-05-06T09:08:07+02:00"});
+    server.private.post("/tokens", token).await.expect(201);
+    visit(&mut browser, "tokens/of/a-token");
+    browser.wait_for("6 May 2039, 07:08:07\u{a0}UTC");
+    for page in ["tokens", "tokens/of/a-token", "applications", "logs", "keys"] {
+        visit(&mut browser, page);
+        let unnamed = browser.eval(
+            "[...document.querySelectorAll('time')].filter((one) => !one.innerText.endsWith('UTC')
+                || one.title !== one.dateTime || !/T.*(Z|[+-]\\d\\d:\\d\\d)$/.test(one.title)).length",
+        );
+        assert_eq!(unnamed, 0, "{page}");
+        assert_ne!(browser.eval("document.querySelectorAll('time').length"), 0, "{page}");
+    }
+    // What is written is of the same zone.
+    visit(&mut browser, "tokens/edit/a-token");
+    assert_eq!(value(&mut browser, "Ends"), "2039-05-06T07:08:07");
+    set(&mut browser, "Ends", "2039-05-06T10:00:00");
+    browser.click("Save");
+    browser.wait_for("The token is changed.");
+    let kept = server.private.get("/tokens/a-token").await.expect(200);
+    assert!(kept["expires_at"].as_str().unwrap().starts_with("2039-05-06T10:00:00"), "{kept}");
+    visit(&mut browser, "logs");
+    set(&mut browser, "From", "2001-02-03T04:05");
+    browser.click("Filter");
+    browser.wait(
+        "performance.getEntriesByType('resource')
+            .some((one) => one.name.includes('start_date=2001-02-03T04%3A05%3A00.000Z'))",
+    );
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nothing_is_there_it_says_what_to_do() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = signed_in(&server) else { return };
+    for (page, leads) in [
+        ("tokens", "#/tokens/new"),
+        ("containers", "#/tokens/new"),
+        ("reactors", "#/reactors/new"),
+        ("invocations", "#/reactors/new"),
+    ] {
+        visit(&mut browser, page);
+        browser.wait("document.querySelector('.empty a')");
+        let link = browser.eval("document.querySelector('.empty a').getAttribute('href')");
+        assert_eq!(link, leads, "{page}");
+    }
+    let reactor = reactors(&server, 1).await.remove(0);
+    visit(&mut browser, &format!("invocations/{reactor}"));
+    browser.click("Run it");
+    browser.wait("document.querySelector('h1')?.innerText === 'reactor 0'");
+    // What a search or a filter hides is shown again from there.
+    server.private.post("/tokens", json!({"type": "token", "data": "value"})).await.expect(201);
+    visit(&mut browser, "tokens");
+    browser.fill("Search", "type:card");
+    browser.press("Escape");
+    browser.press("Enter");
+    browser.click("Search for all");
+    browser.wait_for("1–1 of 1 token");
+    assert_eq!(value(&mut browser, "Search"), "");
+    visit(&mut browser, "logs/proxy/none");
+    browser.click("Clear the filters");
+    browser.wait("location.hash === '#/logs' && document.querySelector('tbody tr')");
+    assert_eq!(value(&mut browser, "Id of the entity"), "");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn filters_of_the_log_are_steps_on_the_way_back_and_searches_are_in_no_address() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = signed_in(&server) else { return };
+    visit(&mut browser, "tokens");
+    browser.fill("Search", "metadata.name:somebody");
+    browser.press("Escape");
+    browser.press("Enter");
+    browser.wait_for("No token is found.");
+    assert_eq!(browser.eval("location.hash"), "#/tokens");
+    visit(&mut browser, "logs");
+    browser.choose("Entity", "application");
+    browser.eval("t.named('button', 'Filter').focus(), true");
+    browser.press("Enter");
+    browser.wait("location.hash === '#/logs/application'");
+    browser.wait("!document.querySelector('[aria-busy=true]')");
+    assert_eq!(browser.focused(), "Filter", "the focus is not lost");
+    set(&mut browser, "Before", "2001-01-01T00:00");
+    browser.click("Filter");
+    browser.wait("location.hash === '#/logs/application?to=2001-01-01T00%3A00'");
+    browser.wait_for("No entry is like this.");
+    for (step, entity, before, rows) in [
+        ("back", "application", "", "document.querySelector('tbody tr')"),
+        ("back", "", "", "document.querySelector('tbody tr')"),
+        ("forward", "application", "", "document.querySelector('tbody tr')"),
+        ("forward", "application", "2001-01-01T00:00", "document.querySelector('.empty')"),
+    ] {
+        browser.eval(&format!("history.{step}(), true"));
+        browser.wait(&format!(
+            "t.field('Entity')?.value === '{entity}' && t.field('Before')?.value === '{before}' \
+                && !document.querySelector('[aria-busy=true]') && {rows}"
+        ));
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
