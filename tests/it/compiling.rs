@@ -183,7 +183,7 @@ async fn the_compiler_does_not_outlive_a_server_that_crashed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_whose_formula_is_not_ready_in_time_has_run_out_of_it() {
+async fn a_run_whose_formula_is_not_compiled_in_time_is_told_so_and_to_come_again() {
     let folder = tempfile::tempdir().unwrap();
     let setup = |react_timeout_ms| Setup {
         folder: Some(folder.path().to_owned()),
@@ -199,12 +199,15 @@ async fn a_run_whose_formula_is_not_ready_in_time_has_run_out_of_it() {
     let second = TestServer::start_with(setup(40)).await;
     let [management, private] = keys.map(|key| second.client(&key));
     let path = format!("/reactors/{reactor}/react");
-    let problem = private.post(&path, json!({})).await.expect(504);
-    assert_eq!(problem["title"], "Reactor Timeout");
-    assert_eq!(problem["detail"], "The formula ran past its deadline.");
+    let answer = private.post(&path, json!({})).await;
+    let problem = answer.expect(503);
+    assert_eq!(problem["title"], "Formula Still Compiling");
+    assert!(problem["detail"].as_str().unwrap().contains("did not begin"), "{problem}");
+    assert!(answer.headers["retry-after"].to_str().unwrap().parse::<u32>().unwrap() > 0);
     let runs = management.get(&format!("/reactors/{reactor}/invocations")).await.expect(200);
     let run: &Value = &runs["data"][0];
     assert_eq!((&run["status"], &run["fuel"]), (&json!("failed"), &json!(0)));
+    assert_eq!(run["error"], problem["title"]);
     // What it began is finished for those that come after.
     let mut answered = false;
     for _ in 0..1_800 {

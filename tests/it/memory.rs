@@ -73,7 +73,7 @@ async fn runs_share_the_servers_memory_and_a_tenants_share_half_of_it() {
         let answer = probe.hold(mb).await;
         let problem = answer.expect(status);
         assert!(problem["detail"].as_str().unwrap().contains(part), "{problem}");
-        assert_eq!(answer.headers.contains_key("retry-after"), status == 429);
+        assert!(answer.headers.contains_key("retry-after"));
     };
     // The formula's own bound is one thing, the tenant's part another; what a run held is given back, often enough.
     for _ in 0..3 {

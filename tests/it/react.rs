@@ -251,6 +251,49 @@ async fn what_a_change_makes_of_a_reactor_is_what_runs_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_reactor_whose_configuration_no_longer_fits_its_formula_does_not_run() {
+    let server = TestServer::start().await;
+    let entry = |name: &str, kind: &str| json!({"name": name, "type": kind});
+    let declared = json!({"configuration": [entry("k", "string"), entry("old", "string")]});
+    let formula = guests::formula(&server, "probe", declared).await;
+    let given = json!({"configuration": {"k": "5", "old": "x"}});
+    let reactor = guests::reactor(&server, &formula, given).await;
+    let change = async |entries: Value| {
+        let body = json!({"name": "probe", "configuration": entries});
+        let path = format!("/reactor-formulas/{formula}");
+        server.management.put(&path, body).await.expect(200);
+    };
+    // It gets what is declared by now, as that is declared.
+    for (entries, expected) in [
+        (json!([entry("k", "number")]), json!({"k": 5})),
+        (json!([]), json!({})),
+        (json!([entry("old", "string")]), json!({"old": "x"})),
+    ] {
+        change(entries).await;
+        let raw = react(&server, &reactor, json!({})).await.expect(200)["raw"].clone();
+        assert_eq!(raw["configuration"], expected);
+    }
+    change(json!([entry("k", "boolean"), entry("region", "string")])).await;
+    let path = format!("/reactors/{reactor}/invocations");
+    let runs = async || {
+        let page = server.management.get(&path).await.expect(200);
+        page["pagination"]["total_items"].clone()
+    };
+    let before = runs().await;
+    let problem = react(&server, &reactor, json!({})).await.expect(409);
+    let detail = problem["detail"].as_str().unwrap();
+    for part in ["configuration.k cannot be cast", "configuration.region is required"] {
+        assert!(detail.contains(part), "{detail}");
+    }
+    assert_eq!(runs().await, before);
+    // The reactor's own change mends it.
+    let body = json!({"name": "r", "configuration": {"k": "true", "region": "eu"}});
+    server.management.put(&format!("/reactors/{reactor}"), body).await.expect(200);
+    let raw = react(&server, &reactor, json!({})).await.expect(200)["raw"].clone();
+    assert_eq!(raw["configuration"], json!({"k": true, "region": "eu"}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn results_are_raw_tokens_or_both() {
     let server = TestServer::start().await;
     let reactor = guests::echo_reactor(&server).await;

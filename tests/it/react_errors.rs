@@ -43,6 +43,31 @@ async fn a_reported_failure_is_a_problem_like_any_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_failed_is_named_so_that_its_log_is_found() {
+    let server = TestServer::start().await;
+    let reactor = guests::echo_reactor(&server).await;
+    for args in [
+        json!({"behaviour": "fail", "kind": "bad_request"}),
+        json!({"behaviour": "custom", "status": 418, "headers": [], "body": {}}),
+        json!({"behaviour": "respond", "raw": 1, "tokenize": {"type": "card", "data": 5}}),
+    ] {
+        let answer = react(&server, &reactor, args).await;
+        assert!(answer.status.is_client_error(), "{}", answer.text());
+        let named = answer.headers["svc-invocation-id"].to_str().unwrap();
+        let path = format!("/reactors/{reactor}/invocations");
+        let page = server.management.get(&path).await.expect(200);
+        let mut runs = page["data"].as_array().unwrap().iter();
+        assert_eq!(runs.find(|run| run["id"] == named).unwrap()["status"], "failed");
+    }
+    // What never ran has no log.
+    for args in [json!({"a": "{{ absent }}"}), json!([])] {
+        let answer = react(&server, &reactor, args).await;
+        answer.expect(400);
+        assert!(!answer.headers.contains_key("svc-invocation-id"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn whoever_asks_too_often_is_told_when_to_ask_again() {
     let server = TestServer::start().await;
     let reactor = guests::echo_reactor(&server).await;

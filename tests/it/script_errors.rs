@@ -309,11 +309,27 @@ async fn unanswered_requests_become_what_they_do_in_rust() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_script_that_leaves_nothing_to_call_is_not_taken() {
+    let server = TestServer::start().await;
+    let body = |code: &str| json!({"name": "s", "code": code});
+    let good = body("module.exports = () => ({ raw: 1 });");
+    let made = server.management.post("/reactor-formulas", good.clone()).await.expect(201);
+    let path = format!("/reactor-formulas/{}", made["id"].as_str().unwrap());
+    for code in ["", "exports.handler = () => 1", "module.exports = 5", "module.exports = null"] {
+        for refused in [
+            server.management.post("/reactor-formulas", body(code)).await,
+            server.management.put(&path, body(code)).await,
+        ] {
+            let detail = &refused.expect(422)["detail"];
+            assert_eq!(detail, "The script must assign a function to module.exports.", "{code}");
+        }
+    }
+    server.management.put(&path, good).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_formula_says_so() {
     for (code, part) in [
-        ("", "must assign a function to module.exports"),
-        ("exports.handler = () => 1", "must assign a function to module.exports"),
-        ("module.exports = 5", "must assign a function to module.exports"),
         ("module.exports = () => 5", "must return an object with raw, tokenize or both"),
         ("module.exports = () => [1]", "must return an object with raw, tokenize or both"),
         ("module.exports = () => ({ raw: () => 1 })", "raw must be a value that JSON has"),

@@ -11,6 +11,7 @@ use tokamak::clock::{Clock, ManualClock};
 use tokamak::config::{JobLimits, RateLimits};
 use tokamak::http::{Parts, Rates, Scrapers, State, Stopping, router};
 use tokamak::vault::Vault;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
@@ -80,6 +81,31 @@ async fn a_request_under_way_finishes_and_new_ones_are_refused() {
     let logs = process.management().get("/logs?entity_type=reactor").await.text();
     assert_eq!(logs.matches("Reactor invoked").count(), 1, "{logs}");
     assert_eq!(process.terminate(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_is_not_there_yet_holds_up_no_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = Process::serve(folder.path());
+    let mut connections = Vec::new();
+    let asked = b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
+    for (whole, half) in [(&b""[..], &b""[..]), (b"", b"GET /heal"), (asked, b"GET /heal")] {
+        let mut connection = TcpStream::connect(process.address).await.unwrap();
+        connection.write_all(&[whole, half].concat()).await.unwrap();
+        if !whole.is_empty() {
+            // What was asked before is answered.
+            let mut answer = [0; 12];
+            connection.read_exact(&mut answer).await.unwrap();
+            assert_eq!(&answer, b"HTTP/1.1 200");
+        }
+        connections.push(connection);
+    }
+    // Accepted, all of them, since they came before.
+    process.management().get("/healthz").await.expect(200);
+    let began = Instant::now();
+    assert_eq!(process.terminate(), Some(0));
+    // Far less than requests under way are waited for, and far more than a stop takes.
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }
 
 /// A caller, and where it runs a reactor that sends requests anywhere.

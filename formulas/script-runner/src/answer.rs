@@ -20,6 +20,11 @@ pub fn runtime(detail: &str, errors: &[(String, Vec<String>)]) -> Error {
     Error::Runtime(Fault { detail: detail.to_owned(), errors: errors.to_vec() })
 }
 
+/// A script that leaves nothing to call. The server says so in its own words.
+pub fn no_formula() -> Error {
+    Error::BadRequest(Fault { detail: String::new(), errors: Vec::new() })
+}
+
 /// A script that does not parse: `at line 3, column 7: …`; `at` is the byte at which the engine gave up.
 pub fn does_not_parse(words: &str, at: Option<usize>, code: &str) -> Error {
     let detail = match at {

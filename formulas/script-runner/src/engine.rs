@@ -77,6 +77,7 @@ pub struct Engine {
 #[derive(Clone)]
 struct Prelude {
     react: Persistent<Function<'static>>,
+    has_formula: Persistent<Function<'static>>,
     fire: Persistent<Function<'static>>,
     describe: Persistent<Function<'static>>,
     rejected: Persistent<Function<'static>>,
@@ -169,6 +170,21 @@ impl Engine {
         })
     }
 
+    /// Refuses a script that leaves nothing to call. What its top level throws may be another thing in another run.
+    pub fn examine(&mut self, code: &str) -> Result<(), Error> {
+        if self.evaluate(code).is_err() {
+            return Ok(());
+        }
+        self.context.with(|ctx| match call::<_, bool>(&ctx, &self.prelude.has_formula, ()) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(answer::no_formula()),
+            Err(_) => {
+                ctx.catch();
+                Ok(())
+            }
+        })
+    }
+
     /// Calls what the script exports.
     pub fn call(&mut self, invoked: &Invoked<'_>) -> Result<Response, Error> {
         self.context.with(|ctx| {
@@ -198,6 +214,7 @@ impl Prelude {
         };
         Ok(Self {
             react: function("react")?,
+            has_formula: function("hasFormula")?,
             fire: function("fire")?,
             describe: function("describe")?,
             rejected: function("rejected")?,

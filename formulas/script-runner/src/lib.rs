@@ -85,6 +85,7 @@ fn perform(task: Task, engine: &mut Engine, request: Request) -> Result<Response
             call(engine, request)
         }
         Task::Resume => call(engine, request),
+        Task::Examine => engine.examine(&source::code()).map(|()| nothing()),
     }
 }
 

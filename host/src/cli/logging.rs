@@ -1,27 +1,25 @@
 //! Where log lines go: standard error, as text or JSON; and traces, to whoever collects them.
 
+use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{FilterExt as _, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Layer as _, fmt, registry};
+use tracing_subscriber::{EnvFilter, Layer, fmt, registry};
 
 use super::Failure;
 use crate::config::{LogFormat, Settings};
 use crate::traces::{self, Traces};
 
+/// What all that this program logs itself is told by.
+const OURS: &str = "tokamak";
+
 /// Starts logging for the whole process.
 pub fn start(filter: &str, format: LogFormat) -> Result<(), Failure> {
     tell_of_panics();
-    let filter = read_filter(filter)?;
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(false);
-    match format {
-        LogFormat::Text => builder.try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
-    }
+    registry().with(lines(filter, format)?).try_init()?;
+    Ok(())
 }
 
 /// Starts logging and, if they are to go anywhere, the taking in of traces, which are not sent yet.
@@ -33,17 +31,25 @@ pub fn start_with_traces(settings: &Settings) -> Result<Option<Traces>, Failure>
     tell_of_panics();
     let (layer, traces) = traces::layer(export.part, export.joins);
     // Traces are as whole as they are whatever is logged.
-    let taken = Targets::new().with_target("tokamak", LevelFilter::INFO);
-    let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(false);
-    let filter = read_filter(&settings.log)?;
-    let both = registry().with(layer.with_filter(taken));
-    match settings.log_format {
-        LogFormat::Text => both.with(lines.with_filter(filter)).try_init()?,
-        LogFormat::Json => {
-            both.with(lines.json().flatten_event(true).with_filter(filter)).try_init()?;
-        }
-    }
+    let taken = Targets::new().with_target(OURS, LevelFilter::INFO);
+    let lines = lines(&settings.log, settings.log_format)?;
+    registry().with(layer.with_filter(taken)).with(lines).try_init()?;
     Ok(Some(traces))
+}
+
+/// Lines to standard error, of what the filter lets through.
+fn lines<S>(filter: &str, format: LogFormat) -> Result<Box<dyn Layer<S> + Send + Sync>, Failure>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+{
+    // What others say at lower levels holds values: hosts that formulas reach, random numbers that they draw.
+    let most = Targets::new().with_default(LevelFilter::INFO).with_target(OURS, LevelFilter::TRACE);
+    let filter = read_filter(filter)?.and(most);
+    let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(false);
+    Ok(match format {
+        LogFormat::Text => lines.with_filter(filter).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).with_filter(filter).boxed(),
+    })
 }
 
 fn read_filter(filter: &str) -> Result<EnvFilter, Failure> {

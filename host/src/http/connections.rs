@@ -25,6 +25,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tower::ServiceExt as _;
 use tower_http::normalize_path::NormalizePath;
 
+use super::heads::{EndingReads, Heads, UnderWay};
 use super::pace::{PacedBody, PacedWrites};
 use super::shield;
 use super::tls::Tls;
@@ -170,7 +171,13 @@ impl Connections {
             tracing::debug!(%error, "a connection keeps its delay");
         }
         let Some(tls) = &self.tls else { return self.serve(stream, address).await };
-        match tokio::time::timeout(self.bounds.handshake, tls.acceptor().accept(stream)).await {
+        let handshake = tokio::time::timeout(self.bounds.handshake, tls.acceptor().accept(stream));
+        let shaken = tokio::select! {
+            shaken = handshake => shaken,
+            // Nothing was asked yet.
+            () = self.stopped() => return,
+        };
+        match shaken {
             Ok(Ok(stream)) => self.serve(stream, address).await,
             Ok(Err(error)) => tracing::debug!(%error, "a handshake failed"),
             Err(_) => tracing::debug!("a handshake took too long"),
@@ -181,8 +188,10 @@ impl Connections {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let service = service_fn(|request| self.answer(request, address));
+        let heads = Heads::default();
+        let service = service_fn(|request| self.answer(request, address, heads.begin()));
         let stream = PacedWrites::new(stream, self.bounds.write_stall);
+        let stream = EndingReads::new(stream, heads.clone());
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.bounds.head)
@@ -193,31 +202,40 @@ impl Connections {
         let mut connection = pin!(connection);
         let ended = {
             let staying = Staying::count(&self.staying);
-            let mut stopping = self.stopping.clone();
-            let stop = async {
-                let _ = stopping.wait_for(|stopping| *stopping).await;
-            };
             tokio::select! {
                 ended = connection.as_mut() => Some(ended),
                 () = self.room.notified() => { drop(staying); None }
-                () = stop => None,
+                () = self.stopped() => None,
             }
         };
         let ended = if let Some(ended) = ended {
             ended
         } else {
             connection.as_mut().graceful_shutdown();
-            connection.await
+            // Who only has to make room may still finish what it has begun to ask.
+            tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = self.stopped() => {
+                    heads.end();
+                    connection.await
+                }
+            }
         };
         if let Err(error) = ended {
             tracing::debug!(%error, "a connection ended early");
         }
     }
 
+    /// Waits until the server stops.
+    async fn stopped(&self) {
+        let _ = self.stopping.clone().wait_for(|stopping| *stopping).await;
+    }
+
     async fn answer(
         &self,
         request: http::Request<Incoming>,
         address: SocketAddr,
+        under_way: UnderWay,
     ) -> Result<axum::response::Response, Infallible> {
         let Bounds { body_grace, body_bytes_per_second, .. } = self.bounds;
         let place = shield::Place::of(request.uri().path());
@@ -231,7 +249,7 @@ impl Connections {
             let close = http::HeaderValue::from_static("close");
             response.headers_mut().insert(header::CONNECTION, close);
         }
-        Ok(response)
+        Ok(under_way.until_answered(response))
     }
 }
 

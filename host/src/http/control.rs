@@ -8,6 +8,7 @@
 mod audit;
 mod backup;
 
+use std::collections::HashMap;
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -41,7 +42,8 @@ use crate::vault::{Compacted, Error, KeysStatus, NewTenant, Tenant, Vault};
 pub const SOCKET: &str = "control.sock";
 /// Its name while it is made.
 const BESIDE: &str = "control.new";
-const ROOT: u32 = 0;
+/// Whose processes may do anything.
+pub const ROOT: u32 = 0;
 /// How long nothing is taken after taking a connection failed.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
 
@@ -72,6 +74,9 @@ pub struct RotateTenants {
 pub struct Rotated {
     /// Tenants whose keys were wrapped anew or drawn, with those of what belongs to no tenant.
     pub tenants: usize,
+    /// Tenants whose keys were left as they are, since their last rotation is still under way.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub skipped: Vec<TenantId>,
 }
 
 /// Body of a new tenant.
@@ -106,6 +111,13 @@ pub struct CompactedView {
 pub struct Refusal {
     /// What is wrong.
     pub detail: String,
+}
+
+impl Rotated {
+    /// All that were to be changed, so many.
+    pub fn all(tenants: usize) -> Self {
+        Self { tenants, skipped: Vec::new() }
+    }
 }
 
 impl From<Compacted> for CompactedView {
@@ -232,19 +244,30 @@ async fn rotate_root(Shared(vault): Shared<Vault>, body: Bytes) -> Result<Reply<
     }
     let root = RootKey::parse(&read?.root_key).map_err(|error| bad(&error))?;
     let tenants = whole(async move { vault.rotate_root_key(root).await }).await?;
-    Ok(Reply(Rotated { tenants }))
+    Ok(Reply(Rotated::all(tenants)))
 }
 
 async fn rotate(Shared(vault): Shared<Vault>, body: Bytes) -> Result<Reply<Rotated>, Refused> {
     let RotateTenants { tenant_id } = read(&body)?;
     let rotated = whole(async move {
         match tenant_id {
-            Some(tenant) => vault.rotate_tenant_key(tenant).await.map(|_| 1),
-            None => vault.rotate_all_tenant_keys().await,
+            Some(tenant) => vault.rotate_tenant_key(tenant).await.map(|_| Rotated::all(1)),
+            None => rotate_all(&vault).await,
         }
     });
-    let tenants = rotated.await?;
-    Ok(Reply(Rotated { tenants }))
+    Ok(Reply(rotated.await?))
+}
+
+/// Draws new keys for every tenant whose last rotation is over; tells which are left.
+pub async fn rotate_all(vault: &Vault) -> Result<Rotated, Error> {
+    let versions = |KeysStatus { system, tenants, .. }: KeysStatus| {
+        std::iter::once(system).chain(tenants).map(|key| (key.tenant_id, key.version))
+    };
+    let before: Vec<(TenantId, u32)> = versions(vault.keys_status().await?).collect();
+    let tenants = vault.rotate_all_tenant_keys().await?;
+    let after: HashMap<TenantId, u32> = versions(vault.keys_status().await?).collect();
+    let left = before.into_iter().filter(|(tenant, version)| after.get(tenant) == Some(version));
+    Ok(Rotated { tenants, skipped: left.map(|(tenant, _)| tenant).collect() })
 }
 
 async fn compact(

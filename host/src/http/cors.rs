@@ -26,8 +26,9 @@ const OPEN: &[(&str, &str)] = &[
 const SENT: HeaderValue =
     HeaderValue::from_static("content-type, svc-api-key, svc-trace-id, svc-idempotency-key");
 /// Headers of an answer that a page may read, beside those that it always may.
-const READ: HeaderValue =
-    HeaderValue::from_static("location, retry-after, svc-trace-id, svc-idempotent-replay");
+const READ: HeaderValue = HeaderValue::from_static(
+    "location, retry-after, svc-trace-id, svc-invocation-id, svc-idempotent-replay",
+);
 /// How long a browser need not ask again, in seconds: as long as any browser takes.
 const REMEMBERED: HeaderValue = HeaderValue::from_static("7200");
 const ANY: HeaderValue = HeaderValue::from_static("*");

@@ -76,7 +76,9 @@ pub(super) fn refusal(status: u16) -> (String, RefOr<utoipa::openapi::Response>)
         429 => "Too many requests",
         431 => "The headers are too large",
         500 => "A fault of the server or of the formula",
-        503 => "The server is stopping, has no room for the body, or its storage is unavailable",
+        503 => {
+            "The server is stopping, has no room for the body or the run, still compiles the formula, or its storage is unavailable"
+        }
         _ => "The reactor ran past its time",
     };
     (status.to_string(), problem(description))

@@ -20,6 +20,7 @@ mod envelope;
 mod examples;
 mod extract;
 mod formulas;
+mod heads;
 mod health;
 mod idempotency;
 mod linger;

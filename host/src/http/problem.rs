@@ -16,7 +16,7 @@ use crate::vault::{Described, Error, RunError};
 
 const PROBLEM_JSON: &str = "application/problem+json";
 /// When a client may try again that was told that the storage is unavailable.
-const STORAGE_WAIT_SECONDS: &str = "10";
+const STORAGE_WAIT_SECONDS: u64 = 10;
 /// What a request without a valid key is to bring (RFC 9110 §11.6.1): the header of that name. No browser asks its user
 /// for a password because of a scheme that it does not know.
 const CHALLENGE: &str = "SVC-API-KEY realm=\"tokamak\"";
@@ -136,15 +136,18 @@ impl From<Error> for Rejection {
         };
         // A formula's own 401 is not about the caller's key.
         let unauthenticated = matches!(error, Error::Unauthenticated);
-        let storage = matches!(error, Error::Unavailable);
+        let wait = match &error {
+            Error::Unavailable => Some(STORAGE_WAIT_SECONDS),
+            Error::Run(run) => run.wait_seconds(),
+            _ => None,
+        };
         let mut response = custom.unwrap_or_else(|| Problem::from(error).into_response());
         if unauthenticated {
             let challenge = HeaderValue::from_static(CHALLENGE);
             response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
         }
-        if storage {
-            let wait = HeaderValue::from_static(STORAGE_WAIT_SECONDS);
-            response.headers_mut().insert(header::RETRY_AFTER, wait);
+        if let Some(seconds) = wait {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         if response.status() == StatusCode::TOO_MANY_REQUESTS {
             // Whoever refuses for being busy, the server or a formula; a formula may know better how long.

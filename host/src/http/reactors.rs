@@ -2,7 +2,7 @@
 
 use axum::extract::State as Shared;
 use axum::response::{IntoResponse as _, Response};
-use http::StatusCode;
+use http::{HeaderName, HeaderValue, StatusCode, header};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -23,6 +23,9 @@ use crate::model::permission::marker::{
 use crate::vault::{
     Error, InvocationView, JobView, ReactRequest, ReactResponse, Reacted, ReactorView, WriteReactor,
 };
+
+/// The header that names the invocation of a run that failed: with it, its log is found among the reactor's invocations.
+const INVOCATION_ID: HeaderName = HeaderName::from_static("svc-invocation-id");
 
 /// Create a reactor.
 #[utoipa::path(post, operation_id = "create_reactor", path = "/reactors", tag = "reactors", request_body = WriteReactor,
@@ -108,6 +111,8 @@ pub async fn delete(
 }
 
 /// Run a reactor: wait for its answer, or with a `callback_url` have it queued and its result told as a webhook.
+///
+/// A run that failed is named by the header `SVC-INVOCATION-ID`, as among the reactor's invocations.
 #[utoipa::path(post, operation_id = "react", path = "/reactors/{id}/react", tag = "reactors", params(("id" = ReactorId, Path)),
     request_body = ReactRequest,
     responses((status = 200, description = "What the formula answered", body = ReactResponse),
@@ -118,10 +123,29 @@ pub async fn react(
     Id(id): Id<ReactorId>,
     Body(body): Body<ReactRequest>,
 ) -> Result<Response, Rejection> {
-    Ok(match state.vault.react(&permit, id, body).await? {
-        Reacted::Answered(answer) => Reply(answer).into_response(),
-        Reacted::Queued(job) => Accepted { location: job.location(), body: job }.into_response(),
+    Ok(match state.vault.react(&permit, id, body).await {
+        Ok(Reacted::Answered(answer)) => Reply(answer).into_response(),
+        Ok(Reacted::Queued(job)) => {
+            Accepted { location: job.location(), body: job }.into_response()
+        }
+        Err(failed) => failure(failed.error, failed.invocation),
     })
+}
+
+/// What a run that failed is answered with.
+fn failure(error: Error, invocation: Option<InvocationId>) -> Response {
+    let wait = match &error {
+        Error::Run(run) => run.wait_seconds(),
+        _ => None,
+    };
+    let mut response = Rejection::from(error).into_response();
+    if let Some(seconds) = wait {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if let Some(id) = invocation.and_then(|id| HeaderValue::try_from(id.to_string()).ok()) {
+        response.headers_mut().insert(INVOCATION_ID, id);
+    }
+    response
 }
 
 /// Show an asynchronous run: where it stands, what it answered, and how the telling of it goes.

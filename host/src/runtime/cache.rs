@@ -61,7 +61,10 @@ impl Cache {
         match self.read(&name) {
             Ok(Some(compiled)) => Some(compiled),
             Ok(None) => {
-                tracing::warn!(file = name, "not what was kept there; it is compiled anew");
+                tracing::warn!(
+                    file = name,
+                    "kept under another root key, or changed since; it is compiled anew"
+                );
                 self.discard(digest);
                 None
             }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use zeroize::Zeroizing;
 
 use super::log::LogLine;
+use super::memory::Kept;
 use crate::model::plaintext::opaque;
 
 /// One call of a formula.
@@ -79,10 +80,11 @@ pub trait GuestVault: Send + Sync + 'static {
 
 /// The way to other hosts.
 pub trait GuestHttp: Send + Sync + 'static {
-    /// Sends a request and reads the answer to its end, within the request's time.
+    /// Sends a request and reads the answer to its end, within the request's time. What is read of its body is `kept`.
     fn send(
         &self,
         request: GuestHttpRequest,
+        kept: Arc<Kept>,
     ) -> BoxFuture<'_, Result<GuestHttpResponse, GuestHttpError>>;
 }
 
@@ -156,10 +158,10 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The outcome of a call that ran out of time before its formula was ready to run.
+    /// The outcome of a call whose time was over before its formula was compiled.
     pub fn late(timeout_ms: u64) -> Self {
         let usage = Usage { elapsed: Duration::from_millis(timeout_ms), ..Usage::default() };
-        Self { result: Err(Failure::Deadline), usage, log: Vec::new(), log_truncated: false }
+        Self { result: Err(Failure::NotCompiled), usage, log: Vec::new(), log_truncated: false }
     }
 }
 
@@ -236,12 +238,16 @@ pub enum Failure {
     OwnerOutOfMemory,
     /// It wanted more memory, and there is none left for anybody's.
     HostOutOfMemory,
+    /// The system gave no memory for its sandbox; the cause is for the operator.
+    NoSandbox(String),
     /// It used up its fuel.
     OutOfFuel,
     /// It called its host more often than a run may.
     TooManyCalls,
     /// Its time was up.
     Deadline,
+    /// Its time was up before its formula was compiled: it never began.
+    NotCompiled,
     /// It ended the process instead of answering.
     Exited,
     /// Its answer cannot be used.
@@ -267,9 +273,11 @@ impl fmt::Debug for Failure {
             Self::OutOfMemory => f.write_str("OutOfMemory"),
             Self::OwnerOutOfMemory => f.write_str("OwnerOutOfMemory"),
             Self::HostOutOfMemory => f.write_str("HostOutOfMemory"),
+            Self::NoSandbox(cause) => write!(f, "NoSandbox({cause})"),
             Self::OutOfFuel => f.write_str("OutOfFuel"),
             Self::TooManyCalls => f.write_str("TooManyCalls"),
             Self::Deadline => f.write_str("Deadline"),
+            Self::NotCompiled => f.write_str("NotCompiled"),
             Self::Exited => f.write_str("Exited"),
             Self::BadResponse { cause } => write!(f, "BadResponse({cause})"),
             Self::TooLarge => f.write_str("TooLarge"),

@@ -130,7 +130,7 @@ impl Runtime {
     /// Loads code and links it: what takes no compiler.
     fn program(&self, compiled: &Compiled) -> Result<Program, CompileError> {
         let component = compiled.load(&self.0.engine).map_err(|error| unfit(&error))?;
-        Ok(self.link(&component, compiled.code().len())?)
+        self.link(&component, compiled.code().len())
     }
 }
 

@@ -45,6 +45,8 @@ const WASI: &[&str] = &[
 
 /// Bytes of one function: what compiling costs grows faster than a function does.
 const FUNCTION_BYTES_MAX: usize = 1 << 20;
+/// Imports that are named of those that are not offered.
+const IMPORTS_NAMED_MAX: usize = 10;
 /// Characters of what the compiler says, in an answer.
 const CAUSE_CHARS_MAX: usize = 400;
 
@@ -72,7 +74,7 @@ pub enum ComponentError {
     /// It does not validate or compile.
     #[error("The component does not compile: {0}.")]
     Invalid(String),
-    /// It imports what the host does not offer.
+    /// It imports what the host does not offer: the names.
     #[error("The component imports {0}, which the host does not provide.")]
     Import(String),
     /// It does not export what a formula exports.
@@ -84,6 +86,9 @@ pub enum ComponentError {
     /// It is a script, and no JavaScript or nothing that can be looked through.
     #[error("The script does not parse: {0}.")]
     Script(String),
+    /// It is a script that leaves nothing to call.
+    #[error("The script must assign a function to module.exports.")]
+    NoFunction,
     /// It is made of more parts than a slot has room for.
     #[error("The component needs more instances, memories or tables than the host provides.")]
     TooManyParts,
@@ -139,12 +144,13 @@ impl Runtime {
         &self,
         component: &Component,
         code_bytes: usize,
-    ) -> Result<Program, ComponentError> {
+    ) -> Result<Program, CompileError> {
         self.check_world(component)?;
         let wrong = |error: wasmtime::Error| ComponentError::WrongWorld(brief(&error));
         let linked = self.0.linker.instantiate_pre(component).map_err(wrong)?;
         // The image of its memory is made now, not by the first invocation.
-        component.initialize_copy_on_write_image().map_err(|error| invalid(&error))?;
+        let no_image = |error: wasmtime::Error| CompileError::Host(brief(&error));
+        component.initialize_copy_on_write_image().map_err(no_image)?;
         let entry = Entry::new(linked).map(Arc::new).map_err(wrong)?;
         Ok(Program { entry, code_bytes, script: None })
     }
@@ -152,15 +158,17 @@ impl Runtime {
     fn check_world(&self, component: &Component) -> Result<(), ComponentError> {
         let engine = &self.0.engine;
         let shape = component.component_type();
+        let mut refused = Refused::default();
         for (name, item) in shape.imports(engine) {
             // Types that a world passes on are imports without anything to provide.
             let provided = matches!(item.ty, ComponentItem::Type(_)) || provided(name);
             // Only the runner comes so far with it: see `check`.
             let provided = provided || name == script::SOURCE;
             if !provided {
-                return Err(ComponentError::Import(name.to_owned()));
+                refused.add(name);
             }
         }
+        refused.into_result()?;
         if !shape.exports(engine).any(|(name, _)| of_the_world(name)) {
             return Err(ComponentError::MissingExport);
         }
@@ -187,6 +195,7 @@ fn check_names(component: &[u8], offered: impl Fn(&str) -> bool) -> Result<(), C
     let mut validator = wasmparser::Validator::new();
     let mut depth = 0_usize;
     let mut exports = false;
+    let mut refused = Refused::default();
     for payload in wasmparser::Parser::new(0).parse_all(component) {
         let payload = payload.map_err(unreadable)?;
         validator.payload(&payload).map_err(unreadable)?;
@@ -201,7 +210,7 @@ fn check_names(component: &[u8], offered: impl Fn(&str) -> bool) -> Result<(), C
                     let import = import.map_err(unreadable)?;
                     let is_type = matches!(import.ty, ComponentTypeRef::Type(_));
                     if !is_type && !offered(import.name.name) {
-                        return Err(ComponentError::Import(import.name.name.to_owned()));
+                        refused.add(import.name.name);
                     }
                 }
             }
@@ -213,7 +222,35 @@ fn check_names(component: &[u8], offered: impl Fn(&str) -> bool) -> Result<(), C
             _ => {}
         }
     }
+    refused.into_result()?;
     if exports { Ok(()) } else { Err(ComponentError::MissingExport) }
+}
+
+/// Imports that the host does not offer.
+#[derive(Default)]
+struct Refused {
+    names: Vec<String>,
+    more: usize,
+}
+
+impl Refused {
+    fn add(&mut self, name: &str) {
+        if self.names.len() < IMPORTS_NAMED_MAX {
+            self.names.push(line(name));
+        } else {
+            self.more += 1;
+        }
+    }
+
+    fn into_result(self) -> Result<(), ComponentError> {
+        let Self { names, more } = self;
+        let named = names.join(", ");
+        match (names.is_empty(), more) {
+            (true, _) => Ok(()),
+            (false, 0) => Err(ComponentError::Import(named)),
+            (false, more) => Err(ComponentError::Import(format!("{named} and {more} more"))),
+        }
+    }
 }
 
 fn of_the_world(export: &str) -> bool {
@@ -262,7 +299,28 @@ pub fn line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{CAUSE_CHARS_MAX, line, provided};
+    use super::{CAUSE_CHARS_MAX, ComponentError, check, line, provided};
+
+    /// What is said of a component that imports functions of these names, none of which there is.
+    fn refusal(names: &[String]) -> String {
+        let import = |name: &String| format!("(import \"{name}\" (func))");
+        let imports: String = names.iter().map(import).collect();
+        let error = check(&wat::parse_str(format!("(component {imports})")).unwrap(), false);
+        assert!(matches!(error, Err(ComponentError::Import(_))), "{error:?}");
+        error.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn all_imports_that_are_not_provided_are_named_up_to_a_bound() {
+        let names: Vec<String> = ('a'..='l').map(|letter| format!("import-{letter}")).collect();
+        let told = "The component imports import-a, which the host does not provide.";
+        assert_eq!(refusal(&names[..1]), told);
+        let told = "imports import-a, import-b, import-c, which";
+        assert!(refusal(&names[..3]).contains(told), "{}", refusal(&names[..3]));
+        assert!(refusal(&names[..10]).ends_with("import-j, which the host does not provide."));
+        let told = "import-j and 2 more, which the host does not provide.";
+        assert!(refusal(&names).ends_with(told), "{}", refusal(&names));
+    }
 
     #[test]
     fn a_cause_is_one_short_line_without_control_characters() {

@@ -14,6 +14,7 @@ use tracing::Instrument as _;
 use wasmtime::Result;
 
 use super::call::{GuestHttp, GuestHttpError, GuestHttpRequest, GuestHttpResponse};
+use super::memory::{Kept, Part};
 use super::state::http::{self, Error, Request, Response};
 use super::state::{HostFailed, State, TooManyCalls, on_its_own_stack};
 use crate::limits::{
@@ -28,6 +29,8 @@ pub struct Outgoing {
     http: Option<Arc<dyn GuestHttp>>,
     /// When the run ends.
     ends: Option<Instant>,
+    /// What answers are taken from until the run has them.
+    memory: Option<Arc<Part>>,
     calls: u64,
     under_way: UnderWay,
 }
@@ -63,7 +66,7 @@ impl Drop for Counted {
 struct Ended {
     number: u32,
     answer: Answer,
-    _place: Option<OwnedSemaphorePermit>,
+    _place: Option<(OwnedSemaphorePermit, Arc<Kept>)>,
 }
 
 impl Default for UnderWay {
@@ -74,9 +77,9 @@ impl Default for UnderWay {
 }
 
 impl Outgoing {
-    /// The way out of a run that ends then.
-    pub fn new(http: Option<Arc<dyn GuestHttp>>, ends: Instant) -> Self {
-        Self { http, ends: Some(ends), ..Self::default() }
+    /// The way out of a run that ends then, and is its owner's whose memory this is.
+    pub fn new(http: Option<Arc<dyn GuestHttp>>, ends: Instant, memory: Arc<Part>) -> Self {
+        Self { http, ends: Some(ends), memory: Some(memory), ..Self::default() }
     }
 
     /// The way out, or why it is closed.
@@ -88,6 +91,11 @@ impl Outgoing {
         }
         let closed = || Error::Denied("the formula has no network".to_owned());
         self.http.as_ref().map(Arc::clone).ok_or_else(closed)
+    }
+
+    /// Where an answer is kept until the run has it.
+    fn keep(&self) -> Arc<Kept> {
+        Arc::new(Kept::of(self.memory.clone()))
     }
 
     fn left(&self) -> Duration {
@@ -135,7 +143,7 @@ impl Outgoing {
         let mut request = self.bounded(request);
         let number = self.under_way.begun;
         self.under_way.begun += 1;
-        let places = Arc::clone(&self.under_way.places);
+        let (places, kept) = (Arc::clone(&self.under_way.places), self.keep());
         let began = Instant::now();
         let run = async move {
             let (http, _counted) = match admitted {
@@ -147,8 +155,9 @@ impl Outgoing {
                 return Ended { number, answer: Err(Error::Timeout), _place: None };
             };
             request.timeout = request.timeout.saturating_sub(began.elapsed());
-            let answer = http.send(request).await.map(Response::from).map_err(Error::from);
-            Ended { number, answer, _place: Some(place) }
+            let answer = http.send(request, Arc::clone(&kept)).await;
+            let answer = answer.map(Response::from).map_err(Error::from);
+            Ended { number, answer, _place: Some((place, kept)) }
         };
         self.under_way.tasks.spawn(run.in_current_span());
         Ok(number)
@@ -180,8 +189,8 @@ impl http::Host for State {
             Ok(http) => http,
             Err(error) => return Ok(Err(error)),
         };
-        let request = self.outgoing.bounded(request);
-        let answer = on_its_own_stack(async move { http.send(request).await }).await?;
+        let (request, kept) = (self.outgoing.bounded(request), self.outgoing.keep());
+        let answer = on_its_own_stack(async move { http.send(request, kept).await }).await?;
         Ok(answer.map(Response::from).map_err(Error::from))
     }
 }
@@ -208,12 +217,15 @@ impl From<GuestHttpError> for Error {
 #[cfg(test)]
 mod tests {
     use super::{
-        Error, GuestHttp, GuestHttpError, GuestHttpRequest, GuestHttpResponse, Outgoing, Request,
+        Error, GuestHttp, GuestHttpError, GuestHttpRequest, GuestHttpResponse, Kept, Outgoing,
+        Part, Request,
     };
     use crate::limits::{HTTP_BODY_BYTES_MAX, HTTP_CALLS_MAX};
+    use crate::runtime::memory::Room;
     use futures::FutureExt as _;
     use futures::future::BoxFuture;
     use std::sync::Arc;
+    use std::sync::atomic::Ordering;
     use std::time::{Duration, Instant};
 
     struct Closed;
@@ -222,15 +234,61 @@ mod tests {
         fn send(
             &self,
             _: GuestHttpRequest,
+            _: Arc<Kept>,
         ) -> BoxFuture<'_, Result<GuestHttpResponse, GuestHttpError>> {
             async { Err(GuestHttpError::Timeout) }.boxed()
         }
     }
 
+    /// An owner's part of 16 MiB: half.
+    fn memory() -> Arc<Part> {
+        Arc::new(Part::of(&Arc::new(Room::new(16 << 20, 1))))
+    }
+
+    /// Answers with so much, if there is memory for it.
+    struct Large(usize);
+
+    impl GuestHttp for Large {
+        fn send(
+            &self,
+            _: GuestHttpRequest,
+            kept: Arc<Kept>,
+        ) -> BoxFuture<'_, Result<GuestHttpResponse, GuestHttpError>> {
+            let fits = kept.grow(self.0);
+            let answer =
+                GuestHttpResponse { status: 200, headers: Vec::new(), body: vec![0; self.0] };
+            async move { if fits { Ok(answer) } else { Err(GuestHttpError::Unreachable("full")) } }
+                .boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn answers_that_nobody_took_yet_are_memory_of_the_owners_runs() {
+        let ends = Instant::now() + Duration::from_mins(1);
+        let mut outgoing = Outgoing::new(Some(Arc::new(Large(3 << 20))), ends, memory());
+        for _ in 0..3 {
+            outgoing.begin(request(0)).unwrap();
+        }
+        // All have ended, and nobody has looked.
+        while outgoing.under_way.waiting.load(Ordering::Relaxed) > 0 {
+            tokio::task::yield_now().await;
+        }
+        let mut full = 0;
+        for _ in 0..3 {
+            let (_, answer) = outgoing.next_answer(None).await.unwrap().unwrap();
+            full += usize::from(matches!(answer, Err(Error::Unreachable(_))));
+        }
+        assert_eq!(full, 1);
+        // Those that were taken make room.
+        outgoing.begin(request(0)).unwrap();
+        let (_, answer) = outgoing.next_answer(None).await.unwrap().unwrap();
+        assert!(answer.is_ok());
+    }
+
     #[test]
     fn so_many_requests_and_no_more() {
         let ends = Instant::now() + Duration::from_mins(1);
-        let mut outgoing = Outgoing::new(Some(Arc::new(Closed)), ends);
+        let mut outgoing = Outgoing::new(Some(Arc::new(Closed)), ends, memory());
         for _ in 0..HTTP_CALLS_MAX {
             assert!(outgoing.next().is_ok());
         }
@@ -245,6 +303,7 @@ mod tests {
         fn send(
             &self,
             _: GuestHttpRequest,
+            _: Arc<Kept>,
         ) -> BoxFuture<'_, Result<GuestHttpResponse, GuestHttpError>> {
             std::future::pending().boxed()
         }
@@ -264,7 +323,7 @@ mod tests {
     #[tokio::test]
     async fn requests_that_wait_do_not_fill_the_hosts_memory() {
         let ends = Instant::now() + Duration::from_mins(1);
-        let mut outgoing = Outgoing::new(Some(Arc::new(Silent)), ends);
+        let mut outgoing = Outgoing::new(Some(Arc::new(Silent)), ends, memory());
         // One and a half of the largest fit beside each other, so the third is too much, and small ones are not.
         for bytes in [HTTP_BODY_BYTES_MAX, HTTP_BODY_BYTES_MAX / 2, HTTP_BODY_BYTES_MAX, 10] {
             outgoing.begin(request(bytes)).unwrap();
@@ -283,7 +342,7 @@ mod tests {
 
     #[test]
     fn without_a_way_out_nothing_goes_out() {
-        let mut none = Outgoing::new(None, Instant::now());
+        let mut none = Outgoing::new(None, Instant::now(), memory());
         assert!(matches!(none.next(), Err(Error::Denied(_))));
         assert_eq!(none.left(), Duration::ZERO);
         assert_eq!(Outgoing::default().left(), Duration::ZERO);

@@ -12,9 +12,9 @@ use wasmtime_wasi::I32Exit;
 use zeroize::Zeroize as _;
 
 use super::call::{Budget, Call, Failure, GuestResponse, Outcome, Usage};
-use super::component::Program;
+use super::component::{Program, brief};
 use super::http::Outgoing;
-use super::memory::{Memory, Refusal};
+use super::memory::{Memory, Refusal, is_of_the_system};
 use super::script::{Preparing, Script, Work};
 use super::slice::{AfterHost, Slice};
 use super::slots::Slot;
@@ -83,7 +83,7 @@ impl Whole {
         let Budget { memory_bytes, timeout, fuel } = call.budget;
         let slice = Slice::default();
         let mut state = State::new(Memory::new(slot.memory(), memory_bytes), slice.clone());
-        state.outgoing = Outgoing::new(call.http.take(), began + timeout);
+        state.outgoing = Outgoing::new(call.http.take(), began + timeout, slot.memory());
         let mut store = Store::new(&runtime.0.engine, state);
         let log = store.data().log();
         let result = {
@@ -160,6 +160,7 @@ async fn run(
             // Whoever parses a script says that it is out of memory, and not whose.
             Some(Refusal::Owner) if checks => Failure::OwnerOutOfMemory,
             Some(Refusal::Host) if checks => Failure::HostOutOfMemory,
+            Some(Refusal::System) if checks => cannot_grow(),
             _ => response::read_error(error),
         }),
         Err(error) => Err(classify(&error, store.data().memory.refused)),
@@ -191,6 +192,9 @@ fn classify(error: &wasmtime::Error, refused: Option<Refusal>) -> Failure {
     if error.is::<PoolConcurrencyLimitError>() {
         return Failure::Saturated;
     }
+    if is_of_the_system(error) {
+        return Failure::NoSandbox(brief(error));
+    }
     let trap = error.downcast_ref::<Trap>();
     if trap == Some(&Trap::OutOfFuel) {
         return Failure::OutOfFuel;
@@ -200,6 +204,7 @@ fn classify(error: &wasmtime::Error, refused: Option<Refusal>) -> Failure {
         Some(Refusal::Formula) => return Failure::OutOfMemory,
         Some(Refusal::Owner) => return Failure::OwnerOutOfMemory,
         Some(Refusal::Host) => return Failure::HostOutOfMemory,
+        Some(Refusal::System) => return cannot_grow(),
         None => {}
     }
     match trap {
@@ -211,6 +216,10 @@ fn classify(error: &wasmtime::Error, refused: Option<Refusal>) -> Failure {
             Failure::Trapped { cause: "it broke the contract with its host" }
         }
     }
+}
+
+fn cannot_grow() -> Failure {
+    Failure::NoSandbox("a memory cannot grow".to_owned())
 }
 
 fn describe(trap: Trap) -> &'static str {
@@ -231,7 +240,27 @@ fn describe(trap: Trap) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::Handed;
+    use super::{Failure, Handed, Refusal, Trap, classify};
+    use rustix::io::Errno;
+    use wasmtime::Error;
+
+    #[test]
+    fn what_the_system_refuses_is_no_doing_of_the_formula() {
+        let mapped = || Error::from(Errno::NOMEM).context("mmap failed to reserve 4 bytes");
+        let failed = |failure| matches!(failure, Failure::NoSandbox(_));
+        match classify(&mapped(), None) {
+            Failure::NoSandbox(cause) => assert!(cause.contains("mmap failed"), "{cause}"),
+            failure => panic!("{failure:?}"),
+        }
+        // Also after the formula was refused what it may not have.
+        assert!(failed(classify(&mapped(), Some(Refusal::Formula))));
+        // It gives up by a trap of its own.
+        let gave_up = Error::from(Trap::UnreachableCodeReached);
+        assert!(failed(classify(&gave_up, Some(Refusal::System))));
+        for other in [Error::from(Errno::INVAL), gave_up] {
+            assert!(matches!(classify(&other, None), Failure::Trapped { .. }), "{other}");
+        }
+    }
 
     /// Nobody may read what was freed; but that it is dropped in a way of its own is seen by the compiler.
     #[test]

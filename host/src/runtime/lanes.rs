@@ -2,13 +2,15 @@
 //!
 //! Compiling takes a core and much memory: one small and one large component at a time, so that a small one does not wait
 //! for a large one. Runs go before uploads, since somebody waits for their answer; in each of both, owners take turns.
+//! What is compiled ahead of its first use comes after all of that, in both lanes, and alone: it takes no computing time
+//! from what somebody waits for. Once a run waits for it, it is in the row with the other runs.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::limits::{UPLOADS_MAX, UPLOADS_PER_TENANT_MAX};
 
@@ -22,33 +24,98 @@ const SMALL_BYTES_MAX: usize = 512 << 10;
 #[derive(Debug)]
 pub struct Purpose {
     owner: u128,
+    rank: Rank,
+    /// What tells that a run has come to wait for the same component.
+    wanted: Wanted,
     /// Of an upload; held until it is done.
-    place: Option<Place>,
+    _place: Option<Place>,
+}
+
+/// Who goes before whom, the first of these first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rank {
+    Run,
+    Upload,
+    Ahead,
 }
 
 impl Purpose {
     /// For a run of this owner, who cannot go on without.
     pub fn run(owner: u128) -> Self {
-        Self { owner, place: None }
+        Self { owner, rank: Rank::Run, wanted: Wanted::default(), _place: None }
     }
 
-    /// For an upload.
-    pub fn upload(place: Place) -> Self {
-        Self { owner: place.owner, place: Some(place) }
+    /// For an upload, until it is `wanted`.
+    pub fn upload(place: Place, wanted: Wanted) -> Self {
+        Self { owner: place.owner, rank: Rank::Upload, wanted, _place: Some(place) }
+    }
+
+    /// For whoever may need it some day, until it is `wanted`.
+    pub fn ahead(wanted: Wanted) -> Self {
+        Self { owner: 0, rank: Rank::Ahead, wanted, _place: None }
+    }
+}
+
+/// Whether a run waits for a component. Cloning shares it.
+#[derive(Debug, Clone)]
+pub struct Wanted(Arc<watch::Sender<bool>>);
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(false)))
+    }
+}
+
+impl Wanted {
+    /// Tells that one does, from now on.
+    pub fn tell(&self) {
+        self.0.send_replace(true);
+    }
+
+    async fn told(&self) {
+        // It ends in no other way: the sender is here.
+        let _ = self.0.subscribe().wait_for(|wanted| *wanted).await;
     }
 }
 
 /// All lanes, and the places of uploads.
 #[derive(Default)]
 pub struct Lanes {
-    lanes: [Lane; 2],
+    queues: Arc<Queues>,
     uploads: Arc<Uploads>,
 }
 
 impl Lanes {
-    /// Waits for the turn to compile a component of so many bytes.
+    /// Waits for the turn to compile a component of so many bytes. `None` never comes but when the process ends.
     pub async fn enter(&self, bytes: usize, purpose: &Purpose) -> Option<Turn> {
-        self.lanes[usize::from(bytes > SMALL_BYTES_MAX)].enter(purpose).await
+        let Purpose { owner, rank, wanted, .. } = purpose;
+        let lane = usize::from(bytes > SMALL_BYTES_MAX);
+        let own = self.wait(lane, *owner, *rank);
+        if *rank == Rank::Run {
+            return own.await;
+        }
+        tokio::select! {
+            biased;
+            turn = own => turn,
+            () = wanted.told() => self.wait(lane, *owner, Rank::Run).await,
+        }
+    }
+
+    async fn wait(&self, lane: usize, owner: u128, rank: Rank) -> Option<Turn> {
+        let turn = {
+            let mut queues = self.queues.0.lock();
+            let in_the_way =
+                |(at, queue): (usize, &Queue)| queue.taken && (at == lane || rank == Rank::Ahead);
+            if !queues.iter().enumerate().any(in_the_way) {
+                queues[lane].taken = true;
+                return Some(Turn { queues: Arc::clone(&self.queues), lane });
+            }
+            let (sender, turn) = oneshot::channel();
+            let waiting = queues[lane].of(rank);
+            waiting.by_owner.entry(owner).or_default().push_back(sender);
+            turn
+        };
+        turn.await.ok()
     }
 
     /// A place for an upload of this owner, if not too many have one.
@@ -86,16 +153,28 @@ impl Drop for Place {
     }
 }
 
-/// One component at a time.
-#[derive(Clone, Default)]
-struct Lane(Arc<Mutex<Queue>>);
+/// Those of both lanes.
+#[derive(Default)]
+struct Queues(Mutex<[Queue; 2]>);
 
-/// Invariant: while nobody has the turn, nobody waits.
+/// One component at a time. Invariant: while nobody has the turn, neither runs nor uploads wait for it; while nobody has
+/// either lane's, nobody waits at all.
 #[derive(Default)]
 struct Queue {
     taken: bool,
     runs: Waiting,
     uploads: Waiting,
+    ahead: Waiting,
+}
+
+impl Queue {
+    fn of(&mut self, rank: Rank) -> &mut Waiting {
+        match rank {
+            Rank::Run => &mut self.runs,
+            Rank::Upload => &mut self.uploads,
+            Rank::Ahead => &mut self.ahead,
+        }
+    }
 }
 
 /// Those that wait, by owner, each owner's in the order in which they came.
@@ -107,31 +186,30 @@ struct Waiting {
 }
 
 /// The turn to compile; the next one's when it is dropped.
-pub struct Turn(Lane);
+pub struct Turn {
+    queues: Arc<Queues>,
+    lane: usize,
+}
 
-impl Lane {
-    /// `None` never comes but when the process ends.
-    async fn enter(&self, purpose: &Purpose) -> Option<Turn> {
-        let turn = {
-            let mut queue = self.0.lock();
-            if !queue.taken {
-                queue.taken = true;
-                return Some(Turn(self.clone()));
-            }
-            let (sender, turn) = oneshot::channel();
-            let waiting =
-                if purpose.place.is_some() { &mut queue.uploads } else { &mut queue.runs };
-            waiting.by_owner.entry(purpose.owner).or_default().push_back(sender);
-            turn
-        };
-        turn.await.ok()
-    }
-
-    fn next(&self) -> Option<oneshot::Sender<Turn>> {
-        let mut queue = self.0.lock();
+impl Queues {
+    /// Takes a turn back; gives whose it is now, and in which lane.
+    fn next(&self, lane: usize) -> Option<(usize, oneshot::Sender<Turn>)> {
+        let mut queues = self.0.lock();
+        let queue = &mut queues[lane];
         let next = queue.runs.next().or_else(|| queue.uploads.next());
         queue.taken = next.is_some();
-        next
+        if let Some(next) = next {
+            return Some((lane, next));
+        }
+        if queues.iter().any(|queue| queue.taken) {
+            return None;
+        }
+        let ahead = |(lane, queue): (usize, &mut Queue)| {
+            let next = queue.ahead.next()?;
+            queue.taken = true;
+            Some((lane, next))
+        };
+        queues.iter_mut().enumerate().find_map(ahead)
     }
 }
 
@@ -157,9 +235,9 @@ impl Waiting {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if let Some(next) = self.0.next() {
+        if let Some((lane, next)) = self.queues.next(self.lane) {
             // Whoever just gave up waiting drops the turn, which passes it on.
-            let _ = next.send(Turn(self.0.clone()));
+            let _ = next.send(Turn { queues: Arc::clone(&self.queues), lane });
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Memory: what one run may hold, what one owner's runs may hold together, and what all may.
+//! Memory: what one run may hold, what one owner's runs may hold together, and what all may. What the host keeps for a run
+//! until it takes it counts as its owner's too.
 //!
 //! Every slot comes with a little memory of its own, set aside when the server starts, so that a small formula counts
 //! nothing. What a run grows beyond it is taken from the [`Room`] of all, by way of its owner's part of it, in steps, and
@@ -7,7 +8,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use wasmtime::{ResourceLimiter, Result};
+use rustix::io::Errno;
+use wasmtime::{Error, OutOfMemory, ResourceLimiter, Result};
 
 use super::engine::TABLE_ELEMENTS_MAX;
 use crate::limits::RUN_MEMORY_BYTES_FIRST;
@@ -27,6 +29,13 @@ pub enum Refusal {
     Owner,
     /// All runs together hold what they may.
     Host,
+    /// The system gave none, although all of them may have more.
+    System,
+}
+
+/// Whether something failed because the system gave no memory, or no addresses for it: of a formula that says nothing.
+pub fn is_of_the_system(error: &Error) -> bool {
+    error.downcast_ref::<Errno>() == Some(&Errno::NOMEM) || error.is::<OutOfMemory>()
 }
 
 /// Memory of all runs together.
@@ -81,6 +90,38 @@ fn add(counter: &AtomicU64, bytes: u64, most: u64) -> Option<()> {
     counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).ok().map(|_| ())
 }
 
+/// What the host keeps for a run, such as an answer that it has not taken yet. It goes back when this is dropped.
+#[derive(Debug, Default)]
+pub struct Kept {
+    part: Option<Arc<Part>>,
+    bytes: AtomicU64,
+}
+
+impl Kept {
+    /// Nothing yet, of an owner's part; without one it is bounded by nothing.
+    pub fn of(part: Option<Arc<Part>>) -> Self {
+        Self { part, bytes: AtomicU64::new(0) }
+    }
+
+    /// Takes so much more, if there is so much.
+    pub fn grow(&self, bytes: usize) -> bool {
+        let bytes = bytes as u64;
+        let taken = self.part.as_ref().is_none_or(|part| part.take(bytes).is_ok());
+        if taken {
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+        taken
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some(part) = &self.part {
+            part.give_back(*self.bytes.get_mut());
+        }
+    }
+}
+
 /// Memory of one run: all of its memories together. What it took goes back when this is dropped.
 #[derive(Debug)]
 pub struct Memory {
@@ -133,6 +174,13 @@ impl ResourceLimiter for Memory {
         let held = self.hold(self.bytes + (desired as u64).saturating_sub(current as u64));
         self.refused = held.err().or(self.refused);
         Ok(held.is_ok())
+    }
+
+    fn memory_grow_failed(&mut self, error: Error) -> Result<()> {
+        if is_of_the_system(&error) {
+            self.refused = Some(Refusal::System);
+        }
+        Ok(())
     }
 
     fn table_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> Result<bool> {

@@ -50,8 +50,9 @@ pub use child::{
 pub use compile::Compiler;
 pub use component::{CompileError, ComponentError, Program, check as check_component};
 pub use describe::{Description, describe};
-pub use lanes::{Place, Purpose};
+pub use lanes::{Place, Purpose, Wanted};
 pub use log::{LogLevel, LogLine};
+pub use memory::Kept;
 pub use script::{SCRIPT_RUNNER, Script, ScriptError, log_uncaught_in_words, script_runner_digest};
 pub use slots::Slot;
 

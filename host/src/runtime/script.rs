@@ -4,6 +4,8 @@
 //! begins with the memory of the set-up and ends with its instance, so no script sees anything of another's, nor of its
 //! own run before. Uploads cannot import what the runner asks for.
 //!
+//! One that arrives is parsed, and then its top level is evaluated, as far as that ends soon, to see what it leaves to call.
+//!
 //! A script's top level is evaluated once, in an instance of its own that is given nothing but the text, and every run
 //! begins with the memory that it left ([`prepare`], [`image`]). One that asks the host for anything (the time, a random
 //! number, a line in the log), fails, or takes long is evaluated in each run instead: to a script both are the same.
@@ -28,7 +30,7 @@ use super::{CompileError, ComponentError, Purpose, Runtime};
 use crate::crypto::hash::sha256_hex;
 use crate::limits::{
     FORMULA_MEMORY_MB_DEFAULT, FUEL_PER_MS_DEFAULT, SCRIPT_CHECK_MS, SCRIPT_DETAIL_CHARS_MAX,
-    SCRIPT_IMAGE_BYTES_MAX,
+    SCRIPT_IMAGE_BYTES_MAX, SCRIPT_PREPARE_MS,
 };
 use image::Image;
 
@@ -60,8 +62,8 @@ pub fn script_runner_digest() -> &'static str {
 #[derive(Clone)]
 pub struct Script {
     shared: Arc<Shared>,
-    /// Whether it is only to be parsed.
-    is_check: bool,
+    /// What is to be done with it instead of running it.
+    only: Option<Task>,
 }
 
 struct Shared {
@@ -73,7 +75,7 @@ struct Shared {
 impl Script {
     /// A script of this text.
     pub fn new(code: Arc<str>) -> Self {
-        Self { shared: Arc::new(Shared { code, image: OnceCell::new() }), is_check: false }
+        Self { shared: Arc::new(Shared { code, image: OnceCell::new() }), only: None }
     }
 
     /// Bytes that it takes in memory, about: before its first run, as many as it may come to take by that.
@@ -85,9 +87,9 @@ impl Script {
         self.shared.code.len() + image
     }
 
-    /// Whether it is only to be parsed.
+    /// Whether it is only to be looked at.
     pub fn is_check(&self) -> bool {
-        self.is_check
+        self.only.is_some()
     }
 
     /// Whether every run begins with what its top level left; false before the first.
@@ -109,6 +111,8 @@ enum Task {
     Run,
     #[component(name = "resume")]
     Resume,
+    #[component(name = "examine")]
+    Examine,
 }
 
 /// What a script is called with. Its arguments are wiped once the script has them, or never will.
@@ -146,10 +150,10 @@ impl Work {
 
     /// A run. What the script is called with is taken out of the call: see the runner's `wit/`.
     pub(super) fn run(script: &Script, call: &mut Call) -> Self {
-        let task = match (script.is_check, script.is_prepared()) {
-            (true, _) => Task::Check,
-            (false, true) => Task::Resume,
-            (false, false) => Task::Run,
+        let task = match (script.only, script.is_prepared()) {
+            (Some(task), _) => task,
+            (None, true) => Task::Resume,
+            (None, false) => Task::Run,
         };
         let called = Called {
             args: std::mem::take(&mut *call.args),
@@ -189,7 +193,7 @@ impl From<Failure> for ScriptError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Saturated | Failure::OwnerOutOfMemory => Self::Saturated,
-            Failure::HostFault(cause) => Self::Host(cause),
+            Failure::HostFault(cause) | Failure::NoSandbox(cause) => Self::Host(cause),
             failure => Self::Host(format!("{failure:?}")),
         }
     }
@@ -266,9 +270,9 @@ impl Runtime {
         Ok(runner.of_script(Script::new(code.into())))
     }
 
-    /// Whether a script parses, by the runner's program, in a slot of this owner. What kept it from being checked, and says
-    /// nothing of it, stands apart: [`Failure::Saturated`] when it had no slot in time or not enough of its turns, the
-    /// failures for want of memory that others hold, and faults of ours.
+    /// Whether a script parses and leaves a function to call, by the runner's program, in a slot of this owner. What kept it
+    /// from being checked, and says nothing of it, stands apart: [`Failure::Saturated`] when it had no slot in time or not
+    /// enough of its turns, the failures for want of memory that others hold, and faults of ours.
     pub async fn check_script(
         &self,
         runner: &Program,
@@ -278,10 +282,11 @@ impl Runtime {
         // Waiting is no part of what parsing may take.
         let wait = Duration::from_millis(SCRIPT_CHECK_MS);
         let slot = self.acquire(owner, wait).await.map_err(|_| Failure::Saturated)?;
-        let program = runner.of_script(Script { is_check: true, ..Script::new(code) });
+        let script = Script::new(Arc::clone(&code));
+        let program = runner.of_script(Script { only: Some(Task::Check), ..script });
         let refused = |words: String| Ok(Err(ComponentError::Script(words)));
         match self.invoke_in(slot, &program, check_call(owner)).await.result {
-            Ok(_) => Ok(Ok(())),
+            Ok(_) => self.examine_script(runner, code, owner).await,
             Err(Failure::Reported { kind: FaultKind::BadRequest, detail, .. }) => {
                 refused(detail.chars().take(SCRIPT_DETAIL_CHARS_MAX).collect())
             }
@@ -291,6 +296,7 @@ impl Runtime {
                 failure @ (Failure::Saturated
                 | Failure::OwnerOutOfMemory
                 | Failure::HostOutOfMemory
+                | Failure::NoSandbox(_)
                 | Failure::HostFault(_)),
             ) => Err(failure),
             Err(Failure::OutOfFuel | Failure::TooManyCalls) => {
@@ -299,6 +305,27 @@ impl Runtime {
             Err(Failure::OutOfMemory) => refused("it takes too much memory to parse".to_owned()),
             // The one way in which parsing itself gives up.
             Err(_) => refused("its parts are nested too deeply".to_owned()),
+        }
+    }
+
+    /// Whether a script that parses leaves a function to call. One whose top level throws, or takes long, is taken: it may
+    /// do another thing in another run.
+    async fn examine_script(
+        &self,
+        runner: &Program,
+        code: Arc<str>,
+        owner: u128,
+    ) -> Result<Result<(), ComponentError>, Failure> {
+        let wait = Duration::from_millis(SCRIPT_CHECK_MS);
+        let slot = self.acquire(owner, wait).await.map_err(|_| Failure::Saturated)?;
+        let script = Script { only: Some(Task::Examine), ..Script::new(code) };
+        let mut call = check_call(owner);
+        call.budget.fuel = SCRIPT_PREPARE_MS * FUEL_PER_MS_DEFAULT;
+        match self.invoke_in(slot, &runner.of_script(script), call).await.result {
+            Err(Failure::Reported { kind: FaultKind::BadRequest, .. }) => {
+                Ok(Err(ComponentError::NoFunction))
+            }
+            _ => Ok(Ok(())),
         }
     }
 }

@@ -15,7 +15,9 @@ use super::{Error, Vault, official};
 use crate::crypto::hash::sha256_hex;
 use crate::model::formula::{Formula, Language};
 use crate::model::id::TenantId;
-use crate::runtime::{CompileError, ComponentError, Place, Program, Purpose, script_runner_digest};
+use crate::runtime::{
+    CompileError, ComponentError, Place, Program, Purpose, Wanted, script_runner_digest,
+};
 
 #[cfg(test)]
 mod tests;
@@ -28,7 +30,15 @@ const ENTRY_BYTES: u64 = 64 << 10;
 
 /// A program, or why there is none.
 type Known = Result<Program, ComponentError>;
-type Slot = Arc<OnceCell<Known>>;
+type Slot = Arc<Sought>;
+
+/// What a program is put into once it is there.
+#[derive(Default)]
+struct Sought {
+    known: OnceCell<Known>,
+    /// Whoever compiles it may do so for nobody in particular; a run that comes to wait for it does not stand back with it.
+    wanted: Wanted,
+}
 
 /// Programs at hand.
 pub struct Programs {
@@ -58,7 +68,18 @@ struct Entry {
 pub struct Asked<'d> {
     digest: &'d str,
     owner: Option<TenantId>,
-    is_upload: bool,
+    why: Why,
+}
+
+/// Why a program is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// Somebody waits for its answer.
+    Run,
+    /// To see whether it is one.
+    Upload,
+    /// To have it once it is run.
+    Ahead,
 }
 
 impl<'d> Asked<'d> {
@@ -67,7 +88,7 @@ impl<'d> Asked<'d> {
         match formula.language {
             Language::Wasm => {
                 let owner = formula.tenant_id;
-                Self { digest: &formula.component_digest, owner, is_upload: false }
+                Self { digest: &formula.component_digest, owner, why: Why::Run }
             }
             Language::Javascript => Asked::script_runner(),
         }
@@ -75,12 +96,17 @@ impl<'d> Asked<'d> {
 
     /// What runs scripts: it ships with the product.
     pub fn script_runner() -> Asked<'static> {
-        Asked { digest: script_runner_digest(), owner: None, is_upload: false }
+        Asked { digest: script_runner_digest(), owner: None, why: Why::Run }
     }
 
     /// An uploaded component's, to see whether there is one.
     pub fn to_check(digest: &'d str, tenant: TenantId) -> Self {
-        Self { digest, owner: Some(tenant), is_upload: true }
+        Self { digest, owner: Some(tenant), why: Why::Upload }
+    }
+
+    /// The same, before anybody waits for it.
+    fn ahead(self) -> Self {
+        Self { why: Why::Ahead, ..self }
     }
 
     /// The owner as the runtime counts it; 0 for what ships with the product.
@@ -98,7 +124,7 @@ impl Programs {
     /// What is known of a program, marked as just used.
     fn at_hand(&self, digest: &str) -> Option<Known> {
         let mut kept = self.kept.lock();
-        kept.touch(digest)?.slot.get().cloned()
+        kept.touch(digest)?.slot.known.get().cloned()
     }
 
     /// The slot of a program, marked as just used.
@@ -187,11 +213,12 @@ impl Kept {
 }
 
 impl Vault {
-    /// Compiles the formulas that ship with the product, ahead of their first use.
+    /// Compiles the formulas that ship with the product, ahead of their first use. What somebody waits for goes before them.
     pub async fn compile_official(&self) {
         for official in official::all() {
             let bytes = || std::future::ready(Ok(official.component.to_vec()));
-            if let Err(error) = self.program(Asked::to_run(&official.formula), bytes).await {
+            if let Err(error) = self.program(Asked::to_run(&official.formula).ahead(), bytes).await
+            {
                 tracing::error!(formula = official.formula.name, ?error, "does not compile");
             }
         }
@@ -213,14 +240,22 @@ impl Vault {
     where
         F: Future<Output = Result<Vec<u8>, Error>>,
     {
-        let Asked { digest, owner, is_upload } = asked;
+        let Asked { digest, owner, why } = asked;
         if let Some(known) = self.0.programs.at_hand(digest) {
             return Ok(known?);
         }
         let number = asked.number();
-        let purpose =
-            if is_upload { Purpose::upload(self.place(number)?) } else { Purpose::run(number) };
+        let place = if why == Why::Upload { Some(self.place(number)?) } else { None };
         let slot = self.0.programs.slot(digest, owner);
+        let wanted = slot.wanted.clone();
+        let purpose = match (why, place) {
+            (Why::Run, _) => {
+                wanted.tell();
+                Purpose::run(number)
+            }
+            (_, Some(place)) => Purpose::upload(place, wanted),
+            (_, None) => Purpose::ahead(wanted),
+        };
         let filling = Filling { vault: self.clone(), digest: digest.to_owned(), owner, slot };
         // Tasks of their own: whoever gives up waiting leaves the work to those that come after.
         let loading = filling.clone().load();
@@ -262,7 +297,7 @@ impl Filling {
             let program = self.vault.0.runtime.load(&self.digest).await.ok_or(())?;
             Ok::<_, ()>(self.vault.0.programs.admit(program, self.owner))
         };
-        let known = self.slot.get_or_try_init(load).await.ok()?.clone();
+        let known = self.slot.known.get_or_try_init(load).await.ok()?.clone();
         self.settle(&known);
         Some(known)
     }
@@ -275,7 +310,7 @@ impl Filling {
             Err(CompileError::Component(refusal)) => Ok(Err(refusal)),
             Err(fault) => Err(Error::from(fault)),
         };
-        let known = self.slot.get_or_try_init(compile).await?.clone();
+        let known = self.slot.known.get_or_try_init(compile).await?.clone();
         // Whoever it is for may be gone, and its formula too.
         self.vault.0.programs.unused.look();
         self.settle(&known);

@@ -6,8 +6,15 @@ use std::fmt;
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::model::faults::Faults;
 use crate::model::id::InvocationId;
 use crate::runtime::{Failure, FaultKind};
+
+/// About as long as compiling takes, and longer than most runs that hold memory.
+const WAIT_SECONDS: u64 = 5;
+
+/// Entries of a configuration that are named of those that do not fit.
+const FAULTS_NAMED_MAX: usize = 10;
 
 /// A run that failed.
 #[derive(Error)]
@@ -32,12 +39,20 @@ pub enum RunError {
         /// The body.
         body: Value,
     },
+    /// The formula declares its configuration otherwise than when the reactor was configured. It holds names.
+    #[error(
+        "The reactor's configuration does not fit its formula any more, so it did not run: {0}."
+    )]
+    Misconfigured(String),
     /// The formula broke, or used more than it may.
     #[error("{0}")]
     Runtime(String),
     /// The formula ran past its time.
     #[error("{0}")]
     Timeout(&'static str),
+    /// The formula was not compiled in time, and never began.
+    #[error("The formula is still being compiled, and the run did not begin; try again.")]
+    NotCompiled,
     /// Too many formulas of the tenant run and wait already.
     #[error("As many reactors of the tenant run and wait as may; try again.")]
     Saturated,
@@ -64,6 +79,13 @@ impl fmt::Debug for RunError {
 }
 
 impl RunError {
+    /// Configuration that its formula does not take: what is wrong, by the names of its entries.
+    pub(super) fn misconfigured(faults: Faults) -> Self {
+        let faults = faults.into_map().into_iter().take(FAULTS_NAMED_MAX);
+        let faults = faults.map(|(path, messages)| format!("{path} {}", messages.join(" and ")));
+        Self::Misconfigured(faults.collect::<Vec<_>>().join("; "))
+    }
+
     /// Words for what went wrong inside the sandbox. They name the cause and never hold data.
     pub(super) fn from_failure(failure: Failure, invocation: InvocationId) -> Self {
         match failure {
@@ -82,6 +104,9 @@ impl RunError {
                 tracing::warn!(%invocation, "the reactors hold all the memory they may");
                 Self::NoMemory
             }
+            Failure::NoSandbox(cause) => {
+                Self::no_sandbox(&cause, format_args!("invocation {invocation}"))
+            }
             Failure::Exited => Self::Runtime("The formula exited instead of answering.".to_owned()),
             Failure::BadResponse { cause } => {
                 Self::Runtime(format!("The formula's answer cannot be used: {cause}."))
@@ -92,11 +117,28 @@ impl RunError {
             Failure::OutOfFuel => Self::Timeout("The formula used up its computing time."),
             Failure::TooManyCalls => Self::Timeout("The formula called its host too often."),
             Failure::Deadline => Self::Timeout("The formula ran past its deadline."),
+            Failure::NotCompiled => Self::NotCompiled,
             Failure::Saturated => Self::Saturated,
             Failure::HostFault(cause) => {
                 tracing::error!(%invocation, %cause, "the sandbox failed");
                 Self::Host
             }
+        }
+    }
+
+    /// As [`Self::NoMemory`], when the system gave none: the operator's to mend.
+    pub(super) fn no_sandbox(cause: &str, what: impl fmt::Display) -> Self {
+        let advice = "the process may have too little address space (ulimit -v) or memory";
+        tracing::error!(%cause, %what, advice, "the system gives no memory for a sandbox");
+        Self::NoMemory
+    }
+
+    /// How long whoever is told of it is to wait before trying again, if that alone may help, in seconds. Where too much is
+    /// under way (429) that is the same for all errors.
+    pub fn wait_seconds(&self) -> Option<u64> {
+        match self {
+            Self::NotCompiled | Self::NoMemory => Some(WAIT_SECONDS),
+            _ => None,
         }
     }
 
@@ -113,8 +155,10 @@ impl RunError {
                 FaultKind::ServiceUnavailable => (503, "Service Unavailable"),
             },
             Self::Custom { status, .. } => (*status, "Custom Response"),
+            Self::Misconfigured(_) => (409, "Conflict"),
             Self::Runtime(_) => (500, "Reactor Runtime Error"),
             Self::Timeout(_) => (504, "Reactor Timeout"),
+            Self::NotCompiled => (503, "Formula Still Compiling"),
             // As with slots: the tenant has used up its part, and the next run may find room.
             Self::Saturated | Self::TenantsMemory | Self::QueueFull => (429, "Too Many Requests"),
             // The tenant did nothing too often.
@@ -140,6 +184,7 @@ mod tests {
             (Failure::OutOfMemory, 500, "The formula ran out of memory"),
             (Failure::OwnerOutOfMemory, 429, "The tenant's reactors hold all the memory"),
             (Failure::HostOutOfMemory, 503, "The server has no memory left"),
+            (Failure::NoSandbox("mmap".to_owned()), 503, "The server has no memory left"),
         ] {
             let error = RunError::from_failure(failure, InvocationId(Uuid::nil()));
             assert_eq!(error.status_and_title().0, status, "{error}");

@@ -126,6 +126,9 @@ fn unchecked(failure: Failure) -> Error {
             tracing::warn!("a script cannot be checked: the reactors hold all the memory they may");
             Error::Run(Box::new(RunError::NoMemory))
         }
+        Failure::NoSandbox(cause) => {
+            Error::Run(Box::new(RunError::no_sandbox(&cause, "a script to be checked")))
+        }
         failure => ScriptError::from(failure).into(),
     }
 }

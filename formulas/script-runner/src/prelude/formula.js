@@ -73,10 +73,14 @@
     if (made === undefined && value !== undefined) throw unusable(`${name} must be a value that JSON has.`);
     return made;
   };
+  const exported = () => {
+    const { exports } = module;
+    return typeof exports === 'function' ? exports : exports?.default;
+  };
+  const hasFormula = () => typeof exported() === 'function';
   // Settles with the answer's two texts.
   const react = async (args, configuration, invocation, bound) => {
-    const { exports } = module;
-    const formula = typeof exports === 'function' ? exports : exports?.default;
+    const formula = exported();
     if (typeof formula !== 'function') {
       throw unusable('The script must assign a function to module.exports.');
     }
@@ -89,5 +93,5 @@
     return [part(response, 'raw'), part(response, 'tokenize')];
   };
   const { fire, describe, rejected, tellRejections } = shared;
-  return { react, fire, describe, rejected, tellRejections };
+  return { react, hasFormula, fire, describe, rejected, tellRejections };
 })

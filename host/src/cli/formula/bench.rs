@@ -128,7 +128,7 @@ impl Bench {
             Ok(Reacted::Queued(_)) => {
                 Err(Error::invalid("callback_url", "is not for trying out: runs are waited for"))
             }
-            Err(error) => Err(error),
+            Err(failed) => Err(failed.error),
         };
         let permit = self.vault.permit::<ReactorRead>(&place.management, None).await?;
         let page = PageRequest::first();

@@ -21,6 +21,24 @@ pub const KEPT: &str = ".tokamak";
 /// What a server calls the language of every component.
 const WASM: &str = "wasm";
 
+/// What a manifest may say.
+const MEMBERS: &[&str] = &[
+    "id",
+    "name",
+    "description",
+    "icon",
+    "language",
+    "configuration",
+    "request_parameters",
+    "undeclared_arguments",
+    "allowed_hosts",
+    "limits",
+];
+/// What its `limits` may say.
+const OF_LIMITS: &[&str] = &["memory_mb"];
+/// What it may say of an entry of its `configuration` and its `request_parameters`.
+const OF_PARAMETERS: &[&str] = &["name", "description", "type", "optional"];
+
 /// What a formula is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Language {
@@ -87,6 +105,12 @@ impl Project {
         let Value::Object(manifest) = value else {
             return Err(format!("{} must hold an object", path.display()).into());
         };
+        let unknown = unknown(&manifest);
+        if !unknown.is_empty() {
+            let (unknown, known) = (unknown.join(", "), MEMBERS.join(", "));
+            let path = path.display();
+            return Err(format!("{path}: {unknown} is not known; there are {known}").into());
+        }
         let language = language(root, &manifest)
             .map_err(|reason| format!("{}: language {reason}", path.display()))?;
         Ok(Self { root: root.to_owned(), language, manifest })
@@ -192,6 +216,26 @@ fn declared(description: &Description) -> Map<String, Value> {
     lists
 }
 
+/// What the manifest says that means nothing, by path. A server takes no notice of it, which a newer one might: here it is
+/// a slip of the author's, who is to know.
+fn unknown(manifest: &Map<String, Value>) -> Vec<String> {
+    fn beside(path: &str, value: Option<&Value>, known: &[&str], unknown: &mut Vec<String>) {
+        let names = value.and_then(Value::as_object).into_iter().flat_map(Map::keys);
+        let names = names.filter(|name| !known.contains(&name.as_str()));
+        unknown.extend(names.map(|name| format!("{path}.{name}")));
+    }
+    let names = manifest.keys().filter(|name| !MEMBERS.contains(&name.as_str()));
+    let mut unknown: Vec<String> = names.cloned().collect();
+    beside("limits", manifest.get("limits"), OF_LIMITS, &mut unknown);
+    for list in ["configuration", "request_parameters"] {
+        let entries = manifest.get(list).and_then(Value::as_array).into_iter().flatten();
+        for (at, entry) in entries.enumerate() {
+            beside(&format!("{list}[{at}]"), Some(entry), OF_PARAMETERS, &mut unknown);
+        }
+    }
+    unknown
+}
+
 /// The language that is named, or else the one whose source is there.
 fn language(root: &Path, manifest: &Map<String, Value>) -> Result<Option<Language>, String> {
     match manifest.get("language").and_then(Value::as_str) {
@@ -228,6 +272,36 @@ mod tests {
         assert_eq!(body, json!({ "name": "a", "limits": {}, "component": "YWJj" }));
         let body = project(json!({ "name": "a" })).body(&Code::Javascript("x".to_owned()));
         assert_eq!(body, json!({ "name": "a", "code": "x" }));
+    }
+
+    #[test]
+    fn what_a_manifest_says_that_means_nothing_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = |manifest: Value| {
+            std::fs::write(folder.path().join("formula.json"), manifest.to_string()).unwrap();
+            Project::open(folder.path()).map(|_| ()).map_err(|error| error.to_string())
+        };
+        for known in [
+            json!({}),
+            json!({ "id": "x", "name": "a", "icon": "x", "limits": { "memory_mb": 16 },
+                "configuration": [{ "name": "a", "type": "string", "optional": true }] }),
+            // What is of another type is for the server to refuse.
+            json!({ "limits": 5, "configuration": "x", "request_parameters": [5] }),
+        ] {
+            assert_eq!(opened(known.clone()), Ok(()), "{known}");
+        }
+        for (manifest, name) in [
+            (json!({ "alowed_hosts": [] }), "formula.json: alowed_hosts is not known; there are"),
+            (json!({ "code": "x" }), "code is not known"),
+            (json!({ "limits": { "memory_md": 1 } }), "limits.memory_md is not known"),
+            (
+                json!({ "request_parameters": [{ "name": "a" }, { "optinal": true }] }),
+                "request_parameters[1].optinal is not known",
+            ),
+        ] {
+            let told = opened(manifest).unwrap_err();
+            assert!(told.contains(name), "{told}");
+        }
     }
 
     #[test]

@@ -22,7 +22,8 @@ pub const DIM: Style = Style::new().dimmed();
 /// Writes a line to standard output. A reader that is gone is no failure.
 pub fn say(line: impl Display) {
     let mut out = anstream::stdout().lock();
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    let _ =
+        writeln!(out, "{line}").and_then(|()| out.flush()).inspect_err(crate::cli::output::lose);
 }
 
 /// Writes a line to standard error.

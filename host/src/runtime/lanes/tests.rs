@@ -1,4 +1,4 @@
-use super::{Lanes, Purpose, SMALL_BYTES_MAX, Turn, UPLOADS_MAX, UPLOADS_PER_TENANT_MAX};
+use super::{Lanes, Purpose, SMALL_BYTES_MAX, Turn, UPLOADS_MAX, UPLOADS_PER_TENANT_MAX, Wanted};
 use futures::FutureExt as _;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ const SMALL: usize = SMALL_BYTES_MAX;
 const LARGE: usize = SMALL_BYTES_MAX + 1;
 
 fn upload(lanes: &Lanes, owner: u128) -> Purpose {
-    Purpose::upload(lanes.place(owner).unwrap())
+    Purpose::upload(lanes.place(owner).unwrap(), Wanted::default())
 }
 
 /// The turn, if it is free.
@@ -41,6 +41,54 @@ async fn runs_go_before_uploads_and_owners_take_turns() {
     assert_eq!(*order.lock(), ["2a", "5a", "7a", "5b", "7b", "5c", "u3a", "u9a", "u9b"]);
     // Nobody has the turn now.
     assert!(at_once(&lanes, SMALL, &Purpose::run(1)).is_some());
+}
+
+#[tokio::test]
+async fn what_is_compiled_ahead_comes_last_and_alone() {
+    let lanes = Lanes::default();
+    let (run, ahead) = (Purpose::run(1), Purpose::ahead(Wanted::default()));
+    let upload = upload(&lanes, 2);
+    for (of_ahead, of_others) in [(SMALL, LARGE), (LARGE, SMALL), (SMALL, SMALL)] {
+        let held = at_once(&lanes, of_others, &run).unwrap();
+        let mut waiting = Box::pin(lanes.enter(of_ahead, &ahead));
+        assert!(waiting.as_mut().now_or_never().is_none(), "{of_ahead} {of_others}");
+        // They come later, and go before.
+        let mut others = [&upload, &run].map(|purpose| Box::pin(lanes.enter(of_others, purpose)));
+        assert!(others.iter_mut().all(|other| other.as_mut().now_or_never().is_none()));
+        let [uploads, runs] = others;
+        drop(held);
+        drop(runs.now_or_never().flatten().unwrap());
+        drop(uploads.now_or_never().flatten().unwrap());
+        let last = waiting.now_or_never().flatten().unwrap();
+        // It holds up nobody in the other lane.
+        let other = if of_ahead == SMALL { LARGE } else { SMALL };
+        drop(at_once(&lanes, other, &run).unwrap());
+        drop(last);
+    }
+    assert!(at_once(&lanes, SMALL, &ahead).is_some());
+}
+
+#[tokio::test]
+async fn what_a_run_waits_for_goes_with_the_runs_whatever_it_was_begun_for() {
+    let lanes = Lanes::default();
+    let wanted = [Wanted::default(), Wanted::default()];
+    let [of_upload, of_ahead] = wanted.clone();
+    let late = [Purpose::upload(lanes.place(3).unwrap(), of_upload), Purpose::ahead(of_ahead)];
+    let before = upload(&lanes, 2);
+    for (purpose, wanted) in late.iter().zip(&wanted) {
+        let held = at_once(&lanes, SMALL, &Purpose::run(1)).unwrap();
+        let mut first = Box::pin(lanes.enter(SMALL, &before));
+        let mut then = Box::pin(lanes.enter(SMALL, purpose));
+        assert!(first.as_mut().now_or_never().is_none());
+        assert!(then.as_mut().now_or_never().is_none());
+        wanted.tell();
+        assert!(then.as_mut().now_or_never().is_none());
+        drop(held);
+        let turn = then.now_or_never().flatten().unwrap();
+        assert!(first.as_mut().now_or_never().is_none());
+        drop(turn);
+        assert!(first.now_or_never().flatten().is_some());
+    }
 }
 
 #[tokio::test]

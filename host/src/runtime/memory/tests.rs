@@ -1,4 +1,4 @@
-use super::{Memory, Part, Refusal, Room, STEP_BYTES};
+use super::{Kept, Memory, Part, Refusal, Room, STEP_BYTES};
 use crate::limits::RUN_MEMORY_BYTES_FIRST as FIRST;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -41,6 +41,22 @@ fn a_small_run_takes_nothing_and_a_larger_one_in_steps() {
     assert_eq!(taken(&room), 4 * STEP_BYTES);
     drop(memory);
     assert_eq!(taken(&room), 0);
+}
+
+#[test]
+fn what_the_host_keeps_for_a_run_counts_as_its_owners() {
+    let (room, [part]) = room(16);
+    let mut memory = Memory::new(Arc::clone(&part), 64 * MIB);
+    let kept = [(); 2].map(|()| Kept::of(Some(Arc::clone(&part))));
+    let mib = 1 << 20;
+    assert!(kept[0].grow(4 * mib) && kept[0].grow(mib) && kept[1].grow(2 * mib));
+    assert!(!kept[1].grow(mib + 1));
+    assert_eq!(taken(&room), 7 * MIB);
+    assert_eq!(grow(&mut memory, FIRST + 2 * MIB), Err(Refusal::Owner));
+    drop(kept);
+    assert_eq!(taken(&room), 0);
+    grow(&mut memory, FIRST + 2 * MIB).unwrap();
+    assert!(Kept::default().grow(64 * mib));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::{Script, Task, Work};
 use crate::limits::{FORMULA_MEMORY_MB_DEFAULT, FUEL_PER_MS_DEFAULT, SCRIPT_PREPARE_MS};
 use crate::runtime::component::Program;
 use crate::runtime::invoke::bound;
-use crate::runtime::memory::{Memory, Refusal};
+use crate::runtime::memory::{Memory, Refusal, is_of_the_system};
 use crate::runtime::slice::Slice;
 use crate::runtime::slots::Slot;
 use crate::runtime::state::{Invocation, Request, State};
@@ -29,7 +29,7 @@ struct NotNow;
 impl Preparing<'_> {
     /// Prepares a script, unless it was tried before; runs that want the same one wait for it.
     pub async fn prepare(self, script: &Script, engine: &Engine) {
-        if script.is_check {
+        if script.is_check() {
             return;
         }
         let prepared = || self.image(script, engine);
@@ -50,17 +50,14 @@ impl Preparing<'_> {
         let answer = self.program.entry.call(&request, &mut store).await;
         let state = store.data_mut();
         // A script may catch that it was refused memory, and go on in another way than it would elsewhere.
+        let is_for_others = state.memory.refused.is_some_and(|refusal| refusal != Refusal::Formula);
         match answer {
-            Ok(_) if matches!(state.memory.refused, Some(Refusal::Owner | Refusal::Host)) => {
-                Err(NotNow)
-            }
+            Ok(_) if is_for_others => Err(NotNow),
             Ok(Ok(_)) if state.asked_nothing() && state.memory.refused.is_none() => {
                 Ok(state.script.as_mut().and_then(|work| work.left.take()))
             }
             Err(error) if error.is::<PoolConcurrencyLimitError>() => Err(NotNow),
-            Err(_) if matches!(state.memory.refused, Some(Refusal::Owner | Refusal::Host)) => {
-                Err(NotNow)
-            }
+            Err(error) if is_for_others || is_of_the_system(&error) => Err(NotNow),
             _ => Ok(None),
         }
     }

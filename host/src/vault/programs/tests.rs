@@ -1,7 +1,7 @@
 use std::future::ready;
 use std::sync::Arc;
 
-use super::{Asked, ENTRY_BYTES, Kept, Programs, official, sha256_hex};
+use super::{Asked, ENTRY_BYTES, Kept, Programs, Why, official, sha256_hex};
 use crate::limits::UPLOADS_PER_TENANT_MAX;
 use crate::model::id::TenantId;
 use crate::runtime::ComponentError;
@@ -89,7 +89,7 @@ async fn an_upload_past_its_places_is_refused_before_it_waits_and_a_run_is_not()
     assert_eq!((refused.status, refused.title), (429, "Too Many Requests"));
     assert!(vault.0.programs.kept.lock().by_digest.is_empty());
     let bytes = || ready(Ok(official.component.to_vec()));
-    vault.program(Asked { is_upload: false, ..upload(digest) }, bytes).await.unwrap();
+    vault.program(Asked { why: Why::Run, ..upload(digest) }, bytes).await.unwrap();
     // What is known needs no place, and one that is free again may be taken.
     vault.program(upload(digest), unasked).await.unwrap();
     places.pop();

@@ -22,14 +22,15 @@ use super::effort::in_turn;
 use super::jobs::UsedToken;
 use super::kept_application::KeptApplication;
 use super::permit::Permit;
+use super::run_error::RunError;
 use super::tokenize::fill_arguments;
 use super::tokens::Token;
 use super::{Error, Vault};
-use crate::binding::bind;
+use crate::binding::{bind, configure};
 use crate::expression::Arguments;
 use crate::model::faults::Faults;
 use crate::model::formula::{Formula, Reactor};
-use crate::model::id::ReactorId;
+use crate::model::id::{InvocationId, ReactorId};
 use crate::model::log::Operation;
 use crate::model::permission::marker::TokenUse;
 use crate::model::plaintext::{Plaintext, opaque, wipe};
@@ -55,6 +56,21 @@ pub enum Reacted {
     Answered(ReactResponse),
     /// It was put into the queue.
     Queued(super::jobs::JobView),
+}
+
+/// Why a request for a run has no answer.
+#[derive(Debug)]
+pub struct FailedRun {
+    /// What went wrong.
+    pub error: Error,
+    /// The invocation that is kept of it; none when nothing was to run, or that could not be stored.
+    pub invocation: Option<InvocationId>,
+}
+
+impl From<Error> for FailedRun {
+    fn from(error: Error) -> Self {
+        Self { error, invocation: None }
+    }
 }
 
 /// A run that nothing stands in the way of.
@@ -102,6 +118,17 @@ fn missing_tokens(missing: Faults, arguments: &Arguments, formula: &Formula) -> 
     Error::Invalid(faults)
 }
 
+/// The reactor with its configuration as its formula declares it now: it may have been replaced since. What it does not
+/// declare any more it does not get, and values are cast anew; what does not fit is refused before anything is opened.
+fn reconfigured(mut reactor: Reactor, formula: &Formula) -> Result<Reactor, Error> {
+    let declared = &formula.configuration;
+    let mut given = std::mem::take(&mut reactor.configuration);
+    given.retain(|name, _| declared.iter().any(|entry| entry.name == *name));
+    let configured = configure(&Value::Object(given), declared);
+    let configuration = configured.map_err(|faults| Box::new(RunError::misconfigured(faults)))?;
+    Ok(Reactor { configuration, ..reactor })
+}
+
 impl Vault {
     /// Runs a reactor and waits for its answer, or puts the run into the queue when there is an address to call back.
     pub async fn react(
@@ -109,9 +136,9 @@ impl Vault {
         permit: &Permit<TokenUse>,
         id: ReactorId,
         body: ReactRequest,
-    ) -> Result<Reacted, Error> {
-        let Checked { args, arguments, asynchronous } =
-            body.check(|url| self.check_callback(url))?;
+    ) -> Result<Reacted, FailedRun> {
+        let checked = body.check(|url| self.check_callback(url)).map_err(Error::from)?;
+        let Checked { args, arguments, asynchronous } = checked;
         let mut ready = self.ready(permit, id, arguments).await?;
         if let Some(asynchronous) = asynchronous {
             let job = self.queue_job(permit, ready, args, asynchronous).await?;
@@ -135,6 +162,7 @@ impl Vault {
     ) -> Result<Ready, Error> {
         let reactor = self.get::<Reactor>(permit.tenant(), &id.to_string()).await?.entity;
         let formula = self.formula(permit.tenant(), reactor.formula_id).await?;
+        let reactor = reconfigured(reactor, &formula)?;
         let application = self.reactors_application(&reactor).await?;
         let (args, uses, given) = self.detokenize_arguments(permit, arguments, &formula).await?;
         match bind(args, &formula.request_parameters, formula.undeclared_arguments) {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tracing::Instrument as _;
 use zeroize::Zeroizing;
 
-use super::{ReactResponse, Ready};
+use super::{FailedRun, ReactResponse, Ready};
 use crate::figures::figures;
 use crate::model::faults::Faults;
 use crate::model::formula::{Formula, Language, Reactor};
@@ -101,14 +101,14 @@ impl<'p> Run<'p> {
 
 impl Vault {
     /// Runs the formula, and stores what comes of it.
-    pub(in crate::vault) async fn run(&self, mut run: Run<'_>) -> Result<ReactResponse, Error> {
+    pub(in crate::vault) async fn run(&self, mut run: Run<'_>) -> Result<ReactResponse, FailedRun> {
         match self.invoke(&mut run).await {
             Ok(outcome) => self.settle(run, outcome).await,
             Err(error) => {
                 // Tokens were opened for it, whatever came of that.
                 let uses = std::mem::take(&mut run.uses);
                 self.log(run.permit.tenant(), run.permit.actor(), uses).await?;
-                Err(error)
+                Err(error.into())
             }
         }
     }
@@ -176,7 +176,9 @@ impl Vault {
                 program => return program,
             }
             let formula = self.formula(tenant, id).await?;
-            if formula.request_parameters != run.formula.request_parameters {
+            if formula.request_parameters != run.formula.request_parameters
+                || formula.configuration != run.formula.configuration
+            {
                 return Err(Error::Conflict("The formula was just replaced."));
             }
             run.formula = formula;
@@ -188,7 +190,7 @@ impl Vault {
         &self,
         run: Run<'_>,
         outcome: Outcome,
-    ) -> Result<ReactResponse, Error> {
+    ) -> Result<ReactResponse, FailedRun> {
         let Outcome { result, usage, log, log_truncated } = outcome;
         let result = result.map_err(|failure| RunError::from_failure(failure, run.id));
         let mut invocation = Invocation {
@@ -207,7 +209,7 @@ impl Vault {
         let error = match result {
             Ok(response) => match taken_on(self.answer(&run, response, &invocation)).await {
                 Err(Answer::Failed(error)) => error,
-                Err(Answer::Uncommitted(error)) => return Err(error),
+                Err(Answer::Uncommitted(error)) => return Err(error.into()),
                 Ok(answer) => {
                     figures().invocation_ended(None, usage.elapsed, usage.fuel);
                     return Ok(answer);
@@ -222,7 +224,7 @@ impl Vault {
         change.commit(run.permit.actor(), events).await?;
         // Before that it may still be ended otherwise.
         figures().invocation_ended(Some(title(&error)), usage.elapsed, usage.fuel);
-        Err(error)
+        Err(FailedRun { error, invocation: Some(invocation.id) })
     }
 
     /// Tokenizes what the formula wants tokenized and commits the run as completed.
