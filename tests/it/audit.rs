@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokamak::clock::Clock as _;
 
 use crate::support::TestServer;
-use crate::support::binary::{about, assert_sound};
+use crate::support::binary::{Process, about, assert_sound};
 use crate::support::server::{START_MS, Setup};
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
@@ -168,6 +168,50 @@ async fn the_log_is_exported_with_its_order() {
     assert!(!text.contains("4242424242424242"));
     let (code, _, err) = about(folder.path(), &["audit", "export", "--from", "yesterday"]);
     assert!(code == 2 && err.contains("--from"), "{err}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exports_adjoin_exactly_while_entries_are_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = Process::serve(folder.path());
+    let own = process.management().get("/tenants/self").await.expect(200)["id"].clone();
+    let own = own.as_str().unwrap();
+    let export =
+        |words: &[&str]| exported(folder.path(), &[&["export", "--tenant", own], words].concat());
+    let busy = (0..8).map(|_| {
+        let client = process.management();
+        tokio::spawn(async move {
+            for _ in 0..60 {
+                client.get("/applications").await.expect(200);
+            }
+        })
+    });
+    let busy: Vec<_> = busy.collect();
+    let (mut entries, mut is_over) = (Vec::new(), false);
+    while !is_over {
+        is_over = busy.iter().all(tokio::task::JoinHandle::is_finished);
+        let last = entries.last().map_or(0, |entry: &Value| entry["sequence"].as_u64().unwrap());
+        entries.extend(export(&["--after", &last.to_string()]));
+    }
+    for one in busy {
+        one.await.unwrap();
+    }
+    let numbers = entries.iter().map(|entry| entry["sequence"].as_u64().unwrap());
+    let last = entries.len() as u64;
+    assert!(last > 480 && numbers.eq(1..=last), "{last} entries");
+    assert_eq!(export(&[]), entries);
+    let at_end = last.to_string();
+    assert!(export(&["--after", &at_end]).is_empty());
+    let refused = |words: &[&str]| about(folder.path(), &[&["audit", "export"], words].concat());
+    let (beyond, before) = ((last + 1).to_string(), (last - 1).to_string());
+    let (code, out, err) = refused(&["--tenant", own, "--after", &beyond]);
+    assert_eq!((code, out.as_str()), (1, ""), "{err}");
+    assert!(err.contains("ends before the entry to go on behind"), "{err}");
+    let (code, _, err) = refused(&["--after", "1"]);
+    assert!(code == 2 && err.contains("--tenant"), "{err}");
+    assert_eq!(process.terminate(), Some(0));
+    // Without a server the same is there, and what the server added when it ended at most.
+    assert_eq!(export(&["--after", &before])[0], entries[entries.len() - 1]);
 }
 
 /// What one bad step of a time server must not do.

@@ -133,6 +133,39 @@ async fn a_chunk_that_is_lost_is_sent_again_and_one_too_far_back_begins_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn chunks_that_were_damaged_meanwhile_are_written_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let (process, client) = serving(&data).await;
+    let to = cut_off(&data, folder.path()).await;
+    client.post("/tokens", json!({"id": "after", "type": "token", "data": 1})).await.expect(201);
+    let mut names: Vec<_> = chunks(&to).into_keys().collect();
+    let last = to.join(names.pop().unwrap());
+    let mut bytes = fs::read(&last).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&last, bytes).unwrap();
+    fs::write(to.join(names.pop().unwrap()), "").unwrap();
+    let said = done(&data, None, &words(&to));
+    let expected = format!(
+        "2 of its chunks are not as they were written, and it is gone on with behind chunk {}.",
+        names.len()
+    );
+    assert!(said.contains(&expected), "{said}");
+    assert_restores(&to, &client).await;
+
+    // Nothing before the first one is there to go on behind.
+    let to = cut_off(&data, &folder.path().join("more")).await;
+    fs::write(to.join("chunk-000001"), "").unwrap();
+    let said = done(&data, None, &words(&to));
+    let expected = "1 of its chunks is not as it was written, and it is begun anew.";
+    assert!(said.contains(expected), "{said}");
+    let restored = folder.path().join("restored");
+    done(&restored, Some(ROOT_KEY), &["restore", "--from", to.to_str().unwrap()]);
+    assert_eq!(process.terminate(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_nobody_keeps_any_more_begins_anew() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");

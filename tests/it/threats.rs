@@ -29,11 +29,11 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whether `module::test` is a test of a file of that name.
+/// Whether `module::test` is a test of a file of that name, or of the tests beside it.
 fn is_there(name: &str, sources: &[PathBuf]) -> bool {
     let Some((module, test)) = name.split_once("::") else { return false };
-    let file = format!("{module}.rs");
-    let mut named = sources.iter().filter(|path| path.ends_with(&file));
+    let files = [format!("{module}.rs"), format!("{module}/tests.rs")];
+    let mut named = sources.iter().filter(|path| files.iter().any(|file| path.ends_with(file)));
     named.any(|path| {
         let text = fs::read_to_string(path).unwrap();
         let Some((before, _)) = text.split_once(&format!("fn {test}()")) else { return false };

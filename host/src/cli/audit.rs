@@ -7,6 +7,7 @@ use clap::Subcommand;
 use tokio::sync::mpsc::channel;
 
 use super::control::Server;
+use super::output::{Output, is_lost};
 use super::tenant::with_vault;
 use super::{Failure, say};
 use crate::config::Options;
@@ -23,11 +24,17 @@ pub enum AuditCommand {
         #[command(flatten)]
         options: Options,
     },
-    /// Print entries, each tenant's oldest first, a JSON object on each line.
+    /// Print entries, those of each tenant in the order of their numbers, a JSON object on each line.
+    ///
+    /// Two exports of a tenant adjoin exactly where the second one is made with `--after` and the `sequence` in the last line
+    /// of the first one. Times do not adjoin so: entries may be committed a little after the time that they carry.
     Export {
         /// Of this tenant alone.
         #[arg(long, value_name = "ID")]
         tenant: Option<TenantId>,
+        /// Behind the entry with this number: the `sequence` in the last line of the tenant's last export.
+        #[arg(long, value_name = "SEQUENCE", requires = "tenant")]
+        after: Option<u64>,
         /// From this time on (RFC 3339).
         #[arg(long, value_name = "TIME", value_parser = time)]
         from: Option<Timestamp>,
@@ -43,8 +50,8 @@ pub enum AuditCommand {
 pub fn run(command: AuditCommand) -> Result<(), Failure> {
     match command {
         AuditCommand::Heads { options } => heads(options),
-        AuditCommand::Export { tenant, from, to, options } => {
-            export(ExportFilter { tenant, from, to }, options)
+        AuditCommand::Export { tenant, after, from, to, options } => {
+            export(ExportFilter { tenant, after, from, to }, options)
         }
     }
 }
@@ -64,13 +71,17 @@ fn heads(options: Options) -> Result<(), Failure> {
 
 fn export(filter: ExportFilter, options: Options) -> Result<(), Failure> {
     // The lock of the output is one thread's, and this may go on on another one.
-    let mut out = BufWriter::new(std::io::stdout());
+    let mut out = BufWriter::new(Output(std::io::stdout()));
     if let Some(server) = Server::find(&options.clone().settle()?.data_dir)? {
         let mut lines = server.stream("POST", "/audit/export", &filter)?;
-        return copy_lines(&mut lines, &mut out).map_err(|error| match error.kind() {
-            ErrorKind::UnexpectedEof => "the export was cut short; see the server's log".into(),
-            _ => error.into(),
-        });
+        return match copy_lines(&mut lines, &mut out) {
+            // That is told already.
+            Err(_) if is_lost() => Ok(()),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                Err("the export was cut short; see the server's log".into())
+            }
+            copied => Ok(copied?),
+        };
     }
     with_vault(options, async |vault| {
         vault.check_export(&filter).await?;
@@ -83,9 +94,11 @@ fn export(filter: ExportFilter, options: Options) -> Result<(), Failure> {
             out.flush()
         };
         let (given, written) = tokio::join!(give_all, write);
-        // Who cannot write takes no more: that is why the rest was not given.
-        written?;
-        Ok(given?)
+        match written {
+            // Who cannot write takes no more, so that the rest was not given. That is told already.
+            Err(_) if is_lost() => Ok(()),
+            written => Ok(written.map(|()| given)??),
+        }
     })
 }
 

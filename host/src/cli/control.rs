@@ -1,17 +1,22 @@
 //! Asking the server that runs on a data folder, if one does: the client of `http::control`.
+//!
+//! What is asked may hold a root key, and what is answered holds keys. So the kernel tells who listens, before anything is
+//! sent: the folder's owner, root, or the user of this process.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use rustix::process::geteuid;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use zeroize::Zeroizing;
 
 use super::Failure;
-use crate::http::control::{Refusal, SOCKET, short};
+use crate::http::control::{ROOT, Refusal, SOCKET, short};
 
 /// Bytes of an answer, at most.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
@@ -26,12 +31,21 @@ const HEAD_BYTES_MAX: u64 = 64 << 10;
 pub struct Server(UnixStream);
 
 impl Server {
-    /// The server that runs on this folder; `None` when none does.
+    /// The server that runs on this folder; `None` when none does. Whoever else listens there is asked nothing.
     pub fn find(folder: &Path) -> Result<Option<Self>, Failure> {
-        let connected =
-            File::open(folder).and_then(|open| UnixStream::connect(short(&open, SOCKET)));
+        let connected = File::open(folder).and_then(|open| {
+            let stream = UnixStream::connect(short(&open, SOCKET))?;
+            // Of the folder that is open: what its name stands for may change.
+            Ok((listener(&stream)?, open.metadata()?.uid(), stream))
+        });
         match connected {
-            Ok(stream) => Ok(Some(Self(stream))),
+            Ok((peer, owner, stream)) if is_trusted(peer, owner) => Ok(Some(Self(stream))),
+            Ok((peer, owner, _)) => Err(format!(
+                "at {} listens a process of user {peer}, and the folder belongs to user {owner}: it was asked nothing. \
+                Look who may write to the folder; if the server runs as that user, run this as the same one",
+                folder.join(SOCKET).display()
+            )
+            .into()),
             // Nobody listens at a socket that was left by a process that is gone.
             Err(error)
                 if matches!(
@@ -42,7 +56,13 @@ impl Server {
                 Ok(None)
             }
             Err(error) => {
-                Err(format!("the server on {} cannot be asked: {error}", folder.display()).into())
+                let whom = if error.kind() == io::ErrorKind::PermissionDenied {
+                    "; its own user and root may ask it"
+                } else {
+                    ""
+                };
+                Err(format!("the server on {} cannot be asked: {error}{whom}", folder.display())
+                    .into())
             }
         }
     }
@@ -101,6 +121,21 @@ impl Server {
     }
 }
 
+/// The user whose process listens at the other end.
+fn listener(stream: &UnixStream) -> io::Result<u32> {
+    // The standard library does not tell; what does takes a stream that nobody waits for.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let _entered = runtime.enter();
+    stream.set_nonblocking(true)?;
+    let peer = tokio::net::UnixStream::from_std(stream.try_clone()?)?.peer_cred()?;
+    stream.set_nonblocking(false)?;
+    Ok(peer.uid())
+}
+
+fn is_trusted(peer: u32, owner: u32) -> bool {
+    [owner, ROOT, geteuid().as_raw()].contains(&peer)
+}
+
 /// Reads an answer that its server ended by closing.
 fn understand<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Failure> {
     let unclear = || Failure::from("the server ended before it answered");
@@ -123,9 +158,40 @@ fn understand<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Failure> {
 #[cfg(test)]
 mod tests {
     use std::io::{Read as _, Write as _};
-    use std::os::unix::net::UnixStream;
+    use std::os::unix::net::{UnixListener, UnixStream};
 
-    use super::{Server, understand};
+    use super::{ROOT, SOCKET, Server, geteuid, is_trusted, understand};
+
+    #[test]
+    fn whoever_listens_is_trusted_if_it_is_the_owner_or_root_or_this_user() {
+        let own = geteuid().as_raw();
+        let (owner, stranger) = (own + 1_000, own + 2_000);
+        for (peer, expected) in [(owner, true), (ROOT, true), (own, true), (stranger, false)] {
+            assert_eq!(is_trusted(peer, owner), expected, "{peer}");
+        }
+    }
+
+    #[test]
+    fn a_server_of_this_user_is_found_and_answers_are_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Server::find(folder.path()).unwrap().is_none());
+        let listener = UnixListener::bind(folder.path().join(SOCKET)).unwrap();
+        let server = Server::find(folder.path()).unwrap().unwrap();
+        let asking = std::thread::spawn(move || server.ask::<u32>("GET", "/", &()).ok());
+        let (mut theirs, _) = listener.accept().unwrap();
+        // The head ends with an empty line; there is no body.
+        let mut asked = Vec::new();
+        while !asked.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            theirs.read_exact(&mut byte).unwrap();
+            asked.extend(byte);
+        }
+        theirs.write_all(b"HTTP/1.1 200 OK\r\n\r\n7").unwrap();
+        drop(theirs);
+        assert_eq!(asking.join().unwrap(), Some(7));
+        drop(listener);
+        assert!(Server::find(folder.path()).unwrap().is_none());
+    }
 
     /// What is read of an answer that is streamed.
     fn streamed(answer: &'static [u8]) -> Result<Vec<u8>, String> {

@@ -8,7 +8,7 @@ use super::control::Server;
 use super::tenant::with_vault;
 use super::{Failure, root_key, say, shown};
 use crate::config::{Options, new_root_key};
-use crate::http::control::{RotateRoot, RotateTenants, Rotated};
+use crate::http::control::{RotateRoot, RotateTenants, Rotated, rotate_all};
 use crate::limits::ROOT_KEY_COMMAND_SECONDS_DEFAULT;
 use crate::model::id::TenantId;
 use crate::runtime::close_to_others;
@@ -131,7 +131,7 @@ fn rotate_root(rotate: RotateOptions) -> Result<(), Failure> {
         }
         None => with_vault(options, async |vault| {
             let tenants = vault.rotate_root_key(new).await?;
-            done(&Rotated { tenants }, left(vault).await)
+            done(&Rotated::all(tenants), left(vault).await)
         }),
     }
 }
@@ -143,6 +143,9 @@ fn rotate_tenants(rotate: RotateOptions) -> Result<(), Failure> {
             say(serde_json::to_string(rotated)?);
         } else {
             say(format_args!("{} keys were drawn. {after}", rotated.tenants));
+            if !rotated.skipped.is_empty() {
+                say(about_skipped(&rotated.skipped));
+            }
         }
         Ok(())
     };
@@ -155,15 +158,24 @@ fn rotate_tenants(rotate: RotateOptions) -> Result<(), Failure> {
             done(&rotated, after)
         }
         None => with_vault(options, async |vault| {
-            let tenants = match tenant {
-                Some(tenant) => vault.rotate_tenant_key(tenant).await.map(|_| 1)?,
-                None => vault.rotate_all_tenant_keys().await?,
+            let rotated = match tenant {
+                Some(tenant) => vault.rotate_tenant_key(tenant).await.map(|_| Rotated::all(1))?,
+                None => rotate_all(vault).await?,
             };
             vault.reseal().await?;
             let left = left(vault).await;
-            done(&Rotated { tenants }, &format!("Everything is sealed with them. {left}"))
+            done(&rotated, &format!("Everything is sealed with the newest ones. {left}"))
         }),
     }
+}
+
+fn about_skipped(skipped: &[TenantId]) -> String {
+    let ids: Vec<_> = skipped.iter().map(ToString::to_string).collect();
+    format!(
+        "Left as they were, since their last rotation was still under way: {}. Rotate their keys once `tokamak keys \
+        status` shows no older version of them.",
+        ids.join(", ")
+    )
 }
 
 /// Makes the store's files anew without what old keys were in, and says what came of it. A rotation that is over is over

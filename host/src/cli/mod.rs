@@ -1,6 +1,6 @@
 //! The command line.
 //!
-//! To add a command: a variant of [`Command`], a file, and an arm in [`run`].
+//! To add a command: a variant of [`Command`], a file, and an arm in [`carry_out`].
 
 mod audit;
 mod backup;
@@ -12,9 +12,11 @@ mod confine;
 mod control;
 mod descriptors;
 mod dev;
+mod folder;
 mod formula;
 mod keys;
 mod logging;
+mod output;
 mod restore;
 mod root_key;
 mod serve;
@@ -23,10 +25,13 @@ mod system_calls;
 mod tenant;
 mod verify;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use self::output::{say, say_error};
+use self::tenant::TenantCommand;
 use crate::config::Options;
 
 /// A token vault with programmable reactors.
@@ -105,6 +110,10 @@ const OF_THE_STORE: [&str; 8] = [
     "log",
 ];
 
+/// What is said when a new tenant's key could not be printed.
+const KEY_LOST: &str = "the tenant was made, and its key is lost, since it is kept nowhere: find the tenant with `tokamak \
+    tenant list`, erase it with `tokamak tenant erase ID`, and make another one";
+
 /// What ends a command early: a sentence for the operator.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -133,13 +142,41 @@ fn without_servers(command: clap::Command) -> clap::Command {
     })
 }
 
-fn parse() -> Cli {
-    Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit())
+/// What is to be done; or the exit code, once what was asked for instead, or what is wrong, is told.
+fn parse() -> Result<Command, ExitCode> {
+    let parsed = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.map(|cli| cli.command).map_err(|told| {
+        let printed = told.print().and_then(|()| std::io::stdout().flush());
+        match printed {
+            Err(error) if !told.use_stderr() => output::lose(&error),
+            _ => {}
+        }
+        let code = u8::try_from(told.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
+        output::settled(code)
+    })
 }
 
 /// Runs the command that the process was started with.
 pub fn run() -> ExitCode {
-    let done = match parse().command {
+    let command = match parse() {
+        Ok(command) => command,
+        Err(code) => return code,
+    };
+    let is_server = matches!(command, Command::Serve(_) | Command::Dev(_));
+    let makes_key = matches!(command, Command::Tenant { command: TenantCommand::Create { .. } });
+    let code = carry_out(command);
+    if is_server {
+        // It has served, whoever read what it said.
+        return code;
+    }
+    if makes_key && output::is_lost() {
+        output::warn(KEY_LOST);
+    }
+    output::settled(code)
+}
+
+fn carry_out(command: Command) -> ExitCode {
+    let done = match command {
         Command::Backup(options) => backup::run(options),
         Command::Restore(options) => return restore::run(options),
         Command::Benchmark(options) => benchmark::run(&options),
@@ -171,11 +208,6 @@ pub fn run() -> ExitCode {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "this is the command line")]
-fn say_error(error: &Failure) {
-    eprintln!("tokamak: {error}");
-}
-
 /// A name as it is shown in a terminal: who gave it may have put in what a terminal obeys.
 fn shown(name: &str) -> String {
     let mut shown = String::with_capacity(name.len());
@@ -187,13 +219,6 @@ fn shown(name: &str) -> String {
         }
     }
     shown
-}
-
-/// Prints a line for the operator. A reader that is gone is no failure of the server.
-fn say(line: impl std::fmt::Display) {
-    use std::io::Write as _;
-    let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! restored. Runs that the backup holds and that had not ended are ended: they may have run since.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::{ErrorKind, Read as _};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,14 +14,15 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 
-use super::backup::{MANIFEST, chunk_name, chunk_number};
+use super::backup::{MANIFEST, chunk_name, chunk_number, read_bounded};
 use super::serve::{self, make_folder};
-use super::verify::{DAMAGED, NOT_LOOKED_AT, summary, walking};
+use super::verify::{DAMAGED, NOT_LOOKED_AT, is_full, summary, walking};
 use super::{Failure, logging, root_key, say, say_error};
 use crate::config::{Options, Settings};
 use crate::crypto::entropy::SystemEntropy;
 use crate::crypto::keys::RootKey;
 use crate::runtime::close_to_others;
+use crate::store::StoreError;
 use crate::store::sled::{Fresh, Inspection};
 use crate::vault::{
     BackupError, CHUNK_FILE_BYTES_MAX, Damaged, MANIFEST_BYTES_MAX, Manifest, Reader, Verified,
@@ -51,6 +52,9 @@ pub fn run(options: RestoreOptions) -> ExitCode {
     match walking(json, "the store could not be made", |tell| restore(options, tell)) {
         (Err(error), _) => {
             say_error(&error);
+            if json {
+                say(json!({"restored": null, "error": error.to_string()}));
+            }
             ExitCode::from(NOT_LOOKED_AT)
         }
         (Ok(Restored { manifest, verified, runs }), listed) => {
@@ -92,20 +96,35 @@ fn restore(options: RestoreOptions, tell: &mut dyn FnMut(Damaged)) -> Result<Res
     let manifest = manifest.ok_or_else(|| told(&from, &BackupError::Incomplete))?;
     let reader = Reader::open(&manifest, &root_key).map_err(|error| told(&from, &error))?;
     none_too_many(&from, reader.manifest().chunks)?;
+    super::folder::refuse_to_root(&settings.data_dir)?;
     let building = Building::begin(&settings.data_dir)?;
-    let manifest = fill(&from, reader, &building.0, &settings)?;
+    // As long as what was made is there.
+    let made = build(&from, reader, (&building, root_key), &settings, tell);
+    let restored = made.map_err(|error| about_space(error, &settings.data_dir))?;
+    building.finish(&settings.data_dir)?;
+    Ok(restored)
+}
+
+/// Makes the store, checks it, and ends what was under way in it.
+fn build(
+    from: &Path,
+    reader: Reader,
+    (building, root_key): (&Building, RootKey),
+    settings: &Settings,
+    tell: &mut dyn FnMut(Damaged),
+) -> Result<Restored, Failure> {
+    let manifest = fill(from, reader, &building.0, settings)?;
     let verified = {
         let store = Inspection::open(&building.0, settings.cache_mb << 20)?;
         verify(&store, &root_key, Arc::new(SystemEntropy::new()?), &[], tell)?
     };
-    let runs = match end_runs(&building.0, &settings, root_key) {
+    let runs = match end_runs(&building.0, settings, root_key) {
         Ok(runs) => Some(runs),
         // No server opens it as it is.
         Err(_) if verified.damaged > 0 => None,
         Err(error) => return Err(error),
     };
     Fresh::settle(&building.0)?;
-    building.finish(&settings.data_dir)?;
     Ok(Restored { manifest, verified, runs })
 }
 
@@ -130,6 +149,19 @@ fn about_runs(runs: Option<usize>) -> String {
     }
 }
 
+/// A failure to write for want of space, in plain words.
+fn about_space(error: Failure, data: &Path) -> Failure {
+    let is_of_writing = error.downcast_ref::<StoreError>().is_some()
+        || error
+            .downcast_ref::<io::Error>()
+            .is_some_and(|error| error.kind() == ErrorKind::StorageFull);
+    if is_of_writing && is_full(data) {
+        return format!("the disk of {} is full: the vault needs more space", data.display())
+            .into();
+    }
+    error
+}
+
 fn told(from: &Path, error: &BackupError) -> Failure {
     format!("{}: {error}", from.display()).into()
 }
@@ -151,21 +183,6 @@ fn fill(
     let manifest = reader.finish().map_err(|error| told(from, &error))?;
     store.finish()?;
     Ok(manifest)
-}
-
-/// Reads a file; `None` if there is none.
-fn read_bounded(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, Failure> {
-    let named = |error: std::io::Error| format!("{}: {error}", path.display());
-    let file = match File::open(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        file => file.map_err(named)?,
-    };
-    let mut bytes = Vec::new();
-    file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(named)?;
-    if bytes.len() as u64 > bytes_max {
-        return Err(format!("{} is longer than it can be", path.display()).into());
-    }
-    Ok(Some(bytes))
 }
 
 /// Refuses chunks that the manifest does not tell of.

@@ -11,21 +11,21 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Failure, certificate, confine, descriptors, logging, root_key, say};
+use super::{Failure, certificate, confine, descriptors, folder, logging, root_key, say};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Options, Settings, bootstrap_key};
 use crate::crypto::api_key::ApiKey;
 use crate::crypto::entropy::SystemEntropy;
 use crate::crypto::keys::RootKey;
 use crate::egress::{Egress, EgressConfig};
-use crate::http::control::{Control, compact_forever};
+use crate::http::control::{Control, SOCKET, compact_forever};
 use crate::http::{Bounds, Parts, Rates, Scrapers, Serving, State, Stopping, Tls};
 use crate::limits::REACT_TIMEOUT_MS;
 use crate::model::permission::ApplicationType;
 use crate::runtime::{
     CacheConfig, CompileBounds, Compiler, Runtime, RuntimeConfig, close_to_others,
 };
-use crate::store::sled::SledStore;
+use crate::store::sled::{SledStore, remedy};
 use crate::traces::Traces;
 use crate::vault::{Foundation, NewTenant, READ_LATER, Vault};
 
@@ -45,6 +45,8 @@ pub fn run(options: Options) -> Result<(), Failure> {
     let key = first_key()?;
     let tls = certificate::load(&settings)?;
     make_folder(&settings.data_dir)?;
+    folder::refuse_to_root(&settings.data_dir)?;
+    folder::warn_of_others(&settings.data_dir)?;
     confine::confine(&settings)?;
     traced(&settings, traces, || serve_a_vault(&settings, root_key, key, tls))
 }
@@ -64,6 +66,10 @@ fn serve_a_vault(
             if !given {
                 say(format_args!("management key, shown once: {}", management_key.expose()));
             }
+        } else if given {
+            tracing::info!(
+                "TOKAMAK_BOOTSTRAP_KEY is ignored: it is for the first tenant, which there is already"
+            );
         }
         let listening = |address| say(format_args!("listening on {scheme}://{address}"));
         let listener = TcpListener::bind(settings.listen).await;
@@ -112,15 +118,18 @@ fn is_management_key(text: &str) -> bool {
     })
 }
 
-/// Makes a data folder that only its owner may enter; one that is there stays as its operator made it.
-pub fn make_folder(folder: &Path) -> Result<(), Failure> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+/// Makes a data folder that only its owner may enter; one that is there stays as its operator made it, if not everybody
+/// may write to it.
+pub fn make_folder(data: &Path) -> Result<(), Failure> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(data);
     made.map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => {
-            format!("the data folder, {}, is no folder", folder.display()).into()
+        ErrorKind::AlreadyExists => format!("the data folder, {}, is no folder", data.display()),
+        kind => {
+            let (data, remedy) = (data.display(), remedy(kind));
+            format!("the data folder, {data}, cannot be made: {error}{remedy}")
         }
-        _ => format!("the data folder, {}, cannot be made: {error}", folder.display()).into(),
-    })
+    })?;
+    folder::refuse_open(data)
 }
 
 /// Refuses a data folder in which there is no store: opening it would make one.
@@ -129,7 +138,8 @@ pub fn refuse_without_store(data: &Path) -> Result<(), Failure> {
     match fs::read_dir(&store).map(|mut files| files.next().is_some()) {
         Ok(true) => Ok(()),
         Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(format!("{}: {error}", store.display()).into())
+            let remedy = remedy(error.kind());
+            Err(format!("{}: {error}{remedy}", store.display()).into())
         }
         _ => Err(format!("there is no store in {}", data.display()).into()),
     }
@@ -157,12 +167,15 @@ pub async fn open(settings: &Settings, root_key: RootKey) -> Result<Vault, Failu
     open_on(&settings.data_dir.join("store"), settings, root_key).await
 }
 
-/// The same with the store in a folder of its own; what is compiled still goes to the settings' one.
+/// The same with the store in a folder of its own; what is compiled still goes to the settings' one. What this process
+/// makes from then on is for its user alone, and in the folder of another user it makes nothing.
 pub async fn open_on(
     store_folder: &Path,
     settings: &Settings,
     root_key: RootKey,
 ) -> Result<Vault, Failure> {
+    folder::refuse_to_root(&settings.data_dir)?;
+    folder::keep_to_ourselves();
     open_for(store_folder, settings, root_key, true).await
 }
 
@@ -247,8 +260,10 @@ pub async fn serve(
     tokio::spawn(async move { ready.compile_official().await });
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let rates = Rates::new(&settings.rates, &clock);
-    let control = Control::bind(&settings.data_dir)
-        .map_err(|error| format!("the control socket cannot be made: {error}"))?;
+    let control = Control::bind(&settings.data_dir).map_err(|error| {
+        let (path, remedy) = (settings.data_dir.join(SOCKET), remedy(error.kind()));
+        format!("{} cannot be made: {error}{remedy}", path.display())
+    })?;
     let control = tokio::spawn(control.serve(vault.clone()));
     let compacting = tokio::spawn(compact_forever(vault.clone(), settings.compact_seconds));
     // Whoever is told that it listens may send it any signal that it takes.

@@ -29,8 +29,24 @@ pub struct ManOptions {
 /// Prints a script that completes commands and options.
 pub fn completions(options: &CompletionsOptions) {
     let mut text = Vec::new();
-    clap_complete::generate(options.shell, &mut command(), "tokamak", &mut text);
+    clap_complete::generate(options.shell, &mut offered(&command()), "tokamak", &mut text);
     say(String::from_utf8_lossy(&text).trim_end());
+}
+
+/// A command without what is hidden of it, which completions would offer too.
+fn offered(command: &Command) -> Command {
+    // It is kept until the process ends, which it does once this is printed.
+    let name: &'static str = command.get_name().to_owned().leak();
+    let mut offered = Command::new(name)
+        .args(command.get_arguments().filter(|option| !option.is_hide_set()).cloned())
+        .subcommands(command.get_subcommands().filter(|one| !one.is_hide_set()).map(offered));
+    if let Some(about) = command.get_about() {
+        offered = offered.about(about.clone());
+    }
+    if command.get_version().is_some() {
+        offered = offered.version(env!("CARGO_PKG_VERSION"));
+    }
+    offered
 }
 
 /// Writes manual pages: for the whole to standard output, or one for each command to a folder.

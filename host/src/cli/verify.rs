@@ -1,12 +1,12 @@
 //! `tokamak verify`: whether everything stored is as it was stored.
 //!
 //! It looks at a copy, since opening a store may write to it; the folder itself is only read. Exit codes: 0 when all is
-//! well, 1 when something is damaged, 2 when it could not be looked at.
+//! well, 1 when something is damaged, 2 when it could not be looked at or was told to end.
+
+mod scratch;
 
 use std::fmt::Write as _;
-use std::fs::{self, DirBuilder, File};
-use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,9 +16,9 @@ use clap::Args;
 use rustix::fs::statvfs;
 use serde_json::json;
 
-use super::serve::refuse_without_store;
+use self::scratch::{Copy, hold_back};
 use super::{Failure, logging, root_key, say, say_error, shown};
-use crate::config::{Options, Settings};
+use crate::config::Options;
 use crate::crypto::entropy::SystemEntropy;
 use crate::runtime::close_to_others;
 use crate::store::StoreError;
@@ -71,6 +71,9 @@ pub fn run(options: VerifyOptions) -> ExitCode {
 fn failed(json: bool, error: &Failure, mut listed: Vec<Damaged>) -> ExitCode {
     say_error(error);
     if !is_damage(error) {
+        if json {
+            say(json!({"sound": null, "error": error.to_string()}));
+        }
         return ExitCode::from(NOT_LOOKED_AT);
     }
     if json {
@@ -101,6 +104,7 @@ pub fn walking<T: Send>(
 ) -> (Result<T, Failure>, Vec<Damaged>) {
     let mut listed = Vec::new();
     let mut tell = |damaged: Damaged| {
+        hold_back();
         if !json {
             say(line(&damaged));
         } else if listed.len() < LISTED_MAX {
@@ -108,6 +112,7 @@ pub fn walking<T: Send>(
         }
     };
     let walked = std::thread::scope(|scope| scope.spawn(|| walk(&mut tell)).join());
+    hold_back();
     (walked.unwrap_or_else(|_| Err(broken.into())), listed)
 }
 
@@ -150,7 +155,7 @@ fn look(options: VerifyOptions, tell: &mut dyn FnMut(Damaged)) -> Result<Verifie
     let scratch = scratch.unwrap_or_else(std::env::temp_dir);
     let copy = Copy::of(&settings, &scratch)?;
     let looked = catch_unwind(AssertUnwindSafe(|| {
-        let store = Inspection::open(&copy.0, settings.cache_mb << 20);
+        let store = Inspection::open(copy.folder(), settings.cache_mb << 20);
         let store = store.map_err(|error| copy.unnamed(error, &settings.data_dir))?;
         Ok(verify(&store, &root_key, Arc::new(SystemEntropy::new()?), &heads, tell)?)
     }));
@@ -167,7 +172,7 @@ fn look(options: VerifyOptions, tell: &mut dyn FnMut(Damaged)) -> Result<Verifie
 }
 
 /// Whether a disk has next to no room left, as far as it tells.
-fn is_full(folder: &Path) -> bool {
+pub fn is_full(folder: &Path) -> bool {
     statvfs(folder).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < ROOM_BYTES_MIN)
 }
 
@@ -179,82 +184,17 @@ fn read_heads(file: &Path) -> Result<Vec<ExportedHead>, Failure> {
             .ok_or_else(|| format!("{}: line {} is no head", file.display(), number + 1).into())
     };
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    lines.map(head).collect()
-}
-
-/// A copy of a store, removed when dropped.
-struct Copy(PathBuf);
-
-impl Copy {
-    /// Copies the store while nobody else can open it.
-    fn of(settings: &Settings, scratch: &Path) -> Result<Self, Failure> {
-        refuse_without_store(&settings.data_dir)?;
-        let store = settings.data_dir.join("store");
-        let there_is_none = |error| format!("there is no store in {}: {error}", store.display());
-        let lock = File::open(store.join("lock")).map_err(there_is_none)?;
-        if lock.try_lock_shared().is_err() {
-            let message = format!(
-                "another process uses {}: stop the server first, or look at a snapshot of the file system",
-                store.display()
-            );
-            return Err(message.into());
-        }
-        let copy = Self(folder_in(scratch)?);
-        copy_files(&store, &copy.0).map_err(|error| {
-            format!("the store cannot be copied to {}: {error}", scratch.display())
-        })?;
-        Ok(copy)
+    let heads = lines.map(head).collect::<Result<Vec<_>, Failure>>()?;
+    if heads.is_empty() {
+        return Err(
+            format!("there is no head in {}: nothing is held against it", file.display()).into()
+        );
     }
-
-    /// An error that names the store and not the copy, which nobody knows and which is gone by then.
-    fn unnamed(&self, error: StoreError, data: &Path) -> StoreError {
-        let StoreError::Damaged(what) = error else { return error };
-        let (copy, store) =
-            (self.0.display().to_string(), data.join("store").display().to_string());
-        StoreError::Damaged(what.replace(&copy, &store))
-    }
-}
-
-impl Drop for Copy {
-    fn drop(&mut self) {
-        // What is left behind is sealed as the store is.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A new folder that is nobody else's, beside what processes of the same number left there that were killed.
-fn folder_in(scratch: &Path) -> Result<PathBuf, Failure> {
-    let mut number = 0_u32;
-    loop {
-        let folder = scratch.join(format!("tokamak-verify-{}-{number}", std::process::id()));
-        match DirBuilder::new().mode(0o700).create(&folder) {
-            Ok(()) => return Ok(folder),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
-            Err(error) => {
-                return Err(format!("{} cannot be made: {error}", folder.display()).into());
-            }
-        }
-    }
-}
-
-fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let to = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            DirBuilder::new().mode(0o700).create(&to)?;
-            copy_files(&entry.path(), &to)?;
-        } else if entry.file_name() != "lock" {
-            fs::copy(entry.path(), to)?;
-        }
-    }
-    Ok(())
+    Ok(heads)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::{Damaged, Failure, OpenError, StoreError, is_damage, line, walking};
 
     #[test]
@@ -290,16 +230,5 @@ mod tests {
             told(forged),
             "damaged: token  tenant -  id \\r\\u{1b}[2Jnothing is damaged\\n: was changed"
         );
-    }
-
-    #[test]
-    fn a_folder_that_was_left_is_in_nobodys_way_and_is_nobody_elses_to_read() {
-        let scratch = tempfile::tempdir().unwrap();
-        let left = super::folder_in(scratch.path()).unwrap();
-        let other = super::folder_in(scratch.path()).unwrap();
-        assert_ne!(left, other);
-        assert_eq!(other.metadata().unwrap().permissions().mode() & 0o777, 0o700);
-        let nowhere = super::folder_in(&scratch.path().join("none")).unwrap_err();
-        assert!(nowhere.to_string().contains("none"), "{nowhere}");
     }
 }

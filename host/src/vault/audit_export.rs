@@ -1,6 +1,9 @@
 //! The log for those who keep it elsewhere: heads of chains, and entries with their places in them.
+//!
+//! Entries are given by their numbers, which is the order in which they were committed. The store has them by the times that
+//! they carry: those are taken before the commit, and a clock may have been set back.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
@@ -9,13 +12,15 @@ use tokio::sync::mpsc::Sender;
 use super::audit::{KeptEntry, LogEntry};
 use super::record::{from_record, kind};
 use super::{Error, Vault};
-use crate::crypto::keys::TenantKeys;
+use crate::crypto::integrity::Hash;
 use crate::model::id::TenantId;
 use crate::model::time::Timestamp;
 use crate::store::{ChainHead, Filter, Position, Record, Slice, Start};
 
 /// Entries read at once.
 const PORTION: usize = 500;
+/// Bytes of lines that are given at once, about.
+const LINES_BYTES: usize = 256 << 10;
 
 /// Where a tenant's log ended when this was exported: kept elsewhere, it shows later that nothing before was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +50,9 @@ pub struct ExportFilter {
     /// Of this tenant alone.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tenant: Option<TenantId>,
+    /// With a greater number than this.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub after: Option<u64>,
     /// From this time on.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub from: Option<Timestamp>,
@@ -91,16 +99,25 @@ impl Vault {
         Ok(self.0.store.chain_heads()?.into_iter().map(ExportedHead::from).collect())
     }
 
-    /// Refuses to export the log of a tenant that there is not.
+    /// Refuses to export the log of a tenant that there is not, and to go on behind an entry that there never was.
     pub async fn check_export(&self, filter: &ExportFilter) -> Result<(), Error> {
         let Some(tenant) = filter.tenant else { return Ok(()) };
-        let known = self.keys_owners().await?.contains(&tenant);
-        if known { Ok(()) } else { Err(Error::NotFound("tenant")) }
+        if !self.keys_owners().await?.contains(&tenant) {
+            return Err(Error::NotFound("tenant"));
+        }
+        let heads = self.0.store.chain_heads()?;
+        let last = heads.iter().find(|head| head.tenant == tenant).map_or(0, |head| head.sequence);
+        if filter.after.is_some_and(|after| after > last) {
+            return Err(Error::Conflict(
+                "The tenant's log ends before the entry to go on behind: it is another log, or one of an earlier time.",
+            ));
+        }
+        Ok(())
     }
 
-    /// Gives every entry that the filter asks for and that is there when the call begins, and no other, each tenant's oldest
-    /// first, as lines of JSON, some at a time. Others may write meanwhile. Ends with an error when nobody takes them any
-    /// more.
+    /// Gives every entry that the filter asks for and that is there when the call begins, and no other, those of each tenant
+    /// in the order of their numbers, as lines of JSON, some at a time. Others may write meanwhile. Ends with an error when
+    /// nobody takes them any more.
     pub async fn export_log(
         &self,
         filter: ExportFilter,
@@ -108,11 +125,13 @@ impl Vault {
     ) -> Result<(), Error> {
         let heads = self.0.store.chain_heads()?;
         let heads: HashMap<_, _> = heads.iter().map(|head| (head.tenant, head.sequence)).collect();
+        // The heads may be ahead of what is found.
+        self.settled().await?;
         // What the operator does to tenants stands in a log of its own.
         for tenant in self.keys_owners().await? {
             if filter.tenant.is_none_or(|only| only == tenant) {
                 let last = heads.get(&tenant).copied().unwrap_or_default();
-                let log = TenantsLog { vault: self, tenant, last, filter };
+                let log = TenantsLog { vault: self, tenant, last, filter, portion: PORTION };
                 log.export(give).await?;
             }
         }
@@ -128,99 +147,169 @@ struct TenantsLog<'v> {
     /// it would leave a gap.
     last: u64,
     filter: ExportFilter,
+    /// Entries read at once.
+    portion: usize,
+}
+
+/// Entries that follow one another by time, the newest first. It is told by places and not by counts: entries that are added
+/// or go meanwhile move none.
+struct Stretch {
+    start: Start,
+    newest_ms: u64,
+    oldest: Position,
+    /// The least number of those that are wanted.
+    least: u64,
 }
 
 impl TenantsLog<'_> {
-    /// The store gives the newest first. So marks are set in the log, and from each, the oldest first, the entries are
-    /// read up to the one before. A mark is a place, not a number: entries that are added meanwhile move none.
+    /// Stretches are read by the least of their numbers: what is less than the least one of the next is complete. So all but
+    /// nothing is held at once, since the order of times is nearly that of numbers.
     async fn export(&self, give: &Sender<Vec<u8>>) -> Result<(), Error> {
-        let keys = self.vault.keys(self.tenant).await?;
-        let marks = self.marks().await?;
-        for (number, mark) in marks.iter().enumerate().rev() {
-            let mut entries = self.between(mark, marks.get(number + 1)).await?;
-            if number == 0 {
-                // The newest that there was.
-                let ids = [mark.id.as_str()];
-                let newest = self.vault.0.store.find(kind::LOG, self.tenant, &ids).await?;
-                entries.splice(0..0, newest.into_iter().flatten());
+        let mut stretches = self.stretches().await?;
+        stretches.sort_unstable_by_key(|stretch| stretch.least);
+        let (mut held, mut coming) = (BTreeMap::new(), stretches.iter().peekable());
+        while let Some(stretch) = coming.next() {
+            self.read(stretch, &mut held).await?;
+            let next = coming.peek().map_or(u64::MAX, |next| next.least);
+            let later = held.split_off(&next);
+            let mut lines = Vec::new();
+            for line in std::mem::replace(&mut held, later).into_values() {
+                lines.extend(line);
+                if lines.len() >= LINES_BYTES {
+                    send(give, std::mem::take(&mut lines)).await?;
+                }
             }
-            for portion in entries.rchunks(PORTION) {
-                let lines = self.lines(portion, &keys)?;
-                give.send(lines).await.map_err(|_| Error::Unavailable)?;
+            send(give, lines).await?;
+        }
+        Ok(())
+    }
+
+    /// Stretches of the log that have what is wanted, the newest one first.
+    async fn stretches(&self) -> Result<Vec<Stretch>, Error> {
+        let ExportFilter { after, from, to, .. } = self.filter;
+        let times = Filter::Order {
+            from: from.map_or(Bound::Unbounded, |from| Bound::Included(from.0)),
+            to: to.map_or(Bound::Unbounded, |to| Bound::Excluded(to.0)),
+        };
+        let (mut stretches, mut start) = (Vec::new(), Start::Offset(0));
+        // Numbers have no gaps: once all are found, nothing older is wanted.
+        let mut missing = self.last.saturating_sub(after.unwrap_or_default());
+        while missing > 0 {
+            let slice = self.page(&times, start.clone()).await?;
+            let (Some(newest), Some(oldest)) = (slice.records.first(), slice.records.last()) else {
+                break;
+            };
+            let (newest_ms, oldest) = (newest.order_ms, position(oldest));
+            let places = self.places(&slice.records)?;
+            let numbers: Vec<u64> =
+                places.into_iter().flatten().map(|(sequence, _)| sequence).collect();
+            missing = missing.saturating_sub(numbers.len() as u64);
+            let next = Start::After(oldest.clone());
+            if let Some(least) = numbers.into_iter().min() {
+                stretches.push(Stretch { start, newest_ms, oldest, least });
+            }
+            start = next;
+        }
+        Ok(stretches)
+    }
+
+    /// Reads the entries of a stretch, as lines by their numbers.
+    async fn read(
+        &self,
+        stretch: &Stretch,
+        lines: &mut BTreeMap<u64, Vec<u8>>,
+    ) -> Result<(), Error> {
+        let Stretch { start, newest_ms, oldest, .. } = stretch;
+        let times = Filter::Order {
+            from: Bound::Included(oldest.order_ms),
+            to: Bound::Included(*newest_ms),
+        };
+        let mut next = Some(start.clone());
+        while let Some(start) = next {
+            let Slice { mut records, next: more, .. } = self.page(&times, start).await?;
+            next = more.map(Start::After);
+            let count = records.len();
+            records.retain(|record| position(record) >= *oldest);
+            if records.len() < count {
+                next = None;
+            }
+            // One that went at the end of its time since it was read has no place any more.
+            let places = self.places(&records)?;
+            // Later than the records, which may have been sealed anew meanwhile.
+            let keys = self.vault.keys(self.tenant).await?;
+            for (record, place) in records.iter().zip(places) {
+                let Some((sequence, hash)) = place else { continue };
+                let entry = from_record::<KeptEntry>(record, &keys)?.entity.entry;
+                let exported = ExportedEntry { sequence, hash: hexadecimal(&hash), entry };
+                let mut line = serde_json::to_vec(&exported).map_err(Error::internal)?;
+                line.push(b'\n');
+                lines.insert(sequence, line);
             }
         }
         Ok(())
     }
 
-    async fn page(&self, start: Start, size: usize) -> Result<Slice, Error> {
-        let ExportFilter { from, to, .. } = self.filter;
-        let within = Filter::Order {
-            from: from.map_or(Bound::Unbounded, |from| Bound::Included(from.0)),
-            to: to.map_or(Bound::Unbounded, |to| Bound::Excluded(to.0)),
-        };
-        Ok(self.vault.0.store.page(kind::LOG, self.tenant, &within, start, size).await?)
+    async fn page(&self, times: &Filter, start: Start) -> Result<Slice, Error> {
+        Ok(self.vault.0.store.page(kind::LOG, self.tenant, times, start, self.portion).await?)
     }
 
-    /// Places in the log, the newest entry first and then about every [`PORTION`].
-    async fn marks(&self) -> Result<Vec<Position>, Error> {
-        let mut marks: Vec<Position> = Vec::new();
-        for offset in (0..).step_by(PORTION) {
-            let slice = self.page(Start::Offset(offset), 1).await?;
-            let Some(Record { order_ms, id, .. }) = slice.records.into_iter().next() else { break };
-            // Where entries were added between two looks, this one may be no older than the last.
-            if marks.last().is_none_or(|last| order_ms < last.order_ms) {
-                marks.push(Position { order_ms, id });
-            }
-        }
-        Ok(marks)
-    }
-
-    /// Entries after a mark, the newest first, up to another one and with it, or to the end of the log.
-    async fn between(&self, mark: &Position, end: Option<&Position>) -> Result<Vec<Record>, Error> {
-        let (mut entries, mut next) = (Vec::new(), Some(mark.clone()));
-        while let Some(after) = next {
-            let slice = self.page(Start::After(after), PORTION).await?;
-            next = slice.next;
-            for record in slice.records {
-                let is_end = end.is_some_and(|end| end.id == record.id);
-                // Where the end was removed meanwhile, what is older belongs to who began there.
-                if !is_end && end.is_some_and(|end| record.order_ms < end.order_ms) {
-                    return Ok(entries);
-                }
-                entries.push(record);
-                if is_end {
-                    return Ok(entries);
-                }
-            }
-        }
-        Ok(entries)
-    }
-
-    /// Entries that come the newest first, as lines that begin with the oldest.
-    fn lines(&self, records: &[Record], keys: &TenantKeys) -> Result<Vec<u8>, Error> {
+    /// Numbers and hashes of entries; `None` for each that is not wanted.
+    fn places(&self, records: &[Record]) -> Result<Vec<Option<(u64, Hash)>>, Error> {
         let ids: Vec<&str> = records.iter().map(|record| record.id.as_str()).collect();
         let places = self.vault.0.store.places(kind::LOG, self.tenant, &ids)?;
-        let mut lines = Vec::new();
-        for (record, place) in records.iter().zip(places).rev() {
-            // One that went at the end of its time since it was read has no place any more.
-            let place = place.filter(|(sequence, _)| *sequence <= self.last);
-            let Some((sequence, hash)) = place else { continue };
-            let entry = from_record::<KeptEntry>(record, keys)?.entity.entry;
-            let exported = ExportedEntry { sequence, hash: hexadecimal(&hash), entry };
-            serde_json::to_writer(&mut lines, &exported).map_err(Error::internal)?;
-            lines.push(b'\n');
-        }
-        Ok(lines)
+        let after = self.filter.after.unwrap_or_default();
+        let is_wanted = |(sequence, _): &(u64, Hash)| *sequence > after && *sequence <= self.last;
+        Ok(places.into_iter().map(|place| place.filter(is_wanted)).collect())
     }
+}
+
+fn position(record: &Record) -> Position {
+    Position { order_ms: record.order_ms, id: record.id.clone() }
+}
+
+async fn send(give: &Sender<Vec<u8>>, lines: Vec<u8>) -> Result<(), Error> {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    give.send(lines).await.map_err(|_| Error::Unavailable)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use tokio::sync::mpsc::channel;
     use uuid::Uuid;
 
-    use super::{ChainHead, ExportFilter, ExportedHead, Start, TenantId, TenantsLog, kind};
+    use super::{
+        ChainHead, ExportFilter, ExportedHead, KeptEntry, LogEntry, TenantId, TenantsLog,
+        Timestamp, kind,
+    };
+    use crate::model::log::{EntityType, Operation};
     use crate::store::Batch;
+    use crate::vault::Vault;
     use crate::vault::tests::vault;
+
+    /// A log that is read so that there are many stretches of it.
+    fn log(vault: &Vault, tenant: TenantId, filter: ExportFilter) -> TenantsLog<'_> {
+        let heads = vault.log_heads().unwrap();
+        let last = heads.iter().find(|head| head.tenant == tenant).unwrap().sequence;
+        TenantsLog { vault, tenant, last, filter, portion: 7 }
+    }
+
+    /// The numbers of entries, in the order in which they are given.
+    async fn given(log: TenantsLog<'_>) -> Vec<u64> {
+        let (give, mut take) = channel(1_000);
+        log.export(&give).await.unwrap();
+        drop(give);
+        let mut text = Vec::new();
+        while let Some(lines) = take.recv().await {
+            text.extend(lines);
+        }
+        let line = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        text.lines().map(|one| line(one)["sequence"].as_u64().unwrap()).collect()
+    }
 
     #[test]
     fn heads_are_read_as_they_were_exported() {
@@ -239,20 +328,53 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let vault = vault(folder.path(), 1 << 20).await;
         let tenant = vault.create_tenant("a", None).await.unwrap().tenant.id;
-        let heads = vault.log_heads().unwrap();
-        let last = heads.iter().find(|head| head.tenant == tenant).unwrap().sequence;
-        let log = TenantsLog { vault: &vault, tenant, last, filter: ExportFilter::default() };
-        let keys = vault.keys(tenant).await.unwrap();
-        let records = log.page(Start::Offset(0), 10).await.unwrap().records;
-        let numbers = || {
-            let lines = String::from_utf8(log.lines(&records, &keys).unwrap()).unwrap();
-            let line = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
-            lines.lines().map(|one| line(one)["sequence"].as_u64().unwrap()).collect::<Vec<_>>()
+        let log = log(&vault, tenant, ExportFilter::default());
+        let stretches = log.stretches().await.unwrap();
+        let numbers = async || {
+            let mut lines = BTreeMap::new();
+            log.read(&stretches[0], &mut lines).await.unwrap();
+            lines.into_keys().collect::<Vec<_>>()
         };
-        assert_eq!(numbers(), [1, 2]);
+        assert_eq!(numbers().await, [1, 2]);
         let store = &vault.0.store;
         let removals = store.oldest_entries(kind::LOG, tenant, u64::MAX, 1).unwrap();
         store.commit(Batch { removals, ..Batch::default() }).await.unwrap();
-        assert_eq!(numbers(), [2]);
+        assert_eq!(numbers().await, [2]);
+    }
+
+    #[tokio::test]
+    async fn entries_are_given_by_their_numbers_whatever_their_times_and_ids_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let vault = vault(folder.path(), 1 << 20).await;
+        let tenant = vault.create_tenant("a", None).await.unwrap().tenant.id;
+        // Ids descend, within one millisecond too, and the clock is set back twice.
+        for number in (0..60_u64).rev() {
+            let entry = LogEntry {
+                tenant_id: tenant,
+                actor_id: None,
+                actor_type: None,
+                entity_type: EntityType::Token,
+                entity_id: String::new(),
+                operation: Operation::Read,
+                message: "Read".to_owned(),
+                created_at: Timestamp(1_000 + (60 - number) % 20 / 4),
+            };
+            let mut change = vault.change(tenant).await.unwrap();
+            let id = Uuid::from_u128(u128::from(number) + 1);
+            change.put_entry(&KeptEntry { id, entry }).unwrap();
+            vault.0.store.commit(change.batch).await.unwrap();
+        }
+        let given = async |filter: ExportFilter| given(log(&vault, tenant, filter)).await;
+        let all = ExportFilter::default();
+        assert!(given(all).await.into_iter().eq(1..=62));
+        for after in [0, 1, 2, 30, 61, 62] {
+            let behind = ExportFilter { after: Some(after), ..all };
+            assert!(given(behind).await.into_iter().eq(after + 1..=62), "{after}");
+        }
+        let (from, to) = (Some(Timestamp(1_001)), Some(Timestamp(1_003)));
+        let some = given(ExportFilter { from, to, ..all }).await;
+        assert!(some.len() == 24 && some.is_sorted(), "{some:?}");
+        let rest = given(ExportFilter { from, to, after: Some(some[9]), ..all }).await;
+        assert_eq!(rest, some[10..]);
     }
 }

@@ -1,8 +1,10 @@
 //! What goes wrong below the store, in its own words, and the note of it that the next opening reads.
 
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
+
+use rustix::process::geteuid;
 
 use crate::store::StoreError;
 
@@ -12,6 +14,31 @@ pub const FAILED: &str = "failed";
 /// A cause of sled or the file system, for the operator.
 pub fn unavailable(cause: impl std::fmt::Display) -> StoreError {
     StoreError::Unavailable(cause.to_string())
+}
+
+/// What the file system refused at a path, for the operator: where, why, and what to do.
+pub fn refused(path: &Path, cause: &io::Error) -> StoreError {
+    unavailable(format_args!("{}: {cause}{}", path.display(), remedy(cause.kind())))
+}
+
+/// The same, for whatever is refused at this path.
+pub fn refused_at(path: &Path) -> impl Fn(io::Error) -> StoreError {
+    move |cause| refused(path, &cause)
+}
+
+/// What the operator can do about a cause, to be put behind it; of most there is nothing to say.
+pub fn remedy(kind: ErrorKind) -> String {
+    match kind {
+        ErrorKind::PermissionDenied => format!(
+            "; user {}, as whom this runs, must own the data folder with all in it, and be let read \
+            and write that (chown -R, chmod -R u+rwX)",
+            geteuid().as_raw()
+        ),
+        ErrorKind::ReadOnlyFilesystem => {
+            "; its file system is mounted read-only: mount it so that it takes writes".to_owned()
+        }
+        _ => String::new(),
+    }
 }
 
 /// A failure of sled's to read, for the operator: files that are not as they were written are damage.
@@ -41,7 +68,25 @@ pub fn note_failure(folder: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use super::{StoreError, unreadable};
+    use std::io::ErrorKind;
+    use std::path::Path;
+
+    use super::{StoreError, refused_at, unreadable};
+
+    #[test]
+    fn what_is_refused_is_named_with_its_remedy() {
+        let said =
+            |kind: ErrorKind| refused_at(Path::new("/data/store/db"))(kind.into()).to_string();
+        for (kind, expected) in [
+            (ErrorKind::PermissionDenied, "chown -R"),
+            (ErrorKind::ReadOnlyFilesystem, "mounted read-only"),
+            (ErrorKind::NotFound, "not found"),
+        ] {
+            let said = said(kind);
+            assert!(said.starts_with("the storage is unavailable: /data/store/db: "), "{said}");
+            assert!(said.contains(expected), "{said}");
+        }
+    }
 
     #[test]
     fn only_what_is_not_as_it_was_written_is_damage() {

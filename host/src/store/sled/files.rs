@@ -10,7 +10,7 @@
 //! opening has the cache forget the files first.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -22,7 +22,7 @@ use rustix::fs::{Advice, fadvise};
 use sled::Tree;
 use tokio::sync::oneshot;
 
-use super::failure::{FAILED, note_failure, unavailable, unreadable};
+use super::failure::{FAILED, note_failure, refused, refused_at, unreadable};
 use super::folder::{open_database, sync_settings};
 use super::journal::{self, Journal, Unsettled};
 use super::live::Live;
@@ -56,13 +56,12 @@ pub struct Files {
 impl Files {
     /// Opens the files in a folder, which no other process may use.
     pub fn open(folder: &Path, cache_bytes: u64) -> Result<(Arc<Self>, Log), StoreError> {
-        let number = newest_whole(folder).map_err(unavailable)?;
-        remove_others(folder, number, |other| other != number).map_err(unavailable)?;
+        let number = newest_whole(folder)?;
+        remove_others(folder, number, |other| other != number)?;
         let failed = folder.join(FAILED);
         if failed.exists() {
             tracing::warn!("an earlier write failed: the files are read from the disk anew");
-            let forgotten = forget(folder).and_then(|()| forget(&path(folder, number)));
-            forgotten.map_err(unavailable)?;
+            forget(folder).and_then(|()| forget(&path(folder, number)))?;
         }
         let (live, file) = open(folder, number, cache_bytes)?;
         let mut log = Log::new(live.tree.clone(), file);
@@ -84,7 +83,7 @@ impl Files {
             note_failure(folder);
             return Err(error);
         }
-        remove(&failed).and_then(|()| sync(folder)).map_err(unavailable)?;
+        remove(&failed).and_then(|()| sync(folder))?;
         let files = Self {
             folder: folder.to_owned(),
             cache_bytes,
@@ -110,7 +109,7 @@ impl Files {
     /// Makes the next generation, empty and not whole.
     pub fn begin(&self) -> Result<(Live, File), StoreError> {
         let number = self.live().number + 1;
-        remove(&path(&self.folder, number)).map_err(unavailable)?;
+        remove(&path(&self.folder, number))?;
         open(&self.folder, number, self.cache_bytes)
     }
 
@@ -119,21 +118,17 @@ impl Files {
     pub fn complete(&self, next: &Live) -> Result<(), StoreError> {
         let path = path(&self.folder, next.number);
         sync_settings(&path)?;
-        let mark = || {
-            File::create(path.join(WHOLE))?.sync_all()?;
-            sync(&path)
-        };
-        mark().map_err(unavailable)
+        let mark = path.join(WHOLE);
+        let marked = File::create(&mark).and_then(|file| file.sync_all());
+        marked.map_err(refused_at(&mark))?;
+        sync(&path)
     }
 
     /// Takes back what [`Self::complete`] may have done before it failed.
     pub fn take_back(&self, next: &Live) -> Result<(), StoreError> {
         let path = path(&self.folder, next.number);
-        match fs::remove_file(path.join(WHOLE)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(unavailable(error)),
-            _ => {}
-        }
-        sync(&path).map_err(unavailable)
+        remove(&path.join(WHOLE))?;
+        sync(&path)
     }
 
     /// Removes a generation that did not become whole, or was never to be.
@@ -165,7 +160,6 @@ impl Files {
             drop(before);
             // A newer one may have been begun by now.
             let removed = remove_others(&files.folder, number, |other| other < number);
-            let removed = removed.map_err(unavailable);
             let _ = done.send(removed.map(|()| Compacted { bytes_before, bytes_after }));
         };
         let thread = std::thread::Builder::new().name("store files".to_owned()).spawn(remove);
@@ -188,7 +182,7 @@ impl Files {
 
 /// The folder of the generation that counts.
 pub fn newest(folder: &Path) -> Result<PathBuf, StoreError> {
-    Ok(path(folder, newest_whole(folder).map_err(unavailable)?))
+    Ok(path(folder, newest_whole(folder)?))
 }
 
 fn path(folder: &Path, number: u64) -> PathBuf {
@@ -199,29 +193,39 @@ fn path(folder: &Path, number: u64) -> PathBuf {
 }
 
 /// The numbers of generations that have a folder of their own.
-fn generations(folder: &Path) -> io::Result<Vec<u64>> {
+fn generations(folder: &Path) -> Result<Vec<u64>, StoreError> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let name = entry?.file_name();
+    for entry in fs::read_dir(folder).map_err(refused_at(folder))? {
+        let name = entry.map_err(refused_at(folder))?.file_name();
         let number = name.to_str().and_then(|name| name.strip_prefix(GENERATION_PREFIX));
         found.extend(number.and_then(|number| number.parse::<u64>().ok()));
     }
     Ok(found)
 }
 
-fn newest_whole(folder: &Path) -> io::Result<u64> {
-    let generations = generations(folder)?.into_iter();
-    Ok(generations.filter(|n| path(folder, *n).join(WHOLE).exists()).max().unwrap_or_default())
+fn newest_whole(folder: &Path) -> Result<u64, StoreError> {
+    let mut newest = 0;
+    for number in generations(folder)? {
+        let mark = path(folder, number).join(WHOLE);
+        match fs::metadata(&mark) {
+            Ok(_) => newest = newest.max(number),
+            Err(error)
+                if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) => {}
+            // One that may not be looked into is not one that is not whole, which would be removed.
+            Err(error) => return Err(refused(&mark, &error)),
+        }
+    }
+    Ok(newest)
 }
 
 /// Removes generations beside the one that is kept.
-fn remove_others(folder: &Path, kept: u64, goes: impl Fn(u64) -> bool) -> io::Result<()> {
+fn remove_others(folder: &Path, kept: u64, goes: impl Fn(u64) -> bool) -> Result<(), StoreError> {
     for number in generations(folder)?.into_iter().filter(|number| goes(*number)) {
         remove(&path(folder, number))?;
     }
     if kept > 0 {
-        for entry in fs::read_dir(folder)? {
-            let entry = entry?;
+        for entry in fs::read_dir(folder).map_err(refused_at(folder))? {
+            let entry = entry.map_err(refused_at(folder))?;
             let name = entry.file_name();
             let sleds = SLED_NAMES.iter().any(|own| name == *own)
                 || name.to_str().is_some_and(|name| name.starts_with(SLED_SNAPSHOT_PREFIX));
@@ -234,7 +238,7 @@ fn remove_others(folder: &Path, kept: u64, goes: impl Fn(u64) -> bool) -> io::Re
 }
 
 /// Removes a file, or a folder with all in it; one that is not there is removed already.
-fn remove(path: &Path) -> io::Result<()> {
+fn remove(path: &Path) -> Result<(), StoreError> {
     let removed = match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),
@@ -242,7 +246,7 @@ fn remove(path: &Path) -> io::Result<()> {
     };
     match removed {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed,
+        removed => removed.map_err(refused_at(path)),
     }
 }
 
@@ -250,7 +254,8 @@ fn open(folder: &Path, number: u64, cache_bytes: u64) -> Result<(Live, File), St
     let path = path(folder, number);
     let database = open_database(&path, cache_bytes)?;
     let tree: Tree = (*database).clone();
-    let file = File::options().read(true).write(true).open(path.join("db")).map_err(unavailable)?;
+    let rows = path.join("db");
+    let file = File::options().read(true).write(true).open(&rows).map_err(refused_at(&rows))?;
     check_format(&tree)?;
     Ok((Live { tree, number, database }, file))
 }
@@ -267,19 +272,21 @@ fn check_format(tree: &Tree) -> Result<(), StoreError> {
 }
 
 /// Has the system's cache forget the files in a folder.
-fn forget(folder: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_file() {
-            let file = File::open(entry.path())?;
+fn forget(folder: &Path) -> Result<(), StoreError> {
+    for entry in fs::read_dir(folder).map_err(refused_at(folder))? {
+        let entry = entry.map_err(refused_at(folder))?;
+        let path = entry.path();
+        if entry.file_type().map_err(refused_at(&path))?.is_file() {
+            let file = File::open(&path).map_err(refused_at(&path))?;
             // Only what is written can be forgotten. That it cannot be is what the note is about.
             let _ = file.sync_all();
-            fadvise(&file, 0, None, Advice::DontNeed)?;
+            let forgotten = fadvise(&file, 0, None, Advice::DontNeed);
+            forgotten.map_err(|error| refused(&path, &error.into()))?;
         }
     }
     Ok(())
 }
 
-fn sync(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
+fn sync(path: &Path) -> Result<(), StoreError> {
+    File::open(path).and_then(|file| file.sync_all()).map_err(refused_at(path))
 }

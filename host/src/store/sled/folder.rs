@@ -1,11 +1,12 @@
 //! The folder of a store: opened by one process at a time, its files durable under their names.
 
-use std::fs::{File, TryLockError};
+use std::fs::{self, File, TryLockError};
+use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::failure::{is_damage, unavailable};
+use super::failure::{is_damage, refused, refused_at, remedy, unavailable};
 use crate::store::StoreError;
 
 /// The largest segment that sled can have.
@@ -33,32 +34,59 @@ fn try_open(folder: &Path, cache_bytes: u64) -> Result<sled::Db, StoreError> {
         .segment_size(SEGMENT_BYTES)
         // The writer flushes and syncs; a thread that does so now and then would only be in its way.
         .flush_every_ms(None);
-    // Here it is known which folder it is.
-    let failed = |cause| if is_damage(&cause) { damaged(folder) } else { unavailable(cause) };
     for _ in 0..CLOSING_TRIES {
         match config.open() {
             Err(sled::Error::Io(cause)) if cause.to_string().contains("acquire lock") => {
                 std::thread::sleep(CLOSING_PAUSE);
             }
-            opened => return opened.map_err(failed),
+            opened => return opened.map_err(|cause| not_opened(folder, cause)),
         }
     }
-    config.open().map_err(failed)
+    config.open().map_err(|cause| not_opened(folder, cause))
+}
+
+/// sled says what failed, but not where.
+fn not_opened(folder: &Path, cause: sled::Error) -> StoreError {
+    if is_damage(&cause) {
+        return damaged(folder);
+    }
+    match cause {
+        sled::Error::Io(cause) if cause.kind() == ErrorKind::PermissionDenied => {
+            refused(&closed(folder).unwrap_or_else(|| folder.to_owned()), &cause)
+        }
+        sled::Error::Io(cause) => refused(folder, &cause),
+        cause => unavailable(format_args!("{}: {cause}", folder.display())),
+    }
+}
+
+/// A file or folder in this folder that this process may not read and write.
+fn closed(folder: &Path) -> Option<PathBuf> {
+    let mut paths = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_closed = |path: &PathBuf| {
+        let opened = if path.is_dir() {
+            fs::read_dir(path).map(drop)
+        } else {
+            File::options().read(true).write(true).open(path).map(drop)
+        };
+        opened.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+    };
+    paths.find(is_closed)
 }
 
 /// Sled locks its own file too, but says so only in terms of a file descriptor.
 pub fn lock(folder: &Path) -> Result<File, StoreError> {
     let path = folder.join("lock");
-    let lock = File::options().create(true).truncate(false).write(true).open(path);
+    let lock = File::options().create(true).truncate(false).write(true).open(&path);
     let lock = lock.map_err(|cause| {
-        unavailable(format_args!("{} cannot be written to: {cause}", folder.display()))
+        let remedy = remedy(cause.kind());
+        unavailable(format_args!("{} cannot be written to: {cause}{remedy}", folder.display()))
     })?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => {
             Err(unavailable(format_args!("another process uses {}", folder.display())))
         }
-        Err(TryLockError::Error(cause)) => Err(unavailable(cause)),
+        Err(TryLockError::Error(cause)) => Err(refused(&path, &cause)),
     }
 }
 
@@ -67,7 +95,7 @@ pub fn lock(folder: &Path) -> Result<File, StoreError> {
 pub fn sync_settings(folder: &Path) -> Result<(), StoreError> {
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
     for path in [&folder.join("conf"), folder, parent.unwrap_or(Path::new("."))] {
-        File::open(path).and_then(|file| file.sync_all()).map_err(unavailable)?;
+        File::open(path).and_then(|file| file.sync_all()).map_err(refused_at(path))?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::changes::Rows;
-use super::failure::unavailable;
+use super::failure::refused_at;
 use super::folder::{lock, open_database, sync_settings};
 use super::log::Log;
 use crate::store::{Row, StoreError};
@@ -30,8 +30,9 @@ impl Fresh {
         let lock = lock(folder)?;
         let database = open_database(folder, cache_bytes)?;
         let tree = (*database).clone();
-        let file = File::options().read(true).write(true).open(folder.join("db"));
-        let log = Log::new(tree, file.map_err(unavailable)?);
+        let rows = folder.join("db");
+        let file = File::options().read(true).write(true).open(&rows);
+        let log = Log::new(tree, file.map_err(refused_at(&rows))?);
         let folder = folder.to_owned();
         Ok(Self { log, folder, unsynced: 0, _database: database, _lock: lock })
     }
@@ -68,7 +69,7 @@ impl Fresh {
 
     /// Brings whatever lies in a closed store's folder to the disk: looking into a store may have written to it.
     pub fn settle(folder: &Path) -> Result<(), StoreError> {
-        sync_all(folder).map_err(unavailable)
+        sync_all(folder).map_err(refused_at(folder))
     }
 }
 

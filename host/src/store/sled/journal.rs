@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::changes::Rows;
-use super::failure::unavailable;
+use super::failure::{refused, refused_at, unavailable};
 use super::folder::SEGMENT_BYTES;
 use crate::crypto::integrity::digest;
 use crate::figures::figures;
@@ -68,8 +68,9 @@ const DIGEST: usize = 16;
 
 /// Brings to the disk what a process that was killed wrote: what is read here must not be gone when it is in the tree.
 pub fn sync(folder: &Path) -> Result<(), StoreError> {
-    match File::open(folder.join(NAME)).and_then(|file| file.sync_data()) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(unavailable(error)),
+    let path = folder.join(NAME);
+    match File::open(&path).and_then(|file| file.sync_data()) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(refused(&path, &error)),
         _ => Ok(()),
     }
 }
@@ -122,9 +123,10 @@ pub struct Unsettled {
 impl Unsettled {
     /// Reads the journal in a store's folder.
     pub fn read(folder: &Path) -> Result<Self, StoreError> {
-        let bytes = match std::fs::read(folder.join(NAME)) {
+        let path = folder.join(NAME);
+        let bytes = match std::fs::read(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
-            bytes => bytes.map_err(unavailable)?,
+            bytes => bytes.map_err(refused_at(&path))?,
         };
         let used = |half: &[u8]| half.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
         let (one, other) = bytes.split_at(bytes.len().min(HALF));
@@ -193,10 +195,10 @@ fn checked(bytes: &[u8]) -> [u8; DIGEST] {
 impl Journal {
     /// Begins anew what was read from this folder. All of that must lie in the tree by now, synced.
     pub fn begin(folder: &Path, before: &Unsettled) -> Result<Self, StoreError> {
-        let open = || {
-            let path = folder.join(NAME);
+        let path = folder.join(NAME);
+        let open = || -> io::Result<File> {
             let file =
-                File::options().create(true).truncate(false).read(true).write(true).open(path)?;
+                File::options().create(true).truncate(false).read(true).write(true).open(&path)?;
             let length = file.metadata()?.len();
             let whole = 2 * HALF as u64;
             if length < whole {
@@ -208,7 +210,7 @@ impl Journal {
             }
             Ok(file)
         };
-        let file = open().map_err(|error: io::Error| unavailable(error))?;
+        let file = open().map_err(refused_at(&path))?;
         let Unsettled { last, end, .. } = *before;
         // What ends with a half ends at its end, and not at the other's beginning.
         let half = usize::from(end > HALF);

@@ -31,7 +31,8 @@ mod wanted;
 mod writer;
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::{DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,6 +43,7 @@ use futures::FutureExt as _;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{mpsc, oneshot};
 
+pub use self::failure::remedy;
 use self::failure::{unavailable, unreadable};
 use self::files::Files;
 use self::folder::lock;
@@ -373,9 +375,13 @@ impl Drop for SledStore {
     }
 }
 
+/// Makes a folder that only its owner may enter, whatever the modes are of the files that sled makes in it.
 fn make(folder: &Path) -> Result<(), StoreError> {
-    fs::create_dir_all(folder)
-        .map_err(|cause| unavailable(format_args!("{} cannot be made: {cause}", folder.display())))
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|cause| {
+        let remedy = remedy(cause.kind());
+        unavailable(format_args!("{} cannot be made: {cause}{remedy}", folder.display()))
+    })
 }
 
 fn head(live: &Live, address: &Address) -> Result<Option<(Head, Vec<u8>)>, StoreError> {

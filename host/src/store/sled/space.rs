@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::StatVfsMountFlags;
 
+use super::failure::refused_at;
 use super::log::bytes_of;
 use crate::limits::{DISK_LAST_MB, DISK_RESERVE_MB};
 use crate::store::{Batch, StoreError};
@@ -34,6 +35,8 @@ type Measure = Box<dyn Fn() -> Room + Send + Sync>;
 /// The space that a store has.
 pub struct Space {
     measure: Measure,
+    /// The folder, for the operator; empty for what lies nowhere.
+    folder: String,
     /// Whether something was refused, and nothing new taken since.
     refused: AtomicBool,
 }
@@ -41,12 +44,13 @@ pub struct Space {
 impl Space {
     /// What is free where this folder lies.
     pub fn of(folder: &Path) -> Result<Self, StoreError> {
-        let folder = File::open(folder).map_err(super::failure::unavailable)?;
-        Ok(Self::told(move || match rustix::fs::fstatvfs(&folder) {
+        let opened = File::open(folder).map_err(refused_at(folder))?;
+        let space = Self::told(move || match rustix::fs::fstatvfs(&opened) {
             Ok(disk) if disk.f_flag.contains(StatVfsMountFlags::RDONLY) => Room::ReadOnly,
             Ok(disk) => Room::Free(disk.f_bavail.saturating_mul(disk.f_frsize)),
             Err(_) => Room::Untold,
-        }))
+        });
+        Ok(Self { folder: folder.display().to_string(), ..space })
     }
 
     /// What this measure says of free bytes; `None` when it cannot tell.
@@ -56,7 +60,7 @@ impl Space {
 
     /// What this says.
     pub fn told(measure: impl Fn() -> Room + Send + Sync + 'static) -> Self {
-        Self { measure: Box::new(measure), refused: AtomicBool::new(false) }
+        Self { measure: Box::new(measure), folder: String::new(), refused: AtomicBool::new(false) }
     }
 
     /// Whether anything new is taken now.
@@ -81,7 +85,8 @@ impl Space {
 
     fn refuse(&self, why: StoreError) -> StoreError {
         if !self.refused.swap(true, Ordering::AcqRel) {
-            tracing::error!(%why, "nothing new is stored until the disk takes it again");
+            let folder = self.folder.as_str();
+            tracing::error!(%why, folder, "nothing new is stored until the disk takes it again");
         }
         why
     }

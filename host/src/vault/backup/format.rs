@@ -100,6 +100,15 @@ impl Manifest {
         self.complete && self.parts(|parts| is_keyed(&seal, key, parts))
     }
 
+    /// Whether these are the digests of all its chunks, in their order.
+    pub fn is_over<'d>(&self, digests: impl IntoIterator<Item = &'d str>) -> bool {
+        let mut chain = Chain::default();
+        for digest in digests {
+            chain.add_digest(digest);
+        }
+        chain.0 == self.digest
+    }
+
     fn parts<T>(&self, with: impl FnOnce(&[&[u8]]) -> T) -> T {
         with(&[
             b"backup manifest",
@@ -123,7 +132,11 @@ pub struct Chain(pub String);
 impl Chain {
     /// Goes on with a chunk.
     pub fn add(&mut self, chunk: &[u8]) {
-        self.0 = sha256_hex([self.0.as_str(), &sha256_hex(chunk)].concat().as_bytes());
+        self.add_digest(&sha256_hex(chunk));
+    }
+
+    fn add_digest(&mut self, digest: &str) {
+        self.0 = sha256_hex([self.0.as_str(), digest].concat().as_bytes());
     }
 }
 

@@ -1,0 +1,109 @@
+//! What commands print, and what becomes of what cannot be printed.
+//!
+//! A list that a full disk cut short looks whole, and a key that nobody saw is lost. So whatever standard output does not
+//! take is told on standard error, once, and by the exit code. Who closes a pipe has read enough, and is told by the exit
+//! code alone.
+
+use std::error::Error;
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::Failure;
+
+/// Exit code of a command that did what it was to do, but could not print all of what came of it.
+const LOST: u8 = 3;
+
+static IS_LOST: AtomicBool = AtomicBool::new(false);
+
+/// Prints a line for the operator.
+pub fn say(line: impl Display) {
+    let mut out = Output(io::stdout().lock());
+    // What fails is told already.
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+/// Tells what ended a command early, with all that it came from.
+pub fn say_error(error: &Failure) {
+    warn(whole(&**error));
+}
+
+/// Writes a line about this command to standard error. Where that takes nothing, nobody can be told.
+pub fn warn(line: impl Display) {
+    let _ = writeln!(io::stderr().lock(), "tokamak: {line}");
+}
+
+/// An error, and behind it its causes, as far as it does not tell of them itself.
+fn whole(error: &(dyn Error + 'static)) -> String {
+    let (mut text, mut cause) = (error.to_string(), error.source());
+    while let Some(error) = cause {
+        let said = error.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Where a command prints to; what it does not take is told.
+pub struct Output<W>(pub W);
+
+impl<W: Write> Write for Output<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).inspect_err(lose)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().inspect_err(lose)
+    }
+}
+
+/// Notes that something could not be printed, and tells of the first time.
+pub fn lose(error: &io::Error) {
+    if error.kind() == ErrorKind::Interrupted || IS_LOST.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    if error.kind() != ErrorKind::BrokenPipe {
+        warn(format_args!("what is to be printed is lost: {error}"));
+    }
+}
+
+/// Whether something could not be printed.
+pub fn is_lost() -> bool {
+    IS_LOST.load(Ordering::Relaxed)
+}
+
+/// The exit code of a command that would end with this one.
+pub fn settled(code: ExitCode) -> ExitCode {
+    if code == ExitCode::SUCCESS && is_lost() { ExitCode::from(LOST) } else { code }
+}
+
+#[cfg(test)]
+mod tests {
+    use thiserror::Error as ThisError;
+
+    use super::whole;
+
+    #[derive(Debug, ThisError)]
+    #[error("the disk is full")]
+    struct Full;
+
+    #[derive(Debug, ThisError)]
+    enum Outer {
+        #[error("it failed")]
+        Silent(#[source] Full),
+        #[error("it failed: {0}")]
+        Telling(#[source] Full),
+    }
+
+    #[test]
+    fn an_error_is_told_with_its_cause_and_that_once() {
+        for error in [Outer::Silent(Full), Outer::Telling(Full)] {
+            assert_eq!(whole(&error), "it failed: the disk is full");
+        }
+        assert_eq!(whole(&Full), "the disk is full");
+    }
+}
