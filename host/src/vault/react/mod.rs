@@ -122,9 +122,17 @@ fn missing_tokens(missing: Faults, arguments: &Arguments, formula: &Formula) -> 
 /// declare any more it does not get, and values are cast anew; what does not fit is refused before anything is opened.
 fn reconfigured(mut reactor: Reactor, formula: &Formula) -> Result<Reactor, Error> {
     let declared = &formula.configuration;
-    let mut given = std::mem::take(&mut reactor.configuration);
-    given.retain(|name, _| declared.iter().any(|entry| entry.name == *name));
-    let configured = configure(&Value::Object(given), declared);
+    let mut values = std::mem::take(&mut reactor.configuration);
+    values.retain(|name, value| {
+        let is_declared = declared.iter().any(|entry| entry.name == *name);
+        if !is_declared {
+            wipe(value);
+        }
+        is_declared
+    });
+    let mut given = Value::Object(values);
+    let configured = configure(&given, declared);
+    wipe(&mut given);
     let configuration = configured.map_err(|faults| Box::new(RunError::misconfigured(faults)))?;
     Ok(Reactor { configuration, ..reactor })
 }
