@@ -9,7 +9,7 @@ import { same } from "../merge_patch.js";
 import { missing } from "../parts.js";
 import { preview } from "../preview.js";
 import { notSaved, overwrite, refuseChanges, save } from "../saving.js";
-import { holder, load, redraw, tell } from "../state.js";
+import { holder, load, now, redraw, tell } from "../state.js";
 
 const TYPES = [["private", "private: a backend that keeps its key"], ["public", "public: a browser or device"], ["management", "management"]];
 const TRANSFORMS = [["reveal", "plaintext (reveal)"], ["mask", "masked (mask)"], ["redact", "nothing (redact)"]];
@@ -65,11 +65,13 @@ function bodyOf({ name, permissions, rules }) {
 async function submit() {
   const { draft, seen, ends } = held;
   const yours = bodyOf(draft);
+  const visit = now();
   const write = async () => {
     const answer = seen
       ? await ask("application:update", "PUT", `/applications/${seen.id}`, { body: yours })
       : await ask("application:create", "POST", "/applications", { body: { ...yours, type: draft.type, expires_at: fromTimeField(draft.ends) } });
-    ends.made?.(answer);
+    // A key that comes after its owner has signed out is not for whoever signs in next.
+    if (visit.isKnown()) ends.made?.(answer);
     return answer;
   };
   const read = () => readApplication(seen.id);
