@@ -90,6 +90,9 @@ fn add(counter: &AtomicU64, bytes: u64, most: u64) -> Option<()> {
     counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).ok().map(|_| ())
 }
 
+/// Bytes of each answer that need no room: of all that may be under way together, some tens of MiB.
+const KEPT_BYTES_FREE: u64 = 16 << 10;
+
 /// What the host keeps for a run, such as an answer that it has not taken yet. It goes back when this is dropped.
 #[derive(Debug, Default)]
 pub struct Kept {
@@ -103,21 +106,29 @@ impl Kept {
         Self { part, bytes: AtomicU64::new(0) }
     }
 
-    /// Takes so much more, if there is so much.
+    /// Takes so much more, if there is so much. Only one reader grows it.
     pub fn grow(&self, bytes: usize) -> bool {
-        let bytes = bytes as u64;
-        let taken = self.part.as_ref().is_none_or(|part| part.take(bytes).is_ok());
+        let before = self.bytes.load(Ordering::Relaxed);
+        let after = before.saturating_add(bytes as u64);
+        let more = counted(after) - counted(before);
+        let taken = more == 0 || self.part.as_ref().is_none_or(|part| part.take(more).is_ok());
         if taken {
-            self.bytes.fetch_add(bytes, Ordering::Relaxed);
+            self.bytes.store(after, Ordering::Relaxed);
         }
         taken
     }
 }
 
+/// What counts of so many bytes. The other server has done by then what it was asked for: a short answer is never thrown
+/// away for what others hold.
+fn counted(bytes: u64) -> u64 {
+    bytes.saturating_sub(KEPT_BYTES_FREE)
+}
+
 impl Drop for Kept {
     fn drop(&mut self) {
         if let Some(part) = &self.part {
-            part.give_back(*self.bytes.get_mut());
+            part.give_back(counted(*self.bytes.get_mut()));
         }
     }
 }

@@ -50,9 +50,15 @@ fn what_the_host_keeps_for_a_run_counts_as_its_owners() {
     let kept = [(); 2].map(|()| Kept::of(Some(Arc::clone(&part))));
     let mib = 1 << 20;
     assert!(kept[0].grow(4 * mib) && kept[0].grow(mib) && kept[1].grow(2 * mib));
-    assert!(!kept[1].grow(mib + 1));
-    assert_eq!(taken(&room), 7 * MIB);
+    assert!(!kept[1].grow(mib + (32 << 10) + 1));
+    assert_eq!(taken(&room), 7 * MIB - (32 << 10));
     assert_eq!(grow(&mut memory, FIRST + 2 * MIB), Err(Refusal::Owner));
+    // What is short needs no room, of whoever has none left.
+    part.take(MIB + (32 << 10)).unwrap();
+    let short = Kept::of(Some(Arc::clone(&part)));
+    assert!(short.grow(16 << 10) && !short.grow(1));
+    part.give_back(MIB + (32 << 10));
+    drop(short);
     drop(kept);
     assert_eq!(taken(&room), 0);
     grow(&mut memory, FIRST + 2 * MIB).unwrap();
