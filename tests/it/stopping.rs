@@ -12,7 +12,7 @@ use tokamak::config::{JobLimits, RateLimits};
 use tokamak::http::{Parts, Rates, Scrapers, State, Stopping, router};
 use tokamak::vault::Vault;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
 use tower::Service as _;
@@ -106,6 +106,67 @@ async fn a_request_that_is_not_there_yet_holds_up_no_stop() {
     assert_eq!(process.terminate(), Some(0));
     // Far less than requests under way are waited for, and far more than a stop takes.
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
+/// Tells the server to stop, and waits until it does: it takes no connection then.
+async fn begin_to_stop(process: &Process) {
+    process.signal();
+    while TcpStream::connect(process.address).await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_read_slowly_is_sent_to_its_end() {
+    const BYTES: usize = 3_900_000;
+    let folder = tempfile::tempdir().unwrap();
+    let process = Process::serve(folder.path());
+    let management = process.management();
+    let code = format!("module.exports = () => ({{raw: 'x'.repeat({BYTES})}});");
+    let body = json!({"name": "long", "code": code});
+    let formula = management.post("/reactor-formulas", body).await.expect(201);
+    let body = json!({"name": "r", "formula": {"id": formula["id"]}, "configuration": {}});
+    let reactor = management.post("/reactors", body).await.expect(201);
+    let body = json!({"name": "a", "type": "private", "permissions": ["token:use"]});
+    let application = management.post("/applications", body).await.expect(201);
+
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4_096).unwrap();
+    let mut connection = socket.connect(process.address).await.unwrap();
+    let (id, key) = (reactor["id"].as_str().unwrap(), application["key"].as_str().unwrap());
+    let asked = format!(
+        "POST /reactors/{id}/react HTTP/1.1\r\nhost: a\r\nsvc-api-key: {key}\r\n\
+        content-type: application/json\r\ncontent-length: 11\r\n\r\n{{\"args\":{{}}}}"
+    );
+    connection.write_all(asked.as_bytes()).await.unwrap();
+    let mut answer = vec![0; 1_024];
+    connection.read_exact(&mut answer).await.unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 200"));
+    begin_to_stop(&process).await;
+    connection.read_to_end(&mut answer).await.unwrap();
+    let letters = answer.iter().rev().skip_while(|&&byte| byte != b'x');
+    assert_eq!(letters.take_while(|&&byte| byte == b'x').count(), BYTES);
+    assert_eq!(process.wait(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_refused_before_it_came_is_read_to_its_end() {
+    const BYTES: usize = 4_000_000;
+    let folder = tempfile::tempdir().unwrap();
+    let process = Process::serve(folder.path());
+    let mut connection = TcpStream::connect(process.address).await.unwrap();
+    let asked = format!("POST /tokens HTTP/1.1\r\nhost: a\r\ncontent-length: {BYTES}\r\n\r\n");
+    connection.write_all(asked.as_bytes()).await.unwrap();
+    let mut answer = vec![0; 12];
+    connection.read_exact(&mut answer).await.unwrap();
+    assert_eq!(answer, b"HTTP/1.1 401");
+    begin_to_stop(&process).await;
+    for piece in vec![b' '; BYTES].chunks(100_000) {
+        connection.write_all(piece).await.unwrap();
+    }
+    connection.read_to_end(&mut answer).await.unwrap();
+    assert!(answer.ends_with(b"}"), "{}", String::from_utf8_lossy(&answer));
+    assert_eq!(process.wait(), Some(0));
 }
 
 /// A caller, and where it runs a reactor that sends requests anywhere.

@@ -239,8 +239,10 @@ impl Connections {
     ) -> Result<axum::response::Response, Infallible> {
         let Bounds { body_grace, body_bytes_per_second, .. } = self.bounds;
         let place = shield::Place::of(request.uri().path());
-        let mut request: Request =
-            request.map(|body| Body::new(PacedBody::new(body, body_grace, body_bytes_per_second)));
+        let mut request: Request = request.map(|body| {
+            let paced = PacedBody::new(body, body_grace, body_bytes_per_second);
+            under_way.again().with(Body::new(paced))
+        });
         request.extensions_mut().insert(ConnectInfo(address));
         let mut response = self.router.clone().oneshot(request).await?;
         shield::protect(response.headers_mut(), place, self.tls.is_some());
@@ -249,7 +251,7 @@ impl Connections {
             let close = http::HeaderValue::from_static("close");
             response.headers_mut().insert(header::CONNECTION, close);
         }
-        Ok(under_way.until_answered(response))
+        Ok(response.map(|body| under_way.with(body)))
     }
 }
 

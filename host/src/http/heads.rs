@@ -1,7 +1,8 @@
 //! Heads of requests that are not there yet when the server stops: nobody waits for the rest of one.
 //!
 //! To hyper a head that has begun is a request to finish, for as long as a head may take. Here the connection reads its end
-//! instead, unless a request of it is under way: whose head has come, and whose answer is not handed over yet.
+//! instead, unless a request of it is under way: whose head has come, and whose body is not read to its end, or whose
+//! answer is not sent to its end.
 
 use std::io;
 use std::pin::Pin;
@@ -10,7 +11,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes, HttpBody};
-use axum::response::Response;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// What is known of one connection. Cloning shares it.
@@ -44,9 +44,14 @@ impl Heads {
 pub struct UnderWay(Heads);
 
 impl UnderWay {
-    /// Keeps it so until the answer is handed over.
-    pub fn until_answered(self, response: Response) -> Response {
-        response.map(|body| Body::new(Answered { body, _under_way: self }))
+    /// Keeps it so as long as there is this body, which comes or is handed over.
+    pub fn with(self, body: Body) -> Body {
+        Body::new(Watched { _under_way: self, body })
+    }
+
+    /// The same request, once more.
+    pub fn again(&self) -> Self {
+        self.0.begin()
     }
 }
 
@@ -56,12 +61,13 @@ impl Drop for UnderWay {
     }
 }
 
-struct Answered {
-    body: Body,
+struct Watched {
+    // Dropped first: the end of a body that comes wakes the connection, which then looks.
     _under_way: UnderWay,
+    body: Body,
 }
 
-impl HttpBody for Answered {
+impl HttpBody for Watched {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -85,12 +91,15 @@ impl HttpBody for Answered {
 pub struct EndingReads<S> {
     stream: S,
     heads: Heads,
+    /// Something was written that may not be sent: hyper is done with a body before, and drops what is left of an answer
+    /// when it reads an end.
+    unflushed: bool,
 }
 
 impl<S> EndingReads<S> {
     /// The stream of a connection.
     pub fn new(stream: S, heads: Heads) -> Self {
-        Self { stream, heads }
+        Self { stream, heads, unflushed: false }
     }
 }
 
@@ -100,7 +109,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for EndingReads<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.heads.is_over() {
+        if !self.unflushed && self.heads.is_over() {
             return Poll::Ready(Ok(()));
         }
         Pin::new(&mut self.stream).poll_read(context, buffer)
@@ -113,6 +122,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for EndingReads<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.unflushed = true;
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
@@ -121,6 +131,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for EndingReads<S> {
         context: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.unflushed = true;
         Pin::new(&mut self.stream).poll_write_vectored(context, parts)
     }
 
@@ -129,7 +140,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for EndingReads<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        if matches!(flushed, Poll::Ready(Ok(()))) {
+            self.unflushed = false;
+        }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
