@@ -4,7 +4,7 @@ use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::{Value, json};
 use tokamak::clock::ManualClock;
@@ -178,23 +178,53 @@ fn what_is_made_in_a_data_folder_is_for_its_owner_alone() {
 }
 
 #[test]
-fn a_folder_that_everybody_may_write_to_is_refused() {
+fn no_vault_is_begun_in_a_folder_that_everybody_may_write_to_and_one_that_is_there_is_served() {
     let folder = tempfile::tempdir().unwrap();
-    let data = folder.path().join("data");
+    let (data, log) = (folder.path().join("data"), folder.path().join("log"));
+    let serve = || {
+        let mut serve = command();
+        serve.args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--data-dir"]).arg(&data);
+        serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).stderr(File::create(&log).unwrap());
+        serve
+    };
+    fs::create_dir(&data).unwrap();
+    set_mode(&data, 0o777);
+    let named = format!("{} may be written to by everybody (mode 777)", data.display());
+    let (code, _, err) = operate(&data, Some(ROOT_KEY), &["tenant", "create", "first"]);
+    assert!(code == 1 && err.contains(&named) && err.contains("chmod"), "{err}");
+    assert!(Process::try_start(serve()).is_none(), "it is served");
+    assert!(fs::read_dir(&data).unwrap().next().is_none());
+
+    set_mode(&data, 0o700);
     done(&data, Some(ROOT_KEY), &["tenant", "create", "first"]);
     for path in [data.clone(), data.join("store")] {
         set_mode(&path, 0o777);
-        let (code, _, err) = operate(&data, Some(ROOT_KEY), &["tenant", "list"]);
+        done(&data, Some(ROOT_KEY), &["tenant", "list"]);
+        let process = Process::start(serve());
         let named = format!("{} may be written to by everybody (mode 777)", path.display());
-        assert!(code == 1 && err.contains(&named) && err.contains("chmod"), "{err}");
-        let mut serve = command();
-        serve.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data);
-        serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).stderr(Stdio::null());
-        assert!(Process::try_start(serve).is_none(), "{} is served", path.display());
-        // A group may be one of operators.
+        assert!(fs::read_to_string(&log).unwrap().contains(&named));
+        assert_eq!(process.terminate(), Some(0));
         set_mode(&path, 0o770);
         done(&data, Some(ROOT_KEY), &["tenant", "list"]);
     }
+}
+
+#[test]
+fn root_asks_the_server_whose_store_is_its_own_in_a_folder_of_root() {
+    if !is_root() {
+        return;
+    }
+    let (_folder, data) = nobodys();
+    chown(&data, Some(0), Some(NOBODY)).unwrap();
+    set_mode(&data, 0o2770);
+    let process = Process::start(as_nobody(&data, &["serve", "--listen", "127.0.0.1:0"]));
+    let status = || operate(&data, None, &["keys", "status"]);
+    assert_eq!(status().0, 0, "{}", status().2);
+    // Whoever may swap the store is as good as its owner.
+    set_mode(&data, 0o2777);
+    let (code, _, err) = status();
+    assert!(code == 1 && err.contains("it was asked nothing"), "{err}");
+    assert_eq!(process.terminate(), Some(0));
 }
 
 #[test]

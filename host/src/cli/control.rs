@@ -1,7 +1,7 @@
 //! Asking the server that runs on a data folder, if one does: the client of `http::control`.
 //!
 //! What is asked may hold a root key, and what is answered holds keys. So the kernel tells who listens, before anything is
-//! sent: the folder's owner, root, or the user of this process.
+//! sent: the owner of the folder or of its store, root, or the user of this process.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _, Write as _};
@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-use super::Failure;
+use super::{Failure, folder};
 use crate::http::control::{ROOT, Refusal, SOCKET, short};
 
 /// Bytes of an answer, at most.
@@ -32,18 +32,20 @@ pub struct Server(UnixStream);
 
 impl Server {
     /// The server that runs on this folder; `None` when none does. Whoever else listens there is asked nothing.
-    pub fn find(folder: &Path) -> Result<Option<Self>, Failure> {
-        let connected = File::open(folder).and_then(|open| {
+    pub fn find(data: &Path) -> Result<Option<Self>, Failure> {
+        let connected = File::open(data).and_then(|open| {
             let stream = UnixStream::connect(short(&open, SOCKET))?;
             // Of the folder that is open: what its name stands for may change.
-            Ok((listener(&stream)?, open.metadata()?.uid(), stream))
+            let owners = folder::trusted(&open, data)?;
+            Ok((listener(&stream)?, owners, open.metadata()?.uid(), stream))
         });
         match connected {
-            Ok((peer, owner, stream)) if is_trusted(peer, owner) => Ok(Some(Self(stream))),
-            Ok((peer, owner, _)) => Err(format!(
+            Ok((peer, owners, _, stream)) if is_trusted(peer, &owners) => Ok(Some(Self(stream))),
+            Ok((peer, _, owner, _)) => Err(format!(
                 "at {} listens a process of user {peer}, and the folder belongs to user {owner}: it was asked nothing. \
-                Look who may write to the folder; if the server runs as that user, run this as the same one",
-                folder.join(SOCKET).display()
+                Look who may write to the folder and where it lies; if the server runs as that user, run this as the \
+                same one",
+                data.join(SOCKET).display()
             )
             .into()),
             // Nobody listens at a socket that was left by a process that is gone.
@@ -57,11 +59,11 @@ impl Server {
             }
             Err(error) => {
                 let whom = if error.kind() == io::ErrorKind::PermissionDenied {
-                    "; its own user and root may ask it"
+                    "; its own user may ask it, and root if it may enter the folder"
                 } else {
                     ""
                 };
-                Err(format!("the server on {} cannot be asked: {error}{whom}", folder.display())
+                Err(format!("the server on {} cannot be asked: {error}{whom}", data.display())
                     .into())
             }
         }
@@ -132,8 +134,8 @@ fn listener(stream: &UnixStream) -> io::Result<u32> {
     Ok(peer.uid())
 }
 
-fn is_trusted(peer: u32, owner: u32) -> bool {
-    [owner, ROOT, geteuid().as_raw()].contains(&peer)
+fn is_trusted(peer: u32, owners: &[u32]) -> bool {
+    [ROOT, geteuid().as_raw()].contains(&peer) || owners.contains(&peer)
 }
 
 /// Reads an answer that its server ended by closing.
@@ -167,7 +169,8 @@ mod tests {
         let own = geteuid().as_raw();
         let (owner, stranger) = (own + 1_000, own + 2_000);
         for (peer, expected) in [(owner, true), (ROOT, true), (own, true), (stranger, false)] {
-            assert_eq!(is_trusted(peer, owner), expected, "{peer}");
+            assert_eq!(is_trusted(peer, &[owner]), expected, "{peer}");
+            assert_eq!(is_trusted(peer, &[]), expected && peer != owner, "{peer}");
         }
     }
 

@@ -3,8 +3,8 @@
 //! Whoever may write to the folder may take the place of the store and of the socket by which commands reach a server, and
 //! what root makes in a folder of somebody else its owner cannot open.
 
-use std::fs::{self, Metadata};
-use std::io::ErrorKind;
+use std::fs::{self, File, Metadata};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -12,12 +12,17 @@ use rustix::fs::Mode;
 use rustix::process::{geteuid, umask};
 
 use super::Failure;
+use crate::http::control::short;
 use crate::store::sled::remedy;
 
+/// The folder of the store.
+const STORE: &str = "store";
 /// The right of everybody to write.
 const EVERYBODY_WRITES: u32 = 0o002;
 /// That of the group.
 const GROUP_WRITES: u32 = 0o020;
+/// Lets only the owner of an entry take it away, whoever may write to the folder.
+const STICKY: u32 = 0o1000;
 /// Rights of everybody to read.
 const EVERYBODY_READS: u32 = 0o005;
 
@@ -26,21 +31,43 @@ pub fn keep_to_ourselves() {
     umask(Mode::RWXG | Mode::RWXO);
 }
 
-/// Refuses a folder, or a store in it, that everybody may write to.
+/// Refuses to begin a vault in a folder that everybody may write to. One that is there already is served, with a warning:
+/// some volumes have no other modes, and who upgrades is to find the vault as it was.
 pub fn refuse_open(data: &Path) -> Result<(), Failure> {
-    for (path, metadata) in parts(data)? {
-        let mode = metadata.mode();
-        if mode & EVERYBODY_WRITES != 0 {
-            return Err(format!(
-                "{} may be written to by everybody (mode {:03o}), who could put another store or socket there: chmod \
-                o-w, or name a folder in it that is made for its owner alone",
-                path.display(),
-                mode & 0o777
-            )
-            .into());
-        }
+    let parts = parts(data)?;
+    let is_there = parts.iter().any(|(path, _)| path.ends_with(STORE));
+    match parts.into_iter().find(|(_, metadata)| metadata.mode() & EVERYBODY_WRITES != 0) {
+        Some((path, metadata)) if !is_there => Err(format!(
+            "{}: chmod o-w, mount it with other modes, or name a folder where only you may write",
+            open_to_all(&path, &metadata)
+        )
+        .into()),
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+fn open_to_all(path: &Path, metadata: &Metadata) -> String {
+    format!(
+        "{} may be written to by everybody (mode {:03o}), who could put another store or socket there",
+        path.display(),
+        metadata.mode() & 0o777
+    )
+}
+
+/// The users whose server may be told keys in this folder, beside root and the own one: the owners of the folder and of
+/// the store in it. None where everybody can put another folder or another socket in their place.
+pub fn trusted(open: &File, data: &Path) -> io::Result<Vec<u32>> {
+    let mut owners = Vec::new();
+    for metadata in [open.metadata()?].into_iter().chain(fs::metadata(short(open, STORE))) {
+        if metadata.mode() & EVERYBODY_WRITES != 0 {
+            return Ok(Vec::new());
+        }
+        owners.push(metadata.uid());
+    }
+    let around = data.canonicalize()?.parent().map(fs::metadata).transpose()?;
+    let is_swapped = around
+        .is_some_and(|around| around.mode() & EVERYBODY_WRITES != 0 && around.mode() & STICKY == 0);
+    Ok(if is_swapped { Vec::new() } else { owners })
 }
 
 /// Refuses root a folder whose store, or which itself as long as there is none, belongs to another user.
@@ -49,7 +76,10 @@ pub fn refuse_to_root(data: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     match parts(data)?.pop() {
-        Some((path, metadata)) if metadata.uid() != geteuid().as_raw() => {
+        Some((path, metadata))
+            if metadata.uid() != geteuid().as_raw()
+                && made_by_us(&path).is_none_or(|user| user != metadata.uid()) =>
+        {
             let (user, group) = (metadata.uid(), metadata.gid());
             Err(format!(
                 "{} belongs to user {user}, who could not open what root makes there: run this as that user, such as \
@@ -62,9 +92,25 @@ pub fn refuse_to_root(data: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Tells the operator of others that may look into a folder, or whose group may write to it.
+/// Who owns what this process makes in a folder: some file systems give everything to one user, whoever makes it.
+fn made_by_us(folder: &Path) -> Option<u32> {
+    let probe = folder.join(format!("probe-{}", std::process::id()));
+    let made = File::create_new(&probe).and_then(|made| made.metadata());
+    if made.is_ok() {
+        let _ = fs::remove_file(&probe);
+    }
+    Some(made.ok()?.uid())
+}
+
+/// Tells the operator of others that may look into a folder, or may write to it.
 pub fn warn_of_others(data: &Path) -> Result<(), Failure> {
-    let Some((_, metadata)) = parts(data)?.into_iter().next() else { return Ok(()) };
+    let parts = parts(data)?;
+    for (path, metadata) in &parts {
+        if metadata.mode() & EVERYBODY_WRITES != 0 {
+            tracing::warn!("{}: chmod o-w", open_to_all(path, metadata));
+        }
+    }
+    let Some((_, metadata)) = parts.into_iter().next() else { return Ok(()) };
     let (mode, folder) = (metadata.mode(), data.display());
     let shown = format!("{:03o}", mode & 0o777);
     if mode & GROUP_WRITES != 0 {
@@ -73,7 +119,7 @@ pub fn warn_of_others(data: &Path) -> Result<(), Failure> {
             mode = shown,
             "the group of the data folder may put another store or socket there: chmod g-w, unless all in it may"
         );
-    } else if mode & EVERYBODY_READS != 0 {
+    } else if mode & EVERYBODY_READS != 0 && mode & EVERYBODY_WRITES == 0 {
         tracing::warn!(
             %folder,
             mode = shown,
@@ -86,7 +132,7 @@ pub fn warn_of_others(data: &Path) -> Result<(), Failure> {
 /// The folder and the store in it, as far as they are there.
 fn parts(data: &Path) -> Result<Vec<(PathBuf, Metadata)>, Failure> {
     let mut parts = Vec::new();
-    for path in [data.to_owned(), data.join("store")] {
+    for path in [data.to_owned(), data.join(STORE)] {
         match fs::metadata(&path) {
             Ok(metadata) => parts.push((path, metadata)),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -101,31 +147,53 @@ fn parts(data: &Path) -> Result<Vec<(PathBuf, Metadata)>, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, Permissions};
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::fs::{self, File, Permissions};
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-    use super::{refuse_open, refuse_to_root};
+    use super::{refuse_open, refuse_to_root, trusted};
 
     #[test]
     fn a_folder_that_everybody_may_write_to_is_refused_by_its_mode() {
         let folder = tempfile::tempdir().unwrap();
         let (data, store) = (folder.path().join("data"), folder.path().join("data/store"));
+        let set = |path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
         assert!(refuse_open(&data).is_ok(), "there is none yet");
-        fs::create_dir_all(&store).unwrap();
-        for path in [&data, &store] {
-            for mode in [0o700, 0o755, 0o775] {
-                fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-                assert!(refuse_open(&data).is_ok(), "{mode:03o}");
-            }
-            for mode in [0o777, 0o1777, 0o702] {
-                fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-                let said = refuse_open(&data).unwrap_err().to_string();
-                let named = format!("{} may be written to by everybody", path.display());
-                assert!(said.starts_with(&named), "{said}");
-                assert!(said.contains(&format!("(mode {:03o})", mode & 0o777)), "{said}");
-            }
-            fs::set_permissions(path, Permissions::from_mode(0o700)).unwrap();
+        fs::create_dir(&data).unwrap();
+        for mode in [0o700, 0o755, 0o775] {
+            set(&data, mode);
+            assert!(refuse_open(&data).is_ok(), "{mode:03o}");
         }
+        for mode in [0o777, 0o1777, 0o702] {
+            set(&data, mode);
+            let said = refuse_open(&data).unwrap_err().to_string();
+            let named = format!("{} may be written to by everybody", data.display());
+            assert!(said.starts_with(&named), "{said}");
+            assert!(said.contains(&format!("(mode {:03o})", mode & 0o777)), "{said}");
+        }
+        fs::create_dir(&store).unwrap();
+        assert!(refuse_open(&data).is_ok(), "a vault is there");
+    }
+
+    #[test]
+    fn nobody_is_trusted_where_everybody_can_take_their_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let (data, store) = (folder.path().join("data"), folder.path().join("data/store"));
+        fs::create_dir_all(&store).unwrap();
+        let set = |path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        let own = fs::metadata(&data).unwrap().uid();
+        let trusted = || trusted(&File::open(&data).unwrap(), &data).unwrap();
+        assert_eq!(trusted(), [own, own]);
+        for path in [folder.path(), &data, &store] {
+            set(path, 0o777);
+            assert_eq!(trusted(), [0; 0], "{}", path.display());
+            set(path, 0o770);
+            assert_eq!(trusted(), [own, own], "{}", path.display());
+        }
+        // As of /tmp.
+        set(folder.path(), 0o1777);
+        assert_eq!(trusted(), [own, own]);
+        fs::remove_dir(&store).unwrap();
+        assert_eq!(trusted(), [own]);
     }
 
     #[test]
