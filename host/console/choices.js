@@ -43,11 +43,17 @@ export function choiceField(label, held, name, { lists, from }, settings) {
   const able = own && !read.some((one) => one.id === own.id) ? [own, ...read] : read;
   const few = able.length <= FEW && !isCut(list);
   const shown = able.filter((one) => one.id === held[name] || few || one.id === wanted || text(one).toLowerCase().includes(wanted));
-  const choice = selectField(label, held, name, [["", none], ...shown.map((one) => [one.id, text(one)])], settings);
+  // What is chosen stays in sight, whatever was read since.
+  const unread = held[name] && !able.some((one) => one.id === held[name]) ? [[held[name], held[name]]] : [];
+  const choice = selectField(label, held, name, [["", none], ...unread, ...shown.map((one) => [one.id, text(one)])], settings);
   if (few) return choice;
   const known = able.some((one) => one.id === wanted);
   const byId = isCut(list) && ID.test(wanted) && !known ? () => add(lists, from, wanted) : undefined;
-  return html`<div class="columns">
+  // Enter in a filter is no wish to save.
+  const stay = (event) => {
+    if (event.key === "Enter" && event.target.tagName === "INPUT") event.preventDefault();
+  };
+  return html`<div class="columns" @keydown=${stay}>
       ${textField(`Filter of “${label}”`, lists, typed, { hint: told(list, shown.length, able.length) })} ${choice}
     </div>
     ${byId ? html`<div class="row"><button type="button" class="quiet" @click=${byId}>Offer the one of this id</button></div>` : nothing}

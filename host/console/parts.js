@@ -145,8 +145,8 @@ export function copyable(text, label, copied = () => {}) {
 const asked = holder(() => ({ question: null }));
 
 /**
- * Asks before something that cannot be undone. `text` is a view, with names in `<bdi>`. `run` is what is done then; it may
- * give another question, which is asked before anything is done. Of `ends`, `after` follows when it is done and the dialog
+ * Asks before something that cannot be undone. `text` is a view, with names in `<bdi>`. `run` is what is done then; it is
+ * given what tells whether it is asked still, and may give another question, which is asked before anything is done. Of `ends`, `after` follows when it is done and the dialog
  * closed, and `otherwise` when it is closed without.
  */
 export function confirm(title, text, action, run, ends = {}) {
@@ -171,7 +171,7 @@ export function dialog() {
   const busy = asked.done?.loading === true;
   const go = async () => {
     if (busy) return;
-    const next = await load(asked, "done", question.run);
+    const next = await load(asked, "done", () => question.run(() => asked.question === question));
     // Taken back meanwhile, or not done.
     if (asked.question !== question || asked.done?.problem) return;
     if (next?.run) return askNext(question, next);

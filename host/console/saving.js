@@ -94,15 +94,19 @@ function differences(found, columns) {
   return table("What is different", heads, found.map((member) => [member.title, ...columns.map(([, record]) => cell(member, record))]));
 }
 
-/** Does `erase` if nobody has changed the record since it was `seen`; else gives the question that is asked before. */
-export async function unlessChanged({ seen, read, members, erase }) {
+/**
+ * Does `erase` if nobody has changed the record since it was `seen`; else gives the question that is asked before. Nothing is
+ * done once `isAsked` is false: the question was taken back while the record was read.
+ */
+export async function unlessChanged({ seen, read, members, erase }, isAsked) {
   const after = await read();
+  if (!isAsked()) return undefined;
   const found = changesSince(seen, after, undefined, members);
   if (found.length === 0) return erase();
   return {
     title: CHANGED,
     text: html`<p>It is not deleted yet. What is different:</p>${differences(found, [["When you opened it", seen], ["Now", after]])}`,
     action: "Delete it as it is now",
-    run: () => unlessChanged({ seen: after, read, members, erase }),
+    run: (isStillAsked) => unlessChanged({ seen: after, read, members, erase }, isStillAsked),
   };
 }

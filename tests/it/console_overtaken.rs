@@ -9,14 +9,6 @@ use crate::support::{TestServer, guests};
 const SCRIPT: &str =
     "module.exports = async (request) => ({ raw: { of: request.configuration.NAME } });";
 
-/// A browser in the console, of which answers can be kept back.
-fn signed_in(server: &TestServer) -> Option<Browser> {
-    let mut browser = Browser::open()?;
-    browser.sign_in_to(server);
-    browser.watch_requests();
-    Some(browser)
-}
-
 fn visit(browser: &mut Browser, page: &str) {
     browser.eval(&format!("location.hash = '#/{page}', true"));
 }
@@ -62,7 +54,7 @@ fn result(browser: &mut Browser) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_form_changes_what_its_address_names_whatever_was_asked_for_before() {
     let server = TestServer::start().await;
-    let Some(mut browser) = signed_in(&server) else { return };
+    let Some(mut browser) = Browser::watching(&server) else { return };
     let applications = pair(&server, "/applications", application).await;
     let formulas = pair(&server, "/reactor-formulas", formula).await;
     let reactors = reactors(&server).await;
@@ -121,7 +113,7 @@ async fn a_form_shows_what_it_changes_as_soon_as_that_is_there() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_is_not_given_what_another_one_holds() {
     let server = TestServer::start().await;
-    let Some(mut browser) = signed_in(&server) else { return };
+    let Some(mut browser) = Browser::watching(&server) else { return };
     for id in ["one", "two"] {
         let token = json!({"id": id, "type": "token", "data": id, "metadata": {"of": id}});
         server.private.post("/tokens", token).await.expect(201);
@@ -146,7 +138,7 @@ async fn a_token_is_not_given_what_another_one_holds() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_reactor_that_the_page_shows_is_the_one_that_runs() {
     let server = TestServer::start().await;
-    let Some(mut browser) = signed_in(&server) else { return };
+    let Some(mut browser) = Browser::watching(&server) else { return };
     let [one, two] = reactors(&server).await;
     browser.hold(&format!("GET /reactors/{one}"));
     visit(&mut browser, &format!("reactors/of/{one}"));
@@ -178,7 +170,7 @@ async fn the_reactor_that_the_page_shows_is_the_one_that_runs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_key_is_not_shown_on_the_page_of_another_application() {
     let server = TestServer::start().await;
-    let Some(mut browser) = signed_in(&server) else { return };
+    let Some(mut browser) = Browser::watching(&server) else { return };
     let [one, two] = pair(&server, "/applications", application).await;
     visit(&mut browser, &format!("applications/of/{one}"));
     heading(&mut browser, "one");

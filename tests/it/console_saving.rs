@@ -54,13 +54,6 @@ async fn all(server: &TestServer) -> [Kept; 3] {
     ]
 }
 
-fn signed_in(server: &TestServer) -> Option<Browser> {
-    let mut browser = Browser::open()?;
-    browser.sign_in_to(server);
-    browser.watch_requests();
-    Some(browser)
-}
-
 /// Opens a page of the console by its address, and waits until it shows what it is about.
 fn visit(browser: &mut Browser, page: &str) {
     browser.eval(&format!("document.activeElement.blur(), location.hash = '#/{page}', true"));
@@ -101,7 +94,7 @@ fn differences(browser: &mut Browser) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_others_saved_meanwhile_is_shown_before_it_is_written_over() {
     let server = TestServer::start().await;
-    let Some(mut browser) = signed_in(&server) else { return };
+    let Some(mut browser) = Browser::watching(&server) else { return };
     let client = &server.management;
     for kept in all(&server).await {
         edit(&mut browser, &kept, "ours");
@@ -133,7 +126,7 @@ async fn what_others_saved_meanwhile_is_shown_before_it_is_written_over() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_says_the_same_is_no_change_and_a_large_number_is_itself() {
     let server = TestServer::start().await;
-    let Some(mut browser) = signed_in(&server) else { return };
+    let Some(mut browser) = Browser::watching(&server) else { return };
     let formula = json!({"name": "of both", "code": "module.exports = async () => ({ raw: {} });",
         "configuration": [{"name": "N", "type": "number"}, {"name": "SECRET", "type": "string"}]});
     let formula = server.management.post("/reactor-formulas", formula).await.expect(201);
@@ -171,7 +164,7 @@ async fn what_says_the_same_is_no_change_and_a_large_number_is_itself() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_others_changed_is_shown_before_it_is_deleted() {
     let server = TestServer::start().await;
-    let Some(mut browser) = signed_in(&server) else { return };
+    let Some(mut browser) = Browser::watching(&server) else { return };
     for kept in all(&server).await {
         visit(&mut browser, &format!("{}/of/{}", kept.page, kept.id));
         kept.write(&server.management, "theirs").await;
@@ -202,9 +195,53 @@ async fn what_others_changed_is_shown_before_it_is_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_that_is_taken_back_while_the_record_is_read_is_not_done() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    for kept in all(&server).await {
+        visit(&mut browser, &format!("{}/of/{}", kept.page, kept.id));
+        browser.click("Delete");
+        browser.hold(&format!("GET {}", kept.path));
+        agree(&mut browser);
+        browser.until_held();
+        browser.click("Cancel");
+        browser.wait("!document.querySelector('dialog')");
+        browser.let_go();
+        // What is sent after it is answered after it.
+        browser.click("Refresh");
+        browser.wait("document.getElementById('told').textContent.trim() === 'Read anew'");
+        server.management.get(&kept.path).await.expect(200);
+        browser.eval("document.getElementById('told').textContent = '', true");
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_comes_after_its_maker_signed_out_is_shown_to_nobody() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    write_application(&mut browser, "desk");
+    browser.hold("POST /applications");
+    browser.click("Create");
+    browser.until_held();
+    browser.click("Sign out");
+    browser.wait_for("Sign in");
+    browser.let_go();
+    browser.fill("API key", server.management.key.as_deref().unwrap());
+    browser.press("Enter");
+    browser.wait_for("Your access");
+    let made = server.management.get("/applications?name=desk").await.expect(200);
+    let id = made["data"][0]["id"].as_str().unwrap().to_owned();
+    visit(&mut browser, &format!("applications/of/{id}"));
+    heading(&mut browser, "desk");
+    assert_eq!(browser.eval(KEY), false);
+    assert_eq!(browser.eval("document.body.innerText.includes('key_prv_')"), false);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_save_that_ends_late_is_told_and_leads_nobody_away() {
     let server = TestServer::start().await;
-    let Some(mut browser) = signed_in(&server) else { return };
+    let Some(mut browser) = Browser::watching(&server) else { return };
     for kept in all(&server).await {
         edit(&mut browser, &kept, "ours");
         browser.fill("Name", "mine");
@@ -253,7 +290,7 @@ const KEY: &str = "document.documentElement.outerHTML.includes('key_prv_')";
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_nobody_kept_is_not_left_without_a_question() {
     let server = TestServer::start().await;
-    let Some(mut browser) = signed_in(&server) else { return };
+    let Some(mut browser) = Browser::watching(&server) else { return };
     assert!(!asks_before_the_end(&mut browser));
     write_application(&mut browser, "desk");
     browser.click("Create");
@@ -297,7 +334,7 @@ async fn a_key_that_nobody_kept_is_not_left_without_a_question() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_comes_after_its_page_was_left_is_shown_on_the_page_of_its_application() {
     let server = TestServer::start().await;
-    let Some(mut browser) = signed_in(&server) else { return };
+    let Some(mut browser) = Browser::watching(&server) else { return };
     write_application(&mut browser, "desk");
     browser.hold("POST /applications");
     browser.click("Create");

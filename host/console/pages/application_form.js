@@ -47,6 +47,8 @@ export async function refreshForm() {
   const { draft, seen, ends } = held;
   await readPermissions();
   if (!seen) return;
+  // What is being saved says itself how it went.
+  if (held.sent?.loading) return;
   const after = await load(held, "sent", async () => {
     const found = await readApplication(seen.id);
     if (same(draft, draftOf(seen))) return found;

@@ -126,10 +126,12 @@ function one(application) {
   const erase = async () => {
     const visit = now();
     await ask("application:delete", "DELETE", `/applications/${application.id}`);
+    // Its key opens nothing any more: nobody is asked about it.
+    delete held.issued[application.id];
     tell("Application deleted");
     if (visit.isHere()) location.hash = "#/applications";
   };
-  const unchanged = () => unlessChanged({ seen: application, read: () => readApplication(application.id), members: MEMBERS, erase });
+  const unchanged = (isAsked) => unlessChanged({ seen: application, read: () => readApplication(application.id), members: MEMBERS, erase }, isAsked);
   const remove = () => confirm("Delete this application?", html`The key of “<bdi>${application.name}</bdi>” opens nothing from then on.`, "Delete", unchanged);
   const issue = async () => {
     const visit = now();

@@ -51,6 +51,8 @@ export async function refreshForm() {
   const { draft, seen, ends } = held;
   if (!seen) return;
   if (held.read?.problem) await readCode(draft);
+  // What is being saved says itself how it went.
+  if (held.sent?.loading) return;
   const after = await load(held, "sent", async () => {
     const found = await readFormula(seen.id);
     if (changesSince(seen, found, undefined, MEMBERS).length === 0) return undefined;

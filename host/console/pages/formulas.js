@@ -105,7 +105,7 @@ function one(formula) {
     tell("Formula deleted");
     if (visit.isHere()) location.hash = "#/formulas";
   };
-  const unchanged = () => unlessChanged({ seen: formula, read: () => readFormula(formula.id), members: MEMBERS, erase });
+  const unchanged = (isAsked) => unlessChanged({ seen: formula, read: () => readFormula(formula.id), members: MEMBERS, erase }, isAsked);
   const remove = () => confirm("Delete this formula?", html`“<bdi>${formula.name}</bdi>” must not be used by any reactor.`, "Delete", unchanged);
   return html`<div class="row"><h1 tabindex="-1">${formula.name}</h1>${whose(formula)} ${badge(formula.status, "good")}</div>
     <section class="card" aria-label="About">

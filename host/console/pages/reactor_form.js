@@ -66,6 +66,8 @@ export async function refreshForm() {
   const { draft, seen, ends } = held;
   await readChoices();
   if (!seen) return;
+  // What is being saved says itself how it went.
+  if (held.sent?.loading) return;
   const after = await load(held, "sent", async () => {
     const found = await readReactor(seen.id);
     if (changesSince(seen, found, undefined, MEMBERS).length === 0) return undefined;

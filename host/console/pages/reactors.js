@@ -131,6 +131,6 @@ function remove(reactor) {
     tell("Reactor deleted");
     if (visit.isHere()) location.hash = "#/reactors";
   };
-  const unchanged = () => unlessChanged({ seen: reactor, read: () => readReactor(reactor.id), members: MEMBERS, erase });
+  const unchanged = (isAsked) => unlessChanged({ seen: reactor, read: () => readReactor(reactor.id), members: MEMBERS, erase }, isAsked);
   confirm("Delete this reactor?", html`“<bdi>${reactor.name}</bdi>” cannot be run any more.`, "Delete", unchanged);
 }

@@ -98,7 +98,7 @@ function detail(token) {
     tell("Token deleted");
     if (visit.isHere()) location.hash = "#/tokens";
   };
-  const unchanged = () => unlessChanged({ seen: token, read: () => findToken(token.id), members: MEMBERS, erase });
+  const unchanged = (isAsked) => unlessChanged({ seen: token, read: () => findToken(token.id), members: MEMBERS, erase }, isAsked);
   const remove = () =>
     confirm("Delete this token?", html`The data of “<bdi>${token.id}</bdi>” is erased for good; the audit log keeps that it was there.`, "Delete", unchanged);
   return html`<section class="card" aria-label="Data">

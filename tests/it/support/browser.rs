@@ -286,6 +286,14 @@ impl Browser {
         self.sign_in(&format!("http://{}", server.address()), &keys);
     }
 
+    /// A browser in the console, of which answers can be kept back and fail.
+    pub fn watching(server: &TestServer) -> Option<Self> {
+        let mut browser = Self::open()?;
+        browser.sign_in_to(server);
+        browser.watch_requests();
+        Some(browser)
+    }
+
     /// Has answers to this page kept back and fail from here on, as [`Self::hold`] and [`Self::fail`] say.
     pub fn watch_requests(&mut self) {
         self.eval(LATER);
