@@ -1,6 +1,5 @@
-//! Every limit of the product, in one table.
+//! The limits of the product, in one table, but for those of one module alone, which stand there.
 //!
-//! Nothing elsewhere sizes an allocation, a loop or an answer by a number of its own.
 //! To add a limit: a constant here, with its unit last in the name and its section of the specification,
 //! and a test that goes one past it.
 
@@ -330,7 +329,7 @@ pub const COMPACT_SECONDS_DEFAULT: u64 = 86_400;
 /// How long after its start a server looks whether the store is to be compacted, at most, in seconds: one that is started
 /// often is to get there too.
 pub const COMPACT_FIRST_SECONDS_MAX: u64 = 3_600;
-/// Denied attempts of one actor at one thing that are logged one by one in [`DENIALS_WINDOW_MS`]; more are counted, and
+/// Denied attempts of one actor and one kind that are logged one by one in [`DENIALS_WINDOW_MS`]; more are counted, and
 /// the log tells how many (decisions §10).
 pub const DENIALS_LOGGED_MAX: u32 = 10;
 /// How long denied attempts are counted together, in milliseconds.

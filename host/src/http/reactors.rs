@@ -2,7 +2,7 @@
 
 use axum::extract::State as Shared;
 use axum::response::{IntoResponse as _, Response};
-use http::{HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderName, HeaderValue, StatusCode};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -134,14 +134,7 @@ pub async fn react(
 
 /// What a run that failed is answered with.
 fn failure(error: Error, invocation: Option<InvocationId>) -> Response {
-    let wait = match &error {
-        Error::Run(run) => run.wait_seconds(),
-        _ => None,
-    };
     let mut response = Rejection::from(error).into_response();
-    if let Some(seconds) = wait {
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-    }
     if let Some(id) = invocation.and_then(|id| HeaderValue::try_from(id.to_string()).ok()) {
         response.headers_mut().insert(INVOCATION_ID, id);
     }

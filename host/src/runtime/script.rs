@@ -6,7 +6,7 @@
 //!
 //! One that arrives is parsed, and then its top level is evaluated, as far as that ends soon, to see what it leaves to call.
 //!
-//! A script's top level is evaluated once, in an instance of its own that is given nothing but the text, and every run
+//! A script's top level is then evaluated once for all runs, in an instance of its own that is given nothing but the text, and every run
 //! begins with the memory that it left ([`prepare`], [`image`]). One that asks the host for anything (the time, a random
 //! number, a line in the log), fails, or takes long is evaluated in each run instead: to a script both are the same.
 
@@ -286,7 +286,7 @@ impl Runtime {
         let program = runner.of_script(Script { only: Some(Task::Check), ..script });
         let refused = |words: String| Ok(Err(ComponentError::Script(words)));
         match self.invoke_in(slot, &program, check_call(owner)).await.result {
-            Ok(_) => self.examine_script(runner, code, owner).await,
+            Ok(_) => Ok(self.examine_script(runner, code, owner).await),
             Err(Failure::Reported { kind: FaultKind::BadRequest, detail, .. }) => {
                 refused(detail.chars().take(SCRIPT_DETAIL_CHARS_MAX).collect())
             }
@@ -309,23 +309,23 @@ impl Runtime {
     }
 
     /// Whether a script that parses leaves a function to call. One whose top level throws, or takes long, is taken: it may
-    /// do another thing in another run.
+    /// do another thing in another run. So is one for which there is no slot any more: that it parses is known by now.
     async fn examine_script(
         &self,
         runner: &Program,
         code: Arc<str>,
         owner: u128,
-    ) -> Result<Result<(), ComponentError>, Failure> {
+    ) -> Result<(), ComponentError> {
         let wait = Duration::from_millis(SCRIPT_CHECK_MS);
-        let slot = self.acquire(owner, wait).await.map_err(|_| Failure::Saturated)?;
+        let Ok(slot) = self.acquire(owner, wait).await else { return Ok(()) };
         let script = Script { only: Some(Task::Examine), ..Script::new(code) };
         let mut call = check_call(owner);
         call.budget.fuel = SCRIPT_PREPARE_MS * FUEL_PER_MS_DEFAULT;
         match self.invoke_in(slot, &runner.of_script(script), call).await.result {
             Err(Failure::Reported { kind: FaultKind::BadRequest, .. }) => {
-                Ok(Err(ComponentError::NoFunction))
+                Err(ComponentError::NoFunction)
             }
-            _ => Ok(Ok(())),
+            _ => Ok(()),
         }
     }
 }

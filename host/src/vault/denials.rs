@@ -1,8 +1,8 @@
 //! Denied attempts in the log: the first ones each, a flood of them by its number.
 //!
 //! Who is known and may not do what it attempts could otherwise fill the disk. An attempt is counted with those of the
-//! same actor at the same thing; the first in a minute are entries of their own, the rest is one entry that tells how
-//! many there were. A process that is killed takes the counts of its last minute with it. Attempts with a key that is
+//! same actor and the same kind; the first in a minute are entries of their own, the rest is one entry that tells how
+//! many there were. A process that is killed takes the counts of up to two minutes with it. Attempts with a key that is
 //! nobody's belong to no tenant and are only counted.
 
 use std::collections::HashMap;

@@ -32,10 +32,11 @@ const QUICK_BYTES: usize = 64 << 10;
 const SEATS: usize = 256;
 /// Seats of one tenant.
 const SEATS_PER_TENANT: usize = 32;
-/// As many as may wait for a seat and be refused. They take no thread, but what they were sent stays in memory.
-const WAITING: usize = 512;
+/// As many as may wait for a seat and be refused. They take no thread, but each keeps what it was sent, as read JSON, which
+/// is many times the size of its text and no more of the room for bodies.
+const WAITING: usize = 128;
 /// The same, of one tenant.
-const WAITING_PER_TENANT: usize = 128;
+const WAITING_PER_TENANT: usize = 32;
 /// How long they wait: as long as somebody waits for a run.
 const PATIENCE: Duration = Duration::from_millis(REACT_TIMEOUT_MS);
 const CROWDED: &str = "Too much that takes long to evaluate is under way; try again.";

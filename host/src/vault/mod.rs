@@ -4,7 +4,7 @@
 //! comes from it and from nowhere else. Operations return views, which alone serialise. Nothing here knows HTTP, the
 //! store's engine or the sandbox's.
 //!
-//! This file holds what all operations share: reading entities, committing them with their log entries, and time.
+//! This file holds what all operations share: reading entities, and time; [`change`] commits them with their log entries.
 //! To add an operation: a method in the file of its entity that takes a permit, a row in `http::routes`.
 
 mod answers;

@@ -1,6 +1,6 @@
 //! Changing keys while the vault is used (decisions §9, `tokamak keys`).
 //!
-//! The root key wraps each tenant's keys: [`root`] wraps them anew. A tenant's key wraps the key of each record:
+//! The root key wraps each tenant's keys: [`root`] wraps them anew. Each record's key is derived from its tenant's:
 //! [`tenant`] draws a new one for whatever is written from then on, and [`reseal`] seals in the background what was
 //! written before. Both survive the end of the process at any moment. [`old_keys`] sees to it that nothing of the old keys
 //! stays in the store's files. Index and fingerprint keys stay;
