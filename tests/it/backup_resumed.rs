@@ -1,8 +1,10 @@
 //! Backups that are cut off, and gone on with or begun anew (decisions §9).
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -10,7 +12,9 @@ use serde_json::{Value, json};
 
 use crate::disk::Mount;
 use crate::support::Client;
-use crate::support::binary::{Process, ROOT_KEY, assert_sound, command, eventually};
+use crate::support::binary::{
+    MANAGEMENT_KEY, Process, ROOT_KEY, assert_sound, command, eventually,
+};
 use crate::support::operator::{done, operate};
 
 /// Chunks that are surely there when a backup is cut off.
@@ -19,7 +23,10 @@ const TOKENS: usize = 30;
 
 /// A serving vault with enough in it for many chunks.
 async fn serving(data: &Path) -> (Process, Client) {
-    let process = Process::serve(data);
+    filled(Process::serve(data)).await
+}
+
+async fn filled(process: Process) -> (Process, Client) {
     let body = json!({"name": "p", "type": "private",
         "permissions": ["token:create", "token:read", "token:search"]});
     let made = process.management().post("/applications", body).await.expect(201);
@@ -40,6 +47,12 @@ fn chunks(folder: &Path) -> BTreeMap<String, u64> {
     named.filter(|(name, _)| name.starts_with("chunk-")).collect()
 }
 
+/// Chunks whose digests are noted.
+fn noted(folder: &Path) -> usize {
+    let text = fs::read_to_string(folder.join("unfinished.digests")).unwrap_or_default();
+    text.lines().count()
+}
+
 fn words(to: &Path) -> [&str; 3] {
     ["backup", "--to", to.to_str().unwrap()]
 }
@@ -51,12 +64,16 @@ async fn cut_off(data: &Path, folder: &Path) -> PathBuf {
         let mut backup = command();
         backup.args(words(&to)).arg("--data-dir").arg(data).stdout(Stdio::null());
         let mut backup = backup.spawn().unwrap();
-        while chunks(&to).len() < CHUNKS && backup.try_wait().unwrap().is_none() {
+        while noted(&to) < CHUNKS && backup.try_wait().unwrap().is_none() {
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }
         backup.kill().unwrap();
         backup.wait().unwrap();
         if !to.join("manifest.json").exists() {
+            // The last one may have been written and not noted.
+            for name in chunks(&to).keys().skip(noted(&to)) {
+                fs::remove_file(to.join(name)).unwrap();
+            }
             return to;
         }
     }
@@ -162,6 +179,58 @@ async fn chunks_that_were_damaged_meanwhile_are_written_anew() {
     assert!(said.contains(expected), "{said}");
     let restored = folder.path().join("restored");
     done(&restored, Some(ROOT_KEY), &["restore", "--from", to.to_str().unwrap()]);
+    assert_eq!(process.terminate(), Some(0));
+}
+
+/// Asks a server whether it has the rest of a backup, and hangs up; gives what it answers.
+fn kept(data: &Path, id: &Value, chunks: usize) -> Value {
+    let mut stream = UnixStream::connect(data.join("control.sock")).unwrap();
+    let body = json!({"id": id, "chunks": chunks, "is_kept": true}).to_string();
+    let length = body.len();
+    let head = format!("POST /backup HTTP/1.0\r\nhost: t\r\ncontent-length: {length}\r\n\r\n");
+    stream.write_all([head, body].concat().as_bytes()).unwrap();
+    let mut answer = BufReader::new(stream);
+    let mut line = String::new();
+    while line != "\r\n" {
+        line.clear();
+        assert!(answer.read_line(&mut line).unwrap() > 0);
+    }
+    let (mut kind, mut length) = ([0], [0; 4]);
+    answer.read_exact(&mut kind).unwrap();
+    answer.read_exact(&mut length).unwrap();
+    assert_eq!(kind, *b"b");
+    let mut text = vec![0; usize::try_from(u32::from_be_bytes(length)).unwrap()];
+    answer.read_exact(&mut text).unwrap();
+    serde_json::from_slice(&text).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_only_asks_whether_the_rest_is_kept_is_no_backup_that_was_cut_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, log) = (folder.path().join("data"), folder.path().join("log"));
+    let mut serve = command();
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--cache-mb", "32", "--log", "warn"]);
+    serve.arg("--data-dir").arg(&data).stderr(File::create(&log).unwrap());
+    serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
+    let (process, client) = filled(Process::start(serve)).await;
+    let cuts = || fs::read_to_string(&log).unwrap().matches("a backup was cut off").count();
+    let to = cut_off(&data, folder.path()).await;
+    eventually("word of the one that was killed", || (cuts() == 1).then_some(())).await;
+    let note = fs::read(to.join("unfinished.json")).unwrap();
+    let note: Value = serde_json::from_slice(&note).unwrap();
+    let chunks = noted(&to);
+    for _ in 0..5 {
+        assert_eq!(kept(&data, &note["id"], chunks), json!({"id": note["id"], "chunks": chunks}));
+    }
+    // Of another one it has nothing, nor what it has not sent yet. That begins none, and ends none.
+    let other = json!("00000000-0000-4000-8000-000000000000");
+    for (id, chunks) in [(&other, chunks), (&note["id"], 1_000_000)] {
+        assert_ne!(kept(&data, id, chunks)["id"], *id);
+    }
+    let said = done(&data, None, &words(&to));
+    assert!(said.contains("it is gone on with behind chunk"), "{said}");
+    assert_eq!(cuts(), 1);
+    assert_restores(&to, &client).await;
     assert_eq!(process.terminate(), Some(0));
 }
 

@@ -19,9 +19,14 @@ const NEW_ROOT_KEY: &str = "QkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkI=";
 const NOBODY: u32 = 65_534;
 const SOMEBODY: u32 = 64_001;
 
-/// Only root can be somebody else for the sake of a test.
+/// Only root can be somebody else for the sake of a test. What is refused to whom is tested in `cli::folder` too, where
+/// nobody need be root.
 fn is_root() -> bool {
-    fs::metadata("/proc/self").unwrap().uid() == 0
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    if !is_root {
+        println!("skipped: this process is not root, and can be nobody else");
+    }
+    is_root
 }
 
 /// A folder that others may enter, with one in it that is nobody's.
@@ -175,6 +180,23 @@ fn what_is_made_in_a_data_folder_is_for_its_owner_alone() {
         }
     }
     assert_eq!(fs::metadata(&given).unwrap().mode() & 0o777, 0o755);
+}
+
+#[test]
+fn what_dev_makes_is_for_its_owner_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (made, given) = (folder.path().join("made"), folder.path().join("given"));
+    fs::create_dir(&given).unwrap();
+    set_mode(&given, 0o755);
+    for data in [&made, &given] {
+        let mut dev = command();
+        dev.args(["dev", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
+        assert_eq!(Process::start(dev).terminate(), Some(0));
+        for path in all(data).into_iter().filter(|path| *path != given) {
+            let mode = fs::symlink_metadata(&path).unwrap().mode();
+            assert_eq!(mode & 0o077, 0, "{}: {mode:o}", path.display());
+        }
+    }
 }
 
 #[test]

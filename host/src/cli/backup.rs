@@ -20,7 +20,7 @@ use super::serve::refuse_without_store;
 use super::tenant::with_vault;
 use super::{Failure, say};
 use crate::config::Options;
-use crate::http::control::{Begun, read_begun, read_frame};
+use crate::http::control::{Asked, Begun, read_begun, read_frame};
 use crate::vault::Manifest;
 
 /// The name of the file that makes a backup whole.
@@ -105,7 +105,8 @@ fn from_server(
         1 => tell(&format!("1 of its chunks is not as it was written, and {what}")),
         many => tell(&format!("{many} of its chunks are not as they were written, and {what}")),
     };
-    let mut frames = server.stream("POST", "/backup", &begun)?;
+    let asked = begun.map(|begun| Asked { begun, is_kept: false });
+    let mut frames = server.stream("POST", "/backup", &asked)?;
     let now = read_begun(&mut frames)?;
     if now.chunks > 0 && Some(now) == begun {
         tell(&format!("it is gone on with behind chunk {}", now.chunks));
@@ -116,11 +117,11 @@ fn from_server(
     target.fill(now.chunks, || Ok(read_frame(&mut frames)?))
 }
 
-/// Asks for the rest of a backup and does not take it: the server lets go of what nobody asks for, and what is there may be
-/// much to check. Gives whether it has the rest.
+/// Asks whether the server has the rest of a backup: it lets go of what nobody asks for, and what is there may be much to
+/// check.
 fn is_kept(data: &Path, begun: Begun) -> Result<bool, Failure> {
     let server = Server::find(data)?.ok_or(GONE)?;
-    let mut frames = server.stream("POST", "/backup", &Some(begun))?;
+    let mut frames = server.stream("POST", "/backup", &Asked { begun, is_kept: true })?;
     Ok(read_begun(&mut frames)? == begun)
 }
 

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 use serde::Serialize;
@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-use super::{Failure, folder};
+use super::{Failure, disk, folder};
 use crate::http::control::{ROOT, Refusal, SOCKET, short};
 
 /// Bytes of an answer, at most.
@@ -27,8 +27,15 @@ const ANSWER_BYTES_FIRST: usize = 64 << 10;
 /// Bytes of the head of an answer, at most.
 const HEAD_BYTES_MAX: u64 = 64 << 10;
 
+/// The status of a server that could not store, or not read.
+const UNAVAILABLE: u16 = 503;
+
 /// A connection to the server.
-pub struct Server(UnixStream);
+pub struct Server {
+    stream: UnixStream,
+    /// The folder that it runs on.
+    data: PathBuf,
+}
 
 impl Server {
     /// The server that runs on this folder; `None` when none does. Whoever else listens there is asked nothing.
@@ -40,7 +47,9 @@ impl Server {
             Ok((listener(&stream)?, owners, open.metadata()?.uid(), stream))
         });
         match connected {
-            Ok((peer, owners, _, stream)) if is_trusted(peer, &owners) => Ok(Some(Self(stream))),
+            Ok((peer, owners, _, stream)) if is_trusted(peer, &owners) => {
+                Ok(Some(Self { stream, data: data.to_owned() }))
+            }
             Ok((peer, _, owner, _)) => Err(format!(
                 "at {} listens a process of user {peer}, and the folder belongs to user {owner}: it was asked nothing. \
                 Look who may write to the folder and where it lies; if the server runs as that user, run this as the \
@@ -86,16 +95,17 @@ impl Server {
             "{method} {path} HTTP/1.1\r\nhost: tokamak\r\nconnection: close\r\n\
             content-type: application/json\r\ncontent-length: {length}\r\n\r\n"
         );
-        let told = self.0.write_all(head.as_bytes()).and_then(|()| self.0.write_all(&body));
+        let Self { stream, data } = &mut self;
+        let told = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
         let mut answer = Zeroizing::new(Vec::<u8>::with_capacity(ANSWER_BYTES_FIRST));
-        told.and_then(|()| (&mut self.0).take(ANSWER_BYTES_MAX).read_to_end(&mut answer))
+        told.and_then(|()| stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer))
             .map_err(|error| format!("the server did not answer: {error}"))?;
-        understand(&answer)
+        understand(&answer).map_err(|error| disk::about(error, data))
     }
 
     /// Asks for an answer that is read while it is made.
     pub fn stream<T: Serialize>(
-        mut self,
+        self,
         method: &str,
         path: &str,
         body: &T,
@@ -107,8 +117,9 @@ impl Server {
             body.len()
         );
         let unanswered = |error| format!("the server did not answer: {error}");
-        self.0.write_all(question.as_bytes()).map_err(unanswered)?;
-        let (mut answer, mut head) = (BufReader::new(self.0), Vec::new());
+        let Self { mut stream, data } = self;
+        stream.write_all(question.as_bytes()).map_err(unanswered)?;
+        let (mut answer, mut head) = (BufReader::new(stream), Vec::new());
         let mut bounded = (&mut answer).take(HEAD_BYTES_MAX);
         while !head.ends_with(b"\r\n\r\n") {
             if bounded.read_until(b'\n', &mut head).map_err(unanswered)? == 0 {
@@ -119,7 +130,9 @@ impl Server {
             return Ok(answer);
         }
         answer.take(HEAD_BYTES_MAX).read_to_end(&mut head).map_err(unanswered)?;
-        Err(understand::<Value>(&head).err().unwrap_or_else(|| "the server gave no answer".into()))
+        let refused = understand::<Value>(&head).err();
+        Err(refused
+            .map_or_else(|| "the server gave no answer".into(), |error| disk::about(error, &data)))
     }
 }
 
@@ -150,9 +163,9 @@ fn understand<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Failure> {
         200 => Ok(serde_json::from_slice(body)?),
         status => {
             let refusal = serde_json::from_slice::<Refusal>(body);
-            Err(refusal
-                .map_or_else(|_| format!("the server answered {status}"), |it| it.detail)
-                .into())
+            let told =
+                refusal.map_or_else(|_| format!("the server answered {status}"), |it| it.detail);
+            Err(if status == UNAVAILABLE { disk::Unavailable(told).into() } else { told.into() })
         }
     }
 }
@@ -206,7 +219,8 @@ mod tests {
             let _ = theirs.write_all(answer);
             asked[..length].to_vec()
         });
-        let read = Server(ours).stream("POST", "/backup", &()).map_err(|error| error.to_string());
+        let asked = Server { stream: ours, data: "/none/at/all".into() };
+        let read = asked.stream("POST", "/backup", &()).map_err(|error| error.to_string());
         let read = read.map(|mut answer| {
             let mut bytes = Vec::new();
             answer.read_to_end(&mut bytes).unwrap();
@@ -221,13 +235,16 @@ mod tests {
         let read = streamed(b"HTTP/1.0 200 OK\r\na: b\r\n\r\none\r\n\r\ntwo");
         assert_eq!(read.unwrap(), b"one\r\n\r\ntwo");
         for (answer, expected) in [
-            (b"HTTP/1.0 503 No\r\n\r\n{\"detail\":\"later\"}".as_slice(), "later"),
+            (b"HTTP/1.0 409 No\r\n\r\n{\"detail\":\"later\"}".as_slice(), "later"),
             (b"HTTP/1.0 404 No\r\n\r\n", "the server answered 404"),
             (b"HTTP/1.0 200 OK\r\na: b\r\n", "the server ended before it answered"),
             (b"", "the server ended before it answered"),
         ] {
             assert_eq!(streamed(answer).unwrap_err(), expected);
         }
+        // Where nothing could be stored, with what the disk says.
+        let told = streamed(b"HTTP/1.0 503 No\r\n\r\n{\"detail\":\"It is full.\"}").unwrap_err();
+        assert!(told.starts_with("/none/at/all: It is full. Its disk "), "{told}");
     }
 
     #[test]

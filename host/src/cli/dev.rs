@@ -13,7 +13,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Failure, confine, logging, root_key, say, serve};
+use super::{Failure, confine, disk, folder, logging, root_key, say, serve};
 use crate::config::{Options, RootKeySource};
 use crate::crypto::api_key::ApiKey;
 use crate::crypto::entropy::SystemEntropy;
@@ -57,6 +57,7 @@ pub fn run(options: &DevOptions) -> Result<(), Failure> {
     let listener = TcpListener::bind(options.listen)
         .map_err(|error| serve::not_to_be_had(options.listen, &error))?;
     listener.set_nonblocking(true)?;
+    folder::keep_to_ourselves();
     serve::make_folder(folder)?;
     let settings = Options {
         data_dir: Some(folder.clone()),
@@ -89,7 +90,8 @@ pub fn run(options: &DevOptions) -> Result<(), Failure> {
         let listening = |address| welcome(address, &keys, &reactor_id);
         serve::serve(&settings, listener, vault, None, listening).await
     };
-    serve::traced(&settings, traces, || serve::block_on(serves))
+    let ended = serve::traced(&settings, traces, || serve::block_on(serves));
+    ended.map_err(|error| disk::about(error, folder))
 }
 
 /// Reads the root key, which is nobody else's to read, or draws one and writes it for its owner alone.

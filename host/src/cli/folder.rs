@@ -5,6 +5,7 @@
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind};
+use std::ops::RangeInclusive;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ use rustix::fs::Mode;
 use rustix::process::{geteuid, umask};
 
 use super::Failure;
-use crate::http::control::short;
+use crate::http::control::{ROOT, short};
 use crate::store::sled::remedy;
 
 /// The folder of the store.
@@ -25,6 +26,8 @@ const GROUP_WRITES: u32 = 0o020;
 const STICKY: u32 = 0o1000;
 /// Rights of everybody to read.
 const EVERYBODY_READS: u32 = 0o005;
+/// Users that systemd draws for units with `DynamicUser=`. Nobody but root and the unit reaches their folders.
+const DYNAMIC: RangeInclusive<u32> = 61_184..=65_519;
 
 /// Lets nobody but its user read what this process makes from now on.
 pub fn keep_to_ourselves() {
@@ -76,20 +79,35 @@ pub fn refuse_to_root(data: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     match parts(data)?.pop() {
-        Some((path, metadata))
-            if metadata.uid() != geteuid().as_raw()
-                && made_by_us(&path).is_none_or(|user| user != metadata.uid()) =>
-        {
-            let (user, group) = (metadata.uid(), metadata.gid());
+        Some((path, metadata)) if is_closed_by_root(metadata.uid(), || made_by_us(&path)) => {
+            let user = metadata.uid();
             Err(format!(
-                "{} belongs to user {user}, who could not open what root makes there: run this as that user, such as \
-                by setpriv --reuid {user} --regid {group} --clear-groups",
-                path.display()
+                "{} belongs to user {user}, who could not open what root makes there: run this as that user, {}",
+                path.display(),
+                how_to_be(user, metadata.gid())
             )
             .into())
         }
         _ => Ok(()),
     }
+}
+
+/// Whether the owner of a folder could not open what root makes there, which this user then owns.
+fn is_closed_by_root(owner: u32, made_by: impl FnOnce() -> Option<u32>) -> bool {
+    owner != ROOT && made_by().is_none_or(|user| user != owner)
+}
+
+/// How root runs a command as another user.
+fn how_to_be(user: u32, group: u32) -> String {
+    let setpriv = format!("such as by setpriv --reuid {user} --regid {group} --clear-groups");
+    if !DYNAMIC.contains(&user) {
+        return setpriv;
+    }
+    // There may be no such user now, and `/var/lib/private` is closed to who is.
+    format!(
+        "{setpriv}; if a systemd unit has it by DynamicUser=, by systemd-run with DynamicUser=, User=, StateDirectory= \
+        and StateDirectoryMode= of that unit, or start the unit, which commands of root then ask"
+    )
 }
 
 /// Who owns what this process makes in a folder: some file systems give everything to one user, whoever makes it.
@@ -150,7 +168,7 @@ mod tests {
     use std::fs::{self, File, Permissions};
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-    use super::{refuse_open, refuse_to_root, trusted};
+    use super::{ROOT, how_to_be, is_closed_by_root, refuse_open, refuse_to_root, trusted};
 
     #[test]
     fn a_folder_that_everybody_may_write_to_is_refused_by_its_mode() {
@@ -201,5 +219,34 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         assert!(refuse_to_root(folder.path()).is_ok());
         assert!(refuse_to_root(&folder.path().join("none")).is_ok());
+    }
+
+    #[test]
+    fn root_leaves_nothing_where_its_owner_could_not_open_it() {
+        let (owner, other) = (1_000, 1_001);
+        for (owner, made_by, expected) in [
+            (ROOT, Some(ROOT), false),
+            (owner, Some(ROOT), true),
+            (owner, Some(other), true),
+            // Where nothing can be made, nobody can tell whose it would be.
+            (owner, None, true),
+            // As on file systems that give everything to one user.
+            (owner, Some(owner), false),
+        ] {
+            assert_eq!(is_closed_by_root(owner, || made_by), expected, "{owner} {made_by:?}");
+        }
+        // Nothing is tried out in a folder of root's own.
+        assert!(!is_closed_by_root(ROOT, || panic!("it was tried")));
+    }
+
+    #[test]
+    fn a_user_that_systemd_drew_is_become_by_systemd() {
+        for (user, drawn) in
+            [(1_000, false), (61_183, false), (61_184, true), (65_519, true), (65_534, false)]
+        {
+            let said = how_to_be(user, 7);
+            assert!(said.contains(&format!("setpriv --reuid {user} --regid 7 ")), "{said}");
+            assert_eq!(said.contains("systemd-run"), drawn, "{said}");
+        }
     }
 }

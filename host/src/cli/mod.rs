@@ -2,6 +2,7 @@
 //!
 //! To add a command: a variant of [`Command`], a file, and an arm in [`carry_out`].
 
+mod announce;
 mod audit;
 mod backup;
 mod benchmark;
@@ -12,6 +13,7 @@ mod confine;
 mod control;
 mod descriptors;
 mod dev;
+mod disk;
 mod folder;
 mod formula;
 mod keys;

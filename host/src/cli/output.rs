@@ -6,7 +6,10 @@
 
 use std::error::Error;
 use std::fmt::Display;
+use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -74,6 +77,15 @@ pub fn lose(error: &io::Error) {
 /// Whether something could not be printed.
 pub fn is_lost() -> bool {
     IS_LOST.load(Ordering::Relaxed)
+}
+
+/// Whether standard output is the device that takes everything and keeps nothing. It is that one too if it was closed
+/// when the process began: the standard library sees to it that no other file takes its place.
+pub fn goes_nowhere() -> bool {
+    let device = |file: Metadata| file.file_type().is_char_device().then(|| file.rdev());
+    let out = io::stdout().as_fd().try_clone_to_owned().and_then(|out| File::from(out).metadata());
+    let out = out.ok().and_then(device);
+    out.is_some() && out == fs::metadata("/dev/null").ok().and_then(device)
 }
 
 /// The exit code of a command that would end with this one.

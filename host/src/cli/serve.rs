@@ -11,7 +11,9 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Failure, certificate, confine, descriptors, folder, logging, root_key, say};
+use super::{
+    Failure, announce, certificate, confine, descriptors, disk, folder, logging, root_key,
+};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Options, Settings, bootstrap_key};
 use crate::crypto::api_key::ApiKey;
@@ -57,25 +59,23 @@ fn serve_a_vault(
     key: Option<ApiKey>,
     tls: Option<Tls>,
 ) -> Result<(), Failure> {
-    let scheme = if tls.is_some() { "https" } else { "http" };
-    block_on(async {
+    let (format, scheme) = (settings.log_format, if tls.is_some() { "https" } else { "http" });
+    let served = block_on(async {
         let vault = open(settings, root_key).await?;
         let given = key.is_some();
         if let Some(NewTenant { tenant, management_key }) = vault.bootstrap(key).await? {
-            say(format_args!("tenant: {}", tenant.id));
-            if !given {
-                say(format_args!("management key, shown once: {}", management_key.expose()));
-            }
+            announce::first_tenant(format, &tenant, (!given).then_some(&management_key));
         } else if given {
             tracing::info!(
                 "TOKAMAK_BOOTSTRAP_KEY is ignored: it is for the first tenant, which there is already"
             );
         }
-        let listening = |address| say(format_args!("listening on {scheme}://{address}"));
+        let listening = |address| announce::listening(format, scheme, address);
         let listener = TcpListener::bind(settings.listen).await;
         let listener = listener.map_err(|error| not_to_be_had(settings.listen, &error))?;
         serve(settings, listener, vault, tls, listening).await
-    })
+    });
+    served.map_err(|error| disk::about(error, &settings.data_dir))
 }
 
 /// Serves while traces are sent, and sends what is left of them in the end.

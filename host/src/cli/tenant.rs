@@ -8,7 +8,7 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::control::Server;
-use super::{Failure, logging, root_key, say, serve, shown};
+use super::{Failure, disk, logging, root_key, say, serve, shown};
 use crate::config::Options;
 use crate::http::control::{CreateTenant, CreatedTenant};
 use crate::model::id::TenantId;
@@ -167,12 +167,13 @@ fn with_one(
     close_to_others()?;
     let root_key = root_key::read(&settings.root_key_source()?)?;
     check(&settings.data_dir)?;
-    serve::block_on(async {
+    let done = serve::block_on(async {
         let vault = serve::open(&settings, root_key).await?;
         let done = work(&vault).await;
         vault.close();
         done
-    })
+    });
+    done.map_err(|error| disk::about(error, &settings.data_dir))
 }
 
 #[cfg(test)]

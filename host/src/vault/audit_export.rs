@@ -3,6 +3,9 @@
 //! Entries are given by their numbers, which is the order in which they were committed. The store has them by the times that
 //! they carry: those are taken before the commit, and a clock may have been set back.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
@@ -19,6 +22,8 @@ use crate::store::{ChainHead, Filter, Position, Record, Slice, Start};
 
 /// Entries read at once.
 const PORTION: usize = 500;
+/// Numbers of entries that are put in order at once: as many lines are held at most, however the clock was set.
+const WINDOW: u64 = 8_192;
 /// Bytes of lines that are given at once, about.
 const LINES_BYTES: usize = 256 << 10;
 
@@ -131,7 +136,14 @@ impl Vault {
         for tenant in self.keys_owners().await? {
             if filter.tenant.is_none_or(|only| only == tenant) {
                 let last = heads.get(&tenant).copied().unwrap_or_default();
-                let log = TenantsLog { vault: self, tenant, last, filter, portion: PORTION };
+                let log = TenantsLog {
+                    vault: self,
+                    tenant,
+                    last,
+                    filter,
+                    portion: PORTION,
+                    window: WINDOW,
+                };
                 log.export(give).await?;
             }
         }
@@ -149,6 +161,8 @@ struct TenantsLog<'v> {
     filter: ExportFilter,
     /// Entries read at once.
     portion: usize,
+    /// Entries put in order at once.
+    window: u64,
 }
 
 /// Entries that follow one another by time, the newest first. It is told by places and not by counts: entries that are added
@@ -157,23 +171,28 @@ struct Stretch {
     start: Start,
     newest_ms: u64,
     oldest: Position,
-    /// The least number of those that are wanted.
-    least: u64,
+    /// The windows that those are in which are wanted.
+    windows: Vec<u64>,
 }
 
 impl TenantsLog<'_> {
-    /// Stretches are read by the least of their numbers: what is less than the least one of the next is complete. So all but
-    /// nothing is held at once, since the order of times is nearly that of numbers.
+    /// Numbers are taken a window at a time, and whatever stretch has some of them is read for each. The order of times is
+    /// nearly that of numbers, so that most have those of one window; where a clock was set back, of a few.
     async fn export(&self, give: &Sender<Vec<u8>>) -> Result<(), Error> {
-        let mut stretches = self.stretches().await?;
-        stretches.sort_unstable_by_key(|stretch| stretch.least);
-        let (mut held, mut coming) = (BTreeMap::new(), stretches.iter().peekable());
-        while let Some(stretch) = coming.next() {
-            self.read(stretch, &mut held).await?;
-            let next = coming.peek().map_or(u64::MAX, |next| next.least);
-            let later = held.split_off(&next);
+        let stretches = self.stretches().await?;
+        let mut windows: BTreeMap<u64, Vec<&Stretch>> = BTreeMap::new();
+        for stretch in &stretches {
+            for window in &stretch.windows {
+                windows.entry(*window).or_default().push(stretch);
+            }
+        }
+        for (window, stretches) in windows {
+            let mut held = BTreeMap::new();
+            for stretch in stretches {
+                self.read(stretch, window, &mut held).await?;
+            }
             let mut lines = Vec::new();
-            for line in std::mem::replace(&mut held, later).into_values() {
+            for line in held.into_values() {
                 lines.extend(line);
                 if lines.len() >= LINES_BYTES {
                     send(give, std::mem::take(&mut lines)).await?;
@@ -205,18 +224,23 @@ impl TenantsLog<'_> {
                 places.into_iter().flatten().map(|(sequence, _)| sequence).collect();
             missing = missing.saturating_sub(numbers.len() as u64);
             let next = Start::After(oldest.clone());
-            if let Some(least) = numbers.into_iter().min() {
-                stretches.push(Stretch { start, newest_ms, oldest, least });
+            let mut windows: Vec<u64> =
+                numbers.into_iter().map(|number| self.window_of(number)).collect();
+            windows.sort_unstable();
+            windows.dedup();
+            if !windows.is_empty() {
+                stretches.push(Stretch { start, newest_ms, oldest, windows });
             }
             start = next;
         }
         Ok(stretches)
     }
 
-    /// Reads the entries of a stretch, as lines by their numbers.
+    /// Reads the entries of a stretch that are in a window, as lines by their numbers.
     async fn read(
         &self,
         stretch: &Stretch,
+        window: u64,
         lines: &mut BTreeMap<u64, Vec<u8>>,
     ) -> Result<(), Error> {
         let Stretch { start, newest_ms, oldest, .. } = stretch;
@@ -239,6 +263,9 @@ impl TenantsLog<'_> {
             let keys = self.vault.keys(self.tenant).await?;
             for (record, place) in records.iter().zip(places) {
                 let Some((sequence, hash)) = place else { continue };
+                if self.window_of(sequence) != window {
+                    continue;
+                }
                 let entry = from_record::<KeptEntry>(record, &keys)?.entity.entry;
                 let exported = ExportedEntry { sequence, hash: hexadecimal(&hash), entry };
                 let mut line = serde_json::to_vec(&exported).map_err(Error::internal)?;
@@ -247,6 +274,10 @@ impl TenantsLog<'_> {
             }
         }
         Ok(())
+    }
+
+    fn window_of(&self, number: u64) -> u64 {
+        number.checked_div(self.window).unwrap_or_default()
     }
 
     async fn page(&self, times: &Filter, start: Start) -> Result<Slice, Error> {
@@ -272,109 +303,4 @@ async fn send(give: &Sender<Vec<u8>>, lines: Vec<u8>) -> Result<(), Error> {
         return Ok(());
     }
     give.send(lines).await.map_err(|_| Error::Unavailable)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use tokio::sync::mpsc::channel;
-    use uuid::Uuid;
-
-    use super::{
-        ChainHead, ExportFilter, ExportedHead, KeptEntry, LogEntry, TenantId, TenantsLog,
-        Timestamp, kind,
-    };
-    use crate::model::log::{EntityType, Operation};
-    use crate::store::Batch;
-    use crate::vault::Vault;
-    use crate::vault::tests::vault;
-
-    /// A log that is read so that there are many stretches of it.
-    fn log(vault: &Vault, tenant: TenantId, filter: ExportFilter) -> TenantsLog<'_> {
-        let heads = vault.log_heads().unwrap();
-        let last = heads.iter().find(|head| head.tenant == tenant).unwrap().sequence;
-        TenantsLog { vault, tenant, last, filter, portion: 7 }
-    }
-
-    /// The numbers of entries, in the order in which they are given.
-    async fn given(log: TenantsLog<'_>) -> Vec<u64> {
-        let (give, mut take) = channel(1_000);
-        log.export(&give).await.unwrap();
-        drop(give);
-        let mut text = Vec::new();
-        while let Some(lines) = take.recv().await {
-            text.extend(lines);
-        }
-        let line = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
-        let text = String::from_utf8(text).unwrap();
-        text.lines().map(|one| line(one)["sequence"].as_u64().unwrap()).collect()
-    }
-
-    #[test]
-    fn heads_are_read_as_they_were_exported() {
-        let tenant = TenantId(Uuid::from_u128(7));
-        let head = ChainHead { tenant, sequence: 9, hash: [0xa7; 32], time_ms: 1_767_225_600_000 };
-        let text = serde_json::to_string(&ExportedHead::from(head)).unwrap();
-        let read: ExportedHead = serde_json::from_str(&text).unwrap();
-        assert_eq!(read.to_head(), Some(head));
-        for wrong in ["", "a7", &"+7".repeat(32), &"é".repeat(32)] {
-            assert_eq!(ExportedHead { hash: wrong.to_owned(), ..read.clone() }.to_head(), None);
-        }
-    }
-
-    #[tokio::test]
-    async fn an_entry_that_goes_while_it_is_exported_is_left_out() {
-        let folder = tempfile::tempdir().unwrap();
-        let vault = vault(folder.path(), 1 << 20).await;
-        let tenant = vault.create_tenant("a", None).await.unwrap().tenant.id;
-        let log = log(&vault, tenant, ExportFilter::default());
-        let stretches = log.stretches().await.unwrap();
-        let numbers = async || {
-            let mut lines = BTreeMap::new();
-            log.read(&stretches[0], &mut lines).await.unwrap();
-            lines.into_keys().collect::<Vec<_>>()
-        };
-        assert_eq!(numbers().await, [1, 2]);
-        let store = &vault.0.store;
-        let removals = store.oldest_entries(kind::LOG, tenant, u64::MAX, 1).unwrap();
-        store.commit(Batch { removals, ..Batch::default() }).await.unwrap();
-        assert_eq!(numbers().await, [2]);
-    }
-
-    #[tokio::test]
-    async fn entries_are_given_by_their_numbers_whatever_their_times_and_ids_are() {
-        let folder = tempfile::tempdir().unwrap();
-        let vault = vault(folder.path(), 1 << 20).await;
-        let tenant = vault.create_tenant("a", None).await.unwrap().tenant.id;
-        // Ids descend, within one millisecond too, and the clock is set back twice.
-        for number in (0..60_u64).rev() {
-            let entry = LogEntry {
-                tenant_id: tenant,
-                actor_id: None,
-                actor_type: None,
-                entity_type: EntityType::Token,
-                entity_id: String::new(),
-                operation: Operation::Read,
-                message: "Read".to_owned(),
-                created_at: Timestamp(1_000 + (60 - number) % 20 / 4),
-            };
-            let mut change = vault.change(tenant).await.unwrap();
-            let id = Uuid::from_u128(u128::from(number) + 1);
-            change.put_entry(&KeptEntry { id, entry }).unwrap();
-            vault.0.store.commit(change.batch).await.unwrap();
-        }
-        let given = async |filter: ExportFilter| given(log(&vault, tenant, filter)).await;
-        let all = ExportFilter::default();
-        assert!(given(all).await.into_iter().eq(1..=62));
-        for after in [0, 1, 2, 30, 61, 62] {
-            let behind = ExportFilter { after: Some(after), ..all };
-            assert!(given(behind).await.into_iter().eq(after + 1..=62), "{after}");
-        }
-        let (from, to) = (Some(Timestamp(1_001)), Some(Timestamp(1_003)));
-        let some = given(ExportFilter { from, to, ..all }).await;
-        assert!(some.len() == 24 && some.is_sorted(), "{some:?}");
-        let rest = given(ExportFilter { from, to, after: Some(some[9]), ..all }).await;
-        assert_eq!(rest, some[10..]);
-    }
 }

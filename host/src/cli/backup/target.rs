@@ -1,7 +1,9 @@
 //! The folder that a backup is written to, and what of one that was cut off is there.
 //!
-//! The digest of each chunk is noted before the chunk is there. Whoever goes on holds the chunks against them: one that was
-//! damaged meanwhile would make all of the backup worthless, and a restore would be the first to find it.
+//! The digest of each chunk is noted once the chunk is there. Whoever goes on holds the chunks against them: one that was
+//! damaged meanwhile would make all of the backup worthless, and a restore would be the first to find it. A chunk is on
+//! the disk before it has its name; names and digests are brought there for some chunks together, and the server can send
+//! the last ones again.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Write as _};
@@ -24,6 +26,8 @@ const DIGEST_BYTES: u64 = 65;
 const BESIDE: &str = "file.new";
 /// That name in earlier versions.
 const BESIDE_BEFORE: &str = "manifest.new";
+/// Chunks after which their names and digests are brought to the disk.
+const SYNCED_CHUNKS: u32 = 8;
 /// Chunks that are checked before it is asked whether to go on.
 const CHECKED_AT_ONCE: u32 = 256;
 
@@ -134,15 +138,20 @@ impl Target {
         let mut options = File::options();
         let digests = options.append(true).create(true).mode(0o600).open(&path);
         let mut digests = digests.map_err(named)?;
-        // Whatever is noted of later ones is of others that were in their places.
-        digests.set_len(u64::from(number) * DIGEST_BYTES).map_err(named)?;
+        // Whatever is noted of later ones is of others that were in their places. It must not come back: the server makes
+        // others, and such a one with its digest would pass for one of them.
+        let cut = digests.set_len(u64::from(number) * DIGEST_BYTES);
+        cut.and_then(|()| digests.sync_all()).map_err(named)?;
         loop {
             match next()?.ok_or(CUT_SHORT)? {
                 Piece::Chunk(chunk) => {
                     number = number.checked_add(1).ok_or("there are too many chunks")?;
+                    self.write(&chunk_name(number), &chunk)?;
                     let line = format!("{}\n", sha256_hex(&chunk));
                     digests.write_all(line.as_bytes()).map_err(named)?;
-                    self.write(&chunk_name(number), &chunk)?;
+                    if number.is_multiple_of(SYNCED_CHUNKS) {
+                        self.sync().and_then(|()| digests.sync_all()).map_err(named)?;
+                    }
                 }
                 Piece::Manifest(text) => return self.finish(number, &text),
             }
@@ -254,6 +263,30 @@ mod tests {
             fs::write(to.join("unfinished.json"), text).unwrap();
             assert_eq!(chunks(), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_digest_is_noted_once_its_chunk_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let (target, _) = Target::find(folder.path()).unwrap();
+        target.note(Begun { id: Uuid::from_u128(5), chunks: 0 }).unwrap();
+        let there = |chunks: u32| {
+            let begun = Target::find(folder.path()).unwrap().1.unwrap();
+            let noted = fs::metadata(folder.path().join(DIGESTS)).unwrap().len() / 65;
+            assert_eq!((begun.chunks, noted), (chunks, u64::from(chunks)));
+        };
+        // Nothing can be put in its place.
+        let in_the_way = folder.path().join(chunk_name(11));
+        fs::create_dir_all(in_the_way.join("x")).unwrap();
+        let mut pieces = (1..13).map(|number| Piece::Chunk(vec![number]));
+        let error = target.fill(0, || Ok(pieces.next())).unwrap_err().to_string();
+        assert!(error.contains(&chunk_name(11)), "{error}");
+        fs::remove_dir_all(in_the_way).unwrap();
+        there(10);
+        // What was noted of later ones is gone before others are sent.
+        let error = target.fill(4, || Err("the server has stopped".into())).unwrap_err();
+        assert_eq!(error.to_string(), "the server has stopped");
+        there(4);
     }
 
     #[test]

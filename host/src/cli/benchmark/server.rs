@@ -71,7 +71,7 @@ impl Target {
         serve::make_folder(&folder)?;
         let mut command = Command::new(serve::own_program()?);
         command
-            .args(["serve", "--listen", "127.0.0.1:0", "--log", "warn"])
+            .args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--log-format", "text"])
             .args(["--allow-private-networks", "--allow-http-callbacks"])
             .args(["--reactor-slots-per-tenant", "0", "--reactor-jobs-per-tenant", "0"])
             .arg("--data-dir")

@@ -5,7 +5,8 @@
 //! the last one; an answer that ends before it is of a backup that was cut off.
 //!
 //! What a backup is read from is kept for [`KEPT`] after it was cut off. Who asks for the same one within that time gets
-//! the rest of it; whoever wants another one, or has the store compacted, ends the waiting.
+//! the rest of it; whoever wants another one, or has the store compacted, ends the waiting. Who has much to check before
+//! asks now and then whether the rest is kept ([`Asked`]), which keeps it for as long again.
 
 use std::io::{self, ErrorKind, Read};
 use std::sync::Arc;
@@ -43,6 +44,18 @@ pub struct Begun {
     pub id: Uuid,
     /// Chunks that need not be sent.
     pub chunks: u32,
+}
+
+/// Which backup is asked for.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Asked {
+    /// The one that was begun.
+    #[serde(flatten)]
+    pub begun: Begun,
+    /// Whether it is only asked if the rest of it is kept. The answer ends with the first frame, which tells of another one
+    /// if it is not.
+    #[serde(default)]
+    pub is_kept: bool,
 }
 
 /// The backup that is under way, or waits to be gone on with. There is one at most.
@@ -105,22 +118,46 @@ impl Backups {
             }
             place.kept = Kept::Waits(Box::new(backup), until);
         }
+        self.give_up_at(until);
+    }
+
+    fn give_up_at(&self, until: Instant) {
         let backups = self.clone();
         tokio::spawn(async move {
             sleep_until(until).await;
-            // It may have been taken and cut off again.
+            // It may have been taken and cut off again, or kept for longer.
             backups.give_up_if(|until| until <= Instant::now());
         });
     }
 
-    /// Takes the one that was begun, at the place where the command is; `None` if it is not to be had.
-    async fn take(&self, begun: Begun) -> Option<Backup> {
+    /// Keeps the one that was begun for a while again, if it is there and can be gone on with from where the command is.
+    async fn keep_on(&self, begun: Begun, time: Duration) -> bool {
+        self.notice(begun.id).await;
+        let until = Instant::now() + time;
+        match &mut self.0.lock().kept {
+            Kept::Waits(backup, end)
+                if backup.id() == begun.id && backup.has_given(begun.chunks) =>
+            {
+                *end = until;
+            }
+            _ => return false,
+        }
+        self.give_up_at(until);
+        true
+    }
+
+    /// Waits as long as this one is taken by somebody who may be gone without anybody having noticed.
+    async fn notice(&self, id: Uuid) {
         let mut waited = Duration::ZERO;
-        // Who took it before may be gone without anybody having noticed.
-        while self.is_taken(begun.id) && waited < NOTICED_WITHIN {
+        while self.is_taken(id) && waited < NOTICED_WITHIN {
             sleep(NOTICED_PAUSE).await;
             waited += NOTICED_PAUSE;
         }
+    }
+
+    /// Takes the one that was begun, at the place where the command is; `None` if it is not to be had.
+    async fn take(&self, begun: Begun) -> Option<Backup> {
+        self.notice(begun.id).await;
         let mut place = self.0.lock();
         match std::mem::take(&mut place.kept) {
             Kept::Waits(mut backup, _) if backup.id() == begun.id => {
@@ -153,9 +190,14 @@ pub async fn backup(
     Shared(Desk { vault, backups }): Shared<Desk>,
     body: Bytes,
 ) -> Result<Response, Refused> {
-    let asked: Option<Begun> = if body.is_empty() { None } else { read(&body)? };
+    let asked: Option<Asked> = if body.is_empty() { None } else { read(&body)? };
     let gone_on = match asked {
-        Some(begun) => backups.take(begun).await.map(|backup| (backup, begun)),
+        Some(Asked { begun, is_kept: true }) => {
+            let kept = backups.keep_on(begun, KEPT).await;
+            let told = if kept { begun } else { Begun { id: Uuid::nil(), chunks: 0 } };
+            return Ok(Response::new(Body::from(begin(told)?)));
+        }
+        Some(Asked { begun, .. }) => backups.take(begun).await.map(|backup| (backup, begun)),
         None => None,
     };
     let (backup, begun) = if let Some(gone_on) = gone_on {
@@ -167,9 +209,8 @@ pub async fn backup(
         backups.0.lock().kept = Kept::Taken(begun.id);
         (backup, begun)
     };
-    let first = serde_json::to_vec(&begun).map_err(Error::internal)?;
     let (give, take) = channel(1);
-    tokio::spawn(feed(backup, frame(BEGUN, &first), give, backups));
+    tokio::spawn(feed(backup, begin(begun)?, give, backups));
     let frames = stream::unfold(take, async |mut take| Some((take.recv().await?, take)));
     Ok(Response::new(Body::from_stream(frames)))
 }
@@ -211,6 +252,11 @@ async fn feed(mut backup: Backup, first: Bytes, give: Sender<io::Result<Bytes>>,
     }
     tracing::warn!(kept = ?KEPT, "a backup was cut off: nobody takes it");
     backups.keep(backup, KEPT);
+}
+
+/// The first frame.
+fn begin(begun: Begun) -> Result<Bytes, Error> {
+    Ok(frame(BEGUN, &serde_json::to_vec(&begun).map_err(Error::internal)?))
 }
 
 fn frame(kind: u8, bytes: &[u8]) -> Bytes {

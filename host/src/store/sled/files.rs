@@ -27,7 +27,7 @@ use super::folder::{open_database, sync_settings};
 use super::journal::{self, Journal, Unsettled};
 use super::live::Live;
 use super::log::Log;
-use super::rows::{FORMAT_KEY, FORMATS};
+use super::rows::{FORMAT_KEY, is_read};
 use super::wanted::Wishes;
 use crate::store::{Compacted, StoreError};
 
@@ -262,7 +262,7 @@ fn open(folder: &Path, number: u64, cache_bytes: u64) -> Result<(Live, File), St
 
 fn check_format(tree: &Tree) -> Result<(), StoreError> {
     match tree.get(FORMAT_KEY).map_err(unreadable)? {
-        Some(format) if FORMATS.contains(&format.as_ref()) => Ok(()),
+        Some(format) if is_read(&format) => Ok(()),
         Some(_) => Err(StoreError::Damaged(
             "it was written by another version of this software".to_owned(),
         )),

@@ -21,3 +21,16 @@ pub const FORMATS: [&[u8]; 7] = [b"7", b"6", b"5", b"4", b"3", b"2", b"1"];
 pub const FORMAT_2: &[u8] = FORMATS[5];
 /// The first format.
 pub const FORMAT_1: &[u8] = FORMATS[6];
+/// The format of a store of the first one while it is brought to the last. Software that reads no later one than the first
+/// would take what has a tag already for something else.
+pub const UPGRADING: &[u8] = b"1 to another";
+
+/// Whether a store of this format can be read.
+pub fn is_read(format: &[u8]) -> bool {
+    FORMATS.contains(&format) || format == UPGRADING
+}
+
+/// Whether records of this format may lack tags.
+pub fn is_first(format: &[u8]) -> bool {
+    format == FORMAT_1 || format == UPGRADING
+}

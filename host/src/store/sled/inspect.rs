@@ -20,9 +20,9 @@ use super::folder::open_database;
 use super::guard::{self, Ledger, read_ledger_key};
 use super::journal::Unsettled;
 use super::rows::{
-    Address, FORMAT_1, FORMAT_2, FORMAT_KEY, FORMATS, HEAD_PREFIX, Head, INDEX_PREFIX, IndexRow,
-    LEDGER_KEY, LEFT_PREFIX, Left, PACK_PREFIX, PIECE_PREFIX, TENANT_LEDGER_PREFIX, UNIQUE_PREFIX,
-    read_unique,
+    Address, FORMAT_2, FORMAT_KEY, HEAD_PREFIX, Head, INDEX_PREFIX, IndexRow, LEDGER_KEY,
+    LEFT_PREFIX, Left, PACK_PREFIX, PIECE_PREFIX, TENANT_LEDGER_PREFIX, UNIQUE_PREFIX, is_first,
+    is_read, read_unique,
 };
 use super::{packs, protect};
 use crate::crypto::integrity::Sum;
@@ -44,7 +44,7 @@ impl Inspection {
         let database = open_database(&newest(folder)?, cache_bytes)?;
         let tree: Tree = (*database).clone();
         let format = tree.get(FORMAT_KEY).map_err(unreadable)?;
-        if format.is_some_and(|format| format != FORMAT_1 && !FORMATS.contains(&format.as_ref())) {
+        if format.is_some_and(|format| !is_read(&format)) {
             // Another version may have written it.
             return Err(StoreError::Unavailable("its format is not known".to_owned()));
         }
@@ -75,12 +75,12 @@ impl Inspect for Inspection {
         damaged: &mut dyn FnMut(Damage),
     ) -> Result<Walked, StoreError> {
         let is_older = match self.tree.get(FORMAT_KEY).map_err(unreadable)? {
-            Some(format) if format == FORMAT_1 => {
+            Some(format) if is_first(&format) => {
                 let older = "it is of an earlier version and not protected yet; the server brings \
                     it up to date when it starts";
                 return Err(StoreError::Unavailable(older.to_owned()));
             }
-            Some(format) if FORMATS.contains(&format.as_ref()) => format == FORMAT_2,
+            Some(format) if is_read(&format) => format == FORMAT_2,
             _ => return Err(StoreError::Damaged("its format is not known".to_owned())),
         };
         let mut walk = Walk {

@@ -1,8 +1,8 @@
 //! Taking up the protection of a store when it opens: on an empty one, on one that has it, and on one of the first
 //! format, whose records get their tags and whose log entries get their places in chains, in the order of their ids.
 //!
-//! The upgrade goes on where it was interrupted: each portion is written with its ledgers, a head that has a tag is done,
-//! and the format is changed with the last of them.
+//! The upgrade goes on where it was interrupted: each portion is written with its ledgers, and a head that has a tag is
+//! done. Before the first of them the format becomes one that no other software reads, and after the last the newest.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use super::log::Log;
 use super::packs;
 use super::rows::{
     Address, FORMAT, FORMAT_1, FORMAT_KEY, HEAD_PREFIX, Head, LEDGER_KEY, PACK_PREFIX,
-    TENANT_LEDGER_PREFIX,
+    TENANT_LEDGER_PREFIX, UPGRADING, is_first,
 };
 use crate::crypto::integrity::Hash;
 use crate::model::id::TenantId;
@@ -45,7 +45,7 @@ pub fn guard(
             let tenants = tree.scan_prefix(TENANT_LEDGER_PREFIX).map(row);
             // One of the first format has its own only when all of it is upgraded.
             let older =
-                format.as_ref().is_some_and(|format| format != FORMAT && format != FORMAT_1);
+                format.as_deref().is_some_and(|format| format != FORMAT && !is_first(format));
             Guard::load((protection, older), over_all, tenants)?
         }
         // A store that somebody made look like a new or an old one would be taken as it then is.
@@ -55,15 +55,21 @@ pub fn guard(
         }
         (None, _) => Guard::new(protection, format.is_none()),
     };
-    if format.as_ref().is_some_and(|format| format == FORMAT_1) {
+    if format.as_deref().is_some_and(is_first) {
         let examiner = examiner.ok_or_else(|| damaged("its format is that of another time"))?;
+        write_format(log, &mut guard, UPGRADING)?;
         upgrade(log, &mut guard, examiner)?;
-        let mut rows = Rows::default();
-        guard.write(&mut rows)?;
-        rows.insert(FORMAT_KEY, FORMAT);
-        log.write(rows)?;
+        write_format(log, &mut guard, FORMAT)?;
     }
     Ok(guard)
+}
+
+/// Writes the format, together with the ledger over all.
+fn write_format(log: &mut Log, guard: &mut Guard, format: &[u8]) -> Result<(), StoreError> {
+    let mut rows = Rows::default();
+    guard.write(&mut rows)?;
+    rows.insert(FORMAT_KEY, format);
+    log.write(rows)
 }
 
 fn damaged(what: &str) -> StoreError {

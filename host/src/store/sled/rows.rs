@@ -14,7 +14,7 @@
 //! Numbers are big-endian, so that keys sort by them. A head of the first format ([`super::format`]) has no tag; the highest
 //! bit of its version tells them apart, so that a store can be brought to the second one row by row.
 
-pub use super::format::{FORMAT, FORMAT_1, FORMAT_2, FORMAT_KEY, FORMATS};
+pub use super::format::{FORMAT, FORMAT_1, FORMAT_2, FORMAT_KEY, UPGRADING, is_first, is_read};
 use super::log::pieces_of;
 use crate::crypto::integrity::Hash;
 use crate::model::id::TenantId;

@@ -9,7 +9,6 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -34,17 +33,18 @@ pub enum Piece {
     Manifest(Vec<u8>),
 }
 
-/// Places that a backup can go back to. Who takes it is behind it by what is on the way alone, a few chunks.
-const MARKS_MAX: usize = 16;
-
-/// How far a backup has come.
-#[derive(Clone)]
+/// How far a backup has come. One is kept for each chunk, so that a backup can go back to any: it has some hundred bytes,
+/// where a chunk has a megabyte.
+#[derive(Default)]
 struct Mark {
     /// The key of the last row given.
     last: Option<Vec<u8>>,
-    /// What the manifest would say so far.
-    manifest: Manifest,
+    chunks: u32,
+    rows: u64,
+    bytes: u64,
     chain: Chain,
+    /// Whether the manifest was given too.
+    is_complete: bool,
 }
 
 /// A backup that is being made.
@@ -52,9 +52,11 @@ pub struct Backup {
     snapshot: Box<dyn Snapshot>,
     entropy: Arc<dyn Entropy>,
     key: Key,
+    /// What the manifest would say if there were nothing.
+    empty: Manifest,
     now: Mark,
-    /// How far it had come before each of the last pieces.
-    before: VecDeque<Mark>,
+    /// How far it had come before each piece.
+    before: Vec<Mark>,
 }
 
 impl Vault {
@@ -71,27 +73,31 @@ impl Vault {
         let root = root.ok_or(Error::Conflict(
             "The root key was changed while the backup began: begin it again.",
         ))?;
-        let manifest = Manifest::begin(self.draw_id(), self.now(), &root);
-        let key = root.derive(&format!("{KEY_PURPOSE} {}", manifest.id));
-        let (entropy, chain) = (Arc::clone(&self.0.entropy), Chain::default());
-        let (now, before) = (Mark { last: None, manifest, chain }, VecDeque::new());
-        Ok(Backup { snapshot, entropy, key, now, before })
+        let empty = Manifest::begin(self.draw_id(), self.now(), &root);
+        let key = root.derive(&format!("{KEY_PURPOSE} {}", empty.id));
+        let (entropy, now) = (Arc::clone(&self.0.entropy), Mark::default());
+        Ok(Backup { snapshot, entropy, key, empty, now, before: Vec::new() })
     }
 }
 
 impl Backup {
     /// Tells it from others.
     pub fn id(&self) -> Uuid {
-        self.now.manifest.id
+        self.empty.id
     }
 
-    /// Goes back to where so many chunks had been given; false if that is too far back, or has not been reached.
+    /// Whether so many chunks had been given at some time, so that it can go back to there.
+    pub fn has_given(&self, chunks: u32) -> bool {
+        chunks <= self.now.chunks
+    }
+
+    /// Goes back to where so many chunks had been given; false if that has not been reached.
     pub fn go_back(&mut self, chunks: u32) -> bool {
-        let there = |mark: &Mark| mark.manifest.chunks == chunks;
-        if there(&self.now) && !self.now.manifest.complete {
+        let there = |mark: &Mark| mark.chunks == chunks;
+        if there(&self.now) && !self.now.is_complete {
             return true;
         }
-        let Some(at) = self.before.iter().position(there) else { return false };
+        let Some(at) = self.before.iter().rposition(there) else { return false };
         if let Some(mark) = self.before.drain(at..).next() {
             self.now = mark;
         }
@@ -100,27 +106,32 @@ impl Backup {
 
     /// The next piece; `None` after the last. Blocks for as long as reading and sealing a chunk takes.
     pub fn next_piece(&mut self) -> Result<Option<Piece>, Error> {
-        if self.now.manifest.complete {
+        if self.now.is_complete {
             return Ok(None);
         }
         let rows = self.snapshot.rows(self.now.last.as_deref(), CHUNK_BYTES)?;
-        let mut next = self.now.clone();
-        let piece = if let Some((last, _)) = rows.last() {
-            let number = next.manifest.chunks.checked_add(1).ok_or(Error::Internal)?;
+        let (mut manifest, mut chain) = (self.manifest(), self.now.chain.clone());
+        let (piece, last) = if let Some((last, _)) = rows.last() {
+            let number = manifest.chunks.checked_add(1).ok_or(Error::Internal)?;
             let sealed = seal_chunk((&self.key, self.id()), number, &rows, &*self.entropy);
             let chunk = sealed.map_err(Error::internal)?;
-            next.last = Some(last.clone());
-            next.manifest.count(&rows);
-            next.chain.add(&chunk);
-            Piece::Chunk(chunk)
+            manifest.count(&rows);
+            chain.add(&chunk);
+            (Piece::Chunk(chunk), Some(last.clone()))
         } else {
-            next.manifest.finish(&self.key, &next.chain);
-            Piece::Manifest(serde_json::to_vec_pretty(&next.manifest).map_err(Error::internal)?)
+            manifest.finish(&self.key, &chain);
+            let text = serde_json::to_vec_pretty(&manifest).map_err(Error::internal)?;
+            (Piece::Manifest(text), self.now.last.clone())
         };
-        if self.before.len() == MARKS_MAX {
-            self.before.pop_front();
-        }
-        self.before.push_back(std::mem::replace(&mut self.now, next));
+        let Manifest { chunks, rows, bytes, complete: is_complete, .. } = manifest;
+        let next = Mark { last, chunks, rows, bytes, chain, is_complete };
+        self.before.push(std::mem::replace(&mut self.now, next));
         Ok(Some(piece))
+    }
+
+    /// What the manifest would say so far.
+    fn manifest(&self) -> Manifest {
+        let Mark { chunks, rows, bytes, .. } = self.now;
+        Manifest { chunks, rows, bytes, ..self.empty.clone() }
     }
 }

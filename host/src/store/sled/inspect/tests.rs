@@ -14,11 +14,12 @@ use crate::store::conformance::{
     ENTRY, Entries, KIND, OTHER_TENANT, TENANT, entry, protection, puts, record,
 };
 use crate::store::sled::SledStore;
+use crate::store::sled::format::FORMATS;
 use crate::store::sled::guard::ledger_key;
 use crate::store::sled::packs;
 use crate::store::sled::rows::{
-    Address, FORMAT, FORMAT_1, FORMAT_2, FORMAT_KEY, FORMATS, Head, LEDGER_KEY, PIECE_BYTES,
-    TENANT_LEDGER_PREFIX, index_value,
+    Address, FORMAT, FORMAT_1, FORMAT_2, FORMAT_KEY, Head, LEDGER_KEY, PIECE_BYTES,
+    TENANT_LEDGER_PREFIX, UPGRADING, index_value,
 };
 use crate::store::{
     Batch, ChainHead, Damage, Examined, Examiner, Expect, Field, Inspect as _, Kind, Record,
@@ -322,6 +323,38 @@ async fn an_old_store_is_protected_when_it_opens_however_often_that_is_interrupt
     drop(store);
     let store = Inspection::open(folder.path(), CACHE_BYTES).unwrap();
     assert_eq!(told(&store, &heads), [""; 0]);
+}
+
+#[tokio::test]
+async fn earlier_software_does_not_read_a_store_whose_upgrade_was_interrupted() {
+    // Before the first record, and behind some that are written.
+    for seen in [0, 300] {
+        let (folder, _) = filled().await;
+        let store = open(folder.path());
+        for number in 0..300 {
+            store.commit(puts([entry(TENANT, &format!("m{number:03}"), 5)])).await.unwrap();
+        }
+        drop(store);
+        make_old(folder.path());
+        let store = SledStore::open(folder.path(), CACHE_BYTES).unwrap();
+        let ended =
+            std::panic::AssertUnwindSafe(|| store.protect(protection(), Some(&mut Ending(seen))));
+        assert!(std::panic::catch_unwind(ended).is_err());
+        let format = store.files.live().tree.get(FORMAT_KEY).unwrap().unwrap();
+        assert_eq!(format, UPGRADING);
+        // Each format that any software ever knew.
+        assert!(!FORMATS.contains(&format.as_ref()));
+        drop(store);
+        let store = Inspection::open(folder.path(), CACHE_BYTES).unwrap();
+        assert!(told(&store, &[])[0].contains("not protected yet"));
+        drop(store);
+        let store = SledStore::open(folder.path(), CACHE_BYTES).unwrap();
+        assert!(matches!(store.protect(protection(), None), Err(StoreError::Damaged(_))));
+        drop(store);
+        drop(open(folder.path()));
+        let store = Inspection::open(folder.path(), CACHE_BYTES).unwrap();
+        assert_eq!(told(&store, &[]), [""; 0]);
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,133 @@
+//! Entries are exported by their numbers, whatever their times are.
+
+use std::collections::BTreeMap;
+
+use tokio::sync::mpsc::channel;
+use uuid::Uuid;
+
+use super::{
+    ChainHead, ExportFilter, ExportedHead, KeptEntry, LogEntry, TenantId, TenantsLog, Timestamp,
+    kind,
+};
+use crate::model::log::{EntityType, Operation};
+use crate::store::Batch;
+use crate::vault::Vault;
+use crate::vault::tests::vault;
+
+/// A log that is read so that there are many stretches of it.
+fn log(vault: &Vault, tenant: TenantId, filter: ExportFilter) -> TenantsLog<'_> {
+    let heads = vault.log_heads().unwrap();
+    let last = heads.iter().find(|head| head.tenant == tenant).unwrap().sequence;
+    TenantsLog { vault, tenant, last, filter, portion: 7, window: 10 }
+}
+
+/// The numbers of entries, in the order in which they are given.
+async fn given(log: TenantsLog<'_>) -> Vec<u64> {
+    let (give, mut take) = channel(1_000);
+    log.export(&give).await.unwrap();
+    drop(give);
+    let mut text = Vec::new();
+    while let Some(lines) = take.recv().await {
+        text.extend(lines);
+    }
+    let line = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    text.lines().map(|one| line(one)["sequence"].as_u64().unwrap()).collect()
+}
+
+/// Makes an entry with this id and at this time.
+async fn add(vault: &Vault, tenant: TenantId, id: u128, time_ms: u64) {
+    let entry = LogEntry {
+        tenant_id: tenant,
+        actor_id: None,
+        actor_type: None,
+        entity_type: EntityType::Token,
+        entity_id: String::new(),
+        operation: Operation::Read,
+        message: "Read".to_owned(),
+        created_at: Timestamp(time_ms),
+    };
+    let mut change = vault.change(tenant).await.unwrap();
+    change.put_entry(&KeptEntry { id: Uuid::from_u128(id), entry }).unwrap();
+    vault.0.store.commit(change.batch).await.unwrap();
+}
+
+#[test]
+fn heads_are_read_as_they_were_exported() {
+    let tenant = TenantId(Uuid::from_u128(7));
+    let head = ChainHead { tenant, sequence: 9, hash: [0xa7; 32], time_ms: 1_767_225_600_000 };
+    let text = serde_json::to_string(&ExportedHead::from(head)).unwrap();
+    let read: ExportedHead = serde_json::from_str(&text).unwrap();
+    assert_eq!(read.to_head(), Some(head));
+    for wrong in ["", "a7", &"+7".repeat(32), &"é".repeat(32)] {
+        assert_eq!(ExportedHead { hash: wrong.to_owned(), ..read.clone() }.to_head(), None);
+    }
+}
+
+#[tokio::test]
+async fn an_entry_that_goes_while_it_is_exported_is_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = vault(folder.path(), 1 << 20).await;
+    let tenant = vault.create_tenant("a", None).await.unwrap().tenant.id;
+    let log = log(&vault, tenant, ExportFilter::default());
+    let stretches = log.stretches().await.unwrap();
+    let numbers = async || {
+        let mut lines = BTreeMap::new();
+        log.read(&stretches[0], 0, &mut lines).await.unwrap();
+        lines.into_keys().collect::<Vec<_>>()
+    };
+    assert_eq!(numbers().await, [1, 2]);
+    let store = &vault.0.store;
+    let removals = store.oldest_entries(kind::LOG, tenant, u64::MAX, 1).unwrap();
+    store.commit(Batch { removals, ..Batch::default() }).await.unwrap();
+    assert_eq!(numbers().await, [2]);
+}
+
+#[tokio::test]
+async fn entries_are_given_by_their_numbers_whatever_their_times_and_ids_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = vault(folder.path(), 1 << 20).await;
+    let tenant = vault.create_tenant("a", None).await.unwrap().tenant.id;
+    // Ids descend, within one millisecond too, and the clock is set back twice.
+    for number in (0..60_u64).rev() {
+        add(&vault, tenant, u128::from(number) + 1, 1_000 + (60 - number) % 20 / 4).await;
+    }
+    let given = async |filter: ExportFilter| given(log(&vault, tenant, filter)).await;
+    let all = ExportFilter::default();
+    assert!(given(all).await.into_iter().eq(1..=62));
+    for after in [0, 1, 2, 30, 61, 62] {
+        let behind = ExportFilter { after: Some(after), ..all };
+        assert!(given(behind).await.into_iter().eq(after + 1..=62), "{after}");
+    }
+    let (from, to) = (Some(Timestamp(1_001)), Some(Timestamp(1_003)));
+    let some = given(ExportFilter { from, to, ..all }).await;
+    assert!(some.len() == 24 && some.is_sorted(), "{some:?}");
+    let rest = given(ExportFilter { from, to, after: Some(some[9]), ..all }).await;
+    assert_eq!(rest, some[10..]);
+}
+
+#[tokio::test]
+async fn no_more_than_a_window_is_held_whatever_was_done_to_the_clock() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = vault(folder.path(), 1 << 20).await;
+    let tenant = vault.create_tenant("a", None).await.unwrap().tenant.id;
+    // The clock is set back to where it began: the first half of the numbers lies between those of the second.
+    for number in 0..100_u64 {
+        add(&vault, tenant, u128::from(number) + 1, 1_000 + number % 50).await;
+    }
+    let log = log(&vault, tenant, ExportFilter::default());
+    let (stretches, mut last) = (log.stretches().await.unwrap(), 0);
+    assert!(stretches.iter().any(|stretch| stretch.windows.len() > 1));
+    for window in 0..=10 {
+        let mut held = BTreeMap::new();
+        for stretch in stretches.iter().filter(|one| one.windows.contains(&window)) {
+            log.read(stretch, window, &mut held).await.unwrap();
+        }
+        assert!(held.len() <= 10, "{window}: {}", held.len());
+        let numbers: Vec<u64> = held.into_keys().collect();
+        assert!(numbers.iter().copied().eq(last + 1..last + 1 + numbers.len() as u64));
+        last = numbers.last().copied().unwrap_or(last);
+    }
+    assert_eq!(last, 102);
+    assert!(given(log).await.into_iter().eq(1..=102));
+}
