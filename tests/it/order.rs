@@ -239,7 +239,8 @@ async fn an_id_expression_and_a_configuration_are_named_with_all_the_rest() {
     assert_eq!(server.management.put(&path, wrong.clone()).await.faults(), ["name"]);
     let mut wrong = wrong;
     wrong["formula"]["id"] = json!(NOTHING);
-    assert_eq!(server.management.post("/reactors", wrong).await.faults(), ["formula.id", "name"]);
+    let answer = server.management.post("/reactors", wrong).await;
+    assert_eq!(answer.faults(), ["application.id", "formula.id", "name"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

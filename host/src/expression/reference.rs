@@ -63,14 +63,20 @@ opaque!(Arguments, Node, Piece);
 impl Arguments {
     /// Finds the references in a value; faults are at paths within it.
     pub fn parse(value: &Value) -> Result<Self, Faults> {
+        let mut faults = Faults::new();
+        let arguments = Self::read(value, &mut faults);
+        faults.into_result(arguments)
+    }
+
+    /// As [`Self::parse`]. What cannot be read has a fault, and refers to nothing.
+    pub fn read(value: &Value, faults: &mut Faults) -> Self {
         let root = Node::Literal(Value::Null);
         let mut arguments = Self { root, ids: vec![], wholes: vec![], uses: vec![] };
-        let mut faults = Faults::new();
-        arguments.root = arguments.node(value, Path::Root, &mut faults);
+        arguments.root = arguments.node(value, Path::Root, faults);
         if arguments.ids.len() > TOKENS_PER_CALL_MAX {
             faults.add("", format!("refers to more than {TOKENS_PER_CALL_MAX} tokens"));
         }
-        faults.into_result(arguments)
+        arguments
     }
 
     /// The tokens referred to, each once, in the order of their first use.

@@ -137,14 +137,14 @@ pub fn parse_list(json: &Value, list: Kinds) -> Result<Vec<Parameter>, Faults> {
         faults = too_many();
     }
     for (index, item) in items.iter().enumerate().take(FORMULA_PARAMETERS_MAX.max(FAULTS_MAX)) {
-        match parse_entry(item, list) {
-            Ok(parameter) => entries.push((index, parameter)),
-            Err(entry_faults) => faults.extend_under(&format!("[{index}]"), entry_faults),
-        }
+        let mut inner = Faults::new();
+        let entry = read_entry(item, list, &mut inner);
+        entries.extend(entry.map(|entry| (index, entry)));
+        faults.extend_under(&format!("[{index}]"), inner);
     }
-    let indexed: Vec<_> = entries.iter().map(|(index, parameter)| (*index, parameter)).collect();
-    check(&indexed, list, &mut faults);
-    faults.into_result(entries.into_iter().map(|(_, parameter)| parameter).collect())
+    check(&entries, list, &mut faults);
+    let parameters = entries.into_iter().filter_map(|(_, entry)| entry.into_parameter());
+    faults.into_result(parameters.collect())
 }
 
 /// Checks a list of declarations that came in another way; paths as in [`parse_list`].
@@ -153,7 +153,8 @@ pub fn validate(parameters: &[Parameter], list: Kinds) -> Result<(), Faults> {
         return Err(too_many());
     }
     let mut faults = Faults::new();
-    check(&parameters.iter().enumerate().collect::<Vec<_>>(), list, &mut faults);
+    let entries: Vec<_> = parameters.iter().map(Entry::of).enumerate().collect();
+    check(&entries, list, &mut faults);
     faults.into_result(())
 }
 
@@ -161,26 +162,54 @@ fn too_many() -> Faults {
     Faults::one("", format!("must have at most {FORMULA_PARAMETERS_MAX} entries"))
 }
 
-fn parse_entry(json: &Value, list: Kinds) -> Result<Parameter, Faults> {
+/// A declaration as far as it could be read: what is faulty in itself is not there.
+struct Entry<'e> {
+    name: Option<&'e str>,
+    description: Option<&'e str>,
+    kind: Option<ParameterType>,
+    optional: bool,
+}
+
+impl<'e> Entry<'e> {
+    fn of(parameter: &'e Parameter) -> Self {
+        let Parameter { name, description, kind, optional } = parameter;
+        Self {
+            name: Some(name),
+            description: description.as_deref(),
+            kind: Some(*kind),
+            optional: *optional,
+        }
+    }
+
+    fn into_parameter(self) -> Option<Parameter> {
+        Some(Parameter {
+            name: self.name?.to_owned(),
+            description: self.description.map(str::to_owned),
+            kind: self.kind?,
+            optional: self.optional,
+        })
+    }
+}
+
+fn read_entry<'e>(json: &'e Value, list: Kinds, faults: &mut Faults) -> Option<Entry<'e>> {
     let Value::Object(members) = json else {
-        return Err(Faults::one("", "must be an object"));
+        return missing(faults, "", "must be an object");
     };
-    let mut faults = Faults::new();
     let member = |name| members.get(name).unwrap_or(&Value::Null);
     let name = match member("name") {
-        Value::String(name) => name.clone(),
-        Value::Null => missing(&mut faults, "name", "is required"),
-        _ => missing(&mut faults, "name", "must be a string"),
+        Value::String(name) => Some(name.as_str()),
+        Value::Null => missing(faults, "name", "is required"),
+        _ => missing(faults, "name", "must be a string"),
     };
     let description = match member("description") {
-        Value::String(description) => Some(description.clone()),
+        Value::String(description) => Some(description.as_str()),
         Value::Null => None,
-        _ => missing(&mut faults, "description", "must be a string"),
+        _ => missing(faults, "description", "must be a string"),
     };
     let optional = match member("optional") {
         Value::Bool(optional) => *optional,
         Value::Null => false,
-        _ => missing(&mut faults, "optional", "must be a boolean"),
+        _ => missing(faults, "optional", "must be a boolean"),
     };
     let known = |name: &String| list.types().iter().find(|known| known.as_str() == name);
     let kind = match member("type") {
@@ -188,10 +217,7 @@ fn parse_entry(json: &Value, list: Kinds) -> Result<Parameter, Faults> {
         Value::String(name) => known(name).copied().ok_or_else(|| list.types_fault()),
         _ => Err(list.types_fault()),
     };
-    match faults.check("type", kind) {
-        Some(kind) => faults.into_result(Parameter { name, description, kind, optional }),
-        None => Err(faults),
-    }
+    Some(Entry { name, description, kind: faults.check("type", kind), optional })
 }
 
 /// Notes a fault and gives something to go on with, so that the other members are looked at too.
@@ -200,30 +226,32 @@ fn missing<T: Default>(faults: &mut Faults, member: &str, message: &str) -> T {
     T::default()
 }
 
-/// The rules that hold for any list, however it came.
-fn check(entries: &[(usize, &Parameter)], list: Kinds, faults: &mut Faults) {
+/// The rules that hold for any list, however it came, for each member that is there.
+fn check(entries: &[(usize, Entry<'_>)], list: Kinds, faults: &mut Faults) {
     let mut names = HashSet::new();
     let mut prefixes = HashSet::new();
-    for &(index, Parameter { name, description, kind, .. }) in entries {
-        if let Err(message) = check_name(name, list) {
-            faults.add(format!("[{index}].name"), message);
-        } else if names.insert(name.as_str()) {
-            // Only of names of bounded length: a long name has very many prefixes.
-            prefixes.extend(name.match_indices('.').map(|(dot, _)| &name[..dot]));
-        } else {
-            faults.add(format!("[{index}].name"), "is declared more than once");
+    for &(index, Entry { name, description, kind, .. }) in entries {
+        match name.map(|name| (name, check_name(name, list))) {
+            None => {}
+            Some((_, Err(message))) => faults.add(format!("[{index}].name"), message),
+            Some((name, Ok(()))) if names.insert(name) => {
+                // Only of names of bounded length: a long name has very many prefixes.
+                prefixes.extend(name.match_indices('.').map(|(dot, _)| &name[..dot]));
+            }
+            Some(_) => faults.add(format!("[{index}].name"), "is declared more than once"),
         }
-        if description.as_ref().is_some_and(|text| text.chars().count() > DESCRIPTION_CHARS_MAX) {
+        if description.is_some_and(|text| text.chars().count() > DESCRIPTION_CHARS_MAX) {
             let message = format!("must have at most {DESCRIPTION_CHARS_MAX} characters");
             faults.add(format!("[{index}].description"), message);
         }
-        if !list.types().contains(kind) {
+        if kind.is_some_and(|kind| !list.types().contains(&kind)) {
             faults.add(format!("[{index}].type"), list.types_fault());
         }
     }
     if list == Kinds::Request {
-        for &(index, Parameter { name, kind, .. }) in entries {
-            if *kind != ParameterType::Object && prefixes.contains(name.as_str()) {
+        for &(index, Entry { name, kind, .. }) in entries {
+            let holds_others = name.is_some_and(|name| prefixes.contains(name));
+            if holds_others && kind.is_some_and(|kind| kind != ParameterType::Object) {
                 let message = "must be object, because other parameters lie within it";
                 faults.add(format!("[{index}].type"), message);
             }

@@ -25,7 +25,7 @@ use crate::model::application::Application;
 use crate::model::audit::Audit;
 use crate::model::faults::Faults;
 use crate::model::formula::{Formula, Reactor};
-use crate::model::id::{FormulaId, ReactorId, TenantId};
+use crate::model::id::{ApplicationId, FormulaId, ReactorId, TenantId};
 use crate::model::log::{EntityType, Operation};
 use crate::model::permission::marker::{ReactorCreate, ReactorDelete, ReactorRead, ReactorUpdate};
 use crate::model::permission::{ApplicationType, Grant};
@@ -136,6 +136,8 @@ impl Vault {
                 Err(error) => return Err(error),
             }
         }
+        let application_id = definition.application_id;
+        let application = self.application_to_hold(tenant, application_id, &mut faults).await?;
         let Some((formula, formula_version)) = formula else { return Err(faults.into()) };
         let before = Reactor {
             id: ReactorId(self.draw_id()),
@@ -146,7 +148,7 @@ impl Vault {
             application_id: None,
             audit: Audit::created(Some(permit.actor_id()), self.now()),
         };
-        let (reactor, application) = self.fit(before, definition, &formula, faults).await?;
+        let reactor = fitted(before, definition, &formula, faults)?;
         let event = event(reactor.id, Operation::Create, "Reactor created");
         let referred = Referred { formula, formula_version, application };
         self.keep_reactor(permit, reactor, Expect::Absent, referred, event).await
@@ -227,9 +229,11 @@ impl Vault {
         };
         let formula_id = stored.entity.formula_id;
         let (formula, formula_version) = self.formula_to_hold(tenant, formula_id).await?;
+        let application_id = definition.application_id;
+        let application = self.application_to_hold(tenant, application_id, &mut faults).await?;
         let audit = stored.entity.audit.modified(Some(permit.actor_id()), self.now());
         let before = Reactor { audit, ..stored.entity };
-        let (reactor, application) = self.fit(before, definition, &formula, faults).await?;
+        let reactor = fitted(before, definition, &formula, faults)?;
         let event = event(id, Operation::Update, "Reactor updated");
         let referred = Referred { formula, formula_version, application };
         let expect = Expect::Version(stored.version);
@@ -258,42 +262,25 @@ impl Vault {
         unless_lost(change.try_commit(permit.actor(), vec![event]).await?, ())
     }
 
-    /// Fits a definition to its formula and application.
-    async fn fit(
+    /// The application whose rights a reactor is to have, if its definition names one.
+    async fn application_to_hold(
         &self,
-        before: Reactor,
-        definition: Definition,
-        formula: &Formula,
-        mut faults: Faults,
-    ) -> Result<(Reactor, Option<Stored<KeptApplication>>), Error> {
-        let Definition { name, configuration, application_id } = definition;
-        // One that is no object has no entries to be named.
-        let configured = configuration
-            .and_then(|given| {
-                faults.take("", configure(&Value::Object(given), &formula.configuration))
-            })
-            .unwrap_or_default();
-        let application = match application_id {
-            None => None,
-            Some(id) => {
-                match self.get::<KeptApplication>(before.tenant_id, &id.to_string()).await {
-                    Ok(stored) => Some(stored),
-                    Err(Error::NotFound(_)) => {
-                        faults.add("application.id", "is no application");
-                        None
-                    }
-                    Err(error) => return Err(error),
-                }
+        tenant: TenantId,
+        id: Option<ApplicationId>,
+        faults: &mut Faults,
+    ) -> Result<Option<Stored<KeptApplication>>, Error> {
+        let Some(id) = id else { return Ok(None) };
+        let stored = match self.get::<KeptApplication>(tenant, &id.to_string()).await {
+            Err(Error::NotFound(_)) => {
+                faults.add("application.id", "is no application");
+                return Ok(None);
             }
+            found => found?,
         };
-        let management = application
-            .as_ref()
-            .is_some_and(|stored| stored.entity.application.kind == ApplicationType::Management);
-        if management {
+        if stored.entity.application.kind == ApplicationType::Management {
             faults.add("application.id", "must be a public or private application");
         }
-        let reactor = Reactor { name, configuration: configured, application_id, ..before };
-        Ok(faults.into_result((reactor, application))?)
+        Ok(Some(stored))
     }
 
     /// A formula that a reactor is to run, with the version of one that may be changed or deleted meanwhile.
@@ -345,6 +332,21 @@ impl Vault {
         let application = application.flatten().map(|stored| stored.entity.application);
         Ok(view(reactor, formula, application))
     }
+}
+
+/// The reactor as its definition has it, with the configuration that its formula declares.
+fn fitted(
+    before: Reactor,
+    definition: Definition,
+    formula: &Formula,
+    mut faults: Faults,
+) -> Result<Reactor, Faults> {
+    let Definition { name, configuration, application_id } = definition;
+    // One that is no object has no entries to be named.
+    let configuration = configuration
+        .and_then(|given| faults.take("", configure(&Value::Object(given), &formula.configuration)))
+        .unwrap_or_default();
+    faults.into_result(Reactor { name, configuration, application_id, ..before })
 }
 
 fn event(id: ReactorId, operation: Operation, message: &str) -> Event {

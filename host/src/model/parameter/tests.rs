@@ -75,6 +75,51 @@ fn every_fault_is_listed() {
 }
 
 #[test]
+fn a_faulty_member_of_a_declaration_hides_nothing_that_is_wrong_with_another() {
+    for (member, value) in [
+        ("type", json!("text")),
+        ("type", json!(null)),
+        ("optional", json!(1)),
+        ("description", json!(1)),
+    ] {
+        let declared = |name: &str, member: &str, value: &Value| {
+            let mut entry = json!({"name": name, "type": "string"});
+            entry[member] = value.clone();
+            entry
+        };
+        let paths = |list: &Value, kind: Kinds| -> Vec<String> {
+            parse_list(list, kind).unwrap_err().into_map().into_keys().collect()
+        };
+        let faulty = |name: &str| declared(name, member, &value);
+        let right = |name: &str| declared(name, "type", &json!("string"));
+        for kind in [Kinds::Request, Kinds::Configuration] {
+            // The same name again, before and after the faulty one.
+            let twice = [format!("[0].{member}"), "[1].name".to_owned()];
+            assert_eq!(paths(&json!([faulty("a"), right("a")]), kind), twice, "{member}");
+            let mut twice = ["[1].name".to_owned(), format!("[1].{member}")];
+            twice.sort();
+            assert_eq!(paths(&json!([right("a"), faulty("a")]), kind), twice, "{member}");
+            // A name that no declaration may have.
+            let mut both = ["[0].name".to_owned(), format!("[0].{member}")];
+            both.sort();
+            assert_eq!(paths(&json!([faulty("")]), kind), both, "{member}");
+        }
+        // Other parameters lie within the first one.
+        let within = ["[0].type".to_owned(), format!("[1].{member}")];
+        assert_eq!(paths(&json!([right("a"), faulty("a.b")]), Kinds::Request), within, "{member}");
+    }
+    let long = json!([{"type": "string", "description": "x".repeat(DESCRIPTION_CHARS_MAX + 1)}]);
+    let length = format!("[0].description: must have at most {DESCRIPTION_CHARS_MAX} characters");
+    let expected = [length, "[0].name: is required".to_owned()];
+    assert_eq!(faults(&long, Kinds::Request), expected);
+    // What is not there is not declared twice, and what has no type need not be an object.
+    let list = json!([{"type": "string"}, {"type": "string"}, {"name": "a"},
+        {"name": "a.b", "type": "string"}]);
+    let expected = ["[0].name: is required", "[1].name: is required", "[2].type: is required"];
+    assert_eq!(faults(&list, Kinds::Request), expected);
+}
+
+#[test]
 fn names() {
     let segments = "[0].name: must have a name before, between and after its dots";
     let length = "[0].name: must have at most 200 characters";

@@ -1,5 +1,7 @@
 //! The body of `POST` and `PUT /applications`, checked.
 
+use std::collections::HashSet;
+
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -153,16 +155,11 @@ fn read_rules(mut values: Vec<Value>, holder: Holder, faults: &mut Faults) -> Ve
     if holder == Holder::Application(ApplicationType::Management) && !values.is_empty() {
         faults.add("rules", "cannot be held by management applications");
     }
-    let mut rules: Vec<Rule> = Vec::with_capacity(values.len());
+    let mut rules = Vec::with_capacity(values.len());
+    let mut priorities = HashSet::with_capacity(values.len());
     for (index, value) in values.into_iter().enumerate() {
         let mut inner = Faults::new();
-        let rule = read_rule(value, holder, &mut inner);
-        if let Some(rule) = rule {
-            if rules.iter().any(|other| other.priority == rule.priority) {
-                inner.add("priority", "is another rule's priority too");
-            }
-            rules.push(rule);
-        }
+        rules.extend(read_rule(value, holder, &mut priorities, &mut inner));
         faults.extend_under(&format!("rules[{index}]"), inner);
     }
     rules
@@ -180,7 +177,13 @@ struct WriteRule {
     permissions: Member<Vec<Value>>,
 }
 
-fn read_rule(value: Value, holder: Holder, faults: &mut Faults) -> Option<Rule> {
+/// Reads a rule, whose priority is none of those before it. They are looked at whatever else is wrong with a rule.
+fn read_rule(
+    value: Value,
+    holder: Holder,
+    priorities: &mut HashSet<u32>,
+    faults: &mut Faults,
+) -> Option<Rule> {
     let value = faults.take("", Map::from_json(value))?;
     let body: WriteRule = faults.take("", crate::model::member::read(Value::Object(value)))?;
     let description = body.description.optional("description", faults);
@@ -188,8 +191,12 @@ fn read_rule(value: Value, holder: Holder, faults: &mut Faults) -> Option<Rule> 
         faults.add("description", "is too long");
     }
     let priority = body.priority.required("priority", faults);
-    if priority.is_some_and(|priority| !(1..=PRIORITY_MAX).contains(&priority)) {
-        faults.add("priority", format!("must be from 1 to {PRIORITY_MAX}"));
+    if let Some(priority) = priority {
+        if !(1..=PRIORITY_MAX).contains(&priority) {
+            faults.add("priority", format!("must be from 1 to {PRIORITY_MAX}"));
+        } else if !priorities.insert(priority) {
+            faults.add("priority", "is another rule's priority too");
+        }
     }
     let (container, conditions) = read_scope(body.container, body.conditions, holder, faults);
     let transform = body.transform.required_text("transform", faults);

@@ -146,10 +146,14 @@ impl WriteFormula {
         }
         let icon = self.icon.optional("icon", &mut faults);
         check_icon(icon.as_deref(), &mut faults);
+        let is_given =
+            |member: &Member<String>| matches!(member, Member::Given(_) | Member::Faulty(_));
+        let given = (is_given(&self.component), is_given(&self.code));
         let component = self.component.optional("component", &mut faults);
         let script = self.code.optional("code", &mut faults);
         let language = self.language.optional("language", &mut faults);
-        let code = read_code(component, script, language.as_deref(), &mut faults);
+        check_language(given, language.as_deref(), &mut faults);
+        let code = read_code(component, script, &mut faults);
         let mut parameters = |path: &str, member: Member<Value>, kinds| {
             let value = member.optional(path, &mut faults).unwrap_or_else(|| Value::Array(vec![]));
             match parameter::parse_list(&value, kinds) {
@@ -194,32 +198,33 @@ fn check_icon(icon: Option<&str>, faults: &mut Faults) {
     }
 }
 
-/// One of the two, which is what `language` says if it says anything.
-fn read_code(
-    component: Option<String>,
-    script: Option<String>,
-    language: Option<&str>,
-    faults: &mut Faults,
-) -> Option<Code> {
-    let code = match (component, script) {
-        (Some(_), Some(_)) => {
-            faults.add("code", "must be absent when there is a component");
-            None
-        }
-        (Some(text), None) => read_component(&text, faults),
-        (None, Some(text)) => read_script(text, faults),
-        (None, None) => None,
-    };
-    let fits = match (language, &code) {
-        (None, _) | (Some("wasm" | "javascript"), None) => true,
-        (Some("wasm"), Some(code)) => code.language == Language::Wasm,
-        (Some("javascript"), Some(code)) => code.language == Language::Javascript,
-        (Some(_), _) => false,
+/// One of component and script may be given, which is what `language` says if it says anything; whatever is in it.
+fn check_language(given: (bool, bool), language: Option<&str>, faults: &mut Faults) {
+    if given == (true, true) {
+        faults.add("code", "must be absent when there is a component");
+    }
+    let fits = match language {
+        None => true,
+        Some("wasm") => given != (false, true),
+        Some("javascript") => given != (true, false),
+        Some(_) => false,
     };
     if !fits {
         faults.add("language", "must be wasm for a component and javascript for code");
     }
-    code
+}
+
+/// What is in the one of the two that is given.
+fn read_code(
+    component: Option<String>,
+    script: Option<String>,
+    faults: &mut Faults,
+) -> Option<Code> {
+    match (component, script) {
+        (Some(text), _) => read_component(&text, faults),
+        (None, Some(text)) => read_script(text, faults),
+        (None, None) => None,
+    }
 }
 
 fn read_script(text: String, faults: &mut Faults) -> Option<Code> {
@@ -323,6 +328,10 @@ mod tests {
             (json!({"component": wasm, "language": "javascript"}), vec!["language"]),
             (json!({"component": wasm, "language": "wasm"}), vec![]),
             (json!({"component": wasm, "language": "python"}), vec!["language"]),
+            // What is in them hides nothing of that.
+            (json!({"component": "%", "language": "javascript"}), vec!["component", "language"]),
+            (json!({"component": "%", "code": 5}), vec!["code", "component"]),
+            (json!({"code": 5, "language": "wasm"}), vec!["code", "language"]),
         ] {
             let mut body = body;
             body["name"] = json!("a");

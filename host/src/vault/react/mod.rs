@@ -28,9 +28,9 @@ use super::tokens::Token;
 use super::{Error, Vault};
 use crate::binding::{bind, configure};
 use crate::expression::Arguments;
-use crate::model::faults::Faults;
+use crate::model::faults::{Faults, is_within};
 use crate::model::formula::{Formula, Reactor};
-use crate::model::id::{InvocationId, ReactorId};
+use crate::model::id::{InvocationId, ReactorId, TenantId};
 use crate::model::log::Operation;
 use crate::model::permission::marker::TokenUse;
 use crate::model::plaintext::{Plaintext, opaque, wipe};
@@ -102,10 +102,10 @@ fn under_args(faults: Faults) -> Error {
     Error::Invalid(under)
 }
 
-/// The tokens that are missing, and beside them what is wrong with members that refer to none: all of it at once.
-fn missing_tokens(missing: Faults, arguments: &Arguments, formula: &Formula) -> Error {
+/// What is wrong with references, and beside it with members that are none: all of it at once.
+fn beside_references(wrong: Faults, arguments: &Arguments, formula: &Formula) -> Faults {
     let mut faults = Faults::new();
-    faults.extend_under("args", missing);
+    faults.extend_under("args", wrong);
     let literal = Some(arguments.without_references());
     match bind(literal, &formula.request_parameters, formula.undeclared_arguments) {
         Ok(mut bound) => wipe(&mut bound),
@@ -115,7 +115,7 @@ fn missing_tokens(missing: Faults, arguments: &Arguments, formula: &Formula) -> 
             faults.extend_under("", bound.only(is_known));
         }
     }
-    Error::Invalid(faults)
+    faults
 }
 
 /// The reactor with its configuration as its formula declares it now: it may have been replaced since. What it does not
@@ -145,8 +145,12 @@ impl Vault {
         id: ReactorId,
         body: ReactRequest,
     ) -> Result<Reacted, FailedRun> {
-        let checked = body.check(|url| self.check_callback(url)).map_err(Error::from)?;
+        let mut faults = Faults::new();
+        let checked = body.check(|url| self.check_callback(url), &mut faults);
         let Checked { args, arguments, asynchronous } = checked;
+        if !faults.is_empty() {
+            return Err(self.refusal(permit.tenant(), id, arguments, faults).await.into());
+        }
         let mut ready = self.ready(permit, id, arguments).await?;
         if let Some(asynchronous) = asynchronous {
             let job = self.queue_job(permit, ready, args, asynchronous).await?;
@@ -159,6 +163,48 @@ impl Vault {
         }
         let run = Run::new(self, permit, ready, self.0.react_timeout_ms);
         self.run(run).await.map(Reacted::Answered)
+    }
+
+    /// What a body with these faults is refused with: them, and all else that is wrong with its arguments as far as that
+    /// is known without opening a token.
+    async fn refusal(
+        &self,
+        tenant: TenantId,
+        id: ReactorId,
+        arguments: Option<Arguments>,
+        mut faults: Faults,
+    ) -> Error {
+        let more = match self.faults_of_arguments(tenant, id, arguments).await {
+            Ok(more) => more,
+            // What is wrong with the body comes before what is not there.
+            Err(Error::NotFound(_)) => return faults.into(),
+            Err(error) => return error,
+        };
+        // Of what could not be read, nothing more is known.
+        let read = faults.clone().into_map();
+        let is_new = |path: &str| !read.keys().any(|above| is_within(path, above));
+        faults.extend_under("", more.only(is_new));
+        faults.into()
+    }
+
+    /// What is wrong with arguments for a reactor, but for what their tokens would bring.
+    async fn faults_of_arguments(
+        &self,
+        tenant: TenantId,
+        id: ReactorId,
+        arguments: Option<Arguments>,
+    ) -> Result<Faults, Error> {
+        let reactor = self.get::<Reactor>(tenant, &id.to_string()).await?.entity;
+        let formula = self.formula(tenant, reactor.formula_id).await?;
+        let Some(arguments) = arguments else {
+            let bound = bind(None, &formula.request_parameters, formula.undeclared_arguments);
+            return Ok(bound.err().unwrap_or_default());
+        };
+        let missing = match self.referenced(tenant, &arguments).await {
+            Err(Error::Invalid(missing)) => missing,
+            found => found.map(|_| Faults::new())?,
+        };
+        Ok(beside_references(missing, &arguments, &formula))
     }
 
     /// Checks everything that can be checked before a run: reactor, tokens, rules, arguments (interface §4.5 rules 1–9).
@@ -195,8 +241,8 @@ impl Vault {
     ) -> Result<(Option<Value>, Vec<Event>, Vec<UsedToken>), Error> {
         let Some(arguments) = arguments else { return Ok((None, Vec::new(), Vec::new())) };
         let tokens = match self.referenced(permit.tenant(), &arguments).await {
-            Err(Error::Invalid(faults)) => {
-                return Err(missing_tokens(faults, &arguments, formula));
+            Err(Error::Invalid(missing)) => {
+                return Err(beside_references(missing, &arguments, formula).into());
             }
             tokens => tokens?,
         };
@@ -221,7 +267,7 @@ impl Vault {
             Err(faults) => {
                 // What a filter finds wrong tells of the data too.
                 self.log(permit.tenant(), permit.actor(), uses).await?;
-                Err(under_args(faults))
+                Err(beside_references(faults, &arguments, formula).into())
             }
         }
     }

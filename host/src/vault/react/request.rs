@@ -49,22 +49,26 @@ pub struct Asynchronous {
 }
 
 impl ReactRequest {
-    /// Checks the body; `callback` checks the address.
+    /// Checks the body; `callback` checks the address. What is faulty has a fault, and is left out.
     pub(super) fn check(
         self,
         callback: impl FnOnce(&str) -> Result<String, &'static str>,
-    ) -> Result<Checked, Faults> {
-        let mut faults = Faults::new();
-        let args = self.args.optional("args", &mut faults).map(Value::Object);
-        let arguments = args.as_ref().and_then(|args| faults.take("args", Arguments::parse(args)));
-        let callback_url = self.callback_url.optional("callback_url", &mut faults);
-        let timeout_ms = self.timeout_ms.optional("timeout_ms", &mut faults).map(u64::from);
+        faults: &mut Faults,
+    ) -> Checked {
+        let args = self.args.optional("args", faults).map(Value::Object);
+        let mut within = Faults::new();
+        let arguments = args.as_ref().map(|args| Arguments::read(args, &mut within));
+        faults.extend_under("args", within);
+        // An address that is none is one that was given.
+        let is_asynchronous = matches!(self.callback_url, Member::Given(_) | Member::Faulty(_));
+        let callback_url = self.callback_url.optional("callback_url", faults);
+        let timeout_ms = self.timeout_ms.optional("timeout_ms", faults).map(u64::from);
         let (least, most) = (REACT_TIMEOUT_MS, ASYNCHRONOUS_TIMEOUT_MS_MAX);
-        match (timeout_ms, &callback_url) {
-            (Some(_), None) => {
+        match timeout_ms {
+            Some(_) if !is_asynchronous => {
                 faults.add("timeout_ms", "is for asynchronous runs only: it needs a callback_url");
             }
-            (Some(timeout_ms), Some(_)) if !(least..=most).contains(&timeout_ms) => {
+            Some(timeout_ms) if !(least..=most).contains(&timeout_ms) => {
                 faults.add("timeout_ms", format!("must be from {least} to {most}"));
             }
             _ => {}
@@ -79,6 +83,6 @@ impl ReactRequest {
             Some(Value::Object(args)) if asynchronous.is_some() => Some(args),
             _ => None,
         };
-        faults.into_result(Checked { args, arguments, asynchronous })
+        Checked { args, arguments, asynchronous }
     }
 }

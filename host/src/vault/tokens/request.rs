@@ -146,6 +146,8 @@ impl CreateToken {
         let id = self.id.optional("id", &mut faults);
         let id = id.and_then(|text| read_id(text, &mut faults)).unwrap_or(IdRule::Drawn);
         let kind = self.r#type.required_text("type", &mut faults);
+        // Without a type, all else that is wrong is found as on data of the one that takes any.
+        let kind = kind.unwrap_or_else(TokenType::generic);
         let data = self.data.required("data", &mut faults);
         let containers = self.containers.optional("containers", &mut faults);
         let containers = containers.map(|given| read_places(given, before, &mut faults));
@@ -160,8 +162,7 @@ impl CreateToken {
         let sources = sources.map(texts);
         let fingerprint_expression =
             self.fingerprint_expression.optional("fingerprint_expression", &mut faults);
-        let whole = kind.zip(data).filter(|(kind, data)| are_data(*kind, data, &mut faults));
-        let Some((kind, data)) = whole else {
+        let Some(data) = data.filter(|data| are_data(kind, data, &mut faults)) else {
             // Expressions cannot be evaluated without data; but those that are none on any data are named with it.
             if let Some(mask) = self.mask.optional("mask", &mut faults) {
                 faults.take("mask", Mask::parse(&mask));
@@ -211,7 +212,10 @@ fn read_places(
     places(texts, before.unwrap_or_default(), faults)
 }
 
-fn read_metadata(members: Map<String, Value>, faults: &mut Faults) -> BTreeMap<String, String> {
+pub(super) fn read_metadata(
+    members: Map<String, Value>,
+    faults: &mut Faults,
+) -> BTreeMap<String, String> {
     if members.len() > METADATA_KEYS_MAX {
         faults.add("metadata", format!("must have at most {METADATA_KEYS_MAX} keys"));
     }

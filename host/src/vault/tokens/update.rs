@@ -14,9 +14,10 @@ use utoipa::ToSchema;
 use super::create::Existing;
 use super::request::{
     Containers, CreateToken, Indexes, MetadataPatch, NewToken, Source, TokenData, read_expiry,
+    read_metadata,
 };
 use super::{About, Token, TokenView};
-use crate::expression::Template;
+use crate::expression::{Mask, Template};
 use crate::model::container::Container;
 use crate::model::faults::Faults;
 use crate::model::id::TokenId;
@@ -238,8 +239,14 @@ impl UpdateToken {
             faults.add("data", NEEDS_DATA);
         }
         data.optional("data", &mut faults);
-        mask.optional("mask", &mut faults);
-        metadata.optional("metadata", &mut faults);
+        // What a patch sets is in the token as it stands here, whatever there was before.
+        if let Some(mask) = mask.optional("mask", &mut faults) {
+            faults.take("mask", Mask::parse(&mask));
+        }
+        if let Some(mut members) = metadata.optional("metadata", &mut faults) {
+            members.retain(|_, value| !value.is_null());
+            read_metadata(members, &mut faults);
+        }
         containers.optional("containers", &mut faults);
         search_indexes.optional("search_indexes", &mut faults);
         let fingerprint = self.fingerprint_expression.clone();
