@@ -147,6 +147,15 @@ async fn filters() {
     assert_eq!(found.len(), 1);
     assert_eq!(found[0]["entity_type"], "bank");
     assert_eq!(logged(&server, "start_date=2026-01-02").await.len(), 0);
+    // A bound before all that was ever logged, or after it, is as good as any.
+    for (range, some) in [
+        ("start_date=1969-12-31", true),
+        ("start_date=0001-01-01T00:00:00Z&end_date=9999-12-31T23:59:59-12:00", true),
+        ("end_date=1969-12-31T23:59:59.999Z", false),
+        ("start_date=9999-12-31T23:59:59-12:00", false),
+    ] {
+        assert_eq!(!logged(&server, range).await.is_empty(), some, "{range}");
+    }
     let answer = server.management.get("/logs?entity_type=x&start_date=y&end_date=z&page=0").await;
     assert_eq!(answer.faults(), ["end_date", "entity_type", "page", "start_date"]);
 }

@@ -11,7 +11,7 @@ use super::query::Query;
 use crate::model::faults::Faults;
 use crate::model::log::EntityType;
 use crate::model::permission::marker::LogRead;
-use crate::model::time::{Timestamp, parse_rfc3339};
+use crate::model::time::{Timestamp, parse_span};
 use crate::vault::{EntityTypeView, Error, LogEntry, LogFilter};
 
 /// List log entries.
@@ -51,6 +51,7 @@ pub async fn entity_types(
     Reply(state.vault.list_entity_types(&permit))
 }
 
+/// A date is its midnight. One before all entries or after them is as good a bound as any.
 fn date(query: &Query, name: &str, faults: &mut Faults) -> Option<Timestamp> {
-    query.first(name).and_then(|text| faults.check(name, parse_rfc3339(text)))
+    query.first(name).and_then(|text| faults.check(name, parse_span(text))).map(|(from, _)| from)
 }

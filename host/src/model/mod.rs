@@ -5,6 +5,7 @@
 
 pub mod application;
 pub mod audit;
+pub mod case;
 pub mod container;
 pub mod depth;
 pub mod exact;

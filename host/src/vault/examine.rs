@@ -9,12 +9,12 @@ use super::answers::KeptAnswer;
 use super::audit::KeptEntry;
 use super::erase::ErasedTenant;
 use super::formulas::Component;
-use super::index::FoundBy;
+use super::index::{FoundBy, Index};
 use super::invocations::Invocation;
 use super::jobs::{Delivery, Job};
 use super::kept_application::KeptApplication;
 use super::names::{Named, has_pieces, terms_of_name};
-use super::record::{Entity, found_by, kind};
+use super::record::{Entity, collected, kind};
 use super::rotation::{OLD_KEYS_ID, ROTATION_NOTE_ID, Resealing};
 use super::sealed_keys::{KEYS_ID, NEXT_ID, SYSTEM_TENANT, open_system_keys, open_tenant_keys};
 use super::sessions::Session;
@@ -28,7 +28,7 @@ use crate::crypto::keys::{RootKey, SystemKeys, TenantKeys};
 use crate::crypto::seal::{self, Key, Place};
 use crate::model::formula::{Formula, Reactor};
 use crate::model::id::TenantId;
-use crate::store::{Examined, Examiner, Kind, Protection, Record, TextDigest};
+use crate::store::{Examined, Examiner, Kind, Protection, Record, Term, TextDigest};
 
 const UNOPENED: &str = "does not open";
 const NO_KEYS: &str = "its tenant's keys are not there or do not open";
@@ -195,12 +195,14 @@ fn check<E: Entity>(record: &Record, keys: &TenantKeys) -> Result<(), &'static s
 /// As [`check`], of what is found by its name too, but for a record of a time before names had pieces.
 fn check_named<E: Named>(record: &Record, keys: &TenantKeys) -> Result<(), &'static str> {
     let entity = read::<E>(record, keys)?;
-    let (mut terms, numbers, uniques) = found_by(&entity, keys).into_parts();
-    if !has_pieces(record, keys) {
-        let of_name = terms_of_name(&entity, keys);
-        terms.retain(|term| !of_name.contains(term));
-    }
-    check_parts((terms, numbers, uniques), record)
+    in_either_form(|new| {
+        let (mut terms, numbers, uniques) = collected(&entity, new(keys)).into_parts();
+        if !has_pieces(record, keys) {
+            let of_name = terms_of_name(&entity, new(keys));
+            terms.retain(|term| !of_name.contains(term));
+        }
+        check_parts((terms, numbers, uniques), record)
+    })
 }
 
 /// What its search indexes gave is not kept in a token: they are evaluated again. One that draws at random gives
@@ -211,16 +213,20 @@ fn check_token(
     entropy: &dyn Entropy,
 ) -> Result<(), &'static str> {
     let mut token = read::<Token>(record, keys)?;
-    let (rest, ..) = found_by(&token, keys).into_parts();
+    let rests = [Index::new(keys), Index::of_earlier(keys)]
+        .map(|index| collected(&token, index).into_parts().0);
     token.index_anew(entropy);
     let sources = token.about.search_indexes.iter().flatten();
     let drawn = sources.clone().filter(|source| source.contains("alias")).count();
     if drawn == 0 {
         return check_found_by(&token, record, keys);
     }
-    let others = record.terms.iter().filter(|term| !rest.contains(term)).count();
-    let has_rest = rest.iter().all(|term| record.terms.contains(term));
-    if has_rest && others <= sources.count() { Ok(()) } else { Err(NOT_FOUND_BY) }
+    let most = sources.count();
+    let is_found = |rest: &Vec<Term>| {
+        let others = record.terms.iter().filter(|term| !rest.contains(term)).count();
+        others <= most && rest.iter().all(|term| record.terms.contains(term))
+    };
+    if rests.iter().any(is_found) { Ok(()) } else { Err(NOT_FOUND_BY) }
 }
 
 fn check_found_by<E: Entity>(
@@ -228,7 +234,14 @@ fn check_found_by<E: Entity>(
     record: &Record,
     keys: &TenantKeys,
 ) -> Result<(), &'static str> {
-    check_parts(found_by(entity, keys).into_parts(), record)
+    in_either_form(|new| check_parts(collected(entity, new(keys)).into_parts(), record))
+}
+
+/// A record is found by its texts as they are folded now, or as they were when it was stored.
+fn in_either_form<'k>(
+    check: impl Fn(fn(&'k TenantKeys) -> Index<'k>) -> Result<(), &'static str>,
+) -> Result<(), &'static str> {
+    check(Index::new).or_else(|_| check(Index::of_earlier))
 }
 
 fn check_parts(

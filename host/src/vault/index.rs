@@ -6,8 +6,11 @@
 //! To index a new field: a row in [`term`] or [`number`], used both where the entity is indexed and where it is
 //! searched.
 
+use zeroize::Zeroizing;
+
 use crate::crypto::hash;
 use crate::crypto::keys::TenantKeys;
+use crate::model::case::{caseless, earlier};
 use crate::store::{Field, Term, Unique};
 
 /// Fields of terms. The text goes into the hash: it must not change.
@@ -68,6 +71,8 @@ pub type FoundBy = (Vec<Term>, Vec<(Field, u64)>, Vec<Unique>);
 /// Collects what one record is found by.
 pub struct Index<'k> {
     keys: &'k TenantKeys,
+    /// How texts are compared ignoring case.
+    fold: fn(&str) -> Zeroizing<String>,
     terms: Vec<Term>,
     numbers: Vec<(Field, u64)>,
     uniques: Vec<Unique>,
@@ -76,7 +81,12 @@ pub struct Index<'k> {
 impl<'k> Index<'k> {
     /// Nothing yet.
     pub fn new(keys: &'k TenantKeys) -> Self {
-        Self { keys, terms: Vec::new(), numbers: Vec::new(), uniques: Vec::new() }
+        Self { keys, fold: caseless, terms: Vec::new(), numbers: Vec::new(), uniques: Vec::new() }
+    }
+
+    /// Nothing yet, of a record of a time when texts were folded in another way.
+    pub fn of_earlier(keys: &'k TenantKeys) -> Self {
+        Self { fold: earlier, ..Self::new(keys) }
     }
 
     /// Adds a term: a field of [`term`], and the value in one or more parts.
@@ -85,6 +95,17 @@ impl<'k> Index<'k> {
         if !self.terms.contains(&term) {
             self.terms.push(term);
         }
+    }
+
+    /// Adds a term of a text that is found ignoring case, under a name.
+    pub fn caseless_term(&mut self, field: &str, name: &[&str], text: &str) {
+        let folded = (self.fold)(text);
+        self.term(field, &[name, &[&folded]].concat());
+    }
+
+    /// A text as it is compared ignoring case.
+    pub fn folded(&self, text: &str) -> Zeroizing<String> {
+        (self.fold)(text)
     }
 
     /// Adds a number.

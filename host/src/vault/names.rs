@@ -9,6 +9,7 @@ use super::page::PageRequest;
 use super::record::Entity;
 use super::{Error, Vault};
 use crate::crypto::keys::TenantKeys;
+use crate::model::case::{caseless, stored_forms};
 use crate::model::id::TenantId;
 use crate::store::{Filter, Position, Record, Term};
 
@@ -30,7 +31,7 @@ pub trait Named: Entity {
 /// Adds what a name is found by.
 pub fn index_name(index: &mut Index<'_>, named: &impl Named) {
     index.term(term::NAMED, &[]);
-    let marked: Vec<char> = marked(&named.name().to_lowercase()).chars().collect();
+    let marked: Vec<char> = marked(&index.folded(named.name())).chars().collect();
     for chars in 1..=PIECE_CHARS_MAX {
         for piece in marked.windows(chars) {
             index.term(term::NAME_PIECE, &[&piece.iter().collect::<String>()]);
@@ -39,8 +40,7 @@ pub fn index_name(index: &mut Index<'_>, named: &impl Named) {
 }
 
 /// The terms of a name.
-pub fn terms_of_name(named: &impl Named, keys: &TenantKeys) -> Vec<Term> {
-    let mut index = Index::new(keys);
+pub fn terms_of_name(named: &impl Named, mut index: Index<'_>) -> Vec<Term> {
     index_name(&mut index, named);
     index.into_parts().0
 }
@@ -52,12 +52,14 @@ pub fn has_pieces(record: &Record, keys: &TenantKeys) -> bool {
 
 /// What every record has whose name matches, and some that do not.
 fn candidates(keys: &TenantKeys, pattern: &str) -> Filter {
-    let marked = marked(&pattern.to_lowercase());
-    let pieces = marked.split('*').flat_map(pieces_of).take(PIECES_MAX);
     let with = |piece: String| Filter::Term(term_of(keys, term::NAME_PIECE, &[&piece]));
+    let pieces = |pattern: &str| -> Vec<Filter> {
+        marked(pattern).split('*').flat_map(pieces_of).take(PIECES_MAX).map(with).collect()
+    };
     let named = Filter::Term(term_of(keys, term::NAMED, &[]));
     let unknown = Filter::Not(Box::new(named));
-    Filter::Or(vec![Filter::And(pieces.map(with).collect()), unknown])
+    let matching = stored_forms(pattern).map(|form| Filter::And(pieces(&form)));
+    Filter::Or(matching.chain([unknown]).collect())
 }
 
 /// The longest pieces of a part of a pattern.
@@ -76,7 +78,7 @@ fn marked(text: &str) -> String {
 
 /// Whether a name matches a pattern in which `*` stands for any characters, ignoring case.
 pub fn matches_name(pattern: &str, name: &str) -> bool {
-    let (pattern, name) = (pattern.to_lowercase(), name.to_lowercase());
+    let (pattern, name) = (caseless(pattern), caseless(name));
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut left) = name.strip_prefix(first) else { return false };
     let mut parts: Vec<&str> = rest.split('*').collect();
@@ -118,7 +120,7 @@ impl Vault {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{END, PIECE_CHARS_MAX, START, marked, matches_name, pieces_of};
+    use super::{END, PIECE_CHARS_MAX, START, caseless, marked, matches_name, pieces_of};
 
     #[test]
     fn name_patterns() {
@@ -132,6 +134,8 @@ mod tests {
             ("a*a", "a", false),
             ("*ab*ab", "xab", false),
             ("*ab*", "xabx", true),
+            ("ΟΔΟΣ*", "Οδοσα", true),
+            ("*Σ", "οδός", true),
         ] {
             assert_eq!(matches_name(pattern, name), expected, "{pattern} on {name}");
         }
@@ -155,7 +159,7 @@ mod tests {
         /// Whatever matches has every piece that is looked for, or it would not be found.
         #[test]
         fn no_name_that_matches_lacks_a_piece(
-            name in "[abAB]{0,8}",
+            name in "[abABΣς]{0,8}",
             picks in prop::collection::vec(0..4_u8, 8),
         ) {
             let pattern: String = name.chars().zip(picks).fold(String::new(), |pattern, (c, pick)| {
@@ -167,8 +171,8 @@ mod tests {
                 }
             });
             prop_assert!(matches_name(&pattern, &name));
-            let name: Vec<char> = marked(&name.to_lowercase()).chars().collect();
-            for part in marked(&pattern.to_lowercase()).split('*') {
+            let name: Vec<char> = marked(&caseless(&name)).chars().collect();
+            for part in marked(&caseless(&pattern)).split('*') {
                 for piece in pieces_of(part) {
                     let chars: Vec<char> = piece.chars().collect();
                     prop_assert!(chars.len() <= PIECE_CHARS_MAX);

@@ -150,7 +150,11 @@ pub fn to_record_of<E: Entity>(
 
 /// What an entity is found by.
 pub fn found_by<'k, E: Entity>(entity: &E, keys: &'k TenantKeys) -> Index<'k> {
-    let mut index = Index::new(keys);
+    collected(entity, Index::new(keys))
+}
+
+/// What an entity is found by, added to what there is.
+pub fn collected<'k, E: Entity>(entity: &E, mut index: Index<'k>) -> Index<'k> {
     entity.index(&mut index);
     if let Some(end_ms) = entity.expires_ms() {
         index.number(super::index::number::EXPIRES_AT, end_ms);

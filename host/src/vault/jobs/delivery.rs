@@ -24,10 +24,10 @@ use crate::vault::Error;
 use crate::vault::index::{Index, number, term};
 use crate::vault::record::{Entity, from_json_text, json_text, kind};
 
-/// Each wait is so many times the one before: 5 s, 15 s, 45 s and so on up to 6 h, a dozen tries in a day.
+/// Each wait is so many times the one before, from 5 s up to 6 h: a dozen tries in a day.
 const MULTIPLIER: f64 = 3.0;
 /// A wait is so much longer or shorter, at random, that those who failed together do not all come again together.
-const JITTER: f64 = 0.2;
+const JITTER: f64 = 0.1;
 /// In the index this is added to the time at which a delivery is due, if that was reckoned by a clock in doubt: it lies
 /// past any time.
 pub const BY_DOUBT: u64 = 1 << 62;
@@ -187,9 +187,12 @@ pub fn receiver(url: &str) -> String {
 /// How long to wait after so many tries, by the policy of the `backoff` crate. Its state is made anew from the count, so
 /// that a restart goes on where the schedule was.
 fn wait_after(tries: u32) -> Duration {
+    let shortest = Duration::from_millis(DELIVERY_INTERVAL_MS_MIN);
+    let longest = Duration::from_millis(DELIVERY_INTERVAL_MS_MAX);
     let mut policy: ExponentialBackoff<SystemClock> = ExponentialBackoffBuilder::new()
-        .with_initial_interval(Duration::from_millis(DELIVERY_INTERVAL_MS_MIN))
-        .with_max_interval(Duration::from_millis(DELIVERY_INTERVAL_MS_MAX))
+        // What is added or taken at random leaves the bounds at no end.
+        .with_initial_interval(shortest.div_f64(1.0 - JITTER))
+        .with_max_interval(longest.div_f64(1.0 + JITTER))
         .with_multiplier(MULTIPLIER)
         .with_randomization_factor(JITTER)
         .with_max_elapsed_time(None)
@@ -199,7 +202,7 @@ fn wait_after(tries: u32) -> Duration {
     for _ in 0..steps {
         policy.next_backoff();
     }
-    policy.next_backoff().unwrap_or(policy.max_interval)
+    policy.next_backoff().unwrap_or(longest).clamp(shortest, longest)
 }
 
 impl Entity for Delivery {
@@ -240,7 +243,7 @@ mod tests {
     use std::time::Duration;
 
     use super::{Answered, Delivery, DeliveryStatus, receiver, wait_after};
-    use crate::limits::{DELIVERY_INTERVAL_MS_MAX, DELIVERY_WINDOW_MS};
+    use crate::limits::{DELIVERY_INTERVAL_MS_MAX, DELIVERY_INTERVAL_MS_MIN, DELIVERY_WINDOW_MS};
     use crate::model::id::InvocationId;
     use crate::model::time::Timestamp;
 
@@ -268,13 +271,16 @@ mod tests {
     }
 
     #[test]
-    fn waits_grow_threefold_up_to_six_hours() {
-        let mut expected_ms: u64 = 5_000;
+    fn waits_grow_threefold_from_five_seconds_up_to_six_hours() {
+        let mut least_ms = DELIVERY_INTERVAL_MS_MIN;
         for tries in 1..60 {
-            let wait_ms = u64::try_from(wait_after(tries).as_millis()).unwrap();
-            let (least, most) = (expected_ms * 8 / 10, expected_ms * 12 / 10 + 1);
-            assert!((least..=most).contains(&wait_ms), "{tries}: {wait_ms}");
-            expected_ms = (expected_ms * 3).min(DELIVERY_INTERVAL_MS_MAX);
+            // A try takes its wait at random: many are asked, so that one outside of the bounds is met.
+            for _ in 0..100 {
+                let wait_ms = u64::try_from(wait_after(tries).as_millis()).unwrap();
+                let most_ms = (least_ms * 11 / 9 + 1).min(DELIVERY_INTERVAL_MS_MAX);
+                assert!((least_ms..=most_ms).contains(&wait_ms), "{tries}: {wait_ms}");
+            }
+            least_ms = (least_ms * 3).min(DELIVERY_INTERVAL_MS_MAX * 9 / 11 - 1);
         }
     }
 

@@ -7,6 +7,7 @@ use std::ops::Bound;
 use zeroize::Zeroizing;
 
 use crate::crypto::keys::TenantKeys;
+use crate::model::case::stored_forms;
 use crate::model::permission::Permission;
 use crate::model::rule::{Attribute, Condition, Operator, Rights, Rule};
 use crate::query::{Query, Term, TextField, TimeField};
@@ -68,9 +69,7 @@ impl Lower<'_> {
             Term::Text(TextField::Fingerprint, text) => self.term(term::FINGERPRINT, &[text]),
             Term::Text(TextField::CreatedBy, id) => self.term(term::CREATED_BY, &[id]),
             Term::Text(TextField::ModifiedBy, id) => self.term(term::MODIFIED_BY, &[id]),
-            Term::Text(TextField::Data, text) => {
-                self.term(term::DATA, &[&Zeroizing::new(text.to_lowercase())])
-            }
+            Term::Text(TextField::Data, text) => self.caseless(term::DATA, &[], text),
             Term::Text(TextField::Metadata(key), value) => self.metadata(key, value),
             Term::Time { field, from, to } => {
                 let from = from.map_or(Bound::Unbounded, |from| Bound::Included(from.0));
@@ -85,7 +84,7 @@ impl Lower<'_> {
 
     /// Tokens with this metadata value, ignoring case.
     pub fn metadata(self, key: &str, value: &str) -> Filter {
-        self.term(term::METADATA, &[key, &value.to_lowercase()])
+        self.caseless(term::METADATA, &[key], value)
     }
 
     /// Tokens in this very container.
@@ -96,6 +95,13 @@ impl Lower<'_> {
     /// Tokens in this container or below it.
     pub fn within(self, path: &str) -> Filter {
         self.term(term::CONTAINER_WITHIN, &[path])
+    }
+
+    /// Tokens with this text, ignoring case, under a name.
+    fn caseless(self, field: &str, name: &[&str], text: &str) -> Filter {
+        let form = |form: Zeroizing<String>| self.term(field, &[name, &[&form]].concat());
+        let mut forms: Vec<Filter> = stored_forms(text).map(form).collect();
+        if forms.len() == 1 { forms.remove(0) } else { Filter::Or(forms) }
     }
 
     /// Tokens with this term.

@@ -96,10 +96,10 @@ impl Entity for Token {
             }
         }
         for (key, value) in about.metadata.iter().flatten() {
-            index.term(term::METADATA, &[key, &value.to_lowercase()]);
+            index.caseless_term(term::METADATA, &[key], value);
         }
         for value in &self.indexed {
-            index.term(term::DATA, &[&Zeroizing::new(value.to_lowercase())]);
+            index.caseless_term(term::DATA, &[], value);
         }
         if let Some(by) = about.audit.created_by {
             index.term(term::CREATED_BY, &[&by.to_string()]);
