@@ -11,6 +11,7 @@ mod process;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -21,6 +22,11 @@ use prometheus_client::registry::{Registry, Unit};
 
 use labels::{InvocationLabels, OutcomeLabels, RequestLabels, RouteLabels, StatusLabels};
 use process::Process;
+
+/// Where a 5xx is no news: formulas answer so too, and probes tell what is known.
+const NO_NEWS: [&str; 4] = ["/reactors/{id}/react", "/healthz", "/readyz", "/metrics"];
+/// The title of the problem that a run ends with by a fault of ours.
+const FAULT: &str = "Internal Server Error";
 
 /// Every figure, and how they are called.
 pub struct Figures {
@@ -38,7 +44,11 @@ pub struct Figures {
     commits: Histogram,
     syncs: Counter,
     store_refusals: Counter,
+    faults: Counter,
+    ready: Gauge,
     process: Process,
+    /// Held while they are written: what was looked at for one is not to be told to another.
+    writing: Mutex<()>,
 }
 
 /// Something that is going on until this is dropped.
@@ -80,18 +90,12 @@ impl Figures {
         let times: fn() -> Histogram = || Histogram::new(exponential_buckets(0.000_1, 2.0, 18));
         let request_times = Family::new_with_constructor(times);
         let text = "Time from a request's head to its answer's head";
-        registry.register_with_unit(
-            "http_request_duration",
-            text,
-            Unit::Seconds,
-            request_times.clone(),
-        );
-        let requests_running = Gauge::default();
+        let unit = Unit::Seconds;
+        registry.register_with_unit("http_request_duration", text, unit, request_times.clone());
         let text = "Requests that are being answered";
-        registry.register("http_requests_in_flight", text, requests_running.clone());
-        let lock_outs = Counter::default();
+        let requests_running = gauge(registry, "http_requests_in_flight", text);
         let text = "Times that a client was locked out for keys that nobody has";
-        registry.register("lock_outs", text, lock_outs.clone());
+        let lock_outs = counter(registry, "lock_outs", text);
 
         let invocations = Family::default();
         let text = "Runs of reactors that are over, by what came of them";
@@ -100,11 +104,9 @@ impl Figures {
         let text = "Time of a run, waiting for a slot and its program included";
         let unit = Unit::Seconds;
         registry.register_with_unit("invocation_duration", text, unit, invocation_times.clone());
-        let fuel = Counter::default();
-        registry.register("invocation_fuel", "Fuel used by runs", fuel.clone());
-        let invocations_running = Gauge::default();
+        let fuel = counter(registry, "invocation_fuel", "Fuel used by runs");
         let text = "Runs that go on or wait for a slot";
-        registry.register("invocations_in_flight", text, invocations_running.clone());
+        let invocations_running = gauge(registry, "invocations_in_flight", text);
 
         let deliveries = Family::default();
         registry.register("webhook_attempts", "Webhooks sent, by their answer", deliveries.clone());
@@ -115,11 +117,14 @@ impl Figures {
         let commits = Histogram::new(exponential_buckets(0.000_05, 2.0, 18));
         let text = "Time until a change is durable, waiting for its turn included";
         registry.register_with_unit("store_commit_duration", text, Unit::Seconds, commits.clone());
-        let syncs = Counter::default();
-        registry.register("store_syncs", "Times that the store's log was synced", syncs.clone());
-        let store_refusals = Counter::default();
+        let syncs = counter(registry, "store_syncs", "Times that the store's log was synced");
         let text = "Requests and works that the store could not serve";
-        registry.register("store_refusals", text, store_refusals.clone());
+        let store_refusals = counter(registry, "store_refusals", text);
+        // Without labels: it is there before the first fault, so that the first is seen to come.
+        let text = "Requests and runs that ended in a fault of the server, and not of a formula";
+        let faults = counter(registry, "faults", text);
+        let ready =
+            gauge(registry, "ready", "1 while the server takes requests and writes, else 0");
         Self {
             registry: whole,
             process,
@@ -136,6 +141,9 @@ impl Figures {
             commits,
             syncs,
             store_refusals,
+            faults,
+            ready,
+            writing: Mutex::new(()),
         }
     }
 
@@ -149,6 +157,9 @@ impl Figures {
         let at = RouteLabels::new(method, route);
         self.request_times.get_or_create(&at).observe(took.as_secs_f64());
         self.requests.get_or_create(&at.with(status)).inc();
+        if status >= 500 && !NO_NEWS.contains(&route) {
+            self.faults.inc();
+        }
     }
 
     /// Counts a client that is locked out.
@@ -172,6 +183,9 @@ impl Figures {
     /// none.
     pub fn invocation_over(&self, outcome: &'static str) {
         self.invocations.get_or_create(&InvocationLabels { outcome }).inc();
+        if outcome == FAULT {
+            self.faults.inc();
+        }
     }
 
     /// Counts a webhook that was sent; `None` if nobody answered.
@@ -199,8 +213,26 @@ impl Figures {
         self.store_refusals.inc();
     }
 
-    /// Writes all figures in the text format of `OpenMetrics`, which Prometheus reads.
-    pub fn write(&self, waiting: Waiting) -> Result<String, std::fmt::Error> {
+    /// Writes all figures in the text format of `OpenMetrics`, which Prometheus reads. How many wait is not told where that
+    /// is not known.
+    pub fn write(
+        &self,
+        waiting: Option<Waiting>,
+        is_ready: bool,
+    ) -> Result<String, std::fmt::Error> {
+        let _alone = self.writing.lock();
+        match waiting {
+            Some(waiting) => self.set_waiting(waiting),
+            None => self.waiting.clear(),
+        }
+        self.ready.set(i64::from(is_ready));
+        self.process.look();
+        let mut text = String::new();
+        encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+
+    fn set_waiting(&self, waiting: Waiting) {
         let Waiting { jobs_queued, jobs_running, deliveries_pending } = waiting;
         for (what, count) in [
             ("jobs_queued", jobs_queued),
@@ -210,11 +242,19 @@ impl Figures {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
             self.waiting.get_or_create(&StatusLabels { what }).set(count);
         }
-        self.process.look();
-        let mut text = String::new();
-        encode(&mut text, &self.registry)?;
-        Ok(text)
     }
+}
+
+fn counter(registry: &mut Registry, name: &str, text: &str) -> Counter {
+    let counter = Counter::default();
+    registry.register(name, text, counter.clone());
+    counter
+}
+
+fn gauge(registry: &mut Registry, name: &str, text: &str) -> Gauge {
+    let gauge = Gauge::default();
+    registry.register(name, text, gauge.clone());
+    gauge
 }
 
 fn begins(gauge: &Gauge) -> Running {
@@ -247,7 +287,7 @@ mod tests {
         figures.store_refused();
         let begun = figures.invocation_begins();
         let waiting = Waiting { jobs_queued: 3, jobs_running: 2, deliveries_pending: 1 };
-        let text = figures.write(waiting).unwrap();
+        let text = figures.write(Some(waiting), true).unwrap();
         drop(begun);
         for line in [
             "tokamak_http_requests_total{method=\"GET\",route=\"/tokens/{id}\",status=\"200\"} 2",
@@ -273,9 +313,40 @@ mod tests {
             assert!(text.lines().any(|one| one == line), "{line} is not in\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
-        let text = figures.write(Waiting::default()).unwrap();
+        let text = figures.write(Some(Waiting::default()), true).unwrap();
         assert!(text.contains("tokamak_invocations_in_flight 0\n"));
         assert!(text.contains("tokamak_waiting{what=\"jobs_queued\"} 0\n"));
+    }
+
+    #[test]
+    fn faults_are_counted_from_none_on_and_what_formulas_and_probes_answer_is_none() {
+        let figures = Figures::new();
+        let count = |count: u32| {
+            let line = format!("tokamak_faults_total {count}");
+            let text = figures.write(None, true).unwrap();
+            assert!(text.lines().any(|one| one == line), "{line} is not in\n{text}");
+        };
+        count(0);
+        for route in ["/reactors/{id}/react", "/healthz", "/readyz", "/metrics"] {
+            figures.request_answered("POST", route, 503, Duration::ZERO);
+        }
+        figures.request_answered("GET", "/tokens", 429, Duration::ZERO);
+        figures.invocation_over("Reactor Runtime Error");
+        count(0);
+        figures.request_answered("GET", "/tokens", 500, Duration::ZERO);
+        figures.request_answered("GET", "/tokens", 503, Duration::ZERO);
+        figures.invocation_ended(Some("Internal Server Error"), Duration::ZERO, 0);
+        count(3);
+    }
+
+    #[test]
+    fn what_is_not_known_of_the_store_is_not_told() {
+        let figures = Figures::new();
+        let text = figures.write(Some(Waiting::default()), true).unwrap();
+        assert!(text.contains("\ntokamak_waiting{") && text.contains("\ntokamak_ready 1\n"));
+        let text = figures.write(None, false).unwrap();
+        assert!(!text.contains("\ntokamak_waiting{"), "{text}");
+        assert!(text.contains("\ntokamak_ready 0\n"), "{text}");
     }
 
     #[test]
@@ -284,7 +355,7 @@ mod tests {
         for method in ["BREW", "get", "X-1", "PROPFIND"] {
             figures.request_answered(method, "-", 404, Duration::ZERO);
         }
-        let text = figures.write(Waiting::default()).unwrap();
+        let text = figures.write(None, true).unwrap();
         let line = "tokamak_http_requests_total{method=\"other\",route=\"-\",status=\"404\"} 4";
         assert!(text.lines().any(|one| one == line), "{text}");
     }
@@ -292,7 +363,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn the_process_is_looked_at() {
-        let text = Figures::new().write(Waiting::default()).unwrap();
+        let text = Figures::new().write(None, true).unwrap();
         let value = |name: &str| -> f64 {
             let line = text.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap();
             line.rsplit(' ').next().unwrap().parse().unwrap()

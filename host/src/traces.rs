@@ -46,6 +46,11 @@ static JOINS: AtomicBool = AtomicBool::new(false);
 /// Methods that are named; a caller may send any word.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
+tokio::task_local! {
+    /// The trace id of the request under way.
+    static CURRENT: Arc<str>;
+}
+
 /// Traces cannot be sent.
 #[derive(Debug, Error)]
 #[error("traces cannot be sent: {0}")]
@@ -111,6 +116,16 @@ fn whole(endpoint: &str) -> String {
     let base = endpoint.trim_end_matches('/');
     let after_scheme = base.split_once("://").map_or(base, |(_, rest)| rest);
     if after_scheme.contains('/') { base.to_owned() } else { format!("{base}{PATH}") }
+}
+
+/// Carries out what a request of this trace id asks for.
+pub async fn within<F: Future>(trace_id: Arc<str>, run: F) -> F::Output {
+    CURRENT.scope(trace_id, run).await
+}
+
+/// The trace id of the request under way, for what is kept of it; none outside of requests.
+pub fn current_id() -> Option<Arc<str>> {
+    CURRENT.try_with(Arc::clone).ok()
 }
 
 /// Makes the span of a request a part of the trace that the request names, if any.

@@ -245,7 +245,7 @@ async fn damaged_files_are_an_error_or_recovered_from_and_never_a_panic() {
     // Threads of the store's may still hold its lock.
     crate::support::server::open_store(&whole).await;
     let (mut opened, mut refused) = (0, 0);
-    for name in ["db", "conf"] {
+    for name in ["db", "conf", "journal"] {
         let bytes = fs::metadata(whole.join(name)).unwrap().len();
         for (number, (what, damage)) in damages(bytes).into_iter().enumerate() {
             let damaged = folder.path().join(format!("{name} {number}"));
@@ -275,4 +275,104 @@ async fn damaged_files_are_an_error_or_recovered_from_and_never_a_panic() {
         }
     }
     assert!(opened > 0 && refused > 0, "{opened} opened, {refused} refused");
+}
+
+/// A record of a server's journal.
+#[derive(Debug)]
+struct Kept {
+    /// Where it begins.
+    at: usize,
+    /// Its number.
+    number: u64,
+    /// Up to which number nothing of the journal was needed when it was written.
+    settled: u64,
+}
+
+/// The records of the journal, by their numbers: a digest of 16 bytes, eight that are always the same, the numbers.
+fn journal(data: &Path) -> Vec<Kept> {
+    let bytes = fs::read(data.join("store/journal")).unwrap();
+    let number = |at: usize| u64::from_be_bytes(bytes[at..at + 8].try_into().unwrap());
+    let pages = (0..bytes.len()).step_by(4 << 10);
+    let begins = pages.filter(|at| bytes[at + 16..].starts_with(b"tkjrnl01"));
+    let mut kept: Vec<Kept> =
+        begins.map(|at| Kept { at, number: number(at + 24), settled: number(at + 32) }).collect();
+    kept.sort_by_key(|record| record.number);
+    kept
+}
+
+/// A server on data that another one left; none if it refuses them. What it says of them goes into a file.
+fn serve_again(data: &Path, said: &Path) -> Option<Process> {
+    let mut serve = command();
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--cache-mb", "32", "--log", "warn"]);
+    serve.arg("--data-dir").arg(data);
+    serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
+    serve.stderr(fs::File::create(said).unwrap());
+    Process::try_start(serve)
+}
+
+/// Makes tokens until the journal holds some that the tree may not have, and kills the server.
+async fn killed_with_a_journal(data: &Path) -> (String, Vec<String>) {
+    let process = Process::serve(data);
+    let rule = json!([{"description": "all", "priority": 1, "container": "/", "transform": "reveal",
+        "permissions": ["token:create", "token:read"]}]);
+    let body = json!({"name": "p", "type": "private", "permissions": [], "rules": rule});
+    let private = process.management().post("/applications", body).await.expect(201);
+    let key = private["key"].as_str().unwrap().to_owned();
+    let private = process.management().with_key(&key);
+    let mut made = Vec::new();
+    loop {
+        let id = format!("one-{}", made.len());
+        private.post("/tokens", json!({"type": "token", "id": id, "data": id})).await.expect(201);
+        made.push(id);
+        let kept = journal(data);
+        let last = kept.last().unwrap();
+        if made.len() >= 5 && last.number - last.settled >= 4 {
+            break;
+        }
+        assert!(made.len() < 100, "the journal is never needed: {kept:?}");
+    }
+    process.kill();
+    (key, made)
+}
+
+/// A byte that was changed in a group that is needed is noticed. In the last one it is a write that was cut short, for all
+/// that a file can tell: then that one may be gone, and all others are as they were.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_byte_of_the_journal_is_refused_or_takes_the_last_write_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, said) = (folder.path().join("whole"), folder.path().join("said"));
+    let (key, made) = killed_with_a_journal(&whole).await;
+    let kept = journal(&whole);
+    let last = kept.last().unwrap();
+    let needed: Vec<&Kept> = kept.iter().filter(|one| one.number > last.settled).collect();
+    for record in [needed[0], needed[needed.len() / 2], needed[needed.len() - 2], last] {
+        for at in [0, 20, 31, 39, 43, 100].map(|offset| record.at + offset) {
+            let damaged = folder.path().join("damaged");
+            copy(&whole, &damaged);
+            let path = damaged.join("store/journal");
+            let mut bytes = fs::read(&path).unwrap();
+            bytes[at] ^= 1;
+            fs::write(&path, bytes).unwrap();
+            let process = serve_again(&damaged, &said);
+            let told = fs::read_to_string(&said).unwrap();
+            assert!(!told.contains("panicked"), "{record:?} {at}: {told}");
+            assert_eq!(process.is_some(), record.number == last.number, "{record:?} {at}: {told}");
+            let Some(process) = process else {
+                assert!(told.contains("its journal was changed"), "{record:?} {at}: {told}");
+                fs::remove_dir_all(&damaged).unwrap();
+                continue;
+            };
+            let client = process.management().with_key(&key);
+            for id in &made {
+                let answer = client.get(&format!("/tokens/{id}")).await;
+                if answer.status == 404 {
+                    assert_eq!(Some(id), made.last(), "{at}");
+                } else {
+                    assert_eq!(answer.expect(200)["data"], *id, "{at}");
+                }
+            }
+            process.kill();
+            fs::remove_dir_all(&damaged).unwrap();
+        }
+    }
 }

@@ -204,7 +204,8 @@ fn the_examples_name_what_there_is() {
         for name in flags(&example(file)) {
             let known = name == "config" || reference.contains(&format!("| `--{name} "));
             // The commands in the comments are other programs'.
-            assert!(known || ["name", "build"].contains(&name.as_str()), "{file}: --{name}");
+            let others = ["name", "build", "collect", "pipe", "pty", "quiet", "wait", "from"];
+            assert!(known || others.contains(&name.as_str()), "{file}: --{name}");
         }
     }
     let image = example("Containerfile");
@@ -365,7 +366,7 @@ async fn alerts_name_routes_and_outcomes_that_there_are() {
         named.flat_map(|values| values.split('|')).map(str::to_owned).collect()
     };
     let (routes, outcomes) = (values("route"), values("outcome"));
-    assert!(!routes.is_empty() && outcomes.len() >= 2, "{routes:?} {outcomes:?}");
+    assert!(!routes.is_empty() && !outcomes.is_empty(), "{routes:?} {outcomes:?}");
     for route in routes {
         assert!(description["paths"].get(&route).is_some(), "there is no {route}");
     }

@@ -8,8 +8,10 @@
 //! A component is in memory more than once until it is compiled. So one that may be larger than other bodies needs a
 //! place as well, from before any of it is read until it is answered. Smaller ones wait for the compiler alone
 //! (`vault::programs`). When all places are taken, an upload that comes slowly gives its own to whoever wants one: few
-//! tenants could keep all others from uploading for hours otherwise.
+//! tenants could keep all others from uploading for hours otherwise. They may begin anew again and again, so that none of
+//! theirs is slow for long: so a tenant that has no place gets one of the tenant that has the most.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -86,7 +88,7 @@ impl Bodies {
     }
 
     /// A place for an upload of a tenant. When there is none, it is that of the slowest upload, if that one is too slow to
-    /// keep it.
+    /// keep it; or, for a tenant that has no other, that of the slowest upload of the tenant with the most.
     pub fn place(&self, tenant: TenantId) -> Result<Place, Rejection> {
         self.place_at(tenant, Instant::now())
     }
@@ -95,7 +97,7 @@ impl Bodies {
         let mut held = self.0.held.lock();
         let own = held.uploads.values().filter(|upload| upload.tenant == tenant).count();
         if own < UPLOADS_PER_TENANT_MAX && held.uploads.len() >= UPLOADS_MAX {
-            held.give_up_slowest(now);
+            held.give_up_one(own == 0, now);
         }
         if own >= UPLOADS_PER_TENANT_MAX || held.uploads.len() >= UPLOADS_MAX {
             let detail = "Too many components are being uploaded; try again.";
@@ -109,21 +111,49 @@ impl Bodies {
 }
 
 impl Held {
-    fn give_up_slowest(&mut self, now: Instant) {
-        let slow = |(number, upload): (&u64, &Upload)| Some((upload.slow_pace(now)?, *number));
-        if let Some((_, number)) = self.uploads.iter().filter_map(slow).min() {
+    /// Gives up an upload for another one, if there is one that may be given up: there are more for the only one of its
+    /// tenant.
+    fn give_up_one(&mut self, for_only_one: bool, now: Instant) {
+        let unfair = || if for_only_one { self.slowest_of_most(now) } else { None };
+        if let Some(number) = self.too_slow(now).or_else(unfair) {
             self.uploads.remove(&number);
         }
+    }
+
+    fn too_slow(&self, now: Instant) -> Option<u64> {
+        let slow = |(number, upload): (&u64, &Upload)| Some((upload.slow_pace(now)?, *number));
+        self.uploads.iter().filter_map(slow).min().map(|(_, number)| number)
+    }
+
+    /// The slowest upload of the tenant that has the most, but not the only one of any.
+    fn slowest_of_most(&self, now: Instant) -> Option<u64> {
+        let mut counts: HashMap<TenantId, usize> = HashMap::new();
+        for upload in self.uploads.values() {
+            *counts.entry(upload.tenant).or_default() += 1;
+        }
+        let spare = |(number, upload): (&u64, &Upload)| {
+            let count = counts.get(&upload.tenant).copied().filter(|count| *count > 1)?;
+            (!upload.is_whole).then(|| (Reverse(count), upload.pace(now), *number))
+        };
+        self.uploads.iter().filter_map(spare).min().map(|(_, _, number)| number)
     }
 }
 
 impl Upload {
-    /// How much has come of it in a second, when that is too little to keep its place.
+    /// How much has come of it in a second.
+    fn pace(&self, now: Instant) -> u128 {
+        self.bytes as u128 * 1_000 / self.took(now).as_millis().max(1)
+    }
+
+    /// The same, when that is too little to keep its place.
     fn slow_pace(&self, now: Instant) -> Option<u128> {
-        let took = now.saturating_duration_since(self.began);
-        let pace = self.bytes as u128 * 1_000 / took.as_millis().max(1);
-        let is_slow = pace < UPLOAD_BYTES_PER_SECOND_FAIR && took >= UPLOAD_GRACE;
+        let pace = self.pace(now);
+        let is_slow = pace < UPLOAD_BYTES_PER_SECOND_FAIR && self.took(now) >= UPLOAD_GRACE;
         (is_slow && !self.is_whole).then_some(pace)
+    }
+
+    fn took(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.began)
     }
 }
 
@@ -140,7 +170,8 @@ impl Place {
 
     fn note(&self, note: impl FnOnce(&mut Upload)) -> Result<(), Rejection> {
         let gave_way = || {
-            let detail = "The upload came slowly, and others wanted its place; try again.";
+            let detail = "Others wanted the place of the upload: it came slowly, or its tenant had most of the places; \
+                try again.";
             Rejection::too_many(detail.to_owned(), WAIT)
         };
         self.bodies.0.held.lock().uploads.get_mut(&self.number).map(note).ok_or_else(gave_way)
@@ -248,21 +279,23 @@ mod tests {
             places.extend((0..UPLOADS_PER_TENANT_MAX).map(|_| bodies.place(tenant).unwrap()));
             assert_eq!(status(bodies.place(tenant)), 429);
         }
+        assert!(places.iter().all(|place| place.has_come_whole().is_ok()));
         assert_eq!(status(bodies.place(tenant(1_000))), 429);
         places.pop();
         assert_eq!(status(bodies.place(tenant(1_000))), 200);
     }
 
-    /// Begins as many uploads as there may be.
-    fn all_places(bodies: &Bodies, now: Instant) -> Vec<Place> {
-        let owner = |number: usize| tenant((number / UPLOADS_PER_TENANT_MAX) as u128);
+    /// Begins as many uploads as there may be, of so many tenants in turn.
+    fn all_places(bodies: &Bodies, tenants: usize, now: Instant) -> Vec<Place> {
+        let owner = |number: usize| tenant((number % tenants) as u128);
         (0..UPLOADS_MAX).map(|number| bodies.place_at(owner(number), now).unwrap()).collect()
     }
 
     #[test]
     fn when_all_places_are_taken_the_slowest_upload_gives_its_own_to_whoever_wants_one() {
         let (bodies, began) = (Bodies::new(0), Instant::now());
-        let places = all_places(&bodies, began);
+        // The first tenant has as many as it may, and the others one less.
+        let places = all_places(&bodies, 5, began);
         let later = began + Duration::from_secs(100);
         let fair = usize::try_from(100 * UPLOAD_BYTES_PER_SECOND_FAIR).unwrap();
         for (at, place) in places.iter().enumerate() {
@@ -274,11 +307,11 @@ mod tests {
         }
         assert_eq!(status(places[1].has_come_whole()), 200);
         // Nobody has given up a place at first, and no tenant gets more than it may have.
-        assert_eq!(status(bodies.place_at(tenant(1_000), began + UPLOAD_GRACE / 2)), 429);
-        assert_eq!(status(bodies.place_at(tenant(1), later)), 429);
-        let first = bodies.place_at(tenant(1_000), later).unwrap();
-        let second = bodies.place_at(tenant(1_001), later).unwrap();
-        assert_eq!(status(bodies.place_at(tenant(1_002), later)), 429);
+        assert_eq!(status(bodies.place_at(tenant(1), began + UPLOAD_GRACE / 2)), 429);
+        assert_eq!(status(bodies.place_at(tenant(0), later)), 429);
+        let first = bodies.place_at(tenant(1), later).unwrap();
+        let second = bodies.place_at(tenant(2), later).unwrap();
+        assert_eq!(status(bodies.place_at(tenant(3), later)), 429);
         for (at, place) in places.iter().enumerate() {
             let expected = if matches!(at, 0 | 5) { 429 } else { 200 };
             assert_eq!(status(place.has_come(fair + 1)), expected, "{at}");
@@ -292,9 +325,45 @@ mod tests {
     }
 
     #[test]
+    fn a_tenant_without_a_place_gets_one_of_the_tenant_with_most_however_young_its_uploads_are() {
+        let (bodies, began) = (Bodies::new(0), Instant::now());
+        let places = all_places(&bodies, 5, began);
+        // The slowest of all, and that of the first tenant, which alone has four.
+        for (at, place) in places.iter().enumerate() {
+            let bytes = match at {
+                1 => 1,
+                10 => 2,
+                _ => 1 << 20,
+            };
+            assert_eq!(status(place.has_come(bytes)), 200);
+        }
+        let now = began + UPLOAD_GRACE / 2;
+        let gave_way = |places: &[Place]| -> Vec<usize> {
+            let refused = |at: &usize| places[*at].note(|_| ()).is_err();
+            (0..places.len()).filter(refused).collect()
+        };
+        let first = bodies.place_at(tenant(1_000), now).unwrap();
+        assert_eq!(gave_way(&places), [10]);
+        // Whoever has one already waits as all others do.
+        assert_eq!(status(bodies.place_at(tenant(1_000), now)), 429);
+        assert_eq!(status(bodies.place_at(tenant(0), now)), 429);
+        let second = bodies.place_at(tenant(1_001), now).unwrap();
+        assert_eq!(gave_way(&places), [1, 10]);
+        assert!(first.has_come(1).is_ok() && second.has_come(1).is_ok());
+    }
+
+    #[test]
+    fn the_only_upload_of_a_tenant_gives_way_to_no_young_one() {
+        let (bodies, began) = (Bodies::new(0), Instant::now());
+        let places = all_places(&bodies, UPLOADS_MAX, began);
+        assert_eq!(status(bodies.place_at(tenant(1_000), began)), 429);
+        assert!(places.iter().all(|place| place.has_come(1).is_ok()));
+    }
+
+    #[test]
     fn what_has_come_whole_keeps_its_place_however_slow_it_was() {
         let (bodies, began) = (Bodies::new(0), Instant::now());
-        let places = all_places(&bodies, began);
+        let places = all_places(&bodies, 5, began);
         assert!(places.iter().all(|place| place.has_come_whole().is_ok()));
         let later = began + Duration::from_hours(1);
         assert_eq!(status(bodies.place_at(tenant(1_000), later)), 429);

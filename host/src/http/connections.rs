@@ -14,7 +14,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request};
-use http::header;
+use http::{StatusCode, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -27,22 +27,16 @@ use tower_http::normalize_path::NormalizePath;
 
 use super::heads::{EndingReads, Heads, UnderWay};
 use super::pace::{PacedBody, PacedWrites};
+use super::problem::Problem;
 use super::shield;
 use super::tls::Tls;
+use super::trace::TRACE_ID;
 use crate::limits::{
     BODIES_BYTES_MAX, BODY_BYTES_PER_SECOND_MIN, BODY_GRACE_MS, CONNECTION_BUFFER_BYTES_MAX,
     CONNECTIONS_DEFAULT, HANDSHAKE_MS_MAX, HEAD_MS_MAX, ROOM_MS_MAX, WRITE_STALL_MS_MAX,
 };
+use crate::vault::Vault;
 
-/// What somebody reads who found no place, as it goes over the wire.
-const NO_PLACE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
-    content-type: application/json\r\n\
-    cache-control: no-store\r\n\
-    x-content-type-options: nosniff\r\n\
-    retry-after: 1\r\n\
-    connection: close\r\n\
-    content-length: 98\r\n\r\n\
-    {\"title\":\"Service Unavailable\",\"status\":503,\"detail\":\"The server has no connection to spare now.\"}";
 /// How long a refused client is listened to, so that it reads the refusal and not a broken connection.
 const REFUSED_MS: u64 = 1_000;
 /// How long no connection is accepted after the system refused to hand one over, in milliseconds.
@@ -92,6 +86,8 @@ pub(super) struct Connections {
     /// Connections that were not asked to leave yet.
     staying: AtomicUsize,
     stopping: watch::Receiver<bool>,
+    /// Names what is refused.
+    vault: Vault,
 }
 
 impl Connections {
@@ -101,10 +97,11 @@ impl Connections {
         bounds: Bounds,
         tls: Option<Tls>,
         stopping: watch::Receiver<bool>,
+        vault: Vault,
     ) -> Arc<Self> {
         let places = Arc::new(Semaphore::new(places(bounds)));
         let (room, staying) = (Notify::new(), AtomicUsize::new(0));
-        Arc::new(Self { bounds, tls, router, places, room, staying, stopping })
+        Arc::new(Self { bounds, tls, router, places, room, staying, stopping, vault })
     }
 
     /// Accepts connections for as long as it is polled.
@@ -153,12 +150,15 @@ impl Connections {
     }
 
     fn refuse(&self, mut stream: TcpStream) {
-        tracing::debug!("a connection was refused: all places are taken");
+        // No request was read that could have brought one.
+        let trace_id = self.vault.draw_trace_id();
+        tracing::warn!(%trace_id, "a connection was refused: all places are taken");
         if self.tls.is_some() {
             return;
         }
+        let refusal = no_place(&trace_id);
         tokio::spawn(tokio::time::timeout(Duration::from_millis(REFUSED_MS), async move {
-            let _ = stream.write_all(NO_PLACE).await;
+            let _ = stream.write_all(refusal.as_bytes()).await;
             let _ = stream.shutdown().await;
             let mut unread = [0; 1_024];
             while stream.read(&mut unread).await.is_ok_and(|bytes| bytes > 0) {}
@@ -246,13 +246,33 @@ impl Connections {
         request.extensions_mut().insert(ConnectInfo(address));
         let mut response = self.router.clone().oneshot(request).await?;
         shield::protect(response.headers_mut(), place, self.tls.is_some());
-        if response.status() == http::StatusCode::REQUEST_TIMEOUT {
+        if response.status() == StatusCode::REQUEST_TIMEOUT {
             // What is left of the body is not waited for.
             let close = http::HeaderValue::from_static("close");
             response.headers_mut().insert(header::CONNECTION, close);
         }
         Ok(response.map(|body| under_way.with(body)))
     }
+}
+
+/// What somebody reads who found no place, as it goes over the wire.
+fn no_place(trace_id: &str) -> String {
+    let detail = "The server has no connection to spare now.";
+    let mut problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail);
+    problem.trace_id = Some(trace_id.to_owned());
+    let body = serde_json::to_string(&problem).unwrap_or_default();
+    format!(
+        "HTTP/1.1 503 Service Unavailable\r\n\
+         content-type: application/json\r\n\
+         cache-control: no-store\r\n\
+         x-content-type-options: nosniff\r\n\
+         retry-after: 1\r\n\
+         {TRACE_ID}: {trace_id}\r\n\
+         connection: close\r\n\
+         content-length: {}\r\n\r\n\
+         {body}",
+        body.len()
+    )
 }
 
 /// A semaphore holds more than anybody's machine has ports, and a bound of none would be a server for nobody.
@@ -278,15 +298,17 @@ impl Drop for Staying<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bounds, NO_PLACE, places};
+    use super::{Bounds, no_place, places};
 
     #[test]
     fn the_refusal_is_as_long_as_it_says() {
-        let text = str::from_utf8(NO_PLACE).unwrap();
+        let text = no_place("the-trace");
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.contains(&format!("content-length: {}", body.len())), "{}", body.len());
         let problem: serde_json::Value = serde_json::from_str(body).unwrap();
         assert_eq!(problem["status"], 503);
+        assert_eq!(problem["trace_id"], "the-trace");
+        assert!(head.contains("\r\nsvc-trace-id: the-trace\r\n"), "{head}");
     }
 
     #[test]

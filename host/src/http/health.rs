@@ -33,13 +33,18 @@ pub async fn healthz(Shared(state): Shared<State>) -> Response {
 #[utoipa::path(get, path = "/readyz", tag = "operation", security(()),
     responses((status = 200, description = "The server takes requests", body = Health), Unavailable))]
 pub async fn readyz(Shared(state): Shared<State>) -> Response {
+    match want_of_readiness(&state) {
+        None => Reply(Health { status: "ok" }).into_response(),
+        Some(want) => unavailable(&want),
+    }
+}
+
+/// Why the server is not ready, if it is not.
+pub(super) fn want_of_readiness(state: &State) -> Option<String> {
     if state.stopping.begun() {
-        return unavailable("The server is stopping.");
+        return Some("The server is stopping.".to_owned());
     }
-    match state.vault.health() {
-        Ok(()) => Reply(Health { status: "ok" }).into_response(),
-        Err(unfit) => unavailable(&unfit.to_string()),
-    }
+    state.vault.health().err().map(|unfit| unfit.to_string())
 }
 
 fn unavailable(detail: &str) -> Response {

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::{StatusCode, header};
 
 use super::State;
+use super::health::want_of_readiness;
 use super::problem::Problem;
 use crate::config::Network;
 use crate::figures::figures;
@@ -42,13 +43,13 @@ impl Default for Scrapers {
 /// Figures of the process, in the text format of `OpenMetrics` that Prometheus reads.
 ///
 /// Answered to the networks of `--metrics-networks` only. Behind a proxy on the same machine, every client has that
-/// machine's address: the proxy must not forward this path.
+/// machine's address: the proxy must not forward this path. While the storage cannot be read, `tokamak_waiting` is absent.
 #[utoipa::path(get, path = "/metrics", tag = "operation", security(()),
     responses(
         (status = 200, description = "All figures", body = String, content_type = "application/openmetrics-text"),
         (status = 403, description = "The client's address is in none of the networks that may see them",
             body = Problem),
-        (status = 503, description = "The storage is unavailable", body = Problem)))]
+        (status = 500, description = "The figures cannot be written", body = Problem)))]
 pub async fn metrics(
     Shared(state): Shared<State>,
     ConnectInfo(client): ConnectInfo<SocketAddr>,
@@ -57,11 +58,10 @@ pub async fn metrics(
         let detail = "Figures are not shown to this address.";
         return Problem::new(StatusCode::FORBIDDEN, detail).into_response();
     }
-    let Ok(waiting) = state.vault.waiting().await else {
-        let detail = "The storage is unavailable.";
-        return Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).into_response();
-    };
-    if let Ok(text) = figures().write(waiting) {
+    // They are looked at most when something is wrong, with the storage too.
+    let waiting = state.vault.waiting().await.ok();
+    let is_ready = want_of_readiness(&state).is_none();
+    if let Ok(text) = figures().write(waiting, is_ready) {
         ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response()
     } else {
         let detail = "The figures cannot be written.";

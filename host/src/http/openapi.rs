@@ -1,13 +1,15 @@
 //! The description of the interface: OpenAPI 3.1. Handlers and the types they take and give tell most of it
 //! ([`super::declared`]); what holds for all of them, or is done by layers around them, is told here.
 
+use std::collections::BTreeMap;
+
 use http::{HeaderName, Method};
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, ParameterStyle};
-use utoipa::openapi::schema::{AnyOfBuilder, SchemaType};
+use utoipa::openapi::schema::{AnyOfBuilder, ArrayItems, SchemaType};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
 use utoipa::openapi::{
-    ContentBuilder, Header, HeaderBuilder, ObjectBuilder, OpenApi, Ref, RefOr, Required,
-    ResponseBuilder, Type,
+    AllOfBuilder, ContentBuilder, Header, HeaderBuilder, ObjectBuilder, OpenApi, PathItem, Ref,
+    RefOr, Required, ResponseBuilder, Schema, Type,
 };
 use utoipa::{Modify, OpenApi as _};
 
@@ -17,7 +19,7 @@ use super::idempotency::{KEY, REPLAY};
 use super::problem::Problem;
 use super::rates::Class;
 use super::trace::TRACE_ID;
-use crate::limits::IDEMPOTENCY_KEY_CHARS_MAX;
+use crate::limits::{IDEMPOTENCY_KEY_CHARS_MAX, TRACE_ID_CHARS_MAX};
 
 const SCHEME: &str = "api_key";
 const KEY_TEXT: &str = "Names the request, so that it can be repeated without being carried out \
@@ -31,6 +33,10 @@ const KEY_TEXT: &str = "Names the request, so that it can be repeated without be
     tokens that were changed or are gone since. A caller that lost the permission gets what it did before still. \
     `POST /tokens/search` and `POST /detokenize` change nothing and are carried out again: what they \
     answer is data in plaintext, which is kept nowhere but in its token.";
+/// What is sent to the address that a run is to be told to.
+const CALLBACK: &str = include_str!("callback.json");
+/// How the schema of a page begins to be called, before the name of its items'.
+const PAGE: &str = "Paginated_";
 /// Operations whose bodies have no member that is required.
 const BODY_MAY_BE_ABSENT: [&str; 2] = ["react", "search_tokens"];
 const REUSE_TEXT: &str = "`SVC-IDEMPOTENCY-KEY` was used for another request";
@@ -91,6 +97,8 @@ pub(super) fn complete(description: &mut OpenApi) {
     add_shaped(description);
     add_headers(description);
     add_metadata_filter(description);
+    name_items(description);
+    add_results(description);
 }
 
 /// Every operation, and whether an idempotency key means something to it.
@@ -204,19 +212,26 @@ fn add_shaped(description: &mut OpenApi) {
 /// Tells of the headers that layers read and write, and no handler knows.
 fn add_headers(description: &mut OpenApi) {
     let components = description.components.get_or_insert_with(Default::default);
-    components.parameters.insert(written(&KEY), RefOr::T(key_parameter()));
+    let key = parameter(&KEY, IDEMPOTENCY_KEY_CHARS_MAX, r"^[\x20-\x7e]+$", KEY_TEXT);
+    components.parameters.insert(written(&KEY), RefOr::T(key));
+    let text = "Names the request in the log; what has another form is replaced by a new one";
+    let trace = parameter(&TRACE_ID, TRACE_ID_CHARS_MAX, r"^[\x21-\x7e]+$", text);
+    components.parameters.insert(written(&TRACE_ID), RefOr::T(trace));
     let trace = "The request's trace id: the one it brought in this header, or a new one";
     components.headers.insert(written(&TRACE_ID), RefOr::T(header_of(Type::String, trace)));
     let replay = "Present, and `true`, when the answer is that of an earlier request";
     components.headers.insert(written(&REPLAY), RefOr::T(header_of(Type::Boolean, replay)));
     for (takes_key, operation) in operations(description) {
+        let parameters = operation.parameters.get_or_insert_default();
+        parameters.push(component("parameters", &TRACE_ID));
         if takes_key {
-            operation.parameters.get_or_insert_default().push(component("parameters", &KEY));
+            parameters.push(component("parameters", &KEY));
         }
+        let of = operation.operation_id.as_deref().unwrap_or_default();
         for (status, response) in &mut operation.responses.responses {
             let RefOr::T(response) = response else { continue };
             response.headers.insert(written(&TRACE_ID), component("headers", &TRACE_ID));
-            if let Some((name, text)) = own_header(status, operation.operation_id.as_deref()) {
+            for (name, text) in own_headers(status, of) {
                 response.headers.insert(name.to_owned(), RefOr::T(header_of(Type::String, text)));
             }
             if takes_key && status.starts_with('2') {
@@ -226,15 +241,24 @@ fn add_headers(description: &mut OpenApi) {
     }
 }
 
-/// The header that belongs to a status.
-fn own_header(status: &str, operation: Option<&str>) -> Option<(&'static str, &'static str)> {
-    match status {
+/// The headers that belong to a status of an operation, with what each says.
+fn own_headers(
+    status: &str,
+    operation: &str,
+) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let ends_run = operation == "react" && !status.starts_with('2');
+    // A formula may say it of any refusal.
+    let may_tell_wait = status == "503" || (ends_run && status != "429");
+    let rows = [
         // A session has no address of its own.
-        "201" if operation != Some("create_session") => Some(("Location", "Where it is")),
-        "401" => Some(("WWW-Authenticate", "`SVC-API-KEY`, unless a formula answers 401 itself")),
-        "429" => Some(("Retry-After", "How long to wait, in seconds")),
-        _ => None,
-    }
+        (status == "201" && operation != "create_session", "Location", "Where it is"),
+        (status == "202", "Location", "Where the run is to be looked at, and what comes of it"),
+        (status == "401", "WWW-Authenticate", "`SVC-API-KEY`, unless a formula answers 401 itself"),
+        (status == "429", "Retry-After", "How long to wait, in seconds"),
+        (may_tell_wait, "Retry-After", "How long to wait, in seconds, where that is known"),
+        (ends_run, "SVC-INVOCATION-ID", "The run that failed; absent where none was to begin"),
+    ];
+    rows.into_iter().filter(|(belongs, ..)| *belongs).map(|(_, name, text)| (name, text))
 }
 
 /// A header's name as the documentation writes it.
@@ -251,17 +275,18 @@ fn header_of(kind: Type, text: &str) -> Header {
     HeaderBuilder::new().schema(Some(schema)).description(Some(text)).build()
 }
 
-fn key_parameter() -> Parameter {
+/// A header of visible characters that a request may have.
+fn parameter(name: &HeaderName, chars_max: usize, pattern: &str, text: &str) -> Parameter {
     let schema = ObjectBuilder::new()
         .schema_type(Type::String)
         .min_length(Some(1))
-        .max_length(Some(IDEMPOTENCY_KEY_CHARS_MAX))
-        .pattern(Some(r"^[\x20-\x7e]+$"));
+        .max_length(Some(chars_max))
+        .pattern(Some(pattern));
     ParameterBuilder::new()
-        .name(written(&KEY))
+        .name(written(name))
         .parameter_in(ParameterIn::Header)
         .required(Required::False)
-        .description(Some(KEY_TEXT))
+        .description(Some(text))
         .schema(Some(schema))
         .build()
 }
@@ -295,4 +320,54 @@ fn add_metadata_filter(description: &mut OpenApi) {
         .schema(Some(schema))
         .build();
     list.parameters.get_or_insert_default().push(RefOr::T(parameter));
+}
+
+/// A page holds the schema of its items, of which clients would make a type of its own: it is to name theirs.
+fn name_items(description: &mut OpenApi) {
+    let Some(components) = &mut description.components else { return };
+    let names: Vec<String> = components.schemas.keys().cloned().collect();
+    for (name, page) in &mut components.schemas {
+        let Some(item) = name.strip_prefix(PAGE).filter(|item| names.iter().any(|one| one == item))
+        else {
+            continue;
+        };
+        if let RefOr::T(Schema::Object(page)) = page
+            && let Some(RefOr::T(Schema::Array(data))) = page.properties.get_mut("data")
+        {
+            let item = RefOr::Ref(Ref::from_schema_name(item));
+            data.items = ArrayItems::RefOrSchema(Box::new(item));
+        }
+    }
+}
+
+/// Adds what an asynchronous run ends with: its problem, in which what a formula shaped has members of its own, and where
+/// it is told.
+fn add_results(description: &mut OpenApi) {
+    let components = description.components.get_or_insert_with(Default::default);
+    let texts = ObjectBuilder::new().schema_type(Type::String);
+    let headers = ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .additional_properties(Some(texts))
+        .description(Some("The headers that the formula chose, if it shaped its answer itself"));
+    let body = ObjectBuilder::new()
+        .schema_type(SchemaType::AnyValue)
+        .description(Some("The body that the formula chose, if it shaped its answer itself"));
+    let shaped = ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .property("body", body)
+        .property("headers", headers);
+    let problem = AllOfBuilder::new()
+        .item(Ref::from_schema_name("Problem"))
+        .item(shaped)
+        .description(Some("The problem that an asynchronous run ended with."));
+    components.schemas.insert("RunProblem".to_owned(), problem.into());
+    if let Some(RefOr::T(Schema::Object(run))) = components.schemas.get_mut("JobView") {
+        let problem = RefOr::Ref(Ref::from_schema_name("RunProblem"));
+        run.properties.insert("error".to_owned(), problem);
+    }
+    let path = description.paths.paths.get_mut("/reactors/{id}/react");
+    let told: Option<BTreeMap<String, RefOr<PathItem>>> = serde_json::from_str(CALLBACK).ok();
+    if let (Some(react), Some(told)) = (path.and_then(|path| path.post.as_mut()), told) {
+        react.callbacks.insert("result".to_owned(), RefOr::T(told));
+    }
 }

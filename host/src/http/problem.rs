@@ -37,6 +37,7 @@ pub struct Problem {
     pub errors: BTreeMap<String, Vec<String>>,
     /// The request's trace id.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = true)]
     pub trace_id: Option<String>,
 }
 

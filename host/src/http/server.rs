@@ -68,7 +68,8 @@ pub async fn serve_with(
     };
     let state = state.with_bodies(serving.bounds.bodies_bytes_max);
     let router = router_with(state, !serving.no_console);
-    let connections = Connections::new(router, serving.bounds, serving.tls, ending);
+    let Serving { bounds, tls, .. } = serving;
+    let connections = Connections::new(router, bounds, tls, ending, vault.clone());
     let stopping = tokio::spawn(stop);
     tokio::select! {
         never = connections.accept(&listener) => match never {},

@@ -42,11 +42,11 @@ where
     let (began, counted) = (Instant::now(), figures().request_begins());
     // What changes something is carried to its end even when the caller hangs up: what is committed is then also
     // forgotten by caches, kept for repetitions and logged. A task of its own ends with nobody but itself.
+    let run = traces::within(Arc::clone(&trace_id), next(request)).instrument(span.clone());
     let response = if matches!(method, Method::GET | Method::HEAD) {
-        let run = AssertUnwindSafe(next(request)).catch_unwind();
-        run.instrument(span.clone()).await.map_err(drop)
+        AssertUnwindSafe(run).catch_unwind().await.map_err(drop)
     } else {
-        tokio::spawn(next(request).instrument(span.clone())).await.map_err(drop)
+        tokio::spawn(run).await.map_err(drop)
     };
     let response = response.unwrap_or_else(|()| {
         // Where it panicked is in the log by the hook, without what it said.

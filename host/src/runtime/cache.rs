@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, futimens};
 
 use super::load::{Compiled, MAC_BYTES};
+use super::memory::is_a_want_of_io;
 use crate::crypto::seal::Key;
 use crate::limits::COMPILED_BYTES_MAX;
 
@@ -55,23 +56,25 @@ impl Cache {
         Self { config, engine, writing: Mutex::new(()) }
     }
 
-    /// The code of a component with this digest. A file that is not what was kept is removed.
-    pub fn find(&self, digest: &str) -> Option<Compiled> {
+    /// The code of a component with this digest. A file that is not what was kept is removed. An error only when the system
+    /// gives no memory to read it.
+    pub fn find(&self, digest: &str) -> io::Result<Option<Compiled>> {
         let name = self.name(digest);
         match self.read(&name) {
-            Ok(Some(compiled)) => Some(compiled),
+            Ok(Some(compiled)) => Ok(Some(compiled)),
             Ok(None) => {
                 tracing::warn!(
                     file = name,
                     "kept under another root key, or changed since; it is compiled anew"
                 );
                 self.discard(digest);
-                None
+                Ok(None)
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if is_a_want_of_io(&error) => Err(error),
             Err(error) => {
                 tracing::warn!(file = name, %error, "compiled code cannot be read");
-                None
+                Ok(None)
             }
         }
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tokio::task::JoinError;
 
 use super::child::{self, CompileBounds};
-use super::component::{self, CompileError, ComponentError, Program};
+use super::component::{self, CompileError, ComponentError, Program, fault};
 use super::lanes::{Place, Purpose};
 use super::load::{self, Compiled};
 use super::{Runtime, engine, script};
@@ -27,25 +27,29 @@ pub enum Compiler {
 }
 
 impl Runtime {
-    /// The program of a component with this digest, if its code is kept on disk.
-    pub async fn load(&self, digest: &str) -> Option<Program> {
+    /// The program of a component with this digest, if its code is kept on disk. [`CompileError::NoMemory`], and no other
+    /// error, when the system gives none to load it: the code stays where it is.
+    pub async fn load(&self, digest: &str) -> Result<Option<Program>, CompileError> {
         let (runtime, digest) = (self.clone(), digest.to_owned());
         let load = move || {
-            let cache = runtime.0.cache.as_ref()?;
-            let compiled = cache.find(&digest)?;
+            let Some(cache) = runtime.0.cache.as_ref() else { return Ok(None) };
+            let found = cache.find(&digest);
+            let found = found.map_err(|error| CompileError::NoMemory(error.to_string()))?;
+            let Some(compiled) = found else { return Ok(None) };
             match runtime.program(&compiled) {
                 Ok(program) => {
                     tracing::debug!(digest, "a program was loaded");
-                    Some(program)
+                    Ok(Some(program))
                 }
+                Err(error @ CompileError::NoMemory(_)) => Err(error),
                 Err(error) => {
                     tracing::warn!(digest, %error, "kept code does not load; it is compiled anew");
                     cache.discard(&digest);
-                    None
+                    Ok(None)
                 }
             }
         };
-        blocking(load).await.ok().flatten()
+        blocking(load).await.unwrap_or(Ok(None))
     }
 
     /// The digests of components whose code is kept on disk for this sandbox alone.
@@ -91,12 +95,15 @@ impl Runtime {
         let compiled = self.machine_code(component, &purpose).await?;
         let runtime = self.clone();
         let load = move || {
-            let program = runtime.program(&compiled)?;
-            if let Some(cache) = &runtime.0.cache {
+            let program = runtime.program(&compiled);
+            // Whoever finds memory for it later is not to compile it once more.
+            if let Some(cache) = &runtime.0.cache
+                && matches!(program, Ok(_) | Err(CompileError::NoMemory(_)))
+            {
                 cache.keep(&digest, &compiled);
             }
             tracing::debug!(digest, "a program was compiled");
-            Ok(program)
+            program
         };
         on_a_thread(load).await
     }
@@ -119,8 +126,7 @@ impl Runtime {
                     // Whoever gives up waiting leaves the thread at work, and the turn with it.
                     let _turn = turn;
                     let engine = engine::compiling().map_err(|error| fault(&error))?;
-                    Ok(load::compile(&engine, &component)
-                        .map_err(|error| component::invalid(&error))?)
+                    load::compile(&engine, &component).map_err(|error| component::invalid(&error))
                 };
                 on_a_thread(compile).await
             }
@@ -141,10 +147,6 @@ fn unfit(error: &wasmtime::Error) -> CompileError {
     if is_of_the_slot { ComponentError::TooManyParts.into() } else { fault(error) }
 }
 
-fn fault(error: &wasmtime::Error) -> CompileError {
-    CompileError::Host(component::brief(error))
-}
-
 async fn on_a_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, CompileError> + Send + 'static,
 ) -> Result<T, CompileError> {
@@ -158,4 +160,30 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, JoinError> {
     let span = tracing::Span::current();
     tokio::task::spawn_blocking(move || span.in_scope(work)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CompileError, ComponentError, component, unfit};
+    use rustix::io::Errno;
+    use wasmtime::Error;
+
+    #[test]
+    fn a_want_of_memory_is_no_fault_of_the_code_that_is_loaded() {
+        for wants in [
+            Error::from(Errno::NOMEM),
+            Error::from(Errno::NOMEM).context("unable to make memory executable"),
+            Error::from(std::io::Error::from(Errno::MFILE)),
+        ] {
+            assert!(matches!(unfit(&wants), CompileError::NoMemory(_)), "{wants:?}");
+            assert!(matches!(component::invalid(&wants), CompileError::NoMemory(_)), "{wants:?}");
+        }
+        let broken = Error::msg("failed to parse precompiled artifact as an ELF");
+        assert!(matches!(unfit(&broken), CompileError::Host(_)));
+        let invalid = component::invalid(&broken);
+        assert!(matches!(invalid, CompileError::Component(ComponentError::Invalid(_))));
+        let parts = Error::msg("the module needs more than the pooling allocator has");
+        let too_many = CompileError::Component(ComponentError::TooManyParts);
+        assert_eq!(unfit(&parts), too_many);
+    }
 }

@@ -10,6 +10,7 @@ use wasmtime::component::types::ComponentItem;
 use super::Runtime;
 use super::engine::{MEMORIES_EACH, TABLES_EACH};
 use super::entry::Entry;
+use super::memory::is_of_the_system;
 use super::script::{self, Script};
 use crate::limits::COMPONENT_BYTES_MAX;
 
@@ -100,6 +101,9 @@ pub enum CompileError {
     /// The component is no formula that runs.
     #[error(transparent)]
     Component(#[from] ComponentError),
+    /// The system gave no memory for it, which says nothing of the code; the cause is for the operator.
+    #[error("there is no memory for the code: {0}")]
+    NoMemory(String),
     /// A fault of ours; the cause is for the operator.
     #[error("components cannot be compiled: {0}")]
     Host(String),
@@ -146,11 +150,10 @@ impl Runtime {
         code_bytes: usize,
     ) -> Result<Program, CompileError> {
         self.check_world(component)?;
-        let wrong = |error: wasmtime::Error| ComponentError::WrongWorld(brief(&error));
+        let wrong = |error: wasmtime::Error| blamed(&error, ComponentError::WrongWorld);
         let linked = self.0.linker.instantiate_pre(component).map_err(wrong)?;
         // The image of its memory is made now, not by the first invocation.
-        let no_image = |error: wasmtime::Error| CompileError::Host(brief(&error));
-        component.initialize_copy_on_write_image().map_err(no_image)?;
+        component.initialize_copy_on_write_image().map_err(|error| fault(&error))?;
         let entry = Entry::new(linked).map(Arc::new).map_err(wrong)?;
         Ok(Program { entry, code_bytes, script: None })
     }
@@ -277,8 +280,22 @@ fn provided(import: &str) -> bool {
 }
 
 /// A component that does not compile.
-pub fn invalid(error: &wasmtime::Error) -> ComponentError {
-    ComponentError::Invalid(brief(error))
+pub fn invalid(error: &wasmtime::Error) -> CompileError {
+    blamed(error, ComponentError::Invalid)
+}
+
+/// What the component is to blame for, unless it was for want of memory.
+fn blamed(error: &wasmtime::Error, blame: fn(String) -> ComponentError) -> CompileError {
+    match fault(error) {
+        CompileError::Host(cause) => blame(cause).into(),
+        for_want_of_memory => for_want_of_memory,
+    }
+}
+
+/// What no component is to blame for.
+pub fn fault(error: &wasmtime::Error) -> CompileError {
+    let cause = brief(error);
+    if is_of_the_system(error) { CompileError::NoMemory(cause) } else { CompileError::Host(cause) }
 }
 
 /// The outermost and innermost cause, on one line: they speak of the component's structure only.

@@ -14,14 +14,20 @@ use tracing::Instrument as _;
 use wasmtime::Result;
 
 use super::call::{GuestHttp, GuestHttpError, GuestHttpRequest, GuestHttpResponse};
-use super::memory::{Kept, Part};
+use super::memory::{Kept, Part, Refusal};
 use super::state::http::{self, Error, Request, Response};
 use super::state::{HostFailed, State, TooManyCalls, on_its_own_stack};
 use crate::limits::{
     HTTP_BODIES_UNDER_WAY_BYTES_MAX, HTTP_BODY_BYTES_MAX, HTTP_CALLS_MAX, HTTP_CALLS_UNDER_WAY_MAX,
 };
 
+#[cfg(test)]
+mod tests;
+
 type Answer = std::result::Result<Response, Error>;
+
+/// What a formula is told when the other server answered, and there is no room for that.
+const NO_ROOM: &str = "the vault has no room for the answer now";
 
 /// What a run may send, and until when.
 #[derive(Default)]
@@ -33,6 +39,9 @@ pub struct Outgoing {
     memory: Option<Arc<Part>>,
     calls: u64,
     under_way: UnderWay,
+    /// Why there was no room for the answer that the run got last, if that is why it is none.
+    pub no_room: Option<Refusal>,
+    is_told: bool,
 }
 
 /// Requests that were begun and whose answers are not taken yet. They end with the run.
@@ -66,7 +75,15 @@ impl Drop for Counted {
 struct Ended {
     number: u32,
     answer: Answer,
+    no_room: Option<Refusal>,
     _place: Option<(OwnedSemaphorePermit, Arc<Kept>)>,
+}
+
+impl Ended {
+    /// One that was not sent.
+    fn unsent(number: u32, error: Error) -> Self {
+        Self { number, answer: Err(error), no_room: None, _place: None }
+    }
 }
 
 impl Default for UnderWay {
@@ -96,6 +113,17 @@ impl Outgoing {
     /// Where an answer is kept until the run has it.
     fn keep(&self) -> Arc<Kept> {
         Arc::new(Kept::of(self.memory.clone()))
+    }
+
+    /// Notes whether there was room for the answer that the run gets. The operator is told once in a run.
+    fn note(&mut self, no_room: Option<Refusal>) {
+        if let Some(refusal) = no_room
+            && !self.is_told
+        {
+            tracing::warn!(?refusal, "there is no room for an answer to a formula's request");
+            self.is_told = true;
+        }
+        self.no_room = no_room;
     }
 
     fn left(&self) -> Duration {
@@ -148,16 +176,18 @@ impl Outgoing {
         let run = async move {
             let (http, _counted) = match admitted {
                 Ok(admitted) => admitted,
-                Err(error) => return Ended { number, answer: Err(error), _place: None },
+                Err(error) => return Ended::unsent(number, error),
             };
             let place = tokio::time::timeout(request.timeout, places.acquire_owned()).await;
             let Ok(Ok(place)) = place else {
-                return Ended { number, answer: Err(Error::Timeout), _place: None };
+                return Ended::unsent(number, Error::Timeout);
             };
             request.timeout = request.timeout.saturating_sub(began.elapsed());
             let answer = http.send(request, Arc::clone(&kept)).await;
-            let answer = answer.map(Response::from).map_err(Error::from);
-            Ended { number, answer, _place: Some((place, kept)) }
+            let (answer, no_room) = told(answer, &kept);
+            // Of one that failed there is nothing to keep.
+            let place = answer.is_ok().then_some((place, kept));
+            Ended { number, answer, no_room, _place: place }
         };
         self.under_way.tasks.spawn(run.in_current_span());
         Ok(number)
@@ -176,7 +206,10 @@ impl Outgoing {
         };
         match next {
             None => Ok(None),
-            Some(Ok(Ended { number, answer, .. })) => Ok(Some((number, answer))),
+            Some(Ok(Ended { number, answer, no_room, .. })) => {
+                self.note(no_room);
+                Ok(Some((number, answer)))
+            }
             Some(Err(_)) => Err(HostFailed.into()),
         }
     }
@@ -190,8 +223,23 @@ impl http::Host for State {
             Err(error) => return Ok(Err(error)),
         };
         let (request, kept) = (self.outgoing.bounded(request), self.outgoing.keep());
-        let answer = on_its_own_stack(async move { http.send(request, kept).await }).await?;
-        Ok(answer.map(Response::from).map_err(Error::from))
+        let growing = Arc::clone(&kept);
+        let answer = on_its_own_stack(async move { http.send(request, growing).await }).await?;
+        let (answer, no_room) = told(answer, &kept);
+        self.outgoing.note(no_room);
+        Ok(answer)
+    }
+}
+
+/// What came of a request, for the formula; and why there was no room for the answer, if that is why it is none.
+fn told(
+    answer: std::result::Result<GuestHttpResponse, GuestHttpError>,
+    kept: &Kept,
+) -> (Answer, Option<Refusal>) {
+    match (answer, kept.refused()) {
+        // Not as denied or as invalid: those say that nothing was sent.
+        (Err(_), Some(refusal)) => (Err(Error::Unreachable(NO_ROOM.to_owned())), Some(refusal)),
+        (answer, _) => (answer.map(Response::from).map_err(Error::from), None),
     }
 }
 
@@ -211,140 +259,5 @@ impl From<GuestHttpError> for Error {
             GuestHttpError::Timeout => Self::Timeout,
             GuestHttpError::TooLarge => Self::TooLarge,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{
-        Error, GuestHttp, GuestHttpError, GuestHttpRequest, GuestHttpResponse, Kept, Outgoing,
-        Part, Request,
-    };
-    use crate::limits::{HTTP_BODY_BYTES_MAX, HTTP_CALLS_MAX};
-    use crate::runtime::memory::Room;
-    use futures::FutureExt as _;
-    use futures::future::BoxFuture;
-    use std::sync::Arc;
-    use std::sync::atomic::Ordering;
-    use std::time::{Duration, Instant};
-
-    struct Closed;
-
-    impl GuestHttp for Closed {
-        fn send(
-            &self,
-            _: GuestHttpRequest,
-            _: Arc<Kept>,
-        ) -> BoxFuture<'_, Result<GuestHttpResponse, GuestHttpError>> {
-            async { Err(GuestHttpError::Timeout) }.boxed()
-        }
-    }
-
-    /// An owner's part of 16 MiB: half.
-    fn memory() -> Arc<Part> {
-        Arc::new(Part::of(&Arc::new(Room::new(16 << 20, 1))))
-    }
-
-    /// Answers with so much, if there is memory for it.
-    struct Large(usize);
-
-    impl GuestHttp for Large {
-        fn send(
-            &self,
-            _: GuestHttpRequest,
-            kept: Arc<Kept>,
-        ) -> BoxFuture<'_, Result<GuestHttpResponse, GuestHttpError>> {
-            let fits = kept.grow(self.0);
-            let answer =
-                GuestHttpResponse { status: 200, headers: Vec::new(), body: vec![0; self.0] };
-            async move { if fits { Ok(answer) } else { Err(GuestHttpError::Unreachable("full")) } }
-                .boxed()
-        }
-    }
-
-    #[tokio::test]
-    async fn answers_that_nobody_took_yet_are_memory_of_the_owners_runs() {
-        let ends = Instant::now() + Duration::from_mins(1);
-        let mut outgoing = Outgoing::new(Some(Arc::new(Large(3 << 20))), ends, memory());
-        for _ in 0..3 {
-            outgoing.begin(request(0)).unwrap();
-        }
-        // All have ended, and nobody has looked.
-        while outgoing.under_way.waiting.load(Ordering::Relaxed) > 0 {
-            tokio::task::yield_now().await;
-        }
-        let mut full = 0;
-        for _ in 0..3 {
-            let (_, answer) = outgoing.next_answer(None).await.unwrap().unwrap();
-            full += usize::from(matches!(answer, Err(Error::Unreachable(_))));
-        }
-        assert_eq!(full, 1);
-        // Those that were taken make room.
-        outgoing.begin(request(0)).unwrap();
-        let (_, answer) = outgoing.next_answer(None).await.unwrap().unwrap();
-        assert!(answer.is_ok());
-    }
-
-    #[test]
-    fn so_many_requests_and_no_more() {
-        let ends = Instant::now() + Duration::from_mins(1);
-        let mut outgoing = Outgoing::new(Some(Arc::new(Closed)), ends, memory());
-        for _ in 0..HTTP_CALLS_MAX {
-            assert!(outgoing.next().is_ok());
-        }
-        assert!(matches!(outgoing.next(), Err(Error::Denied(reason)) if reason.contains("100")));
-        assert!(outgoing.left() > Duration::from_secs(50));
-    }
-
-    /// Never answers.
-    struct Silent;
-
-    impl GuestHttp for Silent {
-        fn send(
-            &self,
-            _: GuestHttpRequest,
-            _: Arc<Kept>,
-        ) -> BoxFuture<'_, Result<GuestHttpResponse, GuestHttpError>> {
-            std::future::pending().boxed()
-        }
-    }
-
-    fn request(body_bytes: usize) -> Request {
-        Request {
-            method: "POST".to_owned(),
-            url: "https://example.com".to_owned(),
-            headers: Vec::new(),
-            body: Some(vec![0; body_bytes]),
-            timeout_ms: None,
-            redirects: 0,
-        }
-    }
-
-    #[tokio::test]
-    async fn requests_that_wait_do_not_fill_the_hosts_memory() {
-        let ends = Instant::now() + Duration::from_mins(1);
-        let mut outgoing = Outgoing::new(Some(Arc::new(Silent)), ends, memory());
-        // One and a half of the largest fit beside each other, so the third is too much, and small ones are not.
-        for bytes in [HTTP_BODY_BYTES_MAX, HTTP_BODY_BYTES_MAX / 2, HTTP_BODY_BYTES_MAX, 10] {
-            outgoing.begin(request(bytes)).unwrap();
-        }
-        let (number, answer) = outgoing.next_answer(Some(30_000)).await.unwrap().unwrap();
-        assert_eq!(number, 2);
-        assert!(matches!(answer, Err(Error::Denied(reason)) if reason.contains("8 MiB")));
-        outgoing.begin(request(HTTP_BODY_BYTES_MAX + 1)).unwrap();
-        let (number, answer) = outgoing.next_answer(Some(30_000)).await.unwrap().unwrap();
-        assert!(number == 4 && matches!(answer, Err(Error::TooLarge)));
-        assert!(outgoing.next_answer(Some(1)).await.unwrap().is_none());
-        // Those past the most are told so; far more end the run.
-        let begun = (0..100 * HTTP_CALLS_MAX).take_while(|_| outgoing.begin(request(0)).is_ok());
-        assert!((HTTP_CALLS_MAX..20 * HTTP_CALLS_MAX).contains(&(begun.count() as u64)));
-    }
-
-    #[test]
-    fn without_a_way_out_nothing_goes_out() {
-        let mut none = Outgoing::new(None, Instant::now(), memory());
-        assert!(matches!(none.next(), Err(Error::Denied(_))));
-        assert_eq!(none.left(), Duration::ZERO);
-        assert_eq!(Outgoing::default().left(), Duration::ZERO);
     }
 }

@@ -11,7 +11,7 @@ use wasmtime::{PoolConcurrencyLimitError, Store, Trap};
 use wasmtime_wasi::I32Exit;
 use zeroize::Zeroize as _;
 
-use super::call::{Budget, Call, Failure, GuestResponse, Outcome, Usage};
+use super::call::{Budget, Call, Failure, FaultKind, GuestResponse, Outcome, Usage};
 use super::component::{Program, brief};
 use super::http::Outgoing;
 use super::memory::{Memory, Refusal, is_of_the_system};
@@ -33,6 +33,9 @@ const HANDED_BYTES_MAX: usize = 2 * if RESPONSE_BYTES_MAX > HTTP_BODY_BYTES_MAX 
 } else {
     HTTP_BODY_BYTES_MAX
 };
+
+/// What the SDK, and the runner of scripts, say of a server that cannot be reached when the formula does not.
+const UNANSWERED: &str = "the other server cannot be reached";
 
 impl Runtime {
     /// Runs a formula, in a slot of the call's owner. Nothing of it remains when this returns or is dropped.
@@ -161,7 +164,7 @@ async fn run(
             Some(Refusal::Owner) if checks => Failure::OwnerOutOfMemory,
             Some(Refusal::Host) if checks => Failure::HostOutOfMemory,
             Some(Refusal::System) if checks => cannot_grow(),
-            _ => response::read_error(error),
+            _ => for_want_of_room(response::read_error(error), store.data().outgoing.no_room),
         }),
         Err(error) => Err(classify(&error, store.data().memory.refused)),
     }
@@ -176,6 +179,21 @@ pub(super) fn bound(store: &mut Store<State>, fuel: u64) -> wasmtime::Result<()>
     store.set_hostcall_fuel(HANDED_BYTES_MAX);
     store.set_max_component_handles(HANDLES_MAX);
     Ok(())
+}
+
+/// A formula that fails because it got no answer, and has no words of its own for that, says that another server is not
+/// there. When there was no room for the answer, that is not so. Words of its own stay: they may say what to do now.
+fn for_want_of_room(failure: Failure, no_room: Option<Refusal>) -> Failure {
+    let is_unanswered = matches!(
+        &failure,
+        Failure::Reported { kind: FaultKind::ServiceUnavailable, detail, .. }
+            if detail == UNANSWERED
+    );
+    match no_room {
+        Some(Refusal::Owner) if is_unanswered => Failure::OwnerOutOfMemory,
+        Some(_) if is_unanswered => Failure::HostOutOfMemory,
+        _ => failure,
+    }
 }
 
 /// What ended a run that did not return.
@@ -240,7 +258,7 @@ fn describe(trap: Trap) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::{Failure, Handed, Refusal, Trap, classify};
+    use super::{Failure, FaultKind, Handed, Refusal, Trap, classify, for_want_of_room};
     use rustix::io::Errno;
     use wasmtime::Error;
 
@@ -259,6 +277,28 @@ mod tests {
         assert!(failed(classify(&gave_up, Some(Refusal::System))));
         for other in [Error::from(Errno::INVAL), gave_up] {
             assert!(matches!(classify(&other, None), Failure::Trapped { .. }), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_want_of_room_for_an_answer_is_told_unless_the_formula_has_words_of_its_own() {
+        let reported = |kind, detail: &str| {
+            let (detail, errors) = (detail.to_owned(), Vec::new());
+            Failure::Reported { kind, detail, errors }
+        };
+        let unavailable = |detail| reported(FaultKind::ServiceUnavailable, detail);
+        let unanswered = || unavailable("the other server cannot be reached");
+        let host = for_want_of_room(unanswered(), Some(Refusal::Host));
+        assert!(host == Failure::HostOutOfMemory, "{host:?}");
+        let owner = for_want_of_room(unanswered(), Some(Refusal::Owner));
+        assert!(owner == Failure::OwnerOutOfMemory, "{owner:?}");
+        assert!(for_want_of_room(unanswered(), None) == unanswered());
+        for of_its_own in [
+            unavailable("it may be paid: try again with this key"),
+            reported(FaultKind::Runtime, "the other server cannot be reached"),
+        ] {
+            let told = for_want_of_room(of_its_own.clone(), Some(Refusal::Owner));
+            assert!(told == of_its_own, "{told:?}");
         }
     }
 

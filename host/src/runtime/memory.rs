@@ -5,8 +5,10 @@
 //! nothing. What a run grows beyond it is taken from the [`Room`] of all, by way of its owner's part of it, in steps, and
 //! goes back when the run ends, however it ends.
 
-use std::sync::Arc;
+use std::error::Error as StdError;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use rustix::io::Errno;
 use wasmtime::{Error, OutOfMemory, ResourceLimiter, Result};
@@ -33,9 +35,27 @@ pub enum Refusal {
     System,
 }
 
+/// What the system gives none of: memory or addresses for it, or files, of which the image of a memory is one.
+const WANTS: [Errno; 3] = [Errno::NOMEM, Errno::MFILE, Errno::NFILE];
+
 /// Whether something failed because the system gave no memory, or no addresses for it: of a formula that says nothing.
 pub fn is_of_the_system(error: &Error) -> bool {
-    error.downcast_ref::<Errno>() == Some(&Errno::NOMEM) || error.is::<OutOfMemory>()
+    error.is::<OutOfMemory>() || error.chain().any(is_a_want)
+}
+
+/// The same of one cause: wasmtime passes on the system's own number, or what the standard library made of it.
+fn is_a_want(cause: &(dyn StdError + 'static)) -> bool {
+    match cause.downcast_ref::<io::Error>() {
+        Some(error) => is_a_want_of_io(error),
+        None => cause.downcast_ref::<Errno>().is_some_and(|number| WANTS.contains(number)),
+    }
+}
+
+/// The same of an error of input and output.
+pub fn is_a_want_of_io(error: &io::Error) -> bool {
+    // Without a number when it is the standard library itself that has no memory.
+    error.kind() == io::ErrorKind::OutOfMemory
+        || Errno::from_io_error(error).is_some_and(|number| WANTS.contains(&number))
 }
 
 /// Memory of all runs together.
@@ -98,12 +118,13 @@ const KEPT_BYTES_FREE: u64 = 16 << 10;
 pub struct Kept {
     part: Option<Arc<Part>>,
     bytes: AtomicU64,
+    refused: OnceLock<Refusal>,
 }
 
 impl Kept {
     /// Nothing yet, of an owner's part; without one it is bounded by nothing.
     pub fn of(part: Option<Arc<Part>>) -> Self {
-        Self { part, bytes: AtomicU64::new(0) }
+        Self { part, bytes: AtomicU64::new(0), refused: OnceLock::new() }
     }
 
     /// Takes so much more, if there is so much. Only one reader grows it.
@@ -111,11 +132,20 @@ impl Kept {
         let before = self.bytes.load(Ordering::Relaxed);
         let after = before.saturating_add(bytes as u64);
         let more = counted(after) - counted(before);
-        let taken = more == 0 || self.part.as_ref().is_none_or(|part| part.take(more).is_ok());
-        if taken {
-            self.bytes.store(after, Ordering::Relaxed);
+        let part = self.part.as_ref().filter(|_| more > 0);
+        let taken = part.map_or(Ok(()), |part| part.take(more));
+        match taken {
+            Ok(()) => self.bytes.store(after, Ordering::Relaxed),
+            Err(refusal) => {
+                self.refused.get_or_init(|| refusal);
+            }
         }
-        taken
+        taken.is_ok()
+    }
+
+    /// Why there was no room for all of it, if there was none.
+    pub(super) fn refused(&self) -> Option<Refusal> {
+        self.refused.get().copied()
     }
 }
 

@@ -183,7 +183,7 @@ impl From<CompileError> for ScriptError {
     fn from(error: CompileError) -> Self {
         match error {
             CompileError::Component(refusal) => Self::Refused(refusal),
-            CompileError::Host(cause) => Self::Host(cause),
+            CompileError::NoMemory(cause) | CompileError::Host(cause) => Self::Host(cause),
         }
     }
 }
@@ -262,7 +262,7 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> Result<()> {
 impl Runtime {
     /// A script as a program, parsed first: for [`Self::invoke`] without a vault around it.
     pub async fn script(&self, code: &str, owner: u128) -> Result<Program, ScriptError> {
-        let runner = match self.load(script_runner_digest()).await {
+        let runner = match self.load(script_runner_digest()).await? {
             Some(runner) => runner,
             None => self.compile(SCRIPT_RUNNER.to_vec(), Purpose::run(0)).await?,
         };

@@ -84,6 +84,9 @@ impl From<CompileError> for Error {
     fn from(error: CompileError) -> Self {
         match error {
             CompileError::Component(error) => Self::NotRunnable(error),
+            CompileError::NoMemory(cause) => {
+                Self::Run(Box::new(RunError::no_sandbox(&cause, "a formula's code")))
+            }
             fault @ CompileError::Host(_) => Self::internal(fault),
         }
     }

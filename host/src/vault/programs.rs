@@ -259,9 +259,8 @@ impl Vault {
         let filling = Filling { vault: self.clone(), digest: digest.to_owned(), owner, slot };
         // Tasks of their own: whoever gives up waiting leaves the work to those that come after.
         let loading = filling.clone().load();
-        if let Some(known) =
-            tokio::spawn(loading.in_current_span()).await.map_err(Error::internal)?
-        {
+        let loaded = tokio::spawn(loading.in_current_span()).await.map_err(Error::internal)?;
+        if let Some(known) = loaded? {
             return Ok(known?);
         }
         let bytes = bytes().await?;
@@ -291,15 +290,20 @@ struct Filling {
 }
 
 impl Filling {
-    /// By what is kept on disk.
-    async fn load(self) -> Option<Known> {
+    /// By what is kept on disk, if anything is.
+    async fn load(self) -> Result<Option<Known>, Error> {
         let load = async || {
-            let program = self.vault.0.runtime.load(&self.digest).await.ok_or(())?;
-            Ok::<_, ()>(self.vault.0.programs.admit(program, self.owner))
+            let loaded = self.vault.0.runtime.load(&self.digest).await;
+            let program = loaded.map_err(|error| Some(Error::from(error)))?.ok_or(None::<Error>)?;
+            Ok::<_, Option<Error>>(self.vault.0.programs.admit(program, self.owner))
         };
-        let known = self.slot.known.get_or_try_init(load).await.ok()?.clone();
+        let known = match self.slot.known.get_or_try_init(load).await {
+            Ok(known) => known.clone(),
+            Err(None) => return Ok(None),
+            Err(Some(error)) => return Err(error),
+        };
         self.settle(&known);
-        Some(known)
+        Ok(Some(known))
     }
 
     /// By compiling. A component that is refused is so for all who wait: each of them trying again would take the compiler

@@ -1,9 +1,11 @@
-use super::{Kept, Memory, Part, Refusal, Room, STEP_BYTES};
+use super::{Kept, Memory, Part, Refusal, Room, STEP_BYTES, is_of_the_system};
 use crate::limits::RUN_MEMORY_BYTES_FIRST as FIRST;
 use proptest::prelude::*;
+use rustix::io::Errno;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use wasmtime::ResourceLimiter as _;
+use wasmtime::{Error, ResourceLimiter as _};
 
 const MIB: u64 = 1 << 20;
 
@@ -51,6 +53,7 @@ fn what_the_host_keeps_for_a_run_counts_as_its_owners() {
     let mib = 1 << 20;
     assert!(kept[0].grow(4 * mib) && kept[0].grow(mib) && kept[1].grow(2 * mib));
     assert!(!kept[1].grow(mib + (32 << 10) + 1));
+    assert_eq!((kept[0].refused(), kept[1].refused()), (None, Some(Refusal::Owner)));
     assert_eq!(taken(&room), 7 * MIB - (32 << 10));
     assert_eq!(grow(&mut memory, FIRST + 2 * MIB), Err(Refusal::Owner));
     // What is short needs no room, of whoever has none left.
@@ -115,6 +118,34 @@ fn too_large_a_table_is_for_want_of_memory() {
     assert_eq!(memory.refused, None);
     assert!(!memory.table_growing(0, 20_001, None).unwrap());
     assert_eq!(memory.refused, Some(Refusal::Formula));
+}
+
+/// An image of a memory that could not be made: its cause is its source.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot create a memfd")]
+struct NoImage(#[source] io::Error);
+
+#[test]
+fn what_the_system_gives_no_memory_for_is_told_apart_however_it_is_told() {
+    let of_io = |number: Errno| io::Error::from(number);
+    for (wants, error) in [
+        (true, Error::from(Errno::NOMEM)),
+        (true, Error::from(Errno::NOMEM).context("mmap failed")),
+        (true, Error::from(of_io(Errno::NOMEM))),
+        (true, Error::from(of_io(Errno::NOMEM)).context("unable to make memory readonly")),
+        (true, Error::from(io::Error::from(io::ErrorKind::OutOfMemory))),
+        (true, Error::from(NoImage(of_io(Errno::MFILE)))),
+        (true, Error::from(NoImage(of_io(Errno::NFILE))).context("no image")),
+        (false, Error::from(Errno::INVAL)),
+        (false, Error::from(Errno::ACCESS).context("unable to make memory executable")),
+        (false, Error::from(of_io(Errno::IO))),
+        (false, Error::from(NoImage(of_io(Errno::PERM)))),
+        (false, Error::from(io::Error::from(io::ErrorKind::UnexpectedEof))),
+        // Words tell nothing: what is broken may hold any.
+        (false, Error::msg("out of memory")),
+    ] {
+        assert_eq!(is_of_the_system(&error), wants, "{error:?}");
+    }
 }
 
 proptest! {

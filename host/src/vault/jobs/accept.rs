@@ -10,6 +10,7 @@ use crate::model::id::{ApplicationId, InvocationId, TenantId};
 use crate::model::log::{ActorType, EntityType, Operation};
 use crate::model::permission::marker::TokenUse;
 use crate::store::{Expect, Start};
+use crate::traces;
 use crate::vault::audit::{Actor, Event};
 use crate::vault::permit::Permit;
 use crate::vault::react::{Asynchronous, Ready};
@@ -63,6 +64,7 @@ impl Vault {
             response: None,
             error: None,
             elapsed_ms: 0,
+            trace_id: traces::current_id().as_deref().map(str::to_owned),
             created_at: self.now(),
             started_at: None,
             finished_at: None,

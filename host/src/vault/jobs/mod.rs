@@ -52,6 +52,8 @@ const WHILE_IT_RAN: &str =
     "The server ended while the reactor ran. It is not run again, since it may have had effects.";
 const NOT_STORED: &str = "The server failed to store what came of the reactor's run. It is not run again, since it may \
     have had effects.";
+const BROKE: &str = "A fault of the server ended the reactor's run. It is not run again, since it may have had \
+    effects.";
 const SINCE_THE_BACKUP: &str = "The vault was restored from a backup. The reactor is not run again, since it may have run \
     after the backup was made.";
 
@@ -146,6 +148,9 @@ pub struct Job {
     error: Option<Value>,
     #[serde(default)]
     elapsed_ms: u64,
+    /// That of the request that asked for it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    trace_id: Option<String>,
     created_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     started_at: Option<Timestamp>,
@@ -171,6 +176,8 @@ pub enum Ended<'a> {
     Interrupted,
     /// What came of it could not be stored.
     Lost,
+    /// A fault of ours ended it.
+    Broken,
     /// It may have run since the backup was made that the vault is from.
     Restored,
 }
@@ -180,7 +187,11 @@ impl Ended<'_> {
     fn title(&self) -> &'static str {
         match self {
             Self::Failed(error) => error.describe().title,
-            Self::Completed { .. } | Self::Interrupted | Self::Lost | Self::Restored => INTERRUPTED,
+            Self::Completed { .. }
+            | Self::Interrupted
+            | Self::Lost
+            | Self::Broken
+            | Self::Restored => INTERRUPTED,
         }
     }
 }
@@ -229,9 +240,11 @@ impl Stored<Job> {
         let mut job = Job { args: None, elapsed_ms, finished_at: Some(now), ..self.entity.clone() };
         job.status = match ended {
             Ended::Completed { .. } => JobStatus::Completed,
-            Ended::Failed(_) | Ended::Interrupted | Ended::Lost | Ended::Restored => {
-                JobStatus::Failed
-            }
+            Ended::Failed(_)
+            | Ended::Interrupted
+            | Ended::Lost
+            | Ended::Broken
+            | Ended::Restored => JobStatus::Failed,
         };
         match ended {
             Ended::Completed { tokens, raw } => {
@@ -243,7 +256,13 @@ impl Stored<Job> {
             Ended::Failed(error) => job.error = Some(problem(error)),
             Ended::Interrupted => job.error = Some(interrupted(WHILE_IT_RAN)),
             Ended::Lost => job.error = Some(interrupted(NOT_STORED)),
+            Ended::Broken => job.error = Some(interrupted(BROKE)),
             Ended::Restored => job.error = Some(interrupted(SINCE_THE_BACKUP)),
+        }
+        if let Some(problem) = &mut job.error {
+            // An earlier version kept none with what it queued.
+            let trace_id = job.trace_id.clone().unwrap_or_else(|| job.id.to_string());
+            problem["trace_id"] = trace_id.into();
         }
         change.put(&Delivery::due(&job, now), Expect::Absent)?;
         change.put(&job, Expect::Version(self.version))?;

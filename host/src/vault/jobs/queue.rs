@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::Ended;
 use crate::model::id::{InvocationId, TenantId};
 
 /// Jobs of a tenant that are put off: once there are so many, its others wait too. They are named each time one is taken.
@@ -16,8 +17,8 @@ const PUT_OFF_MAX: usize = 1_000;
 pub struct Queue {
     jobs: Mutex<Turns>,
     deliveries: Mutex<Turns>,
-    /// Runs that ended without a note of it.
-    unended: Mutex<HashSet<(TenantId, InvocationId)>>,
+    /// Runs that ended without a note of it, and how they are to be ended.
+    unended: Mutex<HashMap<(TenantId, InvocationId), Ended<'static>>>,
     /// Jobs that wait until the clock is believed.
     put_off: Mutex<HashMap<TenantId, HashSet<InvocationId>>>,
     /// How often jobs could not be begun, by a fault that may have been a passing one.
@@ -169,9 +170,9 @@ impl Queue {
         self.deliveries.lock().later.add(tenant);
     }
 
-    /// A run ended, and nobody could be told.
-    pub(super) fn unended(&self, tenant: TenantId, id: InvocationId) {
-        self.unended.lock().insert((tenant, id));
+    /// A run ended, and nobody could be told. What was said of it first stays.
+    pub(super) fn unended(&self, tenant: TenantId, id: InvocationId, ended: Ended<'static>) {
+        self.unended.lock().entry((tenant, id)).or_insert(ended);
     }
 
     /// A job is to wait until the clock is believed.
@@ -212,8 +213,9 @@ impl Queue {
         self.failed.lock().remove(&id);
     }
 
-    pub(super) fn take_unended(&self) -> Vec<(TenantId, InvocationId)> {
-        std::mem::take(&mut *self.unended.lock()).into_iter().collect()
+    pub(super) fn take_unended(&self) -> Vec<(TenantId, InvocationId, Ended<'static>)> {
+        let unended = std::mem::take(&mut *self.unended.lock());
+        unended.into_iter().map(|((tenant, id), ended)| (tenant, id, ended)).collect()
     }
 }
 
@@ -221,7 +223,7 @@ impl Queue {
 mod tests {
     use uuid::Uuid;
 
-    use super::{PUT_OFF_MAX, Queue};
+    use super::{Ended, PUT_OFF_MAX, Queue};
     use crate::model::id::{InvocationId, TenantId};
 
     fn tenant(number: u128) -> TenantId {
@@ -318,9 +320,10 @@ mod tests {
     fn unended_runs_are_given_once() {
         let queue = Queue::default();
         let id = InvocationId(Uuid::from_u128(9));
-        queue.unended(tenant(1), id);
-        queue.unended(tenant(1), id);
-        assert_eq!(queue.take_unended(), [(tenant(1), id)]);
+        queue.unended(tenant(1), id, Ended::Broken);
+        queue.unended(tenant(1), id, Ended::Lost);
+        let [(of, given, Ended::Broken)] = queue.take_unended()[..] else { panic!("not as noted") };
+        assert_eq!((of, given), (tenant(1), id));
         assert!(queue.take_unended().is_empty());
     }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use super::{By, Ended, Job, JobStatus};
 use crate::figures::figures;
 use crate::limits::{JOB_SLOT_WAIT_MS_MAX, JOB_TRIES_MAX, WORKERS_TICK_MS};
-use crate::model::id::{InvocationId, TenantId};
+use crate::model::formula::Reactor;
+use crate::model::id::{InvocationId, ReactorId, TenantId};
 use crate::model::permission::marker::TokenUse;
 use crate::runtime::Slot;
 use crate::store::Expect;
@@ -38,7 +39,7 @@ impl Vault {
                 tracing::error!(invocation = %id, %error, "a run could not be begun or stored");
                 self.give_up_if_hopeless(tenant, id, &error).await;
                 // It may have begun.
-                self.0.queue.unended(tenant, id);
+                self.0.queue.unended(tenant, id, Ended::Lost);
                 tokio::time::sleep(Duration::from_millis(WORKERS_TICK_MS)).await;
             }
         }
@@ -49,11 +50,16 @@ impl Vault {
     /// begun any more.
     async fn slot_for_job(&self, tenant: TenantId) -> Option<Slot> {
         let wait = Duration::from_millis(JOB_SLOT_WAIT_MS_MAX);
-        let mut slot = pin!(self.0.runtime.acquire(tenant.0.as_u128(), wait));
+        self.unless_stopping(self.0.runtime.acquire(tenant.0.as_u128(), wait)).await?.ok()
+    }
+
+    /// Waits for something; `None` when nothing is to be begun any more.
+    async fn unless_stopping<T>(&self, awaited: impl Future<Output = T>) -> Option<T> {
+        let mut awaited = pin!(awaited);
         let mut tick = tokio::time::interval(Duration::from_millis(WORKERS_TICK_MS));
         loop {
             tokio::select! {
-                slot = &mut slot => return slot.ok(),
+                done = &mut awaited => return Some(done),
                 _ = tick.tick() => if self.0.queue.is_stopping() {
                     return None;
                 },
@@ -91,23 +97,13 @@ impl Vault {
         job: Stored<Job>,
         slot: Slot,
     ) -> Result<(), Error> {
-        let permit = match self.caller_of(tenant, job.entity.by).await {
-            Ok(who) => self.permit::<TokenUse>(&who, None).await,
-            Err(error) => Err(error),
-        };
-        let ready = match &permit {
-            Ok(permit) => match references(job.entity.args.clone()) {
-                Ok(arguments) => self.ready(permit, job.entity.reactor_id, arguments).await,
-                Err(error) => Err(error),
-            },
-            Err(_) => Err(Error::Unauthenticated),
-        };
-        let (permit, mut ready) = match (permit, ready) {
-            (Ok(permit), Ok(ready)) => (permit, ready),
+        let (permit, mut ready, slot) = match self.prepared(tenant, &job.entity, slot).await {
+            Ok(Some(prepared)) => prepared,
+            // It has not begun, and its turn comes again.
+            Ok(None) => return Ok(()),
             // The store's failure is not the run's.
-            (Err(error @ (Error::Unavailable | Error::Internal)), _)
-            | (_, Err(error @ (Error::Unavailable | Error::Internal))) => return Err(error),
-            (Err(error), _) | (_, Err(error)) => return self.refuse(&job, &error).await,
+            Err(error @ (Error::Unavailable | Error::Internal)) => return Err(error),
+            Err(error) => return self.refuse(&job, &error).await,
         };
         if self.0.queue.is_stopping() {
             // It has not begun, and the next process finds it as it was.
@@ -122,7 +118,7 @@ impl Vault {
                 Err(error @ (Error::Unavailable | Error::Internal)) => Err(error),
                 Err(Error::Conflict(_)) => {
                     // One of the run's own is its result. After one of the store's it has none yet, and is to have one.
-                    self.0.queue.unended(tenant, id);
+                    self.0.queue.unended(tenant, id, Ended::Lost);
                     Ok(())
                 }
                 _ => Ok(()),
@@ -131,6 +127,61 @@ impl Vault {
                 Some(job) => self.end_unrun(&job, &error).await,
                 None => Ok(()),
             },
+        }
+    }
+
+    /// What a job needs to begin, once its formula is compiled; `None` when that takes long.
+    async fn prepared(
+        &self,
+        tenant: TenantId,
+        job: &Job,
+        slot: Slot,
+    ) -> Result<Option<(Permit<TokenUse>, Ready, Slot)>, Error> {
+        let who = self.caller_of(tenant, job.by).await?;
+        let permit = self.permit::<TokenUse>(&who, None).await?;
+        let arguments = references(job.args.clone())?;
+        // Before any token is opened for it.
+        let Some(slot) = self.compiled(tenant, job.reactor_id, slot).await? else {
+            return Ok(None);
+        };
+        let ready = self.ready(&permit, job.reactor_id, arguments).await?;
+        Ok(Some((permit, ready, slot)))
+    }
+
+    /// Waits until a reactor's formula is compiled, and gives the slot back for it to run in; `None` when it is not yet,
+    /// and others have the slot.
+    async fn compiled(
+        &self,
+        tenant: TenantId,
+        reactor: ReactorId,
+        slot: Slot,
+    ) -> Result<Option<Slot>, Error> {
+        let mut found = pin!(self.program_is_there(tenant, reactor));
+        let short = Duration::from_millis(WORKERS_TICK_MS);
+        if let Ok(found) = tokio::time::timeout(short, &mut found).await {
+            return found.map(|()| Some(slot));
+        }
+        drop(slot);
+        let wait = Duration::from_millis(JOB_SLOT_WAIT_MS_MAX);
+        match self.unless_stopping(tokio::time::timeout(wait, found)).await {
+            Some(Ok(Err(error))) => Err(error),
+            _ => Ok(None),
+        }
+    }
+
+    async fn program_is_there(&self, tenant: TenantId, reactor: ReactorId) -> Result<(), Error> {
+        loop {
+            let reactor = self.get::<Reactor>(tenant, &reactor.to_string()).await?.entity;
+            let formula = self.formula(tenant, reactor.formula_id).await?;
+            match self.program_of(tenant, &formula).await {
+                Ok(_) => return Ok(()),
+                // It was just replaced.
+                Err(Error::Conflict(_)) => {}
+                // Others take now what it needs.
+                Err(Error::Run(error)) if error.wait_seconds().is_some() => {}
+                Err(error) => return Err(error),
+            }
+            tokio::time::sleep(Duration::from_millis(WORKERS_TICK_MS)).await;
         }
     }
 

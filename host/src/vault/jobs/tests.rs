@@ -2,7 +2,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::in_hand::{Held, InHand};
-use super::{By, Delivery, Job, JobStatus};
+use super::{By, Delivery, Ended, Job, JobStatus};
 use crate::limits::JOB_TRIES_MAX;
 use crate::model::id::{ApplicationId, InvocationId, ReactorId, TenantId};
 use crate::store::Expect;
@@ -26,6 +26,7 @@ async fn queued(vault: &Vault, tenant: TenantId) -> InvocationId {
         response: None,
         error: None,
         elapsed_ms: 0,
+        trace_id: None,
         created_at: vault.now(),
         started_at: None,
         finished_at: None,
@@ -58,6 +59,8 @@ async fn a_job_that_cannot_be_begun_ends_after_so_many_tries() {
     let ended = job(id).await;
     assert_eq!(ended.status, JobStatus::Failed);
     let error = ended.error.unwrap();
+    // Of a job that knows no request, as those of earlier versions.
+    assert_eq!(error["trace_id"], id.to_string());
     assert_eq!(
         (&error["title"], &error["detail"]),
         (&json!("Reactor Runtime Error"), &json!("The run could not be begun in 5 tries."))
@@ -69,21 +72,24 @@ async fn a_job_that_cannot_be_begun_ends_after_so_many_tries() {
     vault.give_up_if_hopeless(tenant, id, &Error::Internal).await;
 }
 
+/// Puts a job into the queue and notes that it has begun.
+async fn running(vault: &Vault, tenant: TenantId) -> InvocationId {
+    let id = queued(vault, tenant).await;
+    let stored = vault.get::<Job>(tenant, &id.to_string()).await.unwrap();
+    let Stored { entity, version } = stored;
+    let begun = Job { status: JobStatus::Running, started_at: Some(vault.now()), ..entity };
+    let mut change = vault.change(tenant).await.unwrap();
+    change.put(&begun, Expect::Version(version)).unwrap();
+    change.commit(Actor::OPERATOR, Vec::new()).await.unwrap();
+    id
+}
+
 #[tokio::test]
 async fn what_is_in_hand_is_not_ended_as_what_nobody_has_in_hand() {
     let folder = tempfile::tempdir().unwrap();
     let vault = vault(folder.path(), 1 << 20).await;
     let tenant = vault.create_tenant("t", None).await.unwrap().tenant.id;
-    let running = async || {
-        let id = queued(&vault, tenant).await;
-        let stored = vault.get::<Job>(tenant, &id.to_string()).await.unwrap();
-        let Stored { entity, version } = stored;
-        let begun = Job { status: JobStatus::Running, started_at: Some(vault.now()), ..entity };
-        let mut change = vault.change(tenant).await.unwrap();
-        change.put(&begun, Expect::Version(version)).unwrap();
-        change.commit(Actor::OPERATOR, Vec::new()).await.unwrap();
-        id
-    };
+    let running = async || running(&vault, tenant).await;
     let status = async |id: InvocationId| {
         vault.get::<Job>(tenant, &id.to_string()).await.unwrap().entity.status
     };
@@ -92,7 +98,7 @@ async fn what_is_in_hand_is_not_ended_as_what_nobody_has_in_hand() {
     let job = |id| Held { tenant, id, receiver: None, waits: false };
     in_hand.take(job(held), std::future::pending());
     in_hand.take(job(unended), std::future::pending());
-    vault.0.queue.unended(tenant, unended);
+    vault.0.queue.unended(tenant, unended, Ended::Lost);
     vault.end_unended(&in_hand).await;
     let mut untaken = Some(vec![tenant]);
     vault.take_over(&mut untaken, &in_hand).await;
@@ -111,4 +117,29 @@ async fn what_is_in_hand_is_not_ended_as_what_nobody_has_in_hand() {
         assert_eq!(error["title"], "Reactor Interrupted");
         assert!(error["detail"].as_str().unwrap().contains(words), "{error}");
     }
+}
+
+async fn breaks() {
+    tokio::task::yield_now().await;
+    panic!("a worker is to break here");
+}
+
+#[tokio::test]
+async fn a_run_that_had_begun_when_its_worker_broke_is_said_to_have_ended_by_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = vault(folder.path(), 1 << 20).await;
+    let tenant = vault.create_tenant("t", None).await.unwrap().tenant.id;
+    let id = running(&vault, tenant).await;
+    let mut in_hand = InHand::default();
+    in_hand.take(Held { tenant, id, receiver: None, waits: false }, breaks());
+    let done = in_hand.tasks.join_next_with_id().await.unwrap();
+    vault.put_down(&mut in_hand, done).await;
+    vault.end_unended(&in_hand).await;
+    let job = vault.get::<Job>(tenant, &id.to_string()).await.unwrap().entity;
+    assert_eq!(job.status, JobStatus::Failed);
+    let error = job.error.unwrap();
+    assert_eq!(error["title"], "Reactor Interrupted");
+    let detail = error["detail"].as_str().unwrap();
+    assert!(detail.contains("A fault of the server ended"), "{error}");
+    assert!(!detail.contains("store"), "{error}");
 }

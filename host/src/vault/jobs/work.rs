@@ -85,7 +85,11 @@ impl Vault {
 
     /// Forgets what is done. What broke is ended, since nobody else would, or begun anew if it had not begun: not at once,
     /// and not for ever.
-    async fn put_down(&self, in_hand: &mut InHand, done: Result<(task::Id, ()), JoinError>) {
+    pub(super) async fn put_down(
+        &self,
+        in_hand: &mut InHand,
+        done: Result<(task::Id, ()), JoinError>,
+    ) {
         let (id, broke) = match done {
             Ok((id, ())) => (id, false),
             Err(error) => (error.id(), true),
@@ -106,7 +110,7 @@ impl Vault {
             (false, false) => queue.jobs_of(tenant),
             (false, true) => {
                 self.give_up_if_hopeless(tenant, id, &Error::Internal).await;
-                queue.unended(tenant, id);
+                queue.unended(tenant, id, Ended::Broken);
                 queue.deliveries_of(tenant);
                 queue.jobs_later(tenant);
             }
@@ -116,25 +120,27 @@ impl Vault {
     /// Ends jobs that ran but whose end could not be stored, or whose task broke. One that is in hand was begun anew since
     /// then, or is about to be put down.
     pub(super) async fn end_unended(&self, in_hand: &InHand) {
-        for (tenant, id) in self.0.queue.take_unended() {
-            if in_hand.jobs(Some(tenant)).any(|held| held.id == id) {
-                self.0.queue.unended(tenant, id);
-                continue;
-            }
-            match self.interrupt(tenant, id).await {
-                Ok(()) | Err(Error::Unauthenticated) => {}
-                Err(_) => self.0.queue.unended(tenant, id),
+        for (tenant, id, ended) in self.0.queue.take_unended() {
+            let is_held = in_hand.jobs(Some(tenant)).any(|held| held.id == id);
+            let over = if is_held { None } else { Some(self.interrupt(tenant, id, ended).await) };
+            if !matches!(over, Some(Ok(()) | Err(Error::Unauthenticated))) {
+                self.0.queue.unended(tenant, id, ended);
             }
         }
     }
 
-    async fn interrupt(&self, tenant: TenantId, id: InvocationId) -> Result<(), Error> {
+    async fn interrupt(
+        &self,
+        tenant: TenantId,
+        id: InvocationId,
+        ended: Ended<'static>,
+    ) -> Result<(), Error> {
         let job = match self.kept::<Job>(tenant, id).await {
             Ok(job) if job.entity.status == JobStatus::Running => job,
             Ok(_) | Err(Error::NotFound(_)) => return Ok(()),
             Err(error) => return Err(error),
         };
-        self.end_all(tenant, &[job], Ended::Lost).await?;
+        self.end_all(tenant, &[job], ended).await?;
         self.0.queue.forget_failures(id);
         Ok(())
     }

@@ -1,0 +1,171 @@
+use super::{
+    Error, GuestHttp, GuestHttpError, GuestHttpRequest, GuestHttpResponse, Kept, NO_ROOM, Outgoing,
+    Part, Refusal, Request,
+};
+use crate::limits::{HTTP_BODY_BYTES_MAX, HTTP_CALLS_MAX};
+use crate::runtime::memory::Room;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+struct Closed;
+
+impl GuestHttp for Closed {
+    fn send(
+        &self,
+        _: GuestHttpRequest,
+        _: Arc<Kept>,
+    ) -> BoxFuture<'_, Result<GuestHttpResponse, GuestHttpError>> {
+        async { Err(GuestHttpError::Timeout) }.boxed()
+    }
+}
+
+/// An owner's part of 16 MiB: half.
+fn memory() -> Arc<Part> {
+    Arc::new(Part::of(&Arc::new(Room::new(16 << 20, 1))))
+}
+
+/// Answers with so much, if there is memory for it.
+struct Large(usize);
+
+impl GuestHttp for Large {
+    fn send(
+        &self,
+        _: GuestHttpRequest,
+        kept: Arc<Kept>,
+    ) -> BoxFuture<'_, Result<GuestHttpResponse, GuestHttpError>> {
+        let fits = kept.grow(self.0);
+        let answer = GuestHttpResponse { status: 200, headers: Vec::new(), body: vec![0; self.0] };
+        async move { if fits { Ok(answer) } else { Err(GuestHttpError::Unreachable("full")) } }
+            .boxed()
+    }
+}
+
+#[tokio::test]
+async fn answers_that_nobody_took_yet_are_memory_of_the_owners_runs() {
+    let ends = Instant::now() + Duration::from_mins(1);
+    let mut outgoing = Outgoing::new(Some(Arc::new(Large(3 << 20))), ends, memory());
+    for _ in 0..3 {
+        outgoing.begin(request(0)).unwrap();
+    }
+    // All have ended, and nobody has looked.
+    while outgoing.under_way.waiting.load(Ordering::Relaxed) > 0 {
+        tokio::task::yield_now().await;
+    }
+    let mut full = 0;
+    for _ in 0..3 {
+        let (_, answer) = outgoing.next_answer(None).await.unwrap().unwrap();
+        let no_room = matches!(answer, Err(Error::Unreachable(why)) if why == NO_ROOM);
+        // What is told is of the answer that was taken last.
+        assert_eq!(outgoing.no_room, no_room.then_some(Refusal::Owner));
+        full += usize::from(no_room);
+    }
+    assert_eq!(full, 1);
+    // Those that were taken make room.
+    outgoing.begin(request(0)).unwrap();
+    let (_, answer) = outgoing.next_answer(None).await.unwrap().unwrap();
+    assert!(answer.is_ok() && outgoing.no_room.is_none());
+}
+
+/// Breaks off after so much of an answer, unless it is asked with a body.
+struct Broken(usize);
+
+impl GuestHttp for Broken {
+    fn send(
+        &self,
+        request: GuestHttpRequest,
+        kept: Arc<Kept>,
+    ) -> BoxFuture<'_, Result<GuestHttpResponse, GuestHttpError>> {
+        let whole = request.body.is_some_and(|body| !body.is_empty());
+        let answer = GuestHttpResponse { status: 200, headers: Vec::new(), body: Vec::new() };
+        let is_there = kept.grow(self.0) && whole;
+        let answer = if is_there { Ok(answer) } else { Err(GuestHttpError::Unreachable("broke")) };
+        std::future::ready(answer).boxed()
+    }
+}
+
+#[tokio::test]
+async fn what_came_of_an_answer_that_failed_takes_no_room_until_that_is_told() {
+    let ends = Instant::now() + Duration::from_mins(1);
+    let mut outgoing = Outgoing::new(Some(Arc::new(Broken(3 << 20))), ends, memory());
+    for bytes in [0, 0, 1] {
+        outgoing.begin(request(bytes)).unwrap();
+        while outgoing.under_way.waiting.load(Ordering::Relaxed) > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    // Nobody has taken one yet, and two of them would not have left room for the third.
+    for _ in 0..3 {
+        let (number, answer) = outgoing.next_answer(None).await.unwrap().unwrap();
+        match answer {
+            Err(Error::Unreachable(why)) => assert!(number < 2 && why == "broke", "{why}"),
+            other => assert!(number == 2 && other.is_ok()),
+        }
+        assert_eq!(outgoing.no_room, None);
+    }
+}
+
+#[test]
+fn so_many_requests_and_no_more() {
+    let ends = Instant::now() + Duration::from_mins(1);
+    let mut outgoing = Outgoing::new(Some(Arc::new(Closed)), ends, memory());
+    for _ in 0..HTTP_CALLS_MAX {
+        assert!(outgoing.next().is_ok());
+    }
+    assert!(matches!(outgoing.next(), Err(Error::Denied(reason)) if reason.contains("100")));
+    assert!(outgoing.left() > Duration::from_secs(50));
+}
+
+/// Never answers.
+struct Silent;
+
+impl GuestHttp for Silent {
+    fn send(
+        &self,
+        _: GuestHttpRequest,
+        _: Arc<Kept>,
+    ) -> BoxFuture<'_, Result<GuestHttpResponse, GuestHttpError>> {
+        std::future::pending().boxed()
+    }
+}
+
+fn request(body_bytes: usize) -> Request {
+    Request {
+        method: "POST".to_owned(),
+        url: "https://example.com".to_owned(),
+        headers: Vec::new(),
+        body: Some(vec![0; body_bytes]),
+        timeout_ms: None,
+        redirects: 0,
+    }
+}
+
+#[tokio::test]
+async fn requests_that_wait_do_not_fill_the_hosts_memory() {
+    let ends = Instant::now() + Duration::from_mins(1);
+    let mut outgoing = Outgoing::new(Some(Arc::new(Silent)), ends, memory());
+    // One and a half of the largest fit beside each other, so the third is too much, and small ones are not.
+    for bytes in [HTTP_BODY_BYTES_MAX, HTTP_BODY_BYTES_MAX / 2, HTTP_BODY_BYTES_MAX, 10] {
+        outgoing.begin(request(bytes)).unwrap();
+    }
+    let (number, answer) = outgoing.next_answer(Some(30_000)).await.unwrap().unwrap();
+    assert_eq!(number, 2);
+    assert!(matches!(answer, Err(Error::Denied(reason)) if reason.contains("8 MiB")));
+    outgoing.begin(request(HTTP_BODY_BYTES_MAX + 1)).unwrap();
+    let (number, answer) = outgoing.next_answer(Some(30_000)).await.unwrap().unwrap();
+    assert!(number == 4 && matches!(answer, Err(Error::TooLarge)));
+    assert!(outgoing.next_answer(Some(1)).await.unwrap().is_none());
+    // Those past the most are told so; far more end the run.
+    let begun = (0..100 * HTTP_CALLS_MAX).take_while(|_| outgoing.begin(request(0)).is_ok());
+    assert!((HTTP_CALLS_MAX..20 * HTTP_CALLS_MAX).contains(&(begun.count() as u64)));
+}
+
+#[test]
+fn without_a_way_out_nothing_goes_out() {
+    let mut none = Outgoing::new(None, Instant::now(), memory());
+    assert!(matches!(none.next(), Err(Error::Denied(_))));
+    assert_eq!(none.left(), Duration::ZERO);
+    assert_eq!(Outgoing::default().left(), Duration::ZERO);
+}

@@ -1,0 +1,69 @@
+//! Asynchronous runs whose formula is not compiled yet: they wait in the queue, and have all of their time once it is.
+
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use serde_json::json;
+use tokamak::runtime::CompileBounds;
+
+use crate::support::binary::{compiling, eventually};
+use crate::support::hostile_components::slow;
+use crate::support::receiver::Receiver;
+use crate::support::server::{Setup, runtime};
+use crate::support::{TestServer, guests};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_formula_is_not_compiled_in_its_time_waits_and_then_runs() {
+    // More than the ten seconds that the run has.
+    const COMPILING_SECONDS: u64 = 16;
+    let folder = tempfile::tempdir().unwrap();
+    let setup = |bounds| Setup {
+        folder: Some(folder.path().to_owned()),
+        runtime: Some(runtime(4, bounds, None)),
+        ..Setup::open()
+    };
+    let first = TestServer::start_with(setup(CompileBounds::default())).await;
+    let reactor = guests::echo_reactor(&first).await;
+    let keys = [&first.management, &first.private].map(|client| client.key.clone().unwrap());
+    first.stop().await;
+    // Nothing is kept of what was compiled, and the compiler is busy with something else.
+    let bounds = CompileBounds { memory_mb: 1_536, cpu_seconds: COMPILING_SECONDS };
+    let second = TestServer::start_with(setup(bounds)).await;
+    let [management, private] = keys.map(|key| second.client(&key));
+    let uploading =
+        tokio::spawn(
+            async move { management.post("/reactor-formulas", guests::upload(&slow())).await },
+        );
+    let at_work = || compiling(std::process::id(), "--cpu-seconds 16");
+    let child = eventually("process that compiles", || at_work().pop()).await;
+
+    let receiver = Receiver::start().await;
+    let body = json!({"args": {"a": 1}, "callback_url": receiver.url(), "timeout_ms": 10_000});
+    let request = private.request(Method::POST, &format!("/reactors/{reactor}/react")).json(&body);
+    let queued = private.send(request).await;
+    queued.expect(202);
+    let place = queued.headers["location"].to_str().unwrap();
+    loop {
+        let result = private.get(place).await.expect(200);
+        // The formula's turn comes when that process is gone.
+        if !at_work().contains(&child) {
+            break;
+        }
+        assert_eq!(result["status"], "queued", "{result}");
+        assert!(result.get("started_at").is_none(), "{result}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    uploading.await.unwrap().expect(422);
+    let began = Instant::now();
+    let result = loop {
+        let result = private.get(place).await.expect(200);
+        if result["delivery"]["status"] == "delivered" {
+            break result;
+        }
+        assert!(began.elapsed() < Duration::from_mins(3), "{result}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    assert_eq!(result["status"], "completed", "{result}");
+    assert!(result["started_at"].is_string(), "{result}");
+    assert_eq!(receiver.seen().len(), 1);
+}
