@@ -376,3 +376,36 @@ async fn a_changed_byte_of_the_journal_is_refused_or_takes_the_last_write_alone(
         }
     }
 }
+
+/// Without its journal a killed server's store lacks what was acknowledged: no server takes it, and `verify` says so. With
+/// the file back, nothing is missing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_journal_that_is_gone_or_emptied_is_refused_and_put_back_it_is_all_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, said) = (folder.path().join("data"), folder.path().join("said"));
+    let (key, made) = killed_with_a_journal(&data).await;
+    let path = data.join("store/journal");
+    let whole = fs::read(&path).unwrap();
+    for left in [None, Some(0), Some(whole.len())] {
+        fs::remove_file(&path).unwrap();
+        if let Some(length) = left {
+            fs::write(&path, vec![0; length]).unwrap();
+        }
+        assert!(serve_again(&data, &said).is_none(), "{left:?}");
+        let told = fs::read_to_string(&said).unwrap();
+        assert!(told.contains("its journal is missing") && !told.contains("panicked"), "{told}");
+        let mut verify = command();
+        verify.arg("verify").arg("--data-dir").arg(&data).env("TOKAMAK_ROOT_KEY", ROOT_KEY);
+        let output = verify.output().unwrap();
+        let told = String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{left:?}: {told}");
+        assert!(told.contains("its journal is missing"), "{told}");
+        fs::write(&path, &whole).unwrap();
+    }
+    let process = serve_again(&data, &said).unwrap();
+    let client = process.management().with_key(&key);
+    for id in &made {
+        assert_eq!(client.get(&format!("/tokens/{id}")).await.expect(200)["data"], *id);
+    }
+}

@@ -68,7 +68,7 @@ impl Files {
         // What was written by a process that was killed may be in the system's memory alone, and a sync tells of that once.
         let mut begin = || {
             journal::sync(folder)?;
-            let unsettled = Unsettled::read(folder)?;
+            let unsettled = Unsettled::of_store(folder, &log.tree)?;
             if unsettled.is_cut_short {
                 tracing::warn!(
                     "the last write is not whole: it was under way when the power failed, or was changed since"

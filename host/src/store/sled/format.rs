@@ -3,6 +3,7 @@
 //!
 //! | Format | What it has that the one before had not |
 //! |---|---|
+//! | 8 | what the tree says of the journal ([`super::note`]) |
 //! | 7 | records and ledgers sealed with keys that are derived, not wrapped or used for all of them |
 //! | 6 | tokens and what is told of runs sealed in short instead of as JSON, and runs in packs |
 //! | 5 | log entries sealed in short |
@@ -16,11 +17,11 @@ pub const FORMAT_KEY: &[u8] = b"mformat";
 /// The format that is written.
 pub const FORMAT: &[u8] = FORMATS[0];
 /// All that are read.
-pub const FORMATS: [&[u8]; 7] = [b"7", b"6", b"5", b"4", b"3", b"2", b"1"];
+pub const FORMATS: [&[u8]; 8] = [b"8", b"7", b"6", b"5", b"4", b"3", b"2", b"1"];
 /// The format before packs.
-pub const FORMAT_2: &[u8] = FORMATS[5];
+pub const FORMAT_2: &[u8] = FORMATS[6];
 /// The first format.
-pub const FORMAT_1: &[u8] = FORMATS[6];
+pub const FORMAT_1: &[u8] = FORMATS[7];
 /// The format of a store of the first one while it is brought to the last. Software that reads no later one than the first
 /// would take what has a tag already for something else.
 pub const UPGRADING: &[u8] = b"1 to another";

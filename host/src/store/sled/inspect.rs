@@ -19,6 +19,7 @@ use super::files::newest;
 use super::folder::open_database;
 use super::guard::{self, Ledger, read_ledger_key};
 use super::journal::Unsettled;
+use super::note::{NOTE_KEY, Note};
 use super::rows::{
     Address, FORMAT_2, FORMAT_KEY, HEAD_PREFIX, Head, INDEX_PREFIX, IndexRow, LEDGER_KEY,
     LEFT_PREFIX, Left, PACK_PREFIX, PIECE_PREFIX, TENANT_LEDGER_PREFIX, UNIQUE_PREFIX, is_first,
@@ -49,7 +50,7 @@ impl Inspection {
             return Err(StoreError::Unavailable("its format is not known".to_owned()));
         }
         // Reading needs no sync: the files are a copy.
-        let Unsettled { groups, is_cut_short, .. } = Unsettled::read(folder)?;
+        let Unsettled { groups, is_cut_short, .. } = Unsettled::of_store(folder, &tree)?;
         for rows in groups {
             rows.apply(&tree)?;
         }
@@ -252,7 +253,10 @@ impl Walk<'_> {
 
     /// Rows of no kind that there is.
     fn others(&mut self) -> Result<(), StoreError> {
-        let known: [&[u8]; 9] = [
+        if Note::read(self.tree).is_err() {
+            self.of_tenant(None, "what is said of the journal was changed");
+        }
+        let known: [&[u8]; 10] = [
             TENANT_LEDGER_PREFIX,
             HEAD_PREFIX,
             PACK_PREFIX,
@@ -262,6 +266,7 @@ impl Walk<'_> {
             LEFT_PREFIX,
             FORMAT_KEY,
             LEDGER_KEY,
+            NOTE_KEY,
         ];
         // From behind each kind on: nobody looks at what was looked at.
         let mut next = Some(Vec::new());

@@ -23,10 +23,12 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, fallocate};
+use sled::Tree;
 
 use super::changes::Rows;
 use super::failure::{refused, refused_at, unavailable};
 use super::folder::SEGMENT_BYTES;
+use super::note::Note;
 use crate::crypto::integrity::digest;
 use crate::figures::figures;
 use crate::store::StoreError;
@@ -121,6 +123,13 @@ pub struct Unsettled {
 }
 
 impl Unsettled {
+    /// Reads the journal of a store, and holds it against what the tree says of it.
+    pub fn of_store(folder: &Path, tree: &Tree) -> Result<Self, StoreError> {
+        let found = Self::read(folder)?;
+        let last = Note::number_after(tree, found.last, found.groups.len())?;
+        Ok(Self { last, ..found })
+    }
+
     /// Reads the journal in a store's folder.
     pub fn read(folder: &Path) -> Result<Self, StoreError> {
         let path = folder.join(NAME);

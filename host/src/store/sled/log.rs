@@ -27,6 +27,7 @@ use super::changes::Rows;
 use super::copy::Copy;
 use super::failure::{note_failure, unavailable, unreadable};
 use super::journal::{Journal, ROW_BYTES_MAX};
+use super::note::Note;
 use super::rows::{FORMAT, FORMAT_KEY, LEFT_PREFIX, Left, PIECE_BYTES, PIECES_MAX};
 use crate::figures::figures;
 use crate::store::{Record, StoreError};
@@ -72,6 +73,8 @@ pub struct Log {
     settler: Settler,
     /// Whether the tree says that there is a journal: other software must find there that it cannot read this store.
     is_current: bool,
+    /// Whether it says so of this process's journal ([`super::note`]).
+    is_noted: bool,
     /// Held while a group goes to the tree row by row, by whoever must not see a part of it.
     pub applying: Arc<RwLock<()>>,
 }
@@ -132,19 +135,28 @@ impl Log {
     /// A log without a journal.
     pub fn new(tree: Tree, file: File) -> Self {
         let (file, applying) = (Arc::new(file), Arc::default());
-        let (copy, journal, settling, is_current) = (None, None, None, false);
         let settler = Settler::default();
-        Self { tree, file, copy, journal, settling, settler, is_current, applying }
+        Self {
+            tree,
+            file,
+            copy: None,
+            journal: None,
+            settling: None,
+            settler,
+            is_current: false,
+            is_noted: false,
+            applying,
+        }
     }
 
     /// Writes all of these rows or none; they are on the disk on return.
     pub fn write(&mut self, rows: Rows) -> Result<(), StoreError> {
-        if !self.is_current {
-            let format = self.tree.get(FORMAT_KEY).map_err(unreadable)?;
-            self.is_current = format.is_some_and(|format| format == FORMAT);
+        let is_current = self.is_current()?;
+        if is_current && !self.is_noted {
+            self.note_journal()?;
         }
         match &mut self.journal {
-            Some(journal) if self.is_current && Journal::takes(&rows) => {
+            Some(journal) if is_current && Journal::takes(&rows) => {
                 let full = !journal.has_room(&rows);
                 let waits = journal.must_settle() || full && !journal.can_turn();
                 if waits && let Some(settling) = self.settling.take() {
@@ -165,6 +177,7 @@ impl Log {
                 if self.settling.is_none() && journal.is_to_settle() {
                     journal.settling();
                     let (tree, file) = (&self.tree, &self.file);
+                    note(journal, false, tree, self.copy.as_ref())?;
                     self.settling = Some(Settling::begin(&mut self.settler, tree, file, journal));
                 }
                 journal.add(&rows)?;
@@ -174,6 +187,39 @@ impl Log {
         self.copy_too(&rows);
         let _applying = self.applying.write();
         rows.apply(&self.tree)
+    }
+
+    fn is_current(&mut self) -> Result<bool, StoreError> {
+        if !self.is_current {
+            let format = self.tree.get(FORMAT_KEY).map_err(unreadable)?;
+            self.is_current = format.is_some_and(|format| format == FORMAT);
+        }
+        Ok(self.is_current)
+    }
+
+    /// Says in the tree that there is a journal, before it takes anything that the tree may lose.
+    fn note_journal(&mut self) -> Result<(), StoreError> {
+        if let Some(journal) = &mut self.journal {
+            // There may be no record yet that the tree could name.
+            journal.mark()?;
+            note(journal, false, &self.tree, self.copy.as_ref())?;
+            self.sync()?;
+            self.is_noted = true;
+        }
+        Ok(())
+    }
+
+    /// Writes the last for this process: nothing of the journal is needed then, and it holds nothing.
+    pub fn close(&mut self) -> Result<(), StoreError> {
+        self.settle_and_wipe()?;
+        let is_current = self.is_current()?;
+        match &self.journal {
+            Some(journal) if is_current => {
+                note(journal, true, &self.tree, None)?;
+                self.sync()
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The same, with the rows in the tree and synced, whatever there is of a journal.
@@ -269,6 +315,20 @@ impl Log {
         }
         Ok(())
     }
+}
+
+/// Notes in the tree, and in a copy of it, what the journal came to.
+fn note(
+    journal: &Journal,
+    is_closed: bool,
+    tree: &Tree,
+    copy: Option<&Copy>,
+) -> Result<(), StoreError> {
+    let rows = Note { number: journal.last(), is_closed }.rows();
+    if let Some(copy) = copy {
+        copy.write(rows.clone());
+    }
+    rows.apply(tree)
 }
 
 fn sync(tree: &Tree, file: &File) -> Result<(), StoreError> {

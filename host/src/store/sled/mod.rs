@@ -19,6 +19,7 @@ mod journal;
 mod live;
 mod load;
 mod log;
+mod note;
 mod packs;
 mod protect;
 mod rows;

@@ -2,7 +2,7 @@
 //!
 //! | Prefix | Key | Value |
 //! |---|---|---|
-//! | `m` | name | the format's version; the sealed ledger over all tenants |
+//! | `m` | name | the format's version; the sealed ledger over all tenants; a note on the journal ([`super::note`]) |
 //! | `l` | tenant | the tenant's ledger, sealed ([`super::guard`]) |
 //! | `r` | kind, tenant, id | head of the record with its tag, and its body if that is short |
 //! | `e` | kind, tenant, id | records put together, heads and bodies, from the one with this id on ([`super::packs`]) |

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use super::failure::{unavailable, unreadable};
 use super::files::Files;
 use super::live::Live;
+use super::note::NOTE_KEY;
 use super::rows::Address;
 use super::wanted::One;
 use super::{SledStore, packs, protect};
@@ -39,6 +40,10 @@ impl Snapshot for Frozen {
         let (mut rows, mut taken) = (Vec::new(), 0);
         for row in self.live()?.tree.range::<&[u8], _>((from, Bound::Unbounded)) {
             let (key, value) = row.map_err(unreadable)?;
+            // Of a journal that does not go with them.
+            if key == NOTE_KEY {
+                continue;
+            }
             taken += key.len() + value.len();
             rows.push((key.to_vec(), value.to_vec()));
             if taken >= bytes {

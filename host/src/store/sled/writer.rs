@@ -76,7 +76,7 @@ impl Writer {
             self.commit(group);
         }
         // Nothing is left for the next start to do, as far as that is known.
-        if !self.failed.load(Ordering::Acquire) && self.log.settle_and_wipe().is_err() {
+        if !self.failed.load(Ordering::Acquire) && self.log.close().is_err() {
             self.fail();
         }
     }

@@ -9,6 +9,7 @@ use super::{open, reopen};
 use crate::store::conformance::{self, ENTRY, KIND, OTHER_TENANT, TENANT, entry, puts, record};
 use crate::store::sled::folder::open_database;
 use crate::store::sled::journal::{NAME, Unsettled};
+use crate::store::sled::note::NOTE_KEY;
 use crate::store::sled::{Inspection, SledStore};
 use crate::store::{Batch, Expect, Inspect as _, Put, Removal, Store as _, StoreError};
 
@@ -138,6 +139,112 @@ async fn a_store_with_a_changed_journal_is_not_opened() {
     };
     refused(SledStore::open(copy.path(), 8 << 20).err());
     refused(Inspection::open(copy.path(), 8 << 20).err());
+}
+
+/// What somebody may make of a journal of another time, and whether it is one.
+fn made_of(journal: &[u8], earlier: &[u8]) -> Vec<(&'static str, Option<Vec<u8>>)> {
+    vec![
+        ("gone", None),
+        ("empty", Some(Vec::new())),
+        ("zeros", Some(vec![0; journal.len()])),
+        ("cut off", Some(journal[..4 << 10].to_vec())),
+        ("earlier", Some(earlier.to_vec())),
+    ]
+}
+
+fn put(folder: &Path, journal: Option<Vec<u8>>) {
+    match journal {
+        Some(bytes) => fs::write(folder.join(NAME), bytes).unwrap(),
+        None => fs::remove_file(folder.join(NAME)).unwrap(),
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_was_killed_is_not_opened_without_its_journal() {
+    let (store, folder) = open();
+    store.commit(long("first", 10)).await.unwrap();
+    // The first write to the journal is the second of all, which says in the tree that there is one.
+    store.commit(long("second", 10)).await.unwrap();
+    let earlier = fs::read(folder.path().join(NAME)).unwrap();
+    let mut made = 2;
+    for synced in [false, true] {
+        // Until the tree was synced beside what the journal takes.
+        for number in 0..if synced { 400 } else { 0 } {
+            store.commit(long(&number.to_string(), 1_000)).await.unwrap();
+            made += 1;
+        }
+        let whole = fs::read(folder.path().join(NAME)).unwrap();
+        for (what, journal) in made_of(&whole, &earlier) {
+            // What they hold is all that the tree has spoken of yet.
+            if ["cut off", "earlier"].contains(&what) && !synced {
+                continue;
+            }
+            let copy = left(folder.path());
+            put(copy.path(), journal);
+            let refused = |error: Option<StoreError>| {
+                let told = |error: &StoreError| matches!(error, StoreError::Damaged(what) if what.contains("journal"));
+                assert!(error.as_ref().is_some_and(told), "{what} {synced}: {error:?}");
+            };
+            refused(SledStore::open(copy.path(), 8 << 20).err());
+            refused(Inspection::open(left(copy.path()).path(), 8 << 20).err());
+            // With the file back, everything is there.
+            put(copy.path(), Some(whole.clone()));
+            drop(reopen(copy.path()));
+            assert_eq!(verified(copy.path()).0, made, "{what} {synced}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_was_closed_needs_no_journal_and_takes_no_earlier_one() {
+    let (store, folder) = open();
+    for number in 0..3 {
+        store.commit(long(&number.to_string(), 10)).await.unwrap();
+    }
+    let earlier = fs::read(folder.path().join(NAME)).unwrap();
+    drop(store);
+    let whole = fs::read(folder.path().join(NAME)).unwrap();
+    for (what, journal) in made_of(&whole, &earlier) {
+        let copy = left(folder.path());
+        put(copy.path(), journal);
+        if what == "earlier" {
+            let refused = SledStore::open(copy.path(), 8 << 20).err();
+            assert!(matches!(refused, Some(StoreError::Damaged(_))), "{refused:?}");
+            continue;
+        }
+        let again = reopen(copy.path());
+        again.commit(long("more", 10)).await.unwrap();
+        // It goes on from the number that it had come to: an earlier one is told from it as before.
+        let killed = left(copy.path());
+        assert_eq!(verified(killed.path()).0, 4, "{what}");
+        put(killed.path(), Some(earlier.clone()));
+        assert!(SledStore::open(killed.path(), 8 << 20).is_err(), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_tree_says_of_the_journal_is_missed_and_goes_with_no_backup() {
+    let (store, folder) = open();
+    for number in 0..3 {
+        store.commit(long(&number.to_string(), 10)).await.unwrap();
+    }
+    let rows = store.snapshot().await.unwrap().rows(None, usize::MAX).unwrap();
+    assert!(rows.len() > 3 && rows.iter().all(|(key, _)| key != NOTE_KEY));
+    for (value, told) in [(None, "is missing"), (Some(&b"x"[..]), "was changed")] {
+        let copy = left(folder.path());
+        let database = open_database(copy.path(), 8 << 20).unwrap();
+        match value {
+            Some(value) => database.insert(NOTE_KEY, value).unwrap(),
+            None => database.remove(NOTE_KEY).unwrap(),
+        };
+        database.flush().unwrap();
+        drop(database);
+        let refused = SledStore::open(copy.path(), 8 << 20).err();
+        assert!(
+            matches!(&refused, Some(StoreError::Damaged(what)) if what.contains(told)),
+            "{refused:?}"
+        );
+    }
 }
 
 #[tokio::test]
