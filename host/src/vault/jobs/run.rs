@@ -111,6 +111,7 @@ impl Vault {
         }
         let id = job.entity.id;
         let job = self.begin_job(job, &permit, &mut ready).await?;
+        self.read_again(tenant, &mut ready).await;
         let mut run = Run::new(self, &permit, ready, job.entity.timeout_ms).of_job(job, slot);
         match self.invoke(&mut run).await {
             Ok(outcome) => match self.settle(run, outcome).await.map_err(|failed| failed.error) {

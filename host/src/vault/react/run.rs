@@ -12,7 +12,7 @@ use super::{FailedRun, ReactResponse, Ready};
 use crate::figures::figures;
 use crate::model::faults::Faults;
 use crate::model::formula::{Formula, Language, Reactor};
-use crate::model::id::InvocationId;
+use crate::model::id::{InvocationId, TenantId};
 use crate::model::log::{EntityType, Operation};
 use crate::model::permission::marker::{TokenCreate, TokenUse};
 use crate::model::plaintext::Plaintext;
@@ -176,12 +176,20 @@ impl Vault {
                 program => return program,
             }
             let formula = self.formula(tenant, id).await?;
-            if formula.request_parameters != run.formula.request_parameters
-                || formula.configuration != run.formula.configuration
-            {
+            if !take_the_same(&formula, &run.formula) {
                 return Err(Error::Conflict("The formula was just replaced."));
             }
             run.formula = formula;
+        }
+    }
+
+    /// Takes a formula as it is by now, if it was replaced by one that takes the same since it was got ready.
+    pub(in crate::vault) async fn read_again(&self, tenant: TenantId, ready: &mut Ready) {
+        // Whatever else became of it, what has begun is run as it was got ready.
+        if let Ok(formula) = self.formula(tenant, ready.formula.id).await
+            && take_the_same(&formula, &ready.formula)
+        {
+            ready.formula = formula;
         }
     }
 
@@ -301,4 +309,9 @@ fn title(error: &Error) -> &'static str {
         Error::Conflict(_) => "Conflict",
         _ => "Reactor Runtime Error",
     }
+}
+
+/// Whether arguments and configurations of the one are those of the other.
+fn take_the_same(one: &Formula, other: &Formula) -> bool {
+    one.request_parameters == other.request_parameters && one.configuration == other.configuration
 }
