@@ -141,7 +141,7 @@ async fn a_store_with_a_changed_journal_is_not_opened() {
     refused(Inspection::open(copy.path(), 8 << 20).err());
 }
 
-/// What somebody may make of a journal of another time, and whether it is one.
+/// What may be left of a journal, or put in its place, each under its name; `None` is no file.
 fn made_of(journal: &[u8], earlier: &[u8]) -> Vec<(&'static str, Option<Vec<u8>>)> {
     vec![
         ("gone", None),
