@@ -2,7 +2,7 @@
 
 import { decide, grants, sameRights } from "./access.js";
 import { jsonFrom } from "./format.js";
-import { forgetAll, holder, redraw } from "./state.js";
+import { forgetRead, holder, redraw } from "./state.js";
 
 /** An answer that is an error, with the problem that the server described. */
 export class Refusal extends Error {
@@ -81,8 +81,13 @@ export async function addKey(text) {
 /** Forgets one key, with everything that was read. */
 export function dropKey(key) {
   const rest = session.keys.filter((other) => other !== key);
-  forgetAll();
+  forgetRead();
   session.keys = rest;
+}
+
+/** Goes on with the new key of an application of which this tab has the key that it ends. */
+export function renewKey({ id, key: secret }) {
+  session.keys = session.keys.map((key) => (key.id === id ? new Key(secret, key.application) : key));
 }
 
 /**
@@ -91,7 +96,9 @@ export function dropKey(key) {
  * which is forgotten with everything that was read.
  */
 export async function readKeysAgain() {
-  const found = (await Promise.all(session.keys.map(readAgain))).filter(Boolean);
+  const answers = await Promise.all(session.keys.map(readAgain));
+  // What is said of a key that was renewed meanwhile is of the old one.
+  const found = answers.filter((one) => one && session.keys.includes(one.key));
   for (const { key } of found.filter(({ ended }) => ended)) dropKey(key);
   return found;
 }

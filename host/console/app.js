@@ -3,6 +3,7 @@
 
 import { session } from "./api.js";
 import { restartFields } from "./fields.js";
+import { forgetKept, unkept } from "./issued.js";
 import { html, nothing } from "./lit.js";
 import { notices } from "./notices.js";
 import { askNoMore, confirm, dialog } from "./parts.js";
@@ -22,8 +23,8 @@ import * as tokens from "./pages/tokens.js";
 
 // To add a page: a file that exports `title`, `open(rest, query)`, `view()` and `refresh()`, which reads anew what is shown and
 // leaves alone what somebody has written; and a row here. A page may export `close()`; `takes(rest, query)`, which shows another
-// address of it in place and says whether it did; and `unkept(here)`, which says what would be lost for good without the page,
-// or, with `here`, without what it shows now.
+// address of it in place and says whether it did; and `unkept()`, which says what would be lost for good without what it
+// shows now.
 const PAGES = [
   ["tokens", tokens],
   ["containers", containers],
@@ -72,6 +73,7 @@ async function follow() {
   }
   if (page === current && opening === null && page.takes?.(...parts)) return;
   current?.close?.();
+  forgetKept();
   current = page;
   menuOpen = false;
   refreshing = null;
@@ -88,7 +90,7 @@ async function follow() {
 
 /** Asks before the page is left with something on it that is nowhere else. */
 function mayGo() {
-  const lost = current?.unkept?.(true);
+  const lost = current?.unkept?.();
   if (!lost) return true;
   if (location.hash === at) {
     // Whoever was asked has come back by themselves.
@@ -102,11 +104,6 @@ function mayGo() {
   };
   confirm(lost.title, lost.text, "Leave", async () => lost.letGo(), { after: follow, otherwise: stay });
   return false;
-}
-
-/** What would be lost for good with the tab or with its keys. */
-function unkept() {
-  return PAGES.map(([, page]) => page.unkept?.(false)).find(Boolean);
 }
 
 addEventListener("beforeunload", (event) => {
@@ -176,6 +173,7 @@ function signOut() {
 /** Without a key there is nothing to show. */
 function leave() {
   current.close?.();
+  forgetKept();
   current = null;
   opening = null;
   refreshing = null;

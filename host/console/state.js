@@ -5,6 +5,7 @@ let draw = () => {};
 let asked = false;
 let pages = 0;
 let keepers = 0;
+let owners = 0;
 
 /** Says how the page is drawn. */
 export function onRedraw(how) {
@@ -21,13 +22,14 @@ export function redraw() {
   });
 }
 
-/** An object that a page keeps what it shows in. Signing out makes it anew. */
-export function holder(make) {
+/** An object that a page keeps what it shows in. It is made anew when what was read is forgotten, or, if it `lasts`, by signing out. */
+export function holder(make, { lasts = false } = {}) {
   const held = make();
-  resets.push(() => {
+  const reset = () => {
     for (const name of Object.keys(held)) delete held[name];
     Object.assign(held, make());
-  });
+  };
+  resets.push({ reset, lasts });
   return held;
 }
 
@@ -36,16 +38,29 @@ export function goOn() {
   pages += 1;
 }
 
-/** What says later whether the page of now is still looked at (`isHere`), and whether what was known is still known (`isKnown`). */
+/**
+ * What says later whether the page of now is still looked at (`isHere`), whether what was known is still known (`isKnown`), and
+ * whether nobody has signed out since (`isOurs`).
+ */
 export function now() {
-  const [page, keeper] = [pages, keepers];
-  return { isHere: () => pages === page && keepers === keeper, isKnown: () => keepers === keeper };
+  const [page, keeper, owner] = [pages, keepers, owners];
+  return { isHere: () => pages === page && keepers === keeper, isKnown: () => keepers === keeper, isOurs: () => owners === owner };
 }
 
 /** Forgets everything, keys first of all. */
 export function forgetAll() {
+  owners += 1;
+  forget(resets);
+}
+
+/** Forgets all that was read with the keys of this tab, and them. */
+export function forgetRead() {
+  forget(resets.filter(({ lasts }) => !lasts));
+}
+
+function forget(what) {
   keepers += 1;
-  for (const reset of resets) reset();
+  for (const { reset } of what) reset();
   redraw();
 }
 

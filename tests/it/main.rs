@@ -41,6 +41,7 @@ mod console;
 mod console_access;
 mod console_browser;
 mod console_edit;
+mod console_keys;
 mod console_manage;
 mod console_mended;
 mod console_modules;

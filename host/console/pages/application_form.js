@@ -28,7 +28,7 @@ export function readApplication(id) {
   return ask("application:read", "GET", `/applications/${segment(id)}`);
 }
 
-/** Begins with an application as it is, or with a new one. `ends` are what `save` does with the answer, and `made(answer)`. */
+/** Begins with an application as it is, or with a new one. `ends` are what `save` does with the answer, and `made(answer, visit)`. */
 export function begin(application, ends) {
   Object.assign(held, { draft: draftOf(application), seen: application, ends, sent: undefined, preview: {} });
   readPermissions();
@@ -72,8 +72,7 @@ async function submit() {
     const answer = seen
       ? await ask("application:update", "PUT", `/applications/${seen.id}`, { body: yours })
       : await ask("application:create", "POST", "/applications", { body: { ...yours, type: draft.type, expires_at: fromTimeField(draft.ends) } });
-    // A key that comes after its owner has signed out is not for whoever signs in next.
-    if (visit.isKnown()) ends.made?.(answer);
+    ends.made?.(answer, visit);
     return answer;
   };
   const read = () => readApplication(seen.id);

@@ -1,18 +1,19 @@
 // Applications: who holds keys, and what the keys may see.
 
-import { ask, may, withQuery } from "../api.js";
+import { ask, may, renewKey, withQuery } from "../api.js";
 import { rulesOf, seen } from "../access.js";
+import { forgetIssued, issued, issuedFor, keep, unkept as lost } from "../issued.js";
 import { html, nothing } from "../lit.js";
 import { badge, confirm, copyable, empty, facts, lacking, pager, shown, table, time } from "../parts.js";
 import { preview } from "../preview.js";
 import { notify } from "../notices.js";
 import { unlessChanged } from "../saving.js";
-import { holder, load, loadPage, now, redraw, tell } from "../state.js";
+import { holder, load, loadPage, now, tell } from "../state.js";
 import { MEMBERS, applicationForm, begin, readApplication, refreshForm } from "./application_form.js";
 
 export const title = "Applications";
 
-const held = holder(() => ({ page: 1, view: "list", preview: {}, issued: {} }));
+const held = holder(() => ({ page: 1, view: "list", preview: {} }));
 
 const address = ({ id }) => `#/applications/of/${id}`;
 
@@ -45,12 +46,6 @@ async function find(id) {
   if (application && held.view === "edit") begin(application, { done: changed, leads: address });
 }
 
-/** A key is in the answer of one request and never again: it stays until its page was seen and left. */
-function keep({ id, key }) {
-  held.issued[id] = { key, isKept: false };
-  redraw();
-}
-
 function shownOnce(application) {
   tell("Application made; its key is shown this once");
   location.hash = address(application);
@@ -63,38 +58,35 @@ function changed(application) {
 
 /** The key that was made of the application that is shown, if one was. */
 function shownKey() {
-  return held.view === "of" ? held.issued[held.id] : undefined;
+  return held.view === "of" ? issuedFor(held.id) : undefined;
 }
 
-/** Leaving forgets a key that was shown. */
-export function close() {
-  if (shownKey()) delete held.issued[held.id];
-}
-
-/** Keys that nobody has copied yet. */
-export function unkept(here) {
-  const issued = here ? [shownKey()] : Object.values(held.issued);
-  const lost = issued.filter((one) => one && !one.isKept);
-  if (lost.length === 0) return undefined;
-  return {
-    title: "Leave without the key?",
-    text: "A key that was just made is shown once, and was not copied: nobody can read it again.",
-    letGo: () => {
-      for (const one of lost) one.isKept = true;
-    },
-  };
+/** The key that is shown, if nobody has copied it yet. */
+export function unkept() {
+  return lost([shownKey()]);
 }
 
 export function view() {
   if (held.view === "new") return html`${back()}<h1 tabindex="-1">New application</h1>${may("application:create") ? applicationForm() : lacking("application:create")}`;
+  if (held.view === "of") return about();
   if (!may("application:read")) return html`<h1 tabindex="-1">${title}</h1>${lacking("application:read")}`;
   if (held.view === "edit") return html`${back()}<h1 tabindex="-1">Change application</h1>${shown(held.one, applicationForm)}`;
-  if (held.view === "of") return html`${back()}${shown(held.one, one)}`;
   return html`<div class="row">
       <h1 tabindex="-1">${title}</h1>
       ${may("application:create") ? html`<a class="button end grow-none" href="#/applications/new">New application</a>` : nothing}
     </div>
     ${shown(held.list, ({ data, pagination }) => (data.length === 0 ? none() : listed(data, pagination)))}`;
+}
+
+/** The key that was just made waits for no reading: nobody can ask for it again. */
+function about() {
+  const mayRead = may("application:read");
+  const { value, problem } = (mayRead && held.one) || {};
+  // What is not there yet may still say its name.
+  const name = value?.name ?? shownKey()?.name ?? (problem || !mayRead ? "Application" : undefined);
+  return html`${back()}
+    ${name === undefined ? nothing : html`<div class="row"><h1 tabindex="-1">${name}</h1>${value ? badge(value.type) : nothing}</div>`}
+    ${issued(held.id)} ${mayRead ? shown(held.one, one) : lacking("application:read")}`;
 }
 
 function none() {
@@ -127,7 +119,7 @@ function one(application) {
     const visit = now();
     await ask("application:delete", "DELETE", `/applications/${application.id}`);
     // Its key opens nothing any more: nobody is asked about it.
-    delete held.issued[application.id];
+    forgetIssued(application.id);
     tell("Application deleted");
     if (visit.isHere()) location.hash = "#/applications";
   };
@@ -136,8 +128,10 @@ function one(application) {
   const issue = async () => {
     const visit = now();
     const answer = await ask("application:update", "POST", `/applications/${application.id}/regenerate`);
+    // Perhaps it ends the key that it was asked for with.
+    if (visit.isOurs()) renewKey(answer);
+    keep({ ...answer, name: application.name }, visit);
     if (!visit.isKnown()) return;
-    keep(answer);
     // It is not to be seen on the page of another one.
     if (visit.isHere()) tell("A new key is made, and shown this once");
     else notify({ title: `A new key of ${application.name} is made.`, text: "You had gone on before: it is shown once, on its page.", leads: address(application) });
@@ -146,9 +140,7 @@ function one(application) {
     confirm("Make a new key?", html`The key that “<bdi>${application.name}</bdi>” has now ends at once.`, "New key", issue, {
       after: () => document.getElementById("issued")?.focus(),
     });
-  return html`<div class="row"><h1 tabindex="-1">${application.name}</h1>${badge(application.type)}</div>
-    ${issued()}
-    <section class="card" aria-label="About">
+  return html`<section class="card" aria-label="About">
       ${facts([
         ["Id", copyable(application.id, "id")],
         ["Made", time(application.created_at)],
@@ -165,28 +157,6 @@ function one(application) {
     </section>
     <section class="card"><h2>Rules</h2>${rules(application)}</section>
     <section class="card"><h2>What may this key see?</h2>${preview(application, held.preview)}</section>`;
-}
-
-function issued() {
-  const made = shownKey();
-  if (!made) return nothing;
-  const kept = () => {
-    made.isKept = true;
-    redraw();
-  };
-  const put = () => {
-    kept();
-    tell("The page can be left");
-    queueMicrotask(() => document.getElementById("issued")?.focus());
-  };
-  return html`<div class="good-news" id="issued" role="group" aria-label="The application's key" tabindex="-1">
-    <p>The key, shown this once:</p>
-    <p>${copyable(made.key, "key", kept)}</p>
-    ${made.isKept
-      ? html`<p class="small">It is gone from here when this page is left.</p>`
-      : html`<p class="row"><button type="button" class="quiet" @click=${put}>I have kept it</button>
-          <span class="small">Nobody can read it again after this page.</span></p>`}
-  </div>`;
 }
 
 function rules(application) {

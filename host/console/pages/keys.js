@@ -2,9 +2,10 @@
 
 import { ask, dropKey, may, session } from "../api.js";
 import { rulesOf, seen } from "../access.js";
+import { allIssued, unkept } from "../issued.js";
 import { html, nothing } from "../lit.js";
-import { badge, copyable, facts, problemBox, shown, table, time } from "../parts.js";
-import { holder, load, tell } from "../state.js";
+import { badge, confirm, copyable, facts, problemBox, shown, table, time } from "../parts.js";
+import { forgetAll, holder, load, tell } from "../state.js";
 import { keyForm } from "./sign_in.js";
 
 export const title = "Your access";
@@ -27,7 +28,7 @@ export function refresh() {
 
 export function view() {
   return html`<h1 tabindex="-1">${title}</h1>
-    ${tenant()} ${held.permissions?.problem
+    ${allIssued()} ${tenant()} ${held.permissions?.problem
       ? html`<p class="small"><strong>What permissions allow could not be read.</strong></p>${problemBox(held.permissions.problem, nothing, held.permissions.again)}`
       : nothing}
     ${session.keys.map(keyCard)}
@@ -47,11 +48,19 @@ function tenant() {
 function keyCard(key) {
   const { application } = key;
   const forget = () => {
-    dropKey(key);
-    tell(`The key of ${key.name} is forgotten`);
-    if (session.keys.length === 0) return;
-    open();
-    queueMicrotask(() => document.querySelector("h1")?.focus());
+    // Without the last key nobody is signed in.
+    const isLast = session.keys.length === 1;
+    const lost = isLast ? unkept() : undefined;
+    const done = () => {
+      if (isLast) forgetAll();
+      else dropKey(key);
+      tell(`The key of ${key.name} is forgotten`);
+      if (isLast) return;
+      open();
+      queueMicrotask(() => document.querySelector("h1")?.focus());
+    };
+    if (lost) confirm(lost.title, lost.text, "Leave", async () => lost.letGo(), { after: done });
+    else done();
   };
   return html`<section class="card" aria-label=${key.name}>
     <div class="row">

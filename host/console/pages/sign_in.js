@@ -2,6 +2,7 @@
 
 import { addKey } from "../api.js";
 import { field, form, submitButton } from "../fields.js";
+import { allIssued } from "../issued.js";
 import { html, nothing } from "../lit.js";
 import { problemBox } from "../parts.js";
 import { holder, load, tell } from "../state.js";
@@ -40,7 +41,8 @@ export function keyForm(state, label, action, done = () => {}) {
 }
 
 export function view() {
-  return html`<section class="card narrow">
+  // Those that were made with a key that has ended since.
+  return html`${allIssued()}<section class="card narrow">
     <h1 tabindex="-1">Sign in</h1>
     <p>With the key of an application. More keys can be added later: a management key sees applications, reactors and the
       audit log, a private key sees tokens and runs reactors.</p>

@@ -45,6 +45,7 @@ files! {
     "fields.js"
     "format.js"
     "icon.svg"
+    "issued.js"
     "lit.js"
     "main.js"
     "merge_patch.js"

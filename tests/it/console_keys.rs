@@ -1,0 +1,191 @@
+//! Keys that are made in the console: the server tells each once, and the console keeps it in sight until somebody says that
+//! it is kept, whatever becomes of the keys that the tab is signed in with.
+
+use serde_json::{Value, json};
+
+use crate::support::TestServer;
+use crate::support::browser::Browser;
+
+/// The new key, where it is shown.
+const SHOWN: &str = "document.querySelector('.good-news code')?.innerText";
+const RIGHTS: [&str; 4] =
+    ["application:create", "application:read", "application:update", "application:delete"];
+
+/// Opens a page of the console by its address, and waits until it shows what it is about.
+fn visit(browser: &mut Browser, page: &str) {
+    browser.eval(&format!("document.activeElement.blur(), location.hash = '#/{page}', true"));
+    browser.wait(&format!(
+        "location.hash === '#/{page}' && document.querySelector('h1') === document.activeElement \
+            && !document.querySelector('.waiting, [aria-busy=true]')"
+    ));
+}
+
+/// Says yes in the dialog, by keyboard.
+fn agree(browser: &mut Browser) {
+    browser.wait("document.querySelector('dialog')?.open");
+    browser.press("Tab");
+    browser.press("Enter");
+    browser.wait("!document.querySelector('dialog')");
+}
+
+/// Makes an application on its page, and waits for its key if it is to come.
+fn make(browser: &mut Browser, name: &str) {
+    visit(browser, "applications/new");
+    browser.fill("Name", name);
+    browser.wait("document.querySelector('.checks input')");
+    browser.eval("document.querySelector('.checks input').click(), true");
+    browser.click("Create");
+}
+
+fn shown(browser: &mut Browser) -> String {
+    browser.wait(SHOWN);
+    browser.eval(SHOWN).as_str().unwrap().to_owned()
+}
+
+fn asks_before_the_end(browser: &mut Browser) -> bool {
+    browser.eval("!dispatchEvent(new Event('beforeunload', { cancelable: true }))") == true
+}
+
+/// The id of another management application, and its key.
+async fn other(server: &TestServer, rights: &[&str]) -> (String, String) {
+    let client = server.application("management", rights, json!([])).await;
+    let own = client.get("/applications/key").await.expect(200);
+    (own["id"].as_str().unwrap().to_owned(), client.key.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tab_goes_on_with_the_new_key_of_its_own_application() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    let (id, old) = other(&server, &RIGHTS).await;
+    browser.sign_in(&format!("http://{}", server.address()), &[&old]);
+    visit(&mut browser, &format!("applications/of/{id}"));
+    browser.click("New key");
+    agree(&mut browser);
+    let key = shown(&mut browser);
+    server.client(&old).get("/applications/key").await.expect(401);
+    server.client(&key).get("/applications/key").await.expect(200);
+
+    browser.eval("document.getElementById('told').textContent = '', true");
+    browser.click("Refresh");
+    browser.wait("document.getElementById('told').textContent.trim() === 'Read anew'");
+    assert_eq!(shown(&mut browser), key);
+    assert_eq!(browser.eval("document.querySelector('.notice')"), Value::Null);
+    assert!(asks_before_the_end(&mut browser));
+    browser.click("I have kept it");
+    visit(&mut browser, "applications");
+    browser.wait("document.querySelector('tbody tr')");
+    assert_eq!(browser.eval(SHOWN), Value::Null);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_nobody_kept_outlives_the_one_it_was_made_with() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    let base = format!("http://{}", server.address());
+    let (id, own) = other(&server, &RIGHTS).await;
+    browser.sign_in(&base, &[&own, server.private.key.as_deref().unwrap()]);
+    make(&mut browser, "desk");
+    let key = shown(&mut browser);
+    server.management.delete(&format!("/applications/{id}")).await.expect(204);
+    browser.click("Refresh");
+    browser.wait_for("opens nothing any more.");
+    browser.wait_for("No key in this tab holds application:read.");
+    assert_eq!(shown(&mut browser), key);
+    assert!(asks_before_the_end(&mut browser));
+    browser.click("I have kept it");
+    browser.wait("!t.named('button', 'I have kept it')");
+
+    // Also if no other one is left: then it stands where the next one is asked for.
+    let (id, own) = other(&server, &RIGHTS).await;
+    browser.sign_in(&base, &[&own]);
+    make(&mut browser, "till");
+    let key = shown(&mut browser);
+    server.management.delete(&format!("/applications/{id}")).await.expect(204);
+    browser.click("Refresh");
+    browser.wait("document.querySelector('h1')?.innerText === 'Sign in'");
+    assert_eq!(shown(&mut browser), key);
+    assert!(asks_before_the_end(&mut browser));
+    browser.fill("API key", server.management.key.as_deref().unwrap());
+    browser.press("Enter");
+    browser.wait_for("Your access");
+    assert_eq!(shown(&mut browser), key);
+    browser.click("I have kept it");
+    browser.wait("!t.named('button', 'I have kept it')");
+    visit(&mut browser, "applications");
+    assert!(!asks_before_the_end(&mut browser));
+    visit(&mut browser, "keys");
+    assert_eq!(browser.eval(SHOWN), Value::Null);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forgetting_a_key_forgets_none_that_nobody_kept() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    browser.hold("POST /applications");
+    make(&mut browser, "desk");
+    browser.until_held();
+    visit(&mut browser, "containers");
+    browser.let_go();
+    browser.wait_for("“desk” is saved.");
+    visit(&mut browser, "keys");
+    let key = shown(&mut browser);
+    let forget = "t.named('button', 'Forget this key').click(), true";
+    browser.eval(forget);
+    browser.wait("document.querySelectorAll('.pages .keys span').length === 1");
+    assert_eq!(shown(&mut browser), key);
+    // Without the last key of the tab nobody is signed in.
+    browser.eval(forget);
+    browser.wait_for("Leave without the key?");
+    browser.press("Escape");
+    browser.wait("!document.querySelector('dialog')");
+    assert_eq!(shown(&mut browser), key);
+    browser.eval(forget);
+    agree(&mut browser);
+    browser.wait("document.querySelector('h1')?.innerText === 'Sign in'");
+    assert_eq!(browser.eval(SHOWN), Value::Null);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_shown_to_a_maker_who_may_not_read_its_application() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    let (_, own) = other(&server, &["application:create"]).await;
+    browser.sign_in(&format!("http://{}", server.address()), &[&own]);
+    make(&mut browser, "desk");
+    let key = shown(&mut browser);
+    assert_eq!(browser.eval("document.querySelector('h1').innerText"), "desk");
+    let made = server.client(&key).get("/applications/key").await.expect(200);
+    assert_eq!(made["name"], "desk");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_comes_after_the_one_it_replaces_was_found_to_have_ended_is_not_lost() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    let (id, own) = other(&server, &RIGHTS).await;
+    let base = format!("http://{}", server.address());
+    browser.sign_in(&base, &[&own, server.private.key.as_deref().unwrap()]);
+    browser.watch_requests();
+    visit(&mut browser, &format!("applications/of/{id}"));
+    browser.click("New key");
+    browser.hold(&format!("POST /applications/{id}/regenerate"));
+    browser.wait("document.querySelector('dialog')?.open");
+    browser.press("Tab");
+    browser.press("Enter");
+    browser.until_held();
+    browser.click("Cancel");
+    visit(&mut browser, "keys");
+    browser.wait_for("opens nothing any more.");
+    assert_eq!(browser.eval(SHOWN), Value::Null);
+    browser.let_go();
+    let key = shown(&mut browser);
+    server.client(&key).get("/applications/key").await.expect(200);
+    browser.wait_for("is made.");
+    assert!(asks_before_the_end(&mut browser));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
