@@ -2,7 +2,7 @@
 
 import { decide, grants, sameRights } from "./access.js";
 import { jsonFrom } from "./format.js";
-import { forgetRead, holder, redraw } from "./state.js";
+import { forgetRead, holder, noteFailure, problemOf as problemIn, redraw } from "./state.js";
 
 /** An answer that is an error, with the problem that the server described. */
 export class Refusal extends Error {
@@ -108,8 +108,10 @@ async function readAgain(key) {
   try {
     key.application = (await send(key, "GET", "/applications/key", {})).body;
   } catch (refusal) {
+    if (refusal.problem?.status === 401) return { key, ended: true };
     // A server that does not answer now says nothing about the key.
-    return refusal.problem?.status === 401 ? { key, ended: true } : null;
+    noteFailure(problemIn(refusal));
+    return null;
   }
   return key.isSession || sameRights(before, key.application) ? null : { key, before };
 }

@@ -8,7 +8,7 @@ import { html, nothing } from "./lit.js";
 import { notices } from "./notices.js";
 import { askNoMore, confirm, dialog } from "./parts.js";
 import { readRights } from "./rights.js";
-import { forgetAll, goOn, now, redraw, tell } from "./state.js";
+import { failuresDuring, forgetAll, goOn, now, redraw, tell } from "./state.js";
 import { isDark, toggleTheme } from "./theme.js";
 import * as applications from "./pages/applications.js";
 import * as containers from "./pages/containers.js";
@@ -116,15 +116,19 @@ async function refresh() {
   const visit = now();
   const mine = (refreshing = {});
   redraw();
-  await readRights();
-  // Somebody went on meanwhile, or the last key has ended.
-  if (refreshing !== mine) return;
-  // With a key that ended all that was shown is forgotten.
-  await (visit.isKnown() ? current.refresh() : current.open(...parts));
+  const failures = await failuresDuring(async () => {
+    await readRights();
+    // Somebody went on meanwhile, or the last key has ended.
+    if (refreshing !== mine) return;
+    // With a key that ended all that was shown is forgotten.
+    await (visit.isKnown() ? current.refresh() : current.open(...parts));
+  });
   if (refreshing !== mine) return;
   refreshing = null;
   redraw();
-  tell("Read anew");
+  // What others changed was read; the form says it.
+  const failed = failures.find(({ changed }) => !changed);
+  tell(failed ? `Not all could be read anew: ${failed.title}` : "Read anew");
 }
 
 function refreshButton() {

@@ -6,6 +6,7 @@ let asked = false;
 let pages = 0;
 let keepers = 0;
 let owners = 0;
+let failures = null;
 
 /** Says how the page is drawn. */
 export function onRedraw(how) {
@@ -64,6 +65,19 @@ function forget(what) {
   redraw();
 }
 
+/** Notes what could not be read, for whoever waits for it. */
+export function noteFailure(problem) {
+  failures?.push(problem);
+}
+
+/** Does `work`, and gives what could not be read meanwhile. */
+export async function failuresDuring(work) {
+  const mine = (failures = []);
+  await work();
+  if (failures === mine) failures = null;
+  return mine;
+}
+
 /**
  * Does `work` and keeps where it stands in `held[name]`: `{ loading }`, then `{ value }` or `{ problem }`.
  * What is overtaken is dropped: by a later call for the same name, or by a page that has gone on and put something else
@@ -79,6 +93,7 @@ export async function load(held, name, work, again = () => load(held, name, work
   } catch (error) {
     mine.problem = problemOf(error);
     mine.value = undefined;
+    if (held[name] === mine) noteFailure(mine.problem);
   }
   mine.loading = false;
   redraw();

@@ -29,6 +29,15 @@ fn refresh(browser: &mut Browser) {
     assert_eq!(browser.focused(), "Refresh", "the focus is lost");
 }
 
+/// Reads the page anew, which does not succeed in all.
+fn refresh_in_vain(browser: &mut Browser, title: &str) {
+    browser.wait("t.named('button', 'Refresh')");
+    browser.eval("document.getElementById('told').textContent = '', true");
+    browser.click("Refresh");
+    let told = json!(format!("Not all could be read anew: {title}"));
+    browser.wait(&format!("document.getElementById('told').textContent.trim() === {told}"));
+}
+
 /// Writes what cannot be typed as text, such as a time.
 fn set(browser: &mut Browser, label: &str, value: &str) {
     let field = format!("t.field({})", json!(label));
@@ -402,5 +411,55 @@ async fn filters_of_the_log_are_steps_on_the_way_back_and_searches_are_in_no_add
                 && !document.querySelector('[aria-busy=true]') && {rows}"
         ));
     }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_refused_when_a_page_is_read_anew_is_told_and_shown() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    let token = json!({"id": "a-token", "type": "token", "data": "value"});
+    server.private.post("/tokens", token).await.expect(201);
+    let application = server.management.post("/applications", application("one")).await;
+    let application = id(&application.expect(201));
+    for (page, path) in [
+        ("tokens".to_owned(), "/tokens/search".to_owned()),
+        ("tokens/of/a-token".to_owned(), "/tokens/a-token".to_owned()),
+        ("tokens/edit/a-token".to_owned(), "/tokens/a-token".to_owned()),
+        ("containers".to_owned(), "/tokens/search".to_owned()),
+        ("applications".to_owned(), "/applications".to_owned()),
+        (format!("applications/of/{application}"), format!("/applications/{application}")),
+        (format!("applications/edit/{application}"), format!("/applications/{application}")),
+        ("logs".to_owned(), "/logs".to_owned()),
+        ("keys".to_owned(), "/permissions".to_owned()),
+        ("figures".to_owned(), "/metrics".to_owned()),
+    ] {
+        visit(&mut browser, &page);
+        for status in [404, 503, 403] {
+            let title = format!("Refused by {status}");
+            // Whose figures they are not is told where to look from.
+            let said = match (page.as_str(), status) {
+                ("figures", 403) => "This server does not show its figures to your address.",
+                _ => &title,
+            };
+            browser.refuse(&path, status);
+            refresh_in_vain(&mut browser, &title);
+            browser.wait(&format!(
+                "document.querySelector('main').innerText.includes({})",
+                json!(said)
+            ));
+        }
+        // Whoever stays goes on as soon as the server does.
+        browser.refuse("", 0);
+        refresh(&mut browser);
+        let left = browser.eval("document.querySelector('main :is(.problem, .empty)')?.innerText");
+        assert_eq!(left, Value::Null, "{page}");
+    }
+    // What the keys may do now is not known then; they are no worse for it.
+    visit(&mut browser, "applications/new");
+    browser.refuse("/applications/key", 503);
+    refresh_in_vain(&mut browser, "Refused by 503");
+    let keys = browser.eval("document.querySelectorAll('.pages .keys span').length");
+    assert_eq!(keys, 2);
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

@@ -6,7 +6,7 @@ import { bytes, count, measured, short } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { facts, problemBox, table } from "../parts.js";
 import { between, digest, parse, quantile, risen, total } from "../metrics.js";
-import { holder, redraw } from "../state.js";
+import { holder, noteFailure, redraw } from "../state.js";
 
 export const title = "Live figures";
 
@@ -42,7 +42,10 @@ async function look() {
     if (!answer.ok) return refused(answer.status, text);
     take(digest(parse(text)));
   } catch {
+    // It is of a page that was left, or overtaken.
+    if (timer !== own) return;
     held.problem = { title: "No answer", detail: "The server cannot be reached.", errors: {} };
+    noteFailure(held.problem);
   }
   redraw();
 }
@@ -52,6 +55,7 @@ function refused(status, text) {
   held.refused = status === 403;
   if (held.refused) close();
   held.problem = { title: "No figures", detail: `The server answered ${status}.`, errors: {}, ...described(text) };
+  noteFailure(held.problem);
   redraw();
 }
 
@@ -67,7 +71,7 @@ function described(text) {
 
 function take(now) {
   const at = performance.now();
-  held.problem = undefined;
+  Object.assign(held, { problem: undefined, refused: false });
   if (held.last) {
     const seconds = (at - held.last.at) / 1000;
     held.points = [...held.points, between(held.last.figures, now, seconds)].slice(-PLACES);

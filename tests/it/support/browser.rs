@@ -42,13 +42,15 @@ true"#;
 /// read by then: all that the page does with it is done before anything else happens there.
 const LATER: &str = r#"(() => {
   const send = window.fetch;
-  window.later = { asked: [], failing: [] };
+  window.later = { asked: [], failing: [], refusing: {} };
   window.fetch = async (...given) => {
     const [request] = given;
     const { pathname } = new URL(request.url ?? request, location.href);
     const name = request instanceof Request ? `${request.method} ${pathname}` : "";
     later.asked.push(name);
     if (later.failing.includes(pathname)) throw new TypeError("it is to fail");
+    const refusal = later.refusing[pathname];
+    if (refusal) return Response.json({ title: `Refused by ${refusal}`, detail: "It is to be." }, { status: refusal });
     const answer = await send(...given);
     if (name !== later.name) return answer;
     later.name = undefined;
@@ -318,6 +320,11 @@ impl Browser {
     /// Has requests to these paths fail, and no others.
     pub fn fail(&mut self, paths: &[&str]) {
         self.eval(&format!("later.failing = {}, true", json!(paths)));
+    }
+
+    /// Has requests to this path be refused with this status, and no others; with none for 0.
+    pub fn refuse(&mut self, path: &str, status: u16) {
+        self.eval(&format!("later.refusing = {{ [{}]: {status} }}, true", json!(path)));
     }
 
     /// Makes the page so many pixels wide.
