@@ -463,3 +463,28 @@ async fn what_is_refused_when_a_page_is_read_anew_is_told_and_shown() {
     assert_eq!(keys, 2);
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_was_folded_is_read_anew_when_it_is_unfolded() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    let make = async |container: &str| {
+        let token = json!({"type": "token", "data": "value", "containers": [container]});
+        server.private.post("/tokens", token).await.expect(201);
+    };
+    make("/pci/high/").await;
+    visit(&mut browser, "containers");
+    browser.click("▸ pci/");
+    browser.wait_for("high/");
+    browser.click("▾ pci/");
+    make("/pci/low/").await;
+    refresh(&mut browser);
+    browser.click("▸ pci/");
+    browser.wait_for("low/");
+    // The count of all stands beside the root, folded or not.
+    browser.click("▾ /");
+    make("/pci/low/").await;
+    refresh(&mut browser);
+    browser.wait_for("3 tokens");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

@@ -26,9 +26,11 @@ export function open() {
   return refresh();
 }
 
-/** What is unfolded stays so. */
+/** What is unfolded stays so; what is folded is read when it is unfolded. The root's count stands even then. */
 export function refresh() {
-  return may("token:search") ? Promise.all([...held.open].map(look)) : undefined;
+  const seen = new Set(["/", ...held.open]);
+  for (const path of Object.keys(held.nodes)) if (!seen.has(path)) delete held.nodes[path];
+  return may("token:search") ? Promise.all([...seen].map(look)) : undefined;
 }
 
 function look(path) {
