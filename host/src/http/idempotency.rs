@@ -38,7 +38,8 @@ pub async fn layer(Shared(state): Shared<State>, request: Request, next: Next) -
         return next.run(request).await;
     };
     let key = read_key(key);
-    let answer = once(&state, key, request, next).await;
+    // Apart, since few requests have a key: what waits for it would be carried around by all others too.
+    let answer = Box::pin(once(&state, key, request, next)).await;
     answer.unwrap_or_else(Rejection::into_response)
 }
 

@@ -42,7 +42,9 @@ where
     let (began, counted) = (Instant::now(), figures().request_begins());
     // What changes something is carried to its end even when the caller hangs up: what is committed is then also
     // forgotten by caches, kept for repetitions and logged. A task of its own ends with nobody but itself.
-    let run = traces::within(Arc::clone(&trace_id), next(request)).instrument(span.clone());
+    // Whatever wraps it copies it.
+    let run = Box::pin(next(request));
+    let run = traces::within(Arc::clone(&trace_id), run).instrument(span.clone());
     let response = if matches!(method, Method::GET | Method::HEAD) {
         AssertUnwindSafe(run).catch_unwind().await.map_err(drop)
     } else {

@@ -149,11 +149,12 @@ impl Vault {
         let checked = body.check(|url| self.check_callback(url), &mut faults);
         let Checked { args, arguments, asynchronous } = checked;
         if !faults.is_empty() {
-            return Err(self.refusal(permit.tenant(), id, arguments, faults).await.into());
+            let refusal = self.refusal(permit.tenant(), id, arguments, faults);
+            return Err(Box::pin(refusal).await.into());
         }
         let mut ready = self.ready(permit, id, arguments).await?;
         if let Some(asynchronous) = asynchronous {
-            let job = self.queue_job(permit, ready, args, asynchronous).await?;
+            let job = Box::pin(self.queue_job(permit, ready, args, asynchronous)).await?;
             return Ok(Reacted::Queued(job));
         }
         if !ready.formula.allowed_hosts.is_empty() || ready.application.is_some() {

@@ -125,7 +125,7 @@ impl Vault {
             at_hand?
         } else {
             // A job keeps its slot meanwhile: what has begun is not to be refused for want of one.
-            let program = self.program_to_run(run);
+            let program = Box::pin(self.program_to_run(run));
             let Ok(program) = tokio::time::timeout(time, program).await else {
                 return Ok(Outcome::late(run.timeout_ms));
             };
@@ -262,9 +262,11 @@ impl Vault {
         let caller_itself = || run.permit.authenticated();
         let maker = run.application.clone().unwrap_or_else(caller_itself);
         let permit = self.permit::<TokenCreate>(&maker, None).await.map_err(Answer::Failed)?;
-        let prepared = self.prepare_tokens(&permit, value).await.map_err(Answer::tokenize)?;
+        let prepared = Box::pin(self.prepare_tokens(&permit, value)).await;
+        let prepared = prepared.map_err(Answer::tokenize)?;
         let more = |change: &mut Change, kept: Kept<'_>| left_behind(change, Some(kept));
-        let made = self.tokenize_with(&permit, prepared, caller, more).await;
+        // Apart, since most runs make no tokens, and are moved with all that they could wait for.
+        let made = Box::pin(self.tokenize_with(&permit, prepared, caller, more)).await;
         Ok(ReactResponse { tokens: Some(made.map_err(Answer::tokenize)?), raw })
     }
 }
