@@ -144,6 +144,35 @@ async fn an_update_of_no_token_is_told_of_its_mask_and_metadata_too() {
     assert_eq!(server.private.get(&format!("/tokens/{id}")).await.expect(200), before);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_expression_that_is_none_hides_no_other_that_cannot_be_evaluated() {
+    let server = TestServer::start().await;
+    let id = server.private.token("token", json!({"a": "b"})).await;
+    let many: Vec<_> = (0..21).map(|_| "{{ data.missing }}").collect();
+    let each: Vec<_> = (0..20).map(|index| format!("[{index}]")).collect();
+    for (indexes, wrong) in [
+        (json!(["{{ data", "{{ data.missing }}", "{{ data.a }}"]), "[0] [1]".to_owned()),
+        (
+            json!(["{{ data.missing }}", 5, "{{ data.a }}", "{{ data | nothing }}"]),
+            "[0] [1] [3]".to_owned(),
+        ),
+        (json!([null, "{{ data.missing }}"]), "[0] [1]".to_owned()),
+        // No more are evaluated than there may be.
+        (json!(many), format!(" {}", each.join(" "))),
+    ] {
+        let mut expected: Vec<_> =
+            wrong.split(' ').map(|place| format!("search_indexes{place}")).collect();
+        expected.sort_unstable();
+        let body = json!({"type": "token", "data": {"a": "b"}, "search_indexes": indexes});
+        assert_eq!(server.private.post("/tokens", body).await.faults(), expected, "{indexes}");
+        let patch = json!({ "search_indexes": indexes });
+        let answer = server.private.patch(&format!("/tokens/{id}"), patch).await;
+        assert_eq!(answer.faults(), expected, "{indexes}");
+    }
+    let found = server.private.get(&format!("/tokens/{id}")).await.expect(200);
+    assert_eq!(found.get("search_indexes"), None);
+}
+
 /// A reactor of a formula that wants a number `n` and a text `t`; gives where it runs.
 async fn wanting(server: &TestServer) -> String {
     let parameters = json!([{"name": "n", "type": "number"}, {"name": "t", "type": "string"}]);

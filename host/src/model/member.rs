@@ -171,7 +171,7 @@ impl<T: FromJson> FromJson for Vec<T> {
     fn from_json(value: Value) -> Result<Self, Faults> {
         let mut faults = Faults::new();
         let items = items(array(value)?, &mut faults);
-        faults.into_result(items)
+        faults.into_result(items.into_iter().flatten().collect())
     }
 }
 
@@ -182,6 +182,33 @@ pub struct Few<T, const MIN: usize, const MAX: usize>(pub Vec<T>);
 
 impl<T: FromJson, const MIN: usize, const MAX: usize> FromJson for Few<T, MIN, MAX> {
     fn from_json(value: Value) -> Result<Self, Faults> {
+        let Partly::<T, MIN, MAX> { entries, faults } = Partly::from_json(value)?;
+        faults.into_result(Self(entries.into_iter().flatten().collect()))
+    }
+}
+
+/// As [`Few`], for whoever has more to say of the entries: a faulty one hides none of that.
+#[derive(Clone, Default)]
+pub struct Partly<T, const MIN: usize, const MAX: usize> {
+    entries: Vec<Option<T>>,
+    faults: Faults,
+}
+
+impl<T, const MIN: usize, const MAX: usize> Partly<T, MIN, MAX> {
+    /// Entries that are all as they must be.
+    pub fn of(entries: impl IntoIterator<Item = T>) -> Self {
+        Self { entries: entries.into_iter().map(Some).collect(), faults: Faults::new() }
+    }
+
+    /// The entries at their places, none for each that is faulty; what is wrong is noted at `path`.
+    pub fn entries(self, path: &str, faults: &mut Faults) -> Vec<Option<T>> {
+        faults.extend_under(path, self.faults);
+        self.entries
+    }
+}
+
+impl<T: FromJson, const MIN: usize, const MAX: usize> FromJson for Partly<T, MIN, MAX> {
+    fn from_json(value: Value) -> Result<Self, Faults> {
         let mut values = array(value)?;
         let mut faults = Faults::new();
         if !(MIN..=MAX).contains(&values.len()) {
@@ -190,8 +217,8 @@ impl<T: FromJson, const MIN: usize, const MAX: usize> FromJson for Few<T, MIN, M
             // Reading one may take long, and more faults are not named.
             values.truncate(FAULTS_MAX);
         }
-        let items = items(values, &mut faults);
-        faults.into_result(Self(items))
+        let entries = items(values, &mut faults);
+        Ok(Self { entries, faults })
     }
 }
 
@@ -202,12 +229,10 @@ fn array(value: Value) -> Result<Vec<Value>, Faults> {
     }
 }
 
-fn items<T: FromJson>(values: Vec<Value>, faults: &mut Faults) -> Vec<T> {
-    let mut items = Vec::with_capacity(values.len());
-    for (index, value) in values.into_iter().enumerate() {
-        items.extend(faults.take(&format!("[{index}]"), T::from_json(value)));
-    }
-    items
+/// The entries at their places, none for each that is faulty.
+fn items<T: FromJson>(values: Vec<Value>, faults: &mut Faults) -> Vec<Option<T>> {
+    let read = |(index, value)| faults.take(&format!("[{index}]"), T::from_json(value));
+    values.into_iter().enumerate().map(read).collect()
 }
 
 /// Reads a request struct, all of whose fields are [`Member`]s, from a body.

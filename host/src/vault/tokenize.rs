@@ -106,8 +106,16 @@ impl Vault {
         permit: &Permit<TokenRead>,
         value: &Value,
     ) -> Result<Value, Error> {
-        let arguments = Arguments::parse(value)?;
-        let tokens = self.referenced(permit.tenant(), &arguments).await?;
+        let mut faults = Faults::new();
+        let arguments = Arguments::read(value, &mut faults);
+        let tokens = match self.referenced(permit.tenant(), &arguments).await {
+            Err(Error::Invalid(missing)) => {
+                faults.extend_under("", missing);
+                Vec::new()
+            }
+            tokens => tokens?,
+        };
+        faults.into_result(())?;
         let mut events = Vec::with_capacity(tokens.len());
         for token in &tokens {
             if permit.decide(token.about.subject()) != Some(Transform::Reveal) {

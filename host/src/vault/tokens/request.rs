@@ -25,7 +25,7 @@ use crate::limits::{
 use crate::model::container::{Container, places};
 use crate::model::faults::Faults;
 use crate::model::id::TokenId;
-use crate::model::member::{Few, FromJson, Member, Text};
+use crate::model::member::{Few, FromJson, Member, Partly, Text};
 use crate::model::plaintext::{Plaintext, opaque};
 use crate::model::time::{Timestamp, parse_expiry};
 use crate::token_type::TokenType;
@@ -34,7 +34,7 @@ use zeroize::Zeroizing;
 /// Containers of a body.
 pub(super) type Containers = Few<Text<Container>, 1, CONTAINERS_MAX>;
 /// Index expressions of a body.
-pub(super) type Indexes = Few<Source, 0, SEARCH_INDEXES_MAX>;
+pub(super) type Indexes = Partly<Source, 0, SEARCH_INDEXES_MAX>;
 
 /// The source of an expression that can be parsed.
 #[derive(Clone)]
@@ -157,8 +157,12 @@ impl CreateToken {
         let expires_at = self.expires_at.optional("expires_at", &mut faults);
         let expires_at = expires_at.and_then(|text| read_expiry(&text, now, &mut faults));
         let sources = self.search_indexes.optional("search_indexes", &mut faults);
-        let texts =
-            |Few(list): Indexes| list.into_iter().map(|Source(text)| text).collect::<Vec<_>>();
+        let sources = sources.map(|sources| sources.entries("search_indexes", &mut faults));
+        let texts = |sources: Vec<Option<Source>>| {
+            // Where there are too many, no more are evaluated than there may be.
+            let sources = sources.into_iter().take(SEARCH_INDEXES_MAX);
+            sources.map(|source| source.map(|Source(text)| text)).collect::<Vec<_>>()
+        };
         let sources = sources.map(texts);
         let fingerprint_expression =
             self.fingerprint_expression.optional("fingerprint_expression", &mut faults);
@@ -176,7 +180,10 @@ impl CreateToken {
             Member::Absent => kind.default_mask(&data),
             mask => mask.optional("mask", &mut faults),
         };
-        let defaults = || kind.default_search_indexes().iter().map(ToString::to_string).collect();
+        let defaults = || {
+            let sources = kind.default_search_indexes().iter();
+            sources.map(|source| Some((*source).to_string())).collect()
+        };
         Ok(Unevaluated {
             id,
             kind,

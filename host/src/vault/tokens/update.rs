@@ -248,7 +248,9 @@ impl UpdateToken {
             read_metadata(members, &mut faults);
         }
         containers.optional("containers", &mut faults);
-        search_indexes.optional("search_indexes", &mut faults);
+        if let Some(sources) = search_indexes.optional("search_indexes", &mut faults) {
+            sources.entries("search_indexes", &mut faults);
+        }
         let fingerprint = self.fingerprint_expression.clone();
         if let Some(source) = fingerprint.optional("fingerprint_expression", &mut faults) {
             faults.check("fingerprint_expression", Template::parse(&source));
@@ -300,7 +302,7 @@ impl UpdateToken {
         // The expressions as they are, even if there are none: the type's defaults are for new tokens.
         let search_indexes = self
             .search_indexes
-            .or(|| Few(about.search_indexes.iter().flatten().cloned().map(Source).collect()));
+            .or(|| Indexes::of(about.search_indexes.iter().flatten().cloned().map(Source)));
         let fingerprint_expression =
             self.fingerprint_expression.or_maybe(|| about.fingerprint_expression.clone());
         let deduplicate_token = self.deduplicate_token.or_maybe(|| about.deduplicate_token);

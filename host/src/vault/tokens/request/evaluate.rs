@@ -30,7 +30,8 @@ pub(super) struct Unevaluated {
     pub(super) mask: Option<Value>,
     pub(super) containers: Vec<Container>,
     pub(super) metadata: Option<BTreeMap<String, String>>,
-    pub(super) search_indexes: Vec<String>,
+    /// By their places; none where one is faulty.
+    pub(super) search_indexes: Vec<Option<String>>,
     pub(super) fingerprint_expression: Option<String>,
     pub(super) deduplicate: Option<bool>,
     pub(super) expires_at: Option<Timestamp>,
@@ -93,7 +94,8 @@ impl Unevaluated {
             mask: self.mask,
             containers: self.containers,
             metadata: self.metadata,
-            search_indexes: Some(self.search_indexes).filter(|sources| !sources.is_empty()),
+            search_indexes: Some(self.search_indexes.into_iter().flatten().collect())
+                .filter(|sources: &Vec<_>| !sources.is_empty()),
             indexed,
             fingerprint_expression: self.fingerprint_expression,
             fingerprinted,
@@ -171,9 +173,11 @@ impl Expressions<'_> {
     }
 
     /// The values to be found by.
-    fn indexed(&self, sources: &[String], faults: &mut Faults) -> Vec<Zeroizing<String>> {
+    fn indexed(&self, sources: &[Option<String>], faults: &mut Faults) -> Vec<Zeroizing<String>> {
         let mut values = Vec::with_capacity(sources.len());
-        for (index, source) in sources.iter().enumerate() {
+        let sources = sources.iter().enumerate();
+        for (index, source) in sources.filter_map(|(index, source)| Some((index, source.as_ref()?)))
+        {
             let had = self.before.filter(|before| {
                 before.about.search_indexes.iter().flatten().any(|known| known == source)
             });
