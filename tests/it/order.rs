@@ -236,7 +236,8 @@ async fn an_id_expression_and_a_configuration_are_named_with_all_the_rest() {
     assert_eq!(server.management.put(&path, wrong.clone()).await.faults(), expected);
     // Without a reactor, or a formula, there is no configuration to compare with.
     let path = format!("/reactors/{NOTHING}");
-    assert_eq!(server.management.put(&path, wrong.clone()).await.faults(), ["name"]);
+    let answer = server.management.put(&path, wrong.clone()).await;
+    assert_eq!(answer.faults(), ["application.id", "name"]);
     let mut wrong = wrong;
     wrong["formula"]["id"] = json!(NOTHING);
     let answer = server.management.post("/reactors", wrong).await;

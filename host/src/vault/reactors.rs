@@ -222,6 +222,8 @@ impl Vault {
         let tenant = permit.tenant();
         let mut faults = Faults::new();
         let definition = body.define(&mut faults);
+        let application_id = definition.application_id;
+        let application = self.application_to_hold(tenant, application_id, &mut faults).await?;
         let stored = match self.get::<Reactor>(tenant, &id.to_string()).await {
             // What is wrong with the body comes before what is not there.
             Err(Error::NotFound(_)) if !faults.is_empty() => return Err(faults.into()),
@@ -229,8 +231,6 @@ impl Vault {
         };
         let formula_id = stored.entity.formula_id;
         let (formula, formula_version) = self.formula_to_hold(tenant, formula_id).await?;
-        let application_id = definition.application_id;
-        let application = self.application_to_hold(tenant, application_id, &mut faults).await?;
         let audit = stored.entity.audit.modified(Some(permit.actor_id()), self.now());
         let before = Reactor { audit, ..stored.entity };
         let reactor = fitted(before, definition, &formula, faults)?;
