@@ -23,7 +23,7 @@ use sled::Tree;
 use tokio::sync::oneshot;
 
 use super::failure::{FAILED, note_failure, refused, refused_at, unreadable};
-use super::folder::{open_database, sync_settings};
+use super::folder::{SNAPSHOT_PREFIX, open_database, sync_settings};
 use super::journal::{self, Journal, Unsettled};
 use super::live::Live;
 use super::log::Log;
@@ -35,7 +35,6 @@ const GENERATION_PREFIX: &str = "gen-";
 const WHOLE: &str = "whole";
 /// What sled keeps in its folder.
 const SLED_NAMES: [&str; 3] = ["db", "conf", "blobs"];
-const SLED_SNAPSHOT_PREFIX: &str = "snap.";
 /// How long after its readers are looked for again.
 const CLOSING_PAUSE: Duration = Duration::from_millis(10);
 /// How long a reader of files that are replaced is waited for.
@@ -228,7 +227,7 @@ fn remove_others(folder: &Path, kept: u64, goes: impl Fn(u64) -> bool) -> Result
             let entry = entry.map_err(refused_at(folder))?;
             let name = entry.file_name();
             let sleds = SLED_NAMES.iter().any(|own| name == *own)
-                || name.to_str().is_some_and(|name| name.starts_with(SLED_SNAPSHOT_PREFIX));
+                || name.to_str().is_some_and(|name| name.starts_with(SNAPSHOT_PREFIX));
             if sleds {
                 remove(&entry.path())?;
             }

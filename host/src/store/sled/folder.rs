@@ -11,6 +11,10 @@ use crate::store::StoreError;
 
 /// The largest segment that sled can have.
 pub const SEGMENT_BYTES: usize = 16 << 20;
+/// What the names of sled's snapshots of its page table begin with.
+pub const SNAPSHOT_PREFIX: &str = "snap.";
+/// And how that of one ends which is being written.
+const UNFINISHED: &str = ".generating";
 /// How often sled's lock is asked for again, and how long after.
 const CLOSING_TRIES: usize = 500;
 const CLOSING_PAUSE: Duration = Duration::from_millis(10);
@@ -18,9 +22,30 @@ const CLOSING_PAUSE: Duration = Duration::from_millis(10);
 /// Opens sled's database. Threads of sled's may still hold its own lock for a moment after the store was closed in this
 /// process; nobody else can, since ours was to be had.
 pub fn open_database(folder: &Path, cache_bytes: u64) -> Result<sled::Db, StoreError> {
+    remove_unfinished(folder)?;
     // sled ends in a panic over some files that are damaged.
     let opened = catch_unwind(AssertUnwindSafe(|| try_open(folder, cache_bytes)));
     opened.unwrap_or_else(|_| Err(damaged(folder)))
+}
+
+/// Removes a snapshot that sled was writing when the process or the power ended, or the disk was full. sled writes one
+/// whenever it opens, and takes what is left of it for the newest one and for damage; the one before and the log have
+/// everything.
+fn remove_unfinished(folder: &Path) -> Result<(), StoreError> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(refused_at(folder))?,
+    };
+    for entry in entries {
+        let entry = entry.map_err(refused_at(folder))?;
+        let name = entry.file_name();
+        let is_unfinished =
+            |name: &str| name.starts_with(SNAPSHOT_PREFIX) && name.ends_with(UNFINISHED);
+        if name.to_str().is_some_and(is_unfinished) {
+            fs::remove_file(entry.path()).map_err(refused_at(&entry.path()))?;
+        }
+    }
+    Ok(())
 }
 
 fn damaged(folder: &Path) -> StoreError {

@@ -273,3 +273,36 @@ async fn what_was_removed_is_in_no_file_once_the_store_was_compacted() {
     let found = store.find(ENTRY, TENANT, &["gone"]).await.unwrap();
     assert_eq!(found, [None]);
 }
+
+#[tokio::test]
+async fn a_snapshot_that_was_being_written_when_the_process_ended_is_nothing_to_a_start() {
+    let (store, folder) = open();
+    for compacted in [false, true] {
+        for number in 0..10 {
+            store.commit(long(&format!("{compacted}-{number}"), 1_000)).await.unwrap();
+        }
+        let all = if compacted { 20 } else { 10 };
+        let folder_of_sled = if compacted { "gen-1" } else { "" };
+        // One that is newer than any, of any length.
+        for length in [0, 7, 100_000] {
+            let copy = left(folder.path());
+            let path = copy.path().join(folder_of_sled);
+            assert!(path.join("db").exists());
+            let path = path.join("snap.00000000FFFFFFFF.generating");
+            fs::write(&path, vec![1; length]).unwrap();
+            assert_eq!(verified(copy.path()), (all, 0), "{length}");
+            // Only whoever has the folder for itself removes it there.
+            assert!(path.exists());
+            let killed = reopen(copy.path());
+            assert!(!path.exists());
+            let found = killed.find(KIND, TENANT, &["false-0"]).await.unwrap();
+            assert_eq!(found[0].as_ref().unwrap().body.len(), 1_000);
+            killed.compact().await.unwrap();
+            drop(killed);
+            assert_eq!(verified(copy.path()), (all, 0), "{length}");
+        }
+        if !compacted {
+            store.compact().await.unwrap();
+        }
+    }
+}
