@@ -1,9 +1,10 @@
 /* Makes the disk and the clock of a process misbehave as a file says: a shared object for LD_PRELOAD.
  *
- * FAULTS_FILE holds five numbers of 64 bits, which the test changes while the process runs: the errno by which writing to
+ * FAULTS_FILE holds six numbers of 64 bits, which the test changes while the process runs: the errno by which writing to
  * files below FAULTS_DIR fails (0 for none), the milliseconds that each sync of them takes longer, the seconds that the
- * wall clock is ahead, and the errnos by which syncing those files fails, and by which syncing the one that sled calls `db`
- * does, while writing goes on. A sync that fails so has brought nothing to the disk. */
+ * wall clock is ahead, the errnos by which syncing those files fails, and by which syncing the one that sled calls `db`
+ * does, while writing goes on, and the errno by which writing to what sled writes anew when it opens fails, as where a full
+ * disk takes what is written over and nothing else. A sync that fails so has brought nothing to the disk. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -22,6 +23,7 @@ struct faults {
     volatile int64_t clock_s;
     volatile int64_t sync_errno;
     volatile int64_t tree_sync_errno;
+    volatile int64_t snapshot_errno;
 };
 
 static const struct faults none;
@@ -39,24 +41,26 @@ __attribute__((constructor)) static void begin(void) {
     syscall(SYS_close, fd);
 }
 
-static int below(int fd, const char *name) {
-    char link[64], path[4096];
+/* The last part of a file's path, if it is below the folder. */
+static const char *below(int fd) {
+    static __thread char path[4096];
+    char link[64];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t len = readlink(link, path, sizeof path - 1);
     if (len <= 0) return 0;
     path[len] = 0;
-    if (!*folder || strncmp(path, folder, strlen(folder))) return 0;
     const char *last = strrchr(path, '/');
-    return !name || (last && strcmp(last + 1, name) == 0);
+    return *folder && last && !strncmp(path, folder, strlen(folder)) ? last + 1 : 0;
 }
 
-static int fails_by(int64_t number, int fd, const char *name) {
-    if (!number || !below(fd, name)) return 0;
+static int fails_by(int64_t number, int fd, const char *beginning) {
+    const char *name = number ? below(fd) : 0;
+    if (!name || strncmp(name, beginning, strlen(beginning))) return 0;
     errno = number;
     return 1;
 }
 
-static int fails(int fd) { return fails_by(faults->write_errno, fd, 0); }
+static int fails(int fd) { return fails_by(faults->write_errno, fd, "") || fails_by(faults->snapshot_errno, fd, "snap."); }
 
 ssize_t pwrite64(int fd, const void *data, size_t len, off64_t offset) {
     return fails(fd) ? -1 : syscall(SYS_pwrite64, fd, data, len, offset);
@@ -66,8 +70,8 @@ ssize_t pwrite(int fd, const void *data, size_t len, off_t offset) { return pwri
 ssize_t write(int fd, const void *data, size_t len) { return fails(fd) ? -1 : syscall(SYS_write, fd, data, len); }
 
 static int synced(long call, int fd) {
-    if (faults->sync_ms && below(fd, 0)) usleep(faults->sync_ms * 1000);
-    if (fails(fd) || fails_by(faults->sync_errno, fd, 0) || fails_by(faults->tree_sync_errno, fd, "db")) return -1;
+    if (faults->sync_ms && below(fd)) usleep(faults->sync_ms * 1000);
+    if (fails(fd) || fails_by(faults->sync_errno, fd, "") || fails_by(faults->tree_sync_errno, fd, "db")) return -1;
     return syscall(call, fd);
 }
 int fsync(int fd) { return synced(SYS_fsync, fd); }

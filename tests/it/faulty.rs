@@ -225,6 +225,31 @@ async fn a_clock_that_jumps_loses_nothing_and_breaks_no_order_of_the_log() {
     assert_eq!(process.terminate(), Some(0));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_for_which_there_is_no_space_hinders_no_later_one() {
+    const ENOSPC: i64 = 28;
+    let folder = tempfile::tempdir().unwrap();
+    let faults = Faults::none(folder.path());
+    let process = Faults::serve(folder.path());
+    let client = private(&process).await;
+    client.post("/tokens", token("before")).await.expect(201);
+    assert_eq!(process.terminate(), Some(0));
+    faults.fail_snapshots(ENOSPC);
+    for _ in 0..2 {
+        assert!(Faults::try_serve(folder.path()).is_none());
+        // What sled was writing when it failed.
+        let files = std::fs::read_dir(folder.path().join("data/store")).unwrap();
+        let mut names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        assert!(names.any(|name| name.ends_with(".generating")));
+    }
+    faults.fail_snapshots(0);
+    let process = Faults::serve(folder.path());
+    let client = Client::new(process.address, client.key.as_deref());
+    client.get("/tokens/before").await.expect(200);
+    assert_eq!(process.terminate(), Some(0));
+    assert_sound(&folder.path().join("data"));
+}
+
 /// Seconds since the Unix epoch as a time of RFC 3339.
 fn rfc3339(seconds: u64) -> String {
     tokamak::model::time::Timestamp(seconds * 1_000).to_string()

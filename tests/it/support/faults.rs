@@ -18,12 +18,17 @@ impl Faults {
         compile.args(["-O2", "-shared", "-fPIC", "-o"]).arg(folder.join("faults.so")).arg(source);
         assert!(compile.status().expect("a C compiler is needed").success());
         let file = File::create(folder.join("faults")).unwrap();
-        file.set_len(40).unwrap();
+        file.set_len(48).unwrap();
         Self(file)
     }
 
     /// A server on `data` in the folder, on a disk and by a clock of this kind.
     pub fn serve(folder: &Path) -> Process {
+        Self::try_serve(folder).unwrap_or_else(|| panic!("the server ended before it listened"))
+    }
+
+    /// The same; `None` if it ends before it listens.
+    pub fn try_serve(folder: &Path) -> Option<Process> {
         let mut serve = command();
         serve.args(["serve", "--listen", "127.0.0.1:0", "--cache-mb", "32", "--log", "warn"]);
         serve.arg("--data-dir").arg(folder.join("data"));
@@ -31,7 +36,7 @@ impl Faults {
         serve.env("LD_PRELOAD", folder.join("faults.so"));
         serve.env("FAULTS_FILE", folder.join("faults"));
         serve.env("FAULTS_DIR", folder.join("data/store"));
-        Process::start(serve)
+        Process::try_start(serve)
     }
 
     /// Writing to the store's files fails by this number; 0 for no more.
@@ -57,6 +62,11 @@ impl Faults {
     /// The same of the file alone that is synced beside what is acknowledged.
     pub fn fail_tree_syncs(&self, errno: i64) {
         self.set(32, errno);
+    }
+
+    /// Writing what sled writes anew when it opens fails by this number, as where a full disk takes nothing new.
+    pub fn fail_snapshots(&self, errno: i64) {
+        self.set(40, errno);
     }
 
     fn set(&self, at: u64, value: i64) {
