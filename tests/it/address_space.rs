@@ -1,7 +1,9 @@
 //! A server with too little address space for a sandbox: its operator's to mend, and nobody else's fault.
 
 use std::fs::{self, File};
+use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -11,10 +13,8 @@ use crate::support::{Client, guests};
 /// In KiB: enough for the server, and less than the memory of one sandbox reserves, which is above 4 GiB.
 const ADDRESS_SPACE: &str = "4000000";
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_a_system_without_memory_refuses_is_blamed_on_no_formula() {
-    let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("log");
+/// A server on `data` in the folder that has no more, and what it says in `log` there.
+fn serve_in_little(folder: &Path) -> Process {
     let mut serve = Command::new("sh");
     serve.arg("-c").arg(format!("ulimit -v {ADDRESS_SPACE} && exec \"$0\" \"$@\""));
     serve.arg(env!("CARGO_BIN_EXE_tokamak"));
@@ -22,21 +22,33 @@ async fn what_a_system_without_memory_refuses_is_blamed_on_no_formula() {
         serve.env_remove(name);
     }
     serve.args(["serve", "--listen", "127.0.0.1:0", "--cache-mb", "32", "--log", "warn"]);
-    serve.arg("--data-dir").arg(folder.path().join("data"));
+    serve.arg("--data-dir").arg(folder.join("data"));
     serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
     // A machine of many processors is not to use up the space by setting some aside for each.
     serve.env("MALLOC_ARENA_MAX", "2");
-    serve.stderr(File::create(&log).unwrap());
-    let process = Process::start(serve);
-    let management = process.management();
+    serve.stderr(File::create(folder.join("log")).unwrap());
+    Process::start(serve)
+}
 
-    let formula = guests::send(&management, "bare", json!({})).await;
+/// Who may run a new reactor of a formula, and its path.
+async fn reactor_of(process: &Process, formula: &str) -> (Client, String) {
+    let management = process.management();
     let body = json!({"name": "r", "formula": {"id": formula}, "configuration": {}});
     let reactor = management.post("/reactors", body).await.expect(201);
     let body = json!({"name": "p", "type": "private", "permissions": ["token:use"]});
     let made = management.post("/applications", body).await.expect(201);
     let private = Client::new(process.address, made["key"].as_str());
-    let path = format!("/reactors/{}/react", reactor["id"].as_str().unwrap());
+    (private, format!("/reactors/{}/react", reactor["id"].as_str().unwrap()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_system_without_memory_refuses_is_blamed_on_no_formula() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = serve_in_little(folder.path());
+    let management = process.management();
+
+    let formula = guests::send(&management, "bare", json!({})).await;
+    let (private, path) = reactor_of(&process, &formula).await;
     let answer = private.post(&path, json!({"args": {"a": 1}})).await;
     let problem = answer.expect(503);
     assert_eq!(problem["detail"], "The server has no memory left for the formula.");
@@ -47,9 +59,63 @@ async fn what_a_system_without_memory_refuses_is_blamed_on_no_formula() {
     assert_eq!(problem["detail"], "The server has no memory left for the formula.");
 
     assert_eq!(process.terminate(), Some(0));
-    let log = fs::read_to_string(&log).unwrap();
+    let log = fs::read_to_string(folder.path().join("log")).unwrap();
     let told = log.lines().filter(|line| line.contains("gives no memory for a sandbox"));
     let told: Vec<&str> = told.collect();
     assert_eq!(told.len(), 2, "{log}");
     assert!(told.iter().all(|line| line.contains("mmap") && line.contains("ulimit -v")), "{log}");
+}
+
+/// Leaves a process no more address space than it has, but for a little.
+fn hold_down(process: &Process) {
+    const LEFT_KIB: u64 = 128;
+    let status = fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
+    let taken = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
+    let taken: u64 = taken.trim().trim_end_matches(" kB").parse().unwrap();
+    let mut limit = Command::new("prlimit");
+    limit.arg(format!("--pid={}", process.id()));
+    limit.arg(format!("--as={}", (taken + LEFT_KIB) << 10));
+    assert!(limit.status().unwrap().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queued_run_whose_formula_gets_no_memory_ends_after_so_many_tries() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = Process::serve(&folder.path().join("data"));
+    let formula = guests::send(&process.management(), "bare", json!({})).await;
+    let (private, path) = reactor_of(&process, &formula).await;
+    private.post(&path, json!({"args": {"a": 1}})).await.expect(200);
+    assert_eq!(process.terminate(), Some(0));
+
+    // What was compiled lies on the disk, and is not loaded yet.
+    let mut serve = command();
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--cache-mb", "32", "--log", "off"]);
+    serve.args(["--allow-http-callbacks", "--allow-private-networks"]);
+    serve.arg("--data-dir").arg(folder.path().join("data"));
+    serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY);
+    let process = Process::start(serve);
+    let private = Client::new(process.address, private.key.as_deref());
+    private.get("/applications/key").await.expect(200);
+    hold_down(&process);
+    let mut places = Vec::new();
+    for _ in 0..3 {
+        let body = json!({"args": {"a": 1}, "callback_url": "http://127.0.0.1:9/hook"});
+        let queued = private.post(&path, body).await;
+        queued.expect(202);
+        places.push(queued.headers["location"].to_str().unwrap().to_owned());
+    }
+    let began = Instant::now();
+    for place in places {
+        let result = loop {
+            let result = private.get(&place).await.expect(200);
+            if result["status"] != "queued" {
+                break result;
+            }
+            assert!(began.elapsed() < Duration::from_mins(2), "{result}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        };
+        assert_eq!(result["status"], "failed", "{result}");
+        assert_eq!(result["error"]["detail"], "The run could not be begun in 5 tries.");
+        assert_eq!(result.get("started_at"), None);
+    }
 }

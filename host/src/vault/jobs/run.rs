@@ -20,6 +20,14 @@ use crate::vault::record::Stored;
 use crate::vault::run_error::RunError;
 use crate::vault::{Error, Vault};
 
+/// What became of a job's turn.
+enum Turn {
+    /// It is over with it, or it is put off.
+    Taken,
+    /// It has not begun, and its turn comes again.
+    Passed,
+}
+
 impl Vault {
     /// Does a job, up to its end, in a slot that was taken for it or that it waits for.
     pub(super) async fn run_job(&self, tenant: TenantId, job: Stored<Job>, slot: Option<Slot>) {
@@ -34,7 +42,8 @@ impl Vault {
             return;
         };
         match self.try_run_job(tenant, job, slot).await {
-            Ok(()) => self.0.queue.forget_failures(id),
+            Ok(Turn::Taken) => self.0.queue.forget_failures(id),
+            Ok(Turn::Passed) => {}
             Err(error) => {
                 tracing::error!(invocation = %id, %error, "a run could not be begun or stored");
                 self.give_up_if_hopeless(tenant, id, &error).await;
@@ -96,24 +105,26 @@ impl Vault {
         tenant: TenantId,
         job: Stored<Job>,
         slot: Slot,
-    ) -> Result<(), Error> {
+    ) -> Result<Turn, Error> {
         let (permit, mut ready, slot) = match self.prepared(tenant, &job.entity, slot).await {
             Ok(Some(prepared)) => prepared,
-            // It has not begun, and its turn comes again.
-            Ok(None) => return Ok(()),
-            // The store's failure is not the run's.
+            Ok(None) => return Ok(Turn::Passed),
+            // The store's failure is not the run's, nor is want of memory.
             Err(error @ (Error::Unavailable | Error::Internal)) => return Err(error),
-            Err(error) => return self.refuse(&job, &error).await,
+            Err(Error::Run(error)) if error.wait_seconds().is_some() => {
+                return Err(Error::Run(error));
+            }
+            Err(error) => return self.refuse(&job, &error).await.map(|()| Turn::Taken),
         };
         if self.0.queue.is_stopping() {
-            // It has not begun, and the next process finds it as it was.
-            return Ok(());
+            // The next process finds it as it was.
+            return Ok(Turn::Passed);
         }
         let id = job.entity.id;
         let job = self.begin_job(job, &permit, &mut ready).await?;
         self.read_again(tenant, &mut ready).await;
         let mut run = Run::new(self, &permit, ready, job.entity.timeout_ms).of_job(job, slot);
-        match self.invoke(&mut run).await {
+        let ended = match self.invoke(&mut run).await {
             Ok(outcome) => match self.settle(run, outcome).await.map_err(|failed| failed.error) {
                 // The run's failure is its result; only the store's is not.
                 Err(error @ (Error::Unavailable | Error::Internal)) => Err(error),
@@ -128,7 +139,8 @@ impl Vault {
                 Some(job) => self.end_unrun(&job, &error).await,
                 None => Ok(()),
             },
-        }
+        };
+        ended.map(|()| Turn::Taken)
     }
 
     /// What a job needs to begin, once its formula is compiled; `None` when that takes long.
@@ -163,9 +175,9 @@ impl Vault {
             return found.map(|()| Some(slot));
         }
         drop(slot);
-        let wait = Duration::from_millis(JOB_SLOT_WAIT_MS_MAX);
-        match self.unless_stopping(tokio::time::timeout(wait, found)).await {
-            Some(Ok(Err(error))) => Err(error),
+        // Up to its end, which is in any case: what goes wrong with it is to be known here.
+        match self.unless_stopping(found).await {
+            Some(Err(error)) => Err(error),
             _ => Ok(None),
         }
     }
@@ -179,7 +191,7 @@ impl Vault {
                 // It was just replaced.
                 Err(Error::Conflict(_)) => {}
                 // Others take now what it needs.
-                Err(Error::Run(error)) if error.wait_seconds().is_some() => {}
+                Err(Error::Run(error)) if matches!(*error, RunError::NotCompiled) => {}
                 Err(error) => return Err(error),
             }
             tokio::time::sleep(Duration::from_millis(WORKERS_TICK_MS)).await;
