@@ -151,6 +151,11 @@ impl Log {
 
     /// Writes all of these rows or none; they are on the disk on return.
     pub fn write(&mut self, rows: Rows) -> Result<(), StoreError> {
+        self.write_seen(rows, || {})
+    }
+
+    /// The same, with this done before any of them is seen in the tree.
+    pub fn write_seen(&mut self, rows: Rows, seen: impl FnOnce()) -> Result<(), StoreError> {
         let is_current = self.is_current()?;
         if is_current && !self.is_noted {
             self.note_journal()?;
@@ -182,9 +187,10 @@ impl Log {
                 }
                 journal.add(&rows)?;
             }
-            _ => return self.write_through(rows),
+            _ => return self.write_through(rows, seen),
         }
         self.copy_too(&rows);
+        seen();
         let _applying = self.applying.write();
         rows.apply(&self.tree)
     }
@@ -223,12 +229,13 @@ impl Log {
     }
 
     /// The same, with the rows in the tree and synced, whatever there is of a journal.
-    fn write_through(&mut self, rows: Rows) -> Result<(), StoreError> {
+    fn write_through(&mut self, rows: Rows, seen: impl FnOnce()) -> Result<(), StoreError> {
         if self.journal.as_ref().is_some_and(Journal::is_ahead) {
             self.settle()?;
             self.journal.as_mut().map_or(Ok(()), Journal::mark)?;
         }
         self.copy_too(&rows);
+        seen();
         self.tree.apply_batch(rows.into_batch()).map_err(unavailable)?;
         self.sync()
     }

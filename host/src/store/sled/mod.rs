@@ -19,6 +19,7 @@ mod journal;
 mod live;
 mod load;
 mod log;
+mod moments;
 mod note;
 mod packs;
 mod protect;
@@ -38,7 +39,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use parking_lot::{Mutex, RwLock};
@@ -55,6 +56,7 @@ pub use self::inspect::Inspection;
 use self::live::Live;
 use self::load::Later;
 use self::log::Log;
+use self::moments::Moments;
 use self::rows::{Address, Head, read_unique, unique_key};
 pub use self::space::Space;
 use self::waiting::Waiting;
@@ -67,6 +69,11 @@ use crate::crypto::integrity::Hash;
 use crate::figures::figures;
 use crate::model::id::TenantId;
 
+/// Times that a page is read anew when a group came in between, and from which on there is a pause before: only pages of
+/// long records among many writes come to that.
+const PAGE_TRIES_MAX: usize = 16;
+const PAGE_TRIES_AT_ONCE: usize = 8;
+const PAGE_PAUSE: Duration = Duration::from_millis(1);
 /// Batches that may wait for the writer; more wait for room.
 const QUEUE_BATCHES: usize = 1_024;
 
@@ -77,6 +84,7 @@ pub struct SledStore {
     failed: Arc<AtomicBool>,
     guard: Arc<Mutex<Option<Guard>>>,
     applying: Arc<RwLock<()>>,
+    moments: Arc<Moments>,
     /// For what is written before the writer takes anything.
     before: Mutex<Option<Log>>,
     space: Arc<Space>,
@@ -133,8 +141,10 @@ impl SledStore {
         let file = log.file.try_clone().map_err(unavailable)?;
         let before = Log::new(log.tree.clone(), file);
         let applying = Arc::clone(&log.applying);
+        let moments = Arc::<Moments>::default();
         let writer = Writer {
             log,
+            moments: Arc::clone(&moments),
             index: Arc::clone(&index),
             failed: Arc::clone(&failed),
             files: Arc::clone(&files),
@@ -150,6 +160,7 @@ impl SledStore {
             failed,
             guard,
             applying,
+            moments,
             before: Mutex::new(Some(before)),
             space,
             later,
@@ -259,6 +270,19 @@ impl Store for SledStore {
     ) -> StoreFuture<'a, Slice> {
         async move {
             self.later.wait(kind).await?;
+            for tried in 0..PAGE_TRIES_MAX {
+                if let Some(moment) = self.moments.now() {
+                    let slice = self.find_page((kind, tenant), filter, &start, size)?;
+                    if self.moments.now() == Some(moment) {
+                        return Ok(slice);
+                    }
+                }
+                if tried < PAGE_TRIES_AT_ONCE {
+                    tokio::task::yield_now().await;
+                } else {
+                    tokio::time::sleep(PAGE_PAUSE).await;
+                }
+            }
             self.find_page((kind, tenant), filter, &start, size)
         }
         .boxed()

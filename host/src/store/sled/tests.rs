@@ -4,6 +4,7 @@
 mod failures;
 mod found;
 mod killed;
+mod pages;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

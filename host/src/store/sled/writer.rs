@@ -18,6 +18,7 @@ use super::group::{Group, IndexChange, address};
 use super::guard::Guard;
 use super::index::Index;
 use super::log::Log;
+use super::moments::Moments;
 use super::packs;
 use super::rows::{Address, Head, read_unique, unique_key};
 use super::space::Space;
@@ -31,6 +32,8 @@ pub struct Writer {
     pub log: Log,
     /// What readers search in; changed once a group is durable.
     pub index: Arc<RwLock<Index>>,
+    /// Tells readers when they see a group in part.
+    pub moments: Arc<Moments>,
     /// Raised by the first failure.
     pub failed: Arc<AtomicBool>,
     /// The store's files, which compacting makes anew.
@@ -76,7 +79,11 @@ impl Writer {
             self.commit(group);
         }
         // Nothing is left for the next start to do, as far as that is known.
-        if !self.failed.load(Ordering::Acquire) && self.log.close().is_err() {
+        if !self.failed.load(Ordering::Acquire)
+            && let Err(error) = self.log.close()
+        {
+            // Nobody waits for it, and the next start has what it would have written.
+            tracing::error!(%error, "the store could not be closed as it should");
             self.fail();
         }
     }
@@ -150,9 +157,19 @@ impl Writer {
         group.finish(&self.log.tree)?;
         guard.write(&mut group.rows)?;
         self.log.write_ahead(&group.ahead)?;
-        self.log.write(group.rows)?;
+        let written = self.log.write_seen(group.rows, || self.moments.begin());
+        if written.is_ok() {
+            self.show(group.changes);
+        }
+        self.moments.end();
+        written?;
+        self.log.remove_left(&group.behind)
+    }
+
+    /// Has what a group changes be found.
+    fn show(&self, changes: Vec<IndexChange>) {
         let mut index = self.index.write();
-        for change in group.changes {
+        for change in changes {
             match change {
                 IndexChange::Put(row) => index.put(row),
                 IndexChange::Remove(kind, tenant, position) => {
@@ -160,8 +177,6 @@ impl Writer {
                 }
             }
         }
-        drop(index);
-        self.log.remove_left(&group.behind)
     }
 
     /// Whether a batch finds everything as it expects; gives the heads of what it replaces or removes.
