@@ -188,6 +188,11 @@ impl Figures {
         }
     }
 
+    /// Counts a request for a run that ended in a fault of the server before there was a run.
+    pub fn run_not_begun(&self) {
+        self.faults.inc();
+    }
+
     /// Counts a webhook that was sent; `None` if nobody answered.
     pub fn webhook_sent(&self, status: Option<u16>) {
         let outcome = match status {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
+use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command, reactor_of};
 use crate::support::{Client, guests};
 
 /// In KiB: enough for the server, and less than the memory of one sandbox reserves, which is above 4 GiB.
@@ -28,17 +28,6 @@ fn serve_in_little(folder: &Path) -> Process {
     serve.env("MALLOC_ARENA_MAX", "2");
     serve.stderr(File::create(folder.join("log")).unwrap());
     Process::start(serve)
-}
-
-/// Who may run a new reactor of a formula, and its path.
-async fn reactor_of(process: &Process, formula: &str) -> (Client, String) {
-    let management = process.management();
-    let body = json!({"name": "r", "formula": {"id": formula}, "configuration": {}});
-    let reactor = management.post("/reactors", body).await.expect(201);
-    let body = json!({"name": "p", "type": "private", "permissions": ["token:use"]});
-    let made = management.post("/applications", body).await.expect(201);
-    let private = Client::new(process.address, made["key"].as_str());
-    (private, format!("/reactors/{}/react", reactor["id"].as_str().unwrap()))
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::support::binary::Process;
+use crate::support::binary::{Process, reactor_of};
 use crate::support::faults::Faults;
 use crate::support::{Client, TestServer};
 
@@ -146,13 +146,19 @@ async fn a_vault_that_takes_no_writes_says_so_in_its_figures_without_any_request
     for name in ["tokamak_faults_total", "tokamak_store_refusals_total"] {
         assert_eq!(value(&process, name).await, Some(0), "{name}");
     }
+    let formulas = process.management().get("/reactor-formulas?name=card*").await.expect(200);
+    let formula = formulas["data"][0]["id"].as_str().unwrap();
+    let (private, path) = reactor_of(&process, formula).await;
     faults.fail_syncs(EIO);
     let body = json!({"name": "a", "type": "private", "permissions": ["token:use"]});
     process.management().post("/applications", body).await.expect(503);
+    assert_eq!(value(&process, "tokamak_faults_total").await, Some(1));
+    let card = json!({"number": "4242424242424242"});
+    private.post(&path, json!({"args": {"card": card}})).await.expect(503);
     faults.fail_syncs(0);
     // From here on nobody sends anything but what the figures are asked for.
     assert_eq!(value(&process, "tokamak_ready").await, Some(0));
-    assert_eq!(value(&process, "tokamak_faults_total").await, Some(1));
+    assert_eq!(value(&process, "tokamak_faults_total").await, Some(2));
     assert!(value(&process, "tokamak_store_refusals_total").await.unwrap() > 0);
-    assert_eq!(value(&process, "tokamak_faults_total").await, Some(1));
+    assert_eq!(value(&process, "tokamak_faults_total").await, Some(2));
 }

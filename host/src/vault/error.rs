@@ -62,6 +62,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether it is the server's, and neither the caller's nor a formula's.
+    pub fn is_ours(&self) -> bool {
+        match self {
+            Self::Unavailable | Self::Internal => true,
+            Self::Run(error) => matches!(**error, RunError::NoMemory | RunError::Host),
+            _ => false,
+        }
+    }
+
     /// One fault at one member.
     pub fn invalid(path: &str, message: impl Into<String>) -> Self {
         Self::Invalid(Faults::one(path, message))

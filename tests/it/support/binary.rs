@@ -7,6 +7,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::Client;
 
 /// 32 bytes in base64.
@@ -156,6 +158,17 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Who may run a new reactor of a formula, and its path.
+pub async fn reactor_of(process: &Process, formula: &str) -> (Client, String) {
+    let management = process.management();
+    let body = json!({"name": "r", "formula": {"id": formula}, "configuration": {}});
+    let reactor = management.post("/reactors", body).await.expect(201);
+    let body = json!({"name": "p", "type": "private", "permissions": ["token:use"]});
+    let made = management.post("/applications", body).await.expect(201);
+    let private = Client::new(process.address, made["key"].as_str());
+    (private, format!("/reactors/{}/react", reactor["id"].as_str().unwrap()))
 }
 
 /// Processes that this one started and that have not ended, with their arguments.
