@@ -108,8 +108,8 @@ pub trait Store: Send + Sync + 'static {
     /// The record of any tenant that has this unique value.
     fn find_unique(&self, kind: Kind, unique: Unique) -> StoreFuture<'_, Option<Record>>;
 
-    /// Records that match, newest first: by `order_ms`, then by id, both descending. The total is exact. Everything
-    /// acknowledged before the call is seen.
+    /// Records that match, newest first: by `order_ms`, then by id, both descending. The total is exact, and of the moment
+    /// that the records are of. Everything acknowledged before the call is seen.
     fn page<'a>(
         &'a self,
         kind: Kind,

@@ -39,7 +39,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::FutureExt as _;
 use parking_lot::{Mutex, RwLock};
@@ -69,11 +69,6 @@ use crate::crypto::integrity::Hash;
 use crate::figures::figures;
 use crate::model::id::TenantId;
 
-/// Times that a page is read anew when a group came in between, and from which on there is a pause before: only pages of
-/// long records among many writes come to that.
-const PAGE_TRIES_MAX: usize = 16;
-const PAGE_TRIES_AT_ONCE: usize = 8;
-const PAGE_PAUSE: Duration = Duration::from_millis(1);
 /// Batches that may wait for the writer; more wait for room.
 const QUEUE_BATCHES: usize = 1_024;
 
@@ -270,20 +265,7 @@ impl Store for SledStore {
     ) -> StoreFuture<'a, Slice> {
         async move {
             self.later.wait(kind).await?;
-            for tried in 0..PAGE_TRIES_MAX {
-                if let Some(moment) = self.moments.now() {
-                    let slice = self.find_page((kind, tenant), filter, &start, size)?;
-                    if self.moments.now() == Some(moment) {
-                        return Ok(slice);
-                    }
-                }
-                if tried < PAGE_TRIES_AT_ONCE {
-                    tokio::task::yield_now().await;
-                } else {
-                    tokio::time::sleep(PAGE_PAUSE).await;
-                }
-            }
-            self.find_page((kind, tenant), filter, &start, size)
+            self.moments.read(|| self.find_page((kind, tenant), filter, &start, size)).await
         }
         .boxed()
     }
