@@ -184,6 +184,19 @@ async fn an_index_expression_that_is_none_hides_no_other_that_cannot_be_evaluate
     assert_eq!(found.get("search_indexes"), None);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_of_a_mask_that_is_none_hides_no_other_that_cannot_be_evaluated() {
+    let server = TestServer::start().await;
+    let mask =
+        json!({"a": "{{ data.q }}", "b": ["{{ data | zz }}", "{{ data }}", "{{ data"], "c": 5});
+    let body = json!({"type": "token", "data": "x", "mask": mask});
+    let faults = ["mask.a", "mask.b[0]", "mask.b[2]"];
+    assert_eq!(server.private.post("/tokens", body).await.faults(), faults);
+    let id = server.private.token("token", json!("x")).await;
+    let answer = server.private.patch(&format!("/tokens/{id}"), json!({ "mask": mask })).await;
+    assert_eq!(answer.faults(), faults);
+}
+
 /// A reactor of a formula that wants a number `n` and a text `t`; gives where it runs.
 async fn wanting(server: &TestServer) -> String {
     let parameters = json!([{"name": "n", "type": "number"}, {"name": "t", "type": "string"}]);

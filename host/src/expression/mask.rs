@@ -27,8 +27,13 @@ impl Mask {
     /// Parses a mask; faults are at paths within it.
     pub fn parse(mask: &Value) -> Result<Self, Faults> {
         let mut faults = Faults::new();
-        let node = parse(mask, Path::Root, &mut faults);
-        faults.into_result(Self(node))
+        let mask = Self::read(mask, &mut faults);
+        faults.into_result(mask)
+    }
+
+    /// As [`Self::parse`]. What cannot be read has a fault, and shows nothing.
+    pub fn read(mask: &Value, faults: &mut Faults) -> Self {
+        Self(parse(mask, Path::Root, faults))
     }
 
     /// What the mask shows of this data, found with so much work.

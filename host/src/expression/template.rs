@@ -260,6 +260,10 @@ impl Template {
             Value::Array(_) | Value::Object(_) => Err(ExpressionError::NotSingle),
             Value::Null => Err(ExpressionError::Empty),
             Value::String(text) if text.is_empty() => Err(ExpressionError::Empty),
+            // No query could ask for it.
+            Value::String(text) if text.len() > EXPRESSION_OUTPUT_BYTES_MAX => {
+                Err(ExpressionError::TooLarge)
+            }
             value => Ok(to_text(&value)),
         }
     }

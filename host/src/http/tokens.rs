@@ -79,6 +79,9 @@ pub async fn search(
 }
 
 /// Change a token.
+///
+/// Whoever may change a token chooses its mask, and so what it shows to whoever sees it masked, the answer to the change
+/// included.
 #[utoipa::path(patch, operation_id = "update_token", path = "/tokens/{id}", tag = "tokens", params(("id" = String, Path)),
     request_body(content = UpdateToken, content_type = "application/merge-patch+json"),
     responses((status = 200, description = "The token, as the caller's rule shows it", body = TokenView), ReadRefusals))]

@@ -40,6 +40,19 @@ fn many_expressions_on_large_data_share_one_allowance() {
 }
 
 #[test]
+fn no_token_is_found_by_more_than_a_query_may_ask_for() {
+    let (template, entropy) = (Template::parse("{{ data }}").unwrap(), SeededEntropy::new(1));
+    let index = |bytes: usize| {
+        let data = json!("x".repeat(bytes));
+        template
+            .evaluate_index(&Scope { data: &data, metadata: None, entropy: &entropy }, &work())
+            .map(|text| text.len())
+    };
+    assert_eq!(index(64 << 10), Ok(64 << 10));
+    assert_eq!(index((64 << 10) + 1), Err(ExpressionError::TooLarge));
+}
+
+#[test]
 fn many_references_to_large_tokens_share_one_allowance() {
     let data = json!("x".repeat(1 << 20));
     let token = TokenParts { id: "one".to_owned(), data, whole: None };

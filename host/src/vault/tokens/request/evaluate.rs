@@ -138,11 +138,14 @@ impl Expressions<'_> {
             faults.add("mask", format!("must have at most {TOKEN_MASK_BYTES_MAX} bytes as JSON"));
             return;
         }
-        let evaluate = |data: &Value| -> Result<Value, Faults> {
-            let mask = Mask::parse(mask)?;
-            with_effort(EXPRESSION_WORK_BYTES_MAX, |work| {
+        let evaluate = |data: &Value| -> Result<(), Faults> {
+            let mut faults = Faults::new();
+            let mask = Mask::read(mask, &mut faults);
+            let shown = with_effort(EXPRESSION_WORK_BYTES_MAX, |work| {
                 mask.evaluate(data, self.scope.entropy, work)
-            })
+            });
+            faults.take("", shown);
+            faults.into_result(())
         };
         let Err(inner) = evaluate(self.scope.data) else { return };
         // One that was there already and failed already wants what was erased: this request is not
