@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command, reactor_of};
+use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command, compiling, reactor_of};
 use crate::support::{Client, guests};
 
 /// In KiB: enough for the server, and less than the memory of one sandbox reserves, which is above 4 GiB.
@@ -55,6 +55,15 @@ async fn what_a_system_without_memory_refuses_is_blamed_on_no_formula() {
     assert!(told.iter().all(|line| line.contains("mmap") && line.contains("ulimit -v")), "{log}");
 }
 
+/// Waits until a server has compiled and loaded all that it has at its start.
+async fn settled(process: &Process) {
+    let mut quiet = 0;
+    while quiet < 20 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        quiet = if compiling(process.id(), "").is_empty() { quiet + 1 } else { 0 };
+    }
+}
+
 /// Leaves a process no more address space than it has, but for a little.
 fn hold_down(process: &Process) {
     const LEFT_KIB: u64 = 128;
@@ -74,6 +83,7 @@ async fn a_queued_run_whose_formula_gets_no_memory_ends_after_so_many_tries() {
     let formula = guests::send(&process.management(), "bare", json!({})).await;
     let (private, path) = reactor_of(&process, &formula).await;
     private.post(&path, json!({"args": {"a": 1}})).await.expect(200);
+    settled(&process).await;
     assert_eq!(process.terminate(), Some(0));
 
     // What was compiled lies on the disk, and is not loaded yet.
@@ -84,7 +94,7 @@ async fn a_queued_run_whose_formula_gets_no_memory_ends_after_so_many_tries() {
     serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY);
     let process = Process::start(serve);
     let private = Client::new(process.address, private.key.as_deref());
-    private.get("/applications/key").await.expect(200);
+    settled(&process).await;
     hold_down(&process);
     let mut places = Vec::new();
     for _ in 0..3 {
