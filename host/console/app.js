@@ -72,6 +72,8 @@ async function follow() {
     return;
   }
   if (page === current && opening === null && page.takes?.(...parts)) return;
+  // What is asked is of the page that is left, or has just been answered.
+  askNoMore();
   current?.close?.();
   forgetKept();
   current = page;

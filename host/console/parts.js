@@ -171,9 +171,10 @@ export function dialog() {
   const busy = asked.done?.loading === true;
   const go = async () => {
     if (busy) return;
-    const next = await load(asked, "done", () => question.run(() => asked.question === question));
+    const isAsked = () => asked.question === question && document.querySelector("dialog")?.open === true;
+    const next = await load(asked, "done", () => question.run(isAsked));
     // Taken back meanwhile, or not done.
-    if (asked.question !== question || asked.done?.problem) return;
+    if (!isAsked() || asked.done?.problem) return;
     if (next?.run) return askNext(question, next);
     question.isDone = true;
     // The dialog closes itself, so that the focus goes back to where it was.

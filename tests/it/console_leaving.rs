@@ -1,0 +1,76 @@
+//! The console when its pages are left: what is asked on a page goes with it, and what is half written is not lost unasked.
+
+use serde_json::json;
+
+use crate::support::TestServer;
+use crate::support::browser::Browser;
+
+/// Opens a page of the console by its address, and waits until it shows what it is about.
+fn visit(browser: &mut Browser, page: &str) {
+    browser.eval(&format!("document.activeElement.blur(), location.hash = '#/{page}', true"));
+    browser.wait(&format!(
+        "location.hash === '#/{page}' && document.querySelector('h1') === document.activeElement \
+            && !document.querySelector('.waiting, [aria-busy=true]')"
+    ));
+}
+
+fn heading(browser: &mut Browser, text: &str) {
+    browser.wait(&format!("document.querySelector('h1')?.innerText === {}", json!(text)));
+}
+
+/// One of everything that can be deleted: its page, the heading of the list before it, where it is kept, and its id.
+async fn all(server: &TestServer) -> Vec<(&'static str, &'static str, &'static str, String)> {
+    let formula = json!({"name": "one", "code": "module.exports = async () => ({ raw: {} });"});
+    let used = server.management.post("/reactor-formulas", formula.clone()).await.expect(201);
+    let application =
+        json!({"name": "one", "type": "private", "permissions": ["token:read"], "rules": []});
+    let reactor = json!({"name": "one", "configuration": {}, "formula": {"id": used["id"]}});
+    let token = json!({"type": "token", "data": "value"});
+    let mut made = Vec::new();
+    for (client, page, title, path, body) in [
+        (&server.management, "applications", "Applications", "/applications", application),
+        (&server.management, "formulas", "Formulas", "/reactor-formulas", formula),
+        (&server.management, "reactors", "Reactors", "/reactors", reactor),
+        (&server.private, "tokens", "Tokens", "/tokens", token),
+    ] {
+        let one = client.post(path, body).await.expect(201);
+        made.push((page, title, path, one["id"].as_str().unwrap().to_owned()));
+    }
+    made
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_goes_with_its_page_and_nothing_is_done() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    for (page, title, path, id) in all(&server).await {
+        let client = if page == "tokens" { &server.private } else { &server.management };
+        let path = format!("{path}/{id}");
+        for agreed in [false, true] {
+            visit(&mut browser, "containers");
+            visit(&mut browser, page);
+            visit(&mut browser, &format!("{page}/of/{id}"));
+            browser.click("Delete");
+            browser.wait("document.querySelector('dialog')?.open");
+            if agreed {
+                // It is read anew before it is deleted.
+                browser.hold(&format!("GET {path}"));
+                browser.press("Tab");
+                browser.press("Enter");
+                browser.until_held();
+            }
+            browser.eval("history.back(), true");
+            heading(&mut browser, title);
+            browser.wait("!document.querySelector('dialog')");
+            if agreed {
+                browser.let_go();
+            }
+            browser.wait("document.querySelector('h1') === document.activeElement");
+            browser.click("Refresh");
+            browser.wait("document.getElementById('told').textContent.trim() === 'Read anew'");
+            client.get(&path).await.expect(200);
+            browser.eval("document.getElementById('told').textContent = '', true");
+        }
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
