@@ -74,3 +74,25 @@ async fn a_question_goes_with_its_page_and_nothing_is_done() {
     }
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_made_a_token_is_where_its_id_is() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    browser.set_width(1280);
+    browser.sign_in_to(&server);
+    visit(&mut browser, "tokens/new");
+    for _ in 0..2 {
+        browser.wait("t.field('Type')?.options.length > 1");
+        browser.fill("Data", "value");
+        if browser.eval("document.querySelector('main details').open") == false {
+            browser.click("More");
+        }
+        browser.eval("t.named('button', 'Create').focus(), true");
+        browser.press("Enter");
+        browser.wait("document.activeElement.matches('.good-news')");
+        let seen = "(({ top, bottom }) => top >= 0 && bottom <= innerHeight)(document.activeElement.getBoundingClientRect())";
+        browser.wait(seen);
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

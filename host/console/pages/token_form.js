@@ -61,6 +61,8 @@ async function submit() {
     Object.assign(held, fresh(), { made: token, sent: undefined });
     tell("Token made");
     redraw();
+    // The id is above the form, which may be longer than the screen.
+    queueMicrotask(() => document.getElementById("made")?.focus());
   };
   await save(held, "The new token", work, { done, leads: ({ id }) => `#/tokens/of/${segment(id)}` });
 }
@@ -102,7 +104,7 @@ function made() {
   const token = held.made;
   if (!token) return nothing;
   const what = token._extras?.deduplicated ? "There was a token of these contents:" : "The token is made:";
-  return html`<div class="good-news" role="status">
+  return html`<div class="good-news" id="made" role="group" aria-label="The token that was made" tabindex="-1">
     <p>${what}</p>
     <p>${copyable(token.id, "id")}</p>
     <p><a href="#/tokens/of/${segment(token.id)}">Look at it</a></p>
