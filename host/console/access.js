@@ -38,8 +38,7 @@ export function decide(application, permission, containers) {
   const rules = rulesOf(application).filter((rule) => rule.permissions.includes(permission));
   const first = (places) => rules.find((rule) => places.some((place) => covers(rule.container, place))) ?? null;
   if (!NEEDS_EVERY.includes(permission)) return first(containers);
-  const each = containers.map((place) => first([place]));
-  return each.includes(null) ? null : (each[0] ?? null);
+  return containers.every((place) => first([place])) ? first(containers) : null;
 }
 
 /** What a transform leaves of `data`, in words. */
@@ -49,6 +48,12 @@ const SEEN = { reveal: "plaintext", mask: "masked", redact: "nothing" };
 export function seen(rule) {
   if (!rule) return "refused";
   return SEEN[rule.transform] ?? rule.transform;
+}
+
+/** What a formula gets of `data` by a rule that grants `token:use`, in words. `permissions` mask what is shown, and this is not. */
+export function fed(rule) {
+  if (rule.implied) return SEEN.reveal;
+  return rule.transform === "mask" ? "masked data" : seen(rule);
 }
 
 /** A container as it is written: with a slash at both ends, in lower case. */
@@ -61,7 +66,10 @@ export function asContainer(text) {
 function inWords(application, rule) {
   if (application.type === "management") return rule.permissions;
   const place = rule.implied ? "everywhere" : rule.container ? `in ${rule.container}` : "by conditions";
-  const shows = (right) => (SHOWS_DATA.includes(right) ? `, data ${rule.transform === "redact" ? "unseen" : seen(rule)}` : "");
+  const shows = (right) => {
+    if (right === "token:use") return `, its formula gets ${fed(rule)}`;
+    return SHOWS_DATA.includes(right) ? `, data ${rule.transform === "redact" ? "unseen" : seen(rule)}` : "";
+  };
   return rule.permissions.map((right) => `${right} ${place}${shows(right)}`);
 }
 

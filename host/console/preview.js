@@ -1,6 +1,6 @@
 // What may this key see: the decision of an application's rules about a token, before anybody relies on them.
 
-import { SHOWS_DATA, TOKEN_RIGHTS, asContainer, decide, seen } from "./access.js";
+import { SHOWS_DATA, TOKEN_RIGHTS, asContainer, decide, fed, seen } from "./access.js";
 import { ask, may } from "./api.js";
 import { textField } from "./fields.js";
 import { compact } from "./format.js";
@@ -8,7 +8,7 @@ import { html, nothing } from "./lit.js";
 import { badge, shown, table } from "./parts.js";
 import { load } from "./state.js";
 
-const TONES = { plaintext: "warn", masked: "good", nothing: "plain", refused: "bad" };
+const TONES = { plaintext: "warn", masked: "good", "masked data": "good", nothing: "plain", refused: "bad" };
 
 /** The preview. `held.places` keeps the containers that are asked about, `held.sample` tokens that it is tried on. */
 export function preview(application, held) {
@@ -38,6 +38,7 @@ function by(rule) {
 
 function sees(right, rule) {
   if (!rule) return badge("refused", "bad");
+  if (right === "token:use") return html`its formula gets ${badge(fed(rule), TONES[fed(rule)])}`;
   if (!SHOWS_DATA.includes(right)) return badge("allowed", "good");
   return badge(seen(rule), TONES[seen(rule)]);
 }

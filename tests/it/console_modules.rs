@@ -260,7 +260,7 @@ async fn a_change_of_rights_is_told_in_words() {
             &masked,
             holding("private", &["token:use"], vec![rule(1, "/a/", "mask", &read)]),
             false,
-            json!(["token:use everywhere"]),
+            json!(["token:use everywhere, its formula gets plaintext"]),
             json!(["token:read in /b/, data plaintext"]),
         ),
         (
