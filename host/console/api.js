@@ -192,13 +192,16 @@ function problemOf(response, text) {
   const isProblem = typeof body?.title === "string" && typeof body?.detail === "string";
   const { status } = response;
   const trace = response.headers.get("svc-trace-id");
-  if (isProblem) return { title: body.title, status, detail: body.detail, errors: errorsOf(body), trace_id: trace };
+  // Only a run that began has one.
+  const run = response.headers.get("svc-invocation-id");
+  if (isProblem) return { title: body.title, status, detail: body.detail, errors: errorsOf(body), trace_id: trace, run };
   return {
     title: `Status ${status}`,
     status,
     detail: text === "" ? "The answer is empty." : text.slice(0, 4000),
     errors: {},
     trace_id: trace,
+    run,
   };
 }
 

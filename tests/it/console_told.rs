@@ -15,6 +15,17 @@ fn visit(browser: &mut Browser, page: &str) {
     ));
 }
 
+/// A reactor that logs a line and answers, or fails if it is told to; gives its id.
+async fn reactor(server: &TestServer) -> String {
+    let code = "module.exports = async ({ args }) => { console.log('a line');
+        if (args.fail) throw new Error('as told'); return { raw: { args } }; };";
+    let formula = json!({"name": "lines", "code": code});
+    let formula = server.management.post("/reactor-formulas", formula).await.expect(201);
+    let body = json!({"name": "one", "configuration": {}, "formula": {"id": formula["id"]}});
+    let made = server.management.post("/reactors", body).await.expect(201);
+    made["id"].as_str().unwrap().to_owned()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_preview_says_what_a_formula_gets() {
     let server = TestServer::start().await;
@@ -47,5 +58,27 @@ async fn the_preview_says_what_a_formula_gets() {
             json!(expected)
         ));
     }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_refused_before_it_begins_is_answered_at_once() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    let reactor = reactor(&server).await;
+    visit(&mut browser, &format!("reactors/of/{reactor}"));
+    let looks = format!(
+        "later.asked.filter((one) => one === 'GET /reactors/{reactor}/invocations').length"
+    );
+    browser.fill("Arguments", r#"{"of": "{{ no-such-token }}"}"#);
+    browser.click("Run");
+    browser.wait("document.querySelector('[aria-label=Result]')");
+    browser.wait_for("It was refused before the formula began: there is no record of it.");
+    assert_eq!(browser.eval(&looks), 1);
+    // What has failed has a record.
+    browser.fill("Arguments", r#"{"fail": true}"#);
+    browser.click("Run");
+    browser.wait_for("a line");
+    browser.wait("document.querySelector('[aria-label=Result] .badge.bad')");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

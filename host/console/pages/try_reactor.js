@@ -56,7 +56,8 @@ async function submit() {
       remember(id, answer.value.invocation_id);
       return { ...answer, took, queued: true };
     }
-    return { ...answer, took, records: before && (await recordsSince(id, before)) };
+    const isRefused = answer.problem?.status !== undefined && answer.problem.run === null;
+    return { ...answer, took, isRefused, records: before && !isRefused ? await recordsSince(id, before) : undefined };
   });
   if (ran) tell(ran.queued ? "The run is queued" : ran.value ? "The reactor answered" : "The run failed");
   else if (held.ran?.problem) tell("Nothing was run");
@@ -104,13 +105,13 @@ export function tryReactor() {
     ${held.ran?.value && !held.ran.loading ? result(held.ran.value) : nothing}`;
 }
 
-function result({ value, problem, took, records, queued }) {
+function result({ value, problem, took, isRefused, records, queued }) {
   if (queued) return html`<section class="card"><h2>Queued</h2>${jobView(value)}<p><a href="#/invocations/${held.id}">Follow it</a></p></section>`;
   return html`<section class="card" aria-label="Result">
     <h2>Result</h2>
     ${problem ? problemBox(problem) : html`<pre class="result" tabindex="0" role="region" aria-label="Answer">${pretty(value)}</pre>`}
     ${facts([["Seen from here", measured(took.toFixed(0), "ms")]])}
-    ${recorded(records)}
+    ${isRefused ? html`<p class="small">It was refused before the formula began: there is no record of it.</p>` : recorded(records)}
   </section>`;
 }
 
@@ -118,7 +119,7 @@ function recorded(records) {
   if (records === undefined) {
     return html`<p class="small">Log lines and fuel are shown to keys that hold <code>reactor:read</code>. <a href="#/keys">Add one</a>.</p>`;
   }
-  if (records.length === 0) return html`<p class="small">No record of this run was found: what is refused before the formula begins has none.</p>`;
+  if (records.length === 0) return html`<p class="small">No record of this run was found.</p>`;
   return html`${records.length > 1 ? html`<p class="small">Several runs of this reactor ended meanwhile:</p>` : nothing}
     ${records.map(outcome)}`;
 }
