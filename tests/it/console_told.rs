@@ -26,6 +26,14 @@ async fn reactor(server: &TestServer) -> String {
     made["id"].as_str().unwrap().to_owned()
 }
 
+fn texts(browser: &mut Browser, selector: &str) -> Vec<String> {
+    let found = browser.eval(&format!(
+        "[...document.querySelectorAll({})].map((one) => t.name(one))",
+        json!(selector)
+    ));
+    found.as_array().unwrap().iter().map(|one| one.as_str().unwrap().to_owned()).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_preview_says_what_a_formula_gets() {
     let server = TestServer::start().await;
@@ -80,5 +88,22 @@ async fn a_run_that_is_refused_before_it_begins_is_answered_at_once() {
     browser.click("Run");
     browser.wait_for("a line");
     browser.wait("document.querySelector('[aria-label=Result] .badge.bad')");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_route_is_among_the_figures() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    for path in ["tokens", "applications", "reactors", "reactor-formulas", "logs", "permissions"] {
+        server.management.get(&format!("/{path}")).await;
+        server.management.get(&format!("/{path}/none")).await;
+        server.management.delete(&format!("/{path}/none")).await;
+    }
+    browser.sign_in_to(&server);
+    visit(&mut browser, "figures");
+    browser.wait("document.querySelector('[aria-label=\"Requests by route\"] tbody tr')");
+    let routes = texts(&mut browser, "[aria-label='Requests by route'] tbody th");
+    assert!(routes.len() > 12, "{routes:?}");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

@@ -117,7 +117,6 @@ function routes() {
   const rows = [...now.routes]
     .map(([route, buckets]) => ({ route, buckets, fresh: total(risen(held.first.routes.get(route), buckets)) }))
     .sort((a, b) => total(b.buckets) - total(a.buckets))
-    .slice(0, 12)
     .map(({ route, buckets, fresh }) => [html`<code>${route}</code>`, count(total(buckets)), count(fresh), ms(quantile(buckets, 0.5)), ms(quantile(buckets, 0.99))]);
   return html`<section class="card"><h2>Routes</h2>
     ${table("Requests by route", ["Route", "Answered", "While this page is open", "Median", "99 of 100 within"], rows)}</section>`;
