@@ -107,3 +107,21 @@ async fn every_route_is_among_the_figures() {
     assert!(routes.len() > 12, "{routes:?}");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_was_waited_for_is_said_to_have_no_delivery() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    let reactor = reactor(&server).await;
+    let path = format!("/reactors/{reactor}/react");
+    server.private.post(&path, json!({"args": {}})).await.expect(200);
+    browser.sign_in_to(&server);
+    visit(&mut browser, &format!("invocations/{reactor}"));
+    browser.eval("document.querySelector('td:last-child a').click(), true");
+    browser.wait("document.querySelector('h1')?.innerText.startsWith('Run ')");
+    browser.wait_for("This run has no delivery.");
+    browser.wait_for("whoever asked for it waited, and got the answer at once");
+    // How it went is known from the list.
+    browser.wait_for("a line");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

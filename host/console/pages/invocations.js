@@ -117,7 +117,7 @@ function ended({ data, pagination }) {
       : html`<details .open=${held.unfolded.has(run.id)} @toggle=${(event) => fold(run.id, event.target.open)}><summary>${counted(run.log.length, "line")}</summary>${lines(run)}</details>`,
     // The record of a run does not say whether somebody waited for it.
     may("token:use")
-      ? html`<a href="#/invocations/${held.reactor}/${run.id}" aria-label=${`Delivery, if asynchronous, of ${run.id}`}>
+      ? html`<a href="#/invocations/${held.reactor}/${run.id}" @click=${() => { held.record = run; }} aria-label=${`Delivery, if asynchronous, of ${run.id}`}>
           Delivery, if asynchronous
         </a>`
       : nothing,
@@ -154,10 +154,16 @@ function delivery(run) {
   if (!may("token:use")) return lacking("token:use");
   const loaded = held.jobs[run];
   if (loaded?.problem?.status === 404) {
-    const others = html`<p>How it went is among <a href="#/invocations/${held.reactor}">the runs of its reactor</a>, or with a key of another application: <a href="#/keys">add it</a>.</p>`;
-    return empty("There is no asynchronous run of this id that a key of this tab may see. A run that was waited for has no delivery.", others);
+    return undelivered(held.record?.id === run ? held.record : undefined);
   }
   return html`<section class="card">${shown(loaded, (job) => html`${jobView(job, actions(job))}`)}</section>`;
+}
+
+/** What is said of a run that is not asynchronous, as far as the keys of this tab tell; its record may be known from the list. */
+function undelivered(record) {
+  const others = html`<p>If it was queued, another application asked for it: <a href="#/keys">add a key</a> of that one.</p>`;
+  return html`${empty("This run has no delivery. Most likely whoever asked for it waited, and got the answer at once.", others)}
+    ${record ? html`<section class="card"><h2>How it went</h2>${outcome(record)}</section>` : nothing}`;
 }
 
 function actions(job) {
