@@ -5,6 +5,8 @@ use serde_json::json;
 
 use crate::support::TestServer;
 use crate::support::browser::Browser;
+use crate::support::receiver::Receiver;
+use crate::support::server::Setup;
 
 /// Opens a page of the console by its address, and waits until it shows what it is about.
 fn visit(browser: &mut Browser, page: &str) {
@@ -123,5 +125,38 @@ async fn a_run_that_was_waited_for_is_said_to_have_no_delivery() {
     browser.wait_for("whoever asked for it waited, and got the answer at once");
     // How it went is known from the list.
     browser.wait_for("a line");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+const DELIVERED: &str =
+    "[...document.querySelectorAll('.badge')].some((one) => one.innerText === 'delivered')";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_not_settled_is_read_again_by_itself() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start_with(Setup::open()).await;
+    let receiver = Receiver::start().await;
+    let reactor = reactor(&server).await;
+    browser.sign_in_to(&server);
+    browser.watch_requests();
+    visit(&mut browser, &format!("reactors/of/{reactor}"));
+    browser.eval("t.named('label', 'Run it later and tell the result as a webhook').click(), true");
+    browser.fill("Address of the receiver", &receiver.url());
+    browser.click("Run");
+    browser.wait_for("Queued");
+    browser.wait(DELIVERED);
+    let id = receiver.wait(1).await[0].json()["data"]["invocation_id"].clone();
+
+    visit(&mut browser, &format!("invocations/{reactor}/{}", id.as_str().unwrap()));
+    browser.wait(DELIVERED);
+    browser.click("Deliver again");
+    browser.wait("document.getElementById('told').textContent.includes('queued again')");
+    receiver.wait(2).await;
+    browser.wait(DELIVERED);
+    // What is settled is left alone.
+    let asked = "later.asked.filter((one) => one.includes('/results/')).length";
+    let before = browser.eval(asked);
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    assert_eq!(browser.eval(asked), before);
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

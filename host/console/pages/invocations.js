@@ -6,15 +6,26 @@ import { form, submitButton, textField } from "../fields.js";
 import { bytes, count, counted, duration, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { badge, copyable, empty, facts, lacking, pager, problemBox, shown, table, time } from "../parts.js";
-import { holder, load, loadPage, redraw, tell } from "../state.js";
+import { holder, load, loadPage, now, redraw, tell } from "../state.js";
 
 export const title = "Runs";
 
+/** When a run that is not settled is read again, each after the one before; later ones are for whoever asks. Each is logged. */
+const AGAIN_AFTER_MS = [500, 1000, 2000, 4000, 8000];
+
 const held = holder(() => ({ page: 1, jobs: {}, mine: {}, reactor: "", chosen: "", unfolded: new Set() }));
 
-/** Keeps the id of a run that was queued from this tab: lists show a run only when it has ended. */
-export function remember(reactor, id) {
+/** Keeps a run that was queued from this tab, and follows it: lists show a run only when it has ended. */
+export function remember(reactor, job) {
+  const id = job.invocation_id;
   (held.mine[reactor] ??= []).unshift(id);
+  held.jobs[id] = { value: job };
+  follow(reactor, id);
+}
+
+/** A run that was queued from this tab, as it was last read. */
+export function queuedJob(job) {
+  return jobView(held.jobs[job.invocation_id]?.value ?? job);
 }
 
 /** The rest of the address is a reactor's id, and perhaps a run's. */
@@ -50,8 +61,33 @@ function list(page) {
   return loadPage(held, page, (number) => ask("reactor:read", "GET", withQuery(path, { page: number })));
 }
 
-function look(run) {
-  return load(held.jobs, run, () => ask("token:use", "GET", `/reactors/${segment(held.reactor)}/results/${segment(run)}`));
+function readJob(reactor, run) {
+  return ask("token:use", "GET", `/reactors/${segment(reactor)}/results/${segment(run)}`);
+}
+
+async function look(run) {
+  const { reactor } = held;
+  if (await load(held.jobs, run, () => readJob(reactor, run), () => look(run))) follow(reactor, run);
+}
+
+/** Reads a run again a few times, until it is settled, its page is left or somebody else reads it. */
+async function follow(reactor, run) {
+  const visit = now();
+  const mine = held.jobs[run];
+  const isOurs = () => visit.isHere() && held.jobs[run] === mine;
+  for (const wait of AGAIN_AFTER_MS) {
+    if (isSettled(mine.value)) return;
+    await new Promise((after) => setTimeout(after, wait));
+    if (!isOurs()) return;
+    const job = await readJob(reactor, run).catch(() => undefined);
+    if (!job || !isOurs()) return;
+    mine.value = job;
+    redraw();
+  }
+}
+
+function isSettled({ status, delivery }) {
+  return ["completed", "failed"].includes(status) && delivery?.status !== "pending";
 }
 
 /** Whether something of a run is asked for that has not been answered. */
@@ -61,7 +97,9 @@ function isBusy(run) {
 
 async function redeliver(run) {
   const path = `/reactors/${segment(held.reactor)}/results/${segment(run)}/redeliver`;
-  if (await load(held.jobs, run, () => ask("token:use", "POST", path))) tell("The delivery is queued again");
+  if (!(await load(held.jobs, run, () => ask("token:use", "POST", path)))) return;
+  tell("The delivery is queued again");
+  follow(held.reactor, run);
 }
 
 export function view() {
@@ -181,7 +219,7 @@ function actions(job) {
 const TONES = { completed: "good", delivered: "good", failed: "bad", queued: "plain", running: "accent", pending: "warn" };
 
 /** An asynchronous run and its delivery. */
-export function jobView(job, more = nothing) {
+function jobView(job, more = nothing) {
   const told = job.delivery;
   return html`${facts([
       ["Run", copyable(job.invocation_id, "id of the run")],

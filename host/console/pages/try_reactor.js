@@ -6,7 +6,7 @@ import { measured, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { facts, lacking, problemBox } from "../parts.js";
 import { holder, load, redraw, tell } from "../state.js";
-import { jobView, outcome, remember } from "./invocations.js";
+import { outcome, queuedJob, remember } from "./invocations.js";
 
 /** The record of a run may be there a moment after its answer. */
 const RECORD_TRIES = 5;
@@ -53,7 +53,7 @@ async function submit() {
       .then((value) => ({ value }), (error) => ({ problem: error.problem ?? { title: "The console failed", detail: String(error), errors: {} } }));
     const took = performance.now() - began;
     if (later && answer.value) {
-      remember(id, answer.value.invocation_id);
+      remember(id, answer.value);
       return { ...answer, took, queued: true };
     }
     const isRefused = answer.problem?.status !== undefined && answer.problem.run === null;
@@ -106,7 +106,7 @@ export function tryReactor() {
 }
 
 function result({ value, problem, took, isRefused, records, queued }) {
-  if (queued) return html`<section class="card"><h2>Queued</h2>${jobView(value)}<p><a href="#/invocations/${held.id}">Follow it</a></p></section>`;
+  if (queued) return html`<section class="card"><h2>Queued run</h2>${queuedJob(value)}<p><a href="#/invocations/${held.id}">Follow it</a></p></section>`;
   return html`<section class="card" aria-label="Result">
     <h2>Result</h2>
     ${problem ? problemBox(problem) : html`<pre class="result" tabindex="0" role="region" aria-label="Answer">${pretty(value)}</pre>`}
