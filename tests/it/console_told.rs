@@ -160,3 +160,28 @@ async fn a_run_that_is_not_settled_is_read_again_by_itself() {
     assert_eq!(browser.eval(asked), before);
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_belongs_together_stays_so_on_a_narrow_screen() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    browser.sign_in_to(&server);
+    browser.set_width(390);
+    for page in ["applications", "formulas", "reactors", "tokens"] {
+        visit(&mut browser, page);
+        let beside = browser.eval(
+            "(([heading, button]) => button.top < heading.bottom && heading.top < button.bottom
+                && heading.right <= button.left)(
+                [...document.querySelectorAll('.row:has(> h1) > *')].map((one) => one.getBoundingClientRect()))",
+        );
+        assert_eq!(beside, true, "{page}");
+    }
+    visit(&mut browser, "applications/new");
+    browser.wait("document.querySelector('.checks input')");
+    let lines = browser.eval(
+        "[...document.querySelectorAll('legend')].map((one) =>
+            Math.round(one.getBoundingClientRect().height / parseFloat(getComputedStyle(one).lineHeight)))",
+    );
+    assert_eq!(lines, json!([1]));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

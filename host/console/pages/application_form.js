@@ -101,7 +101,8 @@ export function applicationForm() {
           ${draft.id ? nothing : selectField("Type", draft, "type", TYPES, { changed: retyped, at: at("type") })}
           ${draft.id ? nothing : textField("Ends", draft, "ends", { type: "datetime-local", at: at("expires_at"), hint: "UTC. Empty: it does not end; this cannot be changed later" })}
           <fieldset aria-describedby=${faultId(problem, "permissions") ?? nothing}>
-            <legend>Permissions on everything${draft.type === "management" ? "" : ", masked"}</legend>
+            <legend>Permissions on everything</legend>
+            ${draft.type === "management" ? nothing : html`<p class="small">They show data masked. Rules come first.</p>`}
             ${grants(draft, draft)} ${permissionFaults(problem, "permissions")}
           </fieldset>
           ${draft.type === "management" ? nothing : rules(draft)}
