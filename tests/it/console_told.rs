@@ -1,7 +1,7 @@
 //! What the console says to whoever sees it for the first time: what a formula gets, what there is no record of, who did
 //! something, how it stands now.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::TestServer;
 use crate::support::browser::Browser;
@@ -183,5 +183,29 @@ async fn what_belongs_together_stays_so_on_a_narrow_screen() {
             Math.round(one.getBoundingClientRect().height / parseFloat(getComputedStyle(one).lineHeight)))",
     );
     assert_eq!(lines, json!([1]));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn data_of_parts_has_an_example_that_is_not_stored() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    browser.sign_in_to(&server);
+    visit(&mut browser, "tokens/new");
+    for (kind, number) in [("card", "4242424242424242"), ("bank", "021000021")] {
+        browser.choose("Type", kind);
+        let hint = "document.getElementById(t.field('Data').getAttribute('aria-describedby'))";
+        browser.wait(&format!("{hint}?.innerText.includes({})", json!(number)));
+        let hint = browser.eval(&format!("{hint}.innerText"));
+        let hint = hint.as_str().unwrap();
+        // Whoever takes the example for a test gets a token.
+        let data: Value = serde_json::from_str(&hint[hint.find('{').unwrap()..]).unwrap();
+        server.private.post("/tokens", json!({"type": kind, "data": data})).await.expect(201);
+        let begun = browser.eval("t.field('Data').value");
+        let begun: Value = serde_json::from_str(begun.as_str().unwrap()).unwrap();
+        for (name, value) in begun.as_object().unwrap() {
+            assert!(value == "" || value.is_null(), "{name} of {kind}");
+        }
+    }
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

@@ -9,10 +9,15 @@ import { save } from "../saving.js";
 import { holder, redraw, tell } from "../state.js";
 import { knownTypes, types } from "./token_types.js";
 
-/** Data to start from, of the types that are objects. */
+/** Data to start from, of the types that are objects. It holds no value: what nobody has written is not stored. */
 const SHAPES = {
-  card: '{\n  "number": "",\n  "expiration_month": 12,\n  "expiration_year": 2030,\n  "cvc": ""\n}',
+  card: '{\n  "number": "",\n  "expiration_month": null,\n  "expiration_year": null,\n  "cvc": null\n}',
   bank: '{\n  "routing_number": "",\n  "account_number": ""\n}',
+};
+/** How such data is written. */
+const EXAMPLES = {
+  card: '{"number": "4242424242424242", "expiration_month": 12, "expiration_year": 2030, "cvc": "123"}',
+  bank: '{"routing_number": "021000021", "account_number": "00001"}',
 };
 
 const fresh = () => ({ type: "token", data: "", json: false, id: "", containers: "", metadata: "", indexes: "", mask: "", expires_at: "", deduplicate: false });
@@ -21,6 +26,11 @@ const held = holder(fresh);
 /** Whether the data is JSON rather than the text itself. */
 function isJson() {
   return held.type in SHAPES || (held.type === "token" && held.json);
+}
+
+function dataHint() {
+  if (!isJson()) return "The value itself, as text";
+  return held.type in EXAMPLES ? html`JSON, such as <code>${EXAMPLES[held.type]}</code>` : "JSON";
 }
 
 /** The body of the request. What cannot be read is a problem of the console's own, in the words of the server's. */
@@ -81,7 +91,7 @@ export function createToken() {
       ${form(
         submit,
         html`${selectField("Type", held, "type", names.length > 0 ? names : ["token"], { changed: shape, at: at("type") })}
-          ${areaField("Data", held, "data", { at: at("data"), rows: 7, required: true, hint: isJson() ? "JSON" : "The value itself, as text" })}
+          ${areaField("Data", held, "data", { at: at("data"), rows: 7, required: true, hint: dataHint() })}
           ${held.type === "token" ? checkbox("The data is JSON", held.json, (on) => { held.json = on; redraw(); }) : nothing}
           <details>
             <summary>More</summary>
