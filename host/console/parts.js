@@ -1,5 +1,6 @@
 // Pieces that pages are made of.
 
+import { session } from "./api.js";
 import { html, nothing } from "./lit.js";
 import { count, counted, plural, utcTime } from "./format.js";
 import { holder, load, redraw, tell } from "./state.js";
@@ -68,6 +69,12 @@ export function lacking(permission) {
 /** A time in UTC, the exact one as its title. */
 export function time(text) {
   return text ? html`<time datetime=${text} title=${text}>${utcTime(text)}</time>` : "–";
+}
+
+/** Who has this id: keys of this tab by their names; others would have to be read, which would be an entry of the log. */
+export function who(id, text = id) {
+  const known = session.keys.find((key) => key.application.id === id);
+  return known ? html`<bdi title=${id}>${known.name}</bdi>` : html`<code title=${id}>${text}</code>`;
 }
 
 /** A word with a colour that says the same. */

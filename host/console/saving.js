@@ -9,7 +9,7 @@ import { pretty } from "./format.js";
 import { html, nothing } from "./lit.js";
 import { same } from "./merge_patch.js";
 import { notify } from "./notices.js";
-import { problemBox, table, time } from "./parts.js";
+import { problemBox, table, time, who } from "./parts.js";
 import { load, now, problemOf, tell } from "./state.js";
 
 const CHANGED = "Somebody changed this since you opened it.";
@@ -76,7 +76,7 @@ export function notSaved(sent, { take, over }) {
   };
   return html`<div class="problem" role="alert">
     <p><strong>${CHANGED}</strong></p>
-    <p>Nothing of yours is saved yet.${after.modified_at ? html` The last change is of ${time(after.modified_at)}, by <code>${after.modified_by}</code>.` : nothing}</p>
+    <p>Nothing of yours is saved yet.${after.modified_at ? html` The last change is of ${time(after.modified_at)}, by ${who(after.modified_by)}.` : nothing}</p>
     ${differences(found, [["When you opened it", seen], ["Now", after], ["Yours", yours]])}
     <div class="row">
       <button type="button" @click=${taken}>Drop mine and take theirs</button>

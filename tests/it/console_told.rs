@@ -209,3 +209,43 @@ async fn data_of_parts_has_an_example_that_is_not_stored() {
     }
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_did_something_is_named() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    server.private.post("/tokens", json!({"id": "one", "type": "token", "data": "value"})).await;
+    server.private.patch("/tokens/one", json!({"data": "another"})).await.expect(200);
+    let names = [&server.private, &server.management].map(async |client| {
+        client.get("/applications/key").await.expect(200)["name"].as_str().unwrap().to_owned()
+    });
+    let [private, management] = names;
+    let (private, management) = (private.await, management.await);
+    browser.sign_in_to(&server);
+    visit(&mut browser, "tokens/of/one");
+    for title in ["Made", "Changed"] {
+        let written = format!(
+            "[...document.querySelectorAll('dl div')].find((row) => row.firstElementChild.innerText === '{title}')?.innerText"
+        );
+        let written = browser.eval(&written);
+        assert!(written.as_str().unwrap().ends_with(&format!("by {private}")), "{written}");
+    }
+    // What the server does of itself has no id.
+    server.management.get("/webhooks/signing-secrets").await.expect(200);
+    visit(&mut browser, "logs");
+    let whose = texts(&mut browser, "[aria-label^='Entries'] td:last-child");
+    assert!(whose.iter().all(|one| !one.is_empty()), "{whose:?}");
+    assert!(whose.iter().any(|one| one == "the server or its command line"), "{whose:?}");
+
+    let body =
+        json!({"name": "ours", "type": "private", "permissions": ["token:read"], "rules": []});
+    let made = server.management.post("/applications", body).await.expect(201);
+    let id = made["id"].as_str().unwrap();
+    visit(&mut browser, &format!("applications/edit/{id}"));
+    browser.fill("Name", "mine");
+    let body = json!({"name": "theirs", "permissions": ["token:read"], "rules": []});
+    server.management.put(&format!("/applications/{id}"), body).await.expect(200);
+    browser.click("Save");
+    browser.wait_for(&format!("by {management}."));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

@@ -1,10 +1,10 @@
 // The audit log, with its filters. They are in the address, so that the way back leads to what was looked at before.
 
-import { ask, may, segment, session, withQuery } from "../api.js";
+import { ask, may, segment, withQuery } from "../api.js";
 import { form, selectField, submitButton, textField } from "../fields.js";
 import { brief, compact, fromTimeField } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { badge, empty, lacking, pager, problemBox, shown, table, time } from "../parts.js";
+import { badge, empty, lacking, pager, problemBox, shown, table, time, who } from "../parts.js";
 import { holder, load, loadPage, redraw, tell } from "../state.js";
 
 export const title = "Audit log";
@@ -93,10 +93,10 @@ function filterForm(types) {
   );
 }
 
-/** Keys of this tab by their names; others would have to be read, which would be an entry of its own. */
-function who(id) {
-  const known = session.keys.find((key) => key.application.id === id);
-  return known ? html`<bdi title=${id}>${known.name}</bdi>` : html`<code title=${id}>${brief(id)}</code>`;
+/** Who acted: what is done at the command line or by the server itself has no id. */
+function actor({ actor_id: id, actor_type: type }) {
+  if (id) return html`<span class="small">${type}</span><br />${who(id, brief(id))}`;
+  return type === "user" ? html`<span class="small">the server or its command line</span>` : nothing;
 }
 
 function entries({ data, pagination }) {
@@ -108,7 +108,7 @@ function entries({ data, pagination }) {
     badge(entry.operation, entry.message.startsWith("Denied") ? "bad" : (TONES[entry.operation] ?? "plain")),
     html`<span class="small">${entry.entity_type}</span><br /><a href="#/logs/${entry.entity_type}/${encodeURIComponent(entry.entity_id)}"><code title=${entry.entity_id}>${compact(brief(entry.entity_id), 40)}</code></a>`,
     entry.message,
-    entry.actor_id ? html`<span class="small">${entry.actor_type}</span><br />${who(entry.actor_id)}` : nothing,
+    actor(entry),
   ];
   return html`${table("Entries of the log, newest first", ["When", "Operation", "Entity", "What happened", "Who"], data.map(row))}
   ${pager({ ...pagination }, "entry", (page) => show(held.filter, page))}`;

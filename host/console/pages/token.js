@@ -3,7 +3,7 @@
 import { ask, keyAt, keysFor, may, revealingKey, segment } from "../api.js";
 import { compact, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { badge, confirm, copyable, facts, problemBox, shown, time } from "../parts.js";
+import { badge, confirm, copyable, facts, problemBox, shown, time, who } from "../parts.js";
 import { unlessChanged } from "../saving.js";
 import { holder, load, now, redraw, tell } from "../state.js";
 
@@ -114,8 +114,8 @@ function detail(token) {
         ["Mask", json(token.mask)],
         ["Fingerprint of", token.fingerprint_expression && html`<code>${token.fingerprint_expression}</code>`],
         ["Search indexes", token.search_indexes && html`<code>${token.search_indexes.join(" ")}</code>`],
-        ["Made", html`${time(token.created_at)} by <code>${token.created_by}</code>`],
-        token.modified_at && ["Changed", html`${time(token.modified_at)} by <code>${token.modified_by}</code>`],
+        ["Made", html`${time(token.created_at)} by ${who(token.created_by)}`],
+        token.modified_at && ["Changed", html`${time(token.modified_at)} by ${who(token.modified_by)}`],
         token.expires_at && ["Ends", time(token.expires_at)],
       ])}
       <div class="row">
