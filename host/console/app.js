@@ -109,7 +109,7 @@ function mayGo() {
 }
 
 addEventListener("beforeunload", (event) => {
-  if (unkept()) event.preventDefault();
+  if (lostBySigningOut()) event.preventDefault();
 });
 
 /** Reads anew what the page shows, by the rules of now. */
@@ -166,12 +166,17 @@ function decodePart(part) {
 
 addEventListener("hashchange", follow);
 
+/** What would be lost with all that is known: every key that was made, and what the page says of itself. */
+function lostBySigningOut() {
+  return unkept() ?? current?.unkept?.();
+}
+
 function signOut() {
   const out = () => {
     forgetAll();
     tell("Signed out");
   };
-  const lost = unkept();
+  const lost = lostBySigningOut();
   if (lost) confirm(lost.title, lost.text, "Sign out", async () => lost.letGo(), { after: out });
   else out();
 }

@@ -36,6 +36,12 @@ export async function save(held, what, work, { done, leads }) {
   notify(problem ? { title: `${what} is not saved.`, text: `${problem.detail} ${text}` } : { title: `${what} is saved.`, text, leads: leads(answer) });
 }
 
+/** What would be lost of a form that is half filled; nothing of one that is being sent or was. */
+export function unsent(sent, isWritten, letGo) {
+  if (!isWritten || sent?.loading || sent?.value !== undefined) return undefined;
+  return { title: "Leave what is not saved?", text: "What is written in this form is nowhere else, and is lost.", letGo };
+}
+
 /** The members in which a record is not what it was, without those that are to be written as they are now. */
 export function changesSince(before, after, yours, members) {
   return members.filter(({ of }) => !same(of(before), of(after)) && !(yours && same(of(after), of(yours))));

@@ -199,6 +199,7 @@ async fn refusals_are_shown_as_the_server_says_them() {
     browser.wait("document.querySelector('.problem code')?.innerText === 'data'");
     // Figures are shown to this machine. They are of the whole process, other tests' servers included.
     browser.click("Live figures");
+    browser.click("Leave");
     browser.wait("document.querySelectorAll('.chart .line').length > 0");
     browser.wait(
         "document.querySelectorAll('[aria-label=\"Requests by route\"] tbody tr').length > 0",

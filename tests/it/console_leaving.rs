@@ -96,3 +96,52 @@ async fn whoever_made_a_token_is_where_its_id_is() {
     }
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+/// Whether the browser asks before the tab is closed or reloaded.
+fn asks_before_the_end(browser: &mut Browser) -> bool {
+    browser.eval("!dispatchEvent(new Event('beforeunload', { cancelable: true }))") == true
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_half_written_is_not_left_without_a_question() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    browser.sign_in_to(&server);
+    let (page, _, _, id) = all(&server).await.swap_remove(0);
+    for (page, field) in [
+        ("tokens/new", "Data"),
+        ("applications/new", "Name"),
+        (&format!("{page}/edit/{id}"), "Name"),
+    ] {
+        visit(&mut browser, page);
+        browser.wait("document.querySelector('main form')");
+        assert!(!asks_before_the_end(&mut browser), "{page}");
+        browser.click("Containers");
+        heading(&mut browser, "Containers");
+
+        visit(&mut browser, page);
+        browser.fill(field, "half");
+        assert!(asks_before_the_end(&mut browser), "{page}");
+        for leaving in ["t.named('a', 'Containers').click(), true", "history.back(), true"] {
+            browser.eval(leaving);
+            browser.wait_for("Leave what is not saved?");
+            browser.press("Escape");
+            browser.wait(&format!(
+                "location.hash === '#/{page}' && !document.querySelector('dialog')"
+            ));
+            assert_eq!(browser.eval(&format!("t.field('{field}').value")), "half");
+        }
+        browser.eval("t.named('button', 'Sign out').click(), true");
+        browser.wait_for("Leave what is not saved?");
+        browser.press("Escape");
+        browser.wait("!document.querySelector('dialog')");
+        browser.click("Containers");
+        browser.click("Leave");
+        heading(&mut browser, "Containers");
+        assert!(!asks_before_the_end(&mut browser), "{page}");
+        visit(&mut browser, page);
+        browser.wait(&format!("t.field('{field}') && t.field('{field}').value !== 'half'"));
+        visit(&mut browser, "containers");
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

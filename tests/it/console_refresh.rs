@@ -127,6 +127,17 @@ async fn what_is_unfolded_stays_with_its_run() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
+/// Goes on, also from a page that asks about what is half written.
+fn leave(browser: &mut Browser) {
+    browser.eval("location.hash = '#/containers', true");
+    let left = "document.querySelector('h1')?.innerText === 'Containers'";
+    browser.wait(&format!("document.querySelector('dialog')?.open || {left}"));
+    if browser.eval("document.querySelector('dialog') !== null") == true {
+        browser.click("Leave");
+    }
+    browser.wait(left);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_form_keeps_what_is_written_when_its_page_is_read_anew() {
     let server = TestServer::start().await;
@@ -153,6 +164,7 @@ async fn a_form_keeps_what_is_written_when_its_page_is_read_anew() {
         refresh(&mut browser);
         assert_eq!(value(&mut browser, label), "written", "{page}");
         assert_eq!(browser.eval("document.querySelector('.problem')"), Value::Null, "{page}");
+        leave(&mut browser);
     }
     // Where nothing was written, what others wrote is there; where something was, it is told.
     let path = format!("/applications/{application}");
@@ -166,6 +178,7 @@ async fn a_form_keeps_what_is_written_when_its_page_is_read_anew() {
     refresh(&mut browser);
     browser.wait_for("Somebody changed this since you opened it.");
     assert_eq!(value(&mut browser, "Name"), "written");
+    leave(&mut browser);
     visit(&mut browser, "tokens/edit/a-token");
     browser.fill("Containers", "/pci/low/");
     let patch = json!({"metadata": {"b": "2"}});

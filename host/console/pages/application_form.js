@@ -8,7 +8,7 @@ import { html, nothing } from "../lit.js";
 import { same } from "../merge_patch.js";
 import { missing } from "../parts.js";
 import { preview } from "../preview.js";
-import { notSaved, overwrite, refuseChanges, save } from "../saving.js";
+import { notSaved, overwrite, refuseChanges, save, unsent } from "../saving.js";
 import { holder, load, now, redraw, tell } from "../state.js";
 
 const TYPES = [["private", "private: a backend that keeps its key"], ["public", "public: a browser or device"], ["management", "management"]];
@@ -36,6 +36,18 @@ export function begin(application, ends) {
 
 function draftOf(application) {
   return structuredClone(application ?? { name: "", type: "private", permissions: [], rules: [] });
+}
+
+/** What is written and would be lost. */
+export function unkeptForm() {
+  const { draft, seen, sent } = held;
+  const isWritten = draft !== undefined && !same(draft, draftOf(seen));
+  return unsent(sent, isWritten, leaveForm);
+}
+
+/** Leaves nothing of it behind. */
+export function leaveForm() {
+  held.draft = undefined;
 }
 
 function readPermissions() {

@@ -9,7 +9,7 @@ import { preview } from "../preview.js";
 import { notify } from "../notices.js";
 import { unlessChanged } from "../saving.js";
 import { holder, load, loadPage, now, tell } from "../state.js";
-import { MEMBERS, applicationForm, begin, readApplication, refreshForm } from "./application_form.js";
+import { MEMBERS, applicationForm, begin, leaveForm, readApplication, refreshForm, unkeptForm } from "./application_form.js";
 
 export const title = "Applications";
 
@@ -61,9 +61,15 @@ function shownKey() {
   return held.view === "of" ? issuedFor(held.id) : undefined;
 }
 
-/** The key that is shown, if nobody has copied it yet. */
+/** The key that is shown, if nobody has copied it yet, or what is written. */
 export function unkept() {
-  return lost([shownKey()]);
+  const isForm = held.view === "new" || held.view === "edit";
+  return isForm ? unkeptForm() : lost([shownKey()]);
+}
+
+/** What was written is not left behind. */
+export function close() {
+  leaveForm();
 }
 
 export function view() {

@@ -5,7 +5,7 @@ import { areaField, checkbox, form, jsonOf, linesOf, maskOf, notSent, selectFiel
 import { fromTimeField } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { copyable, lacking, missing, problemBox } from "../parts.js";
-import { save } from "../saving.js";
+import { save, unsent } from "../saving.js";
 import { holder, redraw, tell } from "../state.js";
 import { knownTypes, types } from "./token_types.js";
 
@@ -59,6 +59,13 @@ function body() {
 /** Leaves no plaintext behind. */
 export function leaveForm() {
   Object.assign(held, fresh(), { made: undefined, sent: undefined });
+}
+
+/** What is written and would be lost. */
+export function unkeptForm() {
+  const { data, sent } = held;
+  const isAdded = Object.entries(fresh()).some(([name, begun]) => !["type", "json", "data"].includes(name) && held[name] !== begun);
+  return unsent(sent, isAdded || !["", ...Object.values(SHAPES)].includes(data), leaveForm);
 }
 
 async function submit() {

@@ -11,7 +11,7 @@ import { QUERY_FAULT, searchBox } from "../search_box.js";
 import { holder, loadPage, tell } from "../state.js";
 import { closeToken, conceal, metadata, openToken, refreshToken, viewToken } from "./token.js";
 import { beginEdit, editToken, refreshEdit } from "./token_edit.js";
-import { createToken, leaveForm } from "./token_form.js";
+import { createToken, leaveForm, unkeptForm } from "./token_form.js";
 import { knownTypes, readTypes } from "./token_types.js";
 
 export const title = "Tokens";
@@ -43,6 +43,11 @@ export function close() {
   closeToken();
   leaveForm();
   beginEdit(undefined);
+}
+
+/** What is written of a new token. */
+export function unkept() {
+  return held.view === "new" ? unkeptForm() : undefined;
 }
 
 /** Shows what a query finds. */
