@@ -222,11 +222,12 @@ impl Vault {
         let tenant = permit.tenant();
         let mut faults = Faults::new();
         let definition = body.define(&mut faults);
+        let is_faulty = !faults.is_empty();
         let application_id = definition.application_id;
         let application = self.application_to_hold(tenant, application_id, &mut faults).await?;
         let stored = match self.get::<Reactor>(tenant, &id.to_string()).await {
             // What is wrong with the body comes before what is not there.
-            Err(Error::NotFound(_)) if !faults.is_empty() => return Err(faults.into()),
+            Err(Error::NotFound(_)) if is_faulty => return Err(faults.into()),
             found => found?,
         };
         let formula_id = stored.entity.formula_id;
