@@ -314,3 +314,47 @@ async fn rights_taken_away_are_gone_at_the_next_run_and_tenants_stay_apart() {
     assert_eq!(found["total"], 0);
     stranger.get(&format!("/tokens/{foreign}")).await.expect(200);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rights_taken_away_are_gone_in_a_run_that_goes_on() {
+    let server = TestServer::start().await;
+    server.private.token("token", json!("a")).await;
+    let rules = json!([{"description": "all", "priority": 1, "container": "/", "transform": "reveal",
+        "permissions": ["token:create", "token:read"]}]);
+    for (code, what, status) in [
+        ("return { raw: await svc.tokens.list({}) };", "narrow", 403),
+        ("return { raw: await svc.tokens.list({}) };", "delete", 401),
+        ("return { tokenize: 'b' };", "narrow", 403),
+        ("return { tokenize: 'b' };", "delete", 409),
+    ] {
+        let body = json!({"name": "acting", "type": "private", "rules": rules});
+        let made = server.management.post("/applications", body).await.expect(201);
+        let application = made["id"].as_str().unwrap();
+        let code = format!(
+            "module.exports = async ({{ svc }}) => {{
+                await new Promise((done) => setTimeout(done, 1500)); {code} }};"
+        );
+        let formula = json!({"name": "slow", "code": code});
+        let formula = server.management.post("/reactor-formulas", formula).await.expect(201);
+        let body = json!({"name": "r", "configuration": {}, "formula": {"id": formula["id"]},
+            "application": {"id": application}});
+        let reactor = server.management.post("/reactors", body).await.expect(201);
+        let reactor = format!("/reactors/{}", reactor["id"].as_str().unwrap());
+        let react = format!("{reactor}/react");
+        server.private.post(&react, json!({})).await.expect(200);
+        let run = server.private.post(&react, json!({}));
+        let take_away = async {
+            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+            let path = format!("/applications/{application}");
+            if what == "delete" {
+                server.management.delete(&reactor).await.expect(204);
+                server.management.delete(&path).await.expect(204);
+            } else {
+                let body = json!({"name": "acting", "permissions": ["token:search"]});
+                server.management.put(&path, body).await.expect(200);
+            }
+        };
+        let (answer, ()) = tokio::join!(run, take_away);
+        assert_eq!(answer.status, status, "{code} {what}: {}", answer.text());
+    }
+}

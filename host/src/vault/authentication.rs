@@ -118,6 +118,19 @@ impl Vault {
         found
     }
 
+    /// An application as it is by now; none that is gone or has ended.
+    pub(super) async fn as_it_is_now(
+        &self,
+        who: &Authenticated,
+    ) -> Result<Option<Authenticated>, Error> {
+        let Application { id, tenant_id, .. } = &who.0.application;
+        match self.get::<KeptApplication>(*tenant_id, &id.to_string()).await {
+            Ok(kept) => Ok(Some(Authenticated(Arc::new(Caller::new(kept.entity.application))))),
+            Err(Error::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     async fn holder_of(&self, key: Option<ApiKey>) -> Result<Authenticated, Error> {
         let key = key.ok_or(Error::Unauthenticated)?;
         if key.expose().len() > KEY_CHARS_MAX {

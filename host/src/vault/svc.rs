@@ -36,7 +36,12 @@ impl Svc {
     }
 
     async fn permit<P: Grant>(&self, id: Option<&str>) -> Result<Permit<P>, Error> {
-        self.vault.permit::<P>(&self.who, id).await
+        self.vault.permit::<P>(&self.who_now().await?, id).await
+    }
+
+    /// The application with the rights it has by now: a run may take minutes.
+    async fn who_now(&self) -> Result<Authenticated, Error> {
+        self.vault.as_it_is_now(&self.who).await?.ok_or(Error::Unauthenticated)
     }
 }
 
@@ -110,7 +115,7 @@ impl GuestVault for Svc {
         let detokenize = async move {
             let attempt = (EntityType::Token, Operation::Use);
             let permit: Permit<TokenRead> =
-                self.vault.permit_attempt(&self.who, attempt, None).await?;
+                self.vault.permit_attempt(&self.who_now().await?, attempt, None).await?;
             write_json(&self.vault.detokenize(&permit, &read_json(&value)?).await?)
         };
         detokenize.map(reply).boxed()

@@ -36,6 +36,9 @@ use crate::model::permission::marker::TokenUse;
 use crate::model::plaintext::{Plaintext, opaque, wipe};
 use crate::model::rule::{Subject, Transform};
 
+/// Said of a reactor whose application is gone.
+const ENDED: &str = "The reactor's application has ended.";
+
 /// What a reactor answers.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReactResponse {
@@ -299,7 +302,7 @@ impl Vault {
         let application = match stored {
             Ok(stored) => stored.entity.application,
             Err(Error::NotFound(_)) => {
-                return Err(Error::Conflict("The reactor's application has ended."));
+                return Err(Error::Conflict(ENDED));
             }
             Err(error) => return Err(error),
         };

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tracing::Instrument as _;
 use zeroize::Zeroizing;
 
-use super::{FailedRun, ReactResponse, Ready};
+use super::{ENDED, FailedRun, ReactResponse, Ready};
 use crate::figures::figures;
 use crate::model::faults::Faults;
 use crate::model::formula::{Formula, Language, Reactor};
@@ -259,8 +259,13 @@ impl Vault {
             change.commit(caller, events).await.map_err(Answer::Uncommitted)?;
             return Ok(ReactResponse { tokens: None, raw });
         };
-        let caller_itself = || run.permit.authenticated();
-        let maker = run.application.clone().unwrap_or_else(caller_itself);
+        let maker = match &run.application {
+            Some(application) => {
+                let now = self.as_it_is_now(application).await.map_err(Answer::Uncommitted)?;
+                now.ok_or(Answer::Failed(Error::Conflict(ENDED)))?
+            }
+            None => run.permit.authenticated(),
+        };
         let permit = self.permit::<TokenCreate>(&maker, None).await.map_err(Answer::Failed)?;
         let prepared = Box::pin(self.prepare_tokens(&permit, value)).await;
         let prepared = prepared.map_err(Answer::tokenize)?;
