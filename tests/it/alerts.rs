@@ -150,8 +150,12 @@ async fn a_vault_that_takes_no_writes_says_so_in_its_figures_without_any_request
     let formula = formulas["data"][0]["id"].as_str().unwrap();
     let (private, path) = reactor_of(&process, formula).await;
     let card = json!({"args": {"card": {"number": "4242424242424242"}}});
-    // Its code is there from here on.
-    while private.post(&path, card.clone()).await.status != 200 {}
+    // Its code is there from here on; until then each of these waits ten seconds for it.
+    let mut tries = 0;
+    while private.post(&path, card.clone()).await.status != 200 {
+        tries += 1;
+        assert!(tries < 30, "the formula does not run");
+    }
     faults.fail_syncs(EIO);
     let body = json!({"name": "a", "type": "private", "permissions": ["token:use"]});
     process.management().post("/applications", body).await.expect(503);
