@@ -183,7 +183,9 @@ async fn a_refusal_stands_at_the_fields_that_it_is_of() {
     browser.click("Save");
     browser.wait_for("Some fields cannot be read.");
     assert_eq!(fault(&mut browser, "Mask"), "is not JSON");
-    visit(&mut browser, "tokens/of/a-card");
+    browser.click("Back to the token");
+    browser.click("Leave");
+    browser.wait("document.querySelector('h1')?.innerText === 'Token a-card'");
     visit(&mut browser, "tokens/edit/a-card");
     assert_eq!(browser.eval("t.field('Change of the data').value"), "", "what was written is kept");
     browser.click("More");
@@ -194,6 +196,9 @@ async fn a_refusal_stands_at_the_fields_that_it_is_of() {
     assert_eq!(server.private.get("/tokens/a-card").await.expect(200), before);
 
     // The form of applications says it there, too.
+    browser.click("Applications");
+    browser.click("Leave");
+    browser.wait("document.querySelector('h1')?.innerText === 'Applications'");
     visit(&mut browser, "applications/new");
     browser.fill("Name", &"n".repeat(201));
     browser.click("Add a rule");

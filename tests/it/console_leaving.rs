@@ -107,12 +107,13 @@ async fn what_is_half_written_is_not_left_without_a_question() {
     let server = TestServer::start().await;
     let Some(mut browser) = Browser::open() else { return };
     browser.sign_in_to(&server);
-    let (page, _, _, id) = all(&server).await.swap_remove(0);
-    for (page, field) in [
-        ("tokens/new", "Data"),
-        ("applications/new", "Name"),
-        (&format!("{page}/edit/{id}"), "Name"),
-    ] {
+    let mut forms = Vec::new();
+    for (page, _, _, id) in all(&server).await {
+        let fields = if page == "tokens" { ["Data", "Containers"] } else { ["Name", "Name"] };
+        forms.push((format!("{page}/new"), fields[0]));
+        forms.push((format!("{page}/edit/{id}"), fields[1]));
+    }
+    for (page, field) in &forms {
         visit(&mut browser, page);
         browser.wait("document.querySelector('main form')");
         assert!(!asks_before_the_end(&mut browser), "{page}");

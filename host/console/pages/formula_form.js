@@ -6,7 +6,7 @@ import { compact, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { same } from "../merge_patch.js";
 import { missing } from "../parts.js";
-import { changesSince, notSaved, overwrite, refuseChanges, save } from "../saving.js";
+import { changesSince, notSaved, overwrite, refuseChanges, save, unsent } from "../saving.js";
 import { holder, load, redraw } from "../state.js";
 
 const EXAMPLE = `// Gets { args, configuration } and gives { raw } or { tokenize }.
@@ -39,11 +39,27 @@ export function readFormula(id) {
 
 /** Begins with a formula as it is, or with a new one. `ends` are what `save` does with the answer. */
 export function begin(formula, ends) {
-  // What was written for a new one is kept until it is made.
-  const draft = formula ? draftOf(formula) : held.draft.id ? fresh() : held.draft;
+  const draft = formula ? draftOf(formula) : fresh();
   Object.assign(held, { draft, seen: formula, ends, sent: undefined, read: undefined });
   redraw();
   if (formula?.language === "javascript") readCode(draft);
+}
+
+/** Whether it is not as it was begun with. Code is read for itself. */
+function isWritten({ draft, seen }) {
+  if (!seen) return !same(draft, fresh());
+  const { code, codeBefore } = draft;
+  return !same(draft, { ...draftOf(seen), code, codeBefore }) || !["", codeBefore].includes(code);
+}
+
+/** What is written and would be lost. */
+export function unkeptForm() {
+  return unsent(held.sent, isWritten(held), leaveForm);
+}
+
+/** Leaves nothing of it behind. */
+export function leaveForm() {
+  Object.assign(held, { draft: fresh(), seen: undefined });
 }
 
 /** Reads anew whether somebody has changed the formula. */
@@ -56,9 +72,7 @@ export async function refreshForm() {
   const after = await load(held, "sent", async () => {
     const found = await readFormula(seen.id);
     if (changesSince(seen, found, undefined, MEMBERS).length === 0) return undefined;
-    // Code is read for itself.
-    const { code, codeBefore } = draft;
-    if (same(draft, { ...draftOf(seen), code, codeBefore }) && ["", codeBefore].includes(code)) return found;
+    if (!isWritten({ draft, seen })) return found;
     refuseChanges(seen, found, yoursOf(draft, found), MEMBERS);
     return undefined;
   });
@@ -73,6 +87,7 @@ function draftOf(formula) {
     description: formula.description ?? "",
     language: formula.language,
     code: "",
+    codeBefore: undefined,
     component: undefined,
     hosts: formula.allowed_hosts.join(" "),
     parameters: pretty(formula.request_parameters),

@@ -6,7 +6,7 @@ import { html, nothing } from "../lit.js";
 import { badge, confirm, copyable, empty, facts, lacking, pager, prose, shown, table, time } from "../parts.js";
 import { unlessChanged } from "../saving.js";
 import { holder, load, loadPage, now, tell } from "../state.js";
-import { MEMBERS, begin, formulaForm, readFormula, refreshForm } from "./formula_form.js";
+import { MEMBERS, begin, formulaForm, leaveForm, readFormula, refreshForm, unkeptForm } from "./formula_form.js";
 
 export const title = "Formulas";
 
@@ -42,6 +42,16 @@ export async function refresh() {
   if (!may("reactor:read")) return;
   await read();
   if (held.code?.value !== undefined) await showCode(held.id);
+}
+
+/** What is written of a formula. */
+export function unkept() {
+  return held.view === "new" || held.view === "edit" ? unkeptForm() : undefined;
+}
+
+/** What was written is not left behind. */
+export function close() {
+  leaveForm();
 }
 
 async function find(id) {

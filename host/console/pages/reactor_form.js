@@ -7,7 +7,7 @@ import { pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { same } from "../merge_patch.js";
 import { missing, prose } from "../parts.js";
-import { changesSince, notSaved, overwrite, refuseChanges, save } from "../saving.js";
+import { changesSince, notSaved, overwrite, refuseChanges, save, unsent } from "../saving.js";
 import { holder, load, redraw } from "../state.js";
 
 /** What is written of a reactor, and what others may have changed. */
@@ -35,7 +35,7 @@ export function hidden(configuration, before = configuration) {
 
 /** Begins with a reactor as it is, or with a new one, perhaps of a formula. `ends` are what `save` does with the answer. */
 export function begin(reactor, ends, formula = "") {
-  Object.assign(held, { draft: draftOf(reactor, formula), seen: reactor, reactor, ends, sent: undefined });
+  Object.assign(held, { draft: draftOf(reactor, formula), begun: draftOf(reactor, formula), seen: reactor, reactor, ends, sent: undefined });
   // What was filtered by for another one would hide choices of this one.
   Object.assign(held, { formulas_typed: "", applications_typed: "" });
   redraw();
@@ -53,6 +53,18 @@ function draftOf(reactor, formula) {
         removed: [],
       }
     : { name: "", formula, application: "", values: {}, removed: [] };
+}
+
+/** What is written and would be lost. */
+export function unkeptForm() {
+  const { draft, begun, reactor, sent } = held;
+  const of = (written) => ({ ...bodyOf(written, reactor), formula: written.formula });
+  return unsent(sent, draft !== undefined && !same(of(draft), of(begun)), leaveForm);
+}
+
+/** Leaves nothing of it behind. */
+export function leaveForm() {
+  held.draft = undefined;
 }
 
 function readChoices() {

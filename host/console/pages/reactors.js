@@ -7,7 +7,7 @@ import { html, nothing } from "../lit.js";
 import { confirm, copyable, empty, facts, lacking, pager, shown, table, time } from "../parts.js";
 import { unlessChanged } from "../saving.js";
 import { holder, load, loadPage, now, tell } from "../state.js";
-import { MEMBERS, begin, hidden, reactorForm, readReactor, refreshForm } from "./reactor_form.js";
+import { MEMBERS, begin, hidden, leaveForm, reactorForm, readReactor, refreshForm, unkeptForm } from "./reactor_form.js";
 import { beginTrying, tryReactor } from "./try_reactor.js";
 
 export const title = "Reactors";
@@ -41,6 +41,16 @@ function read() {
 export function refresh() {
   const isForm = held.view === "new" || (held.view === "edit" && held.one?.value);
   return isForm ? refreshForm() : read();
+}
+
+/** What is written of a reactor. */
+export function unkept() {
+  return held.view === "new" || held.view === "edit" ? unkeptForm() : undefined;
+}
+
+/** What was written is not left behind. */
+export function close() {
+  leaveForm();
 }
 
 function list(page) {

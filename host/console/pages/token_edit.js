@@ -6,7 +6,7 @@ import { forTimeField, fromTimeField, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { hasNullMember, isObject, patchBetween, pathsOf, same } from "../merge_patch.js";
 import { lacking, problemBox, shown, table, time } from "../parts.js";
-import { save } from "../saving.js";
+import { save, unsent } from "../saving.js";
 import { holder, load, redraw, tell } from "../state.js";
 import { announce, conceal, findToken } from "./token.js";
 
@@ -31,6 +31,15 @@ export function beginEdit(id) {
   if (id === undefined) return;
   // What is written stays with the token that it is of, and is dropped with it.
   load(held, "one", () => found(id));
+}
+
+/** What is written and would be lost. */
+export function unkeptEdit() {
+  const { one, sent } = held;
+  const errors = {};
+  const patch = one?.value ? patchOf(one.value.token, one.value.draft, errors) : {};
+  const isWritten = Object.keys({ ...patch, ...errors }).length > 0;
+  return unsent(sent, isWritten, () => beginEdit(undefined));
 }
 
 async function found(id) {

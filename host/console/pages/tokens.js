@@ -10,7 +10,7 @@ import { readRights } from "../rights.js";
 import { QUERY_FAULT, searchBox } from "../search_box.js";
 import { holder, loadPage, tell } from "../state.js";
 import { closeToken, conceal, metadata, openToken, refreshToken, viewToken } from "./token.js";
-import { beginEdit, editToken, refreshEdit } from "./token_edit.js";
+import { beginEdit, editToken, refreshEdit, unkeptEdit } from "./token_edit.js";
 import { createToken, leaveForm, unkeptForm } from "./token_form.js";
 import { knownTypes, readTypes } from "./token_types.js";
 
@@ -45,8 +45,9 @@ export function close() {
   beginEdit(undefined);
 }
 
-/** What is written of a new token. */
+/** What is written of a token. */
 export function unkept() {
+  if (held.view === "edit") return unkeptEdit();
   return held.view === "new" ? unkeptForm() : undefined;
 }
 
