@@ -23,8 +23,8 @@ import * as tokens from "./pages/tokens.js";
 
 // To add a page: a file that exports `title`, `open(rest, query)`, `view()` and `refresh()`, which reads anew what is shown and
 // leaves alone what somebody has written; and a row here. A page may export `close()`; `takes(rest, query)`, which shows another
-// address of it in place and says whether it did; and `unkept()`, which says what would be lost for good without what it
-// shows now.
+// address of it in place and says whether it did; `cameBack()`, which shows what another entry of the history, of the same
+// address, is of; and `unkept()`, which says what would be lost for good without what it shows now.
 const PAGES = [
   ["tokens", tokens],
   ["containers", containers],
@@ -165,6 +165,10 @@ function decodePart(part) {
 }
 
 addEventListener("hashchange", follow);
+addEventListener("popstate", () => {
+  // Another address is followed as such.
+  if (current !== null && opening === null && location.hash === at) current.cameBack?.();
+});
 
 /** What would be lost with all that is known: every key that was made, and what the page says of itself. */
 function lostBySigningOut() {

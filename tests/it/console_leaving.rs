@@ -97,6 +97,59 @@ async fn whoever_made_a_token_is_where_its_id_is() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn searches_are_steps_on_the_way_back_and_the_browser_keeps_none() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    for number in ["one", "two"] {
+        let token = json!({"id": number, "type": "token", "data": format!("secret-{number}"),
+            "metadata": {"number": number}, "search_indexes": ["{{ data }}"]});
+        server.private.post("/tokens", token).await.expect(201);
+    }
+    let seen = |browser: &mut Browser, query: &str, size: &str, ids: &str| {
+        browser.wait(&format!(
+            "[t.field('Search')?.value, t.field('Tokens on a page')?.value,
+                [...document.querySelectorAll('tbody th')].map(t.name).join()].join() === {}
+                && !document.querySelector('[aria-busy=true]')",
+            json!([query, size, ids].join(","))
+        ));
+    };
+    let secret = r#"data:"secret-two""#;
+    visit(&mut browser, "tokens");
+    seen(&mut browser, "", "20", "two,one");
+    for (query, id) in [("metadata.number:one", "one"), (secret, "two")] {
+        browser.fill("Search", query);
+        browser.press("Escape");
+        browser.press("Enter");
+        seen(&mut browser, query, "20", id);
+    }
+    browser.choose("Tokens on a page", "50");
+    seen(&mut browser, secret, "50", "two");
+    browser.click("two");
+    browser.wait("document.querySelector('h1')?.innerText === 'Token two'");
+    browser.eval("history.back(), true");
+    seen(&mut browser, secret, "50", "two");
+    // The link to the list leads nowhere from there.
+    let asked = "later.asked.filter((one) => one === 'POST /tokens/search').length";
+    let before = browser.eval(asked);
+    browser.click("Tokens");
+    for (step, query, size, ids) in [
+        ("back()", secret, "20", "two"),
+        ("back()", "metadata.number:one", "20", "one"),
+        ("forward()", secret, "20", "two"),
+        ("go(-2)", "", "20", "two,one"),
+    ] {
+        assert_eq!(browser.eval("history.state").as_object().unwrap().len(), 1);
+        assert!(browser.eval("history.state.search").is_u64(), "a number and no query is kept");
+        browser.eval(&format!("history.{step}, true"));
+        seen(&mut browser, query, size, ids);
+    }
+    assert_eq!(browser.eval(asked).as_u64().unwrap() - before.as_u64().unwrap(), 4);
+    let history = browser.call("Page.getNavigationHistory", json!({})).to_string();
+    assert!(!history.contains("secret") && !history.contains("metadata"), "{history}");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
 /// Whether the browser asks before the tab is closed or reloaded.
 fn asks_before_the_end(browser: &mut Browser) -> bool {
     browser.eval("!dispatchEvent(new Event('beforeunload', { cancelable: true }))") == true

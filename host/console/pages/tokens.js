@@ -5,7 +5,7 @@ import { form, selectField, submitButton } from "../fields.js";
 import { brief, compact, counted } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { empty, lacking, pager, problemBox, shown, table, time } from "../parts.js";
-import { isObject } from "../merge_patch.js";
+import { isObject, same } from "../merge_patch.js";
 import { readRights } from "../rights.js";
 import { QUERY_FAULT, searchBox } from "../search_box.js";
 import { holder, loadPage, tell } from "../state.js";
@@ -17,15 +17,20 @@ import { knownTypes, readTypes } from "./token_types.js";
 export const title = "Tokens";
 
 /** `asked` is what was searched for; the form holds what is written, which may be another query already. */
-const held = holder(() => ({ query: "", size: "20", asked: "", page: 1, view: "list" }));
+const held = holder(() => ({ query: "", size: "20", asked: "", page: 1, view: "list", searches: new Map() }));
+/** Of the last search. Numbers that a reload or another key left in the history lead nowhere: none is given twice. */
+let lastNumber = 0;
 
 /** The rest of the address is nothing, `new`, or `of` or `edit` and a token's id. */
 export function open([what, id]) {
   held.view = what === "new" ? "new" : id ? what : "list";
   readTypes();
-  // What was written and not asked for would not be of the list that is shown.
-  held.query = held.asked;
-  if (held.view === "list" && able()) return list(held.page);
+  if (held.view === "list") {
+    takeSearch();
+    // What was written and not asked for would not be of the list that is shown.
+    held.query = held.asked;
+    if (able()) return list(held.page);
+  }
   if (held.view === "of") openToken(id);
   if (held.view === "edit") beginEdit(id);
 }
@@ -51,9 +56,49 @@ export function unkept() {
   return held.view === "new" ? unkeptForm() : undefined;
 }
 
+/** Shows what this entry of the browser's history is of; for one that is of nothing yet, what is shown. */
+export function cameBack() {
+  if (held.view !== "list") return undefined;
+  const before = searchOf(held);
+  takeSearch();
+  // Whoever follows the link to where they are stays there.
+  if (same(before, searchOf(held))) return undefined;
+  Object.assign(held, { query: held.asked, caret: undefined });
+  return able() ? listAgain(held.page) : undefined;
+}
+
+/**
+ * Searches are steps on the way back. The browser keeps its history on disk, where no query may come, which may hold plaintext:
+ * what it keeps is a number, and what that stands for is here.
+ */
+function takeSearch() {
+  const known = held.searches.get(history.state?.search);
+  if (known) Object.assign(held, known);
+  else history.replaceState({ search: numbered() }, "");
+}
+
+function searchOf({ asked, size, page }) {
+  return { asked, size, page };
+}
+
+function numbered() {
+  lastNumber = Math.max(lastNumber + 1, Date.now());
+  held.searches.set(lastNumber, searchOf(held));
+  return lastNumber;
+}
+
+/** Goes on to another search or another page of it. */
+function goTo(search) {
+  const before = held.searches.get(history.state?.search);
+  Object.assign(held, search);
+  if (!before || !same(before, searchOf(held))) history.pushState({ search: numbered() }, "");
+  return listAgain(held.page);
+}
+
 /** Shows what a query finds. */
 export function searchFor(query) {
   Object.assign(held, { query, asked: query, page: 1 });
+  // An entry that is of nothing yet.
   location.hash = "#/tokens";
 }
 
@@ -106,10 +151,7 @@ function listed() {
     keys: unique(held.list?.value?.data.flatMap((token) => Object.keys(token.metadata ?? {}))),
   });
   const problem = held.list?.problem;
-  const search = () => {
-    Object.assign(held, { caret: undefined, asked: held.query });
-    return listAgain(1);
-  };
+  const search = () => goTo({ caret: undefined, asked: held.query, page: 1 });
   return html`<div class="row">
       <h1 tabindex="-1">${title}</h1>
       ${may("token:create") ? html`<a class="button end grow-none" href="#/tokens/new">New token</a>` : nothing}
@@ -144,14 +186,11 @@ function found({ data, pagination, seenBy }) {
     time(token.created_at),
   ];
   const heads = ["Id", "Type", "Data", "Containers", "Metadata", "Made"];
-  return html`${table("Tokens, newest first", heads, data.map(row))} ${pager(pagination, "token", listAgain, note)}`;
+  return html`${table("Tokens, newest first", heads, data.map(row))} ${pager(pagination, "token", (page) => goTo({ page }), note)}`;
 }
 
 function none() {
-  const all = () => {
-    Object.assign(held, { query: "", asked: "", caret: undefined });
-    return listAgain(1);
-  };
+  const all = () => goTo({ query: "", asked: "", caret: undefined, page: 1 });
   if (held.asked.trim() !== "") {
     return empty("No token is found.", html`<p><button type="button" @click=${all}>Search for all</button> or change the query above.</p>`);
   }
