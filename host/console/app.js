@@ -239,14 +239,14 @@ function content() {
 
 function header(signedIn) {
   return html`<header>
-    ${signedIn
-      ? html`<button type="button" class="quiet menu" aria-expanded=${menuOpen} aria-controls="pages" @click=${toggleMenu}>Menu</button>`
-      : nothing}
     <p class="brand"><a href=${signedIn ? "#/keys" : "#/"}>Tokamak</a></p>
     <div class="row end grow">
       <button type="button" class="quiet" @click=${toggleTheme}>${isDark() ? "Light" : "Dark"}<span class="polite"> colours</span></button>
       ${signedIn ? html`<button type="button" class="quiet" @click=${signOut}>Sign out</button>` : nothing}
     </div>
+    ${signedIn
+      ? html`<button type="button" class="quiet menu" aria-expanded=${menuOpen} aria-controls="pages" @click=${toggleMenu}>Menu</button>`
+      : nothing}
   </header>`;
 }
 

@@ -163,6 +163,15 @@ async fn everything_is_reached_by_keyboard_in_the_order_it_is_read() {
     // Every place that the focus comes to is seen to have it.
     let outline = browser.eval("getComputedStyle(document.activeElement).outlineStyle");
     assert_eq!(outline, "solid");
+    // So it is where the menu is folded.
+    browser.set_width(390);
+    browser.eval("document.querySelector('.brand a').focus(), true");
+    walk(&mut browser, &["Dark colours", "Sign out", "Menu"]);
+    browser.press("Enter");
+    walk(&mut browser, &["Tokens"]);
+    browser.press("Escape");
+    assert_eq!(browser.focused(), "Menu");
+    browser.set_width(1280);
     // A dialog takes the focus, and gives it back.
     visit(&mut browser, "tokens/of/a-card");
     browser.click("Delete");

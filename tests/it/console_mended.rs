@@ -109,6 +109,21 @@ async fn a_list_shows_its_last_page_where_the_page_it_was_at_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_read_has_a_heading_where_the_focus_goes() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    browser.sign_in_to(&server);
+    let gone = "00000000-0000-4000-8000-000000000000";
+    for page in ["tokens", "applications", "formulas", "reactors"] {
+        for view in ["of", "edit"] {
+            visit(&mut browser, &format!("{page}/{view}/{gone}"));
+            browser.wait_for("Not Found");
+        }
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn long_names_push_nothing_off_the_page() {
     let Some(mut browser) = Browser::open() else { return };
     let server = TestServer::start().await;

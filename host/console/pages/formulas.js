@@ -71,7 +71,10 @@ export function view() {
   if (held.view === "new") return html`${back()}<h1 tabindex="-1">New formula</h1>${may("reactor:create") ? formulaForm() : lacking("reactor:create")}`;
   if (!may("reactor:read")) return html`<h1 tabindex="-1">${title}</h1>${lacking("reactor:read")}`;
   if (held.view === "edit") return html`${back()}<h1 tabindex="-1">Change formula</h1>${shown(held.one, formulaForm)}`;
-  if (held.view === "of") return html`${back()}${shown(held.one, one)}`;
+  if (held.view === "of") {
+    // What cannot be read has a heading, too.
+    return html`${back()}${held.one?.problem ? html`<h1 tabindex="-1">Formula</h1>` : nothing}${shown(held.one, one)}`;
+  }
   return html`<div class="row">
       <h1 tabindex="-1">${title}</h1>
       ${may("reactor:create") ? html`<a class="button end grow-none" href="#/formulas/new">New formula</a>` : nothing}

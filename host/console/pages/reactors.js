@@ -116,7 +116,9 @@ function listed(data, pagination) {
 
 function one() {
   if (!may("reactor:read")) return html`<h1 tabindex="-1">Reactor <code>${held.id}</code></h1>${tryReactor()}`;
-  return shown(held.one, (reactor) => html`<h1 tabindex="-1">${reactor.name}</h1>
+  // What cannot be read has a heading, too.
+  const heading = held.one?.problem ? html`<h1 tabindex="-1">Reactor</h1>` : nothing;
+  return html`${heading}${shown(held.one, (reactor) => html`<h1 tabindex="-1">${reactor.name}</h1>
     <section class="card" aria-label="About">
       ${facts([
         ["Id", copyable(reactor.id, "id")],
@@ -131,7 +133,7 @@ function one() {
         ${may("reactor:delete") ? html`<button type="button" class="danger" @click=${() => remove(reactor)}>Delete</button>` : nothing}
       </div>
     </section>
-    ${tryReactor()}`);
+    ${tryReactor()}`)}`;
 }
 
 function remove(reactor) {
