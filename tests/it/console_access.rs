@@ -93,16 +93,6 @@ async fn filled() -> TestServer {
     server
 }
 
-/// Opens a page and waits until it has loaded what it shows.
-fn visit(browser: &mut Browser, page: &str) {
-    browser.eval(&format!("location.hash = '#/{page}', true"));
-    browser.wait(&format!(
-        "location.hash === '#/{page}' && document.querySelector('h1') === document.activeElement"
-    ));
-    browser
-        .wait("!document.querySelector('.waiting') && !document.querySelector('[aria-busy=true]')");
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn every_page_has_its_names_and_fits_every_screen_in_light_and_dark() {
     let Some(mut browser) = Browser::open() else { return };
@@ -112,7 +102,7 @@ async fn every_page_has_its_names_and_fits_every_screen_in_light_and_dark() {
         let features = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
         browser.call("Emulation.setEmulatedMedia", features);
         for page in PAGES {
-            visit(&mut browser, page);
+            browser.visit(page);
             for width in [1280, 390, 320] {
                 browser.set_width(width);
                 assert_eq!(browser.eval(FAULTS), json!([]), "{page} at {width}");
@@ -173,7 +163,7 @@ async fn everything_is_reached_by_keyboard_in_the_order_it_is_read() {
     assert_eq!(browser.focused(), "Menu");
     browser.set_width(1280);
     // A dialog takes the focus, and gives it back.
-    visit(&mut browser, "tokens/of/a-card");
+    browser.visit("tokens/of/a-card");
     browser.click("Delete");
     browser.wait("document.querySelector('dialog')?.open");
     assert_eq!(browser.focused(), "Cancel");

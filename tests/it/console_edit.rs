@@ -21,25 +21,6 @@ fn sign_in(browser: &mut Browser, server: &TestServer, keys: &[&Client]) {
     browser.wait_for("Your access");
 }
 
-/// Opens a page of the console by its address, and waits until it shows what it is about.
-fn visit(browser: &mut Browser, page: &str) {
-    browser.eval(&format!("location.hash = '#/{page}', true"));
-    browser.wait(&format!(
-        "location.hash === '#/{page}' && document.querySelector('h1') === document.activeElement \
-            && !document.querySelector('.waiting, [aria-busy=true]')"
-    ));
-}
-
-/// Writes what cannot be typed as text, such as a time, or nothing at all.
-fn set(browser: &mut Browser, label: &str, value: &str) {
-    let field = format!("t.field({})", json!(label));
-    browser.wait(&field);
-    browser.eval(&format!(
-        "{field}.value = {}, {field}.dispatchEvent(new Event('input', {{ bubbles: true }}))",
-        json!(value)
-    ));
-}
-
 /// The rows of the table of this caption, their cells apart by bars.
 fn rows(browser: &mut Browser, caption: &str) -> Vec<String> {
     let found = browser.eval(&format!(
@@ -79,7 +60,7 @@ async fn a_token_is_changed_by_what_is_different_and_that_is_told() {
     let server = TestServer::start().await;
     let mask = card(&server).await["mask"].clone();
     sign_in(&mut browser, &server, &[&server.management, &server.private]);
-    visit(&mut browser, "tokens/of/a-card");
+    browser.visit("tokens/of/a-card");
     browser.click("Change");
     browser.wait_for("Change token a-card");
     browser.wait_for("Nothing is changed yet.");
@@ -102,9 +83,9 @@ async fn a_token_is_changed_by_what_is_different_and_that_is_told() {
     browser.fill("Key 2", "note");
     browser.fill("Value 2", "a = b, two  spaces ");
     browser.fill("Containers", "/pci/high/vip/, /pci/low/");
-    set(&mut browser, "Ends", "2039-05-06T07:08:09");
+    browser.set("Ends", "2039-05-06T07:08:09");
     let shortened = json!({"number": mask["number"], "expiration_year": mask["expiration_year"]});
-    set(&mut browser, "Mask", &shortened.to_string());
+    browser.set("Mask", &shortened.to_string());
     browser.fill("Change of the data", r#"{"expiration_year": 2034, "expiration_month": null}"#);
     browser.wait_for(
         "Saving changes metadata.channel (removed), metadata.customer, metadata.note, containers, \
@@ -138,15 +119,15 @@ async fn a_token_is_changed_by_what_is_different_and_that_is_told() {
     // Emptied fields take away; what was told is not told again.
     browser.click("Change");
     browser.wait_for("Nothing is changed yet.");
-    set(&mut browser, "Ends", "");
-    set(&mut browser, "Mask", "");
+    browser.set("Ends", "");
+    browser.set("Mask", "");
     browser.click("Save");
     browser.wait_for("The token is changed.");
     assert_eq!(rows(&mut browser, "What has changed").len(), 2);
     let seen = server.private.get("/tokens/a-card").await.expect(200);
     assert_eq!((seen.get("expires_at"), seen.get("mask")), (None, None));
-    visit(&mut browser, "containers");
-    visit(&mut browser, "tokens/of/a-card");
+    browser.visit("containers");
+    browser.visit("tokens/of/a-card");
     assert_eq!(browser.eval("t.text().includes('What has changed')"), false);
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
@@ -157,10 +138,10 @@ async fn a_refusal_stands_at_the_fields_that_it_is_of() {
     let server = TestServer::start().await;
     let before = card(&server).await;
     sign_in(&mut browser, &server, &[&server.management, &server.private]);
-    visit(&mut browser, "tokens/edit/a-card");
+    browser.visit("tokens/edit/a-card");
     browser.fill("Value 2", &"x".repeat(1001));
     browser.fill("Containers", "/pci/ no-container");
-    set(&mut browser, "Ends", "2001-01-01T00:00:00");
+    browser.set("Ends", "2001-01-01T00:00:00");
     browser.fill("Change of the data", r#"{"expiration_month": 13}"#);
     browser.click("Save");
     browser.wait_for("Bad Request");
@@ -179,14 +160,14 @@ async fn a_refusal_stands_at_the_fields_that_it_is_of() {
     assert_eq!(fault(&mut browser, "Mask"), Value::Null);
     browser.wait("document.activeElement === t.field('Value 2')");
     // What is no JSON is not sent; a field that is folded away is unfolded.
-    set(&mut browser, "Mask", "{ no json");
+    browser.set("Mask", "{ no json");
     browser.click("Save");
     browser.wait_for("Some fields cannot be read.");
     assert_eq!(fault(&mut browser, "Mask"), "is not JSON");
     browser.click("Back to the token");
     browser.click("Leave");
     browser.wait("document.querySelector('h1')?.innerText === 'Token a-card'");
-    visit(&mut browser, "tokens/edit/a-card");
+    browser.visit("tokens/edit/a-card");
     assert_eq!(browser.eval("t.field('Change of the data').value"), "", "what was written is kept");
     browser.click("More");
     browser.fill("Search indexes", "{{ data.number | no_such_filter }}");
@@ -199,11 +180,11 @@ async fn a_refusal_stands_at_the_fields_that_it_is_of() {
     browser.click("Applications");
     browser.click("Leave");
     browser.wait("document.querySelector('h1')?.innerText === 'Applications'");
-    visit(&mut browser, "applications/new");
+    browser.visit("applications/new");
     browser.fill("Name", &"n".repeat(201));
     browser.click("Add a rule");
-    set(&mut browser, "Container", "");
-    set(&mut browser, "Ends", "2001-01-01T00:00:00");
+    browser.set("Container", "");
+    browser.set("Ends", "2001-01-01T00:00:00");
     browser.click("Create");
     browser.wait_for("Bad Request");
     for (label, words) in
@@ -224,7 +205,7 @@ async fn a_token_that_comes_to_equal_another_one_gives_way_before_the_eyes() {
         server.private.post("/tokens", token).await.expect(201);
     }
     sign_in(&mut browser, &server, &[&server.private]);
-    visit(&mut browser, "tokens/edit/two");
+    browser.visit("tokens/edit/two");
     browser.fill("Change of the data", "first");
     browser.click("Save");
     browser.wait_for("gave way to it: it is gone");
@@ -248,7 +229,7 @@ async fn rights_that_change_meanwhile_are_noticed_before_anything_is_shown_by_th
     let path = format!("/applications/{}", made["id"].as_str().unwrap());
     let clerk = server.client(made["key"].as_str().unwrap());
     sign_in(&mut browser, &server, &[&clerk]);
-    visit(&mut browser, "tokens");
+    browser.visit("tokens");
     browser.wait_for("XXXXXXXXXXXX4242");
 
     // The key comes to see plaintext: a list does not show it, although the page was opened before.
@@ -265,7 +246,7 @@ async fn rights_that_change_meanwhile_are_noticed_before_anything_is_shown_by_th
     for words in ["token:read in /pci/, data plaintext", "token:delete in /pci/"] {
         assert!(notice.as_str().unwrap().contains(words), "{notice}");
     }
-    visit(&mut browser, "tokens/of/a-card");
+    browser.visit("tokens/of/a-card");
     browser.wait_for("Reads it as clerk; that is logged.");
     assert_eq!(browser.eval("t.named('button', 'Delete') === undefined"), true);
     browser.click("Put away");
@@ -275,10 +256,10 @@ async fn rights_that_change_meanwhile_are_noticed_before_anything_is_shown_by_th
     // Rights that are back are offered with the next page; what has not changed is not spoken of.
     let body = json!({"name": "clerk", "rules": rule("reveal", &["token:read", "token:search", "token:delete"])});
     server.management.put(&path, body).await.expect(200);
-    visit(&mut browser, "containers");
+    browser.visit("containers");
     browser.wait_for("What clerk may do has changed.");
     browser.click("Put away");
-    visit(&mut browser, "tokens/of/a-card");
+    browser.visit("tokens/of/a-card");
     browser.wait("t.named('button', 'Delete')");
     assert_eq!(browser.eval("document.querySelectorAll('.notice').length"), 0);
 
@@ -312,14 +293,14 @@ async fn a_formula_and_its_reactor_are_changed_and_what_is_hidden_stays() {
     let id = |entity: &Value| entity["id"].as_str().unwrap().to_owned();
     sign_in(&mut browser, &server, &[&server.management, &server.private]);
 
-    visit(&mut browser, &format!("formulas/of/{}", id(&formula)));
+    browser.visit(&format!("formulas/of/{}", id(&formula)));
     browser.click("Change");
     browser.wait("t.field('Code')?.value.includes('before')");
     browser.fill("Code", "no script (");
     browser.click("Save");
     browser.wait_for("does not parse");
     browser.fill("Name", "second");
-    set(&mut browser, "Code", &script("after"));
+    browser.set("Code", &script("after"));
     browser.click("Save");
     browser.wait("document.querySelector('h1')?.innerText === 'second'");
     let path = format!("/reactor-formulas/{}", id(&formula));
@@ -336,7 +317,7 @@ async fn a_formula_and_its_reactor_are_changed_and_what_is_hidden_stays() {
     let again = server.management.get(&path).await.expect(200);
     assert_eq!(again["component_digest"], changed["component_digest"]);
 
-    visit(&mut browser, &format!("reactors/of/{}", id(&reactor)));
+    browser.visit(&format!("reactors/of/{}", id(&reactor)));
     browser.click("Change");
     browser.wait("t.field('SECRET')");
     browser.fill("Name", "two");
@@ -355,7 +336,7 @@ async fn a_formula_and_its_reactor_are_changed_and_what_is_hidden_stays() {
     browser.click("Run");
     browser.wait_for("\"after\"");
     // Those that ship with the product are not changed.
-    visit(&mut browser, "formulas/of/6f2b0c0e-3d5a-4c38-9d6b-5a1f3c7e9b01");
+    browser.visit("formulas/of/6f2b0c0e-3d5a-4c38-9d6b-5a1f3c7e9b01");
     browser.wait_for("official");
     assert_eq!(browser.eval("t.named('a', 'Change') === undefined"), true);
     assert_eq!(browser.complaints(), Vec::<String>::new());

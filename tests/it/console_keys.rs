@@ -11,26 +11,9 @@ const SHOWN: &str = "document.querySelector('.good-news code')?.innerText";
 const RIGHTS: [&str; 4] =
     ["application:create", "application:read", "application:update", "application:delete"];
 
-/// Opens a page of the console by its address, and waits until it shows what it is about.
-fn visit(browser: &mut Browser, page: &str) {
-    browser.eval(&format!("document.activeElement.blur(), location.hash = '#/{page}', true"));
-    browser.wait(&format!(
-        "location.hash === '#/{page}' && document.querySelector('h1') === document.activeElement \
-            && !document.querySelector('.waiting, [aria-busy=true]')"
-    ));
-}
-
-/// Says yes in the dialog, by keyboard.
-fn agree(browser: &mut Browser) {
-    browser.wait("document.querySelector('dialog')?.open");
-    browser.press("Tab");
-    browser.press("Enter");
-    browser.wait("!document.querySelector('dialog')");
-}
-
 /// Makes an application on its page, and waits for its key if it is to come.
 fn make(browser: &mut Browser, name: &str) {
-    visit(browser, "applications/new");
+    browser.visit("applications/new");
     browser.fill("Name", name);
     browser.wait("document.querySelector('.checks input')");
     browser.eval("document.querySelector('.checks input').click(), true");
@@ -40,10 +23,6 @@ fn make(browser: &mut Browser, name: &str) {
 fn shown(browser: &mut Browser) -> String {
     browser.wait(SHOWN);
     browser.eval(SHOWN).as_str().unwrap().to_owned()
-}
-
-fn asks_before_the_end(browser: &mut Browser) -> bool {
-    browser.eval("!dispatchEvent(new Event('beforeunload', { cancelable: true }))") == true
 }
 
 /// The id of another management application, and its key.
@@ -59,9 +38,9 @@ async fn a_tab_goes_on_with_the_new_key_of_its_own_application() {
     let server = TestServer::start().await;
     let (id, old) = other(&server, &RIGHTS).await;
     browser.sign_in(&format!("http://{}", server.address()), &[&old]);
-    visit(&mut browser, &format!("applications/of/{id}"));
+    browser.visit(&format!("applications/of/{id}"));
     browser.click("New key");
-    agree(&mut browser);
+    browser.agree();
     let key = shown(&mut browser);
     server.client(&old).get("/applications/key").await.expect(401);
     server.client(&key).get("/applications/key").await.expect(200);
@@ -71,9 +50,9 @@ async fn a_tab_goes_on_with_the_new_key_of_its_own_application() {
     browser.wait("document.getElementById('told').textContent.trim() === 'Read anew'");
     assert_eq!(shown(&mut browser), key);
     assert_eq!(browser.eval("document.querySelector('.notice')"), Value::Null);
-    assert!(asks_before_the_end(&mut browser));
+    assert!(browser.asks_before_the_end());
     browser.click("I have kept it");
-    visit(&mut browser, "applications");
+    browser.visit("applications");
     browser.wait("document.querySelector('tbody tr')");
     assert_eq!(browser.eval(SHOWN), Value::Null);
     assert_eq!(browser.complaints(), Vec::<String>::new());
@@ -93,7 +72,7 @@ async fn a_key_that_nobody_kept_outlives_the_one_it_was_made_with() {
     browser.wait_for("opens nothing any more.");
     browser.wait_for("No key in this tab holds application:read.");
     assert_eq!(shown(&mut browser), key);
-    assert!(asks_before_the_end(&mut browser));
+    assert!(browser.asks_before_the_end());
     browser.click("I have kept it");
     browser.wait("!t.named('button', 'I have kept it')");
 
@@ -106,16 +85,16 @@ async fn a_key_that_nobody_kept_outlives_the_one_it_was_made_with() {
     browser.click("Refresh");
     browser.wait("document.querySelector('h1')?.innerText === 'Sign in'");
     assert_eq!(shown(&mut browser), key);
-    assert!(asks_before_the_end(&mut browser));
+    assert!(browser.asks_before_the_end());
     browser.fill("API key", server.management.key.as_deref().unwrap());
     browser.press("Enter");
     browser.wait_for("Your access");
     assert_eq!(shown(&mut browser), key);
     browser.click("I have kept it");
     browser.wait("!t.named('button', 'I have kept it')");
-    visit(&mut browser, "applications");
-    assert!(!asks_before_the_end(&mut browser));
-    visit(&mut browser, "keys");
+    browser.visit("applications");
+    assert!(!browser.asks_before_the_end());
+    browser.visit("keys");
     assert_eq!(browser.eval(SHOWN), Value::Null);
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
@@ -127,10 +106,10 @@ async fn forgetting_a_key_forgets_none_that_nobody_kept() {
     browser.hold("POST /applications");
     make(&mut browser, "desk");
     browser.until_held();
-    visit(&mut browser, "containers");
+    browser.visit("containers");
     browser.let_go();
     browser.wait_for("“desk” is saved.");
-    visit(&mut browser, "keys");
+    browser.visit("keys");
     let key = shown(&mut browser);
     let forget = "t.named('button', 'Forget this key').click(), true";
     browser.eval(forget);
@@ -143,7 +122,7 @@ async fn forgetting_a_key_forgets_none_that_nobody_kept() {
     browser.wait("!document.querySelector('dialog')");
     assert_eq!(shown(&mut browser), key);
     browser.eval(forget);
-    agree(&mut browser);
+    browser.agree();
     browser.wait("document.querySelector('h1')?.innerText === 'Sign in'");
     assert_eq!(browser.eval(SHOWN), Value::Null);
     assert_eq!(browser.complaints(), Vec::<String>::new());
@@ -171,7 +150,7 @@ async fn a_key_that_comes_after_the_one_it_replaces_was_found_to_have_ended_is_n
     let base = format!("http://{}", server.address());
     browser.sign_in(&base, &[&own, server.private.key.as_deref().unwrap()]);
     browser.watch_requests();
-    visit(&mut browser, &format!("applications/of/{id}"));
+    browser.visit(&format!("applications/of/{id}"));
     browser.click("New key");
     browser.hold(&format!("POST /applications/{id}/regenerate"));
     browser.wait("document.querySelector('dialog')?.open");
@@ -179,13 +158,13 @@ async fn a_key_that_comes_after_the_one_it_replaces_was_found_to_have_ended_is_n
     browser.press("Enter");
     browser.until_held();
     browser.click("Cancel");
-    visit(&mut browser, "keys");
+    browser.visit("keys");
     browser.wait_for("opens nothing any more.");
     assert_eq!(browser.eval(SHOWN), Value::Null);
     browser.let_go();
     let key = shown(&mut browser);
     server.client(&key).get("/applications/key").await.expect(200);
     browser.wait_for("is made.");
-    assert!(asks_before_the_end(&mut browser));
+    assert!(browser.asks_before_the_end());
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

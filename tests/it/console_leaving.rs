@@ -5,19 +5,6 @@ use serde_json::json;
 use crate::support::TestServer;
 use crate::support::browser::Browser;
 
-/// Opens a page of the console by its address, and waits until it shows what it is about.
-fn visit(browser: &mut Browser, page: &str) {
-    browser.eval(&format!("document.activeElement.blur(), location.hash = '#/{page}', true"));
-    browser.wait(&format!(
-        "location.hash === '#/{page}' && document.querySelector('h1') === document.activeElement \
-            && !document.querySelector('.waiting, [aria-busy=true]')"
-    ));
-}
-
-fn heading(browser: &mut Browser, text: &str) {
-    browser.wait(&format!("document.querySelector('h1')?.innerText === {}", json!(text)));
-}
-
 /// One of everything that can be deleted: its page, the heading of the list before it, where it is kept, and its id.
 async fn all(server: &TestServer) -> Vec<(&'static str, &'static str, &'static str, String)> {
     let formula = json!({"name": "one", "code": "module.exports = async () => ({ raw: {} });"});
@@ -47,9 +34,9 @@ async fn a_question_goes_with_its_page_and_nothing_is_done() {
         let client = if page == "tokens" { &server.private } else { &server.management };
         let path = format!("{path}/{id}");
         for agreed in [false, true] {
-            visit(&mut browser, "containers");
-            visit(&mut browser, page);
-            visit(&mut browser, &format!("{page}/of/{id}"));
+            browser.visit("containers");
+            browser.visit(page);
+            browser.visit(&format!("{page}/of/{id}"));
             browser.click("Delete");
             browser.wait("document.querySelector('dialog')?.open");
             if agreed {
@@ -60,7 +47,7 @@ async fn a_question_goes_with_its_page_and_nothing_is_done() {
                 browser.until_held();
             }
             browser.eval("history.back(), true");
-            heading(&mut browser, title);
+            browser.heading(title);
             browser.wait("!document.querySelector('dialog')");
             if agreed {
                 browser.let_go();
@@ -81,7 +68,7 @@ async fn whoever_made_a_token_is_where_its_id_is() {
     let Some(mut browser) = Browser::open() else { return };
     browser.set_width(1280);
     browser.sign_in_to(&server);
-    visit(&mut browser, "tokens/new");
+    browser.visit("tokens/new");
     for _ in 0..2 {
         browser.wait("t.field('Type')?.options.length > 1");
         browser.fill("Data", "value");
@@ -115,7 +102,7 @@ async fn searches_are_steps_on_the_way_back_and_the_browser_keeps_none() {
         ));
     };
     let secret = r#"data:"secret-two""#;
-    visit(&mut browser, "tokens");
+    browser.visit("tokens");
     seen(&mut browser, "", "20", "two,one");
     for (query, id) in [("metadata.number:one", "one"), (secret, "two")] {
         browser.fill("Search", query);
@@ -150,11 +137,6 @@ async fn searches_are_steps_on_the_way_back_and_the_browser_keeps_none() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
-/// Whether the browser asks before the tab is closed or reloaded.
-fn asks_before_the_end(browser: &mut Browser) -> bool {
-    browser.eval("!dispatchEvent(new Event('beforeunload', { cancelable: true }))") == true
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_half_written_is_not_left_without_a_question() {
     let server = TestServer::start().await;
@@ -167,15 +149,15 @@ async fn what_is_half_written_is_not_left_without_a_question() {
         forms.push((format!("{page}/edit/{id}"), fields[1]));
     }
     for (page, field) in &forms {
-        visit(&mut browser, page);
+        browser.visit(page);
         browser.wait("document.querySelector('main form')");
-        assert!(!asks_before_the_end(&mut browser), "{page}");
+        assert!(!browser.asks_before_the_end(), "{page}");
         browser.click("Containers");
-        heading(&mut browser, "Containers");
+        browser.heading("Containers");
 
-        visit(&mut browser, page);
+        browser.visit(page);
         browser.fill(field, "half");
-        assert!(asks_before_the_end(&mut browser), "{page}");
+        assert!(browser.asks_before_the_end(), "{page}");
         for leaving in ["t.named('a', 'Containers').click(), true", "history.back(), true"] {
             browser.eval(leaving);
             browser.wait_for("Leave what is not saved?");
@@ -191,11 +173,11 @@ async fn what_is_half_written_is_not_left_without_a_question() {
         browser.wait("!document.querySelector('dialog')");
         browser.click("Containers");
         browser.click("Leave");
-        heading(&mut browser, "Containers");
-        assert!(!asks_before_the_end(&mut browser), "{page}");
-        visit(&mut browser, page);
+        browser.heading("Containers");
+        assert!(!browser.asks_before_the_end(), "{page}");
+        browser.visit(page);
         browser.wait(&format!("t.field('{field}') && t.field('{field}').value !== 'half'"));
-        visit(&mut browser, "containers");
+        browser.visit("containers");
     }
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

@@ -10,10 +10,6 @@ use crate::support::server::Setup;
 const SCRIPT: &str =
     "module.exports = async (request) => ({ raw: { of: request.configuration.NAME } });";
 
-fn heading(browser: &mut Browser, text: &str) {
-    browser.wait(&format!("document.querySelector('h1')?.innerText === {}", json!(text)));
-}
-
 /// The rows of the first table of the page that has this caption.
 fn rows(browser: &mut Browser, caption: &str) -> Vec<String> {
     let found = browser.eval(&format!(
@@ -54,7 +50,7 @@ async fn an_application_is_made_with_its_rules_and_its_key_is_shown_once() {
         "{preview:?}"
     );
     browser.click("Create");
-    heading(&mut browser, "desk");
+    browser.heading("desk");
     browser.wait_for("The key, shown this once:");
     let key = browser.eval("document.querySelector('.good-news code').innerText");
     let desk = server.client(key.as_str().unwrap());
@@ -68,16 +64,16 @@ async fn an_application_is_made_with_its_rules_and_its_key_is_shown_once() {
     browser.click("Applications");
     browser.wait("document.querySelector('h1')?.innerText === 'Applications'");
     browser.click("desk");
-    heading(&mut browser, "desk");
+    browser.heading("desk");
     let html = "document.documentElement.outerHTML";
     assert_eq!(browser.eval(&format!("{html}.includes({key})")), false);
 
     // It is changed, and gets another key.
     browser.click("Change");
-    heading(&mut browser, "Change application");
+    browser.heading("Change application");
     browser.fill("Name", "front desk");
     browser.click("Save");
-    heading(&mut browser, "front desk");
+    browser.heading("front desk");
     browser.click("New key");
     browser.wait("document.querySelector('dialog')?.open");
     browser.press("Tab");
@@ -104,15 +100,15 @@ async fn a_formula_becomes_a_reactor_whose_results_are_told_and_told_again() {
     browser.click("Declared values and limits");
     browser.fill("Configuration of a reactor", r#"[{"name": "NAME", "type": "string"}]"#);
     browser.click("Create");
-    heading(&mut browser, "who");
+    browser.heading("who");
     browser.click("Show the code");
     browser.wait_for("request.configuration.NAME");
     browser.click("New reactor of it");
-    heading(&mut browser, "New reactor");
+    browser.heading("New reactor");
     browser.fill("Name", "who it is");
     browser.fill("NAME", "a-hidden-value");
     browser.click("Create");
-    heading(&mut browser, "who it is");
+    browser.heading("who it is");
     browser.wait_for("•••• (14 characters)");
     assert_eq!(
         browser.eval("document.documentElement.outerHTML.includes('a-hidden-value')"),
@@ -128,7 +124,7 @@ async fn a_formula_becomes_a_reactor_whose_results_are_told_and_told_again() {
     browser.wait("document.getElementById('told').textContent === 'The run is queued'");
     receiver.wait(1).await;
     browser.click("Follow it");
-    heading(&mut browser, "Runs");
+    browser.heading("Runs");
     let delivered =
         "[...document.querySelectorAll('.badge')].some((one) => one.innerText === 'delivered')";
     browser.wait_for("Look again");

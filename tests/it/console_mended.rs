@@ -13,15 +13,6 @@ const LARGE: u64 = 9_007_199_254_740_993;
 const SCRIPT: &str = "module.exports = async (request) => { \
     console.log('a line'); return { raw: request.configuration }; };";
 
-/// Opens a page of the console by its address, and waits until it shows what it is about.
-fn visit(browser: &mut Browser, page: &str) {
-    browser.eval(&format!("document.activeElement.blur(), location.hash = '#/{page}', true"));
-    browser.wait(&format!(
-        "location.hash === '#/{page}' && document.querySelector('h1') === document.activeElement \
-            && !document.querySelector('.waiting, [aria-busy=true]')"
-    ));
-}
-
 /// A reactor of [`SCRIPT`] with a number in its configuration; gives its id.
 async fn reactor(server: &TestServer) -> String {
     let body = json!({"name": "logs", "code": SCRIPT,
@@ -33,14 +24,6 @@ async fn reactor(server: &TestServer) -> String {
     made["id"].as_str().unwrap().to_owned()
 }
 
-fn texts(browser: &mut Browser, selector: &str) -> Vec<String> {
-    let found = browser.eval(&format!(
-        "[...document.querySelectorAll({})].map((one) => one.textContent)",
-        json!(selector)
-    ));
-    found.as_array().unwrap().iter().map(|one| one.as_str().unwrap().to_owned()).collect()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_text_that_no_header_holds_is_said_to_be_no_key() {
     let Some(mut browser) = Browser::open() else { return };
@@ -50,7 +33,7 @@ async fn a_text_that_no_header_holds_is_said_to_be_no_key() {
         browser.fill("API key", text);
         browser.press("Enter");
         browser.wait("document.querySelector('.problem')");
-        assert_eq!(texts(&mut browser, ".problem strong"), ["Not a key"], "{text:?}");
+        assert_eq!(browser.texts(".problem strong"), ["Not a key"], "{text:?}");
         browser.wait("t.field('API key').ariaInvalid === 'true'");
     }
     assert_eq!(browser.complaints(), Vec::<String>::new());
@@ -65,7 +48,7 @@ async fn figures_go_on_after_an_answer_that_was_none() {
         "window.send = window.fetch, window.fetch = (...given) => given[0] === '/metrics'
             ? Promise.resolve(new Response('<html>', { status: 502 })) : send(...given), true",
     );
-    visit(&mut browser, "figures");
+    browser.visit("figures");
     browser.wait_for("The server answered 502.");
     browser.eval("window.fetch = window.send, true");
     browser.wait("document.querySelector('[aria-label=\"Since the server started\"]')");
@@ -91,15 +74,15 @@ async fn a_list_shows_its_last_page_where_the_page_it_was_at_is_gone() {
             let made = client.post(&path, body.clone()).await.expect(201);
             ids.push(made["id"].as_str().unwrap().to_owned());
         }
-        visit(&mut browser, page);
+        browser.visit(page);
         browser.click("Next");
         browser.wait_for("Page 2 of 2");
         browser.wait("!document.querySelector('[aria-busy=true]')");
-        visit(&mut browser, "keys");
+        browser.visit("keys");
         for id in &ids[..10] {
             client.delete(&format!("{path}/{id}")).await.expect(204);
         }
-        visit(&mut browser, page);
+        browser.visit(page);
         let listed = client.get(&path).await.expect(200);
         let total = &listed["pagination"]["total_items"];
         let expected = format!("1–{total} of {total} {noun}");
@@ -116,7 +99,7 @@ async fn what_cannot_be_read_has_a_heading_where_the_focus_goes() {
     let gone = "00000000-0000-4000-8000-000000000000";
     for page in ["tokens", "applications", "formulas", "reactors"] {
         for view in ["of", "edit"] {
-            visit(&mut browser, &format!("{page}/{view}/{gone}"));
+            browser.visit(&format!("{page}/{view}/{gone}"));
             browser.wait_for("Not Found");
         }
     }
@@ -139,11 +122,11 @@ async fn long_names_push_nothing_off_the_page() {
         .filter((one) => one.scrollWidth > one.clientWidth).length";
     let logs = format!("logs/token/{long}");
     for page in ["applications", "tokens", logs.as_str()] {
-        visit(&mut browser, page);
+        browser.visit(page);
         assert_eq!(browser.eval("document.querySelectorAll('tbody').length"), 1, "{page}");
         assert_eq!(browser.eval(wide), 0, "{page}");
     }
-    visit(&mut browser, &format!("applications/of/{}", made["id"].as_str().unwrap()));
+    browser.visit(&format!("applications/of/{}", made["id"].as_str().unwrap()));
     browser.click("Delete");
     browser.wait("document.querySelector('dialog')?.open");
     assert_eq!(browser.eval(wide), 0, "the dialog");
@@ -162,16 +145,16 @@ async fn names_from_right_to_left_turn_nothing_else_around() {
     let token =
         json!({"id": "a-token", "type": "token", "data": "value", "metadata": {"key": name}});
     server.private.post("/tokens", token).await.expect(201);
-    visit(&mut browser, "applications");
-    assert!(texts(&mut browser, "tbody th bdi").contains(&name.to_owned()));
-    visit(&mut browser, "tokens");
-    assert_eq!(texts(&mut browser, ".pair bdi"), ["key", name]);
-    visit(&mut browser, "tokens/of/a-token");
-    assert_eq!(texts(&mut browser, ".pair bdi"), ["key", name]);
-    visit(&mut browser, &format!("applications/of/{}", made["id"].as_str().unwrap()));
+    browser.visit("applications");
+    assert!(browser.texts("tbody th bdi").contains(&name.to_owned()));
+    browser.visit("tokens");
+    assert_eq!(browser.texts(".pair bdi"), ["key", name]);
+    browser.visit("tokens/of/a-token");
+    assert_eq!(browser.texts(".pair bdi"), ["key", name]);
+    browser.visit(&format!("applications/of/{}", made["id"].as_str().unwrap()));
     browser.click("Delete");
     browser.wait("document.querySelector('dialog')?.open");
-    assert_eq!(texts(&mut browser, "dialog bdi"), [name]);
+    assert_eq!(browser.texts("dialog bdi"), [name]);
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
@@ -185,10 +168,7 @@ async fn a_run_is_delivered_again_once_and_its_lines_are_scrolled_by_keyboard() 
     let body = json!({"args": {}, "callback_url": receiver.url()});
     let queued = server.private.post(&format!("/reactors/{reactor}/react"), body).await.json();
     receiver.wait(1).await;
-    visit(
-        &mut browser,
-        &format!("invocations/{reactor}/{}", queued["invocation_id"].as_str().unwrap()),
-    );
+    browser.visit(&format!("invocations/{reactor}/{}", queued["invocation_id"].as_str().unwrap()));
     while browser.eval("Boolean(t.named('button', 'Deliver again'))") == false {
         browser.click("Look again");
     }
@@ -207,7 +187,7 @@ async fn a_run_is_delivered_again_once_and_its_lines_are_scrolled_by_keyboard() 
     assert_eq!(sent, 1);
     browser.wait("document.getElementById('told').textContent.includes('queued again')");
 
-    visit(&mut browser, &format!("invocations/{reactor}"));
+    browser.visit(&format!("invocations/{reactor}"));
     browser.wait("document.querySelector('.lines')");
     let lines = browser.eval(
         "(({ tabIndex, role, ariaLabel, firstElementChild: list }) =>
@@ -227,7 +207,7 @@ async fn large_numbers_are_shown_and_sent_as_they_are_written() {
     let keys = [&server.management, &client].map(|client| client.key.as_deref().unwrap());
     browser.sign_in(&format!("http://{}", server.address()), &keys);
 
-    visit(&mut browser, "tokens/new");
+    browser.visit("tokens/new");
     browser.choose("Type", "card");
     browser.choose("Type", "token");
     browser.eval("t.named('label', 'The data is JSON').click(), true");
@@ -237,12 +217,12 @@ async fn large_numbers_are_shown_and_sent_as_they_are_written() {
     browser.click("Create");
     browser.wait_for("The token is made");
     assert_eq!(client.get("/tokens/large").await.expect(200)["data"]["n"], LARGE);
-    visit(&mut browser, "tokens/of/large");
+    browser.visit("tokens/of/large");
     browser.click("Reveal");
     browser.wait_for(&format!("\"n\": {LARGE}"));
 
     // What nobody touched is what it was.
-    visit(&mut browser, &format!("reactors/edit/{reactor}"));
+    browser.visit(&format!("reactors/edit/{reactor}"));
     browser.wait(&format!("t.field('N')?.value === '{LARGE}'"));
     browser.fill("Name", "two");
     browser.click("Save");
@@ -259,11 +239,11 @@ async fn a_browser_that_cannot_keep_a_large_number_names_it() {
     let reactor = reactor(&server).await;
     browser.sign_in_to(&server);
     browser.eval("delete JSON.rawJSON");
-    visit(&mut browser, &format!("reactors/of/{reactor}"));
+    browser.visit(&format!("reactors/of/{reactor}"));
     browser.fill("Arguments", &format!("{{\"a9007199254740993\\\"\": [1.50, {LARGE}, -1e400]}}"));
     browser.click("Run");
     browser.wait("document.querySelector('.fault')");
     let expected = format!("has numbers that this browser would round: {LARGE}, -1e400");
-    assert_eq!(texts(&mut browser, ".fault"), [expected]);
+    assert_eq!(browser.texts(".fault"), [expected]);
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

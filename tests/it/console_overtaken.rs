@@ -13,10 +13,6 @@ fn visit(browser: &mut Browser, page: &str) {
     browser.eval(&format!("location.hash = '#/{page}', true"));
 }
 
-fn heading(browser: &mut Browser, text: &str) {
-    browser.wait(&format!("document.querySelector('h1')?.innerText === {}", json!(text)));
-}
-
 /// Two entities, `one` and `two`, of what `body` makes of a name; gives their ids.
 async fn pair(server: &TestServer, path: &str, body: impl Fn(&str) -> Value) -> [String; 2] {
     let mut ids = [String::new(), String::new()];
@@ -73,7 +69,7 @@ async fn a_form_changes_what_its_address_names_whatever_was_asked_for_before() {
         assert_eq!(browser.eval("t.field('Name').value"), "two", "{page}");
         browser.fill("Name", "changed");
         browser.click("Save");
-        heading(&mut browser, "changed");
+        browser.heading("changed");
         for (id, name) in [(one, "one"), (two, "changed")] {
             let kept = server.management.get(&format!("{path}/{id}")).await.expect(200);
             assert_eq!(kept["name"], name, "{page}");
@@ -104,7 +100,7 @@ async fn a_form_shows_what_it_changes_as_soon_as_that_is_there() {
     }
     // Also when the page knows the reactor already.
     visit(&mut browser, &format!("reactors/of/{one}"));
-    heading(&mut browser, "one");
+    browser.heading("one");
     visit(&mut browser, &format!("reactors/edit/{one}"));
     browser.wait("t.field('Name')?.value === 'one'");
     assert_eq!(browser.complaints(), Vec::<String>::new());
@@ -144,19 +140,19 @@ async fn the_reactor_that_the_page_shows_is_the_one_that_runs() {
     visit(&mut browser, &format!("reactors/of/{one}"));
     browser.until_held();
     visit(&mut browser, &format!("reactors/of/{two}"));
-    heading(&mut browser, "two");
+    browser.heading("two");
     browser.let_go();
     browser.click("Run");
     assert_eq!(result(&mut browser)["raw"]["of"], "two");
 
     // Whoever runs one and goes on has run that one, and sees nothing of it with the other.
     visit(&mut browser, &format!("reactors/of/{one}"));
-    heading(&mut browser, "one");
+    browser.heading("one");
     browser.hold(&format!("GET /reactors/{one}/invocations"));
     browser.click("Run");
     browser.until_held();
     visit(&mut browser, &format!("reactors/of/{two}"));
-    heading(&mut browser, "two");
+    browser.heading("two");
     browser.eval("later.asked = [], true");
     browser.let_go();
     browser.wait("later.asked.some((name) => name.endsWith('/react'))");
@@ -173,7 +169,7 @@ async fn a_new_key_is_not_shown_on_the_page_of_another_application() {
     let Some(mut browser) = Browser::watching(&server) else { return };
     let [one, two] = pair(&server, "/applications", application).await;
     visit(&mut browser, &format!("applications/of/{one}"));
-    heading(&mut browser, "one");
+    browser.heading("one");
     browser.hold(&format!("POST /applications/{one}/regenerate"));
     browser.click("New key");
     browser.wait("document.querySelector('dialog')?.open");
@@ -181,7 +177,7 @@ async fn a_new_key_is_not_shown_on_the_page_of_another_application() {
     browser.press("Enter");
     browser.until_held();
     visit(&mut browser, &format!("applications/of/{two}"));
-    heading(&mut browser, "two");
+    browser.heading("two");
     browser.let_go();
     browser.wait("!document.querySelector('dialog')");
     assert_eq!(browser.eval("document.querySelector('h1').innerText"), "two");

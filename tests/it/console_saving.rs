@@ -54,31 +54,11 @@ async fn all(server: &TestServer) -> [Kept; 3] {
     ]
 }
 
-/// Opens a page of the console by its address, and waits until it shows what it is about.
-fn visit(browser: &mut Browser, page: &str) {
-    browser.eval(&format!("document.activeElement.blur(), location.hash = '#/{page}', true"));
-    browser.wait(&format!(
-        "location.hash === '#/{page}' && document.querySelector('h1') === document.activeElement \
-            && !document.querySelector('.waiting, [aria-busy=true]')"
-    ));
-}
-
 /// Opens the form of an entity, once all that it offers is there.
 fn edit(browser: &mut Browser, kept: &Kept, name: &str) {
-    visit(browser, &format!("{}/edit/{}", kept.page, kept.id));
+    browser.visit(&format!("{}/edit/{}", kept.page, kept.id));
     browser.wait(&format!("t.field('Name')?.value === '{name}'"));
     browser.wait("t.named('button', 'Save')?.ariaDisabled !== 'true'");
-}
-
-fn heading(browser: &mut Browser, text: &str) {
-    browser.wait(&format!("document.querySelector('h1')?.innerText === {}", json!(text)));
-}
-
-/// Says yes in the dialog, by keyboard.
-fn agree(browser: &mut Browser) {
-    browser.wait("document.querySelector('dialog')?.open");
-    browser.press("Tab");
-    browser.press("Enter");
 }
 
 /// The cells of what is different, apart by bars.
@@ -117,7 +97,7 @@ async fn what_others_saved_meanwhile_is_shown_before_it_is_written_over() {
         browser.wait_for("theirs once more");
         assert_eq!(kept.name(client).await, "theirs once more", "{}", kept.page);
         browser.click("Save mine over it");
-        heading(&mut browser, "mine");
+        browser.heading("mine");
         assert_eq!(kept.name(client).await, "mine", "{}", kept.page);
     }
     assert_eq!(browser.complaints(), Vec::<String>::new());
@@ -144,7 +124,7 @@ async fn what_says_the_same_is_no_change_and_a_large_number_is_itself() {
     browser.fill("Name", "mine");
     write(LARGE[0], "hidden-one").await;
     browser.click("Save");
-    heading(&mut browser, "mine");
+    browser.heading("mine");
 
     edit(&mut browser, &kept, "mine");
     browser.fill("Name", "mine again");
@@ -166,10 +146,10 @@ async fn what_others_changed_is_shown_before_it_is_deleted() {
     let server = TestServer::start().await;
     let Some(mut browser) = Browser::watching(&server) else { return };
     for kept in all(&server).await {
-        visit(&mut browser, &format!("{}/of/{}", kept.page, kept.id));
+        browser.visit(&format!("{}/of/{}", kept.page, kept.id));
         kept.write(&server.management, "theirs").await;
         browser.click("Delete");
-        agree(&mut browser);
+        browser.agree();
         let told = differences(&mut browser);
         assert!(told.contains(&"Name | ours | theirs".to_owned()), "{told:?}");
         // Whoever says yes twice in a hurry has not said it to this.
@@ -182,10 +162,10 @@ async fn what_others_changed_is_shown_before_it_is_deleted() {
     }
     let token = json!({"id": "a-token", "type": "token", "data": "value"});
     server.private.post("/tokens", token).await.expect(201);
-    visit(&mut browser, "tokens/of/a-token");
+    browser.visit("tokens/of/a-token");
     server.private.patch("/tokens/a-token", json!({"data": "another"})).await.expect(200);
     browser.click("Delete");
-    agree(&mut browser);
+    browser.agree();
     let told = differences(&mut browser);
     assert!(told.iter().any(|row| row.starts_with("Changed | – | ")), "{told:?}");
     browser.click("Cancel");
@@ -199,10 +179,10 @@ async fn a_deletion_that_is_taken_back_while_the_record_is_read_is_not_done() {
     let server = TestServer::start().await;
     let Some(mut browser) = Browser::watching(&server) else { return };
     for kept in all(&server).await {
-        visit(&mut browser, &format!("{}/of/{}", kept.page, kept.id));
+        browser.visit(&format!("{}/of/{}", kept.page, kept.id));
         browser.click("Delete");
         browser.hold(&format!("GET {}", kept.path));
-        agree(&mut browser);
+        browser.agree();
         browser.until_held();
         browser.click("Cancel");
         browser.wait("!document.querySelector('dialog')");
@@ -232,8 +212,8 @@ async fn a_key_that_comes_after_its_maker_signed_out_is_shown_to_nobody() {
     browser.wait_for("Your access");
     let made = server.management.get("/applications?name=desk").await.expect(200);
     let id = made["data"][0]["id"].as_str().unwrap().to_owned();
-    visit(&mut browser, &format!("applications/of/{id}"));
-    heading(&mut browser, "desk");
+    browser.visit(&format!("applications/of/{id}"));
+    browser.heading("desk");
     assert_eq!(browser.eval(KEY), false);
     assert_eq!(browser.eval("document.body.innerText.includes('key_prv_')"), false);
 }
@@ -248,38 +228,33 @@ async fn a_save_that_ends_late_is_told_and_leads_nobody_away() {
         browser.hold(&format!("PUT {}", kept.path));
         browser.click("Save");
         browser.until_held();
-        visit(&mut browser, "containers");
+        browser.visit("containers");
         browser.let_go();
         browser.wait_for("“mine” is saved.");
         assert_eq!(browser.eval("location.hash"), "#/containers");
         assert_eq!(browser.eval("document.querySelector('h1').innerText"), "Containers");
         browser.click("Look at it");
-        heading(&mut browser, "mine");
+        browser.heading("mine");
         browser.click("Put away");
         browser.wait("!document.querySelector('.notice')");
     }
     // What was refused is told as well.
-    visit(&mut browser, "tokens/new");
+    browser.visit("tokens/new");
     browser.choose("Type", "card_number");
     browser.fill("Data", "1234");
     browser.hold("POST /tokens");
     browser.click("Create");
     browser.until_held();
-    visit(&mut browser, "containers");
+    browser.visit("containers");
     browser.let_go();
     browser.wait_for("The new token is not saved.");
     assert_eq!(browser.eval("location.hash"), "#/containers");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
-/// Whether the browser asks before the tab is closed or reloaded.
-fn asks_before_the_end(browser: &mut Browser) -> bool {
-    browser.eval("!dispatchEvent(new Event('beforeunload', { cancelable: true }))") == true
-}
-
 /// Writes a new application, without sending it.
 fn write_application(browser: &mut Browser, name: &str) {
-    visit(browser, "applications/new");
+    browser.visit("applications/new");
     browser.fill("Name", name);
     browser.wait("document.querySelector('.checks input')");
     browser.eval("document.querySelector('.checks input').click(), true");
@@ -291,12 +266,12 @@ const KEY: &str = "document.documentElement.outerHTML.includes('key_prv_')";
 async fn a_key_that_nobody_kept_is_not_left_without_a_question() {
     let server = TestServer::start().await;
     let Some(mut browser) = Browser::watching(&server) else { return };
-    assert!(!asks_before_the_end(&mut browser));
+    assert!(!browser.asks_before_the_end());
     write_application(&mut browser, "desk");
     browser.click("Create");
-    heading(&mut browser, "desk");
+    browser.heading("desk");
     browser.wait(KEY);
-    assert!(asks_before_the_end(&mut browser));
+    assert!(browser.asks_before_the_end());
     let address = browser.eval("location.hash");
     let stays = format!("location.hash === {address} && !document.querySelector('dialog')");
     for leaving in [
@@ -312,22 +287,22 @@ async fn a_key_that_nobody_kept_is_not_left_without_a_question() {
         assert_eq!(browser.eval(KEY), true, "{leaving}");
     }
     browser.click("Tokens");
-    agree(&mut browser);
-    heading(&mut browser, "Tokens");
+    browser.agree();
+    browser.heading("Tokens");
     assert_eq!(browser.eval(KEY), false);
-    assert!(!asks_before_the_end(&mut browser));
+    assert!(!browser.asks_before_the_end());
 
     // Whoever has kept it goes on as ever.
-    visit(&mut browser, address.as_str().unwrap().trim_start_matches("#/"));
+    browser.visit(address.as_str().unwrap().trim_start_matches("#/"));
     browser.click("New key");
-    agree(&mut browser);
+    browser.agree();
     browser.wait(KEY);
     browser.wait("!document.querySelector('dialog')");
     browser.click("I have kept it");
     browser.wait("!t.named('button', 'I have kept it')");
-    assert!(!asks_before_the_end(&mut browser));
+    assert!(!browser.asks_before_the_end());
     browser.click("Tokens");
-    heading(&mut browser, "Tokens");
+    browser.heading("Tokens");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
@@ -339,14 +314,14 @@ async fn a_key_that_comes_after_its_page_was_left_is_shown_on_the_page_of_its_ap
     browser.hold("POST /applications");
     browser.click("Create");
     browser.until_held();
-    visit(&mut browser, "containers");
+    browser.visit("containers");
     browser.let_go();
     browser.wait_for("“desk” is saved.");
     assert_eq!(browser.eval(KEY), false);
     assert_eq!(browser.eval("location.hash"), "#/containers");
-    assert!(asks_before_the_end(&mut browser), "the key is nowhere else");
+    assert!(browser.asks_before_the_end(), "the key is nowhere else");
     browser.click("Look at it");
-    heading(&mut browser, "desk");
+    browser.heading("desk");
     let key = browser.eval("document.querySelector('#issued code').innerText");
     let own = server.client(key.as_str().unwrap()).get("/applications/key").await.expect(200);
     assert_eq!(own["name"], "desk");

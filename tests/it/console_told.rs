@@ -8,15 +8,6 @@ use crate::support::browser::Browser;
 use crate::support::receiver::Receiver;
 use crate::support::server::Setup;
 
-/// Opens a page of the console by its address, and waits until it shows what it is about.
-fn visit(browser: &mut Browser, page: &str) {
-    browser.eval(&format!("document.activeElement.blur(), location.hash = '#/{page}', true"));
-    browser.wait(&format!(
-        "location.hash === '#/{page}' && document.querySelector('h1') === document.activeElement \
-            && !document.querySelector('.waiting, [aria-busy=true]')"
-    ));
-}
-
 /// A reactor that logs a line and answers, or fails if it is told to; gives its id.
 async fn reactor(server: &TestServer) -> String {
     let code = "module.exports = async ({ args }) => { console.log('a line');
@@ -26,14 +17,6 @@ async fn reactor(server: &TestServer) -> String {
     let body = json!({"name": "one", "configuration": {}, "formula": {"id": formula["id"]}});
     let made = server.management.post("/reactors", body).await.expect(201);
     made["id"].as_str().unwrap().to_owned()
-}
-
-fn texts(browser: &mut Browser, selector: &str) -> Vec<String> {
-    let found = browser.eval(&format!(
-        "[...document.querySelectorAll({})].map((one) => t.name(one))",
-        json!(selector)
-    ));
-    found.as_array().unwrap().iter().map(|one| one.as_str().unwrap().to_owned()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -59,8 +42,8 @@ async fn the_preview_says_what_a_formula_gets() {
         (&uses, "/d/", "refused"),
         (&all, "/d/", "its formula gets plaintext"),
     ] {
-        visit(&mut browser, "containers");
-        visit(&mut browser, &format!("applications/of/{}", application["id"].as_str().unwrap()));
+        browser.visit("containers");
+        browser.visit(&format!("applications/of/{}", application["id"].as_str().unwrap()));
         browser.fill("Containers of a token", containers);
         browser.wait(&format!(
             "[...document.querySelectorAll('tr')].some((row) => t.name(row).startsWith('token:use ')
@@ -76,7 +59,7 @@ async fn a_run_that_is_refused_before_it_begins_is_answered_at_once() {
     let server = TestServer::start().await;
     let Some(mut browser) = Browser::watching(&server) else { return };
     let reactor = reactor(&server).await;
-    visit(&mut browser, &format!("reactors/of/{reactor}"));
+    browser.visit(&format!("reactors/of/{reactor}"));
     let looks = format!(
         "later.asked.filter((one) => one === 'GET /reactors/{reactor}/invocations').length"
     );
@@ -103,9 +86,9 @@ async fn every_route_is_among_the_figures() {
         server.management.delete(&format!("/{path}/none")).await;
     }
     browser.sign_in_to(&server);
-    visit(&mut browser, "figures");
+    browser.visit("figures");
     browser.wait("document.querySelector('[aria-label=\"Requests by route\"] tbody tr')");
-    let routes = texts(&mut browser, "[aria-label='Requests by route'] tbody th");
+    let routes = browser.texts("[aria-label='Requests by route'] tbody th");
     assert!(routes.len() > 12, "{routes:?}");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
@@ -118,7 +101,7 @@ async fn a_run_that_was_waited_for_is_said_to_have_no_delivery() {
     let path = format!("/reactors/{reactor}/react");
     server.private.post(&path, json!({"args": {}})).await.expect(200);
     browser.sign_in_to(&server);
-    visit(&mut browser, &format!("invocations/{reactor}"));
+    browser.visit(&format!("invocations/{reactor}"));
     browser.eval("document.querySelector('td:last-child a').click(), true");
     browser.wait("document.querySelector('h1')?.innerText.startsWith('Run ')");
     browser.wait_for("This run has no delivery.");
@@ -139,7 +122,7 @@ async fn a_run_that_is_not_settled_is_read_again_by_itself() {
     let reactor = reactor(&server).await;
     browser.sign_in_to(&server);
     browser.watch_requests();
-    visit(&mut browser, &format!("reactors/of/{reactor}"));
+    browser.visit(&format!("reactors/of/{reactor}"));
     browser.eval("t.named('label', 'Run it later and tell the result as a webhook').click(), true");
     browser.fill("Address of the receiver", &receiver.url());
     browser.click("Run");
@@ -147,7 +130,7 @@ async fn a_run_that_is_not_settled_is_read_again_by_itself() {
     browser.wait(DELIVERED);
     let id = receiver.wait(1).await[0].json()["data"]["invocation_id"].clone();
 
-    visit(&mut browser, &format!("invocations/{reactor}/{}", id.as_str().unwrap()));
+    browser.visit(&format!("invocations/{reactor}/{}", id.as_str().unwrap()));
     browser.wait(DELIVERED);
     browser.click("Deliver again");
     browser.wait("document.getElementById('told').textContent.includes('queued again')");
@@ -168,7 +151,7 @@ async fn what_belongs_together_stays_so_on_a_narrow_screen() {
     browser.sign_in_to(&server);
     browser.set_width(390);
     for page in ["applications", "formulas", "reactors", "tokens"] {
-        visit(&mut browser, page);
+        browser.visit(page);
         let beside = browser.eval(
             "(([heading, button]) => button.top < heading.bottom && heading.top < button.bottom
                 && heading.right <= button.left)(
@@ -176,7 +159,7 @@ async fn what_belongs_together_stays_so_on_a_narrow_screen() {
         );
         assert_eq!(beside, true, "{page}");
     }
-    visit(&mut browser, "applications/new");
+    browser.visit("applications/new");
     browser.wait("document.querySelector('.checks input')");
     let lines = browser.eval(
         "[...document.querySelectorAll('legend')].map((one) =>
@@ -191,7 +174,7 @@ async fn data_of_parts_has_an_example_that_is_not_stored() {
     let server = TestServer::start().await;
     let Some(mut browser) = Browser::open() else { return };
     browser.sign_in_to(&server);
-    visit(&mut browser, "tokens/new");
+    browser.visit("tokens/new");
     for (kind, number) in [("card", "4242424242424242"), ("bank", "021000021")] {
         browser.choose("Type", kind);
         let hint = "document.getElementById(t.field('Data').getAttribute('aria-describedby'))";
@@ -222,7 +205,7 @@ async fn who_did_something_is_named() {
     let [private, management] = names;
     let (private, management) = (private.await, management.await);
     browser.sign_in_to(&server);
-    visit(&mut browser, "tokens/of/one");
+    browser.visit("tokens/of/one");
     for title in ["Made", "Changed"] {
         let written = format!(
             "[...document.querySelectorAll('dl div')].find((row) => row.firstElementChild.innerText === '{title}')?.innerText"
@@ -232,8 +215,8 @@ async fn who_did_something_is_named() {
     }
     // What the server does of itself has no id.
     server.management.get("/webhooks/signing-secrets").await.expect(200);
-    visit(&mut browser, "logs");
-    let whose = texts(&mut browser, "[aria-label^='Entries'] td:last-child");
+    browser.visit("logs");
+    let whose = browser.texts("[aria-label^='Entries'] td:last-child");
     assert!(whose.iter().all(|one| !one.is_empty()), "{whose:?}");
     assert!(whose.iter().any(|one| one == "the server or its command line"), "{whose:?}");
 
@@ -241,7 +224,7 @@ async fn who_did_something_is_named() {
         json!({"name": "ours", "type": "private", "permissions": ["token:read"], "rules": []});
     let made = server.management.post("/applications", body).await.expect(201);
     let id = made["id"].as_str().unwrap();
-    visit(&mut browser, &format!("applications/edit/{id}"));
+    browser.visit(&format!("applications/edit/{id}"));
     browser.fill("Name", "mine");
     let body = json!({"name": "theirs", "permissions": ["token:read"], "rules": []});
     server.management.put(&format!("/applications/{id}"), body).await.expect(200);

@@ -264,6 +264,55 @@ impl Browser {
         self.eval(&name).as_str().unwrap_or_default().to_owned()
     }
 
+    /// Opens a page of the console by its address, and waits until it shows what it is about.
+    #[track_caller]
+    pub fn visit(&mut self, page: &str) {
+        self.eval(&format!("document.activeElement.blur(), location.hash = '#/{page}', true"));
+        self.wait(&format!(
+            "location.hash === '#/{page}' && document.querySelector('h1') === document.activeElement \
+                && !document.querySelector('.waiting, [aria-busy=true]')"
+        ));
+    }
+
+    /// Waits until the page has this heading.
+    #[track_caller]
+    pub fn heading(&mut self, text: &str) {
+        self.wait(&format!("document.querySelector('h1')?.innerText === {}", json!(text)));
+    }
+
+    /// What people read of each element of a kind.
+    pub fn texts(&mut self, selector: &str) -> Vec<String> {
+        let found = self.eval(&format!(
+            "[...document.querySelectorAll({})].map((one) => t.name(one))",
+            json!(selector)
+        ));
+        found.as_array().unwrap().iter().map(|one| one.as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Writes what cannot be typed as text, such as a time, or nothing at all.
+    #[track_caller]
+    pub fn set(&mut self, label: &str, value: &str) {
+        let field = format!("t.field({})", json!(label));
+        self.wait(&field);
+        self.eval(&format!(
+            "{field}.value = {}, {field}.dispatchEvent(new Event('input', {{ bubbles: true }}))",
+            json!(value)
+        ));
+    }
+
+    /// Says yes in the dialog, by keyboard.
+    #[track_caller]
+    pub fn agree(&mut self) {
+        self.wait("document.querySelector('dialog')?.open");
+        self.press("Tab");
+        self.press("Enter");
+    }
+
+    /// Whether the browser asks before the tab is closed or reloaded.
+    pub fn asks_before_the_end(&mut self) -> bool {
+        self.eval("!dispatchEvent(new Event('beforeunload', { cancelable: true }))") == true
+    }
+
     /// Signs in to the console at an address with one key, and with others beside it.
     pub fn sign_in(&mut self, base: &str, keys: &[&str]) {
         self.go(&format!("{base}/console"));
