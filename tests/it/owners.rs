@@ -306,7 +306,7 @@ async fn tenants_that_a_rotation_of_all_leaves_out_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let tenant = rotating(folder.path()).await;
     let told = done(folder.path(), Some(ROOT_KEY), &rotate);
-    assert!(told.contains("1 keys were drawn") && told.contains("still under way"), "{told}");
+    assert!(told.contains("1 key was drawn") && told.contains("still under way"), "{told}");
     assert!(told.contains(&tenant), "{told}");
 }
 

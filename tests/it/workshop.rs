@@ -296,7 +296,7 @@ fn cases_tell_where_they_differ() {
     assert!(printed.contains("FAILED  b-wrong") && printed.contains(expected[0]), "{printed}");
     assert!(printed.ends_with("failed 1 of 5 cases\n"), "{printed}");
     let only = expect(project.path(), 0, &[&["test", "right"], &BUILT[..]].concat());
-    assert!(only.contains("passed 1 of 1 cases"), "{only}");
+    assert!(only.contains("passed 1 of 1 case\n"), "{only}");
     expect(project.path(), 2, &[&["test", "nothing-named-so"], &BUILT[..]].concat());
 }
 

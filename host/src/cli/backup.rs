@@ -18,7 +18,7 @@ use self::target::{Checked, Target};
 use super::control::Server;
 use super::serve::refuse_without_store;
 use super::tenant::with_vault;
-use super::{Failure, say};
+use super::{Failure, counted, say};
 use crate::config::Options;
 use crate::http::control::{Asked, Begun, read_begun, read_frame};
 use crate::vault::Manifest;
@@ -74,9 +74,11 @@ pub fn run(command: BackupOptions) -> Result<(), Failure> {
     } else {
         let Manifest { chunks, rows, created_at, root_key_id, .. } = manifest;
         say(format_args!(
-            "The vault as it was at {created_at} is in {}: {rows} rows in {chunks} chunks. To \
-            restore it takes the root key that counts now, {root_key_id}.",
-            to.display()
+            "The vault as it was at {created_at} is in {}: {} in {}. To restore it takes the \
+            root key that counts now, {root_key_id}.",
+            to.display(),
+            counted(rows, "row", "rows"),
+            counted(chunks, "chunk", "chunks")
         ));
     }
     Ok(())

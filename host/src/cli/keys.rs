@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::control::Server;
 use super::tenant::with_vault;
-use super::{Failure, root_key, say, shown};
+use super::{Failure, counted, root_key, say, shown};
 use crate::config::{Options, new_root_key};
 use crate::http::control::{RotateRoot, RotateTenants, Rotated, rotate_all};
 use crate::limits::ROOT_KEY_COMMAND_SECONDS_DEFAULT;
@@ -95,8 +95,9 @@ fn line(key: &KeyStatus) -> String {
         ([], _) => String::new(),
         (older, None) => format!("  still needed: {older:?}"),
         (older, Some(progress)) => format!(
-            "  still needed: {older:?}, {} of {} records done",
-            progress.resealed, progress.total
+            "  still needed: {older:?}, {} of {} done",
+            progress.resealed,
+            counted(progress.total, "record", "records")
         ),
     };
     format!("{tenant_id}  version {version}{older}  {}", shown(name))
@@ -116,10 +117,11 @@ fn rotate_root(rotate: RotateOptions) -> Result<(), Failure> {
         if json {
             say(serde_json::to_string(rotated)?);
         } else {
+            // One of the owners is the vault itself.
+            let tenants = counted(rotated.tenants.saturating_sub(1), "tenant", "tenants");
             say(format_args!(
-                "The root key was rotated; it wraps the keys of {} tenants. From now on the vault \
-                starts with the new one only. {after}",
-                rotated.tenants
+                "The root key was rotated; it wraps the keys of {tenants} and those of what belongs \
+                to none. From now on the vault starts with the new one only. {after}"
             ));
         }
         Ok(())
@@ -142,7 +144,8 @@ fn rotate_tenants(rotate: RotateOptions) -> Result<(), Failure> {
         if json {
             say(serde_json::to_string(rotated)?);
         } else {
-            say(format_args!("{} keys were drawn. {after}", rotated.tenants));
+            let drawn = counted(rotated.tenants, "key was drawn", "keys were drawn");
+            say(format_args!("{drawn}. {after}"));
             if !rotated.skipped.is_empty() {
                 say(about_skipped(&rotated.skipped));
             }

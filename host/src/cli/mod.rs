@@ -32,7 +32,7 @@ use std::process::ExitCode;
 
 use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use self::output::{say, say_error};
+use self::output::{counted, say, say_error};
 use self::tenant::TenantCommand;
 use crate::config::Options;
 

@@ -27,6 +27,16 @@ pub fn say(line: impl Display) {
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
+/// A number with what it is of.
+pub fn counted<N: Copy + Display + PartialEq + From<u8>>(
+    count: N,
+    one: &str,
+    many: &str,
+) -> String {
+    let noun = if count == N::from(1) { one } else { many };
+    format!("{count} {noun}")
+}
+
 /// Tells what ended a command early, with all that it came from.
 pub fn say_error(error: &Failure) {
     warn(whole(&**error));
@@ -97,7 +107,7 @@ pub fn settled(code: ExitCode) -> ExitCode {
 mod tests {
     use thiserror::Error as ThisError;
 
-    use super::whole;
+    use super::{counted, whole};
 
     #[derive(Debug, ThisError)]
     #[error("the disk is full")]
@@ -109,6 +119,12 @@ mod tests {
         Silent(#[source] Full),
         #[error("it failed: {0}")]
         Telling(#[source] Full),
+    }
+
+    #[test]
+    fn one_is_not_many() {
+        let told = [0_u64, 1, 2].map(|count| counted(count, "entry", "entries"));
+        assert_eq!(told, ["0 entries", "1 entry", "2 entries"]);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use serde_json::json;
 use super::backup::{MANIFEST, chunk_name, chunk_number, read_bounded};
 use super::serve::{self, make_folder};
 use super::verify::{DAMAGED, NOT_LOOKED_AT, is_full, summary, walking};
-use super::{Failure, logging, root_key, say, say_error};
+use super::{Failure, counted, logging, root_key, say, say_error};
 use crate::config::{Options, Settings};
 use crate::crypto::entropy::SystemEntropy;
 use crate::crypto::keys::RootKey;
@@ -67,7 +67,8 @@ pub fn run(options: RestoreOptions) -> ExitCode {
                 say(told);
             } else {
                 let Manifest { created_at, rows, .. } = manifest;
-                say(format_args!("The vault as it was at {created_at} is restored: {rows} rows."));
+                let rows = counted(rows, "row", "rows");
+                say(format_args!("The vault as it was at {created_at} is restored: {rows}."));
                 say(summary(&verified));
                 say(about_runs(runs));
             }
@@ -143,8 +144,9 @@ fn about_runs(runs: Option<usize>) -> String {
         None => "runs that waited could not be ended: the vault does not open".to_owned(),
         Some(0) => "no run was waiting or under way".to_owned(),
         Some(runs) => format!(
-            "{runs} runs were waiting or under way; they ended as interrupted, since they may have run after the backup \
-            was made"
+            "{} waiting or under way and ended as interrupted, since what was not over may have run after the backup \
+            was made",
+            counted(runs, "run was", "runs were")
         ),
     }
 }

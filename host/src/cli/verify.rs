@@ -17,7 +17,7 @@ use rustix::fs::statvfs;
 use serde_json::json;
 
 use self::scratch::{Copy, hold_back};
-use super::{Failure, logging, root_key, say, say_error, shown};
+use super::{Failure, counted, logging, root_key, say, say_error, shown};
 use crate::config::Options;
 use crate::crypto::entropy::SystemEntropy;
 use crate::runtime::close_to_others;
@@ -127,11 +127,17 @@ fn line(damaged: &Damaged) -> String {
 /// What was looked at, in a sentence.
 pub fn summary(verified: &Verified) -> String {
     let Verified { records, log_entries, heads, heads_removed, damaged, cut_short } = verified;
-    let mut text = format!("looked at {records} records, {log_entries} of them log entries; ");
+    let mut text = format!(
+        "looked at {}, {} of the log; ",
+        counted(*records, "record", "records"),
+        counted(*log_entries, "entry", "entries")
+    );
     if heads + heads_removed > 0 {
-        let _ = write!(text, "the log leads through {heads} exported heads");
+        let exported = counted(*heads, "exported head", "exported heads");
+        let _ = write!(text, "the log leads through {exported}");
         if *heads_removed > 0 {
-            let _ = write!(text, ", {heads_removed} others are of a time that is kept no more");
+            let others = counted(*heads_removed, "other is", "others are");
+            let _ = write!(text, ", {others} of a time that is kept no more");
         }
         text += "; ";
     }
@@ -140,8 +146,7 @@ pub fn summary(verified: &Verified) -> String {
     }
     match damaged {
         0 => text + "nothing is damaged",
-        1 => text + "1 thing is damaged",
-        many => text + &format!("{many} things are damaged"),
+        some => text + &counted(*some, "thing is damaged", "things are damaged"),
     }
 }
 

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::{Failure, logging, serve};
+use super::{Failure, counted, logging, serve};
 use crate::config::LogFormat;
 use crate::runtime::{Description, describe};
 use bench::Bench;
@@ -239,8 +239,10 @@ fn check(on: &On<Nothing>) -> Result<bool, Failure> {
             };
             let (parameters, entries) =
                 (formula.request_parameters.len(), formula.configuration.len());
-            row("takes", &format!("{parameters} request parameters, {}", of("request_parameters")));
-            row("needs", &format!("{entries} entries of configuration, {}", of("configuration")));
+            let parameters = counted(parameters, "request parameter", "request parameters");
+            let entries = counted(entries, "entry of configuration", "entries of configuration");
+            row("takes", &format!("{parameters}, {}", of("request_parameters")));
+            row("needs", &format!("{entries}, {}", of("configuration")));
             row("memory", &format!("{} MiB", formula.limits.memory_mb));
             caution(&dropped);
             say(format_args!("{} a server takes it", styled(GOOD, "verified:")));
@@ -297,12 +299,13 @@ fn test(on: &On<Both<Only>>) -> Result<bool, Failure> {
     })?;
     let failed = judged.iter().filter(|one| !one.passed).count();
     let passed = count - failed;
+    let all = counted(count, "case", "cases");
     if json {
         say(json!({ "passed": passed, "failed": failed, "cases": judged }));
     } else if failed == 0 {
-        say(format_args!("{} {passed} of {count} cases", styled(GOOD, "passed")));
+        say(format_args!("{} {passed} of {all}", styled(GOOD, "passed")));
     } else {
-        say(format_args!("{} {failed} of {count} cases", styled(BAD, "failed")));
+        say(format_args!("{} {failed} of {all}", styled(BAD, "failed")));
     }
     Ok(failed == 0)
 }

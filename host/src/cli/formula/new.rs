@@ -80,7 +80,7 @@ pub struct NewOptions {
     #[arg(long, value_enum, default_value = "rust")]
     lang: Language,
     /// Where tokamak-sdk comes from, for Rust: the folder `sdk-guest` of a checkout, or the address of a git repository
-    /// [default: the checkout that this program was built in].
+    /// [default: that of the checkout that this program lies in, or else the folder one stands in].
     #[arg(long, value_name = "PATH|URL")]
     sdk: Option<String>,
     /// The folder to make the project in.
@@ -103,9 +103,10 @@ pub fn run(options: &NewOptions) -> Result<(), Failure> {
     let NewOptions { name, lang, sdk, within, json } = options;
     check_name(name)?;
     let sdk = match lang {
-        Language::Rust => sdk_of(sdk.as_deref())?,
-        _ => String::new(),
+        Language::Rust => Some(Sdk::of(sdk.as_deref())?),
+        _ => None,
     };
+    let dependency = sdk.as_ref().map_or_else(String::new, Sdk::dependency);
     let root = within.join(name);
     let files = files(*lang);
     for (path, _) in &files {
@@ -117,7 +118,7 @@ pub fn run(options: &NewOptions) -> Result<(), Failure> {
     for (path, template) in &files {
         let text = template
             .replace("@NAME@", name)
-            .replace("@SDK@", &sdk)
+            .replace("@SDK@", &dependency)
             .replace("@LANGUAGE@", lang.as_str())
             .replace("@MEMORY@", if *lang == Language::Python { "128" } else { "16" });
         write_new(&root.join(path), &text)?;
@@ -129,9 +130,12 @@ pub fn run(options: &NewOptions) -> Result<(), Failure> {
         if let Some(caution) = caution(*lang) {
             made["caution"] = caution.into();
         }
+        if let Some(Sdk::Folder(place) | Sdk::Repository(place)) = sdk {
+            made["sdk"] = place.into();
+        }
         say(made);
     } else {
-        show(&root, &paths, *lang);
+        show(&root, &paths, *lang, sdk.as_ref());
     }
     Ok(())
 }
@@ -141,11 +145,14 @@ fn caution(language: Language) -> Option<&'static str> {
     (language == Language::Go).then_some(GO_CAUTION)
 }
 
-fn show(root: &Path, paths: &[&str], language: Language) {
+fn show(root: &Path, paths: &[&str], language: Language, sdk: Option<&Sdk>) {
     let folder = root.display();
     say(format_args!("{} {folder}", styled(GOOD, "made")));
     for path in paths {
         say(format_args!("  {path}"));
+    }
+    if let Some(Sdk::Folder(place) | Sdk::Repository(place)) = sdk {
+        say(format_args!("{DIM}with tokamak-sdk of{DIM:#} {place}"));
     }
     if let Some(caution) = caution(language) {
         say(format_args!("{} {caution}", styled(BAD, "caution")));
@@ -217,32 +224,51 @@ fn check_name(name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The dependency as it stands in `Cargo.toml`.
-fn sdk_of(given: Option<&str>) -> Result<String, Failure> {
-    let quoted = |text: &str| serde_json::Value::from(text).to_string();
-    match given {
-        Some(address) if address.contains("://") || address.starts_with("git@") => {
-            Ok(format!("{{ git = {} }}", quoted(address)))
-        }
-        Some(path) => {
-            let folder = is_sdk(Path::new(path)).ok_or_else(|| {
-                format!("--sdk: there is no tokamak-sdk in {path}: name the folder sdk-guest")
-            })?;
-            Ok(format!("{{ path = {} }}", quoted(&folder)))
-        }
-        None => Ok(format!("{{ path = {} }}", quoted(&sdk_beside(&std::env::current_exe()?)?))),
-    }
+/// Where tokamak-sdk comes from.
+enum Sdk {
+    /// A folder, by its whole path.
+    Folder(String),
+    /// A git repository, by its address.
+    Repository(String),
 }
 
-/// The SDK of the checkout that a program was built in, if that is still there.
-fn sdk_beside(program: &Path) -> Result<String, Failure> {
-    let found = program.ancestors().find_map(|folder| is_sdk(&folder.join("sdk-guest")));
-    found.ok_or_else(|| {
-        "--sdk is required, since this program lies in no checkout of Tokamak: the folder sdk-guest of one, \
-        such as --sdk ../tokamak/sdk-guest, or the address of its git repository, such as \
-        --sdk https://git.example.com/tokamak.git"
-            .into()
-    })
+impl Sdk {
+    /// What is named, or else what is found.
+    fn of(given: Option<&str>) -> Result<Self, Failure> {
+        match given {
+            Some(address) if address.contains("://") || address.starts_with("git@") => {
+                Ok(Self::Repository(address.to_owned()))
+            }
+            Some(path) => {
+                let folder = is_sdk(Path::new(path)).ok_or_else(|| {
+                    format!("--sdk: there is no tokamak-sdk in {path}: name the folder sdk-guest")
+                })?;
+                Ok(Self::Folder(folder))
+            }
+            None => Self::around([&std::env::current_exe()?, &std::env::current_dir()?]),
+        }
+    }
+
+    /// That of the first checkout that one of these places lies in.
+    fn around(places: [&Path; 2]) -> Result<Self, Failure> {
+        let folders = places.into_iter().flat_map(Path::ancestors);
+        let found = folders.map(|folder| folder.join("sdk-guest")).find_map(|sdk| is_sdk(&sdk));
+        found.map(Self::Folder).ok_or_else(|| {
+            "--sdk is required, since neither this program nor the folder you stand in lies in a checkout of Tokamak: \
+            the folder sdk-guest of one, such as --sdk ../tokamak/sdk-guest, or the address of its git repository, \
+            such as --sdk https://git.example.com/tokamak.git"
+                .into()
+        })
+    }
+
+    /// The dependency as it stands in `Cargo.toml`.
+    fn dependency(&self) -> String {
+        let (kind, place) = match self {
+            Self::Folder(path) => ("path", path),
+            Self::Repository(address) => ("git", address),
+        };
+        format!("{{ {kind} = {} }}", serde_json::Value::from(place.as_str()))
+    }
 }
 
 /// The folder's whole path, if tokamak-sdk is in it.
@@ -263,8 +289,8 @@ fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::{check_name, quoted, sdk_beside, sdk_of};
-    use std::path::Path;
+    use super::{Failure, Sdk, check_name, quoted};
+    use std::path::{Path, PathBuf};
 
     #[test]
     fn a_path_is_pasted_whole() {
@@ -292,15 +318,21 @@ mod tests {
 
     #[test]
     fn the_sdk_comes_from_a_folder_or_an_address() {
-        let git = sdk_of(Some("https://example.com/tokamak.git")).unwrap();
+        let git = Sdk::of(Some("https://example.com/tokamak.git")).unwrap().dependency();
         assert_eq!(git, r#"{ git = "https://example.com/tokamak.git" }"#);
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../sdk-guest");
-        let path = sdk_of(Some(folder)).unwrap();
+        let path = Sdk::of(Some(folder)).unwrap().dependency();
         assert!(path.starts_with("{ path = \"/") && !path.contains(".."), "{path}");
-        assert!(sdk_of(Some("/nowhere")).unwrap_err().to_string().contains("/nowhere"));
-        let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/release/tokamak");
-        assert!(sdk_beside(Path::new(program)).unwrap().ends_with("/sdk-guest"));
-        let error = sdk_beside(Path::new("/nowhere/tokamak")).unwrap_err().to_string();
+        let refused = |sdk: Result<Sdk, Failure>| sdk.err().unwrap().to_string();
+        assert!(refused(Sdk::of(Some("/nowhere"))).contains("/nowhere"));
+        // Beside the program, or else where somebody stands.
+        let checkout = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+        let [program, nowhere] = [checkout.join("target/release/tokamak"), "/nowhere/x".into()];
+        for places in [[&program, &nowhere], [&nowhere, &checkout.join("formulas/card-insights")]] {
+            let found = Sdk::around(places.map(PathBuf::as_path)).unwrap().dependency();
+            assert_eq!(found, path);
+        }
+        let error = refused(Sdk::around([&nowhere, &nowhere]));
         assert!(error.contains("--sdk ../tokamak/sdk-guest"), "{error}");
     }
 }

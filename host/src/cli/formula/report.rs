@@ -10,6 +10,7 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::cli::output::counted;
 use crate::vault::{Error, RunError};
 
 /// What went well.
@@ -147,7 +148,7 @@ fn joined(headers: &[(String, String)]) -> BTreeMap<String, String> {
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 3] = ["KiB", "MiB", "GiB"];
     if count < 1024 {
-        return format!("{count} bytes");
+        return counted(count, "byte", "bytes");
     }
     let mut tenths = count.saturating_mul(10) / 1024;
     let mut unit = 0;
