@@ -1,6 +1,6 @@
 //! Scripts that fail: with which status, and what is told of it.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::TestServer;
 use crate::support::scripts::{program, raw, react, reactor, run, told};
@@ -271,6 +271,13 @@ async fn refusals_of_the_vault_become_what_they_do_in_rust() {
     }
     let untold = run(&program, json!({"status": 404, "title": "Not Found", "detail": ""})).await;
     assert_eq!(told(&untold.result.unwrap_err()), "BadRequest: Not Found []");
+    // One that a script makes of words alone, or of nothing.
+    for (args, expected) in
+        [(json!("a"), "Runtime: a []"), (Value::Null, "Runtime: The vault refused it. []")]
+    {
+        let own = run(&program, args).await;
+        assert_eq!(told(&own.result.unwrap_err()), expected);
+    }
 }
 
 /// As `From<http::Error>` of the SDK in Rust has them.
@@ -298,6 +305,11 @@ async fn unanswered_requests_become_what_they_do_in_rust() {
         ),
         (
             json!({"url": upstream.url("/redirects/1"), "options": {"redirect": "error"}}),
+            500,
+            "The script ended with an uncaught TypeError",
+        ),
+        (
+            json!({"url": upstream.url("/redirects/1"), "options": {"redirect": "zzz"}}),
             500,
             "The script ended with an uncaught TypeError",
         ),

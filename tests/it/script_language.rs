@@ -216,6 +216,35 @@ async fn lines(body: &str) -> Vec<String> {
     outcome.log.into_iter().map(|line| line.message).collect()
 }
 
+/// To look at a value runs what the script made of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_looked_at_ends_no_script() {
+    let body = "const fail = () => { throw new Error('no'); };\n\
+        const closed = new Proxy({}, { ownKeys: fail, get: fail, getPrototypeOf: fail });\n\
+        const { proxy, revoke } = Proxy.revocable([], {}); revoke();\n\
+        console.log({ a: 1, get b() { return fail(); }, c: [closed] });\n\
+        console.log(closed, proxy, 'x'); console.log('%j %d %s', { toJSON: fail }, Symbol('s'), closed);\n\
+        console.log(Object.defineProperty(new Error('e'), 'message', { get: fail }));\n\
+        console.log(new Map([['k', closed]]), Object.defineProperty([0], 0, { get: fail }));\n\
+        console.table([{ get a() { return fail(); } }]); console.table(closed); console.dir(closed);\n\
+        console.count({ toString: fail }); console.group(closed);";
+    assert_eq!(
+        lines(body).await,
+        [
+            "{ a: 1, b: [unreadable], c: [ [unreadable] ] }",
+            "[unreadable] [unreadable] x",
+            "[unreadable] [unreadable] [unreadable]",
+            "[unreadable]",
+            "Map(1) { 'k' => [unreadable] } [unreadable]",
+            "[unreadable]",
+            "[unreadable]",
+            "[unreadable]",
+            "[unreadable]: 1",
+            "[unreadable]",
+        ]
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_console_groups_and_counts() {
     let body = "console.group('outer', 1); console.log('a\\nb'); console.groupCollapsed(); console.warn('c');\n\

@@ -4,6 +4,16 @@
   const DEPTH = 4;
   const LENGTH = 100;
 
+  // To look at a value runs what the script made of it, such as a getter or a proxy: what fails there is no failure of the
+  // script, unless nothing goes any more.
+  const readable = (make) => {
+    try {
+      return make();
+    } catch (error) {
+      if (host.isFull()) throw error;
+      return '[unreadable]';
+    }
+  };
   const quoted = (text) => `'${text.replace(/\\/g, '\\\\').replace(/'/g, "\\'").replace(/\n/g, '\\n')}'`;
   const trace = (error, depth = 0) => {
     if (!(error instanceof Error)) return inspect(error);
@@ -16,10 +26,11 @@
   const list = (open, parts, close) => (parts.length === 0 ? open + close : `${open} ${parts.join(', ')} ${close}`);
   const entries = (value, depth, seen) => Object.keys(value).slice(0, LENGTH).map((key) => {
     const name = /^[A-Za-z_$][\w$]*$/.test(key) ? key : quoted(key);
-    return `${name}: ${inspect(value[key], depth + 1, seen)}`;
+    return `${name}: ${readable(() => inspect(value[key], depth + 1, seen))}`;
   });
   const more = (count) => (count > LENGTH ? [`… ${count - LENGTH} more`] : []);
-  const inspect = (value, depth = 0, seen = []) => {
+  const inspect = (...given) => readable(() => shown(...given));
+  const shown = (value, depth = 0, seen = []) => {
     switch (typeof value) {
       case 'string': return quoted(value);
       case 'bigint': return `${value}n`;
@@ -38,18 +49,29 @@
     const within = [...seen, value];
     const every = (items) => items.map((item) => inspect(item, depth + 1, within));
     if (ArrayBuffer.isView(value) && !(value instanceof DataView)) {
-      const shown = Array.from(value.subarray(0, LENGTH), String);
-      return `${value.constructor.name}(${value.length}) ${list('[', [...shown, ...more(value.length)], ']')}`;
+      const numbers = Array.from(value.subarray(0, LENGTH), String);
+      return `${value.constructor.name}(${value.length}) ${list('[', [...numbers, ...more(value.length)], ']')}`;
     }
     if (Array.isArray(value)) return list('[', [...every(value.slice(0, LENGTH)), ...more(value.length)], ']');
     if (value instanceof Map) {
-      const shown = [...value].map(([key, held]) => `${inspect(key, depth + 1, within)} => ${inspect(held, depth + 1, within)}`);
-      return list(`Map(${value.size}) {`, shown, '}');
+      const pairs = [...value].map(([key, held]) => `${inspect(key, depth + 1, within)} => ${inspect(held, depth + 1, within)}`);
+      return list(`Map(${value.size}) {`, pairs, '}');
     }
     if (value instanceof Set) return list(`Set(${value.size}) {`, every([...value]), '}');
     const kind = value.constructor?.name;
     const start = kind && kind !== 'Object' ? `${kind} {` : '{';
     return list(start, entries(value, depth, within), '}');
+  };
+  const inPlaceOf = (mark, value) => {
+    switch (mark) {
+      case '%s': return typeof value === 'string' ? value : inspect(value);
+      case '%d': return String(Number(value));
+      case '%i': return String(Number.parseInt(value, 10));
+      case '%f': return String(Number.parseFloat(value));
+      case '%j': return JSON.stringify(value);
+      case '%c': return '';
+      default: return inspect(value);
+    }
   };
   const format = (values) => {
     let rest = values;
@@ -60,15 +82,7 @@
         if (mark === '%%') return '%';
         if (rest.length === 0) return mark;
         const value = rest.shift();
-        switch (mark) {
-          case '%s': return typeof value === 'string' ? value : inspect(value);
-          case '%d': return String(Number(value));
-          case '%i': return String(Number.parseInt(value, 10));
-          case '%f': return String(Number.parseFloat(value));
-          case '%j': return JSON.stringify(value);
-          case '%c': return '';
-          default: return inspect(value);
-        }
+        return readable(() => inPlaceOf(mark, value));
       })];
     }
     return [...head, ...rest.map((value) => (typeof value === 'string' ? value : inspect(value)))].join(' ');
@@ -96,8 +110,8 @@
     if (value instanceof Set) return [...value].slice(0, LENGTH).map((held, at) => [String(at), held]);
     return Object.keys(value).slice(0, LENGTH).map((key) => [key, value[key]]);
   };
-  const table = (value, wanted) => {
-    if (!isObject(value)) return put('info', format([value]));
+  const inRows = (value, wanted) => {
+    if (!isObject(value)) return format([value]);
     const rows = rowsOf(value);
     const keys = wanted?.map(String) ?? [...new Set(rows.flatMap(([, row]) => (isObject(row) ? Object.keys(row) : [])))].slice(0, LENGTH);
     const plain = rows.some(([, row]) => !isObject(row)) ? ['Values'] : [];
@@ -105,9 +119,12 @@
       const cells = keys.map((key) => (isObject(row) && Object.hasOwn(row, key) ? inspect(row[key], DEPTH) : ''));
       return [name, ...cells, ...plain.map(() => (isObject(row) ? '' : inspect(row)))];
     });
-    return put('info', grid([['(index)', ...keys, ...plain], ...body]));
+    return grid([['(index)', ...keys, ...plain], ...body]);
   };
 
+  const table = (...given) => put('info', readable(() => inRows(...given)));
+
+  const named = (label) => readable(() => String(label));
   const counts = new Map();
   const started = new Map();
   // Asks for the time only when it is called: a top level that does is evaluated in every run.
@@ -124,17 +141,22 @@
       if (!held) put('error', values.length > 0 ? `Assertion failed: ${format(values)}` : 'Assertion failed');
     },
     count: (label = 'default') => {
-      counts.set(String(label), (counts.get(String(label)) ?? 0) + 1);
-      put('info', `${label}: ${counts.get(String(label))}`);
+      const name = named(label);
+      counts.set(name, (counts.get(name) ?? 0) + 1);
+      put('info', `${name}: ${counts.get(name)}`);
     },
-    countReset: (label = 'default') => { if (!counts.delete(String(label))) put('warn', `Count for '${label}' does not exist`); },
+    countReset: (label = 'default') => {
+      const name = named(label);
+      if (!counts.delete(name)) put('warn', `Count for '${name}' does not exist`);
+    },
     group, groupCollapsed: group, groupEnd: () => { indent = indent.slice(2); },
     time: (label = 'default') => {
-      if (started.has(String(label))) put('warn', `Label '${label}' already exists`);
-      else started.set(String(label), host.now());
+      const name = named(label);
+      if (started.has(name)) put('warn', `Label '${name}' already exists`);
+      else started.set(name, host.now());
     },
-    timeLog: (label = 'default', ...values) => { elapsed(String(label), values, false); },
-    timeEnd: (label = 'default') => { elapsed(String(label), [], true); },
+    timeLog: (label = 'default', ...values) => { elapsed(named(label), values, false); },
+    timeEnd: (label = 'default') => { elapsed(named(label), [], true); },
   };
   Object.assign(shared, { trace, inspect, format });
   shared.globals({ console });

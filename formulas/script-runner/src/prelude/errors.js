@@ -75,7 +75,9 @@
   CustomHttpResponseError.prototype[KIND] = 'custom';
   // What the vault refuses.
   class SvcError extends Error {
-    constructor({ status, title, detail, errors }) {
+    constructor(given) {
+      // A script may make one of its own, as it makes others: of what it says.
+      const { status, title, detail, errors } = given !== null && typeof given === 'object' ? given : { detail: given };
       super(detail);
       Object.assign(this, { status, title, detail, errors });
     }
@@ -87,7 +89,7 @@
   };
   const refusal = ({ status, title, detail, errors }) => ({
     kind: REFUSALS[status] ?? (status >= 400 && status <= 499 ? 'bad-request' : 'runtime'),
-    detail: String(detail || title),
+    detail: String(detail || title || 'The vault refused it.'),
     errors: pairs(errors),
   });
 

@@ -78,7 +78,8 @@
       this.method = String(init.method ?? base.method ?? 'GET').replace(/^(get|put|post|head|delete|options)$/i, (name) => name.toUpperCase());
       this.headers = new Headers(init.headers ?? base.headers);
       if (type !== null && !this.headers.has('content-type')) this.headers.set('content-type', type);
-      this.redirect = init.redirect ?? base.redirect ?? 'follow';
+      this.redirect = String(init.redirect ?? base.redirect ?? 'follow');
+      if (!['follow', 'error', 'manual'].includes(this.redirect)) throw new TypeError('redirect must be follow, error or manual');
       this.signal = init.signal ?? base.signal ?? null;
     }
   }
