@@ -170,6 +170,28 @@ async fn what_belongs_together_stays_so_on_a_narrow_screen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_is_folded_makes_no_row_higher() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    let reactor = reactor(&server).await;
+    let path = format!("/reactors/{reactor}/react");
+    server.private.post(&path, json!({"args": {}})).await.expect(200);
+    browser.sign_in_to(&server);
+    browser.set_width(1280);
+    browser.visit(&format!("invocations/{reactor}"));
+    // A run's record may come after its answer.
+    while browser.eval("document.querySelector('td summary') === null") == true {
+        browser.click("Refresh");
+    }
+    let below = browser.eval(
+        "(([cell, folded]) => cell.bottom - folded.bottom)(
+            ['td:has(summary)', 'td details'].map((one) => document.querySelector(one).getBoundingClientRect()))",
+    );
+    assert!(below.as_f64().unwrap() < 12.0, "{below}");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn data_of_parts_has_an_example_that_is_not_stored() {
     let server = TestServer::start().await;
     let Some(mut browser) = Browser::open() else { return };

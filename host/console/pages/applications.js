@@ -113,7 +113,7 @@ function listed(data, pagination) {
     html`<a class="name" href="#/applications/of/${application.id}"><bdi>${application.name}</bdi></a>`,
     badge(application.type),
     application.permissions.length > 0 ? html`<span class="small">${application.permissions.join(", ")}</span>` : "–",
-    application.rules.length > 0 ? html`<div class="small">${application.rules.map((rule) => html`<div><code>${rule.container}</code> ${seen(rule)}</div>`)}</div>` : "–",
+    application.rules.length > 0 ? html`<div class="small pairs">${application.rules.map((rule) => html`<div><code>${rule.container}</code> ${seen(rule)}</div>`)}</div>` : "–",
     time(application.created_at),
   ];
   return html`${table("Applications, newest first", ["Name", "Type", "Permissions", "Rules", "Made"], data.map(row))}
