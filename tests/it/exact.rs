@@ -20,6 +20,7 @@ async fn send(client: &Client, method: Method, path: &str, body: &str) -> Answer
 #[tokio::test(flavor = "multi_thread")]
 async fn numbers_that_would_be_rounded_are_named() {
     let server = TestServer::start().await;
+    let formula = guests::formula(&server, "bare", json!({})).await;
     let reactor = guests::echo_reactor(&server).await;
     let id = server.private.token("token", json!({"a": 1})).await;
     let token = format!("/tokens/{id}");
@@ -45,13 +46,13 @@ async fn numbers_that_would_be_rounded_are_named() {
         (&server.private, &patch, &token, r#"{"data":{"b":0.1234567890123456789012}}"#, "data.b"),
         (&server.private, &post, "/tokenize", "LONG", ""),
         (&server.private, &post, "/tokenize", r#"{"x":[1e-400]}"#, "x[0]"),
-        (&server.private, &post, "/detokenize", r#"[1,"{{ abc }}",-LONG]"#, "[2]"),
+        (&server.private, &post, "/detokenize", r#"[1,"abc",-LONG]"#, "[2]"),
         (&server.private, &post, &react, r#"{"args":{"n":LONG}}"#, "args.n"),
         (
             &server.management,
             &post,
             "/reactors",
-            r#"{"name":"r","formula":{"id":"x"},"configuration":{"n":LONG}}"#,
+            r#"{"name":"r","formula":{"id":"FORMULA"},"configuration":{"n":LONG}}"#,
             "configuration.n",
         ),
         (
@@ -62,7 +63,7 @@ async fn numbers_that_would_be_rounded_are_named() {
             "configuration.n",
         ),
     ] {
-        let body = body.replace("LONG", LONG);
+        let body = body.replace("LONG", LONG).replace("FORMULA", &formula);
         let answer = send(client, method.clone(), path, &body).await;
         assert_eq!(answer.faults(), [fault], "{method} {path} {body}");
         let reason = answer.json()["errors"][fault][0].as_str().unwrap().to_owned();
@@ -113,4 +114,99 @@ async fn texts_are_not_cast_to_other_numbers() {
         let member = args.as_object().unwrap().keys().next().unwrap().clone();
         assert_eq!(react(args.clone()).await.faults(), [format!("args.{member}")], "{args}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_that_do_not_fit_hide_no_other_faults() {
+    let server = TestServer::start().await;
+    let reactor = guests::echo_reactor(&server).await;
+    let id = server.private.token("token", json!({"a": 1})).await;
+    let token = format!("/tokens/{id}");
+    let react = format!("/reactors/{reactor}/react");
+    let (private, management) = (&server.private, &server.management);
+    let (post, put, patch) = (Method::POST, Method::PUT, Method::PATCH);
+    for (client, method, path, body, faults) in [
+        (
+            private,
+            &post,
+            "/tokens",
+            r#"{"type":"nothing","data":{"a":[0,NUMBER]},"mask":"{{ data","containers":["x"],"metadata":{"k":NUMBER,"l":5}}"#,
+            "containers[0] data.a[1] mask metadata.k metadata.l type",
+        ),
+        (
+            private,
+            &post,
+            "/tokens",
+            r#"{"type":"card","data":{"number":"1","expiration_year":NUMBER},"deduplicate_token":NUMBER}"#,
+            "data.expiration_year data.number deduplicate_token",
+        ),
+        (
+            private,
+            &patch,
+            &token,
+            r#"{"data":{"a":NUMBER},"mask":[NUMBER,"{{"],"expires_at":"x"}"#,
+            "data.a expires_at mask[0] mask[1]",
+        ),
+        (
+            private,
+            &post,
+            "/tokenize",
+            r#"[{"type":"x","data":NUMBER},{"type":"card","data":1}]"#,
+            "[0].data [0].type [1].data",
+        ),
+        (private, &post, "/detokenize", r#"{"a":NUMBER,"b":"{{ abc }}"}"#, "a b"),
+        (
+            private,
+            &post,
+            "/tokens/search",
+            r#"{"query":"a b","page":NUMBER,"size":101}"#,
+            "page query size",
+        ),
+        (
+            private,
+            &post,
+            &react,
+            r#"{"args":{"n":NUMBER,"t":"{{ abc }}","u":"{{ | }}"},"timeout_ms":NUMBER}"#,
+            "args.n args.t args.u timeout_ms",
+        ),
+        (
+            management,
+            &put,
+            &format!("/reactors/{reactor}"),
+            r#"{"configuration":{"n":NUMBER},"application":{"id":"x"}}"#,
+            "application.id configuration.n name",
+        ),
+        (
+            management,
+            &post,
+            "/applications",
+            r#"{"name":NUMBER,"type":"private","rules":[{"priority":1,"container":"/","transform":"mask","permissions":["token:read"]},{"priority":NUMBER,"container":"x","transform":"mask","permissions":["x",NUMBER]}]}"#,
+            "name rules[1].container rules[1].permissions[0] rules[1].permissions[1] rules[1].priority",
+        ),
+        (
+            management,
+            &put,
+            "/tenants/self",
+            r#"{"name":" ","settings":{"cvc_retention_minutes":NUMBER}}"#,
+            "name settings.cvc_retention_minutes",
+        ),
+        (management, &put, "/tenants/self", "[NUMBER]", " [0]"),
+    ] {
+        for (number, reason) in
+            [(LONG, "more digits"), ("1e400", "too large"), ("-1e400", "too large")]
+        {
+            let body = body.replace("NUMBER", number);
+            let answer = send(client, method.clone(), path, &body).await;
+            assert_eq!(answer.faults().join(" "), faults, "{method} {path} {body}");
+            assert!(answer.text().contains(reason), "{body} {}", answer.text());
+        }
+    }
+    assert_eq!(server.private.list("").await, [id]);
+    // What is ignored may be anything, and what is no JSON is said where it is none.
+    let body = r#"{"type":"token","data":1,"nothing":[1e400]}"#;
+    send(private, post.clone(), "/tokens", body).await.expect(201);
+    let problem = send(private, post.clone(), "/tokens", "{\"data\":1e400,\n x").await.expect(400);
+    assert!(problem["detail"].as_str().unwrap().contains("line 2"), "{problem}");
+    let deep = format!(r#"{{"type":"token","data":[1e400,{}"#, "[".repeat(2_000_000));
+    send(private, post, "/tokens", &deep).await.expect(400);
 }

@@ -24,6 +24,7 @@ use crate::limits::{
     REQUEST_BODY_BYTES_MAX,
 };
 use crate::model::depth::is_within;
+use crate::model::faults::Faults;
 use crate::model::id::TenantId;
 use crate::model::{exact, member};
 use crate::vault::Error;
@@ -37,8 +38,8 @@ pub struct Body<T>(pub T);
 /// As [`Body`], for bodies that carry a component; with the place of a large one, which it has until it is answered.
 pub struct LargeBody<T>(pub T, pub Option<Place>);
 
-/// Any JSON value.
-pub struct JsonBody(pub Value);
+/// Any JSON value, with what is wrong with its numbers.
+pub struct JsonBody(pub Value, pub Faults);
 
 /// A JSON Merge Patch read into a request struct.
 pub struct PatchBody<T>(pub T);
@@ -82,7 +83,8 @@ impl FromRequest<State> for JsonBody {
 
     async fn from_request(request: Request, state: &State) -> Result<Self, Rejection> {
         let arrived = read_typed(request, state, JSON, REQUEST_BODY_BYTES_MAX).await?;
-        Ok(Self(read_json(&arrived.bytes, |_| true)?))
+        let (value, inexact) = read_json(&arrived.bytes, |_| true)?;
+        Ok(Self(value, inexact))
     }
 }
 
@@ -128,14 +130,14 @@ async fn read_struct<T: DeserializeOwned>(
     let may_be_absent = request.method() == Method::POST;
     let arrived = read_typed(request, state, content_type, bytes_max).await?;
     let bytes = arrived.bytes();
-    let value = if may_be_absent && bytes.is_empty() {
-        Value::Object(serde_json::Map::new())
+    let (value, inexact) = if may_be_absent && bytes.is_empty() {
+        (Value::Object(serde_json::Map::new()), Faults::new())
     } else {
         // What the struct does not read is ignored, whatever it is.
         let names = member::names_of::<T>();
         read_json(bytes, |name| names.is_none_or(|names| names.contains(&name)))?
     };
-    Ok((member::read(value).map_err(Error::from)?, arrived.place))
+    Ok((member::read_inexact(value, inexact).map_err(Error::from)?, arrived.place))
 }
 
 /// A body of this content type; a POST without one may carry any (decisions §1).
@@ -154,7 +156,8 @@ async fn read_typed(
     }
 }
 
-fn read_json(bytes: &[u8], is_read: impl Fn(&str) -> bool) -> Result<Value, Rejection> {
+/// What a body holds, and which of its numbers would be rounded: no reason not to look for what else is wrong with it.
+fn read_json(bytes: &[u8], is_read: impl Fn(&str) -> bool) -> Result<(Value, Faults), Rejection> {
     let too_deep = || {
         let detail = format!("The body must not be nested more than {JSON_DEPTH_MAX} levels deep.");
         Problem::new(StatusCode::BAD_REQUEST, detail)
@@ -165,13 +168,12 @@ fn read_json(bytes: &[u8], is_read: impl Fn(&str) -> bool) -> Result<Value, Reje
         // Its own texts name what it expected and where, and quote nothing of the body.
         text => Problem::new(StatusCode::BAD_REQUEST, format!("The body is no JSON: {text}.")),
     };
-    let value = serde_json::from_slice(bytes).map_err(malformed)?;
+    let value = exact::parse(bytes).map_err(malformed)?;
     // A record wraps what it keeps, and must still be read by a parser of limited depth.
     if !is_within(&value, JSON_DEPTH_MAX) {
         return Err(too_deep().into());
     }
-    exact::check(bytes, is_read).map_err(Error::from)?;
-    Ok(value)
+    Ok((value, exact::check(bytes, is_read).err().unwrap_or_default()))
 }
 
 fn expect_type(headers: &HeaderMap, expected: &str) -> Result<(), Rejection> {

@@ -54,8 +54,8 @@ const METADATA_TEXT: &str = "Only with these metadata values: exact but for case
             (`/tokens`, `/tokens/{id}`, `/tokens/search`, `/tokenize`, `/detokenize`, `POST /sessions`, \
             `GET /applications/key`, `POST /reactors/{id}/react` and its results), with the headers \
             `Content-Type` and `SVC-*`; no cookie or other credential of a browser means anything here.\n\n\
-            A number of more digits than 64 bits or a double hold is refused, and not rounded: send it as \
-            a string.",
+            A number of more digits than 64 bits or a double hold, or larger than a double, is refused and not \
+            rounded: send it as a string.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     tags(

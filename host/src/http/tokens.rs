@@ -123,9 +123,9 @@ pub async fn delete(
 pub async fn tokenize(
     Permitted(permit): Permitted<TokenCreate>,
     Shared(state): Shared<State>,
-    JsonBody(value): JsonBody,
+    JsonBody(value, inexact): JsonBody,
 ) -> Result<Reply<Value>, Rejection> {
-    Ok(Reply(state.vault.tokenize(&permit, value).await?))
+    Ok(Reply(state.vault.tokenize(&permit, value, inexact).await?))
 }
 
 /// Replace references by the data of their tokens.
@@ -134,7 +134,7 @@ pub async fn tokenize(
 pub async fn detokenize(
     Permitted(permit): Permitted<TokenRead>,
     Shared(state): Shared<State>,
-    JsonBody(value): JsonBody,
+    JsonBody(value, inexact): JsonBody,
 ) -> Result<Reply<Value>, Rejection> {
-    Ok(Reply(state.vault.detokenize(&permit, &value).await?))
+    Ok(Reply(state.vault.detokenize(&permit, &value, inexact).await?))
 }

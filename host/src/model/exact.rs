@@ -5,13 +5,20 @@
 
 use std::borrow::Cow;
 
-use serde_json::Number;
+use serde_json::{Number, Value};
+use zeroize::Zeroizing;
 
 use super::faults::Faults;
 use super::path::Path;
 
 /// What is wrong with a number that would be rounded.
 const ROUNDED: &str = "has more digits than a number can hold; send it as a string";
+/// What is wrong with a number that is larger than any double.
+const TOO_LARGE: &str = "is too large a number; send it as a string";
+/// How the parser begins to tell of one.
+const OUT_OF_RANGE: &str = "number out of range";
+/// Stands for one where all else of a text is looked at. Nothing that is too large is written in fewer characters.
+const STAND_IN: &[u8] = b"1e308";
 /// Digits of which any number is a double that is written with the same ones.
 const DIGITS_ALWAYS_HELD: usize = 15;
 
@@ -24,8 +31,52 @@ pub fn is_exact(text: &str) -> bool {
     parsed.is_ok_and(|parsed| Decimal::read(text) == Decimal::read(&parsed.to_string()))
 }
 
+/// Parses a JSON text. A number that is larger than any double has another in its place, so that it hides nothing else:
+/// [`check`] refuses it, where it is read.
+pub fn parse(text: &[u8]) -> serde_json::Result<Value> {
+    match serde_json::from_slice(text) {
+        Err(error) if is_out_of_range(&error) => serde_json::from_slice(&with_stand_ins(text)),
+        parsed => parsed,
+    }
+}
+
+fn is_out_of_range(error: &serde_json::Error) -> bool {
+    error.to_string().starts_with(OUT_OF_RANGE)
+}
+
+fn is_too_large(number: &str) -> bool {
+    // The parser does not look beyond what is too large: whether the rest is of a number is not for it to say.
+    number.parse::<Number>().is_err_and(|error| is_out_of_range(&error))
+        && number.parse::<f64>().is_ok()
+}
+
+/// The text with another number for each that is too large, at the same place: where something else is wrong stays true.
+/// It is not walked as [`check`] walks it, since it may be nested as deep as it likes.
+fn with_stand_ins(text: &[u8]) -> Zeroizing<Vec<u8>> {
+    let mut fitting = Zeroizing::new(text.to_vec());
+    let mut walk = Walk { text, at: 0, is_read: |_: &str| true, faults: Faults::new() };
+    while let Some(byte) = text.get(walk.at) {
+        match byte {
+            b'"' => drop(walk.string()),
+            b'-' | b'0'..=b'9' => {
+                let begin = walk.at;
+                let number = walk.number_text();
+                let digits_at = begin + usize::from(number.starts_with('-'));
+                if is_too_large(number)
+                    && let Some(place) = fitting.get_mut(digits_at..walk.at)
+                {
+                    place.fill(b' ');
+                    place.iter_mut().zip(STAND_IN).for_each(|(byte, other)| *byte = *other);
+                }
+            }
+            _ => walk.at += 1,
+        }
+    }
+    fitting
+}
+
 /// Finds every number in a JSON text that would be rounded. `is_read` says which members of the outermost object count:
-/// what is ignored need not be kept. The text must be one that was parsed already.
+/// what is ignored need not be kept. The text must be one that was parsed already, which bounds how deep it is.
 pub fn check(text: &[u8], is_read: impl Fn(&str) -> bool) -> Result<(), Faults> {
     // Most bodies have no number of so many digits at all.
     if !has_long_number(text) {
@@ -139,13 +190,17 @@ impl<'t, R: Fn(&str) -> bool> Walk<'t, R> {
     }
 
     fn number(&mut self, path: Path<'_>, counts: bool) {
+        let text = self.number_text();
+        if counts && !is_exact(text) {
+            self.faults.add_at(path, if is_too_large(text) { TOO_LARGE } else { ROUNDED });
+        }
+    }
+
+    fn number_text(&mut self) -> &'t str {
         let begin = self.at;
         self.skip(|byte| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E'));
         let text = self.text.get(begin..self.at).unwrap_or_default();
-        let text = std::str::from_utf8(text).unwrap_or_default();
-        if counts && !is_exact(text) {
-            self.faults.add_at(path, ROUNDED);
-        }
+        std::str::from_utf8(text).unwrap_or_default()
     }
 
     /// A string with its quotes.
@@ -196,10 +251,10 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    use super::{check, is_exact};
+    use super::{check, is_exact, parse};
 
     fn paths(text: &str) -> Vec<String> {
-        serde_json::from_str::<Value>(text).unwrap();
+        parse(text.as_bytes()).unwrap();
         let Err(faults) = check(text.as_bytes(), |name| name != "ignored") else {
             return Vec::new();
         };
@@ -273,6 +328,35 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_is_too_large_hides_nothing_else() {
+        let digits = "9".repeat(400);
+        for (text, expected) in [
+            ("1e400", vec![""]),
+            (r#"{"a":[1e309,-1E+999,2],"ignored":1e400}"#, vec!["a[0]", "a[1]"]),
+            (r#"{"a\"":"1e400","b":DIGITS,"c":-DIGITS.5}"#, vec!["b", "c"]),
+        ] {
+            assert_eq!(paths(&text.replace("DIGITS", &digits)), expected, "{text}");
+        }
+        assert_eq!(parse(br#"["1e400", -1e400]"#).unwrap(), json!(["1e400", -1e308]));
+        // What is no JSON is told where it is, and never taken.
+        for text in ["[1e400,\n 1e400,\n x]", "[1e400,\n 2,\n  ]"] {
+            assert_eq!(parse(text.as_bytes()).unwrap_err().line(), 3, "{text}");
+        }
+        for text in [
+            "1e400e5",
+            "1e400.",
+            "[1e400, 01e400]",
+            "[1e400, 1.e400]",
+            "+1e400",
+            "1e400\"",
+            "1e400-",
+        ] {
+            parse(text.as_bytes()).unwrap_err();
+        }
+        parse(format!("[1e400,{}", "[".repeat(1_000_000)).as_bytes()).unwrap_err();
+    }
+
     fn any_json() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             any::<i64>().prop_map(Value::from),
@@ -307,6 +391,7 @@ mod tests {
         #[test]
         fn no_text_makes_it_panic(text in "[\\[\\]{}\",:0-9eE.+-]{0,40}") {
             let _ = check(text.as_bytes(), |_| true);
+            let _ = parse(text.as_bytes());
         }
     }
 }

@@ -96,6 +96,23 @@ impl Faults {
         self
     }
 
+    /// What is wrong at this path and below it, at paths from there; and that there is more, if so.
+    #[must_use]
+    pub fn below(&self, path: &str) -> Self {
+        let mut below = Self::new();
+        for (found, messages) in &self.by_path {
+            let Some(rest) = found.strip_prefix(path).filter(|_| is_within(found, path)) else {
+                continue;
+            };
+            let rest = rest.strip_prefix('.').unwrap_or(rest);
+            messages.iter().for_each(|message| below.add(rest, message.as_str()));
+        }
+        if !below.is_empty() && self.count > FAULTS_MAX {
+            below.add("", MORE);
+        }
+        below
+    }
+
     /// `value` when nothing is wrong.
     pub fn into_result<T>(self, value: T) -> Result<T, Self> {
         if self.is_empty() { Ok(value) } else { Err(self) }

@@ -6,15 +6,22 @@
 //!
 //! To take a new type from requests: implement [`FromJson`] for it.
 
+mod inexact;
+
 use std::fmt;
 use std::str::FromStr;
 
 use serde::de::{DeserializeOwned, Visitor};
-use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
+use serde::{Deserializer, forward_to_deserialize_any};
 use serde_json::{Map, Value};
 
 use super::faults::Faults;
 use crate::limits::FAULTS_MAX;
+
+pub use inexact::read_inexact;
+
+const NO_OBJECT: &str = "the body must be a JSON object";
+const UNREADABLE: &str = "the body cannot be read";
 
 /// A member of a body: absent, `null`, a value, or faulty.
 #[derive(Clone, Default)]
@@ -26,6 +33,8 @@ pub enum Member<T> {
     Null,
     /// The member fits.
     Given(T),
+    /// The member fits, but numbers in it would be rounded: only what else is wrong with it is still to be found.
+    Inexact(T, Faults),
     /// The member does not fit.
     Faulty(Faults),
 }
@@ -37,6 +46,7 @@ impl<T> fmt::Debug for Member<T> {
             Self::Absent => "Absent",
             Self::Null => "Null",
             Self::Given(_) => "Given(..)",
+            Self::Inexact(..) => "Inexact(..)",
             Self::Faulty(_) => "Faulty(..)",
         })
     }
@@ -46,16 +56,6 @@ impl<T> fmt::Debug for Member<T> {
 pub trait FromJson: Sized {
     /// Reads the value; faults are at paths relative to it.
     fn from_json(value: Value) -> Result<Self, Faults>;
-}
-
-impl<'de, T: FromJson> Deserialize<'de> for Member<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        Ok(match value {
-            Value::Null => Self::Null,
-            value => T::from_json(value).map_or_else(Self::Faulty, Self::Given),
-        })
-    }
 }
 
 impl<T> Member<T> {
@@ -72,6 +72,10 @@ impl<T> Member<T> {
         match self {
             Self::Absent | Self::Null => None,
             Self::Given(value) => Some(value),
+            Self::Inexact(value, inner) => {
+                faults.extend_under(path, inner);
+                Some(value)
+            }
             Self::Faulty(inner) => {
                 faults.extend_under(path, inner);
                 None
@@ -81,6 +85,11 @@ impl<T> Member<T> {
 }
 
 impl<T> Member<T> {
+    /// Whether there is a value, however faulty.
+    pub fn is_there(&self) -> bool {
+        !matches!(self, Self::Absent | Self::Null)
+    }
+
     /// A value, or absence.
     pub fn given(value: Option<T>) -> Self {
         value.map_or(Self::Absent, Self::Given)
@@ -238,10 +247,10 @@ fn items<T: FromJson>(values: Vec<Value>, faults: &mut Faults) -> Vec<Option<T>>
 /// Reads a request struct, all of whose fields are [`Member`]s, from a body.
 pub fn read<T: DeserializeOwned>(body: Value) -> Result<T, Faults> {
     if !body.is_object() {
-        return Err(Faults::one("", "the body must be a JSON object"));
+        return Err(Faults::one("", NO_OBJECT));
     }
     // A struct of `Member`s takes any object: nothing is left that could fail.
-    T::deserialize(body).map_err(|_| Faults::one("", "the body cannot be read"))
+    T::deserialize(body).map_err(|_| Faults::one("", UNREADABLE))
 }
 
 /// The names of the members that a request struct reads; `None` when it takes any.

@@ -15,6 +15,7 @@ use super::tokenize::check_depth;
 use super::tokens::ListTokens;
 use super::{Error, Vault};
 use crate::limits::REQUEST_BODY_BYTES_MAX;
+use crate::model::faults::Faults;
 use crate::model::log::{EntityType, Operation};
 use crate::model::permission::Grant;
 use crate::model::permission::marker::{
@@ -106,7 +107,7 @@ impl GuestVault for Svc {
     fn tokenize(&self, value: String) -> Reply<'_, String> {
         let tokenize = async move {
             let permit = self.permit::<TokenCreate>(None).await?;
-            write_json(&self.vault.tokenize(&permit, read_json(&value)?).await?)
+            write_json(&self.vault.tokenize(&permit, read_json(&value)?, Faults::new()).await?)
         };
         tokenize.map(reply).boxed()
     }
@@ -116,7 +117,7 @@ impl GuestVault for Svc {
             let attempt = (EntityType::Token, Operation::Use);
             let permit: Permit<TokenRead> =
                 self.vault.permit_attempt(&self.who_now().await?, attempt, None).await?;
-            write_json(&self.vault.detokenize(&permit, &read_json(&value)?).await?)
+            write_json(&self.vault.detokenize(&permit, &read_json(&value)?, Faults::new()).await?)
         };
         detokenize.map(reply).boxed()
     }

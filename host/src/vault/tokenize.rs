@@ -33,11 +33,12 @@ enum Place {
 }
 
 impl Vault {
-    /// Makes tokens of everything in a value; all or none.
+    /// Makes tokens of everything in a value; all or none, and none where something is wrong with its numbers.
     pub async fn tokenize(
         &self,
         permit: &Permit<TokenCreate>,
         value: Value,
+        inexact: Faults,
     ) -> Result<Value, Error> {
         let with_answer = |change: &mut Change, kept: Kept<'_>| {
             if permit.claim().is_some() {
@@ -45,7 +46,7 @@ impl Vault {
             }
             Ok(Vec::new())
         };
-        let prepared = self.prepare_tokens(permit, value).await?;
+        let prepared = self.prepare_tokens(permit, value, inexact).await?;
         self.tokenize_with(permit, prepared, permit.actor(), with_answer).await
     }
 
@@ -54,13 +55,14 @@ impl Vault {
         &self,
         permit: &Permit<TokenCreate>,
         mut value: Value,
+        inexact: Faults,
     ) -> Result<Prepared, Error> {
         check_depth(&value)?;
-        let mut found = Found::default();
+        let mut found = Found { faults: inexact, ..Found::default() };
         found.collect(&mut value, Path::Root);
         if found.bodies.len() > TOKENS_PER_CALL_MAX {
-            let message = format!("holds more than {TOKENS_PER_CALL_MAX} values");
-            return Err(Error::invalid("", message));
+            found.faults.add("", format!("holds more than {TOKENS_PER_CALL_MAX} values"));
+            return Err(found.faults.into());
         }
         let mut drafts = Drafts::default();
         let mut places = Vec::with_capacity(found.bodies.len());
@@ -105,8 +107,9 @@ impl Vault {
         &self,
         permit: &Permit<TokenRead>,
         value: &Value,
+        inexact: Faults,
     ) -> Result<Value, Error> {
-        let mut faults = Faults::new();
+        let mut faults = inexact;
         let arguments = Arguments::read(value, &mut faults);
         let tokens = match self.referenced(permit.tenant(), &arguments).await {
             Err(Error::Invalid(missing)) => {

@@ -223,14 +223,14 @@ fn read_scope(
     holder: Holder,
     faults: &mut Faults,
 ) -> (Option<Container>, Option<Vec<Condition>>) {
-    let has_conditions = matches!(conditions, Member::Given(_) | Member::Faulty(_));
+    let has_conditions = conditions.is_there();
     if holder != Holder::Session {
         if has_conditions {
             faults.add("conditions", "are for sessions only; give a container");
         }
         return (container.required_text("container", faults), None);
     }
-    let has_container = matches!(container, Member::Given(_) | Member::Faulty(_));
+    let has_container = container.is_there();
     match (has_container, has_conditions) {
         (true, true) => faults.add("conditions", "cannot be combined with container"),
         (false, false) => faults.add("conditions", "is required, unless there is a container"),

@@ -118,8 +118,7 @@ pub(super) struct Definition {
 impl WriteFormula {
     /// Checks a body that must have code.
     pub(super) fn check_with_code(self) -> Result<(Definition, Code), Error> {
-        let absent = |member: &Member<String>| matches!(member, Member::Absent | Member::Null);
-        if absent(&self.component) && absent(&self.code) {
+        if !self.component.is_there() && !self.code.is_there() {
             let mut faults = Faults::one("component", REQUIRED);
             if let Err(Error::Invalid(inner)) = self.check() {
                 faults.extend_under("", inner);
@@ -146,9 +145,7 @@ impl WriteFormula {
         }
         let icon = self.icon.optional("icon", &mut faults);
         check_icon(icon.as_deref(), &mut faults);
-        let is_given =
-            |member: &Member<String>| matches!(member, Member::Given(_) | Member::Faulty(_));
-        let given = (is_given(&self.component), is_given(&self.code));
+        let given = (self.component.is_there(), self.code.is_there());
         let component = self.component.optional("component", &mut faults);
         let script = self.code.optional("code", &mut faults);
         let language = self.language.optional("language", &mut faults);

@@ -60,7 +60,7 @@ impl ReactRequest {
         let arguments = args.as_ref().map(|args| Arguments::read(args, &mut within));
         faults.extend_under("args", within);
         // An address that is none is one that was given.
-        let is_asynchronous = matches!(self.callback_url, Member::Given(_) | Member::Faulty(_));
+        let is_asynchronous = self.callback_url.is_there();
         let callback_url = self.callback_url.optional("callback_url", faults);
         let timeout_ms = self.timeout_ms.optional("timeout_ms", faults).map(u64::from);
         let (least, most) = (REACT_TIMEOUT_MS, ASYNCHRONOUS_TIMEOUT_MS_MAX);

@@ -267,7 +267,7 @@ impl Vault {
             None => run.permit.authenticated(),
         };
         let permit = self.permit::<TokenCreate>(&maker, None).await.map_err(Answer::Failed)?;
-        let prepared = Box::pin(self.prepare_tokens(&permit, value)).await;
+        let prepared = Box::pin(self.prepare_tokens(&permit, value, Faults::new())).await;
         let prepared = prepared.map_err(Answer::tokenize)?;
         let more = |change: &mut Change, kept: Kept<'_>| left_behind(change, Some(kept));
         // Apart, since most runs make no tokens, and are moved with all that they could wait for.
