@@ -368,6 +368,26 @@ async fn what_was_delivered_may_be_delivered_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_queued_again_during_a_try_is_tried_again_and_both_tries_count() {
+    let (server, reactor) = server().await;
+    let slow = Duration::from_secs(2);
+    let receiver = Receiver::with(move |number| match number {
+        0 => Action::After(slow),
+        _ => Action::Answer(200),
+    })
+    .await;
+    let place = queue(&server, &reactor, &receiver.url()).await;
+    receiver.wait(1).await;
+    let again = server.private.post(&format!("{place}/redeliver"), json!({})).await.expect(202);
+    assert_eq!(
+        (&again["delivery"]["status"], &again["delivery"]["attempts"]),
+        (&json!("pending"), &json!(0))
+    );
+    let told = delivery(&server.private, &place, |told| told["status"] == "delivered").await;
+    assert_eq!((&told["attempts"], receiver.seen().len()), (&json!(2), 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_status_is_a_success_whatever_follows_it() {
     let (server, reactor) = server().await;
     let upstream = Upstream::start().await;

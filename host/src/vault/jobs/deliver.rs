@@ -23,7 +23,7 @@ use crate::vault::audit::Actor;
 use crate::vault::effort::taken_on;
 use crate::vault::index::{number, term, term_of};
 use crate::vault::record::{Entity, Stored, from_record};
-use crate::vault::retry::unless_lost;
+use crate::vault::retry::{TRIES, unless_lost};
 use crate::vault::{Error, Vault};
 
 const UNANSWERED: Answered = Answered { status: None, retry_after: None };
@@ -97,13 +97,29 @@ impl Vault {
         stored: Stored<Delivery>,
         answered: Answered,
     ) -> Result<(), Error> {
-        let Stored { entity: mut delivery, version } = stored;
-        let now = self.now();
-        delivery.tried(answered, now, !self.may_remove_ended()?);
-        let mut change = self.change(tenant).await?;
-        change.put(&delivery, Expect::Version(version))?;
-        // If somebody queued it again meanwhile, that stands.
-        unless_lost(change.try_commit(Actor::OPERATOR, Vec::new()).await?, ()).map(drop)
+        let (id, requeued) = (stored.entity.id, stored.entity.requeued);
+        let mut current = stored;
+        for _ in 0..TRIES {
+            let Stored { entity: mut delivery, version } = current;
+            if delivery.requeued == requeued {
+                delivery.tried(answered, self.now(), !self.may_remove_ended()?);
+            } else {
+                // Somebody queued it again meanwhile: that stands, beside this try.
+                delivery.tried_before(answered);
+            }
+            let mut change = self.change(tenant).await?;
+            change.put(&delivery, Expect::Version(version))?;
+            let committed = change.try_commit(Actor::OPERATOR, Vec::new()).await?;
+            if unless_lost(committed, ())?.is_some() {
+                return Ok(());
+            }
+            current = match self.kept(tenant, id).await {
+                // What was removed with its tenant has nothing to be noted of.
+                Err(Error::NotFound(_)) => return Ok(()),
+                found => found?,
+            };
+        }
+        Ok(())
     }
 
     /// A try whose task broke counts as one without an answer.

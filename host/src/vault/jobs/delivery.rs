@@ -57,6 +57,9 @@ pub struct Delivery {
     pub attempts: u32,
     /// How often since it was put into the queue, which it may have been again.
     tries: u32,
+    /// How often it was put there again: a try that was begun before is not one of what was asked for since.
+    #[serde(default)]
+    pub requeued: u32,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     last_status: Option<u16>,
     due_at: Timestamp,
@@ -76,7 +79,7 @@ pub struct DeliveryView {
     status: DeliveryStatus,
     /// How often it was tried.
     attempts: u32,
-    /// The status of the receiver's last answer; absent when there was none.
+    /// The status of the receiver's last answer, which later tries may not have got; absent when it never answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_status: Option<u16>,
     /// When it is tried next.
@@ -110,6 +113,7 @@ impl Delivery {
             status: DeliveryStatus::Pending,
             attempts: 0,
             tries: 0,
+            requeued: 0,
             last_status: None,
             due_at: now,
             // It is due at once by any clock: whether this one is to be believed is not asked.
@@ -124,14 +128,21 @@ impl Delivery {
     pub fn again(&mut self, now: Timestamp) {
         self.status = DeliveryStatus::Pending;
         self.tries = 0;
+        self.requeued = self.requeued.wrapping_add(1);
         self.due_at = now;
         self.in_doubt = true;
         self.ends_at = Timestamp(now.0 + DELIVERY_WINDOW_MS);
     }
 
+    /// Takes note of a try that was begun before this was put into the queue again, where it stays.
+    pub fn tried_before(&mut self, answered: Answered) {
+        self.attempts = self.attempts.saturating_add(1);
+        self.last_status = answered.status.or(self.last_status);
+    }
+
     /// Takes note of a try: it is over, or due again. By a clock that is in doubt none is given up.
     pub fn tried(&mut self, answered: Answered, now: Timestamp, in_doubt: bool) {
-        self.attempts = self.attempts.saturating_add(1);
+        self.tried_before(answered);
         let full = Timestamp(now.0.saturating_add(DELIVERY_WINDOW_MS));
         // The time while the server was down is not the receiver's. Neither is what a clock skips that is set forward, which
         // may be wrong, nor what it takes back when it is set right.
@@ -141,7 +152,6 @@ impl Delivery {
         }
         self.tries = self.tries.saturating_add(1);
         self.in_doubt = in_doubt;
-        self.last_status = answered.status;
         if answered.status.is_some_and(|status| (200..300).contains(&status)) {
             self.status = DeliveryStatus::Delivered;
             return;
@@ -257,6 +267,7 @@ mod tests {
             status: DeliveryStatus::Pending,
             attempts: 0,
             tries: 0,
+            requeued: 0,
             last_status: None,
             due_at: NOW,
             in_doubt: false,
@@ -373,6 +384,17 @@ mod tests {
         // The last try is at the end of the day, whatever it asks for.
         assert_eq!(wait(24 * 3_600 + 1), (DeliveryStatus::Pending, DELIVERY_WINDOW_MS));
         assert_eq!(wait(u64::MAX), (DeliveryStatus::Pending, DELIVERY_WINDOW_MS));
+    }
+
+    #[test]
+    fn a_status_stays_when_later_tries_get_no_answer() {
+        let mut delivery = delivery();
+        for (status, last) in [(None, None), (Some(503), Some(503)), (None, Some(503))] {
+            delivery.tried(Answered { status, retry_after: None }, NOW, false);
+            assert_eq!(delivery.last_status, last);
+        }
+        delivery.tried_before(Answered { status: None, retry_after: None });
+        assert_eq!((delivery.attempts, delivery.tries, delivery.last_status), (4, 3, Some(503)));
     }
 
     #[test]

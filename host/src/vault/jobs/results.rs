@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::delivery::{Delivery, DeliveryStatus, DeliveryView};
+use super::delivery::{Delivery, DeliveryView};
 use super::{By, Job, JobStatus};
 use crate::model::id::{InvocationId, ReactorId};
 use crate::model::log::{EntityType, Operation};
@@ -150,11 +150,9 @@ impl Vault {
         let stored = self.delivery_of(job).await?.ok_or(unfinished)?;
         let Stored { entity: mut delivery, version } = stored;
         let mut change = self.change(permit.tenant()).await?;
-        // One that is about to be tried for the first time is left as it is.
-        if delivery.status != DeliveryStatus::Pending || delivery.attempts > 0 {
-            delivery.again(self.now());
-            change.put(&delivery, Expect::Version(version))?;
-        }
+        // One that was not tried yet too: its first try may be under way, with what is to be told anew.
+        delivery.again(self.now());
+        change.put(&delivery, Expect::Version(version))?;
         permit.keep_answer(&mut change, &JobView::of(job.clone(), Some(delivery.view())))?;
         let mut events = vec![event_of(job, Operation::Update, "Webhook queued again")];
         events.extend_from_slice(read);
