@@ -295,6 +295,31 @@ async fn a_tenant_past_its_slots_and_its_queue_is_refused_and_others_are_not() {
     two.server.stop().await;
 }
 
+/// No run begins with so little time left that it could only be cut off.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_no_slot_is_free_for_in_time_says_that_it_did_not_begin() {
+    let config = RuntimeConfig { slots_per_owner: Some(1), ..RuntimeConfig::new(2) };
+    let runtime = Some(Runtime::new(config).unwrap());
+    let setup = Setup { runtime, react_timeout_ms: 4_000, ..Setup::open() };
+    let server = TestServer::start_with(setup).await;
+    let path = format!("/reactors/{}/react", guests::echo_reactor(&server).await);
+    server.private.post(&path, json!({"args": {"ping": 1}})).await.expect(200);
+    let sleep = async |ms: u64| {
+        let body = json!({"args": {"behaviour": "sleep", "ms": ms}});
+        server.private.post(&path, body).await
+    };
+    // The slot is free again when the other has a twentieth of its time left.
+    let other = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        sleep(0).await
+    };
+    let (holder, waited) = tokio::join!(sleep(3_900), other);
+    assert!([200, 504].contains(&holder.status.as_u16()), "{}", holder.text());
+    let problem = waited.expect(504);
+    assert_eq!(problem["title"], "Reactor Timeout");
+    assert!(problem["detail"].as_str().unwrap().contains("did not begin"), "{problem}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn short_calls_are_answered_while_another_tenants_loops_take_all_of_its_slots() {
     let config = RuntimeConfig::new(64);

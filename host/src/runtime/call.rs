@@ -158,10 +158,10 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The outcome of a call whose time was over before its formula was compiled.
-    pub fn late(timeout_ms: u64) -> Self {
-        let usage = Usage { elapsed: Duration::from_millis(timeout_ms), ..Usage::default() };
-        Self { result: Err(Failure::NotCompiled), usage, log: Vec::new(), log_truncated: false }
+    /// The outcome of a call that never began, after so long.
+    pub fn without_a_run(failure: Failure, elapsed: Duration) -> Self {
+        let usage = Usage { elapsed, ..Usage::default() };
+        Self { result: Err(failure), usage, log: Vec::new(), log_truncated: false }
     }
 }
 
@@ -248,6 +248,8 @@ pub enum Failure {
     Deadline,
     /// Its time was up before its formula was compiled: it never began.
     NotCompiled,
+    /// No slot was free in time: it never began.
+    NoSlot,
     /// It ended the process instead of answering.
     Exited,
     /// Its answer cannot be used.
@@ -278,6 +280,7 @@ impl fmt::Debug for Failure {
             Self::TooManyCalls => f.write_str("TooManyCalls"),
             Self::Deadline => f.write_str("Deadline"),
             Self::NotCompiled => f.write_str("NotCompiled"),
+            Self::NoSlot => f.write_str("NoSlot"),
             Self::Exited => f.write_str("Exited"),
             Self::BadResponse { cause } => write!(f, "BadResponse({cause})"),
             Self::TooLarge => f.write_str("TooLarge"),

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use wasmtime::{PoolConcurrencyLimitError, Store, Trap};
 use wasmtime_wasi::I32Exit;
@@ -43,7 +43,7 @@ impl Runtime {
         let began = Instant::now();
         match self.acquire(call.owner, call.budget.timeout).await {
             Ok(slot) => self.run_in(slot, began, program, call).await,
-            Err(failure) => without_a_run(failure, began.elapsed()),
+            Err(failure) => Outcome::without_a_run(failure, began.elapsed()),
         }
     }
 
@@ -66,7 +66,7 @@ impl Runtime {
         }
         let outcome = self.0.slow.finish(whole).await;
         let failed = || Failure::HostFault("a run panicked".to_owned());
-        outcome.unwrap_or_else(|| without_a_run(failed(), began.elapsed()))
+        outcome.unwrap_or_else(|| Outcome::without_a_run(failed(), began.elapsed()))
     }
 }
 
@@ -115,11 +115,6 @@ impl Whole {
         let (log, log_truncated) = log.lock().finish();
         Outcome { result, usage, log, log_truncated }
     }
-}
-
-fn without_a_run(failure: Failure, elapsed: Duration) -> Outcome {
-    let usage = Usage { elapsed, ..Usage::default() };
-    Outcome { result: Err(failure), usage, log: Vec::new(), log_truncated: false }
 }
 
 /// What a formula is called with. It is wiped however the call ends, even if it is given up.

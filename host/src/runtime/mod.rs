@@ -173,7 +173,7 @@ impl Runtime {
     }
 
     /// Waits for a slot for a run of this owner. [`Failure::Saturated`] when as many wait as may,
-    /// [`Failure::Deadline`] when none was free in time.
+    /// [`Failure::NoSlot`] when none was free in time.
     pub async fn acquire(&self, owner: u128, timeout: Duration) -> Result<Slot, Failure> {
         self.0.slots.acquire(owner, timeout).await
     }

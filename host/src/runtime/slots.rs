@@ -82,7 +82,7 @@ impl Slots {
     }
 
     /// Waits for a slot for a run of this owner. [`Failure::Saturated`] when too many wait already,
-    /// [`Failure::Deadline`] when none is free in time.
+    /// [`Failure::NoSlot`] when none is free in time.
     pub async fn acquire(&self, number: u128, timeout: Duration) -> Result<Slot, Failure> {
         let owner = self.owner(number);
         if let Some(slot) = self.take(number, &owner) {
@@ -104,8 +104,7 @@ impl Slots {
         match tokio::time::timeout(timeout, both).await {
             Ok(Some(())) => Ok(Slot { slots: self.clone(), owner: Arc::clone(&owner), number }),
             Ok(None) => Err(Failure::Saturated),
-            // Waiting is a part of a run's time.
-            Err(_) => Err(Failure::Deadline),
+            Err(_) => Err(Failure::NoSlot),
         }
     }
 

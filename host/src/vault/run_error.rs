@@ -117,6 +117,9 @@ impl RunError {
             Failure::OutOfFuel => Self::Timeout("The formula used up its computing time."),
             Failure::TooManyCalls => Self::Timeout("The formula called its host too often."),
             Failure::Deadline => Self::Timeout("The formula ran past its deadline."),
+            Failure::NoSlot => {
+                Self::Timeout("No slot was free in time, and the run did not begin; try again.")
+            }
             Failure::NotCompiled => Self::NotCompiled,
             Failure::Saturated => Self::Saturated,
             Failure::HostFault(cause) => {

@@ -55,7 +55,7 @@ async fn those_that_wait_are_served_in_order_and_counted() {
     let second = waiting.next().unwrap();
     assert!(!second.is_finished());
     // A place in the queue is free again.
-    assert_eq!(slots.acquire(7, SHORT).await.err(), Some(Failure::Deadline));
+    assert_eq!(slots.acquire(7, SHORT).await.err(), Some(Failure::NoSlot));
     // A free slot goes to whoever waits, not to whoever asks just now.
     drop(first);
     assert!(slots.try_acquire(7).is_none());
@@ -70,13 +70,13 @@ async fn whoever_stops_waiting_leaves_nothing_behind() {
     for _ in 0..10 {
         // Dropped in the middle, as a caller does that hangs up; then out of its own time.
         assert!(timeout(SHORT, slots.acquire(1, LONG)).await.is_err());
-        assert_eq!(slots.acquire(1, SHORT).await.err(), Some(Failure::Deadline));
+        assert_eq!(slots.acquire(1, SHORT).await.err(), Some(Failure::NoSlot));
     }
     // Also while it has a slot of its own and waits for one of all.
     let other = slots.try_acquire(2).unwrap();
     for _ in 0..10 {
         assert!(timeout(SHORT, slots.acquire(3, LONG)).await.is_err());
-        assert_eq!(slots.acquire(3, SHORT).await.err(), Some(Failure::Deadline));
+        assert_eq!(slots.acquire(3, SHORT).await.err(), Some(Failure::NoSlot));
     }
     drop((held, other));
     let again = [slots.try_acquire(1).unwrap(), slots.try_acquire(3).unwrap()];

@@ -18,7 +18,7 @@ use crate::model::permission::marker::{TokenCreate, TokenUse};
 use crate::model::plaintext::Plaintext;
 use crate::model::time::Timestamp;
 use crate::runtime::{
-    Budget, Call, GuestInvocation, GuestResponse, GuestVault, Outcome, Program, Slot,
+    Budget, Call, Failure, GuestInvocation, GuestResponse, GuestVault, Outcome, Program, Slot,
 };
 use crate::store::Expect;
 use crate::traces;
@@ -34,6 +34,10 @@ use crate::vault::run_error::RunError;
 use crate::vault::svc::Svc;
 use crate::vault::tokenize::Kept;
 use crate::vault::{Change, Error, Vault};
+
+/// The part of a run's time that is left for the formula, at least: with less, one that moves money would be cut off. It
+/// does not begin then.
+const LEFT_TO_RUN: u32 = 10;
 
 /// A run that is under way or over.
 pub struct Run<'p> {
@@ -118,6 +122,7 @@ impl Vault {
         let began = Instant::now();
         let _counted = figures().invocation_begins();
         let time = Duration::from_millis(run.timeout_ms);
+        let to_begin = time - time / LEFT_TO_RUN;
         // What runs scripts may be at hand, and the script not.
         let is_wasm = run.formula.language == Language::Wasm;
         let at_hand = is_wasm.then(|| self.program_at_hand(&run.formula)).flatten();
@@ -126,10 +131,21 @@ impl Vault {
         } else {
             // A job keeps its slot meanwhile: what has begun is not to be refused for want of one.
             let program = Box::pin(self.program_to_run(run));
-            let Ok(program) = tokio::time::timeout(time, program).await else {
-                return Ok(Outcome::late(run.timeout_ms));
+            let Ok(program) = tokio::time::timeout(to_begin, program).await else {
+                return Ok(Outcome::without_a_run(Failure::NotCompiled, began.elapsed()));
             };
             program?
+        };
+        let owner = run.permit.tenant().0.as_u128();
+        let slot = match run.slot.take() {
+            Some(slot) => slot,
+            None => {
+                let wait = to_begin.saturating_sub(began.elapsed());
+                match self.0.runtime.acquire(owner, wait).await {
+                    Ok(slot) => slot,
+                    Err(failure) => return Ok(Outcome::without_a_run(failure, began.elapsed())),
+                }
+            }
         };
         let svc = |who: &Authenticated| -> Arc<dyn GuestVault> {
             Arc::new(Svc::new(self.clone(), who.clone()))
@@ -143,7 +159,7 @@ impl Vault {
             configuration: configuration.map_err(Error::internal)?,
             vault: run.application.as_ref().map(svc),
             http: Some(self.formula_http(run.permit.tenant(), &run.formula)),
-            owner: run.permit.tenant().0.as_u128(),
+            owner,
             invocation: GuestInvocation {
                 id: run.id.to_string(),
                 reactor_id: run.reactor.id.to_string(),
@@ -157,10 +173,8 @@ impl Vault {
             },
         };
         let stage = traces::stage(|| tracing::info_span!("formula.run"));
-        let mut outcome = match run.slot.take() {
-            Some(slot) => self.0.runtime.invoke_in(slot, &program, call).instrument(stage).await,
-            None => self.0.runtime.invoke(&program, call).instrument(stage).await,
-        };
+        let run = self.0.runtime.invoke_in(slot, &program, call).instrument(stage);
+        let mut outcome = run.await;
         outcome.usage.elapsed = began.elapsed();
         Ok(outcome)
     }
