@@ -105,7 +105,9 @@ impl Faults {
                 continue;
             };
             let rest = rest.strip_prefix('.').unwrap_or(rest);
-            messages.iter().for_each(|message| below.add(rest, message.as_str()));
+            for message in messages {
+                below.add(rest, message.as_str());
+            }
         }
         if !below.is_empty() && self.count > FAULTS_MAX {
             below.add("", MORE);

@@ -60,7 +60,9 @@ impl<'de, T: FromJson> Visitor<'de> for OfMember<T> {
         };
         let mut inexact = Faults::new();
         for (path, messages) in told {
-            messages.into_iter().for_each(|message| inexact.add(path.as_str(), message));
+            for message in messages {
+                inexact.add(path.as_str(), message);
+            }
         }
         // Of a number itself nothing is left to find.
         if value.is_number() {

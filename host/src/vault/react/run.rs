@@ -122,7 +122,7 @@ impl Vault {
         let began = Instant::now();
         let _counted = figures().invocation_begins();
         let time = Duration::from_millis(run.timeout_ms);
-        let to_begin = time - time / LEFT_TO_RUN;
+        let to_begin = time.saturating_sub(time / LEFT_TO_RUN);
         // What runs scripts may be at hand, and the script not.
         let is_wasm = run.formula.language == Language::Wasm;
         let at_hand = is_wasm.then(|| self.program_at_hand(&run.formula)).flatten();
@@ -137,14 +137,13 @@ impl Vault {
             program?
         };
         let owner = run.permit.tenant().0.as_u128();
-        let slot = match run.slot.take() {
-            Some(slot) => slot,
-            None => {
-                let wait = to_begin.saturating_sub(began.elapsed());
-                match self.0.runtime.acquire(owner, wait).await {
-                    Ok(slot) => slot,
-                    Err(failure) => return Ok(Outcome::without_a_run(failure, began.elapsed())),
-                }
+        let slot = if let Some(slot) = run.slot.take() {
+            slot
+        } else {
+            let wait = to_begin.saturating_sub(began.elapsed());
+            match self.0.runtime.acquire(owner, wait).await {
+                Ok(slot) => slot,
+                Err(failure) => return Ok(Outcome::without_a_run(failure, began.elapsed())),
             }
         };
         let svc = |who: &Authenticated| -> Arc<dyn GuestVault> {
