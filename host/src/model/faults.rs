@@ -96,7 +96,12 @@ impl Faults {
         self
     }
 
-    /// What is wrong at this path and below it, at paths from there; and that there is more, if so.
+    /// Whether there are more than are named.
+    pub fn are_cut_short(&self) -> bool {
+        self.count > FAULTS_MAX
+    }
+
+    /// What is wrong at this path and below it, at paths from there.
     #[must_use]
     pub fn below(&self, path: &str) -> Self {
         let mut below = Self::new();
@@ -108,9 +113,6 @@ impl Faults {
             for message in messages {
                 below.add(rest, message.as_str());
             }
-        }
-        if !below.is_empty() && self.count > FAULTS_MAX {
-            below.add("", MORE);
         }
         below
     }

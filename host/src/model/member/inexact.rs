@@ -21,6 +21,10 @@ pub fn read_inexact<T: DeserializeOwned>(body: Value, mut inexact: Faults) -> Re
     if inexact.is_empty() {
         return super::read(body);
     }
+    // A fault that is not kept any more would be no member's, and its number be taken.
+    if inexact.are_cut_short() {
+        return Err(inexact);
+    }
     let Value::Object(members) = body else {
         inexact.add("", NO_OBJECT);
         return Err(inexact);
@@ -145,5 +149,40 @@ impl<'de> Deserializer<'de> for Pair {
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
         seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use serde_json::{Value, json};
+
+    use super::read_inexact;
+    use crate::limits::FAULTS_MAX;
+    use crate::model::faults::Faults;
+    use crate::model::member::Member;
+
+    #[derive(Deserialize)]
+    struct Two {
+        #[serde(default)]
+        one: Member<Value>,
+        #[serde(default)]
+        other: Member<Value>,
+    }
+
+    fn read(named: usize) -> Result<Two, Faults> {
+        let mut inexact = Faults::new();
+        for number in 0..named {
+            inexact.add(format!("one[{number}]"), "is inexact");
+        }
+        inexact.add("other[0]", "is inexact");
+        read_inexact(json!({"one": [1, 2], "other": [3]}), inexact)
+    }
+
+    #[test]
+    fn no_member_is_taken_whose_fault_is_not_kept() {
+        let Two { one, other } = read(FAULTS_MAX - 1).ok().unwrap();
+        assert!(matches!((one, other), (Member::Inexact(..), Member::Inexact(..))));
+        assert!(read(FAULTS_MAX).is_err());
     }
 }
