@@ -188,8 +188,8 @@ impl Figures {
         }
     }
 
-    /// Counts a request for a run that ended in a fault of the server before there was a run.
-    pub fn run_not_begun(&self) {
+    /// Counts a run that ended in a fault of the server by which it never began, or could not be stored.
+    pub fn run_lost(&self) {
         self.faults.inc();
     }
 

@@ -114,7 +114,7 @@ async fn a_queued_run_whose_formula_gets_no_memory_ends_after_so_many_tries() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         };
         assert_eq!(result["status"], "failed", "{result}");
-        assert_eq!(result["error"]["detail"], "The run could not be begun in 5 tries.");
+        assert_eq!(result["error"]["detail"], "The server has no memory left for the formula.");
         assert_eq!(result.get("started_at"), None);
     }
 }

@@ -135,9 +135,9 @@ pub async fn react(
 
 /// What a run that failed is answered with.
 fn failure(error: Error, invocation: Option<InvocationId>) -> Response {
-    // The outcome of a run that is kept tells by itself.
+    // The outcome of a run that is kept tells by itself; none is kept of one that never began, or could not be stored.
     if invocation.is_none() && error.is_ours() {
-        figures().run_not_begun();
+        figures().run_lost();
     }
     let mut response = Rejection::from(error).into_response();
     if let Some(id) = invocation.and_then(|id| HeaderValue::try_from(id.to_string()).ok()) {

@@ -49,7 +49,12 @@ impl Vault {
                 self.give_up_if_hopeless(tenant, id, &error).await;
                 // It may have begun.
                 self.0.queue.unended(tenant, id, Ended::Lost);
-                tokio::time::sleep(Duration::from_millis(WORKERS_TICK_MS)).await;
+                let tick = Duration::from_millis(WORKERS_TICK_MS);
+                let wait = match &error {
+                    Error::Run(error) => error.wait_seconds().map_or(tick, Duration::from_secs),
+                    _ => tick,
+                };
+                self.unless_stopping(tokio::time::sleep(wait)).await;
             }
         }
         self.0.queue.deliveries_of(tenant);
@@ -93,9 +98,15 @@ impl Vault {
             _ => return,
         };
         let detail = format!("The run could not be begun in {JOB_TRIES_MAX} tries.");
-        let error = Error::Run(Box::new(RunError::Runtime(detail)));
-        match self.end_unrun(&job, &error).await {
-            Ok(()) => self.0.queue.forget_failures(id),
+        let broken = Error::Run(Box::new(RunError::Runtime(detail)));
+        let error = if matches!(error, Error::Run(_)) { error } else { &broken };
+        match self.end_unrun(&job, error).await {
+            Ok(()) => {
+                self.0.queue.forget_failures(id);
+                if error.is_ours() {
+                    figures().run_lost();
+                }
+            }
             Err(error) => tracing::error!(invocation = %id, %error, "a job cannot be ended"),
         }
     }
