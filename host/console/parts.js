@@ -71,10 +71,10 @@ export function time(text) {
   return text ? html`<time datetime=${text} title=${text}>${utcTime(text)}</time>` : "–";
 }
 
-/** Who has this id: keys of this tab by their names; others would have to be read, which would be an entry of the log. */
+/** Who has this id: applications of this tab's keys by their names; others would have to be read, which would be an entry of the log. */
 export function who(id, text = id) {
   const known = session.keys.find((key) => key.application.id === id);
-  return known ? html`<bdi title=${id}>${known.name}</bdi>` : html`<code title=${id}>${text}</code>`;
+  return known ? html`<bdi title=${id}>${known.application.name}</bdi>` : html`<code title=${id}>${text}</code>`;
 }
 
 /** A word with a colour that says the same. */

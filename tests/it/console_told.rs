@@ -19,6 +19,14 @@ async fn reactor(server: &TestServer) -> String {
     made["id"].as_str().unwrap().to_owned()
 }
 
+/// One that ran once.
+async fn reactor_that_ran(server: &TestServer) -> String {
+    let reactor = reactor(server).await;
+    let path = format!("/reactors/{reactor}/react");
+    server.private.post(&path, json!({"args": {}})).await.expect(200);
+    reactor
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_preview_says_what_a_formula_gets() {
     let server = TestServer::start().await;
@@ -77,6 +85,22 @@ async fn a_run_that_is_refused_before_it_begins_is_answered_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_a_run_that_could_not_be_stored_nobody_is_told_that_it_did_not_begin() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    let reactor = reactor(&server).await;
+    browser.visit(&format!("reactors/of/{reactor}"));
+    // As when the disk is full by the time that the formula has ended.
+    browser.refuse(&format!("/reactors/{reactor}/react"), 507);
+    browser.click("Run");
+    browser.wait_for("The formula may have run, and done what it does");
+    assert_eq!(
+        browser.eval("document.body.innerText.includes('before the formula began')"),
+        json!(false)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_route_is_among_the_figures() {
     let server = TestServer::start().await;
     let Some(mut browser) = Browser::open() else { return };
@@ -97,9 +121,7 @@ async fn every_route_is_among_the_figures() {
 async fn a_run_that_was_waited_for_is_said_to_have_no_delivery() {
     let server = TestServer::start().await;
     let Some(mut browser) = Browser::open() else { return };
-    let reactor = reactor(&server).await;
-    let path = format!("/reactors/{reactor}/react");
-    server.private.post(&path, json!({"args": {}})).await.expect(200);
+    let reactor = reactor_that_ran(&server).await;
     browser.sign_in_to(&server);
     browser.visit(&format!("invocations/{reactor}"));
     browser.eval("document.querySelector('td:last-child a').click(), true");
@@ -173,9 +195,7 @@ async fn what_belongs_together_stays_so_on_a_narrow_screen() {
 async fn a_log_that_is_folded_makes_no_row_higher() {
     let server = TestServer::start().await;
     let Some(mut browser) = Browser::open() else { return };
-    let reactor = reactor(&server).await;
-    let path = format!("/reactors/{reactor}/react");
-    server.private.post(&path, json!({"args": {}})).await.expect(200);
+    let reactor = reactor_that_ran(&server).await;
     browser.sign_in_to(&server);
     browser.set_width(1280);
     browser.visit(&format!("invocations/{reactor}"));

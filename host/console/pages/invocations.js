@@ -199,7 +199,7 @@ function delivery(run) {
 
 /** What is said of a run that is not asynchronous, as far as the keys of this tab tell; its record may be known from the list. */
 function undelivered(record) {
-  const others = html`<p>If it was queued, another application asked for it: <a href="#/keys">add a key</a> of that one.</p>`;
+  const others = html`<p>Results of queued runs are kept for seven days.</p>`;
   return html`${empty("This run has no delivery. Most likely whoever asked for it waited, and got the answer at once.", others)}
     ${record ? html`<section class="card"><h2>How it went</h2>${outcome(record)}</section>` : nothing}`;
 }

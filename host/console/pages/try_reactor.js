@@ -56,8 +56,12 @@ async function submit() {
       remember(id, answer.value);
       return { ...answer, took, queued: true };
     }
-    const isRefused = answer.problem?.status !== undefined && answer.problem.run === null;
-    return { ...answer, took, isRefused, records: before && !isRefused ? await recordsSince(id, before) : undefined };
+    const { status, run } = answer.problem ?? {};
+    const isRefused = run === null && status < 500;
+    // The formula may have done its work before its record could not be stored.
+    const isUnknown = run === null && status >= 500;
+    const records = before && !isRefused && !isUnknown ? await recordsSince(id, before) : undefined;
+    return { ...answer, took, isRefused, isUnknown, records };
   });
   if (ran) tell(ran.queued ? "The run is queued" : ran.value ? "The reactor answered" : "The run failed");
   else if (held.ran?.problem) tell("Nothing was run");
@@ -105,13 +109,15 @@ export function tryReactor() {
     ${held.ran?.value && !held.ran.loading ? result(held.ran.value) : nothing}`;
 }
 
-function result({ value, problem, took, isRefused, records, queued }) {
+function result({ value, problem, took, isRefused, isUnknown, records, queued }) {
   if (queued) return html`<section class="card"><h2>Queued run</h2>${queuedJob(value)}<p><a href="#/invocations/${held.id}">Follow it</a></p></section>`;
   return html`<section class="card" aria-label="Result">
     <h2>Result</h2>
     ${problem ? problemBox(problem) : html`<pre class="result" tabindex="0" role="region" aria-label="Answer">${pretty(value)}</pre>`}
     ${facts([["Seen from here", measured(took.toFixed(0), "ms")]])}
-    ${isRefused ? html`<p class="small">It was refused before the formula began: there is no record of it.</p>` : recorded(records)}
+    ${isRefused ? html`<p class="small">It was refused before the formula began: there is no record of it.</p>`
+      : isUnknown ? html`<p class="small">There is no record of it. The formula may have run, and done what it does: look there before you run it again.</p>`
+      : recorded(records)}
   </section>`;
 }
 
