@@ -76,6 +76,25 @@ async fn bodies_are_checked_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn hosts_that_no_address_is_at_are_refused() {
+    let server = TestServer::start().await;
+    let hosts = json!(["127.0.0.1", "127.1", "2130706433", "999.1.1.1", "*.127.0.0.1", "0x7f.1"]);
+    let body = json!({"name": "f", "code": "module.exports = () => {}", "allowed_hosts": hosts});
+    let problem = server.management.post("/reactor-formulas", body).await.expect(400);
+    let told = |index: usize| problem["errors"][format!("allowed_hosts[{index}]")][0].as_str();
+    assert_eq!(told(0), None);
+    for (index, part) in [
+        (1, "four decimal"),
+        (2, "four decimal"),
+        (3, "is none"),
+        (4, "below"),
+        (5, "four decimal"),
+    ] {
+        assert!(told(index).unwrap().contains(part), "{problem}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_formula_is_made_read_changed_and_deleted() {
     let server = TestServer::start().await;
     let members = json!({

@@ -209,7 +209,7 @@ async fn hosts_that_the_formula_does_not_name() {
     assert_eq!(denied["reason"], "the formula's allowed_hosts name no host");
     assert!(world.upstream.seen().is_empty());
     // The scheme's usual port, another port, names that end or begin alike.
-    let allowed = json!(["127.0.0.1", "127.0.0.1:1", "*.0.0.1", "localhost", "*.localhost"]);
+    let allowed = json!(["127.0.0.1", "127.0.0.1:1", "localhost", "*.localhost"]);
     let world = World::with(setup(), Upstream::start().await, allowed).await;
     for host in [
         address.to_string(),

@@ -10,6 +10,12 @@ const NAME_CHARS_MAX: usize = 253;
 /// Characters between two dots of a name, most.
 const LABEL_CHARS_MAX: usize = 63;
 
+const NO_ENTRY: &str = "must be a name, *.suffix, host:port, or *";
+const BELOW_AN_ADDRESS: &str = "stands for nothing: no name lies below an address";
+const OTHER_SPELLING: &str = "must spell an address as four decimal numbers, such as 127.0.0.1";
+const NO_ADDRESS: &str = "ends in a number, as an address does, and is none";
+const NO_NAME: &str = "is no name that an address can have";
+
 /// One entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostPattern {
@@ -27,18 +33,31 @@ pub enum HostPattern {
 }
 
 impl HostPattern {
-    /// Reads an entry; `None` when it is none.
-    pub fn parse(text: &str) -> Option<Self> {
+    /// Reads an entry, or says why it is none. One that no address can ever be at is none.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
         if text == "*" {
-            return Some(Self::Any);
+            return Ok(Self::Any);
         }
         let (host, port) = match text.split_once(':') {
-            Some((host, port)) => (host, Some(read_port(port)?)),
+            Some((host, port)) => (host, Some(read_port(port).ok_or(NO_ENTRY)?)),
             None => (text, None),
         };
         let (name, below) = host.strip_prefix("*.").map_or((host, false), |name| (name, true));
-        let valid = name.len() <= NAME_CHARS_MAX && name.split('.').all(is_label);
-        valid.then(|| Self::Named { name: name.to_ascii_lowercase(), below, port })
+        if name.len() > NAME_CHARS_MAX || !name.split('.').all(is_label) {
+            return Err(NO_ENTRY);
+        }
+        let name = name.to_ascii_lowercase();
+        // As a request's address is read: what is no host there, or is written otherwise, is never met.
+        match Host::parse(&name) {
+            Ok(Host::Domain(domain)) if domain == name => Ok(Self::Named { name, below, port }),
+            Ok(Host::Ipv4(_)) if below => Err(BELOW_AN_ADDRESS),
+            Ok(Host::Ipv4(address)) if address.to_string() == name => {
+                Ok(Self::Named { name, below, port })
+            }
+            Ok(Host::Ipv4(_)) => Err(OTHER_SPELLING),
+            _ if ends_in_a_number(&name) => Err(NO_ADDRESS),
+            _ => Err(NO_NAME),
+        }
     }
 
     fn permits(&self, host: &Host<&str>, port: u16, usual_port: u16) -> bool {
@@ -71,7 +90,7 @@ pub struct AllowedHosts(Vec<HostPattern>);
 impl AllowedHosts {
     /// Reads the entries.
     pub fn parse(entries: &[String]) -> Self {
-        Self(entries.iter().filter_map(|entry| HostPattern::parse(entry)).collect())
+        Self(entries.iter().filter_map(|entry| HostPattern::parse(entry).ok()).collect())
     }
 
     /// Whether nothing is allowed.
@@ -97,6 +116,14 @@ fn read_port(text: &str) -> Option<u16> {
     text.parse().ok().filter(|port| digits && *port > 0)
 }
 
+fn ends_in_a_number(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or_default();
+    last.strip_prefix("0x").map_or_else(
+        || last.bytes().all(|c| c.is_ascii_digit()),
+        |digits| digits.bytes().all(|c| c.is_ascii_hexdigit()),
+    )
+}
+
 fn is_label(label: &str) -> bool {
     (1..=LABEL_CHARS_MAX).contains(&label.len())
         && !label.starts_with('-')
@@ -106,7 +133,7 @@ fn is_label(label: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{AllowedHosts, HostPattern};
+    use super::{AllowedHosts, BELOW_AN_ADDRESS, HostPattern, NO_ADDRESS, NO_NAME, OTHER_SPELLING};
     use proptest::prelude::*;
     use url::Url;
 
@@ -128,7 +155,7 @@ mod tests {
             "xn--bcher-kva.example",
             "localhost:1",
         ] {
-            assert!(HostPattern::parse(valid).is_some(), "{valid}");
+            assert!(HostPattern::parse(valid).is_ok(), "{valid}");
         }
         for wrong in [
             "",
@@ -153,14 +180,39 @@ mod tests {
             "[::1]",
             "::1",
         ] {
-            assert!(HostPattern::parse(wrong).is_none(), "{wrong}");
+            assert!(HostPattern::parse(wrong).is_err(), "{wrong}");
         }
         let long = "a".repeat(64);
-        assert!(HostPattern::parse(&long[1..]).is_some());
-        assert!(HostPattern::parse(&long).is_none());
+        assert!(HostPattern::parse(&long[1..]).is_ok());
+        assert!(HostPattern::parse(&long).is_err());
         let long = "abc.".repeat(64);
-        assert!(HostPattern::parse(&long[..251]).is_some());
-        assert!(HostPattern::parse(&long[..255]).is_none());
+        assert!(HostPattern::parse(&long[..251]).is_ok());
+        assert!(HostPattern::parse(&long[..255]).is_err());
+    }
+
+    #[test]
+    fn entries_that_no_address_is_at() {
+        for (entry, reason) in [
+            ("127.1", OTHER_SPELLING),
+            ("2130706433", OTHER_SPELLING),
+            ("0x7f.1", OTHER_SPELLING),
+            ("0X7F000001:80", OTHER_SPELLING),
+            ("127.0.0.01", OTHER_SPELLING),
+            ("0.0.1", OTHER_SPELLING),
+            ("1", OTHER_SPELLING),
+            ("*.127.0.0.1", BELOW_AN_ADDRESS),
+            ("*.0.0.1", BELOW_AN_ADDRESS),
+            ("999.1.1.1", NO_ADDRESS),
+            ("a.1", NO_ADDRESS),
+            ("a.com.0x7f", NO_ADDRESS),
+            ("*.a.08", NO_ADDRESS),
+            ("xn--a", NO_NAME),
+        ] {
+            assert_eq!(HostPattern::parse(entry), Err(reason), "{entry}");
+        }
+        for entry in ["1.a", "1a", "a.1-2", "0x7f.a", "0xg", "10.0.0.1:80"] {
+            assert!(HostPattern::parse(entry).is_ok(), "{entry}");
+        }
     }
 
     #[test]
@@ -213,10 +265,7 @@ mod tests {
             ("*.example.com", "https://badexample.com/"),
             ("*.example.com", "https://example.com.evil.test/"),
             ("*.example.com", "https://a.example.com:8443/"),
-            ("*.0.0.1", "http://127.0.0.1/"),
-            ("0.0.1", "http://127.0.0.1/"),
-            ("2130706433", "http://2130706433/"),
-            ("1", "http://[::1]/"),
+            ("127.0.0.1", "http://[::1]/"),
         ] {
             assert!(!permits(entry, url), "{entry} {url}");
         }

@@ -61,9 +61,12 @@ pub struct WriteFormula {
     #[serde(default)]
     undeclared_arguments: Member<String>,
     /// Where it may send requests to: names, `*.suffix` for those below one, either with a port if it is not the
-    /// scheme's usual one, or `*`.
+    /// scheme's usual one, or `*`. What ends in a number is an address of four decimal numbers.
     #[schema(value_type = Option<Vec<String>>, max_items = 100,
-        pattern = r"^(\*|(\*\.)?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*(:[0-9]{1,5})?)$")]
+        pattern = "^(\\*|((\\*\\.)?([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\\.)*\
+            ([0-9]*[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?|[0-9]+-[A-Za-z0-9-]*[A-Za-z0-9])\
+            |(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])\
+            (\\.(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])){3})(:0*[1-9][0-9]{0,4})?)$")]
     #[serde(default)]
     allowed_hosts: Member<Few<Host, 0, ALLOWED_HOSTS_MAX>>,
     /// Its bounds.
@@ -275,10 +278,8 @@ struct Host(String);
 impl FromJson for Host {
     fn from_json(value: Value) -> Result<Self, Faults> {
         let text = String::from_json(value)?;
-        if HostPattern::parse(&text).is_none() {
-            return Err(Faults::one("", "must be a name, *.suffix, host:port, or *"));
-        }
-        Ok(Self(text))
+        let parsed = HostPattern::parse(&text);
+        parsed.map(|_| Self(text)).map_err(|reason| Faults::one("", reason))
     }
 }
 
