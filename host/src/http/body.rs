@@ -177,12 +177,22 @@ fn read_json(bytes: &[u8], is_read: impl Fn(&str) -> bool) -> Result<(Value, Fau
 }
 
 fn expect_type(headers: &HeaderMap, expected: &str) -> Result<(), Rejection> {
-    let given = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let essence = given.and_then(|value| value.split(';').next()).map(str::trim);
-    if essence.is_some_and(|essence| essence.eq_ignore_ascii_case(expected)) {
+    let lines = headers.get_all(header::CONTENT_TYPE).iter();
+    let mut essences = lines.map(|line| {
+        let essence = line.to_str().unwrap_or_default().split(';').next().unwrap_or_default();
+        essence.trim().to_ascii_lowercase()
+    });
+    let first = essences.next();
+    // What lies between may have read the other one.
+    let differ = essences.any(|other| first.as_ref() != Some(&other));
+    if !differ && first.is_some_and(|essence| essence == expected) {
         return Ok(());
     }
-    let detail = format!("The body's content type must be {expected}.");
+    let detail = if differ {
+        format!("The request has content types that differ; it must be {expected} alone.")
+    } else {
+        format!("The body's content type must be {expected}.")
+    };
     Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail).into())
 }
 

@@ -26,7 +26,7 @@ where
     F: Future<Output = Response> + Send + 'static,
 {
     let trace_id = given(&request).unwrap_or_else(|| state.vault.draw_trace_id().into());
-    let accept = request.headers().get(header::ACCEPT).cloned();
+    let accept = accepted(&request);
     let method = request.method().clone();
     // The pattern, not the path: a path holds ids, and ids are the caller's words.
     let matched = request.extensions().get::<MatchedPath>();
@@ -55,7 +55,7 @@ where
         let detail = "The server failed to handle the request.";
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail).into_response()
     });
-    let mut response = write_problem(response, &trace_id, accept.as_ref());
+    let mut response = write_problem(response, &trace_id, accept.as_deref());
     if let Ok(value) = HeaderValue::from_str(&trace_id) {
         response.headers_mut().insert(TRACE_ID, value);
     }
@@ -72,7 +72,14 @@ fn given(request: &Request) -> Option<Arc<str>> {
     (fits && text.chars().all(|c| c.is_ascii_graphic())).then(|| text.into())
 }
 
-fn write_problem(mut response: Response, trace_id: &str, accept: Option<&HeaderValue>) -> Response {
+/// What the client accepts. Several lines are one list (RFC 9110 §5.3).
+fn accepted(request: &Request) -> Option<String> {
+    let lines = request.headers().get_all(header::ACCEPT).iter();
+    let lines: Vec<_> = lines.filter_map(|line| line.to_str().ok()).collect();
+    (!lines.is_empty()).then(|| lines.join(","))
+}
+
+fn write_problem(mut response: Response, trace_id: &str, accept: Option<&str>) -> Response {
     let problem = match response.extensions_mut().remove::<Problem>() {
         Some(problem) => problem,
         // axum's own refusals, such as 405, come with an empty body and no content type.
