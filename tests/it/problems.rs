@@ -224,3 +224,69 @@ async fn two_keys_are_no_key() {
     let request = request.header("SVC-API-KEY", key);
     server.private.send(request).await.expect(401);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_lines_of_accept_are_one_list() {
+    let server = TestServer::start().await;
+    for (lines, expected) in [
+        (vec!["application/json", "application/problem+json"], "application/problem+json"),
+        (vec!["application/problem+json", "text/html"], "application/problem+json"),
+        (vec!["application/json", "text/html"], "application/json"),
+    ] {
+        let mut request = server.private.request(Method::GET, "/tokens/nothing");
+        for line in &lines {
+            request = request.header("accept", *line);
+        }
+        let answer = server.private.send(request).await;
+        answer.expect(404);
+        assert_eq!(answer.headers["content-type"], expected, "{lines:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn content_types_that_differ_are_refused() {
+    let server = TestServer::start().await;
+    let id = server.private.token("token", json!("a")).await;
+    let json_type = "application/json";
+    let patch_type = "application/merge-patch+json";
+    let token = r#"{"type":"token","data":1}"#;
+    for (method, path, body, lines, status) in [
+        (Method::POST, "/tokens", token, [json_type, json_type], 201),
+        (Method::POST, "/tokens", token, [json_type, "APPLICATION/json; charset=utf-8"], 201),
+        (Method::POST, "/tokens", token, [json_type, "text/plain"], 415),
+        (Method::POST, "/tokens", token, ["text/plain", json_type], 415),
+        (Method::PATCH, &format!("/tokens/{id}"), "{}", [patch_type, json_type], 415),
+        // Without a body any may be there.
+        (Method::POST, "/tokens/search", "", ["text/plain", json_type], 200),
+    ] {
+        let mut request = server.private.request(method, path);
+        for line in lines {
+            request = request.header("content-type", line);
+        }
+        let answer = server.private.send(request.body(body)).await;
+        let problem = answer.expect(status);
+        if status == 415 {
+            let detail = problem["detail"].as_str().unwrap();
+            assert!(detail.contains("content types that differ"), "{lines:?} {detail}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_have_no_control_characters() {
+    let server = TestServer::start().await;
+    for name in ["a\nb", "a\u{1b}[2J", "\u{0}", "a\u{7f}", "a\u{9b}1m"] {
+        let body = json!({"name": name, "type": "private", "permissions": ["token:use"],
+            "code": "module.exports = () => {}", "configuration": {}, "formula": {"id": "x"}});
+        for path in ["/applications", "/reactors", "/reactor-formulas"] {
+            let faults = server.management.post(path, body.clone()).await.faults();
+            assert!(faults.contains(&"name".to_owned()), "{path} {faults:?}");
+        }
+        let answer = server.management.put("/tenants/self", json!({"name": name})).await;
+        assert_eq!(answer.faults(), ["name"]);
+        let body = json!({"name": "f", "code": "module.exports = () => {}",
+            "request_parameters": [{"name": name, "type": "string"}]});
+        let answer = server.management.post("/reactor-formulas", body).await;
+        assert_eq!(answer.faults(), ["request_parameters[0].name"]);
+    }
+}

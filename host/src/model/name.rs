@@ -8,6 +8,10 @@ pub fn check_name(name: &str, faults: &mut Faults) {
     if name.trim().is_empty() {
         faults.add("name", "must not be empty");
     }
+    // Names end in terminals and logs.
+    if name.chars().any(char::is_control) {
+        faults.add("name", "must have no control characters");
+    }
     if name.chars().count() > NAME_CHARS_MAX {
         faults.add("name", format!("must have at most {NAME_CHARS_MAX} characters"));
     }
@@ -26,7 +30,11 @@ mod tests {
             ("a", true),
             (&longest, true),
             ("", false),
-            (" \t", false),
+            (" ", false),
+            ("a\nb", false),
+            ("a\u{1b}[31m", false),
+            ("a\u{85}", false),
+            ("a\u{a0}b", true),
             (&format!("{longest}a"), false),
         ] {
             let mut faults = Faults::new();
