@@ -332,3 +332,30 @@ async fn a_nonce_that_was_used_under_a_key_answers_again() {
     let body = json!({"nonce": other["nonce"], "permissions": ["token:create"]});
     authorize("other", body).await.expect(200);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_answer_of_a_run_is_not_repeated_to_who_may_run_none_any_more() {
+    let server = TestServer::start().await;
+    let path = format!("/reactors/{}/react", guests::echo_reactor(&server).await);
+    let body = json!({"name": "n", "type": "private", "permissions": ["token:use"]});
+    let made = server.management.post("/applications", body).await.expect(201);
+    let client = server.client(made["key"].as_str().unwrap());
+    let run = async || {
+        send(&client, "k", Method::POST, &path, json!({"args": {"secret": "echoed"}})).await
+    };
+    let first = run().await.expect(200);
+    let again = run().await;
+    assert!(is_replay(&again));
+    assert_eq!(again.expect(200), first);
+    let application = format!("/applications/{}", made["id"].as_str().unwrap());
+    let allow = async |permission: &str| {
+        let body = json!({"name": "n", "permissions": [permission]});
+        server.management.put(&application, body).await.expect(200);
+    };
+    allow("token:create").await;
+    let refused = run().await;
+    refused.expect(403);
+    assert!(!is_replay(&refused) && !refused.text().contains("echoed"));
+    allow("token:use").await;
+    assert!(is_replay(&run().await));
+}

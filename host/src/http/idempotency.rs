@@ -59,8 +59,9 @@ fn read_key(key: &HeaderValue) -> Result<String, Rejection> {
 }
 
 /// Of who may do what it asks for, a request's body is read, to tell whether it is the same. Of others it is read if an
-/// answer is kept under the key: what a caller did while it might is answered still. Else the refusal of the operation
-/// comes first (decisions §1), which is the operation's to give and to log.
+/// answer is kept under the key: what a caller did while it might is answered still, but for runs, whose answers hold what
+/// was made of data. Else the refusal of the operation comes first (decisions §1), which is the operation's to give and to
+/// log.
 async fn once(
     state: &State,
     key: Result<String, Rejection>,
@@ -73,7 +74,8 @@ async fn once(
     let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str).to_owned();
     let permitted = may(&who, &parts.method, &route);
     let named = key.as_deref().ok();
-    if !permitted && !was_answered(state, &who, named).await {
+    let is_answered = async || keeping != Keeping::Run && was_answered(state, &who, named).await;
+    if !permitted && !is_answered().await {
         return Ok(next.run(Request::from_parts(parts, body)).await);
     }
     let key = key?;

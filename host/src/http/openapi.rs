@@ -30,7 +30,8 @@ const KEY_TEXT: &str = "Names the request, so that it can be repeated without be
     `nonce` and `secret`. A token that was made or changed is shown as the caller may read it at that time, and \
     in outline (`id`, `tenant_id`, `type`, `fingerprint`, `containers`) if it may not; if it is \
     gone, the repetition is a 404. `POST /tokenize` gives its tokens in outline, a run those of its \
-    tokens that were changed or are gone since. A caller that lost the permission gets what it did before still. \
+    tokens that were changed or are gone since. A caller that lost the permission gets what it did before still, \
+    but not the answer of a run. \
     `POST /tokens/search` and `POST /detokenize` change nothing and are carried out again: what they \
     answer is data in plaintext, which is kept nowhere but in its token.";
 /// What is sent to the address that a run is to be told to.
