@@ -339,6 +339,19 @@ async fn arguments_are_forwarded_by_template() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_delete_is_forwarded_without_a_body() {
+    let (server, stand_in) = (server().await, StandIn::start().await);
+    let url = format!("{}/endpoint/customers/{{{{ args.customer }}}}", stand_in.base);
+    let reactor = forward(&server, &url, json!({"method": "DELETE"})).await;
+    let answer = react(&server, &reactor, json!({"customer": "17"})).await;
+    assert_eq!(answer.expect(200)["raw"]["status"], 201);
+    let got = stand_in.requests().remove(0);
+    assert_eq!((&got["method"], &got["body"]), (&json!("DELETE"), &json!("")));
+    assert_eq!(got["uri"], "/endpoint/customers/17");
+    assert!(got["headers"].get("content-type").is_none(), "{got}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_forward_that_fails_tells_its_status_and_no_more() {
     let (server, stand_in) = (server().await, StandIn::start().await);
     let url = format!("{}/endpoint/fail", stand_in.base);
