@@ -183,7 +183,7 @@ fn custom_response(status: u16, headers: &[(String, String)], body: &Value) -> R
 mod tests {
     use super::{Problem, Rejection};
     use axum::response::IntoResponse as _;
-    use http::{HeaderValue, StatusCode};
+    use http::StatusCode;
     use std::time::Duration;
 
     #[test]
