@@ -271,22 +271,3 @@ async fn content_types_that_differ_are_refused() {
         }
     }
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn names_have_no_control_characters() {
-    let server = TestServer::start().await;
-    for name in ["a\nb", "a\u{1b}[2J", "\u{0}", "a\u{7f}", "a\u{9b}1m"] {
-        let body = json!({"name": name, "type": "private", "permissions": ["token:use"],
-            "code": "module.exports = () => {}", "configuration": {}, "formula": {"id": "x"}});
-        for path in ["/applications", "/reactors", "/reactor-formulas"] {
-            let faults = server.management.post(path, body.clone()).await.faults();
-            assert!(faults.contains(&"name".to_owned()), "{path} {faults:?}");
-        }
-        let answer = server.management.put("/tenants/self", json!({"name": name})).await;
-        assert_eq!(answer.faults(), ["name"]);
-        let body = json!({"name": "f", "code": "module.exports = () => {}",
-            "request_parameters": [{"name": name, "type": "string"}]});
-        let answer = server.management.post("/reactor-formulas", body).await;
-        assert_eq!(answer.faults(), ["request_parameters[0].name"]);
-    }
-}

@@ -8,10 +8,6 @@ pub fn check_name(name: &str, faults: &mut Faults) {
     if name.trim().is_empty() {
         faults.add("name", "must not be empty");
     }
-    // Names end in terminals and logs.
-    if name.chars().any(char::is_control) {
-        faults.add("name", "must have no control characters");
-    }
     if name.chars().count() > NAME_CHARS_MAX {
         faults.add("name", format!("must have at most {NAME_CHARS_MAX} characters"));
     }
@@ -30,11 +26,7 @@ mod tests {
             ("a", true),
             (&longest, true),
             ("", false),
-            (" ", false),
-            ("a\nb", false),
-            ("a\u{1b}[31m", false),
-            ("a\u{85}", false),
-            ("a\u{a0}b", true),
+            (" \t", false),
             (&format!("{longest}a"), false),
         ] {
             let mut faults = Faults::new();

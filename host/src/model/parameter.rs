@@ -21,7 +21,7 @@ use crate::limits::{DESCRIPTION_CHARS_MAX, FAULTS_MAX, FORMULA_PARAMETERS_MAX, N
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Parameter {
     /// Case-sensitive. In a request parameter, dots lead into nested objects: `user.address.city`.
-    #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1F\x7F-\x9F]*$")]
+    #[schema(min_length = 1, max_length = 200)]
     pub name: String,
     /// For people.
     #[schema(max_length = 4000)]
@@ -55,7 +55,7 @@ pub enum ParameterType {
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct ConfigurationEntry {
     /// Case-sensitive.
-    #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1F\x7F-\x9F]*$")]
+    #[schema(min_length = 1, max_length = 200)]
     pub name: String,
     /// For people.
     #[schema(max_length = 4000)]
@@ -266,9 +266,6 @@ fn check_name(name: &str, list: Kinds) -> Result<(), String> {
     // Bytes first: no need to count the characters of a name of megabytes.
     if name.len() > 4 * NAME_CHARS_MAX || name.chars().count() > NAME_CHARS_MAX {
         return Err(format!("must have at most {NAME_CHARS_MAX} characters"));
-    }
-    if name.chars().any(char::is_control) {
-        return Err("must have no control characters".to_owned());
     }
     if list == Kinds::Request && name.split('.').any(str::is_empty) {
         return Err("must have a name before, between and after its dots".to_owned());

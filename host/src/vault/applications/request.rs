@@ -21,8 +21,7 @@ use crate::model::rule::{
 #[schema(as = CreateApplication)]
 pub struct WriteApplication {
     /// A name for people.
-    #[schema(value_type = String, min_length = 1, max_length = 200, required = true,
-        pattern = r"^[^\x00-\x1F\x7F-\x9F]*[^\s\x00-\x1F\x7F-\x9F][^\x00-\x1F\x7F-\x9F]*$")]
+    #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "\\S", required = true)]
     #[serde(default)]
     name: Member<String>,
     /// Which permissions it may hold.

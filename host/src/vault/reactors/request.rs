@@ -15,8 +15,7 @@ use crate::model::plaintext::opaque;
 #[schema(as = CreateReactor)]
 pub struct WriteReactor {
     /// A name for people.
-    #[schema(value_type = String, min_length = 1, max_length = 200, required = true,
-        pattern = r"^[^\x00-\x1F\x7F-\x9F]*[^\s\x00-\x1F\x7F-\x9F][^\x00-\x1F\x7F-\x9F]*$")]
+    #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "\\S", required = true)]
     #[serde(default)]
     name: Member<String>,
     /// Values for the formula's `configuration`.
