@@ -53,12 +53,11 @@ impl Problem {
         }
     }
 
-    /// Writes the problem out for a client that accepts `accept`.
-    pub fn write(mut self, trace_id: &str, accept: Option<&str>) -> Response {
+    /// Writes the problem out, for a client that asked for this content type by its name or not.
+    pub fn write(mut self, trace_id: &str, is_named: bool) -> Response {
         self.trace_id = Some(trace_id.to_owned());
         // Many generated clients decode `application/json` alone: they get that unless they ask.
-        let named = accept.is_some_and(names_problem);
-        let content_type = if named { PROBLEM_JSON } else { "application/json" };
+        let content_type = if is_named { PROBLEM_JSON } else { "application/json" };
         let status = status_code(self.status);
         let body = serde_json::to_vec(&self).unwrap_or_default();
         (status, [(header::CONTENT_TYPE, content_type)], body).into_response()
@@ -66,7 +65,7 @@ impl Problem {
 }
 
 /// Whether `Accept` names the type of problems, and not as one that is not wanted (RFC 9110 §12.5.1).
-fn names_problem(accept: &str) -> bool {
+pub fn names_problem(accept: &str) -> bool {
     accept.split(',').any(|range| {
         let mut parts = range.split(';').map(str::trim);
         let is_named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(PROBLEM_JSON));
@@ -181,7 +180,7 @@ fn custom_response(status: u16, headers: &[(String, String)], body: &Value) -> R
 
 #[cfg(test)]
 mod tests {
-    use super::{Problem, Rejection};
+    use super::{Problem, Rejection, names_problem};
     use axum::response::IntoResponse as _;
     use http::StatusCode;
     use std::time::Duration;
@@ -206,7 +205,7 @@ mod tests {
             (Some("application/problem+json, application/json"), "application/problem+json"),
         ] {
             let problem = Problem::new(StatusCode::NOT_FOUND, "There is no such token.");
-            let response = problem.write("trace", accept);
+            let response = problem.write("trace", accept.is_some_and(names_problem));
             assert_eq!(response.status(), 404);
             assert_eq!(response.headers()["content-type"], expected);
         }

@@ -12,7 +12,7 @@ use tracing::Instrument as _;
 use tracing::level_filters::LevelFilter;
 
 use super::State;
-use super::problem::Problem;
+use super::problem::{Problem, names_problem};
 use crate::figures::figures;
 use crate::limits::TRACE_ID_CHARS_MAX;
 use crate::traces;
@@ -26,7 +26,7 @@ where
     F: Future<Output = Response> + Send + 'static,
 {
     let trace_id = given(&request).unwrap_or_else(|| state.vault.draw_trace_id().into());
-    let accept = accepted(&request);
+    let is_named = asks_for_problems(&request);
     let method = request.method().clone();
     // The pattern, not the path: a path holds ids, and ids are the caller's words.
     let matched = request.extensions().get::<MatchedPath>();
@@ -55,7 +55,7 @@ where
         let detail = "The server failed to handle the request.";
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail).into_response()
     });
-    let mut response = write_problem(response, &trace_id, accept.as_deref());
+    let mut response = write_problem(response, &trace_id, is_named);
     if let Ok(value) = HeaderValue::from_str(&trace_id) {
         response.headers_mut().insert(TRACE_ID, value);
     }
@@ -72,14 +72,13 @@ fn given(request: &Request) -> Option<Arc<str>> {
     (fits && text.chars().all(|c| c.is_ascii_graphic())).then(|| text.into())
 }
 
-/// What the client accepts. Several lines are one list (RFC 9110 §5.3).
-fn accepted(request: &Request) -> Option<String> {
-    let lines = request.headers().get_all(header::ACCEPT).iter();
-    let lines: Vec<_> = lines.filter_map(|line| line.to_str().ok()).collect();
-    (!lines.is_empty()).then(|| lines.join(","))
+/// Whether the client accepts problems by the name of their content type. Several lines are one list (RFC 9110 §5.3).
+fn asks_for_problems(request: &Request) -> bool {
+    let mut lines = request.headers().get_all(header::ACCEPT).iter();
+    lines.any(|line| line.to_str().is_ok_and(names_problem))
 }
 
-fn write_problem(mut response: Response, trace_id: &str, accept: Option<&str>) -> Response {
+fn write_problem(mut response: Response, trace_id: &str, is_named: bool) -> Response {
     let problem = match response.extensions_mut().remove::<Problem>() {
         Some(problem) => problem,
         // axum's own refusals, such as 405, come with an empty body and no content type.
@@ -88,7 +87,7 @@ fn write_problem(mut response: Response, trace_id: &str, accept: Option<&str>) -
         }
         None => return response,
     };
-    let written = problem.write(trace_id, accept);
+    let written = problem.write(trace_id, is_named);
     let (mut parts, _) = response.into_parts();
     let (own, body) = written.into_parts();
     parts.headers.remove(header::CONTENT_LENGTH);
