@@ -56,6 +56,16 @@ pub enum IndexChange {
     Remove(Kind, TenantId, Position),
 }
 
+impl IndexChange {
+    /// Of which kind the record is, and of which tenant.
+    pub fn whose(&self) -> (Kind, TenantId) {
+        match self {
+            Self::Put(row) => (row.kind, row.tenant),
+            Self::Remove(kind, tenant, _) => (*kind, *tenant),
+        }
+    }
+}
+
 /// Whether so many pieces more can be part of the group itself; counts them if so.
 fn takes(taken: &mut usize, pieces: u32) -> bool {
     let sum = taken.saturating_add(pieces as usize);

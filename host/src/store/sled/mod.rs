@@ -23,6 +23,7 @@ mod moments;
 mod note;
 mod packs;
 mod protect;
+mod reads;
 mod rows;
 mod snapshot;
 mod space;
@@ -32,7 +33,6 @@ mod waiting;
 mod wanted;
 mod writer;
 
-use std::collections::HashMap;
 use std::fs::{DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
@@ -51,19 +51,18 @@ use self::files::Files;
 use self::folder::lock;
 pub use self::fresh::Fresh;
 use self::guard::Guard;
-use self::index::{Found, Index};
+use self::index::Index;
 pub use self::inspect::Inspection;
-use self::live::Live;
 use self::load::Later;
 use self::log::Log;
 use self::moments::Moments;
-use self::rows::{Address, Head, read_unique, unique_key};
+use self::rows::{read_unique, unique_key};
 pub use self::space::Space;
 use self::waiting::Waiting;
 use self::writer::{Versions, Writer};
 use super::{
-    Batch, ChainHead, Compacted, Examiner, Filter, Kind, Position, Protection, Record, Removal,
-    Slice, Snapshot, Start, Store, StoreError, StoreFuture, Unique,
+    Batch, ChainHead, Compacted, Examiner, Filter, Kind, Protection, Record, Removal, Slice,
+    Snapshot, Start, Store, StoreError, StoreFuture, Unique,
 };
 use crate::crypto::integrity::Hash;
 use crate::figures::figures;
@@ -165,71 +164,6 @@ impl SledStore {
             lock: Arc::new(lock),
         })
     }
-
-    fn read(&self, kind: Kind, tenant: TenantId, id: &str) -> Result<Option<Record>, StoreError> {
-        let address = Address { kind, tenant, id: id.to_owned() };
-        // One set of files for all of the record: they may be replaced meanwhile.
-        let live = self.files.live();
-        let Some((head, mut body)) = head(&live, &address)? else { return Ok(None) };
-        for number in 0..head.pieces {
-            let piece = live.tree.get(address.piece_key(head.version, number));
-            match piece.map_err(unreadable)? {
-                Some(piece) => body.extend_from_slice(&piece),
-                // Replaced between the two reads: the record as it is now is the answer.
-                None => return self.read_again(&live, &address, &head),
-            }
-        }
-        // One that was removed and made anew might have the same version, and has another tag.
-        let moved = |now: Option<(Head, Vec<u8>)>| now.is_none_or(|(now, _)| now != head);
-        if head.pieces > 0 && moved(self::head(&live, &address)?) {
-            return self.read_again(&live, &address, &head);
-        }
-        let Head { version, order_ms, terms, numbers, uniques, .. } = head;
-        let id = address.id;
-        Ok(Some(Record { kind, tenant, id, version, order_ms, body, terms, numbers, uniques }))
-    }
-
-    fn read_again(
-        &self,
-        live: &Live,
-        address: &Address,
-        seen: &Head,
-    ) -> Result<Option<Record>, StoreError> {
-        match head(live, address)? {
-            Some((head, _)) if head == *seen => {
-                Err(StoreError::Damaged("a piece of a record is missing".to_owned()))
-            }
-            _ => self.read(address.kind, address.tenant, &address.id),
-        }
-    }
-
-    fn find_page(
-        &self,
-        (kind, tenant): (Kind, TenantId),
-        filter: &Filter,
-        start: &Start,
-        size: usize,
-    ) -> Result<Slice, StoreError> {
-        let mut wanted = Vec::new();
-        filter.named_ids(&mut wanted);
-        let mut ids = HashMap::with_capacity(wanted.len());
-        let live = self.files.live();
-        for id in wanted {
-            let address = Address { kind, tenant, id: id.to_owned() };
-            if let Some((head, _)) = head(&live, &address)? {
-                ids.insert(address.id, head.order_ms);
-            }
-        }
-        let Found { total, page, more } =
-            self.index.read().page((kind, tenant), filter, start, size, &ids);
-        let next = page.last().filter(|_| more).cloned();
-        let mut records = Vec::with_capacity(page.len());
-        for Position { id, .. } in &page {
-            // One that was removed since the index was asked is left out.
-            records.extend(self.read(kind, tenant, id)?);
-        }
-        Ok(Slice { total, records, next })
-    }
 }
 
 impl Store for SledStore {
@@ -265,7 +199,7 @@ impl Store for SledStore {
     ) -> StoreFuture<'a, Slice> {
         async move {
             self.later.wait(kind).await?;
-            self.moments.read(|| self.find_page((kind, tenant), filter, &start, size)).await
+            self.read_page((kind, tenant), filter, &start, size).await
         }
         .boxed()
     }
@@ -389,10 +323,4 @@ fn make(folder: &Path) -> Result<(), StoreError> {
         let remedy = remedy(cause.kind());
         unavailable(format_args!("{} cannot be made: {cause}{remedy}", folder.display()))
     })
-}
-
-fn head(live: &Live, address: &Address) -> Result<Option<(Head, Vec<u8>)>, StoreError> {
-    let Some(value) = packs::head_value(&live.tree, address)? else { return Ok(None) };
-    let (head, body) = Head::read(&value)?;
-    Ok(Some((head, body.to_vec())))
 }

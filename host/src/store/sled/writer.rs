@@ -18,7 +18,7 @@ use super::group::{Group, IndexChange, address};
 use super::guard::Guard;
 use super::index::Index;
 use super::log::Log;
-use super::moments::Moments;
+use super::moments::{Changed, Moments};
 use super::packs;
 use super::rows::{Address, Head, read_unique, unique_key};
 use super::space::Space;
@@ -157,11 +157,12 @@ impl Writer {
         group.finish(&self.log.tree)?;
         guard.write(&mut group.rows)?;
         self.log.write_ahead(&group.ahead)?;
-        let written = self.log.write_seen(group.rows, || self.moments.begin());
+        let changed = Changed::of(group.changes.iter().map(IndexChange::whose));
+        let written = self.log.write_seen(group.rows, || self.moments.begin(changed));
         if written.is_ok() {
             self.show(group.changes);
         }
-        self.moments.end();
+        self.moments.end(changed);
         written?;
         self.log.remove_left(&group.behind)
     }

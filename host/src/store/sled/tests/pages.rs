@@ -1,10 +1,12 @@
 //! Pages, while others write.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::open;
 use crate::store::conformance::{KIND, TENANT, record};
-use crate::store::{Batch, Expect, Filter, Put, Removal, Start, Store as _, Term};
+use crate::store::sled::SledStore;
+use crate::store::{Batch, Expect, Filter, Put, Record, Removal, Start, Store as _, Term};
 
 const RECORDS: usize = 20;
 const ROUNDS: usize = 300;
@@ -50,4 +52,47 @@ async fn a_page_and_its_total_are_of_one_moment_whatever_is_written_meanwhile() 
         assert_eq!(seen, [true; 2]);
     };
     futures::join!(write, read(terms[0]), read(terms[1]));
+}
+
+/// Of long bodies, whose pieces are read after the heads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_long_bodies_of_a_page_are_of_one_moment_too() {
+    let (store, _folder) = open();
+    let over = AtomicBool::new(false);
+    let write = async {
+        for number in 0..u8::try_from(ROUNDS / 2).unwrap() {
+            let put = |id: usize| {
+                let record = Record { body: vec![number; 9_000], ..record(&id.to_string(), 1) };
+                Put { record, expect: Expect::Any }
+            };
+            let puts = (0..RECORDS / 2).map(put).collect();
+            store.commit(Batch { puts, ..Batch::default() }).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        over.store(true, Ordering::Release);
+    };
+    let read = async {
+        let mut seen = BTreeSet::new();
+        while !over.load(Ordering::Acquire) {
+            let slice = store.page(KIND, TENANT, &Filter::All, Start::Offset(0), RECORDS).await;
+            let slice = slice.unwrap();
+            let bodies: BTreeSet<_> = slice.records.into_iter().map(|record| record.body).collect();
+            assert!(bodies.len() <= 1, "{} bodies", bodies.len());
+            seen.extend(bodies);
+            tokio::task::yield_now().await;
+        }
+        assert!(seen.len() > 1, "the bodies that are read change");
+        assert!(seen.iter().all(|body| body.len() == 9_000 && body.iter().all(|b| *b == body[0])));
+    };
+    futures::join!(write, read, read_one(&store, &over));
+}
+
+/// A record that is read alone is whole, whatever is written meanwhile.
+async fn read_one(store: &SledStore, over: &AtomicBool) {
+    while !over.load(Ordering::Acquire) {
+        for record in store.find(KIND, TENANT, &["3"]).await.unwrap().into_iter().flatten() {
+            assert!(record.body.len() == 9_000 && record.body.iter().all(|b| *b == record.body[0]));
+        }
+        tokio::task::yield_now().await;
+    }
 }
