@@ -246,6 +246,17 @@ async fn what_cannot_be_looked_at_ends_no_script() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_looked_at_takes_no_memory_however_often() {
+    let body = "const { proxy, revoke } = Proxy.revocable([], {}); revoke();\n\
+        for (let i = 0; i < 20; i++) console.log(Array.from({ length: 100 }, () => proxy));";
+    let code = format!("module.exports = () => {{ {body} return {{ raw: 1 }}; }};");
+    let outcome = run(&program(&code).await, json!({})).await;
+    outcome.result.unwrap();
+    assert!(outcome.log.iter().all(|line| line.message.contains("[unreadable], [unreadable]")));
+    assert!(outcome.usage.memory_peak_bytes < 16 << 20, "{:?}", outcome.usage);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_console_groups_and_counts() {
     let body = "console.group('outer', 1); console.log('a\\nb'); console.groupCollapsed(); console.warn('c');\n\
         console.groupEnd(); console.dir({ d: 1 }); console.groupEnd(); console.groupEnd(); console.log('e');\n\

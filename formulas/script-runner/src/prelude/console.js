@@ -5,12 +5,12 @@
   const LENGTH = 100;
 
   // To look at a value runs what the script made of it, such as a getter or a proxy: what fails there is no failure of the
-  // script, unless nothing goes any more.
+  // script, unless nothing goes any more. Only where that may be is it asked, which takes memory.
   const readable = (make) => {
     try {
       return make();
     } catch (error) {
-      if (host.isFull()) throw error;
+      if ((error === null || error instanceof InternalError) && host.isFull()) throw error;
       return '[unreadable]';
     }
   };
