@@ -6,6 +6,7 @@
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::authentication::Authenticated;
@@ -52,7 +53,7 @@ impl GuestVault for Svc {
     fn create_token(&self, token: String) -> Reply<'_, String> {
         let create = async move {
             let permit = self.permit::<TokenCreate>(None).await?;
-            let body = member::read(read_json(&token)?)?;
+            let body = read_body(&token)?;
             write_json(&self.vault.create_token(&permit, body).await?)
         };
         create.map(reply).boxed()
@@ -69,7 +70,7 @@ impl GuestVault for Svc {
     fn list_tokens(&self, filter: String) -> Reply<'_, String> {
         let list = async move {
             let permit = self.permit::<TokenRead>(None).await?;
-            let body: ListTokens = member::read(read_json(&filter)?)?;
+            let body: ListTokens = read_body(&filter)?;
             let (filter, request) = body.check()?;
             let page = self.vault.list_tokens(&permit, filter, &request).await?;
             write_json(&Paginated::from(page))
@@ -80,7 +81,7 @@ impl GuestVault for Svc {
     fn search_tokens(&self, search: String) -> Reply<'_, String> {
         let search = async move {
             let permit = self.permit::<TokenSearch>(None).await?;
-            let body = member::read(read_json(&search)?)?;
+            let body = read_body(&search)?;
             let page = self.vault.search_tokens(&permit, body).await?;
             write_json(&Paginated::from(page))
         };
@@ -90,7 +91,7 @@ impl GuestVault for Svc {
     fn update_token(&self, id: String, patch: String) -> Reply<'_, String> {
         let update = async move {
             let permit = self.permit::<TokenUpdate>(Some(&id)).await?;
-            let body = member::read(read_json(&patch)?)?;
+            let body = read_body(&patch)?;
             write_json(&self.vault.update_token(&permit, &id, body).await?)
         };
         update.map(reply).boxed()
@@ -107,7 +108,8 @@ impl GuestVault for Svc {
     fn tokenize(&self, value: String) -> Reply<'_, String> {
         let tokenize = async move {
             let permit = self.permit::<TokenCreate>(None).await?;
-            write_json(&self.vault.tokenize(&permit, read_json(&value)?, Faults::new()).await?)
+            let (value, inexact) = read_json(&value, |_| true)?;
+            write_json(&self.vault.tokenize(&permit, value, inexact).await?)
         };
         tokenize.map(reply).boxed()
     }
@@ -117,13 +119,22 @@ impl GuestVault for Svc {
             let attempt = (EntityType::Token, Operation::Use);
             let permit: Permit<TokenRead> =
                 self.vault.permit_attempt(&self.who_now().await?, attempt, None).await?;
-            write_json(&self.vault.detokenize(&permit, &read_json(&value)?, Faults::new()).await?)
+            let (value, inexact) = read_json(&value, |_| true)?;
+            write_json(&self.vault.detokenize(&permit, &value, inexact).await?)
         };
         detokenize.map(reply).boxed()
     }
 }
 
-fn read_json(text: &str) -> Result<Value, Error> {
+/// A request struct, as the API reads one.
+fn read_body<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+    let names = member::names_of::<T>();
+    let (value, inexact) = read_json(text, |name| names.is_none_or(|names| names.contains(&name)))?;
+    Ok(member::read_inexact(value, inexact)?)
+}
+
+/// What a text holds, and which of its numbers would be rounded.
+fn read_json(text: &str, is_read: impl Fn(&str) -> bool) -> Result<(Value, Faults), Error> {
     if text.len() > REQUEST_BODY_BYTES_MAX {
         return Err(Error::invalid(
             "",
@@ -134,10 +145,9 @@ fn read_json(text: &str) -> Result<Value, Error> {
         let (line, column) = (error.line(), error.column());
         Error::invalid("", format!("is no JSON at line {line}, column {column}"))
     };
-    let value = serde_json::from_str(text).map_err(place)?;
+    let value = exact::parse(text.as_bytes()).map_err(place)?;
     check_depth(&value)?;
-    exact::check(text.as_bytes(), |_| true)?;
-    Ok(value)
+    Ok((value, exact::check(text.as_bytes(), is_read).err().unwrap_or_default()))
 }
 
 fn write_json(value: &impl Serialize) -> Result<String, Error> {
@@ -154,4 +164,32 @@ fn reply<T>(result: Result<T, Error>) -> Result<T, GuestProblem> {
             errors: problem.errors.into_iter().collect(),
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::vault::Error;
+    use crate::vault::tokens::ListTokens;
+
+    fn faults(text: &str) -> Vec<String> {
+        let read = super::read_body::<ListTokens>(text).and_then(|body| body.check().map(drop));
+        match read {
+            Ok(()) => Vec::new(),
+            Err(Error::Invalid(faults)) => faults.into_map().into_keys().collect(),
+            Err(error) => vec![error.to_string()],
+        }
+    }
+
+    #[test]
+    fn numbers_that_do_not_fit_hide_no_other_fault_and_what_is_not_read_may_be_anything() {
+        for (text, expected) in [
+            (r#"{"metadata":{"a":1e400},"size":"x"}"#, vec!["metadata.a", "size"]),
+            (r#"{"size":12345678901234567890123}"#, vec!["size"]),
+            (r#"{"nothing":1e400,"type":["card"]}"#, vec![]),
+            ("{\"size\":1e400,\n x", vec![""]),
+            (&"[".repeat(1_000), vec![""]),
+        ] {
+            assert_eq!(faults(text), expected, "{text}");
+        }
+    }
 }
