@@ -66,7 +66,9 @@ impl Error {
     pub fn is_ours(&self) -> bool {
         match self {
             Self::Unavailable | Self::Internal => true,
-            Self::Run(error) => matches!(**error, RunError::NoMemory | RunError::Host),
+            Self::Run(error) => {
+                matches!(**error, RunError::NoMemory | RunError::Host | RunError::NeverBegun)
+            }
             _ => false,
         }
     }

@@ -6,6 +6,7 @@ use std::fmt;
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::limits::JOB_TRIES_MAX;
 use crate::model::faults::Faults;
 use crate::model::id::InvocationId;
 use crate::runtime::{Failure, FaultKind};
@@ -68,6 +69,9 @@ pub enum RunError {
     /// A fault of ours.
     #[error("The server failed to run the formula.")]
     Host,
+    /// As many faults of ours as a queued run is begun in spite of.
+    #[error("The run could not be begun in {JOB_TRIES_MAX} tries.")]
+    NeverBegun,
 }
 
 /// Says which it is, and nothing of what the formula said.
@@ -166,7 +170,7 @@ impl RunError {
             Self::Saturated | Self::TenantsMemory | Self::QueueFull => (429, "Too Many Requests"),
             // The tenant did nothing too often.
             Self::NoMemory => (503, "Service Unavailable"),
-            Self::Host => (500, "Internal Server Error"),
+            Self::Host | Self::NeverBegun => (500, "Internal Server Error"),
         }
     }
 

@@ -116,6 +116,12 @@ pub struct UsedToken {
 }
 
 impl UsedToken {
+    /// The entry for one that was opened to check a run, which did not begin.
+    fn checked(&self) -> Event {
+        let message = "Token used to check a reactor's run";
+        Event::done(EntityType::Token, self.id.as_str(), Operation::Use, message)
+    }
+
     /// What rules decide on.
     pub fn subject(&self) -> Subject<'_> {
         Subject { id: &self.id, containers: &self.containers }
@@ -269,12 +275,12 @@ impl Stored<Job> {
         Ok(())
     }
 
-    /// Ends the job in a change without a run to tell of; gives its log entry. It is counted once that is committed.
+    /// Ends the job in a change without a run to tell of; gives its log entries. It is counted once that is committed.
     pub(super) fn end_without_outcome(
         &self,
         change: &mut Change,
         ended: Ended<'_>,
-    ) -> Result<Event, Error> {
+    ) -> Result<Vec<Event>, Error> {
         let now = change.now();
         let job = &self.entity;
         let began = job.started_at.unwrap_or(now);
@@ -296,7 +302,15 @@ impl Stored<Job> {
         change.put(&invocation, Expect::Lasting)?;
         self.end(change, ended, elapsed_ms)?;
         let message = format!("Reactor invoked: {title}");
-        Ok(Event::done(EntityType::Reactor, job.reactor_id, Operation::Invoke, message))
+        let event = Event::done(EntityType::Reactor, job.reactor_id, Operation::Invoke, message);
+        let mut events = vec![event];
+        if job.started_at.is_none() {
+            // They were opened when it was accepted. Of one that begins, its beginning tells.
+            events.extend(
+                job.given.iter().map(UsedToken::checked).map(|used| used.by(job.by.actor())),
+            );
+        }
+        Ok(events)
     }
 }
 

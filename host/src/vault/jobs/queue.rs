@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -19,8 +20,8 @@ pub struct Queue {
     deliveries: Mutex<Turns>,
     /// Runs that ended without a note of it, and how they are to be ended.
     unended: Mutex<HashMap<(TenantId, InvocationId), Ended<'static>>>,
-    /// Jobs that wait until the clock is believed.
-    put_off: Mutex<HashMap<TenantId, HashSet<InvocationId>>>,
+    /// Jobs that wait for something.
+    put_off: Mutex<HashMap<TenantId, HashMap<InvocationId, Until>>>,
     /// How often jobs could not be begun, by a fault that may have been a passing one.
     failed: Mutex<HashMap<InvocationId, u32>>,
     /// Jobs that are about to be taken in.
@@ -28,6 +29,15 @@ pub struct Queue {
     stopping: AtomicBool,
     cut_off: Notify,
     wake: Notify,
+}
+
+/// What a job waits for that is put off.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// That the clock is believed.
+    ClockBelieved,
+    /// That it is so late.
+    Moment(Instant),
 }
 
 /// Tenants in the order of their turns, each once.
@@ -175,15 +185,16 @@ impl Queue {
         self.unended.lock().entry((tenant, id)).or_insert(ended);
     }
 
-    /// A job is to wait until the clock is believed.
-    pub(super) fn put_off(&self, tenant: TenantId, id: InvocationId) {
-        self.put_off.lock().entry(tenant).or_default().insert(id);
+    /// A job is to wait for something.
+    pub(super) fn put_off(&self, tenant: TenantId, id: InvocationId, until: Until) {
+        self.put_off.lock().entry(tenant).or_default().insert(id, until);
     }
 
     /// A tenant's jobs that are put off; `None` when those are so many that the others wait with them.
     pub(super) fn put_off_of(&self, tenant: TenantId) -> Option<Vec<InvocationId>> {
         let put_off = self.put_off.lock();
-        let of_tenant: Vec<_> = put_off.get(&tenant).into_iter().flatten().copied().collect();
+        let of_tenant: Vec<_> =
+            put_off.get(&tenant).into_iter().flatten().map(|(id, _)| *id).collect();
         (of_tenant.len() < PUT_OFF_MAX).then_some(of_tenant)
     }
 
@@ -192,12 +203,21 @@ impl Queue {
         !self.put_off.lock().is_empty()
     }
 
-    /// The clock is believed: what was put off waits as all others do.
-    pub(super) fn take_up_put_off(&self) {
-        let put_off = std::mem::take(&mut *self.put_off.lock());
-        for tenant in put_off.into_keys() {
-            self.jobs_of(tenant);
-        }
+    /// What was put off and need not wait any longer waits as all others do.
+    pub(super) fn take_up_put_off(&self, now: Instant, clock_is_believed: bool) {
+        let mut given = Vec::new();
+        self.put_off.lock().retain(|tenant, jobs| {
+            let before = jobs.len();
+            jobs.retain(|_, until| match until {
+                Until::ClockBelieved => !clock_is_believed,
+                Until::Moment(moment) => *moment > now,
+            });
+            if jobs.len() < before {
+                given.push(*tenant);
+            }
+            !jobs.is_empty()
+        });
+        given.into_iter().for_each(|tenant| self.jobs_of(tenant));
     }
 
     /// A job could not be begun; gives how often.
@@ -221,9 +241,11 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use uuid::Uuid;
 
-    use super::{Ended, PUT_OFF_MAX, Queue};
+    use super::{Ended, PUT_OFF_MAX, Queue, Until};
     use crate::model::id::{InvocationId, TenantId};
 
     fn tenant(number: u128) -> TenantId {
@@ -296,24 +318,44 @@ mod tests {
 
     #[test]
     fn what_is_put_off_is_named_until_all_of_it_is_taken_up() {
-        let queue = Queue::default();
+        let (queue, now, until) = (Queue::default(), Instant::now(), Until::ClockBelieved);
         assert!(!queue.has_put_off());
         let id = |number: usize| InvocationId(Uuid::from_u128(number as u128));
         for _ in 0..2 {
-            queue.put_off(tenant(1), id(1));
+            queue.put_off(tenant(1), id(1), until);
         }
         assert_eq!(queue.put_off_of(tenant(1)), Some(vec![id(1)]));
         assert_eq!(queue.put_off_of(tenant(2)), Some(Vec::new()));
         // Past a number of them the tenant's others wait too, and nobody else's.
         for number in 2..=PUT_OFF_MAX {
             assert!(queue.put_off_of(tenant(1)).is_some(), "{number}");
-            queue.put_off(tenant(1), id(number));
+            queue.put_off(tenant(1), id(number), until);
         }
         assert_eq!(queue.put_off_of(tenant(1)), None);
         assert!(queue.has_put_off() && queue.put_off_of(tenant(2)).is_some());
-        queue.take_up_put_off();
+        queue.take_up_put_off(now, true);
         assert_eq!((queue.has_put_off(), queue.next_for_jobs()), (false, Some(tenant(1))));
         assert_eq!(queue.put_off_of(tenant(1)), Some(Vec::new()));
+    }
+
+    #[test]
+    fn each_is_put_off_until_what_it_waits_for() {
+        let (queue, now) = (Queue::default(), Instant::now());
+        let id = |number: u128| InvocationId(Uuid::from_u128(number));
+        let second = Duration::from_secs(1);
+        queue.put_off(tenant(1), id(1), Until::ClockBelieved);
+        queue.put_off(tenant(1), id(2), Until::Moment(now + second));
+        queue.put_off(tenant(2), id(3), Until::Moment(now + 2 * second));
+        queue.take_up_put_off(now, false);
+        assert_eq!(queue.next_for_jobs(), None);
+        queue.take_up_put_off(now + second, false);
+        assert_eq!((queue.next_for_jobs(), queue.next_for_jobs()), (Some(tenant(1)), None));
+        assert_eq!(queue.put_off_of(tenant(1)), Some(vec![id(1)]));
+        queue.take_up_put_off(now + second, true);
+        assert_eq!((queue.next_for_jobs(), queue.next_for_jobs()), (Some(tenant(1)), None));
+        assert_eq!(queue.put_off_of(tenant(2)), Some(vec![id(3)]));
+        queue.take_up_put_off(now + 2 * second, false);
+        assert_eq!((queue.next_for_jobs(), queue.has_put_off()), (Some(tenant(2)), false));
     }
 
     #[test]

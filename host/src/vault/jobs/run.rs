@@ -2,8 +2,9 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::queue::Until;
 use super::{By, Ended, Job, JobStatus};
 use crate::figures::figures;
 use crate::limits::{JOB_SLOT_WAIT_MS_MAX, JOB_TRIES_MAX, WORKERS_TICK_MS};
@@ -50,11 +51,18 @@ impl Vault {
                 // It may have begun.
                 self.0.queue.unended(tenant, id, Ended::Lost);
                 let tick = Duration::from_millis(WORKERS_TICK_MS);
-                let wait = match &error {
-                    Error::Run(error) => error.wait_seconds().map_or(tick, Duration::from_secs),
-                    _ => tick,
+                let seconds = match &error {
+                    Error::Run(error) => error.wait_seconds(),
+                    _ => None,
                 };
-                self.unless_stopping(tokio::time::sleep(wait)).await;
+                match seconds {
+                    // In nobody's place.
+                    Some(seconds) => {
+                        let until = Instant::now() + Duration::from_secs(seconds);
+                        self.0.queue.put_off(tenant, id, Until::Moment(until));
+                    }
+                    None => drop(self.unless_stopping(tokio::time::sleep(tick)).await),
+                }
             }
         }
         self.0.queue.deliveries_of(tenant);
@@ -97,16 +105,10 @@ impl Vault {
             Ok(job) if job.entity.status == JobStatus::Queued => job,
             _ => return,
         };
-        let detail = format!("The run could not be begun in {JOB_TRIES_MAX} tries.");
-        let broken = Error::Run(Box::new(RunError::Runtime(detail)));
+        let broken = Error::Run(Box::new(RunError::NeverBegun));
         let error = if matches!(error, Error::Run(_)) { error } else { &broken };
         match self.end_unrun(&job, error).await {
-            Ok(()) => {
-                self.0.queue.forget_failures(id);
-                if error.is_ours() {
-                    figures().run_lost();
-                }
-            }
+            Ok(()) => self.0.queue.forget_failures(id),
             Err(error) => tracing::error!(invocation = %id, %error, "a job cannot be ended"),
         }
     }
@@ -241,7 +243,7 @@ impl Vault {
         }
         let Job { id, tenant_id, .. } = &job.entity;
         tracing::info!(invocation = %id, "a run that cannot begin is put off: the clock is in doubt");
-        self.0.queue.put_off(*tenant_id, *id);
+        self.0.queue.put_off(*tenant_id, *id, Until::ClockBelieved);
         Ok(())
     }
 
@@ -249,9 +251,12 @@ impl Vault {
     async fn end_unrun(&self, job: &Stored<Job>, error: &Error) -> Result<(), Error> {
         let mut change = self.change(job.entity.tenant_id).await?;
         let ended = Ended::Failed(error);
-        let event = job.end_without_outcome(&mut change, ended)?;
-        change.commit(job.entity.by.actor(), vec![event]).await?;
+        let events = job.end_without_outcome(&mut change, ended)?;
+        change.commit(job.entity.by.actor(), events).await?;
         figures().invocation_over(ended.title());
+        if error.is_ours() {
+            figures().run_lost();
+        }
         Ok(())
     }
 

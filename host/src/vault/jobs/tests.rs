@@ -63,7 +63,7 @@ async fn a_job_that_cannot_be_begun_ends_after_so_many_tries() {
     assert_eq!(error["trace_id"], id.to_string());
     assert_eq!(
         (&error["title"], &error["detail"]),
-        (&json!("Reactor Runtime Error"), &json!("The run could not be begun in 5 tries."))
+        (&json!("Internal Server Error"), &json!("The run could not be begun in 5 tries."))
     );
     // It is told, as every end is; the other one waits still.
     vault.get::<Delivery>(tenant, &id.to_string()).await.unwrap();

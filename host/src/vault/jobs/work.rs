@@ -4,7 +4,7 @@
 //! for the oldest of it, and hold only what is in hand. A tenant's turn comes after every other's.
 
 use std::panic::AssertUnwindSafe;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use tokio::task::{self, JoinError, JoinHandle};
@@ -64,8 +64,9 @@ impl Vault {
                 Some(done) = in_hand.tasks.join_next_with_id() => self.put_down(&mut in_hand, done).await,
                 _ = ticks.tick() => {
                     queue.look_again(TENANTS_LOOKED_AT);
-                    if queue.has_put_off() && self.may_remove_ended().unwrap_or(false) {
-                        queue.take_up_put_off();
+                    if queue.has_put_off() {
+                        let is_believed = self.may_remove_ended().unwrap_or(false);
+                        queue.take_up_put_off(Instant::now(), is_believed);
                     }
                     self.end_unended(&in_hand).await;
                 }
@@ -219,7 +220,7 @@ impl Vault {
         let mut events = Vec::with_capacity(jobs.len());
         for job in jobs {
             tracing::warn!(invocation = %job.entity.id, "was interrupted and is not run again");
-            events.push(job.end_without_outcome(&mut change, ended)?);
+            events.extend(job.end_without_outcome(&mut change, ended)?);
         }
         change.commit(Actor::OPERATOR, events).await?;
         for _ in jobs {
