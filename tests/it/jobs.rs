@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokamak::config::JobLimits;
 
-use crate::support::receiver::Receiver;
+use crate::support::receiver::{Action, Receiver};
 use crate::support::server::{START_MS, Setup};
 use crate::support::{Answer, Client, TestServer, guests};
 
@@ -208,6 +208,32 @@ async fn what_a_run_tokenizes_is_made_and_told() {
     assert_eq!(&kept["response"], response);
 }
 
+/// A try that fails told the receiver all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_try_to_tell_of_tokens_is_in_their_log() {
+    let (server, reactor) = server().await;
+    let receiver = Receiver::with(|n| Action::Answer(if n == 0 { 500 } else { 204 })).await;
+    let args = json!({"behaviour": "respond", "tokenize": {"type": "token", "data": "told"}});
+    let queued = queue(&server.private, &reactor, args, &receiver.url()).await;
+    queued.expect(202);
+    let told = receiver.wait(1).await[0].json();
+    let id = told["data"]["response"]["tokens"]["id"].as_str().unwrap().to_owned();
+    assert_eq!(entries(&server, &id, "read").await.len(), 1);
+    // To ask for the result would be a read as well.
+    while receiver.seen().len() < 2 {
+        server.clock.advance_ms(60_000);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(entries(&server, &id, "read").await.len(), 2);
+}
+
+/// What the log has of an operation on a token.
+async fn entries(server: &TestServer, token: &str, operation: &str) -> Vec<Value> {
+    let page = server.management.get(&format!("/logs?entity_id={token}")).await.expect(200);
+    let entries = page["data"].as_array().unwrap().iter();
+    entries.filter(|entry| entry["operation"] == operation).cloned().collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn results_are_for_those_who_may_use_what_went_in() {
     let (server, reactor) = server().await;
@@ -267,12 +293,21 @@ async fn rights_taken_away_before_a_run_begins_are_not_used() {
     let sleep = json!({"behaviour": "sleep", "ms": 8_000});
     let first = queue(&server.private, &reactor, sleep, &receiver.url()).await;
     result(&server.private, &location(&first), |result| result["status"] == "running").await;
-    let last = queue(&client, &reactor, json!({"behaviour": "echo"}), &receiver.url()).await;
+    let token = client.token("token", json!("seen")).await;
+    let args = json!({"behaviour": "echo", "a": format!("{{{{ {token} }}}}")});
+    let last = queue(&client, &reactor, args, &receiver.url()).await;
     last.expect(202);
     server.management.delete(&format!("/applications/{id}")).await.expect(204);
     let failed = |result: &Value| result["status"] == "failed";
     let result = result(&server.private, &location(&last), failed).await;
     assert_eq!(result["error"]["status"], 401);
+    // The token was opened when it was accepted.
+    let entries = entries(&server, &token, "use").await;
+    let [entry] = entries.as_slice() else { panic!("{entries:?}") };
+    assert_eq!(
+        (&entry["message"], &entry["actor_id"]),
+        (&json!("Token used to check a reactor's run"), &json!(id))
+    );
     // Each is told once.
     let hooks = receiver.wait(2).await;
     let mut ids: Vec<_> = hooks.iter().map(|hook| hook.header("webhook-id").to_owned()).collect();

@@ -119,7 +119,7 @@ impl Vault {
                 found => found?,
             };
         }
-        Ok(())
+        Err(Error::Conflict("Others change the delivery all the time."))
     }
 
     /// A try whose task broke counts as one without an answer.
@@ -148,7 +148,8 @@ impl Vault {
     /// Sends a result to where it goes.
     async fn tell(&self, tenant: TenantId, delivery: &Delivery) -> Result<Answered, Error> {
         let mut job = self.kept::<Job>(tenant, delivery.id).await?.entity;
-        taken_on(self.show_kept_in(&mut job, None)).await?;
+        let shown = taken_on(self.show_kept_in(&mut job, None)).await?;
+        self.log(tenant, job.by.actor(), shown).await?;
         let body = serde_json::to_vec(&payload(job)).map_err(Error::internal)?;
         let id = delivery.id.to_string();
         let sent_at = self.now().0 / 1000;
