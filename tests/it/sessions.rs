@@ -262,6 +262,34 @@ async fn whoever_opens_a_session_is_told_when_it_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_said_to_end_with_the_applications_behind_it() {
+    let server = TestServer::start().await;
+    let made = async |kind: &str, end: &str| {
+        let body =
+            json!({"name": kind, "type": kind, "permissions": ["token:create"], "expires_at": end});
+        let made = server.management.post("/applications", body).await.expect(201);
+        server.client(made["key"].as_str().unwrap())
+    };
+    let ends = "2026-01-01T00:01:00.000+00:00";
+    let short = [made("public", ends).await, made("private", ends).await];
+    let late = "2026-01-01T00:30:00.000+00:00";
+    let long = [made("public", late).await, made("private", late).await];
+    // By either of them, and by the earlier one.
+    for (public, private, opened, granted) in [
+        (&short[0], &long[1], ends, ends),
+        (&long[0], &short[1], "2026-01-01T00:03:00.000+00:00", ends),
+        (&long[0], &long[1], "2026-01-01T00:03:00.000+00:00", late),
+    ] {
+        let session = public.post("/sessions", json!({})).await.expect(201);
+        assert_eq!(session["expires_at"], opened);
+        let grant = json!({"permissions": ["token:create"], "expires_at": "2026-01-01T01:00:00Z"});
+        let nonce = session["nonce"].as_str().unwrap();
+        let session = authorize(private, nonce, grant).await.expect(200);
+        assert_eq!(session["expires_at"], granted);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_nobody_authorizes_lives_three_minutes() {
     let (server, private, session, nonce) = session(&["token:read"], json!([])).await;
     server.clock.advance_ms(179_999);

@@ -25,6 +25,7 @@ use crate::crypto::api_key::{ApiKey, KeyHash};
 use crate::crypto::hash;
 use crate::crypto::wiped::Wiped;
 use crate::limits::{SESSION_MS, SESSION_MS_MAX};
+use crate::model::application::Application;
 use crate::model::faults::Faults;
 use crate::model::id::{ApplicationId, TenantId};
 use crate::model::log::{ActorType, EntityType, Operation};
@@ -182,7 +183,7 @@ impl Vault {
             nonce_hash: Some(self.nonce_hash(&nonce)),
             granted: None,
             created_at: now,
-            expires_at: Timestamp(now.0 + SESSION_MS),
+            expires_at: until(Timestamp(now.0 + SESSION_MS), [&who.0.application]),
         };
         let event = session.event(Operation::Create, "Session created");
         let mut change = self.change(session.tenant_id).await?;
@@ -234,9 +235,13 @@ impl Vault {
             return Err(Error::NotAllowed("An application can grant only what it holds itself."));
         }
         let latest = Timestamp(session.created_at.0 + SESSION_MS_MAX);
+        let end = end.map_or(session.expires_at, |end| end.min(latest));
+        let opener = session.application_id.to_string();
+        let opener = self.find::<KeptApplication>(session.tenant_id, &[&opener]).await?;
+        let opener = opener.into_iter().flatten().next().map(|kept| kept.entity.application);
         let session = Session {
             nonce_hash: None,
-            expires_at: end.map_or(session.expires_at, |end| end.min(latest)),
+            expires_at: until(end, [&who.0.application].into_iter().chain(&opener)),
             granted: Some(granted),
             ..session
         };
@@ -351,6 +356,11 @@ impl Vault {
     fn nonce_hash(&self, nonce: &str) -> KeyHash {
         KeyHash(hash::keyed(self.0.keyring.pepper(), &[b"session nonce", nonce.as_bytes()]))
     }
+}
+
+/// When a session ends that is to end then, or with an application behind it.
+fn until<'a>(end: Timestamp, applications: impl IntoIterator<Item = &'a Application>) -> Timestamp {
+    applications.into_iter().filter_map(|behind| behind.expires_at).fold(end, Timestamp::min)
 }
 
 /// The first permission that is granted further than the grantor itself holds it.
