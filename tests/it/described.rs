@@ -256,6 +256,10 @@ async fn what_is_refused_is_answered_as_described() {
     let mut walk = Walk::begin(&server).await;
     let powerless = server.application("public", &["token:create"], json!([])).await;
     let unknown = server.client("key_prv_00000000000000000000000000000000");
+    let token =
+        server.private.request(Method::POST, "/tokens").json(&json!({"type": "token", "data": 1}));
+    let token = token.header("svc-idempotency-key", "the same for all");
+    server.private.send(token).await.expect(201);
     for client in [&server.stranger(), &unknown, &powerless, &server.management, &server.private] {
         walk.ask_all(client, "").await;
         walk.ask_all(client, "?page=0&size=1000&start=x&id=x&type=x").await;

@@ -7,7 +7,7 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::State;
-use super::body::Body;
+use super::body::{Body, NoMembers};
 use super::declared::{DeleteRefusals, ListParameters, ReadRefusals, Refusals, relaxed};
 use super::envelope::{Created, Paginated, Reply};
 use super::extract::{Id, Known, Permitted, Seer};
@@ -113,6 +113,7 @@ pub async fn regenerate(
     Permitted(permit): Permitted<ApplicationUpdate>,
     Shared(state): Shared<State>,
     Id(id): Id<ApplicationId>,
+    _: NoMembers,
 ) -> Result<Reply<ApplicationWithKey>, Rejection> {
     Ok(Reply(state.vault.regenerate_key(&permit, id).await?))
 }

@@ -10,6 +10,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode, header};
 use http_body_util::BodyExt as _;
 use parking_lot::Mutex;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -41,6 +42,12 @@ pub struct LargeBody<T>(pub T, pub Option<Place>);
 /// Any JSON value, with what is wrong with its numbers.
 pub struct JsonBody(pub Value, pub Faults);
 
+/// For an operation that reads nothing of its body: if there is one, it is a JSON object, as everywhere.
+pub struct NoMembers;
+
+#[derive(Deserialize)]
+struct Nothing {}
+
 /// A JSON Merge Patch read into a request struct.
 pub struct PatchBody<T>(pub T);
 
@@ -66,6 +73,15 @@ impl<T: DeserializeOwned> FromRequest<State> for Body<T> {
     async fn from_request(request: Request, state: &State) -> Result<Self, Rejection> {
         let (body, _) = read_struct(request, state, JSON, REQUEST_BODY_BYTES_MAX).await?;
         Ok(Self(body))
+    }
+}
+
+impl FromRequest<State> for NoMembers {
+    type Rejection = Rejection;
+
+    async fn from_request(request: Request, state: &State) -> Result<Self, Rejection> {
+        let Body(Nothing {}) = Body::from_request(request, state).await?;
+        Ok(Self)
     }
 }
 

@@ -66,6 +66,7 @@ const METADATA_TEXT: &str = "Only with these metadata values: exact but for case
         (name = "tenants", description = "Settings"),
         (name = "formulas", description = "Sandboxed programs"),
         (name = "reactors", description = "Formulas configured for use"),
+        (name = "webhooks", description = "What signs them"),
         (name = "logs", description = "Who did what, and who tried to"),
         (name = "operation", description = "Probes")
     ),
@@ -125,7 +126,6 @@ fn add_refusals(description: &mut OpenApi) {
             let mut parameters = operation.parameters.iter().flatten();
             parameters.any(|one| matches!(one, RefOr::T(one) if one.parameter_in == *place))
         };
-        let has_body = operation.request_body.is_some();
         let possible = [
             (400, takes_key || takes(&ParameterIn::Query)),
             (404, takes(&ParameterIn::Path)),
@@ -134,7 +134,7 @@ fn add_refusals(description: &mut OpenApi) {
             // To tell a repetition, the body is read even where none is asked for.
             (413, takes_key),
             (414, true),
-            (415, has_body),
+            (415, takes_key),
             (431, true),
         ];
         for (status, _) in possible.into_iter().filter(|(_, possible)| *possible) {
@@ -180,7 +180,10 @@ fn add_limits(description: &mut OpenApi) {
                 text.push_str(", or as many reactors of the tenant run and wait as may");
             }
             if operation.responses.responses.contains_key("413") {
-                text.push_str(", or the tenant's requests hold all the memory that they may");
+                text.push_str(
+                    ", or the tenant's requests hold all the memory, \
+                    computing time or places for large bodies that they may",
+                );
             }
             operation.responses.responses.insert("429".to_owned(), problem(&text));
         }

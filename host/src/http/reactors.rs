@@ -7,7 +7,7 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::State;
-use super::body::Body;
+use super::body::{Body, NoMembers};
 use super::declared::{
     DeleteRefusals, ListParameters, ReactRefusals, ReadRefusals, Refusals, relaxed,
 };
@@ -168,6 +168,7 @@ pub async fn redeliver(
     Shared(state): Shared<State>,
     Id(id): Id<ReactorId>,
     InvocationOf(invocation): InvocationOf,
+    _: NoMembers,
 ) -> Result<Accepted<JobView>, Rejection> {
     let body = state.vault.redeliver(&permit, id, invocation).await?;
     Ok(Accepted { location: body.location(), body })

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 
 use super::State;
-use super::body::Body;
+use super::body::{Body, NoMembers};
 use super::declared::Refusals;
 use super::envelope::Reply;
 use super::extract::{ClaimedKey, Grantor, Opener};
@@ -21,6 +21,7 @@ pub async fn create(
     Opener(who): Opener,
     Shared(state): Shared<State>,
     claimed: ClaimedKey,
+    _: NoMembers,
 ) -> Result<Response, Rejection> {
     // A session has no address of its own: whoever holds the key is the session.
     let session = state.vault.create_session(&who, claimed.claim()).await?;

@@ -3,6 +3,7 @@
 use axum::extract::State as Shared;
 
 use super::State;
+use super::body::NoMembers;
 use super::declared::Refusals;
 use super::envelope::Reply;
 use super::extract::Permitted;
@@ -26,6 +27,7 @@ pub async fn list(
 pub async fn rotate(
     Permitted(permit): Permitted<WebhookUpdate>,
     Shared(state): Shared<State>,
+    _: NoMembers,
 ) -> Result<Reply<Vec<SigningSecretView>>, Rejection> {
     Ok(Reply(state.vault.rotate_signing_secret(&permit).await?))
 }
