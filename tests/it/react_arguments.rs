@@ -331,3 +331,24 @@ async fn a_token_that_is_missing_does_not_hide_what_else_is_wrong() {
     let answer = react(&server, &reactor, json!({"list": many, "amount": "much"})).await;
     assert!(answer.faults().iter().all(|path| path.is_empty() || path.starts_with("args.list[")));
 }
+
+/// What looks like an expression and is none is what it is; what cannot be read has one fault, and not another one for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_only_looks_like_an_expression_is_not_missing() {
+    let server = TestServer::start().await;
+    let parameters = json!([{"name": "a", "type": "string"}, {"name": "b", "type": "number"}]);
+    let reactor = declaring(&server, parameters, "forward").await;
+    for (args, expected) in [
+        (json!({"a": "5 {% x", "b": "y"}), vec!["args.b", "timeout_ms"]),
+        (json!({"a": "{{ no id", "b": "y"}), vec!["args.a", "args.b", "timeout_ms"]),
+        (json!({"a": "5 {% x"}), vec!["args.b", "timeout_ms"]),
+    ] {
+        let body = json!({"args": args, "timeout_ms": 20_000});
+        let answer = server.private.post(&format!("/reactors/{reactor}/react"), body).await;
+        assert_eq!(answer.faults(), expected, "{}", answer.text());
+        assert!(!answer.text().contains("\"args.a\":[\"is required\"]"), "{}", answer.text());
+        let told = answer.expect(400)["errors"]["args.a"].clone();
+        assert!(told.as_array().is_none_or(|told| told.len() == 1), "{told}");
+    }
+    assert_eq!(got(&server, &reactor, json!({"a": "5 {% x", "b": 1})).await["a"], "5 {% x");
+}

@@ -169,13 +169,25 @@ impl Arguments {
 fn literal(node: &Node) -> Value {
     match node {
         Node::Literal(value) => value.clone(),
-        Node::Text(_) => Value::Null,
+        Node::Text(pieces) => literal_text(pieces).map_or(Value::Null, Value::String),
         Node::Array(items) => Value::Array(items.iter().map(literal).collect()),
         Node::Object(members) => {
             let members = members.iter().map(|(name, member)| (name.clone(), literal(member)));
             Value::Object(members.collect())
         }
     }
+}
+
+/// What looks like an expression and refers to nothing. What cannot be read has no pieces.
+fn literal_text(pieces: &[Piece]) -> Option<String> {
+    let mut text = None::<String>;
+    for piece in pieces {
+        match piece {
+            Piece::Text(piece) => text.get_or_insert_default().push_str(piece),
+            Piece::Reference { .. } => return None,
+        }
+    }
+    text
 }
 
 /// Adds an id that is not there yet. One more than a call may have is enough to refuse, and keeps the search short.

@@ -89,6 +89,11 @@ impl Faults {
         self.by_path.keys().any(|found| is_within(found, path))
     }
 
+    /// Whether something is wrong at this path or above it.
+    pub fn reach(&self, path: &str) -> bool {
+        self.by_path.keys().any(|found| is_within(path, found))
+    }
+
     /// Keeps what is wrong at these paths.
     #[must_use]
     pub fn only(mut self, keep: impl Fn(&str) -> bool) -> Self {

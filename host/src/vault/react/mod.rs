@@ -113,9 +113,12 @@ fn beside_references(wrong: Faults, arguments: &Arguments, formula: &Formula) ->
     match bind(literal, &formula.request_parameters, formula.undeclared_arguments) {
         Ok(mut bound) => wipe(&mut bound),
         Err(bound) => {
-            let is_known =
-                |path: &str| !arguments.reach(path.strip_prefix("args.").unwrap_or_default());
-            faults.extend_under("", bound.only(is_known));
+            let is_known = |path: &str| {
+                let inner = path.strip_prefix("args.").unwrap_or_default();
+                !arguments.reach(inner) && !faults.reach(path)
+            };
+            let bound = bound.only(is_known);
+            faults.extend_under("", bound);
         }
     }
     faults
