@@ -5,6 +5,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -249,10 +250,13 @@ impl Sdk {
         }
     }
 
-    /// That of the first checkout that one of these places lies in.
+    /// That of the first checkout that one of these places lies in. What others could have put there is not taken unless it
+    /// is named: building a formula runs what the SDK says.
     fn around(places: [&Path; 2]) -> Result<Self, Failure> {
-        let folders = places.into_iter().flat_map(Path::ancestors);
-        let found = folders.map(|folder| folder.join("sdk-guest")).find_map(|sdk| is_sdk(&sdk));
+        let found = places.into_iter().find_map(|place| {
+            let sdks = place.ancestors().map(|folder| folder.join("sdk-guest"));
+            sdks.filter(|sdk| is_own(sdk, place)).find_map(|sdk| is_sdk(&sdk))
+        });
         found.map(Self::Folder).ok_or_else(|| {
             "--sdk is required, since neither this program nor the folder you stand in lies in a checkout of Tokamak: \
             the folder sdk-guest of one, such as --sdk ../tokamak/sdk-guest, or the address of its git repository, \
@@ -278,6 +282,18 @@ fn is_sdk(folder: &Path) -> Option<String> {
     manifest.contains("name = \"tokamak-sdk\"").then(|| whole.to_str().map(str::to_owned))?
 }
 
+/// Whether a folder, what it says of itself and the folder around it are of whoever runs this, or of whoever has the place
+/// that it was found from, and not everybody may write to them.
+fn is_own(sdk: &Path, place: &Path) -> bool {
+    let user = rustix::process::geteuid().as_raw();
+    let owner = fs::metadata(place).map_or(user, |found| found.uid());
+    let is_own = |path: &Path| {
+        fs::metadata(path)
+            .is_ok_and(|found| [user, owner].contains(&found.uid()) && found.mode() & 0o002 == 0)
+    };
+    sdk.parent().is_some_and(is_own) && is_own(sdk) && is_own(&sdk.join("Cargo.toml"))
+}
+
 fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
     let told = |error: std::io::Error| format!("{}: {error}", path.display());
     if let Some(folder) = path.parent() {
@@ -290,6 +306,8 @@ fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::{Failure, Sdk, check_name, quoted};
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
     use std::path::{Path, PathBuf};
 
     #[test]
@@ -332,6 +350,18 @@ mod tests {
             let found = Sdk::around(places.map(PathBuf::as_path)).unwrap().dependency();
             assert_eq!(found, path);
         }
+        // One that everybody may write to may be anybody's.
+        let shared = tempfile::tempdir().unwrap();
+        let planted = shared.path().join("sdk-guest");
+        fs::create_dir(&planted).unwrap();
+        fs::write(planted.join("Cargo.toml"), "name = \"tokamak-sdk\"").unwrap();
+        let stands = shared.path().join("work");
+        let found = |mode: u32| {
+            fs::set_permissions(shared.path(), Permissions::from_mode(mode)).unwrap();
+            Sdk::around([&nowhere, &stands])
+        };
+        assert!(found(0o755).unwrap().dependency().contains("sdk-guest"));
+        assert!(refused(found(0o1777)).contains("--sdk is required"));
         let error = refused(Sdk::around([&nowhere, &nowhere]));
         assert!(error.contains("--sdk ../tokamak/sdk-guest"), "{error}");
     }
