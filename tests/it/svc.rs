@@ -331,8 +331,12 @@ async fn rights_taken_away_are_gone_in_a_run_that_goes_on() {
         let made = server.management.post("/applications", body).await.expect(201);
         let application = made["id"].as_str().unwrap();
         let code = format!(
-            "module.exports = async ({{ svc }}) => {{
-                await new Promise((done) => setTimeout(done, 1500)); {code} }};"
+            "module.exports = async ({{ args, svc }}) => {{
+                if (args.begun) {{
+                    await svc.tokens.create({{ type: 'token', data: 1, metadata: {{ run: args.begun }} }});
+                    await new Promise((done) => setTimeout(done, 2500));
+                }}
+                {code} }};"
         );
         let formula = json!({"name": "slow", "code": code});
         let formula = server.management.post("/reactor-formulas", formula).await.expect(201);
@@ -341,10 +345,13 @@ async fn rights_taken_away_are_gone_in_a_run_that_goes_on() {
         let reactor = server.management.post("/reactors", body).await.expect(201);
         let reactor = format!("/reactors/{}", reactor["id"].as_str().unwrap());
         let react = format!("{reactor}/react");
-        server.private.post(&react, json!({})).await.expect(200);
-        let run = server.private.post(&react, json!({}));
+        server.private.post(&react, json!({"args": {}})).await.expect(200);
+        let run = server.private.post(&react, json!({"args": {"begun": reactor}}));
+        let begun = format!("/tokens?metadata.run={reactor}");
         let take_away = async {
-            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+            while server.private.get(&begun).await.expect(200)["pagination"]["total_items"] != 1 {
+                tokio::task::yield_now().await;
+            }
             let path = format!("/applications/{application}");
             if what == "delete" {
                 server.management.delete(&reactor).await.expect(204);
