@@ -115,7 +115,7 @@ fn limits() -> Vec<(&'static str, String)> {
         (
             "JSON body",
             format!(
-                "{}, nested {} levels deep",
+                "{}, nested {} levels deep; of a formula as much beside its component",
                 bytes(l::REQUEST_BODY_BYTES_MAX),
                 l::JSON_DEPTH_MAX
             ),

@@ -172,7 +172,8 @@ mod tests {
     use crate::vault::tokens::ListTokens;
 
     fn faults(text: &str) -> Vec<String> {
-        let read = super::read_body::<ListTokens>(text).and_then(|body| body.check().map(drop));
+        let read = super::read_body::<ListTokens>(text)
+            .and_then(|body| body.check().map(drop).map_err(Error::from));
         match read {
             Ok(()) => Vec::new(),
             Err(Error::Invalid(faults)) => faults.into_map().into_keys().collect(),
