@@ -217,7 +217,9 @@ impl Queue {
             }
             !jobs.is_empty()
         });
-        given.into_iter().for_each(|tenant| self.jobs_of(tenant));
+        for tenant in given {
+            self.jobs_of(tenant);
+        }
     }
 
     /// A job could not be begun; gives how often.
