@@ -8,7 +8,7 @@ import { html, nothing } from "../lit.js";
 import { same } from "../merge_patch.js";
 import { missing } from "../parts.js";
 import { preview } from "../preview.js";
-import { notSaved, overwrite, refuseChanges, save, unsent } from "../saving.js";
+import { notSaved, overwrite, refuseChanges, reread, save, unsent } from "../saving.js";
 import { holder, load, now, redraw, tell } from "../state.js";
 
 const TYPES = [["private", "private: a backend that keeps its key"], ["public", "public: a browser or device"], ["management", "management"]];
@@ -59,15 +59,13 @@ export async function refreshForm() {
   const { draft, seen, ends } = held;
   await readPermissions();
   if (!seen) return;
-  // What is being saved says itself how it went.
-  if (held.sent?.loading) return;
-  const after = await load(held, "sent", async () => {
+  const after = await reread(held, async () => {
     const found = await readApplication(seen.id);
     if (same(draft, draftOf(seen))) return found;
     refuseChanges(seen, found, bodyOf(draft), MEMBERS);
     return undefined;
   });
-  if (after && held.draft === draft) begin(after, ends);
+  if (after) begin(after, ends);
 }
 
 function bodyOf({ name, permissions, rules }) {
