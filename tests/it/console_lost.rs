@@ -1,7 +1,7 @@
 //! What the console would lose for good: it asks before, also while a page is read anew or a key is still to come, and names
 //! all of it.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::TestServer;
 use crate::support::browser::Browser;
@@ -37,6 +37,21 @@ fn is_asked(browser: &mut Browser, texts: &[&str]) {
     browser.wait("!document.querySelector('dialog')");
 }
 
+/// Writes a new application and has it made, of which the answer is kept back.
+fn make_slowly(browser: &mut Browser, name: &str) {
+    browser.visit("applications/new");
+    browser.fill("Name", name);
+    browser.wait("document.querySelector('.checks input')");
+    browser.eval("document.querySelector('.checks input').click(), true");
+    browser.hold("POST /applications");
+    browser.click("Create");
+    browser.until_held();
+}
+
+const SIGN_OUT: &str = "t.named('button', 'Sign out').click(), true";
+/// The new key, where it is shown.
+const SHOWN: &str = "document.querySelector('.good-news code')?.innerText";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_half_written_is_asked_about_while_its_page_is_read_anew() {
     let server = TestServer::start().await;
@@ -69,4 +84,101 @@ async fn what_is_half_written_is_asked_about_while_its_page_is_read_anew() {
         browser.wait("!document.querySelector('.problem, [aria-busy=true]')");
     }
     assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_still_to_come_is_not_left_without_a_question() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    let own = server.management.key.as_deref().unwrap();
+    browser.sign_in(&format!("http://{}", server.address()), &[own]);
+    browser.watch_requests();
+    make_slowly(&mut browser, "desk");
+    assert!(browser.asks_before_the_end(), "of a new application");
+    let said = ["Leave without the key?", "“desk”", "being made"];
+    browser.eval(SIGN_OUT);
+    is_asked(&mut browser, &said);
+    // The page may be left: the key is shown when it comes. Without the last key of the tab nobody would see it.
+    browser.visit("keys");
+    browser.eval("t.named('button', 'Forget this key').click(), true");
+    is_asked(&mut browser, &said);
+    browser.let_go();
+    browser.wait(SHOWN);
+    browser.click("I have kept it");
+    browser.wait("!t.named('button', 'I have kept it')");
+    assert!(!browser.asks_before_the_end());
+
+    let found = server.management.get("/applications?name=desk").await.expect(200);
+    let id = found["data"][0]["id"].as_str().unwrap().to_owned();
+    browser.visit(&format!("applications/of/{id}"));
+    browser.hold(&format!("POST /applications/{id}/regenerate"));
+    browser.click("New key");
+    browser.agree();
+    browser.until_held();
+    assert!(browser.asks_before_the_end(), "of an application that had one");
+    browser.click("Cancel");
+    browser.wait("!document.querySelector('dialog')");
+    browser.eval(SIGN_OUT);
+    is_asked(&mut browser, &said);
+    browser.let_go();
+    browser.wait(SHOWN);
+    let key = browser.eval(SHOWN);
+    server.client(key.as_str().unwrap()).get("/applications/key").await.expect(200);
+    browser.click("I have kept it");
+    browser.wait("!t.named('button', 'I have kept it')");
+
+    // What is refused makes none.
+    browser.visit("containers");
+    browser.visit(&format!("applications/of/{id}"));
+    browser.refuse(&format!("/applications/{id}/regenerate"), 503);
+    browser.click("New key");
+    browser.agree();
+    browser.wait("document.querySelector('dialog .problem')");
+    assert!(!browser.asks_before_the_end());
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_that_signing_out_loses_is_named() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    for name in ["desk", "till"] {
+        make_slowly(&mut browser, name);
+        browser.visit("containers");
+        browser.let_go();
+        browser.wait_for(&format!("“{name}” is saved."));
+    }
+    browser.eval(SIGN_OUT);
+    is_asked(&mut browser, &["“desk”", "“till”"]);
+    browser.visit("reactors/new");
+    browser.fill("Name", "half");
+    browser.eval(SIGN_OUT);
+    is_asked(&mut browser, &["“desk”", "“till”", "written in this form"]);
+    assert_eq!(browser.eval("t.field('Name').value"), "half");
+    assert!(browser.asks_before_the_end());
+    // Whoever leaves the form leaves no more than that.
+    browser.click("Your access");
+    browser.click("Leave");
+    browser.heading("Your access");
+    browser.wait("document.querySelectorAll('.good-news code').length === 2");
+    browser.eval(SIGN_OUT);
+    browser.agree();
+    browser.heading("Sign in");
+    assert_eq!(browser.eval(SHOWN), Value::Null);
+    assert!(!browser.asks_before_the_end());
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_its_page_shows_is_named_once() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    make_slowly(&mut browser, "desk");
+    browser.let_go();
+    browser.heading("desk");
+    browser.wait(SHOWN);
+    browser.eval(SIGN_OUT);
+    browser.wait("document.querySelector('dialog')?.open");
+    let named = browser.eval("document.querySelector('dialog').innerText.split('“desk”').length");
+    assert_eq!(named, 2);
 }

@@ -4,6 +4,7 @@ import { ask, segment, session } from "../api.js";
 import { asContainer } from "../access.js";
 import { checkbox, faultList, faultsAt, form, selectField, submitButton, textField } from "../fields.js";
 import { fromTimeField } from "../format.js";
+import { make } from "../issued.js";
 import { html, nothing } from "../lit.js";
 import { same } from "../merge_patch.js";
 import { missing } from "../parts.js";
@@ -81,7 +82,7 @@ async function submit() {
   const write = async () => {
     const answer = seen
       ? await ask("application:update", "PUT", `/applications/${seen.id}`, { body: yours })
-      : await ask("application:create", "POST", "/applications", { body: { ...yours, type: draft.type, expires_at: fromTimeField(draft.ends) } });
+      : await make(draft.name, () => ask("application:create", "POST", "/applications", { body: { ...yours, type: draft.type, expires_at: fromTimeField(draft.ends) } }));
     ends.made?.(answer, visit);
     return answer;
   };
