@@ -182,3 +182,75 @@ async fn a_key_that_its_page_shows_is_named_once() {
     let named = browser.eval("document.querySelector('dialog').innerText.split('“desk”').length");
     assert_eq!(named, 2);
 }
+
+/// Two reactors of one formula, which answers what it is given; gives their ids.
+async fn reactors(server: &TestServer) -> [String; 2] {
+    let code = "module.exports = async ({ args }) => ({ raw: { args } });";
+    let parameters = json!([{"name": "card", "type": "string"}]);
+    let formula = json!({"name": "echo", "code": code, "request_parameters": parameters});
+    let formula = server.management.post("/reactor-formulas", formula).await.expect(201);
+    let mut ids = [String::new(), String::new()];
+    for (id, name) in ids.iter_mut().zip(["one", "two"]) {
+        let body = json!({"name": name, "configuration": {}, "formula": {"id": formula["id"]}});
+        let made = server.management.post("/reactors", body).await.expect(201);
+        made["id"].as_str().unwrap().clone_into(id);
+    }
+    ids
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn arguments_that_were_not_run_are_not_left_without_a_question() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    let [one, two] = reactors(&server).await;
+    let begun = "t.field('Arguments')?.value.replace(/\\s/g, '') === '{\"card\":\"\"}'";
+    let written = r#"{"card": "4242"}"#;
+    browser.visit("containers");
+    browser.visit(&format!("reactors/of/{one}"));
+    browser.wait(begun);
+    assert!(!browser.asks_before_the_end(), "nobody has written anything");
+    browser.fill("Arguments", written);
+    assert!(browser.asks_before_the_end());
+    let other = format!("location.hash = '#/reactors/of/{two}', true");
+    for leaving in [
+        "t.named('a', 'Containers').click(), true",
+        "history.back(), true",
+        SIGN_OUT,
+        other.as_str(),
+    ] {
+        browser.eval(leaving);
+        is_asked(&mut browser, &["Leave what was not run?"]);
+        browser.wait(&format!("location.hash === '#/reactors/of/{one}'"));
+        assert_eq!(browser.eval("t.field('Arguments').value"), written, "{leaving}");
+    }
+    // What is refused before it begins was not run.
+    browser.fill("Arguments", r#"{"card": "{{ no-such-token }}"}"#);
+    browser.click("Run");
+    browser.wait("document.querySelector('[aria-label=Result]')");
+    assert!(browser.asks_before_the_end());
+    browser.eval(&other);
+    browser.click("Leave");
+    browser.heading("two");
+    browser.wait(begun);
+    assert!(!browser.asks_before_the_end());
+    browser.visit(&format!("reactors/of/{one}"));
+    browser.wait(begun);
+
+    browser.fill("Arguments", written);
+    browser.click("Run");
+    browser.wait("document.querySelector('pre.result')");
+    assert!(!browser.asks_before_the_end(), "it was run");
+    browser.fill("Arguments", r#"{"card": "another"}"#);
+    assert!(browser.asks_before_the_end());
+    browser.fill("Arguments", written);
+    browser.click("Runs and deliveries");
+    browser.heading("Runs");
+    // A receiver is written as well.
+    browser.visit(&format!("reactors/of/{two}"));
+    browser.wait(begun);
+    browser.eval("t.named('label', 'Run it later and tell the result as a webhook').click(), true");
+    assert!(!browser.asks_before_the_end());
+    browser.fill("Address of the receiver", "https://receiver.example/");
+    assert!(browser.asks_before_the_end());
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

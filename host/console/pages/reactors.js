@@ -8,7 +8,7 @@ import { confirm, copyable, empty, facts, lacking, pager, shown, table, time } f
 import { unlessChanged } from "../saving.js";
 import { holder, load, loadPage, now, tell } from "../state.js";
 import { MEMBERS, begin, hidden, leaveForm, reactorForm, readReactor, refreshForm, unkeptForm } from "./reactor_form.js";
-import { beginTrying, tryReactor } from "./try_reactor.js";
+import { beginTrying, tryReactor, unkeptTrial } from "./try_reactor.js";
 
 export const title = "Reactors";
 
@@ -43,8 +43,9 @@ export function refresh() {
   return isForm ? refreshForm() : read();
 }
 
-/** What is written of a reactor. */
+/** What is written of a reactor, or to run it with. */
 export function unkept() {
+  if (held.view === "of") return unkeptTrial();
   return held.view === "new" || held.view === "edit" ? unkeptForm() : undefined;
 }
 
