@@ -274,3 +274,40 @@ async fn who_did_something_is_named() {
     browser.wait_for(&format!("by {management}."));
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whom_a_reactor_acts_as_is_read_whole_on_a_narrow_screen() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    let names = ["The payment gateway that settles cards every night", &"M".repeat(60)];
+    let mut ids = vec![String::new()];
+    for name in names {
+        let body =
+            json!({"name": name, "type": "private", "permissions": ["token:read"], "rules": []});
+        let made = server.management.post("/applications", body).await.expect(201);
+        ids.push(made["id"].as_str().unwrap().to_owned());
+    }
+    browser.set_width(390);
+    browser.sign_in_to(&server);
+    browser.visit("reactors/new");
+    // How high the text of the choice would be beside the arrow, and how high the choice is.
+    let heights = "(({ clientWidth, clientHeight, selectedOptions: [chosen] }, style) => {
+            const room = (one, two) => parseFloat(style[one]) + parseFloat(style[two]);
+            const copy = document.createElement('div');
+            copy.textContent = chosen.text;
+            const width = `${clientWidth - room('paddingLeft', 'paddingRight') - 20}px`;
+            // Lines of a choice are apart as the font has it.
+            Object.assign(copy.style, { font: style.font, lineHeight: 'normal', width, overflowWrap: 'anywhere' });
+            document.body.append(copy);
+            const height = copy.offsetHeight;
+            copy.remove();
+            return height <= clientHeight - room('paddingTop', 'paddingBottom') + 2;
+        })(t.field('Acts as'), getComputedStyle(t.field('Acts as')))";
+    for id in &ids {
+        browser.choose("Acts as", id);
+        browser.wait(heights);
+        let main = "document.querySelector('main')";
+        assert_eq!(browser.eval(&format!("{main}.scrollWidth <= {main}.clientWidth")), true);
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

@@ -138,7 +138,7 @@ function chooseFormula(at) {
 /** Whom it may act as. Whom it acts as now stays a choice, also where nobody may list applications. */
 function chooseApplication(at) {
   const settings = {
-    none: "nobody: the formula has no rights of its own",
+    none: "nobody: no rights of its own",
     own: held.reactor?.application,
     text: (one) => (one.type ? `${one.name} (${one.type})` : one.name),
     fits: ({ type }) => type !== "management",
