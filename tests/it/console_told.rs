@@ -126,12 +126,31 @@ async fn a_run_that_was_waited_for_is_said_to_have_no_delivery() {
     browser.visit(&format!("invocations/{reactor}"));
     browser.eval("document.querySelector('td:last-child a').click(), true");
     browser.wait("document.querySelector('h1')?.innerText.startsWith('Run ')");
-    browser.wait_for("This run has no delivery.");
-    browser.wait_for("whoever asked for it waited, and got the answer at once");
+    browser.wait_for("This run has no delivery: its caller waited for the answer.");
     // How it went is known from the list.
     browser.wait_for("a line");
+    // What is known by now is not offered any more.
+    browser.eval("document.querySelector('.back a').click(), true");
+    browser.wait(UNOFFERED);
+
+    // Nor is it of what failed while this tab waited.
+    browser.visit(&format!("reactors/of/{reactor}"));
+    browser.fill("Arguments", r#"{"fail": true}"#);
+    browser.click("Run");
+    browser.wait("document.querySelector('[aria-label=Result] .badge.bad')");
+    browser.visit(&format!("invocations/{reactor}"));
+    browser.wait("document.querySelectorAll('tbody tr').length === 2");
+    browser.wait(UNOFFERED);
+    // Whoever comes by the address alone is told what it may be.
+    browser.visit(&format!("invocations/{reactor}/01a202f8-eb06-7000-a69c-5ccae9a0e2df"));
+    browser.wait_for("Most likely its caller waited for the answer.");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+/// No row leads to a delivery, and each says why.
+const UNOFFERED: &str = "document.querySelector('tbody tr')
+    && [...document.querySelectorAll('tbody td:last-child')].every((one) => !one.querySelector('a')
+        && one.innerText.includes('its caller waited'))";
 
 const DELIVERED: &str =
     "[...document.querySelectorAll('.badge')].some((one) => one.innerText === 'delivered')";

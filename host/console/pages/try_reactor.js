@@ -7,7 +7,7 @@ import { html, nothing } from "../lit.js";
 import { same } from "../merge_patch.js";
 import { facts, lacking, problemBox } from "../parts.js";
 import { holder, load, redraw, tell } from "../state.js";
-import { outcome, queuedJob, remember } from "./invocations.js";
+import { outcome, queuedJob, remember, rememberWaited } from "./invocations.js";
 
 /** The record of a run may be there a moment after its answer. */
 const RECORD_TRIES = 5;
@@ -81,6 +81,7 @@ async function submit() {
     }
     const { status, run } = answer.problem ?? {};
     const isRefused = run === null && status < 500;
+    if (run && !later) rememberWaited(run);
     // The formula may have done its work before its record could not be stored.
     const isUnknown = run === null && status >= 500;
     const records = before && !isRefused && !isUnknown ? await recordsSince(id, before) : undefined;
