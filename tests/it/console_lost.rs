@@ -252,5 +252,10 @@ async fn arguments_that_were_not_run_are_not_left_without_a_question() {
     assert!(!browser.asks_before_the_end());
     browser.fill("Address of the receiver", "https://receiver.example/");
     assert!(browser.asks_before_the_end());
+    // Nobody has a use for them once the reactor is deleted.
+    browser.click("Delete");
+    browser.agree();
+    browser.heading("Reactors");
+    browser.wait("!document.querySelector('dialog')");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

@@ -142,7 +142,10 @@ function remove(reactor) {
     const visit = now();
     await ask("reactor:delete", "DELETE", `/reactors/${reactor.id}`);
     tell("Reactor deleted");
-    if (visit.isHere()) location.hash = "#/reactors";
+    if (!visit.isHere()) return;
+    // What was to be run on it is of no more use: nobody is asked about it.
+    unkeptTrial()?.letGo();
+    location.hash = "#/reactors";
   };
   const unchanged = (isAsked) => unlessChanged({ seen: reactor, read: () => readReactor(reactor.id), members: MEMBERS, erase }, isAsked);
   confirm("Delete this reactor?", html`“<bdi>${reactor.name}</bdi>” cannot be run any more.`, "Delete", unchanged);
