@@ -3,10 +3,10 @@
 
 import { session } from "./api.js";
 import { restartFields } from "./fields.js";
-import { forgetKept, unkept } from "./issued.js";
+import { allUnkept, forgetKept } from "./issued.js";
 import { html, nothing } from "./lit.js";
 import { notices } from "./notices.js";
-import { askNoMore, confirm, dialog } from "./parts.js";
+import { askNoMore, confirm, dialog, lostTogether } from "./parts.js";
 import { readRights } from "./rights.js";
 import { failuresDuring, forgetAll, goOn, now, redraw, tell } from "./state.js";
 import { isDark, toggleTheme } from "./theme.js";
@@ -170,9 +170,11 @@ addEventListener("popstate", () => {
   if (current !== null && opening === null && location.hash === at) current.cameBack?.();
 });
 
-/** What would be lost with all that is known: every key that was made, and what the page says of itself. */
+/** What would be lost with all that is known: every key that was made or is still to come, and what the page says of itself. */
 function lostBySigningOut() {
-  return unkept() ?? current?.unkept?.();
+  const own = current?.unkept?.();
+  // That of the page may be one of the keys.
+  return lostTogether([...allUnkept(), own?.isOfKey ? undefined : own]);
 }
 
 function signOut() {

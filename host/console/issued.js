@@ -6,7 +6,21 @@ import { notify } from "./notices.js";
 import { copyable } from "./parts.js";
 import { holder, redraw, tell } from "./state.js";
 
-const held = holder(() => ({ keys: {} }), { lasts: true });
+const WITHOUT = "Leave without the key?";
+
+const held = holder(() => ({ keys: {}, coming: new Set() }), { lasts: true });
+
+/** Does `work`, which has the server make a key for an application of this name: until it is answered, the key is still to come. */
+export async function make(name, work) {
+  const { coming } = held;
+  const one = { name };
+  coming.add(one);
+  try {
+    return await work();
+  } finally {
+    coming.delete(one);
+  }
+}
 
 /** Keeps what the server answered for whoever asked for it, on the visit of then. */
 export function keep({ id, name, key }, visit) {
@@ -33,17 +47,28 @@ export function forgetKept() {
   for (const { id } of Object.values(held.keys).filter(({ isKept }) => isKept)) delete held.keys[id];
 }
 
-/** What would be lost of these keys, as a page says it of itself. */
-export function unkept(keys = Object.values(held.keys)) {
-  const lost = keys.filter((one) => one && !one.isKept);
-  if (lost.length === 0) return undefined;
+/** What would be lost of the key that was made of this application, as a page says it of itself. */
+export function unkeptOf(id) {
+  const one = held.keys[id];
+  if (!one || one.isKept) return undefined;
   return {
-    title: "Leave without the key?",
-    text: "A key that was just made is shown once, and was not copied: nobody can read it again.",
+    isOfKey: true,
+    title: WITHOUT,
+    text: html`The key of “<bdi>${one.name}</bdi>” was just made, is shown once and was not copied: nobody can read it again.`,
     letGo: () => {
-      for (const one of lost) one.isKept = true;
+      one.isKept = true;
     },
   };
+}
+
+/** What would be lost of all keys if nobody stayed signed in, each for itself. */
+export function allUnkept() {
+  const coming = ({ name }) => ({
+    title: WITHOUT,
+    text: html`A key of “<bdi>${name}</bdi>” is being made. It will be shown once, and nobody can read it if you do not wait for it.`,
+    letGo: () => {},
+  });
+  return [...Object.keys(held.keys).map(unkeptOf).filter(Boolean), ...[...held.coming].map(coming)];
 }
 
 /** The key that was made of one application, where that is looked at. */

@@ -161,6 +161,16 @@ export function confirm(title, text, action, run, ends = {}) {
   redraw();
 }
 
+/** What would be lost, of several, each `{ title, text, letGo }` or nothing, in one question. */
+export function lostTogether(losses) {
+  const all = losses.filter(Boolean);
+  if (all.length < 2) return all[0];
+  const letGo = () => {
+    for (const one of all) one.letGo();
+  };
+  return { title: "Leave all of this?", text: html`<ul>${all.map(({ text }) => html`<li>${text}</li>`)}</ul>`, letGo };
+}
+
 /** Takes a question back. */
 export function askNoMore() {
   document.querySelector("dialog")?.close();

@@ -10,7 +10,7 @@ import { html, nothing } from "./lit.js";
 import { same } from "./merge_patch.js";
 import { notify } from "./notices.js";
 import { problemBox, table, time, who } from "./parts.js";
-import { load, now, problemOf, tell } from "./state.js";
+import { load, now, problemOf, redraw, tell } from "./state.js";
 
 const CHANGED = "Somebody changed this since you opened it.";
 
@@ -40,6 +40,21 @@ export async function save(held, what, work, { done, leads }) {
 export function unsent(sent, isWritten, letGo) {
   if (!isWritten || sent?.loading || sent?.value !== undefined) return undefined;
   return { title: "Leave what is not saved?", text: "What is written in this form is nowhere else, and is lost.", letGo };
+}
+
+/**
+ * Reads the record of a form anew. `work` gives it where the form is to begin with it again, and refuses what is told where
+ * `notSaved` stands. Not kept in `held.sent` meanwhile: what is only read is no less unsaved for it.
+ */
+export async function reread(held, work) {
+  const { draft, sent } = held;
+  // What is being saved says itself how it went.
+  if (sent?.loading) return undefined;
+  const found = await load(held, "reread", work);
+  if (held.draft !== draft || held.sent !== sent) return undefined;
+  held.sent = { problem: held.reread?.problem };
+  redraw();
+  return found;
 }
 
 /** The members in which a record is not what it was, without those that are to be written as they are now. */

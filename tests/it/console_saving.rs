@@ -205,6 +205,7 @@ async fn a_key_that_comes_after_its_maker_signed_out_is_shown_to_nobody() {
     browser.click("Create");
     browser.until_held();
     browser.click("Sign out");
+    browser.agree();
     browser.wait_for("Sign in");
     browser.let_go();
     browser.fill("API key", server.management.key.as_deref().unwrap());

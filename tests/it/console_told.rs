@@ -126,12 +126,31 @@ async fn a_run_that_was_waited_for_is_said_to_have_no_delivery() {
     browser.visit(&format!("invocations/{reactor}"));
     browser.eval("document.querySelector('td:last-child a').click(), true");
     browser.wait("document.querySelector('h1')?.innerText.startsWith('Run ')");
-    browser.wait_for("This run has no delivery.");
-    browser.wait_for("whoever asked for it waited, and got the answer at once");
+    browser.wait_for("This run has no delivery: its caller waited for the answer.");
     // How it went is known from the list.
     browser.wait_for("a line");
+    // What is known by now is not offered any more.
+    browser.eval("document.querySelector('.back a').click(), true");
+    browser.wait(UNOFFERED);
+
+    // Nor is it of what failed while this tab waited.
+    browser.visit(&format!("reactors/of/{reactor}"));
+    browser.fill("Arguments", r#"{"fail": true}"#);
+    browser.click("Run");
+    browser.wait("document.querySelector('[aria-label=Result] .badge.bad')");
+    browser.visit(&format!("invocations/{reactor}"));
+    browser.wait("document.querySelectorAll('tbody tr').length === 2");
+    browser.wait(UNOFFERED);
+    // Whoever comes by the address alone is told what it may be.
+    browser.visit(&format!("invocations/{reactor}/01a202f8-eb06-7000-a69c-5ccae9a0e2df"));
+    browser.wait_for("Most likely its caller waited for the answer.");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+/// No row leads to a delivery, and each says why.
+const UNOFFERED: &str = "document.querySelector('tbody tr')
+    && [...document.querySelectorAll('tbody td:last-child')].every((one) => !one.querySelector('a')
+        && one.innerText.includes('its caller waited'))";
 
 const DELIVERED: &str =
     "[...document.querySelectorAll('.badge')].some((one) => one.innerText === 'delivered')";
@@ -272,5 +291,42 @@ async fn who_did_something_is_named() {
     server.management.put(&format!("/applications/{id}"), body).await.expect(200);
     browser.click("Save");
     browser.wait_for(&format!("by {management}."));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whom_a_reactor_acts_as_is_read_whole_on_a_narrow_screen() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    let names = ["The payment gateway that settles cards every night", &"M".repeat(60)];
+    let mut ids = vec![String::new()];
+    for name in names {
+        let body =
+            json!({"name": name, "type": "private", "permissions": ["token:read"], "rules": []});
+        let made = server.management.post("/applications", body).await.expect(201);
+        ids.push(made["id"].as_str().unwrap().to_owned());
+    }
+    browser.set_width(390);
+    browser.sign_in_to(&server);
+    browser.visit("reactors/new");
+    // How high the text of the choice would be beside the arrow, and how high the choice is.
+    let heights = "(({ clientWidth, clientHeight, selectedOptions: [chosen] }, style) => {
+            const room = (one, two) => parseFloat(style[one]) + parseFloat(style[two]);
+            const copy = document.createElement('div');
+            copy.textContent = chosen.text;
+            const width = `${clientWidth - room('paddingLeft', 'paddingRight') - 20}px`;
+            // Lines of a choice are apart as the font has it.
+            Object.assign(copy.style, { font: style.font, lineHeight: 'normal', width, overflowWrap: 'anywhere' });
+            document.body.append(copy);
+            const height = copy.offsetHeight;
+            copy.remove();
+            return height <= clientHeight - room('paddingTop', 'paddingBottom') + 2;
+        })(t.field('Acts as'), getComputedStyle(t.field('Acts as')))";
+    for id in &ids {
+        browser.choose("Acts as", id);
+        browser.wait(heights);
+        let main = "document.querySelector('main')";
+        assert_eq!(browser.eval(&format!("{main}.scrollWidth <= {main}.clientWidth")), true);
+    }
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

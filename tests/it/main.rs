@@ -43,6 +43,7 @@ mod console_browser;
 mod console_edit;
 mod console_keys;
 mod console_leaving;
+mod console_lost;
 mod console_manage;
 mod console_mended;
 mod console_modules;

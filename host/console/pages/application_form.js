@@ -4,11 +4,12 @@ import { ask, segment, session } from "../api.js";
 import { asContainer } from "../access.js";
 import { checkbox, faultList, faultsAt, form, selectField, submitButton, textField } from "../fields.js";
 import { fromTimeField } from "../format.js";
+import { make } from "../issued.js";
 import { html, nothing } from "../lit.js";
 import { same } from "../merge_patch.js";
 import { missing } from "../parts.js";
 import { preview } from "../preview.js";
-import { notSaved, overwrite, refuseChanges, save, unsent } from "../saving.js";
+import { notSaved, overwrite, refuseChanges, reread, save, unsent } from "../saving.js";
 import { holder, load, now, redraw, tell } from "../state.js";
 
 const TYPES = [["private", "private: a backend that keeps its key"], ["public", "public: a browser or device"], ["management", "management"]];
@@ -59,15 +60,13 @@ export async function refreshForm() {
   const { draft, seen, ends } = held;
   await readPermissions();
   if (!seen) return;
-  // What is being saved says itself how it went.
-  if (held.sent?.loading) return;
-  const after = await load(held, "sent", async () => {
+  const after = await reread(held, async () => {
     const found = await readApplication(seen.id);
     if (same(draft, draftOf(seen))) return found;
     refuseChanges(seen, found, bodyOf(draft), MEMBERS);
     return undefined;
   });
-  if (after && held.draft === draft) begin(after, ends);
+  if (after) begin(after, ends);
 }
 
 function bodyOf({ name, permissions, rules }) {
@@ -83,7 +82,7 @@ async function submit() {
   const write = async () => {
     const answer = seen
       ? await ask("application:update", "PUT", `/applications/${seen.id}`, { body: yours })
-      : await ask("application:create", "POST", "/applications", { body: { ...yours, type: draft.type, expires_at: fromTimeField(draft.ends) } });
+      : await make(draft.name, () => ask("application:create", "POST", "/applications", { body: { ...yours, type: draft.type, expires_at: fromTimeField(draft.ends) } }));
     ends.made?.(answer, visit);
     return answer;
   };

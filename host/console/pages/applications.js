@@ -2,7 +2,7 @@
 
 import { ask, may, renewKey, withQuery } from "../api.js";
 import { rulesOf, seen } from "../access.js";
-import { forgetIssued, issued, issuedFor, keep, unkept as lost } from "../issued.js";
+import { forgetIssued, issued, issuedFor, keep, make, unkeptOf } from "../issued.js";
 import { html, nothing } from "../lit.js";
 import { badge, confirm, copyable, empty, facts, lacking, pager, shown, table, time } from "../parts.js";
 import { preview } from "../preview.js";
@@ -64,7 +64,8 @@ function shownKey() {
 /** The key that is shown, if nobody has copied it yet, or what is written. */
 export function unkept() {
   const isForm = held.view === "new" || held.view === "edit";
-  return isForm ? unkeptForm() : lost([shownKey()]);
+  if (isForm) return unkeptForm();
+  return held.view === "of" ? unkeptOf(held.id) : undefined;
 }
 
 /** What was written is not left behind. */
@@ -133,7 +134,7 @@ function one(application) {
   const remove = () => confirm("Delete this application?", html`The key of “<bdi>${application.name}</bdi>” opens nothing from then on.`, "Delete", unchanged);
   const issue = async () => {
     const visit = now();
-    const answer = await ask("application:update", "POST", `/applications/${application.id}/regenerate`);
+    const answer = await make(application.name, () => ask("application:update", "POST", `/applications/${application.id}/regenerate`));
     // Perhaps it ends the key that it was asked for with.
     if (visit.isOurs()) renewKey(answer);
     keep({ ...answer, name: application.name }, visit);

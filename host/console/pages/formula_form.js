@@ -6,7 +6,7 @@ import { compact, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { same } from "../merge_patch.js";
 import { missing } from "../parts.js";
-import { changesSince, notSaved, overwrite, refuseChanges, save, unsent } from "../saving.js";
+import { changesSince, notSaved, overwrite, refuseChanges, reread, save, unsent } from "../saving.js";
 import { holder, load, redraw } from "../state.js";
 
 const EXAMPLE = `// Gets { args, configuration } and gives { raw } or { tokenize }.
@@ -67,16 +67,14 @@ export async function refreshForm() {
   const { draft, seen, ends } = held;
   if (!seen) return;
   if (held.read?.problem) await readCode(draft);
-  // What is being saved says itself how it went.
-  if (held.sent?.loading) return;
-  const after = await load(held, "sent", async () => {
+  const after = await reread(held, async () => {
     const found = await readFormula(seen.id);
     if (changesSince(seen, found, undefined, MEMBERS).length === 0) return undefined;
     if (!isWritten({ draft, seen })) return found;
     refuseChanges(seen, found, yoursOf(draft, found), MEMBERS);
     return undefined;
   });
-  if (after && held.draft === draft) begin(after, ends);
+  if (after) begin(after, ends);
 }
 
 function draftOf(formula) {

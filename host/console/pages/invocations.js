@@ -13,7 +13,8 @@ export const title = "Runs";
 /** When a run that is not settled is read again, each after the one before; later ones are for whoever asks. Each is logged. */
 const AGAIN_AFTER_MS = [500, 1000, 2000, 4000, 8000];
 
-const held = holder(() => ({ page: 1, jobs: {}, mine: {}, reactor: "", chosen: "", unfolded: new Set() }));
+/** `waited` are runs of which it is known that somebody waited for the answer. */
+const held = holder(() => ({ page: 1, jobs: {}, mine: {}, waited: new Set(), reactor: "", chosen: "", unfolded: new Set() }));
 
 /** Keeps a run that was queued from this tab, and follows it: lists show a run only when it has ended. */
 export function remember(reactor, job) {
@@ -21,6 +22,11 @@ export function remember(reactor, job) {
   (held.mine[reactor] ??= []).unshift(id);
   held.jobs[id] = { value: job };
   follow(reactor, id);
+}
+
+/** Keeps that somebody waited for the answer of a run: it has no delivery. */
+export function rememberWaited(run) {
+  held.waited.add(run);
 }
 
 /** A run that was queued from this tab, as it was last read. */
@@ -67,7 +73,10 @@ function readJob(reactor, run) {
 
 async function look(run) {
   const { reactor } = held;
-  if (await load(held.jobs, run, () => readJob(reactor, run), () => look(run))) follow(reactor, run);
+  if (await load(held.jobs, run, () => readJob(reactor, run), () => look(run))) return follow(reactor, run);
+  // Results are kept for as long as the records of runs are.
+  if (held.jobs[run]?.problem?.status === 404 && held.record?.id === run) rememberWaited(run);
+  return undefined;
 }
 
 /** Reads a run again a few times, until it is settled, its page is left or somebody else reads it. */
@@ -153,15 +162,19 @@ function ended({ data, pagination }) {
     run.log.length === 0
       ? "none"
       : html`<details .open=${held.unfolded.has(run.id)} @toggle=${(event) => fold(run.id, event.target.open)}><summary>${counted(run.log.length, "line")}</summary>${lines(run)}</details>`,
-    // The record of a run does not say whether somebody waited for it.
-    may("token:use")
-      ? html`<a href="#/invocations/${held.reactor}/${run.id}" @click=${() => { held.record = run; }} aria-label=${`Delivery, if asynchronous, of ${run.id}`}>
-          Delivery, if asynchronous
-        </a>`
-      : nothing,
+    may("token:use") ? deliveryOf(run) : nothing,
   ];
   return html`${table("Runs that have ended, newest first", ["Ended", "How", "Time", "Fuel", "Memory", "Log", "Result"], data.map(row))}
     ${pager(pagination, "run", list)}`;
+}
+
+/** The way to what was told of a run, unless nothing was. Its record does not say whether somebody waited for it. */
+function deliveryOf(run) {
+  if (held.waited.has(run.id)) return html`<span class="small">none: its caller waited</span>`;
+  const show = () => {
+    held.record = run;
+  };
+  return html`<a href="#/invocations/${held.reactor}/${run.id}" @click=${show} aria-label=${`Delivery, if asynchronous, of ${run.id}`}>Delivery, if asynchronous</a>`;
 }
 
 /** Rows move down as runs end: what is unfolded stays with its run. */
@@ -197,10 +210,10 @@ function delivery(run) {
   return html`<section class="card">${shown(loaded, (job) => html`${jobView(job, actions(job))}`)}</section>`;
 }
 
-/** What is said of a run that is not asynchronous, as far as the keys of this tab tell; its record may be known from the list. */
+/** What is said of a run that is not asynchronous; of one that the list has a record of, nothing else can be the reason. */
 function undelivered(record) {
-  const others = html`<p>Results of queued runs are kept for seven days.</p>`;
-  return html`${empty("This run has no delivery. Most likely whoever asked for it waited, and got the answer at once.", others)}
+  const others = html`<p>Most likely its caller waited for the answer. Results of queued runs are kept for seven days.</p>`;
+  return html`${record ? empty("This run has no delivery: its caller waited for the answer.") : empty("There is no run of this id that has a delivery.", others)}
     ${record ? html`<section class="card"><h2>How it went</h2>${outcome(record)}</section>` : nothing}`;
 }
 

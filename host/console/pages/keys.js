@@ -2,9 +2,9 @@
 
 import { ask, dropKey, may, session } from "../api.js";
 import { rulesOf, seen } from "../access.js";
-import { allIssued, unkept } from "../issued.js";
+import { allIssued, allUnkept } from "../issued.js";
 import { html, nothing } from "../lit.js";
-import { badge, confirm, copyable, facts, problemBox, shown, table, time } from "../parts.js";
+import { badge, confirm, copyable, facts, lostTogether, problemBox, shown, table, time } from "../parts.js";
 import { forgetAll, holder, load, tell } from "../state.js";
 import { keyForm } from "./sign_in.js";
 
@@ -50,7 +50,7 @@ function keyCard(key) {
   const forget = () => {
     // Without the last key nobody is signed in.
     const isLast = session.keys.length === 1;
-    const lost = isLast ? unkept() : undefined;
+    const lost = isLast ? lostTogether(allUnkept()) : undefined;
     const done = () => {
       if (isLast) forgetAll();
       else dropKey(key);

@@ -7,8 +7,8 @@ import { pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { same } from "../merge_patch.js";
 import { missing, prose } from "../parts.js";
-import { changesSince, notSaved, overwrite, refuseChanges, save, unsent } from "../saving.js";
-import { holder, load, redraw } from "../state.js";
+import { changesSince, notSaved, overwrite, refuseChanges, reread, save, unsent } from "../saving.js";
+import { holder, redraw } from "../state.js";
 
 /** What is written of a reactor, and what others may have changed. */
 export const MEMBERS = [
@@ -78,16 +78,14 @@ export async function refreshForm() {
   const { draft, seen, ends } = held;
   await readChoices();
   if (!seen) return;
-  // What is being saved says itself how it went.
-  if (held.sent?.loading) return;
-  const after = await load(held, "sent", async () => {
+  const after = await reread(held, async () => {
     const found = await readReactor(seen.id);
     if (changesSince(seen, found, undefined, MEMBERS).length === 0) return undefined;
     if (same(draft, draftOf(seen))) return found;
     refuseChanges(seen, found, named(bodyOf(draft, held.reactor)), MEMBERS);
     return undefined;
   });
-  if (after && held.draft === draft) begin(after, ends);
+  if (after) begin(after, ends);
 }
 
 /** Declared numbers and truth values as their fields hold them. Only texts may be secrets. */
@@ -140,7 +138,7 @@ function chooseFormula(at) {
 /** Whom it may act as. Whom it acts as now stays a choice, also where nobody may list applications. */
 function chooseApplication(at) {
   const settings = {
-    none: "nobody: the formula has no rights of its own",
+    none: "nobody: no rights of its own",
     own: held.reactor?.application,
     text: (one) => (one.type ? `${one.name} (${one.type})` : one.name),
     fits: ({ type }) => type !== "management",

@@ -8,7 +8,7 @@ import { confirm, copyable, empty, facts, lacking, pager, shown, table, time } f
 import { unlessChanged } from "../saving.js";
 import { holder, load, loadPage, now, tell } from "../state.js";
 import { MEMBERS, begin, hidden, leaveForm, reactorForm, readReactor, refreshForm, unkeptForm } from "./reactor_form.js";
-import { beginTrying, tryReactor } from "./try_reactor.js";
+import { beginTrying, tryReactor, unkeptTrial } from "./try_reactor.js";
 
 export const title = "Reactors";
 
@@ -43,8 +43,9 @@ export function refresh() {
   return isForm ? refreshForm() : read();
 }
 
-/** What is written of a reactor. */
+/** What is written of a reactor, or to run it with. */
 export function unkept() {
+  if (held.view === "of") return unkeptTrial();
   return held.view === "new" || held.view === "edit" ? unkeptForm() : undefined;
 }
 
@@ -141,7 +142,10 @@ function remove(reactor) {
     const visit = now();
     await ask("reactor:delete", "DELETE", `/reactors/${reactor.id}`);
     tell("Reactor deleted");
-    if (visit.isHere()) location.hash = "#/reactors";
+    if (!visit.isHere()) return;
+    // What was to be run on it is of no more use: nobody is asked about it.
+    unkeptTrial()?.letGo();
+    location.hash = "#/reactors";
   };
   const unchanged = (isAsked) => unlessChanged({ seen: reactor, read: () => readReactor(reactor.id), members: MEMBERS, erase }, isAsked);
   confirm("Delete this reactor?", html`“<bdi>${reactor.name}</bdi>” cannot be run any more.`, "Delete", unchanged);

@@ -4,23 +4,45 @@ import { ask, may, segment, withQuery } from "../api.js";
 import { areaField, checkbox, form, jsonOf, notSent, submitButton, textField } from "../fields.js";
 import { measured, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
+import { same } from "../merge_patch.js";
 import { facts, lacking, problemBox } from "../parts.js";
 import { holder, load, redraw, tell } from "../state.js";
-import { outcome, queuedJob, remember } from "./invocations.js";
+import { outcome, queuedJob, remember, rememberWaited } from "./invocations.js";
 
 /** The record of a run may be there a moment after its answer. */
 const RECORD_TRIES = 5;
 const RECORD_WAIT_MS = 200;
 
+const fresh = (args) => ({ args, later: false, callback: "", timeout: "" });
 const held = holder(() => ({}));
 
 /** Begins with a reactor; with its formula, the arguments begin as it declares them. */
 export function beginTrying(id, formula) {
-  if (held.id !== id) Object.assign(held, { id, args: "{}", later: false, callback: "", timeout: "", ran: undefined, formula: undefined });
+  if (held.id !== id) Object.assign(held, { id, begun: "{}", ...fresh("{}"), ran: undefined, tried: undefined, formula: undefined });
   if (!formula || held.formula) return;
-  held.formula = formula;
-  if (held.args === "{}") held.args = pretty(sample(formula.request_parameters));
+  const begun = pretty(sample(formula.request_parameters));
+  if (held.args === held.begun) held.args = begun;
+  Object.assign(held, { formula, begun });
   redraw();
+}
+
+/** What is written, without what is not sent. */
+function written({ args, later, callback, timeout }) {
+  return later ? { args, callback, timeout } : { args, callback: "", timeout: "" };
+}
+
+/** What is written and would be lost: what was run, or is running, is not. */
+export function unkeptTrial() {
+  const { begun, ran, tried } = held;
+  const now = written(held);
+  const { value, problem } = ran?.value ?? {};
+  const isRun = (ran?.loading || value !== undefined || problem?.run) && same(now, tried);
+  if (isRun || same(now, written(fresh(begun))) || same(now, written(fresh("")))) return undefined;
+  return {
+    title: "Leave what was not run?",
+    text: "The arguments that are written here are nowhere else, and are lost.",
+    letGo: () => Object.assign(held, fresh(begun), { ran: undefined }),
+  };
 }
 
 /** Arguments to start from: the required ones, each with a value that shows its type; of what has parts, a token is all of them. */
@@ -38,6 +60,7 @@ function sample(parameters) {
 async function submit() {
   // Somebody may go on to another reactor before this one has answered.
   const { id, later } = held;
+  held.tried = written(held);
   const ran = await load(held, "ran", async () => {
     const errors = {};
     const args = held.args.trim() === "" ? undefined : jsonOf(held.args, "args", errors);
@@ -58,6 +81,7 @@ async function submit() {
     }
     const { status, run } = answer.problem ?? {};
     const isRefused = run === null && status < 500;
+    if (run && !later) rememberWaited(run);
     // The formula may have done its work before its record could not be stored.
     const isUnknown = run === null && status >= 500;
     const records = before && !isRefused && !isUnknown ? await recordsSince(id, before) : undefined;
