@@ -137,6 +137,43 @@ async fn searches_are_steps_on_the_way_back_and_the_browser_keeps_none() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
+/// As browsers refuse when a key is held down.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_is_shown_also_where_the_browser_takes_no_more_steps() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    for id in ["one", "two"] {
+        let token = json!({"id": id, "type": "token", "data": 1, "metadata": {"number": id}});
+        server.private.post("/tokens", token).await.expect(201);
+    }
+    browser.visit("tokens");
+    browser.wait("document.querySelectorAll('tbody th').length === 2");
+    browser.eval(
+        "history.pushState = () => { throw new DOMException('too many', 'SecurityError'); }, true",
+    );
+    browser.fill("Search", "metadata.number:one");
+    browser.press("Escape");
+    browser.press("Enter");
+    browser.wait("[...document.querySelectorAll('tbody th')].map(t.name).join() === 'one'");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// Which the console could not send as it is: that is no reason to think that somebody wrote something.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_token_that_only_the_api_can_make_nothing_is_half_written() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    let token = json!({"type": "token", "data": "x", "mask": {"a": null, "b": "{{ data }}"},
+        "search_indexes": [" {{ data }}"]});
+    let made = server.private.post("/tokens", token).await.expect(201);
+    browser.visit(&format!("tokens/edit/{}", made["id"].as_str().unwrap()));
+    browser.wait("document.querySelector('main form')");
+    assert!(!browser.asks_before_the_end());
+    browser.click("Containers");
+    browser.heading("Containers");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_half_written_is_not_left_without_a_question() {
     let server = TestServer::start().await;

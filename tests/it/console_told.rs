@@ -98,6 +98,17 @@ async fn of_a_run_that_could_not_be_stored_nobody_is_told_that_it_did_not_begin(
         browser.eval("document.body.innerText.includes('before the formula began')"),
         json!(false)
     );
+    // As when a proxy waited no longer: there is a record, once the run has ended.
+    browser.eval("window.later ??= {}, later.before = later.asked.length, true");
+    browser.click("Run");
+    let looks = format!("'GET /reactors/{reactor}/invocations'");
+    browser.wait(&format!(
+        "later.asked.slice(later.before).filter((one) => one === {looks}).length > 1"
+    ));
+    let path = format!("/reactors/{reactor}/react");
+    server.private.post(&path, json!({"args": {"fail": true}})).await.expect(500);
+    browser.wait("document.querySelector('[aria-label=Result] .badge.bad')");
+    browser.wait("!document.body.innerText.includes('No record of it was found')");
 }
 
 #[tokio::test(flavor = "multi_thread")]

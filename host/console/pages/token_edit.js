@@ -36,9 +36,8 @@ export function beginEdit(id) {
 /** What is written and would be lost. */
 export function unkeptEdit() {
   const { one, sent } = held;
-  const errors = {};
-  const patch = one?.value ? patchOf(one.value.token, one.value.draft, errors) : {};
-  const isWritten = Object.keys({ ...patch, ...errors }).length > 0;
+  // Of a token that could not be saved as it is, nothing is written either.
+  const isWritten = one?.value && !same(one.value.draft, draftOf(one.value.token));
   return unsent(sent, isWritten, () => beginEdit(undefined));
 }
 

@@ -87,11 +87,18 @@ function numbered() {
   return lastNumber;
 }
 
+/** A step of its own in the history. A browser refuses more than so many of them in a time; the search is shown all the same. */
+function step() {
+  try {
+    history.pushState({ search: numbered() }, "");
+  } catch { /* Back leads one step further. */ }
+}
+
 /** Goes on to another search or another page of it. */
 function goTo(search) {
   const before = held.searches.get(history.state?.search);
   Object.assign(held, search);
-  if (!before || !same(before, searchOf(held))) history.pushState({ search: numbered() }, "");
+  if (!before || !same(before, searchOf(held))) step();
   return listAgain(held.page);
 }
 
