@@ -227,7 +227,8 @@ async fn what_cannot_be_looked_at_ends_no_script() {
         console.log(Object.defineProperty(new Error('e'), 'message', { get: fail }));\n\
         console.log(new Map([['k', closed]]), Object.defineProperty([0], 0, { get: fail }));\n\
         console.table([{ get a() { return fail(); } }]); console.table(closed); console.dir(closed);\n\
-        console.count({ toString: fail }); console.group(closed);";
+        console.count({ toString: fail }); console.group(closed);\n\
+        console.log(new Proxy({}, { ownKeys() { throw proxy; } }));";
     assert_eq!(
         lines(body).await,
         [
@@ -241,6 +242,7 @@ async fn what_cannot_be_looked_at_ends_no_script() {
             "[unreadable]",
             "[unreadable]: 1",
             "[unreadable]",
+            "  [unreadable]",
         ]
     );
 }

@@ -6,11 +6,19 @@
 
   // To look at a value runs what the script made of it, such as a getter or a proxy: what fails there is no failure of the
   // script, unless nothing goes any more. Only where that may be is it asked, which takes memory.
+  const Internal = InternalError;
+  const mayBeOfMemory = (error) => {
+    try {
+      return error === null || error instanceof Internal;
+    } catch {
+      return false;
+    }
+  };
   const readable = (make) => {
     try {
       return make();
     } catch (error) {
-      if ((error === null || error instanceof InternalError) && host.isFull()) throw error;
+      if (mayBeOfMemory(error) && host.isFull()) throw error;
       return '[unreadable]';
     }
   };
