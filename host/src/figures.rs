@@ -188,6 +188,15 @@ impl Figures {
         }
     }
 
+    /// Counts a run that something stood in the way of, by the title of its problem: a fault of the server once, whatever it
+    /// is called.
+    pub fn invocation_unrun(&self, outcome: &'static str, is_fault: bool) {
+        self.invocation_over(outcome);
+        if is_fault && outcome != FAULT {
+            self.faults.inc();
+        }
+    }
+
     /// Counts a run that ended in a fault of the server by which it never began, or could not be stored.
     pub fn run_lost(&self) {
         self.faults.inc();

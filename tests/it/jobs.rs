@@ -293,7 +293,7 @@ async fn rights_taken_away_before_a_run_begins_are_not_used() {
     let sleep = json!({"behaviour": "sleep", "ms": 8_000});
     let first = queue(&server.private, &reactor, sleep, &receiver.url()).await;
     result(&server.private, &location(&first), |result| result["status"] == "running").await;
-    let token = client.token("token", json!("seen")).await;
+    let token = client.token("card", json!({"number": "4242424242424242"})).await;
     let args = json!({"behaviour": "echo", "a": format!("{{{{ {token} }}}}")});
     let last = queue(&client, &reactor, args, &receiver.url()).await;
     last.expect(202);
@@ -305,8 +305,8 @@ async fn rights_taken_away_before_a_run_begins_are_not_used() {
     let entries = entries(&server, &token, "use").await;
     let [entry] = entries.as_slice() else { panic!("{entries:?}") };
     assert_eq!(
-        (&entry["message"], &entry["actor_id"]),
-        (&json!("Token used to check a reactor's run"), &json!(id))
+        (&entry["message"], &entry["entity_type"], &entry["actor_id"]),
+        (&json!("Token used to check a reactor's run"), &json!("card"), &json!(id))
     );
     // Each is told once.
     let hooks = receiver.wait(2).await;

@@ -79,10 +79,18 @@ impl Vault {
     /// Tries a delivery once, and keeps what came of it.
     pub(super) async fn deliver(&self, tenant: TenantId, stored: Stored<Delivery>) {
         let id = stored.entity.id;
-        let answered = self.tell(tenant, &stored.entity).await.unwrap_or_else(|error| {
-            tracing::error!(invocation = %id, %error, "a result cannot be told");
-            UNANSWERED
-        });
+        let answered = match self.tell(tenant, &stored.entity).await {
+            Ok(answered) => answered,
+            Err(error) => {
+                tracing::error!(invocation = %id, %error, "a result cannot be told");
+                if matches!(error, Error::Unavailable) {
+                    // Nothing was sent, and its receiver has no part in it. Not again at once.
+                    tokio::time::sleep(Duration::from_millis(WORKERS_TICK_MS)).await;
+                    return;
+                }
+                UNANSWERED
+            }
+        };
         figures().webhook_sent(answered.status);
         if let Err(error) = self.note_try(tenant, stored, answered).await {
             tracing::error!(invocation = %id, %error, "a delivery cannot be stored: it will be tried again");

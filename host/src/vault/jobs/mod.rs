@@ -10,6 +10,7 @@
 mod accept;
 mod deliver;
 mod delivery;
+mod ended;
 mod in_hand;
 mod queue;
 mod results;
@@ -109,17 +110,25 @@ impl By {
 /// A token that a run was given, as far as access rules look at it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsedToken {
+    /// What it is called in the log.
+    #[serde(default = "any_token")]
+    pub entity_type: EntityType,
     /// Its id.
     pub id: String,
     /// Where it lay then.
     pub containers: Vec<Container>,
 }
 
+/// What earlier versions did not keep.
+fn any_token() -> EntityType {
+    EntityType::Token
+}
+
 impl UsedToken {
     /// The entry for one that was opened to check a run, which did not begin.
     fn checked(&self) -> Event {
         let message = "Token used to check a reactor's run";
-        Event::done(EntityType::Token, self.id.as_str(), Operation::Use, message)
+        Event::done(self.entity_type, self.id.as_str(), Operation::Use, message)
     }
 
     /// What rules decide on.

@@ -31,6 +31,10 @@ pub struct Queue {
     wake: Notify,
 }
 
+/// Jobs of a tenant that wait for a moment: what stands in their way will stand in that of the others too, and those are
+/// not to fail as often for it.
+const WAITING_MAX: usize = 8;
+
 /// What a job waits for that is put off.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Until {
@@ -193,9 +197,10 @@ impl Queue {
     /// A tenant's jobs that are put off; `None` when those are so many that the others wait with them.
     pub(super) fn put_off_of(&self, tenant: TenantId) -> Option<Vec<InvocationId>> {
         let put_off = self.put_off.lock();
-        let of_tenant: Vec<_> =
-            put_off.get(&tenant).into_iter().flatten().map(|(id, _)| *id).collect();
-        (of_tenant.len() < PUT_OFF_MAX).then_some(of_tenant)
+        let of_tenant = || put_off.get(&tenant).into_iter().flatten();
+        let waiting = of_tenant().filter(|(_, until)| matches!(until, Until::Moment(_))).count();
+        let of_tenant: Vec<_> = of_tenant().map(|(id, _)| *id).collect();
+        (of_tenant.len() < PUT_OFF_MAX && waiting < WAITING_MAX).then_some(of_tenant)
     }
 
     /// Whether any are put off.
@@ -356,6 +361,12 @@ mod tests {
         queue.take_up_put_off(now + second, true);
         assert_eq!((queue.next_for_jobs(), queue.next_for_jobs()), (Some(tenant(1)), None));
         assert_eq!(queue.put_off_of(tenant(2)), Some(vec![id(3)]));
+        // So many wait, and the tenant's others with them.
+        for number in 4..=10 {
+            assert!(queue.put_off_of(tenant(2)).is_some(), "{number}");
+            queue.put_off(tenant(2), id(number), Until::Moment(now + 2 * second));
+        }
+        assert_eq!(queue.put_off_of(tenant(2)), None);
         queue.take_up_put_off(now + 2 * second, false);
         assert_eq!((queue.next_for_jobs(), queue.has_put_off()), (Some(tenant(2)), false));
     }

@@ -253,10 +253,7 @@ impl Vault {
         let ended = Ended::Failed(error);
         let events = job.end_without_outcome(&mut change, ended)?;
         change.commit(job.entity.by.actor(), events).await?;
-        figures().invocation_over(ended.title());
-        if error.is_ours() {
-            figures().run_lost();
-        }
+        figures().invocation_unrun(ended.title(), error.is_ours());
         Ok(())
     }
 

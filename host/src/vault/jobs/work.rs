@@ -11,11 +11,9 @@ use tokio::task::{self, JoinError, JoinHandle};
 
 use super::in_hand::{Held, InHand};
 use super::{Delivery, Ended, Job, JobStatus};
-use crate::figures::figures;
-use crate::limits::{DELIVERIES_MAX, HANDED_OUT_MAX, TENANTS_LOOKED_AT, WORKERS_TICK_MS};
+use crate::limits::{DELIVERIES_MAX, TENANTS_LOOKED_AT, WORKERS_TICK_MS};
 use crate::model::id::{InvocationId, TenantId};
 use crate::store::{Filter, Start};
-use crate::vault::audit::Actor;
 use crate::vault::index::{term, term_of};
 use crate::vault::record::{Entity, Stored, from_record};
 use crate::vault::{Error, Vault};
@@ -175,59 +173,6 @@ impl Vault {
             }
         }
         *untaken = Some(failed);
-    }
-
-    /// Ends whatever was accepted and has not ended, in every tenant of a vault that was made of a backup; gives how much
-    /// that is. What waited then may have run since.
-    pub async fn end_restored_jobs(&self) -> Result<usize, Error> {
-        let (mut ended, none) = (0, InHand::default());
-        for tenant in self.tenants().await? {
-            for status in [JobStatus::Queued, JobStatus::Running] {
-                ended += self.end_those(tenant.id, status, Ended::Restored, &none).await?;
-            }
-        }
-        Ok(ended)
-    }
-
-    /// Ends a tenant's jobs of a status without a run, but for those in hand; gives how many.
-    async fn end_those(
-        &self,
-        tenant: TenantId,
-        status: JobStatus,
-        ended: Ended<'_>,
-        in_hand: &InHand,
-    ) -> Result<usize, Error> {
-        let mut count = 0;
-        loop {
-            let those = self.jobs_that_are(tenant, status).await?;
-            let those = Filter::And(vec![those, in_hand.not_jobs_of(tenant)]);
-            let jobs = self.oldest::<Job>(tenant, &those, HANDED_OUT_MAX).await?;
-            if jobs.is_empty() {
-                return Ok(count);
-            }
-            self.end_all(tenant, &jobs, ended).await?;
-            count += jobs.len();
-        }
-    }
-
-    async fn end_all(
-        &self,
-        tenant: TenantId,
-        jobs: &[Stored<Job>],
-        ended: Ended<'_>,
-    ) -> Result<(), Error> {
-        let mut change = self.change(tenant).await?;
-        let mut events = Vec::with_capacity(jobs.len());
-        for job in jobs {
-            tracing::warn!(invocation = %job.entity.id, "was interrupted and is not run again");
-            events.extend(job.end_without_outcome(&mut change, ended)?);
-        }
-        change.commit(Actor::OPERATOR, events).await?;
-        for _ in jobs {
-            figures().invocation_over(ended.title());
-        }
-        self.0.queue.deliveries_of(tenant);
-        Ok(())
     }
 
     /// The filter for jobs of a status.

@@ -263,7 +263,9 @@ impl Vault {
             parts.push(shown.await?);
             uses.push(token.event(Operation::Use, "Token used by a reactor")?);
             let Subject { id, containers } = token.about.subject();
-            given.push(UsedToken { id: id.to_owned(), containers: containers.to_vec() });
+            let (id, containers) = (id.to_owned(), containers.to_vec());
+            let entity_type = token.token_type()?.log_entity_type();
+            given.push(UsedToken { entity_type, id, containers });
         }
         let entropy = self.0.entropy.as_ref();
         let filled = fill_arguments(permit.tenant(), &arguments, &parts, entropy).await;
