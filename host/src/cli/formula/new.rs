@@ -253,12 +253,17 @@ impl Sdk {
     /// That of the first checkout that one of these places lies in. What others could have put there is not taken unless it
     /// is named: building a formula runs what the SDK says.
     fn around(places: [&Path; 2]) -> Result<Self, Failure> {
-        let found = places.into_iter().find_map(|place| {
-            let sdks = place.ancestors().map(|folder| folder.join("sdk-guest"));
-            sdks.filter(|sdk| is_own(sdk, place)).find_map(|sdk| is_sdk(&sdk))
-        });
+        let [program, stands] = places;
+        let around =
+            |place: &Path| place.ancestors().map(|folder| folder.join("sdk-guest")).collect();
+        let (by_program, by_stands): (Vec<_>, Vec<_>) = (around(program), around(stands));
+        let by_program = by_program.iter().filter(|sdk| is_safe(sdk, None));
+        let owners = owners_at(stands);
+        let by_stands = by_stands.iter().filter(|sdk| is_safe(sdk, Some(owners)));
+        let found = by_program.chain(by_stands).find_map(|sdk| is_sdk(sdk));
         found.map(Self::Folder).ok_or_else(|| {
-            "--sdk is required, since neither this program nor the folder you stand in lies in a checkout of Tokamak: \
+            "--sdk is required, since neither this program nor the folder you stand in lies in a checkout of Tokamak \
+            that others cannot write to: \
             the folder sdk-guest of one, such as --sdk ../tokamak/sdk-guest, or the address of its git repository, \
             such as --sdk https://git.example.com/tokamak.git"
                 .into()
@@ -282,16 +287,22 @@ fn is_sdk(folder: &Path) -> Option<String> {
     manifest.contains("name = \"tokamak-sdk\"").then(|| whole.to_str().map(str::to_owned))?
 }
 
-/// Whether a folder, what it says of itself and the folder around it are of whoever runs this, or of whoever has the place
-/// that it was found from, and not everybody may write to them.
-fn is_own(sdk: &Path, place: &Path) -> bool {
-    let user = rustix::process::geteuid().as_raw();
-    let owner = fs::metadata(place).map_or(user, |found| found.uid());
-    let is_own = |path: &Path| {
-        fs::metadata(path)
-            .is_ok_and(|found| [user, owner].contains(&found.uid()) && found.mode() & 0o002 == 0)
+/// Whose a checkout may be that somebody stands in: their own, and for the superuser whoever's the place is.
+fn owners_at(stands: &Path) -> [u32; 2] {
+    let user = rustix::process::geteuid();
+    let place = fs::metadata(stands).ok().filter(|_| user.is_root());
+    [user.as_raw(), place.map_or(user.as_raw(), |place| place.uid())]
+}
+
+/// Whether not everybody may write to a folder, to what it says of itself and to the folder around it, and whether all of
+/// them are of one of these users. Around the program anybody's will do: who could change it could change the program.
+fn is_safe(sdk: &Path, owners: Option<[u32; 2]>) -> bool {
+    let is_safe = |path: &Path| {
+        fs::metadata(path).is_ok_and(|found| {
+            owners.is_none_or(|owners| owners.contains(&found.uid())) && found.mode() & 0o002 == 0
+        })
     };
-    sdk.parent().is_some_and(is_own) && is_own(sdk) && is_own(&sdk.join("Cargo.toml"))
+    sdk.parent().is_some_and(is_safe) && is_safe(sdk) && is_safe(&sdk.join("Cargo.toml"))
 }
 
 fn write_new(path: &Path, text: &str) -> Result<(), Failure> {

@@ -63,8 +63,11 @@ pub struct WriteFormula {
     /// Where it may send requests to: names, `*.suffix` for those below one, either with a port if it is not the
     /// scheme's usual one, or `*`. What ends in a number is an address of four decimal numbers.
     #[schema(value_type = Option<Vec<String>>, max_items = 100,
-        pattern = "^(\\*|(?!(.*\\.)?0[Xx][0-9A-Fa-f]*(:|$))(?!.*[A-Za-z0-9-]{64})((\\*\\.)?([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\\.)*\
-            ([0-9]*[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?|[0-9]+-[A-Za-z0-9-]*[A-Za-z0-9])\
+        pattern = "^(\\*|((\\*\\.)?([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\\.)*\
+            ([0-9]*[A-WYZa-wyz]([A-Za-z0-9-]*[A-Za-z0-9])?\
+            |([1-9][0-9]*|0[0-9]+)?[Xx]([A-Za-z0-9-]*[A-Za-z0-9])?\
+            |0[Xx][A-Za-z0-9-]*([G-Zg-z]|[G-Zg-z-][A-Za-z0-9-]*[A-Za-z0-9])\
+            |[0-9]+-[A-Za-z0-9-]*[A-Za-z0-9])\
             |(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])\
             (\\.(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])){3})(:0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}\
             |655[0-2][0-9]|6553[0-5]))?)$")]
