@@ -37,7 +37,12 @@ export function beginEdit(id) {
 export function unkeptEdit() {
   const { one, sent } = held;
   // Of a token that could not be saved as it is, nothing is written either.
-  const isWritten = one?.value && !same(one.value.draft, draftOf(one.value.token));
+  const changes = (token, draft) => {
+    const errors = {};
+    return { patch: patchOf(token, draft, errors), errors };
+  };
+  const { token, draft } = one?.value ?? {};
+  const isWritten = token && !same(changes(token, draft), changes(token, draftOf(token)));
   return unsent(sent, isWritten, () => beginEdit(undefined));
 }
 

@@ -84,8 +84,8 @@ async function submit() {
     if (run && !later) rememberWaited(run);
     // A server that just failed may fail again.
     const records = before && !isRefused ? await recordsSince(id, before).catch(() => undefined) : undefined;
-    // The formula may have done its work before its record could not be stored. Or somebody between answered, and there is one.
-    const isUnknown = run === null && status >= 500 && !(records?.length > 0);
+    // The formula may have done its work before its record could not be stored, or while somebody between answered.
+    const isUnknown = run === null && status >= 500;
     return { ...answer, took, isRefused, isUnknown, records };
   });
   if (ran) tell(ran.queued ? "The run is queued" : ran.value ? "The reactor answered" : "The run failed");
@@ -141,7 +141,8 @@ function result({ value, problem, took, isRefused, isUnknown, records, queued })
     ${problem ? problemBox(problem) : html`<pre class="result" tabindex="0" role="region" aria-label="Answer">${pretty(value)}</pre>`}
     ${facts([["Seen from here", measured(took.toFixed(0), "ms")]])}
     ${isRefused ? html`<p class="small">It was refused before the formula began: there is no record of it.</p>`
-      : isUnknown ? html`<p class="small">No record of it was found. The formula may have run, and done what it does: look there before you run it again.</p>`
+      : isUnknown ? html`<p class="small">Which record is that of this run is not known. The formula may have run, and done what it does: look there before you run it again.</p>
+        ${records?.length > 0 ? recorded(records) : nothing}`
       : recorded(records)}
   </section>`;
 }
