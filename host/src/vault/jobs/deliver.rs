@@ -19,7 +19,7 @@ use crate::limits::{
 use crate::model::id::{InvocationId, TenantId};
 use crate::model::time::Timestamp;
 use crate::store::{Expect, Filter, Start};
-use crate::vault::audit::Actor;
+use crate::vault::audit::{Actor, Event};
 use crate::vault::effort::taken_on;
 use crate::vault::index::{number, term, term_of};
 use crate::vault::record::{Entity, Stored, from_record};
@@ -157,7 +157,9 @@ impl Vault {
     async fn tell(&self, tenant: TenantId, delivery: &Delivery) -> Result<Answered, Error> {
         let mut job = self.kept::<Job>(tenant, delivery.id).await?.entity;
         let shown = taken_on(self.show_kept_in(&mut job, None)).await?;
-        self.log(tenant, job.by.actor(), shown).await?;
+        let message = "Token sent in a reactor result";
+        let sent = shown.into_iter().map(|read| Event { message: message.to_owned(), ..read });
+        self.log(tenant, job.by.actor(), sent.collect()).await?;
         let body = serde_json::to_vec(&payload(job)).map_err(Error::internal)?;
         let id = delivery.id.to_string();
         let sent_at = self.now().0 / 1000;
