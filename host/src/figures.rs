@@ -351,6 +351,11 @@ mod tests {
         figures.request_answered("GET", "/tokens", 503, Duration::ZERO);
         figures.invocation_ended(Some("Internal Server Error"), Duration::ZERO, 0);
         count(3);
+        // Of what stood in the way of a run each is counted once, if it is the server's.
+        figures.invocation_unrun("Internal Server Error", true);
+        figures.invocation_unrun("Service Unavailable", true);
+        figures.invocation_unrun("Unauthorized", false);
+        count(5);
     }
 
     #[test]

@@ -13,10 +13,7 @@ const RIGHTS: [&str; 4] =
 
 /// Makes an application on its page, and waits for its key if it is to come.
 fn make(browser: &mut Browser, name: &str) {
-    browser.visit("applications/new");
-    browser.fill("Name", name);
-    browser.wait("document.querySelector('.checks input')");
-    browser.eval("document.querySelector('.checks input').click(), true");
+    browser.write_application(name);
     browser.click("Create");
 }
 

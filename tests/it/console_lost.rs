@@ -39,10 +39,7 @@ fn is_asked(browser: &mut Browser, texts: &[&str]) {
 
 /// Writes a new application and has it made, of which the answer is kept back.
 fn make_slowly(browser: &mut Browser, name: &str) {
-    browser.visit("applications/new");
-    browser.fill("Name", name);
-    browser.wait("document.querySelector('.checks input')");
-    browser.eval("document.querySelector('.checks input').click(), true");
+    browser.write_application(name);
     browser.hold("POST /applications");
     browser.click("Create");
     browser.until_held();

@@ -300,6 +300,14 @@ impl Browser {
         ));
     }
 
+    /// Writes a new application of this name, with a right, and does not make it.
+    pub fn write_application(&mut self, name: &str) {
+        self.visit("applications/new");
+        self.fill("Name", name);
+        self.wait("document.querySelector('.checks input')");
+        self.eval("document.querySelector('.checks input').click(), true");
+    }
+
     /// Says yes in the dialog, by keyboard.
     #[track_caller]
     pub fn agree(&mut self) {
