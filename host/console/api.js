@@ -151,7 +151,7 @@ export async function ask(permission, method, path, options = {}) {
   const key = options.key ?? keyFor(permission);
   if (!key) {
     const detail = `No key in this tab holds ${permission}.`;
-    throw new Refusal({ title: "No key for this", detail, errors: {} });
+    throw new Refusal({ title: "No key for this", detail, errors: {}, isUnsent: true });
   }
   return (await send(key, method, path, options)).body;
 }
@@ -172,7 +172,9 @@ async function send(key, method, path, options) {
   } catch {
     throw new Refusal({ title: "No answer", detail: "The server cannot be reached.", errors: {} });
   }
-  const text = await response.text();
+  const text = await response.text().catch(() => {
+    throw new Refusal({ title: "No whole answer", detail: "The server's answer broke off.", errors: {} });
+  });
   if (!response.ok) throw new Refusal(problemOf(response, text));
   return { status: response.status, body: options.text ? text : parsed(text) };
 }

@@ -110,6 +110,20 @@ async fn of_a_run_that_could_not_be_stored_nobody_is_told_that_it_did_not_begin(
     browser.wait("document.querySelector('[aria-label=Result] .badge.bad')");
     // It may be that of another run.
     browser.wait_for("The formula may have run, and done what it does");
+    // As when the network is gone by then, or what answers is no server of this kind.
+    for answer in ["throw new TypeError('gone')", "return new Response('<html>', {status: 200})"] {
+        browser.visit("containers");
+        browser.visit(&format!("reactors/of/{reactor}"));
+        browser.eval(&format!(
+            "window.fetch = ((send) => async (...given) => {{
+                if (given[0].url?.endsWith({}) && given[0].method === 'POST') {{ {answer} }}
+                return send(...given);
+            }})(window.fetch), true",
+            json!(path)
+        ));
+        browser.click("Run");
+        browser.wait_for("The formula may have run, and done what it does");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -79,13 +79,14 @@ async function submit() {
       remember(id, answer.value);
       return { ...answer, took, queued: true };
     }
-    const { status, run } = answer.problem ?? {};
-    const isRefused = run === null && status < 500;
+    const { status, run, isUnsent } = answer.problem ?? {};
+    const isRefused = isUnsent || (run === null && status < 500);
     if (run && !later) rememberWaited(run);
     // A server that just failed may fail again.
     const records = before && !isRefused ? await recordsSince(id, before).catch(() => undefined) : undefined;
-    // The formula may have done its work before its record could not be stored, or while somebody between answered.
-    const isUnknown = run === null && status >= 500;
+    // The formula may have done its work before its record could not be stored, or while somebody between answered, or
+    // nobody did.
+    const isUnknown = answer.problem !== undefined && !run && !isRefused;
     return { ...answer, took, isRefused, isUnknown, records };
   });
   if (ran) tell(ran.queued ? "The run is queued" : ran.value ? "The reactor answered" : "The run failed");
