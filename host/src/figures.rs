@@ -23,10 +23,21 @@ use prometheus_client::registry::{Registry, Unit};
 use labels::{InvocationLabels, OutcomeLabels, RequestLabels, RouteLabels, StatusLabels};
 use process::Process;
 
-/// Where a 5xx is no news: formulas answer so too, and probes tell what is known.
-const NO_NEWS: [&str; 4] = ["/reactors/{id}/react", "/healthz", "/readyz", "/metrics"];
-/// The title of the problem that a run ends with by a fault of ours.
-const FAULT: &str = "Internal Server Error";
+/// Where a 5xx is no news: they tell what is known.
+const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+
+/// How a run ended.
+pub struct Ending {
+    /// The title of its problem, or that it completed.
+    pub title: &'static str,
+    /// Whether the server failed in it, and neither its caller nor its formula: that is a fault once, whatever it is called.
+    pub is_fault: bool,
+}
+
+impl Ending {
+    /// With an answer.
+    pub const COMPLETED: Self = Self { title: "completed", is_fault: false };
+}
 
 /// Every figure, and how they are called.
 pub struct Figures {
@@ -152,12 +163,20 @@ impl Figures {
         begins(&self.requests_running)
     }
 
-    /// Counts a request that was answered. `route` is the pattern, never the path.
-    pub fn request_answered(&self, method: &str, route: &str, status: u16, took: Duration) {
+    /// Counts a request that was answered. `route` is the pattern, never the path. A 5xx is a fault, unless `is_told` says
+    /// that it is a formula's, or one of a run that is counted.
+    pub fn request_answered(
+        &self,
+        method: &str,
+        route: &str,
+        status: u16,
+        is_told: bool,
+        took: Duration,
+    ) {
         let at = RouteLabels::new(method, route);
         self.request_times.get_or_create(&at).observe(took.as_secs_f64());
         self.requests.get_or_create(&at.with(status)).inc();
-        if status >= 500 && !NO_NEWS.contains(&route) {
+        if status >= 500 && !is_told && !PROBES.contains(&route) {
             self.faults.inc();
         }
     }
@@ -172,34 +191,19 @@ impl Figures {
         begins(&self.invocations_running)
     }
 
-    /// Counts a run that is over. `error` is the title of its problem, if it failed.
-    pub fn invocation_ended(&self, error: Option<&'static str>, took: Duration, fuel: u64) {
-        self.invocation_over(error.unwrap_or("completed"));
+    /// Counts a run that is over and was measured.
+    pub fn invocation_ended(&self, ending: &Ending, took: Duration, fuel: u64) {
+        self.invocation_over(ending);
         self.invocation_times.observe(took.as_secs_f64());
         self.fuel.inc_by(fuel);
     }
 
-    /// Counts a run that ended without having been measured, by the title of its problem: it was interrupted, or came to
-    /// none.
-    pub fn invocation_over(&self, outcome: &'static str) {
-        self.invocations.get_or_create(&InvocationLabels { outcome }).inc();
-        if outcome == FAULT {
+    /// Counts a run that ended without having been measured: it was interrupted, or came to none.
+    pub fn invocation_over(&self, ending: &Ending) {
+        self.invocations.get_or_create(&InvocationLabels { outcome: ending.title }).inc();
+        if ending.is_fault {
             self.faults.inc();
         }
-    }
-
-    /// Counts a run that something stood in the way of, by the title of its problem: a fault of the server once, whatever it
-    /// is called.
-    pub fn invocation_unrun(&self, outcome: &'static str, is_fault: bool) {
-        self.invocation_over(outcome);
-        if is_fault && outcome != FAULT {
-            self.faults.inc();
-        }
-    }
-
-    /// Counts a run that ended in a fault of the server by which it never began, or could not be stored.
-    pub fn run_lost(&self) {
-        self.faults.inc();
     }
 
     /// Counts a webhook that was sent; `None` if nobody answered.
@@ -280,18 +284,22 @@ fn begins(gauge: &Gauge) -> Running {
 mod tests {
     use std::time::Duration;
 
-    use super::{Figures, Waiting};
+    use super::{Ending, Figures, Waiting};
+
+    fn ending(title: &'static str, is_fault: bool) -> Ending {
+        Ending { title, is_fault }
+    }
 
     #[test]
     fn what_happens_is_counted_under_its_labels() {
         let figures = Figures::new();
         let took = Duration::from_millis(3);
-        figures.request_answered("GET", "/tokens/{id}", 200, took);
-        figures.request_answered("GET", "/tokens/{id}", 200, took);
-        figures.request_answered("GET", "/tokens/{id}", 404, took);
-        figures.invocation_ended(None, took, 7);
-        figures.invocation_ended(Some("Reactor Timeout"), took, 5);
-        figures.invocation_over("Reactor Interrupted");
+        figures.request_answered("GET", "/tokens/{id}", 200, false, took);
+        figures.request_answered("GET", "/tokens/{id}", 200, false, took);
+        figures.request_answered("GET", "/tokens/{id}", 404, false, took);
+        figures.invocation_ended(&Ending::COMPLETED, took, 7);
+        figures.invocation_ended(&ending("Reactor Timeout", false), took, 5);
+        figures.invocation_over(&ending("Reactor Interrupted", false));
         figures.locked_out();
         for status in [None, Some(200), Some(204), Some(302), Some(500)] {
             figures.webhook_sent(status);
@@ -341,20 +349,22 @@ mod tests {
             assert!(text.lines().any(|one| one == line), "{line} is not in\n{text}");
         };
         count(0);
-        for route in ["/reactors/{id}/react", "/healthz", "/readyz", "/metrics"] {
-            figures.request_answered("POST", route, 503, Duration::ZERO);
+        for route in ["/healthz", "/readyz", "/metrics"] {
+            figures.request_answered("GET", route, 503, false, Duration::ZERO);
         }
-        figures.request_answered("GET", "/tokens", 429, Duration::ZERO);
-        figures.invocation_over("Reactor Runtime Error");
+        figures.request_answered("POST", "/reactors/{id}/react", 503, true, Duration::ZERO);
+        figures.request_answered("GET", "/tokens", 429, false, Duration::ZERO);
+        figures.invocation_over(&ending("Reactor Runtime Error", false));
         count(0);
-        figures.request_answered("GET", "/tokens", 500, Duration::ZERO);
-        figures.request_answered("GET", "/tokens", 503, Duration::ZERO);
-        figures.invocation_ended(Some("Internal Server Error"), Duration::ZERO, 0);
+        figures.request_answered("GET", "/tokens", 500, false, Duration::ZERO);
+        figures.request_answered("GET", "/tokens", 503, false, Duration::ZERO);
+        figures.invocation_ended(&ending("Internal Server Error", true), Duration::ZERO, 0);
         count(3);
-        // Of what stood in the way of a run each is counted once, if it is the server's.
-        figures.invocation_unrun("Internal Server Error", true);
-        figures.invocation_unrun("Service Unavailable", true);
-        figures.invocation_unrun("Unauthorized", false);
+        // Whatever it is called: formulas have names of their own for what they fail by.
+        figures.invocation_over(&ending("Reactor Interrupted", true));
+        figures.invocation_ended(&ending("Service Unavailable", true), Duration::ZERO, 0);
+        figures.invocation_ended(&ending("Service Unavailable", false), Duration::ZERO, 0);
+        figures.invocation_over(&ending("Unauthorized", false));
         count(5);
     }
 
@@ -372,23 +382,10 @@ mod tests {
     fn a_caller_cannot_make_a_series() {
         let figures = Figures::new();
         for method in ["BREW", "get", "X-1", "PROPFIND"] {
-            figures.request_answered(method, "-", 404, Duration::ZERO);
+            figures.request_answered(method, "-", 404, false, Duration::ZERO);
         }
         let text = figures.write(None, true).unwrap();
         let line = "tokamak_http_requests_total{method=\"other\",route=\"-\",status=\"404\"} 4";
         assert!(text.lines().any(|one| one == line), "{text}");
-    }
-
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn the_process_is_looked_at() {
-        let text = Figures::new().write(None, true).unwrap();
-        let value = |name: &str| -> f64 {
-            let line = text.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap();
-            line.rsplit(' ').next().unwrap().parse().unwrap()
-        };
-        assert!(value("process_resident_memory_bytes") > 1_000_000.0);
-        assert!(value("process_open_fds") >= 3.0);
-        assert!(value("process_cpu_seconds_total") >= 0.0);
     }
 }

@@ -145,6 +145,9 @@ pub const JOBS_WAITING_DEFAULT: u64 = 100_000;
 pub const JOBS_RUNNING_DEFAULT: u32 = 64;
 /// Tries to begin an asynchronous run, before it ends as failed.
 pub const JOB_TRIES_MAX: u32 = 5;
+/// After how many seconds a run is worth trying again for which there was no room: about as long as compiling takes, and
+/// longer than most runs that hold memory.
+pub const RUN_WAIT_SECONDS: u64 = 5;
 /// How long an asynchronous run waits for a slot before another one of its tenant has its turn, in milliseconds.
 pub const JOB_SLOT_WAIT_MS_MAX: u64 = 30_000;
 /// Records that a worker takes from the store at a time.

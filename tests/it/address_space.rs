@@ -81,6 +81,7 @@ async fn a_queued_run_whose_formula_gets_no_memory_ends_after_so_many_tries() {
     let folder = tempfile::tempdir().unwrap();
     let process = Process::serve(&folder.path().join("data"));
     let formula = guests::send(&process.management(), "bare", json!({})).await;
+    let (_, other) = reactor_of(&process, &formula).await;
     let (private, path) = reactor_of(&process, &formula).await;
     private.post(&path, json!({"args": {"a": 1}})).await.expect(200);
     settled(&process).await;
@@ -96,15 +97,18 @@ async fn a_queued_run_whose_formula_gets_no_memory_ends_after_so_many_tries() {
     let private = Client::new(process.address, private.key.as_deref());
     settled(&process).await;
     hold_down(&process);
-    let mut places = Vec::new();
-    for _ in 0..3 {
+    let queue = async |path: &str| {
         let body = json!({"args": {"a": 1}, "callback_url": "http://127.0.0.1:9/hook"});
-        let queued = private.post(&path, body).await;
+        let queued = private.post(path, body).await;
         queued.expect(202);
-        places.push(queued.headers["location"].to_str().unwrap().to_owned());
-    }
+        queued.headers["location"].to_str().unwrap().to_owned()
+    };
+    let place = queue(&path).await;
+    // Once it is known that its reactor cannot be run now, another one of it waits with it, and fails no tries.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let waits = queue(&path).await;
     let began = Instant::now();
-    for place in places {
+    for place in [place, queue(&other).await] {
         let result = loop {
             let result = private.get(&place).await.expect(200);
             if result["status"] != "queued" {
@@ -117,4 +121,7 @@ async fn a_queued_run_whose_formula_gets_no_memory_ends_after_so_many_tries() {
         assert_eq!(result["error"]["detail"], "The server has no memory left for the formula.");
         assert_eq!(result.get("started_at"), None);
     }
+    assert_eq!(private.get(&waits).await.expect(200)["status"], "queued");
+    // Once for each that ended, whatever it failed in on the way there.
+    assert_eq!(process.figure("tokamak_faults_total").await, Some(2));
 }

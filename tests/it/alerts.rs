@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use reqwest::Method;
 use serde_json::json;
 
-use crate::support::binary::{Process, reactor_of};
+use crate::support::TestServer;
+use crate::support::binary::reactor_of;
 use crate::support::faults::Faults;
-use crate::support::{Client, TestServer};
 
 /// What a disk says that is broken.
 const EIO: i64 = 5;
@@ -127,24 +128,16 @@ fn a_vault_that_nobody_asks_is_missed() {
     assert_eq!(down["expr"], "up{job=\"tokamak\"} == 0 or absent(up{job=\"tokamak\"})");
 }
 
-async fn value(process: &Process, name: &str) -> Option<u64> {
-    let answer = Client::new(process.address, None).get("/metrics").await;
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    let text = answer.text();
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    line.map(|value| value.parse().unwrap())
-}
-
 /// What the alert of a vault that fails looks at, in a process of its own: nobody else's faults are counted in it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_vault_that_takes_no_writes_says_so_in_its_figures_without_any_request() {
     let folder = tempfile::tempdir().unwrap();
     let faults = Faults::none(folder.path());
     let process = Faults::serve(folder.path());
-    assert_eq!(value(&process, "tokamak_ready").await, Some(1));
+    assert_eq!(process.figure("tokamak_ready").await, Some(1));
     // They are there before anything happens: an increase from nothing is none.
     for name in ["tokamak_faults_total", "tokamak_store_refusals_total"] {
-        assert_eq!(value(&process, name).await, Some(0), "{name}");
+        assert_eq!(process.figure(name).await, Some(0), "{name}");
     }
     let formulas = process.management().get("/reactor-formulas?name=card*").await.expect(200);
     let formula = formulas["data"][0]["id"].as_str().unwrap();
@@ -159,12 +152,15 @@ async fn a_vault_that_takes_no_writes_says_so_in_its_figures_without_any_request
     faults.fail_syncs(EIO);
     let body = json!({"name": "a", "type": "private", "permissions": ["token:use"]});
     process.management().post("/applications", body).await.expect(503);
-    assert_eq!(value(&process, "tokamak_faults_total").await, Some(1));
-    private.post(&path, card).await.expect(503);
+    assert_eq!(process.figure("tokamak_faults_total").await, Some(1));
+    private.post(&path, card.clone()).await.expect(503);
+    // Before the run is looked at.
+    let kept = private.request(Method::POST, &path).header("svc-idempotency-key", "one");
+    private.send(kept.json(&card)).await.expect(503);
     faults.fail_syncs(0);
     // From here on nobody sends anything but what the figures are asked for.
-    assert_eq!(value(&process, "tokamak_ready").await, Some(0));
-    assert_eq!(value(&process, "tokamak_faults_total").await, Some(2));
-    assert!(value(&process, "tokamak_store_refusals_total").await.unwrap() > 0);
-    assert_eq!(value(&process, "tokamak_faults_total").await, Some(2));
+    assert_eq!(process.figure("tokamak_ready").await, Some(0));
+    assert_eq!(process.figure("tokamak_faults_total").await, Some(3));
+    assert!(process.figure("tokamak_store_refusals_total").await.unwrap() > 0);
+    assert_eq!(process.figure("tokamak_faults_total").await, Some(3));
 }

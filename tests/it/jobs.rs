@@ -219,7 +219,10 @@ async fn every_try_to_tell_of_tokens_is_in_their_log() {
     let told = receiver.wait(1).await[0].json();
     let id = told["data"]["response"]["tokens"]["id"].as_str().unwrap().to_owned();
     let first = entries(&server, &id, "read").await;
-    assert_eq!((first.len(), &first[0]["message"]), (1, &json!("Token sent in a reactor result")));
+    assert_eq!(
+        (first.len(), &first[0]["message"]),
+        (1, &json!("Token read to send a reactor result"))
+    );
     // To ask for the result would be a read as well.
     while receiver.seen().len() < 2 {
         server.clock.advance_ms(60_000);

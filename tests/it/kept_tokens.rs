@@ -12,7 +12,7 @@ const MINUTE_MS: u64 = 60_000;
 /// What the log says of who reads a token in a result.
 const READ: &str = "read: Token read in a reactor result";
 /// What it says of a try to send the result, each of which has its entry.
-const SENT: &str = "read: Token sent in a reactor result";
+const SENT: &str = "read: Token read to send a reactor result";
 /// What it says of who gets such an answer again.
 const REPEATED: &str = "read: Answer repeated";
 

@@ -45,3 +45,21 @@ impl Process {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::figures::Figures;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_process_is_looked_at() {
+        let text = Figures::new().write(None, true).unwrap();
+        let value = |name: &str| -> f64 {
+            let line = text.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap();
+            line.rsplit(' ').next().unwrap().parse().unwrap()
+        };
+        assert!(value("process_resident_memory_bytes") > 1_000_000.0);
+        assert!(value("process_open_fds") >= 3.0);
+        assert!(value("process_cpu_seconds_total") >= 0.0);
+    }
+}

@@ -15,7 +15,7 @@ use super::envelope::{Accepted, Created, Paginated, Reply};
 use super::extract::{Id, InvocationOf, Permitted};
 use super::problem::Rejection;
 use super::query::Query;
-use crate::figures::figures;
+use super::trace::IsTold;
 use crate::model::faults::Faults;
 use crate::model::id::{InvocationId, ReactorId};
 use crate::model::permission::marker::{
@@ -136,10 +136,11 @@ pub async fn react(
 /// What a run that failed is answered with.
 fn failure(error: Error, invocation: Option<InvocationId>) -> Response {
     // The outcome of a run that is kept tells by itself; none is kept of one that never began, or could not be stored.
-    if invocation.is_none() && error.is_ours() {
-        figures().run_lost();
-    }
+    let is_told = invocation.is_some() || !error.is_ours();
     let mut response = Rejection::from(error).into_response();
+    if is_told {
+        response.extensions_mut().insert(IsTold);
+    }
     if let Some(id) = invocation.and_then(|id| HeaderValue::try_from(id.to_string()).ok()) {
         response.headers_mut().insert(INVOCATION_ID, id);
     }

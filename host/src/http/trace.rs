@@ -20,6 +20,10 @@ use crate::traces;
 /// The header that carries a trace id in and out.
 pub const TRACE_ID: HeaderName = HeaderName::from_static("svc-trace-id");
 
+/// In a response: that it is no fault of the server's, or one that is counted elsewhere, whatever its status.
+#[derive(Clone)]
+pub struct IsTold;
+
 /// Runs the request inside a span that names its trace id, and gives every response that id.
 pub async fn around<F>(state: &State, request: Request, next: impl FnOnce(Request) -> F) -> Response
 where
@@ -61,7 +65,8 @@ where
     }
     let status = response.status().as_u16();
     drop(counted);
-    figures().request_answered(method.as_str(), &route, status, began.elapsed());
+    let is_told = response.extensions().get::<IsTold>().is_some();
+    figures().request_answered(method.as_str(), &route, status, is_told, began.elapsed());
     span.in_scope(|| tracing::info!(status, "answered"));
     response
 }

@@ -6,13 +6,10 @@ use std::fmt;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::limits::JOB_TRIES_MAX;
+use crate::limits::{JOB_TRIES_MAX, RUN_WAIT_SECONDS};
 use crate::model::faults::Faults;
 use crate::model::id::InvocationId;
 use crate::runtime::{Failure, FaultKind};
-
-/// About as long as compiling takes, and longer than most runs that hold memory.
-const WAIT_SECONDS: u64 = 5;
 
 /// Entries of a configuration that are named of those that do not fit.
 const FAULTS_NAMED_MAX: usize = 10;
@@ -144,7 +141,7 @@ impl RunError {
     /// under way (429) that is the same for all errors.
     pub fn wait_seconds(&self) -> Option<u64> {
         match self {
-            Self::NotCompiled | Self::NoMemory => Some(WAIT_SECONDS),
+            Self::NotCompiled | Self::NoMemory => Some(RUN_WAIT_SECONDS),
             _ => None,
         }
     }

@@ -3,19 +3,32 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use super::{Foundation, Vault};
 use crate::clock::ManualClock;
 use crate::config::JobLimits;
 use crate::crypto::entropy::SeededEntropy;
+use crate::crypto::integrity::Hash;
 use crate::crypto::keys::RootKey;
 use crate::egress::{Egress, EgressConfig};
+use crate::model::id::TenantId;
 use crate::runtime::{Runtime, RuntimeConfig};
 use crate::store::sled::SledStore;
+use crate::store::{
+    Batch, ChainHead, Compacted, Examiner, Filter, Kind, Protection, Record, Removal, Slice,
+    Snapshot, Start, Store, StoreError, StoreFuture, Unique,
+};
 
 /// A vault on a folder, without a tenant.
 pub(super) async fn vault(folder: &Path, programs_bytes_max: u64) -> Vault {
+    vault_on(Arc::new(SledStore::open(folder, 1 << 20).unwrap()), programs_bytes_max).await
+}
+
+/// A vault on a store, without a tenant.
+pub(super) async fn vault_on(store: Arc<dyn Store>, programs_bytes_max: u64) -> Vault {
     let foundation = Foundation {
-        store: Arc::new(SledStore::open(folder, 1 << 20).unwrap()),
+        store,
         runtime: Runtime::new(RuntimeConfig::new(1)).unwrap(),
         egress: Egress::new(EgressConfig::default()).unwrap(),
         clock: Arc::new(ManualClock::new(0)),
@@ -28,4 +41,109 @@ pub(super) async fn vault(folder: &Path, programs_bytes_max: u64) -> Vault {
         programs_bytes_max,
     };
     Vault::open(foundation).await.unwrap()
+}
+
+/// A store that fails as it is told to.
+pub(super) struct Failing {
+    store: SledStore,
+    /// Records of this kind cannot be read.
+    pub damaged: Mutex<Option<Kind>>,
+    /// No writes are taken, and none is tried.
+    pub is_full: Mutex<bool>,
+}
+
+impl Failing {
+    /// One on a folder, that does not fail yet.
+    pub fn on(folder: &Path) -> Arc<Self> {
+        let store = SledStore::open(folder, 1 << 20).unwrap();
+        Arc::new(Self { store, damaged: Mutex::new(None), is_full: Mutex::new(false) })
+    }
+}
+
+impl Store for Failing {
+    fn find<'a>(
+        &'a self,
+        kind: Kind,
+        tenant: TenantId,
+        ids: &'a [&'a str],
+    ) -> StoreFuture<'a, Vec<Option<Record>>> {
+        if *self.damaged.lock() == Some(kind) {
+            let damaged = StoreError::Damaged("as told".to_owned());
+            return Box::pin(async move { Err(damaged) });
+        }
+        self.store.find(kind, tenant, ids)
+    }
+
+    fn find_unique(&self, kind: Kind, unique: Unique) -> StoreFuture<'_, Option<Record>> {
+        self.store.find_unique(kind, unique)
+    }
+
+    fn page<'a>(
+        &'a self,
+        kind: Kind,
+        tenant: TenantId,
+        filter: &'a Filter,
+        start: Start,
+        size: usize,
+    ) -> StoreFuture<'a, Slice> {
+        self.store.page(kind, tenant, filter, start, size)
+    }
+
+    fn commit(&self, batch: Batch) -> StoreFuture<'_, ()> {
+        if *self.is_full.lock() {
+            return Box::pin(async { Err(StoreError::Full) });
+        }
+        self.store.commit(batch)
+    }
+
+    fn compact(&self) -> StoreFuture<'_, Compacted> {
+        self.store.compact()
+    }
+
+    fn snapshot(&self) -> StoreFuture<'_, Box<dyn Snapshot>> {
+        self.store.snapshot()
+    }
+
+    fn has_removed(&self) -> bool {
+        self.store.has_removed()
+    }
+
+    fn protect(
+        &self,
+        protection: Protection,
+        upgrade: Option<&mut dyn Examiner>,
+    ) -> Result<(), StoreError> {
+        self.store.protect(protection, upgrade)
+    }
+
+    fn chain_heads(&self) -> Result<Vec<ChainHead>, StoreError> {
+        self.store.chain_heads()
+    }
+
+    fn places(
+        &self,
+        kind: Kind,
+        tenant: TenantId,
+        ids: &[&str],
+    ) -> Result<Vec<Option<(u64, Hash)>>, StoreError> {
+        self.store.places(kind, tenant, ids)
+    }
+
+    fn oldest_entries(
+        &self,
+        kind: Kind,
+        tenant: TenantId,
+        before_ms: u64,
+        max: usize,
+    ) -> Result<Vec<Removal>, StoreError> {
+        self.store.oldest_entries(kind, tenant, before_ms, max)
+    }
+
+    fn health(&self) -> Result<(), StoreError> {
+        if *self.is_full.lock() { Err(StoreError::Full) } else { self.store.health() }
+    }
+
+    fn close(&self) {
+        self.store.close();
+    }
 }

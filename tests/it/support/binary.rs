@@ -124,6 +124,15 @@ impl Process {
         Client::new(self.address, Some(MANAGEMENT_KEY))
     }
 
+    /// One of the figures that `GET /metrics` gives; `None` if it is not among them.
+    pub async fn figure(&self, name: &str) -> Option<u64> {
+        let answer = Client::new(self.address, None).get("/metrics").await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let text = answer.text();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.map(|value| value.parse().unwrap())
+    }
+
     /// The id of the process.
     pub fn id(&self) -> u32 {
         self.child.id()

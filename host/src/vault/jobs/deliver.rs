@@ -83,8 +83,8 @@ impl Vault {
             Ok(answered) => answered,
             Err(error) => {
                 tracing::error!(invocation = %id, %error, "a result cannot be told");
-                if matches!(error, Error::Unavailable) {
-                    // Nothing was sent, and its receiver has no part in it. Not again at once.
+                if self.health().is_err() {
+                    // Nothing was sent, and neither the result nor its receiver has a part in it. Not again at once.
                     tokio::time::sleep(Duration::from_millis(WORKERS_TICK_MS)).await;
                     return;
                 }
@@ -157,7 +157,8 @@ impl Vault {
     async fn tell(&self, tenant: TenantId, delivery: &Delivery) -> Result<Answered, Error> {
         let mut job = self.kept::<Job>(tenant, delivery.id).await?.entity;
         let shown = taken_on(self.show_kept_in(&mut job, None)).await?;
-        let message = "Token sent in a reactor result";
+        // Whether it arrives is seen later.
+        let message = "Token read to send a reactor result";
         let sent = shown.into_iter().map(|read| Event { message: message.to_owned(), ..read });
         self.log(tenant, job.by.actor(), sent.collect()).await?;
         let body = serde_json::to_vec(&payload(job)).map_err(Error::internal)?;

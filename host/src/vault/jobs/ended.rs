@@ -70,7 +70,7 @@ impl Vault {
         }
         change.commit(Actor::OPERATOR, events).await?;
         for _ in jobs {
-            figures().invocation_over(ended.title());
+            figures().invocation_over(&ended.ending());
         }
         self.0.queue.deliveries_of(tenant);
         Ok(())

@@ -12,6 +12,7 @@ mod deliver;
 mod delivery;
 mod ended;
 mod in_hand;
+mod put_off;
 mod queue;
 mod results;
 mod run;
@@ -38,6 +39,7 @@ use super::record::{Entity, Stored, from_json_text, json_text, kind};
 use super::run_error::RunError;
 use super::{Change, Error};
 use crate::crypto::wiped::Wiped;
+use crate::figures::Ending;
 use crate::limits::INVOCATION_KEPT_MS;
 use crate::model::container::Container;
 use crate::model::id::{ApplicationId, InvocationId, ReactorId, TenantId};
@@ -198,15 +200,17 @@ pub enum Ended<'a> {
 }
 
 impl Ended<'_> {
-    /// The title of the problem that a job without an outcome ends with.
-    fn title(&self) -> &'static str {
+    /// How a job without an outcome is counted; its title is that of the problem it ends with.
+    fn ending(&self) -> Ending {
         match self {
-            Self::Failed(error) => error.describe().title,
-            Self::Completed { .. }
-            | Self::Interrupted
-            | Self::Lost
-            | Self::Broken
-            | Self::Restored => INTERRUPTED,
+            Self::Failed(error) => {
+                Ending { title: error.describe().title, is_fault: error.is_ours() }
+            }
+            Self::Lost | Self::Broken => Ending { title: INTERRUPTED, is_fault: true },
+            // Servers are ended by those that operate them.
+            Self::Completed { .. } | Self::Interrupted | Self::Restored => {
+                Ending { title: INTERRUPTED, is_fault: false }
+            }
         }
     }
 }
@@ -294,7 +298,7 @@ impl Stored<Job> {
         let job = &self.entity;
         let began = job.started_at.unwrap_or(now);
         let elapsed_ms = now.0.saturating_sub(began.0);
-        let title = ended.title();
+        let title = ended.ending().title;
         let invocation = Invocation {
             id: job.id,
             reactor_id: job.reactor_id,

@@ -2,16 +2,15 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::Ended;
-use crate::model::id::{InvocationId, TenantId};
-
-/// Jobs of a tenant that are put off: once there are so many, its others wait too. They are named each time one is taken.
-const PUT_OFF_MAX: usize = 1_000;
+use super::put_off::{PutOff, Until};
+use crate::limits::RUN_WAIT_SECONDS;
+use crate::model::id::{InvocationId, ReactorId, TenantId};
 
 /// Tenants whose turn it is, and tenants to look at now and then.
 #[derive(Default)]
@@ -21,7 +20,7 @@ pub struct Queue {
     /// Runs that ended without a note of it, and how they are to be ended.
     unended: Mutex<HashMap<(TenantId, InvocationId), Ended<'static>>>,
     /// Jobs that wait for something.
-    put_off: Mutex<HashMap<TenantId, HashMap<InvocationId, Until>>>,
+    put_off: Mutex<PutOff>,
     /// How often jobs could not be begun, by a fault that may have been a passing one.
     failed: Mutex<HashMap<InvocationId, u32>>,
     /// Jobs that are about to be taken in.
@@ -29,19 +28,6 @@ pub struct Queue {
     stopping: AtomicBool,
     cut_off: Notify,
     wake: Notify,
-}
-
-/// Jobs of a tenant that wait for a moment: what stands in their way will stand in that of the others too, and those are
-/// not to fail as often for it.
-const WAITING_MAX: usize = 8;
-
-/// What a job waits for that is put off.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Until {
-    /// That the clock is believed.
-    ClockBelieved,
-    /// That it is so late.
-    Moment(Instant),
 }
 
 /// Tenants in the order of their turns, each once.
@@ -191,16 +177,36 @@ impl Queue {
 
     /// A job is to wait for something.
     pub(super) fn put_off(&self, tenant: TenantId, id: InvocationId, until: Until) {
-        self.put_off.lock().entry(tenant).or_default().insert(id, until);
+        self.put_off.lock().add(tenant, id, until);
+    }
+
+    /// A job is to wait, and all others of its reactor, until one of them is tried so much later.
+    pub(super) fn put_off_reactor(
+        &self,
+        tenant: TenantId,
+        reactor: ReactorId,
+        id: InvocationId,
+        later: Duration,
+    ) {
+        let mut put_off = self.put_off.lock();
+        put_off.try_at(tenant, reactor, Instant::now() + later);
+        put_off.add(tenant, id, Until::ReactorTried(reactor));
+    }
+
+    /// Whether a job may be begun as far as its reactor is concerned. If not it waits.
+    pub(super) fn may_try(&self, tenant: TenantId, reactor: ReactorId, id: InvocationId) -> bool {
+        let mut put_off = self.put_off.lock();
+        let later = Duration::from_secs(RUN_WAIT_SECONDS);
+        let may_try = put_off.may_try(tenant, reactor, Instant::now(), later);
+        if !may_try {
+            put_off.add(tenant, id, Until::ReactorTried(reactor));
+        }
+        may_try
     }
 
     /// A tenant's jobs that are put off; `None` when those are so many that the others wait with them.
     pub(super) fn put_off_of(&self, tenant: TenantId) -> Option<Vec<InvocationId>> {
-        let put_off = self.put_off.lock();
-        let of_tenant = || put_off.get(&tenant).into_iter().flatten();
-        let waiting = of_tenant().filter(|(_, until)| matches!(until, Until::Moment(_))).count();
-        let of_tenant: Vec<_> = of_tenant().map(|(id, _)| *id).collect();
-        (of_tenant.len() < PUT_OFF_MAX && waiting < WAITING_MAX).then_some(of_tenant)
+        self.put_off.lock().of(tenant)
     }
 
     /// Whether any are put off.
@@ -209,22 +215,18 @@ impl Queue {
     }
 
     /// What was put off and need not wait any longer waits as all others do.
-    pub(super) fn take_up_put_off(&self, now: Instant, clock_is_believed: bool) {
-        let mut given = Vec::new();
-        self.put_off.lock().retain(|tenant, jobs| {
-            let before = jobs.len();
-            jobs.retain(|_, until| match until {
-                Until::ClockBelieved => !clock_is_believed,
-                Until::Moment(moment) => *moment > now,
-            });
-            if jobs.len() < before {
-                given.push(*tenant);
-            }
-            !jobs.is_empty()
-        });
+    pub(super) fn take_up_put_off(&self, clock_is_believed: bool) {
+        let given = self.put_off.lock().take_up(Instant::now(), clock_is_believed);
         for tenant in given {
             self.jobs_of(tenant);
         }
+    }
+
+    /// A job was begun: what stood in its way before is over.
+    pub(super) fn was_begun(&self, tenant: TenantId, reactor: ReactorId, id: InvocationId) {
+        self.forget_failures(id);
+        self.unended.lock().remove(&(tenant, id));
+        self.put_off.lock().was_begun(tenant, reactor);
     }
 
     /// A job could not be begun; gives how often.
@@ -235,7 +237,7 @@ impl Queue {
         *count
     }
 
-    /// A job was begun, or ended.
+    /// A job ended, or waits for what is no fault.
     pub(super) fn forget_failures(&self, id: InvocationId) {
         self.failed.lock().remove(&id);
     }
@@ -248,12 +250,10 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
-
     use uuid::Uuid;
 
-    use super::{Ended, PUT_OFF_MAX, Queue, Until};
-    use crate::model::id::{InvocationId, TenantId};
+    use super::{Ended, Queue};
+    use crate::model::id::{InvocationId, ReactorId, TenantId};
 
     fn tenant(number: u128) -> TenantId {
         TenantId(Uuid::from_u128(number))
@@ -324,51 +324,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_off_is_named_until_all_of_it_is_taken_up() {
-        let (queue, now, until) = (Queue::default(), Instant::now(), Until::ClockBelieved);
-        assert!(!queue.has_put_off());
-        let id = |number: usize| InvocationId(Uuid::from_u128(number as u128));
-        for _ in 0..2 {
-            queue.put_off(tenant(1), id(1), until);
+    fn what_was_said_of_a_job_before_it_was_begun_is_not_said_of_how_it_ends() {
+        let (queue, tenant) = (Queue::default(), tenant(1));
+        let [one, other] = [1, 2].map(|number| InvocationId(Uuid::from_u128(number)));
+        for id in [one, other] {
+            queue.unended(tenant, id, Ended::Lost);
+            queue.failed_to_begin(id);
         }
-        assert_eq!(queue.put_off_of(tenant(1)), Some(vec![id(1)]));
-        assert_eq!(queue.put_off_of(tenant(2)), Some(Vec::new()));
-        // Past a number of them the tenant's others wait too, and nobody else's.
-        for number in 2..=PUT_OFF_MAX {
-            assert!(queue.put_off_of(tenant(1)).is_some(), "{number}");
-            queue.put_off(tenant(1), id(number), until);
+        queue.was_begun(tenant, ReactorId(Uuid::nil()), one);
+        queue.unended(tenant, one, Ended::Broken);
+        assert_eq!((queue.failed_to_begin(one), queue.failed_to_begin(other)), (1, 2));
+        for (_, id, ended) in queue.take_unended() {
+            assert_eq!(matches!(ended, Ended::Broken), id == one);
         }
-        assert_eq!(queue.put_off_of(tenant(1)), None);
-        assert!(queue.has_put_off() && queue.put_off_of(tenant(2)).is_some());
-        queue.take_up_put_off(now, true);
-        assert_eq!((queue.has_put_off(), queue.next_for_jobs()), (false, Some(tenant(1))));
-        assert_eq!(queue.put_off_of(tenant(1)), Some(Vec::new()));
-    }
-
-    #[test]
-    fn each_is_put_off_until_what_it_waits_for() {
-        let (queue, now) = (Queue::default(), Instant::now());
-        let id = |number: u128| InvocationId(Uuid::from_u128(number));
-        let second = Duration::from_secs(1);
-        queue.put_off(tenant(1), id(1), Until::ClockBelieved);
-        queue.put_off(tenant(1), id(2), Until::Moment(now + second));
-        queue.put_off(tenant(2), id(3), Until::Moment(now + 2 * second));
-        queue.take_up_put_off(now, false);
-        assert_eq!(queue.next_for_jobs(), None);
-        queue.take_up_put_off(now + second, false);
-        assert_eq!((queue.next_for_jobs(), queue.next_for_jobs()), (Some(tenant(1)), None));
-        assert_eq!(queue.put_off_of(tenant(1)), Some(vec![id(1)]));
-        queue.take_up_put_off(now + second, true);
-        assert_eq!((queue.next_for_jobs(), queue.next_for_jobs()), (Some(tenant(1)), None));
-        assert_eq!(queue.put_off_of(tenant(2)), Some(vec![id(3)]));
-        // So many wait, and the tenant's others with them.
-        for number in 4..=10 {
-            assert!(queue.put_off_of(tenant(2)).is_some(), "{number}");
-            queue.put_off(tenant(2), id(number), Until::Moment(now + 2 * second));
-        }
-        assert_eq!(queue.put_off_of(tenant(2)), None);
-        queue.take_up_put_off(now + 2 * second, false);
-        assert_eq!((queue.next_for_jobs(), queue.has_put_off()), (Some(tenant(2)), false));
     }
 
     #[test]

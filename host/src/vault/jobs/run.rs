@@ -2,9 +2,9 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::queue::Until;
+use super::put_off::Until;
 use super::{By, Ended, Job, JobStatus};
 use crate::figures::figures;
 use crate::limits::{JOB_SLOT_WAIT_MS_MAX, JOB_TRIES_MAX, WORKERS_TICK_MS};
@@ -32,7 +32,7 @@ enum Turn {
 impl Vault {
     /// Does a job, up to its end, in a slot that was taken for it or that it waits for.
     pub(super) async fn run_job(&self, tenant: TenantId, job: Stored<Job>, slot: Option<Slot>) {
-        let id = job.entity.id;
+        let (id, reactor) = (job.entity.id, job.entity.reactor_id);
         let slot = match slot {
             None => self.slot_for_job(tenant).await,
             taken => taken,
@@ -56,10 +56,10 @@ impl Vault {
                     _ => None,
                 };
                 match seconds {
-                    // In nobody's place.
+                    // In nobody's place, and what stands in its way does so for all others of its formula.
                     Some(seconds) => {
-                        let until = Instant::now() + Duration::from_secs(seconds);
-                        self.0.queue.put_off(tenant, id, Until::Moment(until));
+                        let later = Duration::from_secs(seconds);
+                        self.0.queue.put_off_reactor(tenant, reactor, id, later);
                     }
                     None => drop(self.unless_stopping(tokio::time::sleep(tick)).await),
                 }
@@ -90,14 +90,14 @@ impl Vault {
     }
 
     /// Ends a job that could not be begun so often that it never will be. A store that takes no writes is not the job's
-    /// fault, and is waited for.
+    /// fault, and is waited for; one in which nothing but the job's own cannot be read is not.
     pub(super) async fn give_up_if_hopeless(
         &self,
         tenant: TenantId,
         id: InvocationId,
         error: &Error,
     ) {
-        let passing = matches!(error, Error::Unavailable);
+        let passing = matches!(error, Error::Unavailable) && self.health().is_err();
         if passing || self.0.queue.failed_to_begin(id) < JOB_TRIES_MAX {
             return;
         }
@@ -230,6 +230,7 @@ impl Vault {
         let mut change = self.change(permit.tenant()).await?;
         change.put(&begun, Expect::Version(version))?;
         change.commit(permit.actor(), std::mem::take(&mut ready.uses)).await?;
+        self.0.queue.was_begun(permit.tenant(), begun.reactor_id, begun.id);
         // It has begun, whether that can be read now or not.
         let version = self.version_of(permit.tenant(), &begun).await.unwrap_or(version + 1);
         Ok(Stored { entity: begun, version })
@@ -253,7 +254,7 @@ impl Vault {
         let ended = Ended::Failed(error);
         let events = job.end_without_outcome(&mut change, ended)?;
         change.commit(job.entity.by.actor(), events).await?;
-        figures().invocation_unrun(ended.title(), error.is_ours());
+        figures().invocation_over(&ended.ending());
         Ok(())
     }
 

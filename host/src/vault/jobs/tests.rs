@@ -1,22 +1,29 @@
+use std::time::Duration;
+
 use serde_json::json;
 use uuid::Uuid;
 
 use super::in_hand::{Held, InHand};
 use super::{By, Delivery, Ended, Job, JobStatus};
-use crate::limits::JOB_TRIES_MAX;
+use crate::limits::{HANDED_OUT_MAX, JOB_TRIES_MAX};
 use crate::model::id::{ApplicationId, InvocationId, ReactorId, TenantId};
 use crate::store::Expect;
 use crate::vault::audit::Actor;
-use crate::vault::record::Stored;
-use crate::vault::tests::vault;
+use crate::vault::record::{Entity as _, Stored};
+use crate::vault::tests::{Failing, vault, vault_on};
 use crate::vault::{Error, Vault};
 
 /// Puts a job into the queue that nobody could begin.
 async fn queued(vault: &Vault, tenant: TenantId) -> InvocationId {
+    queued_of(vault, tenant, 1).await
+}
+
+/// Such a one of a reactor.
+async fn queued_of(vault: &Vault, tenant: TenantId, reactor: u128) -> InvocationId {
     let job = Job {
         id: InvocationId(vault.draw_id()),
         tenant_id: tenant,
-        reactor_id: ReactorId(Uuid::from_u128(1)),
+        reactor_id: ReactorId(Uuid::from_u128(reactor)),
         by: By::Application(ApplicationId(Uuid::from_u128(2))),
         args: None,
         callback_url: "https://example.com/hook".to_owned(),
@@ -40,18 +47,22 @@ async fn queued(vault: &Vault, tenant: TenantId) -> InvocationId {
 #[tokio::test]
 async fn a_job_that_cannot_be_begun_ends_after_so_many_tries() {
     let folder = tempfile::tempdir().unwrap();
-    let vault = vault(folder.path(), 1 << 20).await;
+    let store = Failing::on(folder.path());
+    let vault = vault_on(store.clone(), 1 << 20).await;
     let tenant = vault.create_tenant("t", None).await.unwrap().tenant.id;
     let id = queued(&vault, tenant).await;
     let other = queued(&vault, tenant).await;
     let job =
         async |id: InvocationId| vault.get::<Job>(tenant, &id.to_string()).await.unwrap().entity;
     // A store that takes no writes is waited for, however long.
+    *store.is_full.lock() = true;
     for _ in 0..3 * JOB_TRIES_MAX {
         vault.give_up_if_hopeless(tenant, id, &Error::Unavailable).await;
     }
+    // One that takes them, and cannot read what the job needs, is not.
+    *store.is_full.lock() = false;
     for _ in 1..JOB_TRIES_MAX {
-        vault.give_up_if_hopeless(tenant, id, &Error::Internal).await;
+        vault.give_up_if_hopeless(tenant, id, &Error::Unavailable).await;
         vault.give_up_if_hopeless(tenant, other, &Error::Internal).await;
     }
     assert_eq!(job(id).await.status, JobStatus::Queued);
@@ -117,6 +128,56 @@ async fn what_is_in_hand_is_not_ended_as_what_nobody_has_in_hand() {
         assert_eq!(error["title"], "Reactor Interrupted");
         assert!(error["detail"].as_str().unwrap().contains(words), "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_delivery_that_cannot_be_read_is_put_off_and_one_that_cannot_be_noted_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Failing::on(folder.path());
+    let vault = vault_on(store.clone(), 1 << 20).await;
+    let tenant = vault.create_tenant("t", None).await.unwrap().tenant.id;
+    let id = running(&vault, tenant).await;
+    vault.0.queue.unended(tenant, id, Ended::Lost);
+    vault.end_unended(&InHand::default()).await;
+    let delivery = async || vault.get::<Delivery>(tenant, &id.to_string()).await.unwrap();
+    let due = async || {
+        let (due, pending) = vault.due_deliveries(tenant, &InHand::default(), 8).await.unwrap();
+        (due.len(), pending)
+    };
+    assert_eq!(due().await, (1, true));
+    // Whatever becomes of a try then could not be noted.
+    (*store.is_full.lock(), *store.damaged.lock()) = (true, Some(Job::KIND));
+    vault.deliver(tenant, delivery().await).await;
+    *store.is_full.lock() = false;
+    assert_eq!((delivery().await.entity.attempts, due().await), (0, (1, true)));
+    // Its receiver is not kept from others for it, and one day it is given up.
+    vault.deliver(tenant, delivery().await).await;
+    assert_eq!((delivery().await.entity.attempts, due().await), (1, (0, true)));
+}
+
+#[tokio::test]
+async fn jobs_of_a_reactor_that_cannot_be_run_now_keep_no_others_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = vault(folder.path(), 1 << 20).await;
+    let tenant = vault.create_tenant("t", None).await.unwrap().tenant.id;
+    let (held, other) = (ReactorId(Uuid::from_u128(1)), 2);
+    let mut of_held = Vec::new();
+    for _ in 0..3 * HANDED_OUT_MAX {
+        of_held.push(queued(&vault, tenant).await);
+    }
+    let of_other = queued_of(&vault, tenant, other).await;
+    let next = async || {
+        let next = vault.next_job(tenant, &InHand::default()).await.unwrap();
+        next.map(|job| job.entity.id)
+    };
+    let queue = &vault.0.queue;
+    assert_eq!(next().await, Some(of_held[0]));
+    queue.put_off_reactor(tenant, held, of_held[0], Duration::from_mins(5));
+    assert_eq!(next().await, Some(of_other));
+    assert_eq!(queue.put_off_of(tenant).unwrap().len(), of_held.len());
+    queue.was_begun(tenant, held, of_held[0]);
+    queue.take_up_put_off(true);
+    assert_eq!(next().await, Some(of_held[0]));
 }
 
 async fn breaks() {

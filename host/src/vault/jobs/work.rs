@@ -4,14 +4,14 @@
 //! for the oldest of it, and hold only what is in hand. A tenant's turn comes after every other's.
 
 use std::panic::AssertUnwindSafe;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use tokio::task::{self, JoinError, JoinHandle};
 
 use super::in_hand::{Held, InHand};
 use super::{Delivery, Ended, Job, JobStatus};
-use crate::limits::{DELIVERIES_MAX, TENANTS_LOOKED_AT, WORKERS_TICK_MS};
+use crate::limits::{DELIVERIES_MAX, HANDED_OUT_MAX, TENANTS_LOOKED_AT, WORKERS_TICK_MS};
 use crate::model::id::{InvocationId, TenantId};
 use crate::store::{Filter, Start};
 use crate::vault::index::{term, term_of};
@@ -64,7 +64,7 @@ impl Vault {
                     queue.look_again(TENANTS_LOOKED_AT);
                     if queue.has_put_off() {
                         let is_believed = self.may_remove_ended().unwrap_or(false);
-                        queue.take_up_put_off(Instant::now(), is_believed);
+                        queue.take_up_put_off(is_believed);
                     }
                     self.end_unended(&in_hand).await;
                 }
@@ -255,18 +255,31 @@ impl Vault {
         }
     }
 
-    /// The oldest job of a tenant that waits, is not in hand and not put off.
-    async fn next_job(
+    /// The oldest job of a tenant that waits, is not in hand and not put off. Those of a reactor that is tried later are put
+    /// off on the way.
+    pub(super) async fn next_job(
         &self,
         tenant: TenantId,
         in_hand: &InHand,
     ) -> Result<Option<Stored<Job>>, Error> {
-        let Some(put_off) = self.0.queue.put_off_of(tenant) else { return Ok(None) };
-        let put_off = Filter::Ids(put_off.iter().map(ToString::to_string).collect());
-        let put_off = Filter::Not(Box::new(put_off));
-        let queued = self.jobs_that_are(tenant, JobStatus::Queued).await?;
-        let filter = Filter::And(vec![queued, in_hand.not_jobs_of(tenant), put_off]);
-        Ok(self.oldest::<Job>(tenant, &filter, 1).await?.pop())
+        let queue = &self.0.queue;
+        let mut count = 1;
+        while let Some(put_off) = queue.put_off_of(tenant) {
+            let put_off = Filter::Ids(put_off.iter().map(ToString::to_string).collect());
+            let put_off = Filter::Not(Box::new(put_off));
+            let queued = self.jobs_that_are(tenant, JobStatus::Queued).await?;
+            let filter = Filter::And(vec![queued, in_hand.not_jobs_of(tenant), put_off]);
+            let waiting = self.oldest::<Job>(tenant, &filter, count).await?;
+            if waiting.is_empty() {
+                return Ok(None);
+            }
+            let may_try = |job: &Job| queue.may_try(tenant, job.reactor_id, job.id);
+            if let Some(job) = waiting.into_iter().find(|job| may_try(&job.entity)) {
+                return Ok(Some(job));
+            }
+            count = HANDED_OUT_MAX;
+        }
+        Ok(None)
     }
 
     /// Begins deliveries that are due: each tenant's share of the room in a turn, until there is no more of either.

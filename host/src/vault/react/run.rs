@@ -9,7 +9,7 @@ use tracing::Instrument as _;
 use zeroize::Zeroizing;
 
 use super::{ENDED, FailedRun, ReactResponse, Ready};
-use crate::figures::figures;
+use crate::figures::{Ending, figures};
 use crate::model::faults::Faults;
 use crate::model::formula::{Formula, Language, Reactor};
 use crate::model::id::{InvocationId, TenantId};
@@ -232,7 +232,7 @@ impl Vault {
                 Err(Answer::Failed(error)) => error,
                 Err(Answer::Uncommitted(error)) => return Err(error.into()),
                 Ok(answer) => {
-                    figures().invocation_ended(None, usage.elapsed, usage.fuel);
+                    figures().invocation_ended(&Ending::COMPLETED, usage.elapsed, usage.fuel);
                     return Ok(answer);
                 }
             },
@@ -244,7 +244,8 @@ impl Vault {
         let events = run.left_behind(&mut change, &invocation, Ended::Failed(&error))?;
         change.commit(run.permit.actor(), events).await?;
         // Before that it may still be ended otherwise.
-        figures().invocation_ended(Some(title(&error)), usage.elapsed, usage.fuel);
+        let ending = Ending { title: title(&error), is_fault: error.is_ours() };
+        figures().invocation_ended(&ending, usage.elapsed, usage.fuel);
         Err(FailedRun { error, invocation: Some(invocation.id) })
     }
 
