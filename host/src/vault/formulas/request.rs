@@ -61,7 +61,8 @@ pub struct WriteFormula {
     #[serde(default)]
     undeclared_arguments: Member<String>,
     /// Where it may send requests to: names, `*.suffix` for those below one, either with a port if it is not the
-    /// scheme's usual one, or `*`. What ends in a number is an address of four decimal numbers.
+    /// scheme's usual one, or `*`. What ends in a number is an address of four decimal numbers. No part of a name is longer
+    /// than 63 characters.
     #[schema(value_type = Option<Vec<String>>, max_items = 100,
         pattern = "^(\\*|((\\*\\.)?([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\\.)*\
             ([0-9]*[A-WYZa-wyz]([A-Za-z0-9-]*[A-Za-z0-9])?\
