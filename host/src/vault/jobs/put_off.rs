@@ -1,7 +1,7 @@
 //! Jobs that wait for something that stands in their way, and in nobody else's.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::model::id::{InvocationId, ReactorId, TenantId};
 
@@ -13,7 +13,8 @@ const PUT_OFF_MAX: usize = 1_000;
 pub enum Until {
     /// That the clock is believed.
     ClockBelieved,
-    /// That a run of its reactor may be begun, which another could not be just now: for want of memory, say.
+    /// That a run of its reactor may be begun, which another could not be just now: for want of memory, say, or since its
+    /// formula is not compiled.
     ReactorTried(ReactorId),
 }
 
@@ -21,9 +22,17 @@ pub enum Until {
 #[derive(Default)]
 pub struct PutOff {
     jobs: HashMap<TenantId, HashMap<InvocationId, Until>>,
-    /// Reactors of which a run could not be begun, and when one is tried next. The others wait, and fail none of the tries
-    /// that each has.
-    reactors: HashMap<(TenantId, ReactorId), Instant>,
+    /// Reactors of which a run could not be begun. The others wait, in nobody's place, and fail none of the tries that each
+    /// has.
+    reactors: HashMap<(TenantId, ReactorId), Tried>,
+}
+
+/// A reactor that is tried now and then.
+struct Tried {
+    /// By which run it was tried last, or still is.
+    by: InvocationId,
+    /// When by another.
+    next: Instant,
 }
 
 impl PutOff {
@@ -32,26 +41,51 @@ impl PutOff {
         self.jobs.entry(tenant).or_default().insert(id, until);
     }
 
-    /// A run of a reactor could not be begun, and the next is tried at a moment.
-    pub fn try_at(&mut self, tenant: TenantId, reactor: ReactorId, moment: Instant) {
-        let next = self.reactors.entry((tenant, reactor)).or_insert(moment);
-        *next = moment.max(*next);
+    /// A run of a reactor could not be begun, and another is tried at a moment.
+    pub fn try_at(&mut self, tenant: TenantId, reactor: ReactorId, by: InvocationId, at: Instant) {
+        let tried = self.reactors.entry((tenant, reactor)).or_insert(Tried { by, next: at });
+        tried.next = at.max(tried.next);
     }
 
-    /// Whether a run of a reactor may be begun now. Where one could not be, the next is tried that much later.
+    /// Whether a run of a reactor may be begun. Where one could not be, that is so now and then, and another is not tried
+    /// before that moment.
     pub fn may_try(
         &mut self,
         tenant: TenantId,
         reactor: ReactorId,
+        by: InvocationId,
         now: Instant,
-        later: Duration,
+        next: Instant,
     ) -> bool {
-        let Some(next) = self.reactors.get_mut(&(tenant, reactor)) else { return true };
-        let is_due = *next <= now;
+        let Some(tried) = self.reactors.get_mut(&(tenant, reactor)) else { return true };
+        let is_due = tried.next <= now;
         if is_due {
-            *next = now + later;
+            *tried = Tried { by, next };
         }
         is_due
+    }
+
+    /// Has the others of a reactor wait up to a moment, while this one sees whether it can be run; gives whether it does,
+    /// and no other.
+    pub fn holds_back(
+        &mut self,
+        tenant: TenantId,
+        reactor: ReactorId,
+        by: InvocationId,
+        next: Instant,
+    ) -> bool {
+        let tried = self.reactors.entry((tenant, reactor)).or_insert(Tried { by, next });
+        if tried.by == by {
+            tried.next = next.max(tried.next);
+        }
+        tried.by == by
+    }
+
+    /// Nothing more comes of a run by which a reactor was tried: its others need not wait.
+    pub fn was_tried(&mut self, tenant: TenantId, reactor: ReactorId, by: InvocationId) {
+        if self.reactors.get(&(tenant, reactor)).is_some_and(|tried| tried.by == by) {
+            self.reactors.remove(&(tenant, reactor));
+        }
     }
 
     /// A run of a reactor was begun: so may its others be.
@@ -82,8 +116,8 @@ impl PutOff {
                 Until::ClockBelieved => !clock_is_believed,
                 Until::ReactorTried(reactor) => match reactors.get(&(*tenant, *reactor)) {
                     None => false,
-                    Some(next) => {
-                        if *next <= now {
+                    Some(tried) => {
+                        if tried.next <= now {
                             let oldest = oldest.entry(*reactor).or_insert(*id);
                             *oldest = (*oldest).min(*id);
                         }
@@ -100,7 +134,7 @@ impl PutOff {
             !jobs.is_empty()
         });
         // Of those that are due and of which nothing waited, nothing is known any more.
-        reactors.retain(|(tenant, _), next| *next > now || given.contains(tenant));
+        reactors.retain(|(tenant, _), tried| tried.next > now || given.contains(tenant));
         given
     }
 }
@@ -159,21 +193,22 @@ mod tests {
     #[test]
     fn of_a_reactor_that_could_not_be_run_the_oldest_is_tried_at_a_time() {
         let (mut put_off, now) = (PutOff::default(), Instant::now());
-        let may_try =
-            |put_off: &mut PutOff, at| put_off.may_try(tenant(1), reactor(1), at, 5 * SECOND);
+        let may_try = |put_off: &mut PutOff, at| {
+            put_off.may_try(tenant(1), reactor(1), id(9), at, at + 5 * SECOND)
+        };
         // Nothing is known of it.
         assert!(may_try(&mut put_off, now) && may_try(&mut put_off, now));
-        put_off.try_at(tenant(1), reactor(1), now + SECOND);
-        // Another that was begun before fails a little later.
-        put_off.try_at(tenant(1), reactor(1), now + 2 * SECOND);
-        put_off.try_at(tenant(1), reactor(1), now + SECOND);
+        put_off.try_at(tenant(1), reactor(1), id(7), now + SECOND);
+        // Others that were taken before fail a little later.
+        put_off.try_at(tenant(1), reactor(1), id(8), now + 2 * SECOND);
+        put_off.try_at(tenant(1), reactor(1), id(9), now + SECOND);
         for number in [3, 1, 2] {
             assert!(!may_try(&mut put_off, now + SECOND));
             put_off.add(tenant(1), id(number), Until::ReactorTried(reactor(1)));
         }
         // Neither other reactors nor other tenants have to do with it.
-        assert!(put_off.may_try(tenant(1), reactor(2), now, SECOND));
-        assert!(put_off.may_try(tenant(2), reactor(1), now, SECOND));
+        assert!(put_off.may_try(tenant(1), reactor(2), id(4), now, now + SECOND));
+        assert!(put_off.may_try(tenant(2), reactor(1), id(4), now, now + SECOND));
         assert_eq!(put_off.take_up(now + SECOND, true), []);
         for (tried, left) in [(0, vec![id(2), id(3)]), (1, vec![id(3)])] {
             let at = now + 2 * SECOND + tried * 5 * SECOND;
@@ -191,9 +226,35 @@ mod tests {
     }
 
     #[test]
+    fn one_run_at_a_time_sees_whether_its_reactor_can_be_run() {
+        let (mut put_off, now) = (PutOff::default(), Instant::now());
+        let holds = |put_off: &mut PutOff, number, at| {
+            put_off.holds_back(tenant(1), reactor(1), id(number), at)
+        };
+        let may_try = |put_off: &mut PutOff, number, at| {
+            put_off.may_try(tenant(1), reactor(1), id(number), at, at + SECOND)
+        };
+        assert!(holds(&mut put_off, 1, now + SECOND));
+        assert!(!holds(&mut put_off, 2, now + 2 * SECOND));
+        put_off.add(tenant(1), id(2), Until::ReactorTried(reactor(1)));
+        // It goes on as long as it says so.
+        assert!(holds(&mut put_off, 1, now + 2 * SECOND));
+        assert!(!may_try(&mut put_off, 3, now + SECOND));
+        // If it says no more, another does.
+        assert!(may_try(&mut put_off, 3, now + 2 * SECOND));
+        assert!(!holds(&mut put_off, 1, now + 9 * SECOND));
+        assert!(holds(&mut put_off, 3, now + 3 * SECOND));
+        put_off.was_tried(tenant(1), reactor(1), id(1));
+        assert_eq!(put_off.take_up(now, true), []);
+        put_off.was_tried(tenant(1), reactor(1), id(3));
+        assert_eq!(put_off.take_up(now, true), [tenant(1)]);
+        assert!(put_off.is_empty());
+    }
+
+    #[test]
     fn a_reactor_that_is_due_is_forgotten_if_nothing_waits_for_it() {
         let (mut put_off, now) = (PutOff::default(), Instant::now());
-        put_off.try_at(tenant(1), reactor(1), now + SECOND);
+        put_off.try_at(tenant(1), reactor(1), id(1), now + SECOND);
         assert_eq!(put_off.take_up(now, true), []);
         assert!(!put_off.is_empty());
         assert_eq!(put_off.take_up(now + SECOND, true), []);

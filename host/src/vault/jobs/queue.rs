@@ -189,19 +189,42 @@ impl Queue {
         later: Duration,
     ) {
         let mut put_off = self.put_off.lock();
-        put_off.try_at(tenant, reactor, Instant::now() + later);
+        put_off.try_at(tenant, reactor, id, Instant::now() + later);
         put_off.add(tenant, id, Until::ReactorTried(reactor));
     }
 
     /// Whether a job may be begun as far as its reactor is concerned. If not it waits.
     pub(super) fn may_try(&self, tenant: TenantId, reactor: ReactorId, id: InvocationId) -> bool {
         let mut put_off = self.put_off.lock();
-        let later = Duration::from_secs(RUN_WAIT_SECONDS);
-        let may_try = put_off.may_try(tenant, reactor, Instant::now(), later);
+        let now = Instant::now();
+        let next = now + Duration::from_secs(RUN_WAIT_SECONDS);
+        let may_try = put_off.may_try(tenant, reactor, id, now, next);
         if !may_try {
             put_off.add(tenant, id, Until::ReactorTried(reactor));
         }
         may_try
+    }
+
+    /// Has the others of a reactor wait so long, while this job sees whether it can be run; gives whether it does. If
+    /// another one does it waits as well.
+    pub(super) fn holds_back(
+        &self,
+        tenant: TenantId,
+        reactor: ReactorId,
+        id: InvocationId,
+        time: Duration,
+    ) -> bool {
+        let mut put_off = self.put_off.lock();
+        let holds_back = put_off.holds_back(tenant, reactor, id, Instant::now() + time);
+        if !holds_back {
+            put_off.add(tenant, id, Until::ReactorTried(reactor));
+        }
+        holds_back
+    }
+
+    /// A job's turn is over, and its reactor did not stand in its way.
+    pub(super) fn was_tried(&self, tenant: TenantId, reactor: ReactorId, id: InvocationId) {
+        self.put_off.lock().was_tried(tenant, reactor, id);
     }
 
     /// A tenant's jobs that are put off; `None` when those are so many that the others wait with them.

@@ -42,7 +42,15 @@ impl Vault {
             tokio::time::sleep(Duration::from_millis(WORKERS_TICK_MS)).await;
             return;
         };
-        match self.try_run_job(tenant, job, slot).await {
+        let turn = self.try_run_job(tenant, job, slot).await;
+        let waits_for_room = match &turn {
+            Err(Error::Run(error)) => error.wait_seconds(),
+            _ => None,
+        };
+        if waits_for_room.is_none() {
+            self.0.queue.was_tried(tenant, reactor, id);
+        }
+        match turn {
             Ok(Turn::Taken) => self.0.queue.forget_failures(id),
             Ok(Turn::Passed) => {}
             Err(error) => {
@@ -51,11 +59,7 @@ impl Vault {
                 // It may have begun.
                 self.0.queue.unended(tenant, id, Ended::Lost);
                 let tick = Duration::from_millis(WORKERS_TICK_MS);
-                let seconds = match &error {
-                    Error::Run(error) => error.wait_seconds(),
-                    _ => None,
-                };
-                match seconds {
+                match waits_for_room {
                     // In nobody's place, and what stands in its way does so for all others of its formula.
                     Some(seconds) => {
                         let later = Duration::from_secs(seconds);
@@ -167,21 +171,22 @@ impl Vault {
         let permit = self.permit::<TokenUse>(&who, None).await?;
         let arguments = references(job.args.clone())?;
         // Before any token is opened for it.
-        let Some(slot) = self.compiled(tenant, job.reactor_id, slot).await? else {
+        let Some(slot) = self.compiled(tenant, job, slot).await? else {
             return Ok(None);
         };
         let ready = self.ready(&permit, job.reactor_id, arguments).await?;
         Ok(Some((permit, ready, slot)))
     }
 
-    /// Waits until a reactor's formula is compiled, and gives the slot back for it to run in; `None` when it is not yet,
-    /// and others have the slot.
+    /// Waits until a reactor's formula is compiled, and gives the slot back for it to run in; `None` when it was not yet,
+    /// and others have the slot. One job of a reactor waits so, and its others in nobody's place.
     async fn compiled(
         &self,
         tenant: TenantId,
-        reactor: ReactorId,
+        job: &Job,
         slot: Slot,
     ) -> Result<Option<Slot>, Error> {
+        let (id, reactor) = (job.id, job.reactor_id);
         let mut found = pin!(self.program_is_there(tenant, reactor));
         let short = Duration::from_millis(WORKERS_TICK_MS);
         if let Ok(found) = tokio::time::timeout(short, &mut found).await {
@@ -189,10 +194,13 @@ impl Vault {
         }
         drop(slot);
         // Up to its end, which is in any case: what goes wrong with it is to be known here.
-        match self.unless_stopping(found).await {
-            Some(Err(error)) => Err(error),
-            _ => Ok(None),
+        while !self.0.queue.is_stopping() && self.0.queue.holds_back(tenant, reactor, id, 2 * short)
+        {
+            if let Ok(found) = tokio::time::timeout(short, &mut found).await {
+                return found.map(|()| None);
+            }
         }
+        Ok(None)
     }
 
     async fn program_is_there(&self, tenant: TenantId, reactor: ReactorId) -> Result<(), Error> {
