@@ -10,14 +10,24 @@ use crate::support::binary::{compiling, eventually};
 use crate::support::hostile_components::slow;
 use crate::support::receiver::Receiver;
 use crate::support::server::{Setup, runtime};
-use crate::support::{TestServer, guests};
+use crate::support::{Client, TestServer, guests};
+
+// More than the ten seconds that a run has.
+const COMPILING_SECONDS: u64 = 16;
+// More than a tenant may have in hand.
+const OTHERS: usize = 70;
+
+/// Asks for a run; gives where its result is.
+async fn queue(private: &Client, reactor: &str, receiver: &Receiver) -> String {
+    let body = json!({"args": {"a": 1}, "callback_url": receiver.url(), "timeout_ms": 10_000});
+    let request = private.request(Method::POST, &format!("/reactors/{reactor}/react")).json(&body);
+    let queued = private.send(request).await;
+    queued.expect(202);
+    queued.headers["location"].to_str().unwrap().to_owned()
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_formula_is_not_compiled_in_its_time_waits_and_then_runs() {
-    // More than the ten seconds that the run has.
-    const COMPILING_SECONDS: u64 = 16;
-    // More than a tenant may have in hand.
-    const OTHERS: usize = 70;
     let folder = tempfile::tempdir().unwrap();
     let setup = |bounds| Setup {
         folder: Some(folder.path().to_owned()),
@@ -26,12 +36,15 @@ async fn a_run_whose_formula_is_not_compiled_in_its_time_waits_and_then_runs() {
     };
     let first = TestServer::start_with(setup(CompileBounds::default())).await;
     let reactor = guests::echo_reactor(&first).await;
+    let formula = guests::formula(&first, "bare", json!({})).await;
+    let ready = guests::reactor(&first, &formula, json!({})).await;
     let keys = [&first.management, &first.private].map(|client| client.key.clone().unwrap());
     first.stop().await;
-    // Nothing is kept of what was compiled, and the compiler is busy with something else.
+    // Nothing is kept of what was compiled, and the compiler is busy with something else once one is.
     let bounds = CompileBounds { memory_mb: 1_536, cpu_seconds: COMPILING_SECONDS };
     let second = TestServer::start_with(setup(bounds)).await;
     let [management, private] = keys.map(|key| second.client(&key));
+    private.post(&format!("/reactors/{ready}/react"), json!({"args": {}})).await.expect(200);
     let uploading =
         tokio::spawn(
             async move { management.post("/reactor-formulas", guests::upload(&slow())).await },
@@ -40,18 +53,16 @@ async fn a_run_whose_formula_is_not_compiled_in_its_time_waits_and_then_runs() {
     let child = eventually("process that compiles", || at_work().pop()).await;
 
     let receiver = Receiver::start().await;
-    let body = json!({"args": {"a": 1}, "callback_url": receiver.url(), "timeout_ms": 10_000});
-    let request = private.request(Method::POST, &format!("/reactors/{reactor}/react")).json(&body);
-    let queued = private.send(request).await;
-    queued.expect(202);
-    let place = queued.headers["location"].to_str().unwrap();
-    // They wait as well, in nobody's place, while one of them sees whether it is compiled.
-    for number in 0..OTHERS {
-        let body = json!({"args": {"a": number}, "callback_url": receiver.url()});
-        private.post(&format!("/reactors/{reactor}/react"), body).await.expect(202);
+    let place = queue(&private, &reactor, &receiver).await;
+    for _ in 0..OTHERS {
+        queue(&private, &reactor, &receiver).await;
     }
+    // They wait in nobody's place: a run of what is compiled is called back before they are.
+    queue(&private, &ready, &receiver).await;
+    eventually("webhook of the run that can begin", || receiver.seen().pop()).await;
+    assert!(at_work().contains(&child), "it waited for the compiler");
     loop {
-        let result = private.get(place).await.expect(200);
+        let result = private.get(&place).await.expect(200);
         // The formula's turn comes when that process is gone.
         if !at_work().contains(&child) {
             break;
@@ -63,7 +74,7 @@ async fn a_run_whose_formula_is_not_compiled_in_its_time_waits_and_then_runs() {
     uploading.await.unwrap().expect(422);
     let began = Instant::now();
     let result = loop {
-        let result = private.get(place).await.expect(200);
+        let result = private.get(&place).await.expect(200);
         if result["delivery"]["status"] == "delivered" {
             break result;
         }
@@ -72,5 +83,5 @@ async fn a_run_whose_formula_is_not_compiled_in_its_time_waits_and_then_runs() {
     };
     assert_eq!(result["status"], "completed", "{result}");
     assert!(result["started_at"].is_string(), "{result}");
-    eventually("every webhook", || (receiver.seen().len() == 1 + OTHERS).then_some(())).await;
+    eventually("every webhook", || (receiver.seen().len() == 2 + OTHERS).then_some(())).await;
 }

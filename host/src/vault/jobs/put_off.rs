@@ -47,8 +47,8 @@ impl PutOff {
         tried.next = at.max(tried.next);
     }
 
-    /// Whether a run of a reactor may be begun. Where one could not be, that is so now and then, and another is not tried
-    /// before that moment.
+    /// Whether a run of a reactor may be begun. Where one could not be, one is tried now and then, as often as it comes, and
+    /// another not before that moment.
     pub fn may_try(
         &mut self,
         tenant: TenantId,
@@ -58,11 +58,11 @@ impl PutOff {
         next: Instant,
     ) -> bool {
         let Some(tried) = self.reactors.get_mut(&(tenant, reactor)) else { return true };
-        let is_due = tried.next <= now;
-        if is_due {
+        let may_try = tried.by == by || tried.next <= now;
+        if may_try {
             *tried = Tried { by, next };
         }
-        is_due
+        may_try
     }
 
     /// Has the others of a reactor wait up to a moment, while this one sees whether it can be run; gives whether it does,
@@ -193,34 +193,36 @@ mod tests {
     #[test]
     fn of_a_reactor_that_could_not_be_run_the_oldest_is_tried_at_a_time() {
         let (mut put_off, now) = (PutOff::default(), Instant::now());
-        let may_try = |put_off: &mut PutOff, at| {
-            put_off.may_try(tenant(1), reactor(1), id(9), at, at + 5 * SECOND)
+        let may_try = |put_off: &mut PutOff, number, at| {
+            put_off.may_try(tenant(1), reactor(1), id(number), at, at + 5 * SECOND)
         };
         // Nothing is known of it.
-        assert!(may_try(&mut put_off, now) && may_try(&mut put_off, now));
+        assert!(may_try(&mut put_off, 9, now) && may_try(&mut put_off, 9, now));
         put_off.try_at(tenant(1), reactor(1), id(7), now + SECOND);
         // Others that were taken before fail a little later.
         put_off.try_at(tenant(1), reactor(1), id(8), now + 2 * SECOND);
         put_off.try_at(tenant(1), reactor(1), id(9), now + SECOND);
         for number in [3, 1, 2] {
-            assert!(!may_try(&mut put_off, now + SECOND));
+            assert!(!may_try(&mut put_off, 9, now + SECOND));
             put_off.add(tenant(1), id(number), Until::ReactorTried(reactor(1)));
         }
         // Neither other reactors nor other tenants have to do with it.
         assert!(put_off.may_try(tenant(1), reactor(2), id(4), now, now + SECOND));
         assert!(put_off.may_try(tenant(2), reactor(1), id(4), now, now + SECOND));
         assert_eq!(put_off.take_up(now + SECOND, true), []);
-        for (tried, left) in [(0, vec![id(2), id(3)]), (1, vec![id(3)])] {
-            let at = now + 2 * SECOND + tried * 5 * SECOND;
+        for (turn, tried, left) in [(0, 1, vec![id(2), id(3)]), (1, 2, vec![id(3)])] {
+            let at = now + 2 * SECOND + turn * 5 * SECOND;
             assert_eq!(put_off.take_up(at, true), [tenant(1)]);
             assert_eq!(of(&put_off, 1), left);
             // It is tried, and nothing else of the reactor meanwhile, that has just come.
-            assert!(may_try(&mut put_off, at));
-            assert!(!may_try(&mut put_off, at + 4 * SECOND));
+            assert!(may_try(&mut put_off, tried, at));
+            assert!(!may_try(&mut put_off, 9, at + 4 * SECOND));
             assert_eq!(put_off.take_up(at + 4 * SECOND, true), []);
         }
+        // Its turn may have been over before it came to begin, for want of a slot.
+        assert!(may_try(&mut put_off, 2, now + 8 * SECOND));
         put_off.was_begun(tenant(1), reactor(1));
-        assert!(may_try(&mut put_off, now));
+        assert!(may_try(&mut put_off, 9, now));
         assert_eq!(put_off.take_up(now, false), [tenant(1)]);
         assert!(put_off.is_empty());
     }
