@@ -334,7 +334,7 @@ pub const COMPACT_SECONDS_DEFAULT: u64 = 86_400;
 pub const COMPACT_FIRST_SECONDS_MAX: u64 = 3_600;
 /// Denied attempts of one actor and one kind that are logged one by one in [`DENIALS_WINDOW_MS`]; more are counted, and
 /// the log tells how many (decisions §10).
-pub const DENIALS_LOGGED_MAX: u32 = 10;
+pub const DENIALS_LOGGED_MAX: u32 = 100;
 /// How long denied attempts are counted together, in milliseconds.
 pub const DENIALS_WINDOW_MS: u64 = 60_000;
 /// Counts of denied attempts that are kept at the same time; past that they are counted for the tenant alone.
