@@ -216,10 +216,19 @@ fn add_shaped(description: &mut OpenApi) {
 /// Tells of the headers that layers read and write, and no handler knows.
 fn add_headers(description: &mut OpenApi) {
     let components = description.components.get_or_insert_with(Default::default);
-    let key = parameter(&KEY, IDEMPOTENCY_KEY_CHARS_MAX, r"^[\x20-\x7e]+$", KEY_TEXT);
-    components.parameters.insert(written(&KEY), RefOr::T(key));
-    let text = "Names the request in the log; what has another form is replaced by a new one";
-    let trace = parameter(&TRACE_ID, TRACE_ID_CHARS_MAX, r"^[\x21-\x7e]+$", text);
+    let key = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .min_length(Some(1))
+        .max_length(Some(IDEMPOTENCY_KEY_CHARS_MAX))
+        .pattern(Some(r"^[\x20-\x7e]+$"));
+    components.parameters.insert(written(&KEY), RefOr::T(parameter(&KEY, key, KEY_TEXT)));
+    // Nothing is refused for it, so that its schema bounds nothing.
+    let trace = ObjectBuilder::new().schema_type(Type::String);
+    let text = format!(
+        "Names the request in the log, if it is at most {TRACE_ID_CHARS_MAX} visible ASCII characters; anything else is \
+        replaced by a new one"
+    );
+    let trace = parameter(&TRACE_ID, trace, &text);
     components.parameters.insert(written(&TRACE_ID), RefOr::T(trace));
     let trace = "The request's trace id: the one it brought in this header, or a new one";
     components.headers.insert(written(&TRACE_ID), RefOr::T(header_of(Type::String, trace)));
@@ -280,12 +289,7 @@ fn header_of(kind: Type, text: &str) -> Header {
 }
 
 /// A header of visible characters that a request may have.
-fn parameter(name: &HeaderName, chars_max: usize, pattern: &str, text: &str) -> Parameter {
-    let schema = ObjectBuilder::new()
-        .schema_type(Type::String)
-        .min_length(Some(1))
-        .max_length(Some(chars_max))
-        .pattern(Some(pattern));
+fn parameter(name: &HeaderName, schema: ObjectBuilder, text: &str) -> Parameter {
     ParameterBuilder::new()
         .name(written(name))
         .parameter_in(ParameterIn::Header)
