@@ -73,6 +73,19 @@ async fn of_concurrent_requests_one_is_carried_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn concurrent_repetitions_of_what_was_carried_out_all_get_its_answer() {
+    let server = TestServer::start().await;
+    let repeat = || send(&server.private, "key", Method::POST, "/tokens", token("a"));
+    let id = repeat().await.expect(201)["id"].clone();
+    for _ in 0..20 {
+        for answer in join_all((0..16).map(|_| repeat())).await {
+            assert_eq!(answer.expect(201)["id"], id);
+            assert!(is_replay(&answer));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_may_not_gets_no_answer_and_what_is_no_key_is_refused() {
     let server = TestServer::start().await;
     send(&server.stranger(), "k", Method::POST, "/tokens", token("a")).await.expect(401);

@@ -127,19 +127,28 @@ impl Vault {
         let mut parts = vec![b"request".as_slice()];
         parts.extend(request);
         let request_digest = hash::keyed(&keys.index, &parts);
-        if !self.0.claimed.lock().insert((tenant, id.clone())) {
-            return Err(Error::Conflict(
-                "A request with this idempotency key is being carried out.",
-            ));
-        }
-        let claim = Claim { vault: self.clone(), who: who.clone(), id, request_digest, form };
-        match self.kept_answer(tenant, &claim.id).await? {
-            None => Ok(Attempt::First(claim)),
+        let repeated = async || match self.kept_answer(tenant, &id).await? {
+            None => Ok(None),
             Some(kept) if kept.request_digest == request_digest => {
                 let KeptAnswer { answer, about, .. } = kept;
-                Ok(Attempt::Repeated(Repetition { answer, about }))
+                Ok(Some(Attempt::Repeated(Repetition { answer, about })))
             }
             Some(_) => Err(Error::KeyReused),
+        };
+        // Without a claim, so that repetitions of what was carried out do not meet each other.
+        if let Some(repeated) = repeated().await? {
+            return Ok(repeated);
+        }
+        let is_first = self.0.claimed.lock().insert((tenant, id.clone()));
+        let (vault, who) = (self.clone(), who.clone());
+        let claim = is_first.then(|| Claim { vault, who, id: id.clone(), request_digest, form });
+        // And again: who had the claim may have been answered since.
+        match (repeated().await?, claim) {
+            (Some(repeated), _) => Ok(repeated),
+            (None, Some(claim)) => Ok(Attempt::First(claim)),
+            (None, None) => {
+                Err(Error::Conflict("A request with this idempotency key is being carried out."))
+            }
         }
     }
 
