@@ -39,7 +39,7 @@ pub mod term {
     pub const FORMULA: &str = "formula";
     /// The application of a reactor.
     pub const APPLICATION: &str = "application";
-    /// The reactor of an invocation.
+    /// The reactor of an invocation, and of a job that waits.
     pub const REACTOR: &str = "reactor";
     /// Where a job stands that has not ended.
     pub const JOB_STATUS: &str = "job_status";

@@ -3,9 +3,12 @@
 //! The most recently used programs stay in memory, so many bytes of their code, of which one tenant's take at most half:
 //! one tenant's uploads do not shove out everybody's. Those of the formulas that ship with the product belong to nobody,
 //! stay, and do not count. All code lies on disk; see `runtime::cache`. Compiling happens once per component and engine.
+//! One that is refused is not tried again for a while for runs: each of those that wait would take the compiler for its
+//! time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
@@ -19,10 +22,12 @@ use crate::runtime::{
     CompileError, ComponentError, Place, Program, Purpose, Wanted, script_runner_digest,
 };
 
+mod refused;
 #[cfg(test)]
 mod tests;
 mod unused;
 
+use refused::Refused;
 use unused::Unused;
 
 /// Bytes that a program is counted with beside its code, and before it is there.
@@ -45,6 +50,7 @@ pub struct Programs {
     /// Of all tenants' code.
     bytes_max: u64,
     kept: Mutex<Kept>,
+    refused: Refused,
     /// Code on disk that no formula has.
     pub unused: Unused,
 }
@@ -118,7 +124,8 @@ impl<'d> Asked<'d> {
 impl Programs {
     /// Keeps so many bytes of code.
     pub fn new(bytes_max: u64) -> Self {
-        Self { bytes_max, kept: Mutex::default(), unused: Unused::default() }
+        let (kept, refused, unused) = Default::default();
+        Self { bytes_max, kept, refused, unused }
     }
 
     /// What is known of a program, marked as just used.
@@ -244,6 +251,13 @@ impl Vault {
         if let Some(known) = self.0.programs.at_hand(digest) {
             return Ok(known?);
         }
+        // Who uploads one has it tried in any case.
+        if why == Why::Run
+            && let refused = &self.0.programs.refused
+            && let Some(refusal) = refused.find(&(owner, digest.to_owned()), Instant::now())
+        {
+            return Err(refusal.into());
+        }
         let number = asked.number();
         let place = if why == Why::Upload { Some(self.place(number)?) } else { None };
         let slot = self.0.programs.slot(digest, owner);
@@ -321,12 +335,16 @@ impl Filling {
         Ok(known?)
     }
 
-    /// Counts what came of it; a refusal is not kept.
+    /// Counts what came of it; a refusal takes no room among programs.
     fn settle(&self, known: &Known) {
         let programs = &self.vault.0.programs;
         match known {
             Ok(program) => programs.weigh(&self.digest, &self.slot, program),
-            Err(_) => programs.forget(&self.digest, &self.slot),
+            Err(refusal) => {
+                let component = (self.owner, self.digest.clone());
+                programs.refused.keep(component, refusal, Instant::now());
+                programs.forget(&self.digest, &self.slot);
+            }
         }
     }
 }

@@ -1,6 +1,8 @@
 //! What the workers have in hand.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::task::{self, JoinSet};
 
@@ -25,8 +27,32 @@ pub struct Held {
     pub id: InvocationId,
     /// Of a delivery; a job has none.
     pub receiver: Option<String>,
-    /// Of a job that waits for a slot, at least at first.
-    pub waits: bool,
+    /// Of a job, which tells it as it goes on.
+    pub stands: Arc<Standing>,
+}
+
+/// Where a job in hand stands.
+#[derive(Debug, Default)]
+pub struct Standing {
+    waits: AtomicBool,
+    apart: AtomicBool,
+}
+
+impl Standing {
+    /// It begins with a slot, or waits for one.
+    pub fn new(waits: bool) -> Arc<Self> {
+        Arc::new(Self { waits: waits.into(), apart: AtomicBool::default() })
+    }
+
+    /// It does not wait for a slot, or not any longer.
+    pub fn has_slot(&self) {
+        self.waits.store(false, Ordering::Relaxed);
+    }
+
+    /// It waits for the compiler, up to its end, and takes nobody's place.
+    pub fn goes_apart(&self) {
+        self.apart.store(true, Ordering::Relaxed);
+    }
 }
 
 impl InHand {
@@ -40,6 +66,17 @@ impl InHand {
     pub fn jobs(&self, tenant: Option<TenantId>) -> impl Iterator<Item = &Held> {
         let of_tenant = move |held: &&Held| tenant.is_none_or(|tenant| held.tenant == tenant);
         self.held.values().filter(|held| held.receiver.is_none()).filter(of_tenant)
+    }
+
+    /// How many of those take a place.
+    pub fn places(&self, tenant: Option<TenantId>) -> usize {
+        let takes_a_place = |held: &&Held| !held.stands.apart.load(Ordering::Relaxed);
+        self.jobs(tenant).filter(takes_a_place).count()
+    }
+
+    /// Whether one of a tenant's waits for a slot.
+    pub fn waits_for_slot(&self, tenant: TenantId) -> bool {
+        self.jobs(Some(tenant)).any(|held| held.stands.waits.load(Ordering::Relaxed))
     }
 
     /// The filter for a tenant's jobs but for those in hand.

@@ -33,11 +33,12 @@ pub use work::Workers;
 pub(super) use delivery::Delivery;
 
 use super::audit::{Actor, Event};
-use super::index::{Index, term};
+use super::index::{Index, term, term_of};
 use super::invocations::{Invocation, InvocationStatus};
 use super::record::{Entity, Stored, from_json_text, json_text, kind};
 use super::run_error::RunError;
 use super::{Change, Error};
+use crate::crypto::keys::TenantKeys;
 use crate::crypto::wiped::Wiped;
 use crate::figures::Ending;
 use crate::limits::INVOCATION_KEPT_MS;
@@ -47,7 +48,7 @@ use crate::model::log::{ActorType, EntityType, Operation};
 use crate::model::plaintext::opaque;
 use crate::model::rule::Subject;
 use crate::model::time::Timestamp;
-use crate::store::{Expect, Kind};
+use crate::store::{Expect, Kind, Term};
 
 /// The title of the problem that a run ends with when what came of it is not known (decisions §7).
 const INTERRUPTED: &str = "Reactor Interrupted";
@@ -236,6 +237,9 @@ impl Entity for Job {
         if !self.status.is_over() {
             index.term(term::JOB_STATUS, &[self.status.as_str()]);
         }
+        if self.status == JobStatus::Queued {
+            index.term(term::REACTOR, &[&self.reactor_id.to_string()]);
+        }
     }
 
     fn to_text(&self) -> Result<Wiped, Error> {
@@ -244,6 +248,13 @@ impl Entity for Job {
 
     fn from_text(text: &[u8]) -> Result<Self, Error> {
         from_json_text(text)
+    }
+}
+
+impl Job {
+    /// What the queued jobs of a reactor are found by, but for those that an earlier version queued.
+    pub fn term_of_reactor(keys: &TenantKeys, reactor: ReactorId) -> Term {
+        term_of(keys, term::REACTOR, &[&reactor.to_string()])
     }
 }
 

@@ -1,36 +1,52 @@
-//! Jobs that wait for something that stands in their way, and in nobody else's.
+//! What waits for something that stands in its way, and in nobody else's: a job, or all jobs of a reactor.
 
 use std::collections::HashMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::model::id::{InvocationId, ReactorId, TenantId};
 
-/// Jobs of a tenant that are put off: once there are so many, its others wait too. They are named each time one is taken.
+/// Jobs and reactors of a tenant that are put off: once there are so many, its other jobs wait too. They are named each time
+/// one is taken.
 const PUT_OFF_MAX: usize = 1_000;
+/// How long is known that a run of a reactor could not be begun, and that another is to be tried, if none comes.
+const UNTRIED_MAX: Duration = Duration::from_mins(1);
 
 /// What a job waits for that is put off.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Until {
     /// That the clock is believed.
     ClockBelieved,
-    /// That a run of its reactor may be begun, which another could not be just now: for want of memory, say, or since its
-    /// formula is not compiled.
+    /// That its reactor may be tried. Of most jobs the index tells whose they are, and the reactor is put off as a whole;
+    /// of those that an earlier version queued it does not.
     ReactorTried(ReactorId),
+    /// A moment.
+    Moment(Instant),
 }
 
-/// The jobs, and the reactors that are tried now and then.
+/// The jobs and the reactors.
 #[derive(Default)]
 pub struct PutOff {
     jobs: HashMap<TenantId, HashMap<InvocationId, Until>>,
-    /// Reactors of which a run could not be begun. The others wait, in nobody's place, and fail none of the tries that each
-    /// has.
-    reactors: HashMap<(TenantId, ReactorId), Tried>,
+    /// Reactors of which a run could not be begun: for want of memory, say, or since the formula is not compiled. The others
+    /// wait, in nobody's place.
+    reactors: HashMap<TenantId, HashMap<ReactorId, Tried>>,
+}
+
+/// What of a tenant is put off.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct OfTenant {
+    /// Jobs.
+    pub jobs: Vec<InvocationId>,
+    /// All jobs of these reactors, but for those by which they are tried.
+    pub reactors: Vec<ReactorId>,
+    /// The jobs by which these reactors are tried.
+    pub triers: Vec<InvocationId>,
 }
 
 /// A reactor that is tried now and then.
 struct Tried {
-    /// By which run it was tried last, or still is.
-    by: InvocationId,
+    /// By which run it is tried, until that fails or another one's turn comes.
+    by: Option<InvocationId>,
     /// When by another.
     next: Instant,
 }
@@ -43,24 +59,25 @@ impl PutOff {
 
     /// A run of a reactor could not be begun, and another is tried at a moment.
     pub fn try_at(&mut self, tenant: TenantId, reactor: ReactorId, by: InvocationId, at: Instant) {
-        let tried = self.reactors.entry((tenant, reactor)).or_insert(Tried { by, next: at });
+        let tried = self.reactors.entry(tenant).or_default().entry(reactor);
+        let tried = tried.or_insert(Tried { by: None, next: at });
         tried.next = at.max(tried.next);
+        tried.by = tried.by.filter(|trier| *trier != by);
     }
 
     /// Whether a run of a reactor may be begun. Where one could not be, one is tried now and then, as often as it comes, and
     /// another not before that moment.
     pub fn may_try(
         &mut self,
-        tenant: TenantId,
-        reactor: ReactorId,
+        (tenant, reactor): (TenantId, ReactorId),
         by: InvocationId,
         now: Instant,
         next: Instant,
     ) -> bool {
-        let Some(tried) = self.reactors.get_mut(&(tenant, reactor)) else { return true };
-        let may_try = tried.by == by || tried.next <= now;
+        let Some(tried) = self.tried(tenant, reactor) else { return true };
+        let may_try = tried.by == Some(by) || tried.next <= now;
         if may_try {
-            *tried = Tried { by, next };
+            *tried = Tried { by: Some(by), next };
         }
         may_try
     }
@@ -74,30 +91,42 @@ impl PutOff {
         by: InvocationId,
         next: Instant,
     ) -> bool {
-        let tried = self.reactors.entry((tenant, reactor)).or_insert(Tried { by, next });
-        if tried.by == by {
+        let tried = self.reactors.entry(tenant).or_default().entry(reactor);
+        let tried = tried.or_insert(Tried { by: Some(by), next });
+        let holds_back = tried.by == Some(by);
+        if holds_back {
             tried.next = next.max(tried.next);
         }
-        tried.by == by
+        holds_back
     }
 
-    /// Nothing more comes of a run by which a reactor was tried: its others need not wait.
-    pub fn was_tried(&mut self, tenant: TenantId, reactor: ReactorId, by: InvocationId) {
-        if self.reactors.get(&(tenant, reactor)).is_some_and(|tried| tried.by == by) {
-            self.reactors.remove(&(tenant, reactor));
+    /// Nothing more comes of a run by which a reactor was tried; gives whether its others need not wait any longer.
+    pub fn was_tried(&mut self, tenant: TenantId, reactor: ReactorId, by: InvocationId) -> bool {
+        let was_tried = self.tried(tenant, reactor).is_some_and(|tried| tried.by == Some(by));
+        was_tried && self.was_begun(tenant, reactor)
+    }
+
+    /// A run of a reactor was begun, and so may its others be; gives whether they had to wait.
+    pub fn was_begun(&mut self, tenant: TenantId, reactor: ReactorId) -> bool {
+        let Some(reactors) = self.reactors.get_mut(&tenant) else { return false };
+        let had_to_wait = reactors.remove(&reactor).is_some();
+        if reactors.is_empty() {
+            self.reactors.remove(&tenant);
         }
+        had_to_wait
     }
 
-    /// A run of a reactor was begun: so may its others be.
-    pub fn was_begun(&mut self, tenant: TenantId, reactor: ReactorId) {
-        self.reactors.remove(&(tenant, reactor));
-    }
-
-    /// A tenant's jobs that are put off; `None` when those are so many that the others wait with them.
-    pub fn of(&self, tenant: TenantId) -> Option<Vec<InvocationId>> {
-        let of_tenant = self.jobs.get(&tenant).into_iter().flatten();
-        let of_tenant: Vec<_> = of_tenant.map(|(id, _)| *id).collect();
-        (of_tenant.len() < PUT_OFF_MAX).then_some(of_tenant)
+    /// What of a tenant is put off; `None` when that is so much that all else waits with it.
+    pub fn of(&self, tenant: TenantId, now: Instant) -> Option<OfTenant> {
+        let jobs = self.jobs.get(&tenant).into_iter().flatten().map(|(id, _)| *id).collect();
+        let mut of_tenant = OfTenant { jobs, ..OfTenant::default() };
+        for (reactor, tried) in self.reactors.get(&tenant).into_iter().flatten() {
+            if tried.next > now {
+                of_tenant.reactors.push(*reactor);
+                of_tenant.triers.extend(tried.by);
+            }
+        }
+        (of_tenant.jobs.len() + of_tenant.reactors.len() < PUT_OFF_MAX).then_some(of_tenant)
     }
 
     /// Whether any wait, or may have to.
@@ -105,37 +134,38 @@ impl PutOff {
         self.jobs.is_empty() && self.reactors.is_empty()
     }
 
-    /// Lets go of what need not wait any longer, and of each reactor that is to be tried the oldest; gives whose those are.
+    /// Lets go of what need not wait any longer; gives whose that is, and whose reactors are to be tried.
     pub fn take_up(&mut self, now: Instant, clock_is_believed: bool) -> Vec<TenantId> {
         let Self { jobs, reactors } = self;
         let mut given = Vec::new();
+        reactors.retain(|tenant, reactors| {
+            if reactors.values().any(|tried| tried.next <= now) {
+                given.push(*tenant);
+            }
+            reactors.retain(|_, tried| tried.next + UNTRIED_MAX > now);
+            !reactors.is_empty()
+        });
+        let waits = |tenant: &TenantId, reactor: &ReactorId| {
+            let tried = reactors.get(tenant).and_then(|reactors| reactors.get(reactor));
+            tried.is_some_and(|tried| tried.next > now)
+        };
         jobs.retain(|tenant, jobs| {
             let before = jobs.len();
-            let mut oldest: HashMap<ReactorId, InvocationId> = HashMap::new();
-            jobs.retain(|id, until| match until {
+            jobs.retain(|_, until| match until {
                 Until::ClockBelieved => !clock_is_believed,
-                Until::ReactorTried(reactor) => match reactors.get(&(*tenant, *reactor)) {
-                    None => false,
-                    Some(tried) => {
-                        if tried.next <= now {
-                            let oldest = oldest.entry(*reactor).or_insert(*id);
-                            *oldest = (*oldest).min(*id);
-                        }
-                        true
-                    }
-                },
+                Until::ReactorTried(reactor) => waits(tenant, reactor),
+                Until::Moment(moment) => *moment > now,
             });
-            for id in oldest.values() {
-                jobs.remove(id);
-            }
-            if jobs.len() < before {
+            if jobs.len() < before && !given.contains(tenant) {
                 given.push(*tenant);
             }
             !jobs.is_empty()
         });
-        // Of those that are due and of which nothing waited, nothing is known any more.
-        reactors.retain(|(tenant, _), tried| tried.next > now || given.contains(tenant));
         given
+    }
+
+    fn tried(&mut self, tenant: TenantId, reactor: ReactorId) -> Option<&mut Tried> {
+        self.reactors.get_mut(&tenant)?.get_mut(&reactor)
     }
 }
 
@@ -145,7 +175,7 @@ mod tests {
 
     use uuid::Uuid;
 
-    use super::{PUT_OFF_MAX, PutOff, Until};
+    use super::{OfTenant, PUT_OFF_MAX, PutOff, UNTRIED_MAX, Until};
     use crate::model::id::{InvocationId, ReactorId, TenantId};
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -162,11 +192,19 @@ mod tests {
         ReactorId(Uuid::from_u128(number))
     }
 
-    /// A tenant's jobs that are put off, in order.
-    fn of(put_off: &PutOff, number: u128) -> Vec<InvocationId> {
-        let mut of = put_off.of(tenant(number)).unwrap();
-        of.sort();
-        of
+    /// What of the first tenant is put off at a moment.
+    fn of(put_off: &PutOff, now: Instant) -> OfTenant {
+        put_off.of(tenant(1), now).unwrap()
+    }
+
+    /// The first reactor waits, whether it is tried by a job or not.
+    fn waits(trier: Option<usize>) -> OfTenant {
+        let triers = trier.map(id).into_iter().collect();
+        OfTenant { jobs: Vec::new(), reactors: vec![reactor(1)], triers }
+    }
+
+    fn may_try(put_off: &mut PutOff, by: usize, now: Instant) -> bool {
+        put_off.may_try((tenant(1), reactor(1)), id(by), now, now + 5 * SECOND)
     }
 
     #[test]
@@ -176,55 +214,78 @@ mod tests {
         for _ in 0..2 {
             put_off.add(tenant(1), id(1), until);
         }
-        assert_eq!((of(&put_off, 1), of(&put_off, 2)), (vec![id(1)], vec![]));
+        assert_eq!(of(&put_off, now).jobs, [id(1)]);
+        assert_eq!(put_off.of(tenant(2), now), Some(OfTenant::default()));
         // Past a number of them the tenant's others wait too, and nobody else's.
-        for number in 2..=PUT_OFF_MAX {
-            assert!(put_off.of(tenant(1)).is_some(), "{number}");
+        put_off.try_at(tenant(1), reactor(1), id(1), now + 60 * SECOND);
+        for number in 2..PUT_OFF_MAX {
+            assert!(put_off.of(tenant(1), now).is_some(), "{number}");
             put_off.add(tenant(1), id(number), until);
         }
-        assert_eq!(put_off.of(tenant(1)), None);
-        assert!(!put_off.is_empty() && put_off.of(tenant(2)).is_some());
+        assert_eq!(put_off.of(tenant(1), now), None);
+        assert!(put_off.of(tenant(2), now).is_some());
         assert_eq!(put_off.take_up(now, false), []);
         assert_eq!(put_off.take_up(now, true), [tenant(1)]);
-        assert!(put_off.is_empty());
-        assert_eq!(of(&put_off, 1), []);
+        assert_eq!(of(&put_off, now), waits(None));
     }
 
     #[test]
-    fn of_a_reactor_that_could_not_be_run_the_oldest_is_tried_at_a_time() {
+    fn a_job_waits_for_its_moment() {
         let (mut put_off, now) = (PutOff::default(), Instant::now());
-        let may_try = |put_off: &mut PutOff, number, at| {
-            put_off.may_try(tenant(1), reactor(1), id(number), at, at + 5 * SECOND)
-        };
+        put_off.add(tenant(1), id(1), Until::Moment(now + SECOND));
+        assert_eq!(put_off.take_up(now, true), []);
+        assert_eq!(of(&put_off, now).jobs, [id(1)]);
+        assert_eq!(put_off.take_up(now + SECOND, false), [tenant(1)]);
+        assert!(put_off.is_empty());
+    }
+
+    #[test]
+    fn a_reactor_that_could_not_be_run_is_tried_with_one_job_at_a_time() {
+        let (mut put_off, now) = (PutOff::default(), Instant::now());
         // Nothing is known of it.
-        assert!(may_try(&mut put_off, 9, now) && may_try(&mut put_off, 9, now));
+        assert!(may_try(&mut put_off, 9, now) && may_try(&mut put_off, 8, now));
+        assert!(put_off.is_empty());
         put_off.try_at(tenant(1), reactor(1), id(7), now + SECOND);
         // Others that were taken before fail a little later.
         put_off.try_at(tenant(1), reactor(1), id(8), now + 2 * SECOND);
         put_off.try_at(tenant(1), reactor(1), id(9), now + SECOND);
-        for number in [3, 1, 2] {
-            assert!(!may_try(&mut put_off, 9, now + SECOND));
-            put_off.add(tenant(1), id(number), Until::ReactorTried(reactor(1)));
-        }
+        assert!(!may_try(&mut put_off, 7, now + SECOND));
+        assert_eq!(of(&put_off, now + SECOND), waits(None));
         // Neither other reactors nor other tenants have to do with it.
-        assert!(put_off.may_try(tenant(1), reactor(2), id(4), now, now + SECOND));
-        assert!(put_off.may_try(tenant(2), reactor(1), id(4), now, now + SECOND));
+        for other in [(tenant(1), reactor(2)), (tenant(2), reactor(1))] {
+            assert!(put_off.may_try(other, id(4), now, now + SECOND));
+        }
         assert_eq!(put_off.take_up(now + SECOND, true), []);
-        for (turn, tried, left) in [(0, 1, vec![id(2), id(3)]), (1, 2, vec![id(3)])] {
+        for (turn, trier) in [(0, 1), (1, 2)] {
             let at = now + 2 * SECOND + turn * 5 * SECOND;
             assert_eq!(put_off.take_up(at, true), [tenant(1)]);
-            assert_eq!(of(&put_off, 1), left);
-            // It is tried, and nothing else of the reactor meanwhile, that has just come.
-            assert!(may_try(&mut put_off, tried, at));
+            assert_eq!(of(&put_off, at), OfTenant::default());
+            // It is tried, and by nothing else meanwhile, but by this one as often as it comes: its turn may be over before
+            // it comes to begin, for want of a slot.
+            assert!(may_try(&mut put_off, trier, at) && may_try(&mut put_off, trier, at));
             assert!(!may_try(&mut put_off, 9, at + 4 * SECOND));
+            assert_eq!(of(&put_off, at + 4 * SECOND), waits(Some(trier)));
             assert_eq!(put_off.take_up(at + 4 * SECOND, true), []);
         }
-        // Its turn may have been over before it came to begin, for want of a slot.
-        assert!(may_try(&mut put_off, 2, now + 8 * SECOND));
-        put_off.was_begun(tenant(1), reactor(1));
-        assert!(may_try(&mut put_off, 9, now));
-        assert_eq!(put_off.take_up(now, false), [tenant(1)]);
+        // Once it failed it waits as all others do.
+        let failed = now + 8 * SECOND;
+        put_off.try_at(tenant(1), reactor(1), id(2), failed + 5 * SECOND);
+        assert!(!may_try(&mut put_off, 2, failed));
+        assert!(put_off.was_begun(tenant(1), reactor(1)));
+        assert!(!put_off.was_begun(tenant(1), reactor(1)));
         assert!(put_off.is_empty());
+    }
+
+    #[test]
+    fn jobs_of_which_the_index_does_not_tell_whose_they_are_wait_with_their_reactor() {
+        let (mut put_off, now) = (PutOff::default(), Instant::now());
+        put_off.try_at(tenant(1), reactor(1), id(1), now + SECOND);
+        put_off.add(tenant(1), id(1), Until::ReactorTried(reactor(1)));
+        put_off.add(tenant(1), id(2), Until::ReactorTried(reactor(2)));
+        assert_eq!(put_off.take_up(now, false), [tenant(1)]);
+        assert_eq!(of(&put_off, now).jobs, [id(1)]);
+        assert_eq!(put_off.take_up(now + SECOND, false), [tenant(1)]);
+        assert_eq!(of(&put_off, now + SECOND), OfTenant::default());
     }
 
     #[test]
@@ -233,33 +294,33 @@ mod tests {
         let holds = |put_off: &mut PutOff, number, at| {
             put_off.holds_back(tenant(1), reactor(1), id(number), at)
         };
-        let may_try = |put_off: &mut PutOff, number, at| {
-            put_off.may_try(tenant(1), reactor(1), id(number), at, at + SECOND)
-        };
         assert!(holds(&mut put_off, 1, now + SECOND));
         assert!(!holds(&mut put_off, 2, now + 2 * SECOND));
-        put_off.add(tenant(1), id(2), Until::ReactorTried(reactor(1)));
         // It goes on as long as it says so.
         assert!(holds(&mut put_off, 1, now + 2 * SECOND));
         assert!(!may_try(&mut put_off, 3, now + SECOND));
+        assert_eq!(of(&put_off, now + SECOND), waits(Some(1)));
         // If it says no more, another does.
         assert!(may_try(&mut put_off, 3, now + 2 * SECOND));
         assert!(!holds(&mut put_off, 1, now + 9 * SECOND));
         assert!(holds(&mut put_off, 3, now + 3 * SECOND));
-        put_off.was_tried(tenant(1), reactor(1), id(1));
-        assert_eq!(put_off.take_up(now, true), []);
-        put_off.was_tried(tenant(1), reactor(1), id(3));
-        assert_eq!(put_off.take_up(now, true), [tenant(1)]);
+        assert!(!put_off.was_tried(tenant(1), reactor(1), id(1)));
+        assert_eq!(of(&put_off, now), waits(Some(3)));
+        assert!(put_off.was_tried(tenant(1), reactor(1), id(3)));
         assert!(put_off.is_empty());
     }
 
     #[test]
-    fn a_reactor_that_is_due_is_forgotten_if_nothing_waits_for_it() {
+    fn a_reactor_that_is_due_is_forgotten_if_no_job_comes() {
         let (mut put_off, now) = (PutOff::default(), Instant::now());
         put_off.try_at(tenant(1), reactor(1), id(1), now + SECOND);
         assert_eq!(put_off.take_up(now, true), []);
-        assert!(!put_off.is_empty());
-        assert_eq!(put_off.take_up(now + SECOND, true), []);
+        // Others may have all places for a while.
+        for seconds in [1, 30, 60] {
+            assert_eq!(put_off.take_up(now + seconds * SECOND, true), [tenant(1)]);
+            assert!(!put_off.is_empty());
+        }
+        put_off.take_up(now + SECOND + UNTRIED_MAX, true);
         assert!(put_off.is_empty());
     }
 }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::Ended;
-use super::put_off::{PutOff, Until};
+use super::put_off::{OfTenant, PutOff, Until};
 use crate::limits::RUN_WAIT_SECONDS;
 use crate::model::id::{InvocationId, ReactorId, TenantId};
 
@@ -180,7 +180,12 @@ impl Queue {
         self.put_off.lock().add(tenant, id, until);
     }
 
-    /// A job is to wait, and all others of its reactor, until one of them is tried so much later.
+    /// A job is to wait so long.
+    pub(super) fn put_off_for(&self, tenant: TenantId, id: InvocationId, time: Duration) {
+        self.put_off(tenant, id, Until::Moment(Instant::now() + time));
+    }
+
+    /// All jobs of a reactor are to wait, until one of them is tried so much later.
     pub(super) fn put_off_reactor(
         &self,
         tenant: TenantId,
@@ -188,9 +193,7 @@ impl Queue {
         id: InvocationId,
         later: Duration,
     ) {
-        let mut put_off = self.put_off.lock();
-        put_off.try_at(tenant, reactor, id, Instant::now() + later);
-        put_off.add(tenant, id, Until::ReactorTried(reactor));
+        self.put_off.lock().try_at(tenant, reactor, id, Instant::now() + later);
     }
 
     /// Whether a job may be begun as far as its reactor is concerned. If not it waits.
@@ -198,15 +201,15 @@ impl Queue {
         let mut put_off = self.put_off.lock();
         let now = Instant::now();
         let next = now + Duration::from_secs(RUN_WAIT_SECONDS);
-        let may_try = put_off.may_try(tenant, reactor, id, now, next);
+        let may_try = put_off.may_try((tenant, reactor), id, now, next);
         if !may_try {
             put_off.add(tenant, id, Until::ReactorTried(reactor));
         }
         may_try
     }
 
-    /// Has the others of a reactor wait so long, while this job sees whether it can be run; gives whether it does. If
-    /// another one does it waits as well.
+    /// Has the others of a reactor wait so long, while this job sees whether it can be run; gives whether it does, and no
+    /// other.
     pub(super) fn holds_back(
         &self,
         tenant: TenantId,
@@ -214,22 +217,20 @@ impl Queue {
         id: InvocationId,
         time: Duration,
     ) -> bool {
-        let mut put_off = self.put_off.lock();
-        let holds_back = put_off.holds_back(tenant, reactor, id, Instant::now() + time);
-        if !holds_back {
-            put_off.add(tenant, id, Until::ReactorTried(reactor));
-        }
-        holds_back
+        self.put_off.lock().holds_back(tenant, reactor, id, Instant::now() + time)
     }
 
     /// A job's turn is over, and its reactor did not stand in its way.
     pub(super) fn was_tried(&self, tenant: TenantId, reactor: ReactorId, id: InvocationId) {
-        self.put_off.lock().was_tried(tenant, reactor, id);
+        let others_may = self.put_off.lock().was_tried(tenant, reactor, id);
+        if others_may {
+            self.jobs_of(tenant);
+        }
     }
 
-    /// A tenant's jobs that are put off; `None` when those are so many that the others wait with them.
-    pub(super) fn put_off_of(&self, tenant: TenantId) -> Option<Vec<InvocationId>> {
-        self.put_off.lock().of(tenant)
+    /// What of a tenant is put off; `None` when that is so much that all else waits with it.
+    pub(super) fn put_off_of(&self, tenant: TenantId) -> Option<OfTenant> {
+        self.put_off.lock().of(tenant, Instant::now())
     }
 
     /// Whether any are put off.
@@ -249,7 +250,10 @@ impl Queue {
     pub(super) fn was_begun(&self, tenant: TenantId, reactor: ReactorId, id: InvocationId) {
         self.forget_failures(id);
         self.unended.lock().remove(&(tenant, id));
-        self.put_off.lock().was_begun(tenant, reactor);
+        let others_may = self.put_off.lock().was_begun(tenant, reactor);
+        if others_may {
+            self.jobs_of(tenant);
+        }
     }
 
     /// A job could not be begun; gives how often.

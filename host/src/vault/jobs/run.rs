@@ -4,10 +4,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::in_hand::Standing;
 use super::put_off::Until;
 use super::{By, Ended, Job, JobStatus};
 use crate::figures::figures;
-use crate::limits::{JOB_SLOT_WAIT_MS_MAX, JOB_TRIES_MAX, WORKERS_TICK_MS};
+use crate::limits::{JOB_SLOT_WAIT_MS_MAX, JOB_TRIES_MAX, RUN_WAIT_SECONDS, WORKERS_TICK_MS};
 use crate::model::formula::Reactor;
 use crate::model::id::{InvocationId, ReactorId, TenantId};
 use crate::model::permission::marker::TokenUse;
@@ -29,43 +30,55 @@ enum Turn {
     Passed,
 }
 
+/// What a job needs to begin.
+type Prepared = (Permit<TokenUse>, Ready, Slot);
+
 impl Vault {
     /// Does a job, up to its end, in a slot that was taken for it or that it waits for.
-    pub(super) async fn run_job(&self, tenant: TenantId, job: Stored<Job>, slot: Option<Slot>) {
+    pub(super) async fn run_job(
+        &self,
+        tenant: TenantId,
+        job: Stored<Job>,
+        slot: Option<Slot>,
+        stands: &Standing,
+    ) {
         let (id, reactor) = (job.entity.id, job.entity.reactor_id);
         let slot = match slot {
             None => self.slot_for_job(tenant).await,
             taken => taken,
         };
+        let tick = Duration::from_millis(WORKERS_TICK_MS);
         let Some(slot) = slot else {
             // Its turn comes again.
-            tokio::time::sleep(Duration::from_millis(WORKERS_TICK_MS)).await;
+            tokio::time::sleep(tick).await;
             return;
         };
-        let turn = self.try_run_job(tenant, job, slot).await;
+        stands.has_slot();
+        let turn = self.try_run_job(tenant, job, slot, stands).await;
         let waits_for_room = match &turn {
-            Err(Error::Run(error)) => error.wait_seconds(),
+            Err(Error::Run(error)) => error.wait_seconds().map(Duration::from_secs),
             _ => None,
         };
-        if waits_for_room.is_none() {
-            self.0.queue.was_tried(tenant, reactor, id);
+        match waits_for_room {
+            None => self.0.queue.was_tried(tenant, reactor, id),
+            // What stands in its way does so for all others of its reactor.
+            Some(later) => self.0.queue.put_off_reactor(tenant, reactor, id, later),
         }
         match turn {
             Ok(Turn::Taken) => self.0.queue.forget_failures(id),
             Ok(Turn::Passed) => {}
             Err(error) => {
                 tracing::error!(invocation = %id, %error, "a run could not be begun or stored");
-                self.give_up_if_hopeless(tenant, id, &error).await;
+                let given_up = self.give_up_if_hopeless(tenant, id, &error).await;
                 // It may have begun.
                 self.0.queue.unended(tenant, id, Ended::Lost);
-                let tick = Duration::from_millis(WORKERS_TICK_MS);
-                match waits_for_room {
-                    // In nobody's place, and what stands in its way does so for all others of its formula.
-                    Some(seconds) => {
-                        let later = Duration::from_secs(seconds);
-                        self.0.queue.put_off_reactor(tenant, reactor, id, later);
-                    }
-                    None => drop(self.unless_stopping(tokio::time::sleep(tick)).await),
+                // In nobody's place. A disk that does not answer may do so in a while.
+                let later = match error {
+                    Error::Unavailable => Duration::from_secs(RUN_WAIT_SECONDS),
+                    _ => tick,
+                };
+                if !given_up {
+                    self.0.queue.put_off_for(tenant, id, later);
                 }
             }
         }
@@ -93,28 +106,30 @@ impl Vault {
         }
     }
 
-    /// Ends a job that could not be begun so often that it never will be. A store that takes no writes is not the job's
-    /// fault, and is waited for; one in which nothing but the job's own cannot be read is not.
+    /// Ends a job that could not be begun so often that it never will be; gives whether it did. A store that takes no writes
+    /// is not the job's fault, and is waited for; one that takes them, and cannot read what the job needs, is tried so often.
     pub(super) async fn give_up_if_hopeless(
         &self,
         tenant: TenantId,
         id: InvocationId,
         error: &Error,
-    ) {
+    ) -> bool {
         let passing = matches!(error, Error::Unavailable) && self.health().is_err();
         if passing || self.0.queue.failed_to_begin(id) < JOB_TRIES_MAX {
-            return;
+            return false;
         }
         let job = match self.get::<Job>(tenant, &id.to_string()).await {
             Ok(job) if job.entity.status == JobStatus::Queued => job,
-            _ => return,
+            _ => return false,
         };
         let broken = Error::Run(Box::new(RunError::NeverBegun));
         let error = if matches!(error, Error::Run(_)) { error } else { &broken };
-        match self.end_unrun(&job, error).await {
+        let ended = self.end_unrun(&job, error).await;
+        match &ended {
             Ok(()) => self.0.queue.forget_failures(id),
             Err(error) => tracing::error!(invocation = %id, %error, "a job cannot be ended"),
         }
+        ended.is_ok()
     }
 
     async fn try_run_job(
@@ -122,17 +137,44 @@ impl Vault {
         tenant: TenantId,
         job: Stored<Job>,
         slot: Slot,
+        stands: &Standing,
     ) -> Result<Turn, Error> {
-        let (permit, mut ready, slot) = match self.prepared(tenant, &job.entity, slot).await {
-            Ok(Some(prepared)) => prepared,
-            Ok(None) => return Ok(Turn::Passed),
-            // The store's failure is not the run's, nor is want of memory.
-            Err(error @ (Error::Unavailable | Error::Internal)) => return Err(error),
-            Err(Error::Run(error)) if error.wait_seconds().is_some() => {
-                return Err(Error::Run(error));
+        let (id, reactor) = (job.entity.id, job.entity.reactor_id);
+        match self.prepared(tenant, &job.entity, slot).await {
+            Ok(Some(prepared)) => self.begin_and_run(tenant, job, prepared).await,
+            Ok(None) => {
+                // It may have to wait long, and its arguments may be.
+                drop(job);
+                match self.compiled(tenant, reactor, id, stands).await {
+                    Ok(()) => Ok(Turn::Passed),
+                    Err(error) => match self.get::<Job>(tenant, &id.to_string()).await {
+                        Ok(job) => self.unprepared(&job, error).await,
+                        Err(Error::NotFound(_)) => Ok(Turn::Taken),
+                        Err(error) => Err(error),
+                    },
+                }
             }
-            Err(error) => return self.refuse(&job, &error).await.map(|()| Turn::Taken),
-        };
+            Err(error) => self.unprepared(&job, error).await,
+        }
+    }
+
+    /// Ends a job that something stands in the way of, if that is the run's own. The store's failure is not, nor is want of
+    /// memory.
+    async fn unprepared(&self, job: &Stored<Job>, error: Error) -> Result<Turn, Error> {
+        match error {
+            Error::Unavailable | Error::Internal => Err(error),
+            Error::Run(run) if run.wait_seconds().is_some() => Err(Error::Run(run)),
+            error => self.refuse(job, &error).await.map(|()| Turn::Taken),
+        }
+    }
+
+    /// Notes that a job begins, and runs it.
+    async fn begin_and_run(
+        &self,
+        tenant: TenantId,
+        job: Stored<Job>,
+        (permit, mut ready, slot): Prepared,
+    ) -> Result<Turn, Error> {
         if self.0.queue.is_stopping() {
             // The next process finds it as it was.
             return Ok(Turn::Passed);
@@ -160,47 +202,49 @@ impl Vault {
         ended.map(|()| Turn::Taken)
     }
 
-    /// What a job needs to begin, once its formula is compiled; `None` when that takes long.
+    /// What a job needs to begin; `None` when its formula is not compiled, and others have the slot.
     async fn prepared(
         &self,
         tenant: TenantId,
         job: &Job,
         slot: Slot,
-    ) -> Result<Option<(Permit<TokenUse>, Ready, Slot)>, Error> {
+    ) -> Result<Option<Prepared>, Error> {
         let who = self.caller_of(tenant, job.by).await?;
         let permit = self.permit::<TokenUse>(&who, None).await?;
         let arguments = references(job.args.clone())?;
         // Before any token is opened for it.
-        let Some(slot) = self.compiled(tenant, job, slot).await? else {
-            return Ok(None);
-        };
+        let program = self.program_is_there(tenant, job.reactor_id);
+        let short = Duration::from_millis(WORKERS_TICK_MS);
+        let Ok(found) = tokio::time::timeout(short, program).await else { return Ok(None) };
+        found?;
         let ready = self.ready(&permit, job.reactor_id, arguments).await?;
         Ok(Some((permit, ready, slot)))
     }
 
-    /// Waits until a reactor's formula is compiled, and gives the slot back for it to run in; `None` when it was not yet,
-    /// and others have the slot. One job of a reactor waits so, and its others in nobody's place.
+    /// Waits until a reactor's formula is compiled. One job of a reactor does, in nobody's place, and its others come when it
+    /// is over with it.
     async fn compiled(
         &self,
         tenant: TenantId,
-        job: &Job,
-        slot: Slot,
-    ) -> Result<Option<Slot>, Error> {
-        let (id, reactor) = (job.id, job.reactor_id);
+        reactor: ReactorId,
+        id: InvocationId,
+        stands: &Standing,
+    ) -> Result<(), Error> {
+        let queue = &self.0.queue;
+        let tick = Duration::from_millis(WORKERS_TICK_MS);
         let mut found = pin!(self.program_is_there(tenant, reactor));
-        let short = Duration::from_millis(WORKERS_TICK_MS);
-        if let Ok(found) = tokio::time::timeout(short, &mut found).await {
-            return found.map(|()| Some(slot));
+        let holds_back = || !queue.is_stopping() && queue.holds_back(tenant, reactor, id, 2 * tick);
+        if holds_back() {
+            stands.goes_apart();
+            queue.jobs_of(tenant);
         }
-        drop(slot);
         // Up to its end, which is in any case: what goes wrong with it is to be known here.
-        while !self.0.queue.is_stopping() && self.0.queue.holds_back(tenant, reactor, id, 2 * short)
-        {
-            if let Ok(found) = tokio::time::timeout(short, &mut found).await {
-                return found.map(|()| None);
+        while holds_back() {
+            if let Ok(found) = tokio::time::timeout(tick, &mut found).await {
+                return found;
             }
         }
-        Ok(None)
+        Ok(())
     }
 
     async fn program_is_there(&self, tenant: TenantId, reactor: ReactorId) -> Result<(), Error> {
@@ -211,8 +255,6 @@ impl Vault {
                 Ok(_) => return Ok(()),
                 // It was just replaced.
                 Err(Error::Conflict(_)) => {}
-                // Others take now what it needs.
-                Err(Error::Run(error)) if matches!(*error, RunError::NotCompiled) => {}
                 Err(error) => return Err(error),
             }
             tokio::time::sleep(Duration::from_millis(WORKERS_TICK_MS)).await;

@@ -4,15 +4,17 @@
 //! for the oldest of it, and hold only what is in hand. A tenant's turn comes after every other's.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use tokio::task::{self, JoinError, JoinHandle};
 
-use super::in_hand::{Held, InHand};
+use super::in_hand::{Held, InHand, Standing};
+use super::put_off::OfTenant;
 use super::{Delivery, Ended, Job, JobStatus};
-use crate::limits::{DELIVERIES_MAX, HANDED_OUT_MAX, TENANTS_LOOKED_AT, WORKERS_TICK_MS};
-use crate::model::id::{InvocationId, TenantId};
+use crate::limits::{DELIVERIES_MAX, TENANTS_LOOKED_AT, WORKERS_TICK_MS};
+use crate::model::id::{InvocationId, ReactorId, TenantId};
 use crate::store::{Filter, Start};
 use crate::vault::index::{term, term_of};
 use crate::vault::record::{Entity, Stored, from_record};
@@ -36,16 +38,19 @@ impl Vault {
         }
         let vault = self.clone();
         let task = tokio::spawn(async move {
+            let mut left = Ended::Interrupted;
             // A fault of ours in the loop ends what is in hand, and nothing else. Where it panicked tells the hook.
-            while AssertUnwindSafe(vault.clone().work()).catch_unwind().await.is_err() {
+            while AssertUnwindSafe(vault.clone().work(left)).catch_unwind().await.is_err() {
                 tracing::error!("the workers broke and begin anew");
+                left = Ended::Broken;
                 tick().await;
             }
         });
         Workers { vault: self.clone(), task }
     }
 
-    async fn work(self) {
+    /// Works, once it has ended what workers before it left running.
+    async fn work(self, left: Ended<'static>) {
         let queue = &self.0.queue;
         let mut in_hand = InHand::default();
         let mut untaken: Option<Vec<TenantId>> = None;
@@ -53,7 +58,7 @@ impl Vault {
         while !queue.is_stopping() {
             // A store that takes no writes could keep no note of what was done: it would be done again and again.
             if self.health().is_ok() {
-                self.take_over(&mut untaken, &in_hand).await;
+                self.take_over(&mut untaken, left, &in_hand).await;
                 self.hand_out_jobs(&mut in_hand).await;
                 self.hand_out_deliveries(&mut in_hand).await;
             }
@@ -94,7 +99,7 @@ impl Vault {
             Err(error) => (error.id(), true),
         };
         let Some(held) = in_hand.held.remove(&id) else { return };
-        let Held { tenant, id, receiver, waits: _ } = held;
+        let Held { tenant, id, receiver, stands: _ } = held;
         let queue = &self.0.queue;
         if broke {
             tracing::error!(invocation = %id, "a worker broke");
@@ -144,9 +149,14 @@ impl Vault {
         Ok(())
     }
 
-    /// Finds what waits in every tenant, and ends jobs that had begun when an earlier process ended. A tenant that cannot be
+    /// Finds what waits in every tenant, and ends jobs that had begun when earlier workers ended. A tenant that cannot be
     /// looked at stands in no other's way; it is looked at again, when some of its jobs may be in hand.
-    pub(super) async fn take_over(&self, untaken: &mut Option<Vec<TenantId>>, in_hand: &InHand) {
+    pub(super) async fn take_over(
+        &self,
+        untaken: &mut Option<Vec<TenantId>>,
+        left: Ended<'static>,
+        in_hand: &InHand,
+    ) {
         let tenants = match untaken.take() {
             Some(tenants) => tenants,
             None => match self.tenants().await {
@@ -159,8 +169,7 @@ impl Vault {
         };
         let mut failed = Vec::new();
         for tenant in tenants {
-            let (running, ended) = (JobStatus::Running, Ended::Interrupted);
-            match self.end_those(tenant, running, ended, in_hand).await {
+            match self.end_those(tenant, JobStatus::Running, left, in_hand).await {
                 Ok(_) => {
                     self.0.queue.jobs_of(tenant);
                     self.0.queue.deliveries_of(tenant);
@@ -220,9 +229,9 @@ impl Vault {
     async fn hand_out_jobs(&self, in_hand: &mut InHand) {
         let mut later = Vec::new();
         let most = self.0.jobs.running.min(self.0.runtime.slots_for_jobs());
-        while in_hand.jobs(None).count() < most {
+        while in_hand.places(None) < most {
             let Some(tenant) = self.0.queue.next_for_jobs() else { break };
-            if in_hand.jobs(Some(tenant)).count() >= self.0.jobs.running_per_tenant {
+            if in_hand.places(Some(tenant)) >= self.0.jobs.running_per_tenant {
                 // Its turn comes when one of its own is done.
                 continue;
             }
@@ -230,15 +239,17 @@ impl Vault {
             // answer nor those who are called back keep the others from their turn.
             let slot = self.0.runtime.try_acquire(tenant.0.as_u128());
             let waits = slot.is_none();
-            if waits && in_hand.jobs(Some(tenant)).any(|held| held.waits) {
+            if waits && in_hand.waits_for_slot(tenant) {
                 later.push(tenant);
                 continue;
             }
             match self.next_job(tenant, in_hand).await {
                 Ok(Some(job)) => {
                     let (vault, id) = (self.clone(), job.entity.id);
-                    let work = async move { vault.run_job(tenant, job, slot).await };
-                    in_hand.take(Held { tenant, id, receiver: None, waits }, work);
+                    let stands = Standing::new(waits);
+                    let held = Held { tenant, id, receiver: None, stands: Arc::clone(&stands) };
+                    let work = async move { vault.run_job(tenant, job, slot, &stands).await };
+                    in_hand.take(held, work);
                     self.0.queue.jobs_again(tenant);
                 }
                 // Nothing waits, or the tenant was erased.
@@ -255,31 +266,37 @@ impl Vault {
         }
     }
 
-    /// The oldest job of a tenant that waits, is not in hand and not put off. Those of a reactor that is tried later are put
-    /// off on the way.
+    /// The oldest job of a tenant that waits, is not in hand and not put off.
     pub(super) async fn next_job(
         &self,
         tenant: TenantId,
         in_hand: &InHand,
     ) -> Result<Option<Stored<Job>>, Error> {
-        let queue = &self.0.queue;
-        let mut count = 1;
-        while let Some(put_off) = queue.put_off_of(tenant) {
-            let put_off = Filter::Ids(put_off.iter().map(ToString::to_string).collect());
-            let put_off = Filter::Not(Box::new(put_off));
+        while let Some(put_off) = self.0.queue.put_off_of(tenant) {
             let queued = self.jobs_that_are(tenant, JobStatus::Queued).await?;
+            let put_off = self.jobs_put_off(tenant, put_off).await?;
             let filter = Filter::And(vec![queued, in_hand.not_jobs_of(tenant), put_off]);
-            let waiting = self.oldest::<Job>(tenant, &filter, count).await?;
-            if waiting.is_empty() {
-                return Ok(None);
-            }
-            let may_try = |job: &Job| queue.may_try(tenant, job.reactor_id, job.id);
-            if let Some(job) = waiting.into_iter().find(|job| may_try(&job.entity)) {
+            // One at a time: arguments may be long, and many times as much once they are read.
+            let Some(job) = self.oldest::<Job>(tenant, &filter, 1).await?.pop() else { break };
+            if self.0.queue.may_try(tenant, job.entity.reactor_id, job.entity.id) {
                 return Ok(Some(job));
             }
-            count = HANDED_OUT_MAX;
+            // Put off on the way: an earlier version queued it, and the index does not tell whose it is.
+            tokio::task::yield_now().await;
         }
         Ok(None)
+    }
+
+    /// The filter for jobs that are not put off.
+    async fn jobs_put_off(&self, tenant: TenantId, put_off: OfTenant) -> Result<Filter, Error> {
+        let ids =
+            |ids: Vec<InvocationId>| Filter::Ids(ids.iter().map(ToString::to_string).collect());
+        let not = |filter| Filter::Not(Box::new(filter));
+        let keys = self.keys(tenant).await?;
+        let of = |reactor: &ReactorId| Filter::Term(Job::term_of_reactor(&keys, *reactor));
+        let of_reactors = Filter::Or(put_off.reactors.iter().map(of).collect());
+        let others_of_reactors = Filter::And(vec![of_reactors, not(ids(put_off.triers))]);
+        Ok(not(Filter::Or(vec![ids(put_off.jobs), others_of_reactors])))
     }
 
     /// Begins deliveries that are due: each tenant's share of the room in a turn, until there is no more of either.
@@ -322,7 +339,7 @@ impl Vault {
         let (vault, id) = (self.clone(), delivery.entity.id);
         let receiver = Some(delivery.entity.receiver());
         let work = async move { vault.deliver(tenant, delivery).await };
-        in_hand.take(Held { tenant, id, receiver, waits: false }, work);
+        in_hand.take(Held { tenant, id, receiver, stands: Arc::default() }, work);
     }
 }
 

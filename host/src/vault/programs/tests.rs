@@ -51,6 +51,10 @@ async fn what_is_refused_takes_no_room() {
         assert!(matches!(refused, Err(Error::NotRunnable(ComponentError::NotWebAssembly))));
         assert!(vault.0.programs.kept.lock().by_digest.is_empty());
     }
+    // A run of it is refused without another try, and even without its bytes.
+    let unasked = || async { panic!("the component was read") };
+    let refused = vault.program(Asked { why: Why::Run, ..upload(&digest) }, unasked).await;
+    assert!(matches!(refused, Err(Error::NotRunnable(ComponentError::NotWebAssembly))));
     // A slot that another one replaced is not that one's end.
     let slot = || vault.0.programs.slot("a", A);
     let old = slot();
