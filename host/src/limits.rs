@@ -106,6 +106,11 @@ pub const QUERY_LEVELS_MAX: usize = 16;
 
 /// Bytes, as text, that come in the place of references, all those of one `react` or `detokenize` together.
 pub const FILLED_BYTES_MAX: usize = 16 << 20;
+/// Bytes of memory that tokens which requests have read take at the same time, with the pages made of them, all together; of
+/// one tenant's at most half.
+pub const OPENED_BYTES_MAX: usize = 1 << 30;
+/// Bytes of what one request has read that do not count among those.
+pub const OPENED_BYTES_FREE: usize = 256 << 10;
 /// Tokens read or made by one `react`, `tokenize` or `detokenize` (interface §8).
 pub const TOKENS_PER_CALL_MAX: usize = 100;
 

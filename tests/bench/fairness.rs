@@ -84,6 +84,7 @@ async fn open(folder: &Path) -> Vault {
         allow_http_callbacks: false,
         jobs: JobLimits::default(),
         programs_bytes_max: 512 << 20,
+        opened_bytes_max: 1 << 30,
     };
     Vault::open(foundation).await.unwrap()
 }

@@ -88,6 +88,7 @@ async fn open(folder: &std::path::Path) -> Vault {
         allow_http_callbacks: false,
         jobs: JobLimits::default(),
         programs_bytes_max: 512 << 20,
+        opened_bytes_max: 1 << 30,
     };
     Vault::open(foundation).await.unwrap()
 }

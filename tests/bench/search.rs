@@ -160,6 +160,7 @@ async fn open(folder: &Path) -> Vault {
         allow_http_callbacks: false,
         jobs: JobLimits::default(),
         programs_bytes_max: 512 << 20,
+        opened_bytes_max: 1 << 30,
     };
     Vault::open(foundation).await.unwrap()
 }
@@ -180,7 +181,7 @@ async fn load(vault: &Vault, permit: &Permit<TokenCreate>, numbers: std::ops::Ra
 async fn search(vault: &Vault, permit: &Permit<TokenSearch>, query: &str, page: u64) -> (u64, u64) {
     let body = member::read(json!({"query": query, "page": page})).unwrap();
     let page = vault.search_tokens(permit, body).await.unwrap();
-    (page.total_items, page.total_pages())
+    (page.total_items, page.total_pages)
 }
 
 fn quantile(times: &[Duration], share: f64) -> f64 {

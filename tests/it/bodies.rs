@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::future::select_all;
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokamak::http::{Bounds, Serving};
 use tokamak::limits::{BODIES_BYTES_MAX, BODY_BYTES_FREE, UPLOADS_PER_TENANT_MAX};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -122,6 +122,21 @@ async fn large_components_have_their_places_before_they_come() {
     server.management.post("/reactor-formulas", small).await.expect(422);
     drop(begun.pop());
     once_there_is_room(async || upload(&server.management).await).await.expect(422);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_counts_as_much_as_it_takes_once_it_is_read() {
+    let server = with_room(16 << 20).await;
+    let create =
+        |data: Value| server.private.post("/tokens", json!({"type": "token", "data": data}));
+    for _ in 0..3 {
+        create(json!("x".repeat(1_000_000))).await.expect(201);
+        let refused = create(json!(vec![0; 200_000])).await;
+        let problem = refused.expect(429);
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains("hold all the memory"), "{problem}");
+        create(json!(vec![0; 50_000])).await.expect(201);
+    }
 }
 
 /// Each of the bodies that are begun here takes a fifth of the room, nearly: two are less than half of it, and five less

@@ -99,6 +99,7 @@ mod no_room;
 mod official;
 mod official_http;
 mod openapi;
+mod opened;
 mod operation;
 mod order;
 mod outbound;

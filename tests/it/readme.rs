@@ -129,6 +129,14 @@ fn limits() -> Vec<(&'static str, String)> {
             ),
         ),
         (
+            "tokens that requests have read, in memory, all together",
+            format!(
+                "{}, of one tenant half; the first {} of each request do not count",
+                bytes(l::OPENED_BYTES_MAX),
+                bytes(l::OPENED_BYTES_FREE)
+            ),
+        ),
+        (
             "address, all headers",
             format!(
                 "{}, {} in {} headers",

@@ -22,7 +22,7 @@ use crate::crypto::keys::RootKey;
 use crate::egress::{Egress, EgressConfig};
 use crate::http::control::{Control, SOCKET, compact_forever};
 use crate::http::{Bounds, Parts, Rates, Scrapers, Serving, State, Stopping, Tls};
-use crate::limits::REACT_TIMEOUT_MS;
+use crate::limits::{OPENED_BYTES_MAX, REACT_TIMEOUT_MS};
 use crate::model::permission::ApplicationType;
 use crate::runtime::{
     CacheConfig, CompileBounds, Compiler, Runtime, RuntimeConfig, close_to_others,
@@ -226,6 +226,7 @@ async fn open_for(
         allow_http_callbacks: settings.allow_http_callbacks,
         jobs: settings.jobs,
         programs_bytes_max: settings.memory.programs_mb << 20,
+        opened_bytes_max: OPENED_BYTES_MAX,
     };
     let vault = Vault::open(foundation).await?;
     vault.keep_log_for_days(settings.log_retention_days);

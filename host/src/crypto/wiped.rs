@@ -25,6 +25,11 @@ impl Wiped {
         &self.0
     }
 
+    /// How many bytes it takes, those behind what it holds among them.
+    pub fn room(&self) -> usize {
+        self.0.capacity()
+    }
+
     /// Forgets what is behind so many bytes; it is wiped in the end.
     pub fn truncate(&mut self, length: usize) {
         self.0.truncate(length);
@@ -95,6 +100,11 @@ impl WipedBuffer {
             self.grow(needed);
         }
         self.0.0.extend_from_slice(bytes);
+    }
+
+    /// How many bytes were written.
+    pub fn written(&self) -> usize {
+        self.0.len()
     }
 
     /// What was written.

@@ -95,6 +95,11 @@ impl Arguments {
         uses.map(|(_, path)| path.clone()).collect()
     }
 
+    /// How often a token is referred to, as far as faults can name it.
+    pub fn uses_of(&self, id: &str) -> usize {
+        self.uses.iter().filter(|(used, _)| used.as_str() == id).count()
+    }
+
     /// The value with `null` where references stand.
     pub fn without_references(&self) -> Value {
         literal(&self.root)

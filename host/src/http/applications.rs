@@ -28,7 +28,7 @@ use crate::vault::{ApplicationWithKey, Error, WriteApplication};
 pub async fn create(
     Permitted(permit): Permitted<ApplicationCreate>,
     Shared(state): Shared<State>,
-    Body(body): Body<WriteApplication>,
+    Body(body, _room): Body<WriteApplication>,
 ) -> Result<Created<ApplicationWithKey>, Rejection> {
     let body = state.vault.create_application(&permit, body).await?;
     Ok(Created { location: format!("/applications/{}", body.application.id), body })
@@ -98,7 +98,7 @@ pub async fn update(
     Permitted(permit): Permitted<ApplicationUpdate>,
     Shared(state): Shared<State>,
     Id(id): Id<ApplicationId>,
-    Body(body): Body<WriteApplication>,
+    Body(body, _room): Body<WriteApplication>,
 ) -> Result<Reply<Application>, Rejection> {
     Ok(Reply(state.vault.update_application(&permit, id, body).await?))
 }

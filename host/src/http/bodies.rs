@@ -1,9 +1,8 @@
 //! What requests' bodies take of the server's memory, all of them together.
 //!
-//! A body is in memory until it is read. What has come of it counts, not what was announced, and nobody waits for room,
-//! so that a slow client holds nobody up: a body that finds none is refused and gives back what it had. The first bytes
-//! of each are free, so that ordinary requests go on whatever others send. One tenant's bodies take at most half. Where
-//! a body came in pieces there is room behind them, and what is made of it is larger: this bounds by a factor.
+//! What has come of a body counts, not what was announced, and once all of it has, what it takes as JSON that is read, up
+//! to the end of its operation. The first bytes of each are free, so that ordinary requests go on whatever others send.
+//! Where a body came in pieces there is room behind them, and operations copy some of it: this bounds by a factor.
 //!
 //! A component is in memory more than once until it is compiled. So one that may be larger than other bodies needs a
 //! place as well, from before any of it is read until it is answered. Smaller ones wait for the compiler alone
@@ -13,7 +12,6 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,6 +20,7 @@ use parking_lot::Mutex;
 use super::problem::Rejection;
 use crate::limits::{BODIES_BYTES_MAX, UPLOADS_MAX, UPLOADS_PER_TENANT_MAX};
 use crate::model::id::TenantId;
+use crate::vault::{NoRoom, Share, Shares};
 
 /// When a client may try again: others are answered all the time.
 const WAIT: Duration = Duration::from_secs(1);
@@ -35,14 +34,12 @@ const UPLOAD_GRACE: Duration = Duration::from_secs(5);
 pub struct Bodies(Arc<Inner>);
 
 struct Inner {
-    bytes_max: usize,
+    shares: Shares,
     held: Mutex<Held>,
 }
 
 #[derive(Default)]
 struct Held {
-    bytes: usize,
-    by_tenant: HashMap<TenantId, usize>,
     uploads: HashMap<u64, Upload>,
     /// The number of the last one.
     last: u64,
@@ -55,13 +52,6 @@ struct Upload {
     /// What has come of it.
     bytes: usize,
     is_whole: bool,
-}
-
-/// What one body takes; given back when it is dropped.
-pub struct Share {
-    bodies: Bodies,
-    tenant: TenantId,
-    bytes: usize,
 }
 
 /// The place of one upload; given back when it is dropped.
@@ -79,12 +69,12 @@ impl Default for Bodies {
 impl Bodies {
     /// Has room for so many bytes.
     pub fn new(bytes_max: usize) -> Self {
-        Self(Arc::new(Inner { bytes_max, held: Mutex::default() }))
+        Self(Arc::new(Inner { shares: Shares::new(bytes_max), held: Mutex::default() }))
     }
 
     /// The share of a tenant's body of which nothing has come.
     pub fn share(&self, tenant: TenantId) -> Share {
-        Share { bodies: self.clone(), tenant, bytes: 0 }
+        self.0.shares.share(tenant)
     }
 
     /// A place for an upload of a tenant. When there is none, it is that of the slowest upload, if that one is too slow to
@@ -184,43 +174,17 @@ impl Drop for Place {
     }
 }
 
-impl Share {
-    /// Counts that so many bytes of the body have come by now.
-    pub fn grow_to(&mut self, bytes: usize) -> Result<(), Rejection> {
-        let more = bytes.saturating_sub(self.bytes);
-        let Inner { bytes_max, held } = &*self.bodies.0;
-        let mut held = held.lock();
-        let all = held.bytes + more;
-        let own = held.by_tenant.get(&self.tenant).copied().unwrap_or_default() + more;
-        if own > bytes_max / 2 {
-            let detail = "The tenant's requests hold all the memory that they may; try again.";
-            return Err(Rejection::too_many(detail.to_owned(), WAIT));
-        }
-        if all > *bytes_max {
-            let detail = "The server has no memory left for the body; try again.";
-            return Err(Rejection::unavailable(detail.to_owned(), WAIT));
-        }
-        held.bytes = all;
-        held.by_tenant.insert(self.tenant, own);
-        drop(held);
-        self.bytes += more;
-        Ok(())
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        if self.bytes == 0 {
-            return;
-        }
-        let mut held = self.bodies.0.held.lock();
-        held.bytes = held.bytes.saturating_sub(self.bytes);
-        if let Entry::Occupied(mut own) = held.by_tenant.entry(self.tenant) {
-            let left = own.get().saturating_sub(self.bytes);
-            if left == 0 {
-                own.remove();
-            } else {
-                own.insert(left);
+/// Of bodies.
+impl From<NoRoom> for Rejection {
+    fn from(no_room: NoRoom) -> Self {
+        match no_room {
+            NoRoom::OfTenant => {
+                let detail = "The tenant's requests hold all the memory that they may; try again.";
+                Self::too_many(detail.to_owned(), WAIT)
+            }
+            NoRoom::OfAll => {
+                let detail = "The server has no memory left for the body; try again.";
+                Self::unavailable(detail.to_owned(), WAIT)
             }
         }
     }
@@ -228,7 +192,7 @@ impl Drop for Share {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bodies, Place, Share, UPLOAD_BYTES_PER_SECOND_FAIR, UPLOAD_GRACE};
+    use super::{Bodies, Place, UPLOAD_BYTES_PER_SECOND_FAIR, UPLOAD_GRACE};
     use crate::http::problem::Rejection;
     use crate::limits::{UPLOADS_MAX, UPLOADS_PER_TENANT_MAX};
     use crate::model::id::TenantId;
@@ -244,30 +208,18 @@ mod tests {
         tried.map_or_else(|refusal| refusal.into_response().status().as_u16(), |_| 200)
     }
 
-    fn grown(bodies: &Bodies, number: u128, bytes: usize) -> Share {
-        let mut share = bodies.share(tenant(number));
-        assert_eq!(status(share.grow_to(bytes)), 200, "{number}");
-        share
-    }
-
     #[test]
-    fn a_tenant_has_half_of_the_room_and_all_have_the_whole_of_it() {
+    fn a_body_without_room_is_refused_for_its_tenant_or_for_all() {
         let bodies = Bodies::new(100);
-        let mut first = grown(&bodies, 1, 30);
-        // What came before is counted once.
-        assert_eq!(status(first.grow_to(40)), 200);
-        let mut second = grown(&bodies, 1, 10);
-        assert_eq!(status(second.grow_to(11)), 429);
-        // What was refused is not counted, and what is held stays so.
-        let other = grown(&bodies, 2, 50);
-        let mut third = bodies.share(tenant(3));
-        assert_eq!(status(third.grow_to(1)), 503);
-        drop(first);
-        assert_eq!(status(third.grow_to(40)), 200);
-        assert_eq!(status(third.grow_to(41)), 503);
-        drop((second, other, third));
-        let held = bodies.0.held.lock();
-        assert!(held.bytes == 0 && held.by_tenant.is_empty());
+        let grown = |number, bytes| {
+            let mut share = bodies.share(tenant(number));
+            let grown = share.grow_to(bytes).map_err(Rejection::from);
+            (status(grown), share)
+        };
+        assert_eq!(grown(1, 51).0, 429);
+        let held = [grown(1, 50), grown(2, 50)];
+        assert!(held.iter().all(|(status, _)| *status == 200));
+        assert_eq!(grown(3, 1).0, 503);
     }
 
     #[test]

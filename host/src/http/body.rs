@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::State;
-use super::bodies::{Place, Share};
+use super::bodies::Place;
 use super::extract::Known;
 use super::pace::TooSlow;
 use super::problem::{Problem, Rejection};
@@ -28,19 +28,22 @@ use crate::model::depth::is_within;
 use crate::model::faults::Faults;
 use crate::model::id::TenantId;
 use crate::model::{exact, member};
-use crate::vault::Error;
+use crate::vault::{Error, Share, weight_of_json};
 
 const JSON: &str = "application/json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
+/// What a body takes of the memory, up to the end of its operation: that has it as a parameter.
+type Room = Option<Share>;
+
 /// A JSON object read into a request struct.
-pub struct Body<T>(pub T);
+pub struct Body<T>(pub T, pub Room);
 
 /// As [`Body`], for bodies that carry a component; with the place of a large one, which it has until it is answered.
-pub struct LargeBody<T>(pub T, pub Option<Place>);
+pub struct LargeBody<T>(pub T, pub Option<Place>, pub Room);
 
 /// Any JSON value, with what is wrong with its numbers.
-pub struct JsonBody(pub Value, pub Faults);
+pub struct JsonBody(pub Value, pub Faults, pub Room);
 
 /// For an operation that reads nothing of its body: if there is one, it is a JSON object, as everywhere, or `null`.
 pub struct NoMembers;
@@ -49,17 +52,16 @@ pub struct NoMembers;
 struct Nothing {}
 
 /// A JSON Merge Patch read into a request struct.
-pub struct PatchBody<T>(pub T);
+pub struct PatchBody<T>(pub T, pub Room);
 
 /// A WebAssembly component as it is, with its place as in a [`LargeBody`].
-pub struct ComponentBody(pub Vec<u8>, pub Option<Place>);
+pub struct ComponentBody(pub Vec<u8>, pub Option<Place>, pub Room);
 
 /// A body that has arrived.
 pub struct Arrived {
     bytes: Bytes,
-    /// Given back once the body is read.
-    _room: Option<Share>,
-    /// Given back once the upload is answered.
+    /// Given back, as the place is, once the request is answered.
+    room: Room,
     place: Option<Place>,
 }
 
@@ -71,8 +73,8 @@ impl<T: DeserializeOwned> FromRequest<State> for Body<T> {
     type Rejection = Rejection;
 
     async fn from_request(request: Request, state: &State) -> Result<Self, Rejection> {
-        let (body, _) = read_struct(request, state, JSON, REQUEST_BODY_BYTES_MAX).await?;
-        Ok(Self(body))
+        let (body, _, room) = read_struct(request, state, JSON, REQUEST_BODY_BYTES_MAX).await?;
+        Ok(Self(body, room))
     }
 }
 
@@ -96,8 +98,9 @@ impl<T: DeserializeOwned> FromRequest<State> for LargeBody<T> {
     type Rejection = Rejection;
 
     async fn from_request(request: Request, state: &State) -> Result<Self, Rejection> {
-        let (body, place) = read_struct(request, state, JSON, FORMULA_BODY_BYTES_MAX).await?;
-        Ok(Self(body, place))
+        let bytes_max = FORMULA_BODY_BYTES_MAX;
+        let (body, place, room) = read_struct(request, state, JSON, bytes_max).await?;
+        Ok(Self(body, place, room))
     }
 }
 
@@ -107,7 +110,7 @@ impl FromRequest<State> for JsonBody {
     async fn from_request(request: Request, state: &State) -> Result<Self, Rejection> {
         let arrived = read_typed(request, state, JSON, REQUEST_BODY_BYTES_MAX).await?;
         let (value, inexact) = read_json(&arrived.bytes, |_| true)?;
-        Ok(Self(value, inexact))
+        Ok(Self(value, inexact, arrived.room))
     }
 }
 
@@ -115,8 +118,9 @@ impl<T: DeserializeOwned> FromRequest<State> for PatchBody<T> {
     type Rejection = Rejection;
 
     async fn from_request(request: Request, state: &State) -> Result<Self, Rejection> {
-        let (body, _) = read_struct(request, state, MERGE_PATCH, REQUEST_BODY_BYTES_MAX).await?;
-        Ok(Self(body))
+        let bytes_max = REQUEST_BODY_BYTES_MAX;
+        let (body, _, room) = read_struct(request, state, MERGE_PATCH, bytes_max).await?;
+        Ok(Self(body, room))
     }
 }
 
@@ -125,7 +129,7 @@ impl FromRequest<State> for ComponentBody {
 
     async fn from_request(request: Request, state: &State) -> Result<Self, Rejection> {
         let arrived = read_typed(request, state, "application/wasm", COMPONENT_BYTES_MAX).await?;
-        Ok(Self(arrived.bytes.to_vec(), arrived.place))
+        Ok(Self(arrived.bytes.to_vec(), arrived.place, arrived.room))
     }
 }
 
@@ -142,14 +146,14 @@ impl Arrived {
     }
 }
 
-/// A request struct, with the place that its body has. No body at all is an object without members: what is required is
+/// A request struct, with the place and the room that its body has. No body at all is an object without members: what is required is
 /// then said to be missing.
 async fn read_struct<T: DeserializeOwned>(
     request: Request,
     state: &State,
     content_type: &str,
     bytes_max: usize,
-) -> Result<(T, Option<Place>), Rejection> {
+) -> Result<(T, Option<Place>, Room), Rejection> {
     let may_be_absent = request.method() == Method::POST;
     let arrived = read_typed(request, state, content_type, bytes_max).await?;
     let bytes = arrived.bytes();
@@ -160,7 +164,8 @@ async fn read_struct<T: DeserializeOwned>(
         let names = member::names_of::<T>();
         read_json(bytes, |name| names.is_none_or(|names| names.contains(&name)))?
     };
-    Ok((member::read_inexact(value, inexact).map_err(Error::from)?, arrived.place))
+    let body = member::read_inexact(value, inexact).map_err(Error::from)?;
+    Ok((body, arrived.place, arrived.room))
 }
 
 /// A body of this content type; a POST without one may carry any (decisions §1).
@@ -246,7 +251,7 @@ pub async fn arrive(
     let longest = announced.upper().unwrap_or(bytes_max as u64);
     let is_large = longest > REQUEST_BODY_BYTES_MAX as u64;
     let place = is_large.then(|| state.bodies().place(tenant)).transpose()?;
-    let mut room: Option<Share> = None;
+    let mut room: Room = None;
     let (mut first, mut whole, mut length) = (Bytes::new(), None::<WipedBuffer>, 0);
     while let Some(frame) = body.frame().await {
         // Trailers mean nothing.
@@ -270,7 +275,10 @@ pub async fn arrive(
     }
     place.as_ref().map_or(Ok(()), Place::has_come_whole)?;
     let bytes = whole.map_or(first, |whole| Bytes::from_owner(whole.into_bytes()));
-    Ok(Arrived { bytes, _room: room, place })
+    if let Some(room) = &mut room {
+        room.grow_to(weight_of_json(&bytes))?;
+    }
+    Ok(Arrived { bytes, room, place })
 }
 
 fn beginning_with(piece: &[u8]) -> WipedBuffer {

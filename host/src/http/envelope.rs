@@ -11,6 +11,7 @@ use super::problem::Problem;
 
 use crate::crypto::wiped::{Wiped, WipedBuffer};
 pub use crate::vault::Paginated;
+use crate::vault::TokenPage;
 
 /// 200 with a JSON body.
 pub struct Reply<T>(pub T);
@@ -34,6 +35,13 @@ pub struct Accepted<T> {
 impl<T: Serialize> IntoResponse for Reply<T> {
     fn into_response(self) -> Response {
         json(StatusCode::OK, &self.0)
+    }
+}
+
+/// A page that is written already. It counts as memory until it is sent.
+impl IntoResponse for TokenPage {
+    fn into_response(self) -> Response {
+        written(StatusCode::OK, Bytes::from_owner(self))
     }
 }
 

@@ -27,7 +27,7 @@ use crate::vault::{Error, FormulaView, WriteFormula};
 pub async fn create(
     Permitted(permit): Permitted<ReactorCreate>,
     Shared(state): Shared<State>,
-    LargeBody(body, _place): LargeBody<WriteFormula>,
+    LargeBody(body, _place, _room): LargeBody<WriteFormula>,
 ) -> Result<Created<FormulaView>, Rejection> {
     let body = state.vault.create_formula(&permit, body).await?;
     Ok(Created { location: format!("/reactor-formulas/{}", body.id), body })
@@ -87,7 +87,7 @@ pub async fn update(
     Permitted(permit): Permitted<ReactorUpdate>,
     Shared(state): Shared<State>,
     Id(id): Id<FormulaId>,
-    LargeBody(body, _place): LargeBody<WriteFormula>,
+    LargeBody(body, _place, _room): LargeBody<WriteFormula>,
 ) -> Result<Reply<FormulaView>, Rejection> {
     Ok(Reply(state.vault.update_formula(&permit, id, body).await?))
 }
@@ -137,7 +137,7 @@ pub async fn update_component(
     Permitted(permit): Permitted<ReactorUpdate>,
     Shared(state): Shared<State>,
     Id(id): Id<FormulaId>,
-    ComponentBody(bytes, _place): ComponentBody,
+    ComponentBody(bytes, _place, _room): ComponentBody,
 ) -> Result<Reply<FormulaView>, Rejection> {
     Ok(Reply(state.vault.update_component(&permit, id, bytes).await?))
 }

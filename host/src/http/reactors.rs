@@ -34,7 +34,7 @@ const INVOCATION_ID: HeaderName = HeaderName::from_static("svc-invocation-id");
 pub async fn create(
     Permitted(permit): Permitted<ReactorCreate>,
     Shared(state): Shared<State>,
-    Body(body): Body<WriteReactor>,
+    Body(body, _room): Body<WriteReactor>,
 ) -> Result<Created<ReactorView>, Rejection> {
     let body = state.vault.create_reactor(&permit, body).await?;
     Ok(Created { location: format!("/reactors/{}", body.id()), body })
@@ -94,7 +94,7 @@ pub async fn update(
     Permitted(permit): Permitted<ReactorUpdate>,
     Shared(state): Shared<State>,
     Id(id): Id<ReactorId>,
-    Body(body): Body<WriteReactor>,
+    Body(body, _room): Body<WriteReactor>,
 ) -> Result<Reply<ReactorView>, Rejection> {
     Ok(Reply(state.vault.update_reactor(&permit, id, body).await?))
 }
@@ -122,7 +122,7 @@ pub async fn react(
     Permitted(permit): Permitted<TokenUse>,
     Shared(state): Shared<State>,
     Id(id): Id<ReactorId>,
-    Body(body): Body<ReactRequest>,
+    Body(body, _room): Body<ReactRequest>,
 ) -> Result<Response, Rejection> {
     Ok(match state.vault.react(&permit, id, body).await {
         Ok(Reacted::Answered(answer)) => Reply(answer).into_response(),

@@ -40,7 +40,7 @@ pub async fn authorize(
     Grantor(who): Grantor,
     Shared(state): Shared<State>,
     claimed: ClaimedKey,
-    Body(body): Body<AuthorizeSession>,
+    Body(body, _room): Body<AuthorizeSession>,
 ) -> Result<Reply<SessionView>, Rejection> {
     Ok(Reply(state.vault.authorize_session(&who, body, claimed.claim()).await?))
 }

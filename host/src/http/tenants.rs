@@ -27,7 +27,7 @@ pub async fn find(
 pub async fn update(
     Permitted(permit): Permitted<TenantUpdate>,
     Shared(state): Shared<State>,
-    Body(body): Body<UpdateTenant>,
+    Body(body, _room): Body<UpdateTenant>,
 ) -> Result<Reply<Tenant>, Rejection> {
     Ok(Reply(state.vault.update_own_tenant(&permit, body).await?))
 }

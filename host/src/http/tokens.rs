@@ -16,7 +16,9 @@ use crate::model::faults::Faults;
 use crate::model::permission::marker::{
     TokenCreate, TokenDelete, TokenRead, TokenSearch, TokenUpdate,
 };
-use crate::vault::{CreateToken, Error, SearchTokens, TokenFilter, TokenView, UpdateToken};
+use crate::vault::{
+    CreateToken, Error, SearchTokens, TokenFilter, TokenPage, TokenView, UpdateToken,
+};
 
 /// Create a token.
 #[utoipa::path(post, operation_id = "create_token", path = "/tokens", tag = "tokens", request_body = CreateToken,
@@ -25,7 +27,7 @@ use crate::vault::{CreateToken, Error, SearchTokens, TokenFilter, TokenView, Upd
 pub async fn create(
     Permitted(permit): Permitted<TokenCreate>,
     Shared(state): Shared<State>,
-    Body(body): Body<CreateToken>,
+    Body(body, _room): Body<CreateToken>,
 ) -> Result<Response, Rejection> {
     let body = state.vault.create_token(&permit, body).await?;
     if body.is_deduplicated() {
@@ -51,7 +53,7 @@ pub async fn list(
     Permitted(permit): Permitted<TokenRead>,
     Shared(state): Shared<State>,
     query: Query,
-) -> Result<Reply<Paginated<TokenView>>, Rejection> {
+) -> Result<TokenPage, Rejection> {
     let mut faults = Faults::new();
     let page = query.page(&mut faults);
     let filter = TokenFilter {
@@ -62,7 +64,7 @@ pub async fn list(
         metadata: query.under("metadata."),
     };
     let (page, filter) = faults.into_result((page, filter)).map_err(Error::from)?;
-    Ok(Reply(state.vault.list_tokens(&permit, filter, &page).await?.into()))
+    Ok(state.vault.list_tokens(&permit, filter, &page).await?)
 }
 
 /// Search tokens.
@@ -73,9 +75,9 @@ pub async fn list(
 pub async fn search(
     Permitted(permit): Permitted<TokenSearch>,
     Shared(state): Shared<State>,
-    Body(body): Body<SearchTokens>,
-) -> Result<Reply<Paginated<TokenView>>, Rejection> {
-    Ok(Reply(state.vault.search_tokens(&permit, body).await?.into()))
+    Body(body, _room): Body<SearchTokens>,
+) -> Result<TokenPage, Rejection> {
+    Ok(state.vault.search_tokens(&permit, body).await?)
 }
 
 /// Change a token.
@@ -89,7 +91,7 @@ pub async fn update(
     Permitted(permit): Permitted<TokenUpdate>,
     Shared(state): Shared<State>,
     Id(id): Id<String>,
-    PatchBody(body): PatchBody<UpdateToken>,
+    PatchBody(body, _room): PatchBody<UpdateToken>,
 ) -> Result<Reply<TokenView>, Rejection> {
     Ok(Reply(state.vault.update_token(&permit, &id, body).await?))
 }
@@ -123,7 +125,7 @@ pub async fn delete(
 pub async fn tokenize(
     Permitted(permit): Permitted<TokenCreate>,
     Shared(state): Shared<State>,
-    JsonBody(value, inexact): JsonBody,
+    JsonBody(value, inexact, _room): JsonBody,
 ) -> Result<Reply<Value>, Rejection> {
     Ok(Reply(state.vault.tokenize(&permit, value, inexact).await?))
 }
@@ -134,7 +136,7 @@ pub async fn tokenize(
 pub async fn detokenize(
     Permitted(permit): Permitted<TokenRead>,
     Shared(state): Shared<State>,
-    JsonBody(value, inexact): JsonBody,
+    JsonBody(value, inexact, _room): JsonBody,
 ) -> Result<Reply<Value>, Rejection> {
     Ok(Reply(state.vault.detokenize(&permit, &value, inexact).await?))
 }

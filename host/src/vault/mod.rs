@@ -41,6 +41,7 @@ mod run_error;
 mod scripts;
 mod sealed_keys;
 mod sessions;
+mod shares;
 mod short;
 mod steady;
 mod svc;
@@ -81,10 +82,11 @@ pub use rotation::{KeyStatus, KeysStatus, Progress};
 pub use run_error::RunError;
 pub use sealed_keys::OpenError;
 pub use sessions::{AuthorizeSession, NewSession, SessionView};
+pub use shares::{NoRoom, Share, Shares, weight_of_json};
 pub use sweep::Swept;
 pub use tenants::{NewTenant, Tenant, TenantSettings, UpdateTenant, check_tenant_name};
 pub use tokens::{
-    CreateToken, SearchTokens, TokenFilter, TokenView, UpdateToken, each_token, outline,
+    CreateToken, SearchTokens, TokenFilter, TokenPage, TokenView, UpdateToken, each_token, outline,
     parse_scope,
 };
 pub use verify::{Damaged, Verified, verify};
@@ -95,7 +97,7 @@ use authentication::Callers;
 use change::Change;
 use keyring::Keyring;
 use programs::Programs;
-use record::{Entity, Stored, from_record};
+use record::{Entity, Stored, from_record, open_text};
 use scripts::Scripts;
 
 use crate::clock::Clock;
@@ -137,6 +139,8 @@ pub struct Foundation {
     pub jobs: JobLimits,
     /// Bytes of formulas' machine code that are kept in memory.
     pub programs_bytes_max: u64,
+    /// Bytes of memory that what is read for requests may take.
+    pub opened_bytes_max: usize,
 }
 
 /// The vault. Cloning shares it.
@@ -155,6 +159,8 @@ struct Inner {
     scripts: Scripts,
     settings: tenants::SettingsCache,
     claimed: answers::Claimed,
+    /// What is read for requests.
+    opened: Shares,
     ids: record::IdSource,
     fuel_per_ms: u64,
     react_timeout_ms: u64,
@@ -183,6 +189,7 @@ impl Vault {
             scripts: Scripts::default(),
             settings: tenants::SettingsCache::default(),
             claimed: answers::Claimed::default(),
+            opened: Shares::new(foundation.opened_bytes_max),
             ids: record::IdSource::default(),
             fuel_per_ms: foundation.fuel_per_ms,
             react_timeout_ms: foundation.react_timeout_ms,
@@ -258,15 +265,27 @@ impl Vault {
         tenant: TenantId,
         ids: &[&str],
     ) -> Result<Vec<Option<Stored<E>>>, Error> {
+        self.find_within(tenant, ids, |_, _| Ok(())).await
+    }
+
+    /// The same, if there is room for it: asked with the id and the text of each before it is read.
+    async fn find_within<E: Entity>(
+        &self,
+        tenant: TenantId,
+        ids: &[&str],
+        mut room: impl FnMut(&str, &[u8]) -> Result<(), Error>,
+    ) -> Result<Vec<Option<Stored<E>>>, Error> {
         let records = self.0.store.find(E::KIND, tenant, ids).await?;
         let keys = self.keys(tenant).await?;
         let now_ms = self.now().0;
-        let open = |record: Option<crate::store::Record>| match record {
-            None => Ok(None),
-            Some(record) => from_record::<E>(&record, &keys).map(|mut stored| {
-                stored.entity.settle(now_ms);
-                Some(stored).filter(|stored| !ended(&stored.entity, now_ms))
-            }),
+        let open = |record: Option<crate::store::Record>| {
+            let Some(record) = record else { return Ok(None) };
+            let text = open_text::<E>(&record, &keys)?;
+            room(&record.id, &text)?;
+            let mut entity = E::from_text(&text)?;
+            entity.settle(now_ms);
+            let stored = Stored { entity, version: record.version };
+            Ok(Some(stored).filter(|stored| !ended(&stored.entity, now_ms)))
         };
         records.into_iter().map(open).collect()
     }
@@ -296,7 +315,7 @@ impl Vault {
         let slice = request.fetch(self.0.store.as_ref(), E::KIND, tenant, &filter).await?;
         let keys = self.keys(tenant).await?;
         let now_ms = self.now().0;
-        request.page(slice, |record| {
+        request.page(&slice, |record| {
             let mut entity = from_record::<E>(record, &keys)?.entity;
             entity.settle(now_ms);
             Ok(entity)

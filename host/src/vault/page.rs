@@ -133,18 +133,27 @@ impl PageRequest {
     /// Makes a page of a slice.
     pub(super) fn page<T>(
         &self,
-        slice: Slice,
+        slice: &Slice,
         open: impl FnMut(&Record) -> Result<T, Error>,
     ) -> Result<Page<T>, Error> {
-        let (PageStart::Number(page_number) | PageStart::After(_, page_number)) = self.start;
         let data = slice.records.iter().map(open).collect::<Result<Vec<T>, Error>>()?;
-        Ok(Page {
-            data,
+        Ok(Page { data, ..self.empty(slice) })
+    }
+
+    /// Where the page of a slice stands.
+    pub(super) fn pagination(&self, slice: &Slice) -> Pagination {
+        self.empty::<()>(slice).into()
+    }
+
+    fn empty<T>(&self, slice: &Slice) -> Page<T> {
+        let (PageStart::Number(page_number) | PageStart::After(_, page_number)) = self.start;
+        Page {
+            data: Vec::new(),
             total_items: slice.total,
             page_number,
             page_size: self.size,
-            next: slice.next.map(|position| encode(page_number + 1, &position)),
-        })
+            next: slice.next.as_ref().map(|position| encode(page_number + 1, position)),
+        }
     }
 }
 
@@ -209,28 +218,34 @@ pub struct Paginated<T> {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Pagination {
     /// How many entries there are on all pages.
-    total_items: u64,
+    pub total_items: u64,
     /// This page's number, from 1.
     page_number: u64,
     /// How many entries a page has.
     page_size: usize,
     /// How many pages there are.
-    total_pages: u64,
+    pub total_pages: u64,
     /// A cursor for the parameter `start`; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
 
 impl<T> From<Page<T>> for Paginated<T> {
+    fn from(mut page: Page<T>) -> Self {
+        let data = std::mem::take(&mut page.data);
+        Self { pagination: page.into(), data }
+    }
+}
+
+impl<T> From<Page<T>> for Pagination {
     fn from(page: Page<T>) -> Self {
-        let pagination = Pagination {
+        Self {
             total_items: page.total_items,
             page_number: page.page_number,
             page_size: page.page_size,
             total_pages: page.total_pages(),
             next: page.next,
-        };
-        Self { pagination, data: page.data }
+        }
     }
 }
 

@@ -164,10 +164,15 @@ pub fn collected<'k, E: Entity>(entity: &E, mut index: Index<'k>) -> Index<'k> {
 
 /// Opens a record. One that does not open is a fault of ours, and says so in the operator's log.
 pub fn from_record<E: Entity>(record: &Record, keys: &TenantKeys) -> Result<Stored<E>, Error> {
+    let entity = E::from_text(&open_text::<E>(record, keys)?)?;
+    Ok(Stored { entity, version: record.version })
+}
+
+/// The text of a record, as in [`from_record`].
+pub fn open_text<E: Entity>(record: &Record, keys: &TenantKeys) -> Result<Wiped, Error> {
     let place = Place { kind: record.kind.0, tenant: record.tenant.0.as_bytes(), id: &record.id };
-    let text = seal::open_enveloped(|version| keys.opening_key(version), place, &record.body)
-        .map_err(|cause| Error::internal(format_args!("a {} {cause}", E::NOUN)))?;
-    Ok(Stored { entity: E::from_text(&text)?, version: record.version })
+    seal::open_enveloped(|version| keys.opening_key(version), place, &record.body)
+        .map_err(|cause| Error::internal(format_args!("a {} {cause}", E::NOUN)))
 }
 
 /// Draws ids that sort by the time they were drawn: UUIDs of version 7 with a counter in their first random bits.

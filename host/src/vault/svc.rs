@@ -10,10 +10,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::authentication::Authenticated;
-use super::page::Paginated;
 use super::permit::Permit;
 use super::tokenize::check_depth;
-use super::tokens::ListTokens;
+use super::tokens::{ListTokens, TokenPage};
 use super::{Error, Vault};
 use crate::limits::REQUEST_BODY_BYTES_MAX;
 use crate::model::faults::Faults;
@@ -72,8 +71,7 @@ impl GuestVault for Svc {
             let permit = self.permit::<TokenRead>(None).await?;
             let body: ListTokens = read_body(&filter)?;
             let (filter, request) = body.check()?;
-            let page = self.vault.list_tokens(&permit, filter, &request).await?;
-            write_json(&Paginated::from(page))
+            text_of(&self.vault.list_tokens(&permit, filter, &request).await?)
         };
         list.map(reply).boxed()
     }
@@ -82,8 +80,7 @@ impl GuestVault for Svc {
         let search = async move {
             let permit = self.permit::<TokenSearch>(None).await?;
             let body = read_body(&search)?;
-            let page = self.vault.search_tokens(&permit, body).await?;
-            write_json(&Paginated::from(page))
+            text_of(&self.vault.search_tokens(&permit, body).await?)
         };
         search.map(reply).boxed()
     }
@@ -152,6 +149,10 @@ fn read_json(text: &str, is_read: impl Fn(&str) -> bool) -> Result<(Value, Fault
 
 fn write_json(value: &impl Serialize) -> Result<String, Error> {
     serde_json::to_string(value).map_err(Error::internal)
+}
+
+fn text_of(page: &TokenPage) -> Result<String, Error> {
+    std::str::from_utf8(page.as_ref()).map(str::to_owned).map_err(Error::internal)
 }
 
 fn reply<T>(result: Result<T, Error>) -> Result<T, GuestProblem> {

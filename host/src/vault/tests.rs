@@ -39,6 +39,7 @@ pub(super) async fn vault_on(store: Arc<dyn Store>, programs_bytes_max: u64) -> 
         allow_http_callbacks: false,
         jobs: JobLimits::default(),
         programs_bytes_max,
+        opened_bytes_max: 1 << 30,
     };
     Vault::open(foundation).await.unwrap()
 }

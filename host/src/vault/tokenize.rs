@@ -12,9 +12,11 @@ use serde_json::Value;
 use super::effort::{in_turn, with_effort};
 use super::permit::Permit;
 use super::tokens::{CreateToken, Drafts, Token, TokenView};
-use super::{Change, Error, Vault, audit::Actor, audit::Event};
+use super::{Change, Error, Share, Vault, audit::Actor, audit::Event, weight_of_json};
 use crate::expression::{Arguments, TokenParts};
-use crate::limits::{ARGUMENTS_WORK_BYTES_MAX, JSON_DEPTH_MAX, TOKENS_PER_CALL_MAX};
+use crate::limits::{
+    ARGUMENTS_WORK_BYTES_MAX, JSON_DEPTH_MAX, OPENED_BYTES_FREE, TOKENS_PER_CALL_MAX,
+};
 use crate::model::depth::is_within;
 use crate::model::faults::Faults;
 use crate::model::id::{TenantId, TokenId};
@@ -111,7 +113,9 @@ impl Vault {
     ) -> Result<Value, Error> {
         let mut faults = inexact;
         let arguments = Arguments::read(value, &mut faults);
-        let tokens = match self.referenced(permit.tenant(), &arguments).await {
+        // Given back at the end.
+        let mut room = self.0.opened.share(permit.tenant());
+        let tokens = match self.referenced(permit.tenant(), &arguments, &mut room).await {
             Err(Error::Invalid(missing)) => {
                 faults.extend_under("", missing);
                 Vec::new()
@@ -146,17 +150,28 @@ impl Vault {
     }
 
     /// The tokens that arguments refer to, in the order of their ids there; each missing one is a fault at the member
-    /// that names it.
+    /// that names it. A share has what they take, with what their references show of them.
     pub(super) async fn referenced(
         &self,
         tenant: TenantId,
         arguments: &Arguments,
+        room: &mut Share,
     ) -> Result<Vec<Token>, Error> {
         let ids: Vec<&str> = arguments.token_ids().iter().map(TokenId::as_str).collect();
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let found = self.find::<Token>(tenant, &ids).await?;
+        let mut weight = 0;
+        let weigh = |id: &str, text: &[u8]| {
+            // As it is opened, once more for what is shown of it, and again in each of its places.
+            weight += weight_of_json(text) * (2 + arguments.uses_of(id));
+            if weight > OPENED_BYTES_FREE {
+                room.grow_to(weight).map_err(Error::from)
+            } else {
+                Ok(())
+            }
+        };
+        let found = self.find_within::<Token>(tenant, &ids, weigh).await?;
         let mut faults = Faults::new();
         let mut tokens = Vec::with_capacity(found.len());
         for (id, stored) in arguments.token_ids().iter().zip(found) {

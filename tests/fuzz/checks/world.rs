@@ -74,5 +74,6 @@ fn foundation(folder: &Path, clock: &ManualClock) -> Foundation {
         allow_http_callbacks: false,
         jobs: JobLimits::default(),
         programs_bytes_max: 512 << 20,
+        opened_bytes_max: 1 << 30,
     }
 }

@@ -15,6 +15,7 @@ use tokamak::crypto::keys::RootKey;
 use tokamak::crypto::seal::Key;
 use tokamak::egress::{Egress, EgressConfig};
 use tokamak::http::{Parts, Rates, Scrapers, Serving, State, Stopping};
+use tokamak::limits::OPENED_BYTES_MAX;
 use tokamak::model::permission::{ApplicationType, Permission};
 use tokamak::runtime::{CacheConfig, CompileBounds, Compiler, Runtime, RuntimeConfig};
 use tokamak::store::Store;
@@ -48,6 +49,8 @@ pub struct Setup {
     pub rates: RateLimits,
     /// How many asynchronous runs go on and wait.
     pub jobs: JobLimits,
+    /// Bytes that what is read for requests may take.
+    pub opened_bytes_max: usize,
     /// How connections are served.
     pub serving: Serving,
     /// Where formulas run, if not where those of all tests do.
@@ -69,6 +72,7 @@ impl Default for Setup {
             folder: None,
             rates: RateLimits::default(),
             jobs: JobLimits::default(),
+            opened_bytes_max: OPENED_BYTES_MAX,
             serving: Serving::default(),
             runtime: None,
             root_key: None,
@@ -227,6 +231,7 @@ pub async fn foundation(setup: Setup, folder: &Path, clock: &ManualClock) -> Fou
         allow_http_callbacks: setup.allow_http_callbacks,
         jobs: setup.jobs,
         programs_bytes_max: 512 << 20,
+        opened_bytes_max: setup.opened_bytes_max,
     }
 }
 

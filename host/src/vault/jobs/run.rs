@@ -72,9 +72,9 @@ impl Vault {
                 let given_up = self.give_up_if_hopeless(tenant, id, &error).await;
                 // It may have begun.
                 self.0.queue.unended(tenant, id, Ended::Lost);
-                // In nobody's place. A disk that does not answer may do so in a while.
+                // In nobody's place. What has no answer, or no memory, may have it in a while.
                 let later = match error {
-                    Error::Unavailable => Duration::from_secs(RUN_WAIT_SECONDS),
+                    Error::Unavailable | Error::Busy(_) => Duration::from_secs(RUN_WAIT_SECONDS),
                     _ => tick,
                 };
                 if !given_up {
@@ -162,7 +162,7 @@ impl Vault {
     /// memory.
     async fn unprepared(&self, job: &Stored<Job>, error: Error) -> Result<Turn, Error> {
         match error {
-            Error::Unavailable | Error::Internal => Err(error),
+            Error::Unavailable | Error::Internal | Error::Busy(_) => Err(error),
             Error::Run(run) if run.wait_seconds().is_some() => Err(Error::Run(run)),
             error => self.refuse(job, &error).await.map(|()| Turn::Taken),
         }

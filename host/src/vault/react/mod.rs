@@ -25,7 +25,7 @@ use super::permit::Permit;
 use super::run_error::RunError;
 use super::tokenize::fill_arguments;
 use super::tokens::Token;
-use super::{Error, Vault};
+use super::{Error, Share, Vault};
 use crate::binding::{bind, configure};
 use crate::expression::Arguments;
 use crate::model::faults::{Faults, is_within};
@@ -86,6 +86,8 @@ pub(super) struct Ready {
     pub application: Option<Authenticated>,
     /// The arguments, bound and cast; wiped however little comes of the run.
     pub args: Plaintext,
+    /// What they take of the memory.
+    pub room: Share,
     /// One entry for each token that was detokenized.
     pub uses: Vec<Event>,
     /// These tokens.
@@ -207,7 +209,8 @@ impl Vault {
             let bound = bind(None, &formula.request_parameters, formula.undeclared_arguments);
             return Ok(bound.err().unwrap_or_default());
         };
-        let missing = match self.referenced(tenant, &arguments).await {
+        let mut room = self.0.opened.share(tenant);
+        let missing = match self.referenced(tenant, &arguments, &mut room).await {
             Err(Error::Invalid(missing)) => missing,
             found => found.map(|_| Faults::new())?,
         };
@@ -225,11 +228,13 @@ impl Vault {
         let formula = self.formula(permit.tenant(), reactor.formula_id).await?;
         let reactor = reconfigured(reactor, &formula)?;
         let application = self.reactors_application(&reactor).await?;
-        let (args, uses, given) = self.detokenize_arguments(permit, arguments, &formula).await?;
+        let mut room = self.0.opened.share(permit.tenant());
+        let detokenized = self.detokenize_arguments(permit, arguments, &formula, &mut room);
+        let (args, uses, given) = detokenized.await?;
         match bind(args, &formula.request_parameters, formula.undeclared_arguments) {
             Ok(args) => {
                 let args = Plaintext::new(args);
-                Ok(Ready { reactor, formula, application, args, uses, given })
+                Ok(Ready { reactor, formula, application, args, room, uses, given })
             }
             Err(faults) => {
                 // The tokens were read, although nothing came of it.
@@ -245,9 +250,10 @@ impl Vault {
         permit: &Permit<TokenUse>,
         arguments: Option<Arguments>,
         formula: &Formula,
+        room: &mut Share,
     ) -> Result<(Option<Value>, Vec<Event>, Vec<UsedToken>), Error> {
         let Some(arguments) = arguments else { return Ok((None, Vec::new(), Vec::new())) };
-        let tokens = match self.referenced(permit.tenant(), &arguments).await {
+        let tokens = match self.referenced(permit.tenant(), &arguments, room).await {
             Err(Error::Invalid(missing)) => {
                 return Err(beside_references(missing, &arguments, formula).into());
             }

@@ -33,7 +33,7 @@ use crate::vault::retry::TRIES;
 use crate::vault::run_error::RunError;
 use crate::vault::svc::Svc;
 use crate::vault::tokenize::Kept;
-use crate::vault::{Change, Error, Vault};
+use crate::vault::{Change, Error, Share, Vault};
 
 /// The part of a run's time that is left for the formula, at least: with less, one that moves money would be cut off. It
 /// does not begin then.
@@ -44,8 +44,9 @@ pub struct Run<'p> {
     permit: &'p Permit<TokenUse>,
     reactor: Reactor,
     formula: Formula,
-    /// Taken by the call.
+    /// Taken by the call, and what they take of the memory until then.
     args: Plaintext,
+    room: Option<Share>,
     id: InvocationId,
     began: Timestamp,
     timeout_ms: u64,
@@ -62,11 +63,25 @@ pub struct Run<'p> {
 impl<'p> Run<'p> {
     /// A run that somebody waits for.
     pub fn new(vault: &Vault, permit: &'p Permit<TokenUse>, ready: Ready, timeout_ms: u64) -> Self {
-        let Ready { reactor, formula, application, args, uses, given: _ } = ready;
+        let Ready { reactor, formula, application, args, room, uses, given: _ } = ready;
+        let room = Some(room);
         let id = InvocationId(vault.draw_id());
         let began = vault.now();
         let (job, slot) = (None, None);
-        Self { permit, reactor, formula, args, id, began, timeout_ms, application, uses, job, slot }
+        Self {
+            permit,
+            reactor,
+            formula,
+            args,
+            room,
+            id,
+            began,
+            timeout_ms,
+            application,
+            uses,
+            job,
+            slot,
+        }
     }
 
     /// The same as the run of a job, in a slot that it has.
@@ -152,6 +167,7 @@ impl Vault {
         let args = serde_json::to_string(run.args.expose()).map(Zeroizing::new);
         // Wiped before the run, which may take long.
         run.args = Plaintext::new(Value::Null);
+        run.room = None;
         let configuration = serde_json::to_string(&run.reactor.configuration);
         let call = Call {
             args: args.map_err(Error::internal)?,

@@ -7,19 +7,17 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use super::TokenPage;
 use super::filter::Lower;
-use super::{Token, TokenView};
 use crate::limits::FILTER_VALUES_MAX;
 use crate::model::container::{Container, InvalidContainer};
 use crate::model::faults::Faults;
-use crate::model::log::Operation;
 use crate::model::member::{FromJson as _, Member};
-use crate::model::permission::Grant;
 use crate::model::permission::marker::{TokenRead, TokenSearch};
 use crate::query;
 use crate::store::Filter;
 use crate::vault::index::term;
-use crate::vault::page::{Page, PageRequest};
+use crate::vault::page::PageRequest;
 use crate::vault::permit::Permit;
 use crate::vault::{Error, Vault};
 
@@ -81,7 +79,7 @@ impl Vault {
         permit: &Permit<TokenRead>,
         filter: TokenFilter,
         request: &PageRequest,
-    ) -> Result<Page<TokenView>, Error> {
+    ) -> Result<TokenPage, Error> {
         let keys = self.keys(permit.tenant()).await?;
         let filter = filter.lower(Lower(&keys));
         self.page_of_tokens(permit, filter, request, "Token listed").await
@@ -92,43 +90,11 @@ impl Vault {
         &self,
         permit: &Permit<TokenSearch>,
         body: SearchTokens,
-    ) -> Result<Page<TokenView>, Error> {
+    ) -> Result<TokenPage, Error> {
         let (query, request) = body.check()?;
         let keys = self.keys(permit.tenant()).await?;
         let filter = query.map_or(Filter::All, |query| Lower(&keys).query(&query));
         self.page_of_tokens(permit, filter, &request, "Token found by a search").await
-    }
-
-    async fn page_of_tokens<P: Grant>(
-        &self,
-        permit: &Permit<P>,
-        filter: Filter,
-        request: &PageRequest,
-        message: &str,
-    ) -> Result<Page<TokenView>, Error> {
-        let keys = self.keys(permit.tenant()).await?;
-        let visible = Lower(&keys).visible(permit.rights(), P::PERMISSION);
-        let filter = Filter::And(vec![visible, filter]);
-        let page = self.page::<Token>(permit.tenant(), filter, request).await?;
-        let mut events = Vec::with_capacity(page.data.len());
-        let visible = page.try_filter_map(|token| {
-            // One that was moved out of sight since the store was asked is left out.
-            let Some(transform) = permit.decide(token.about.subject()) else { return Ok(None) };
-            events.push(token.event(Operation::Read, message)?);
-            Ok(Some((token, transform)))
-        })?;
-        // Nothing is answered that was not logged; but it can be made ready meanwhile.
-        let show = async {
-            let Page { data, total_items, page_number, page_size, next } = visible;
-            let mut shown = Vec::with_capacity(data.len());
-            for (token, transform) in data {
-                shown.push(self.show_last(token, transform).await?);
-            }
-            Ok::<_, Error>(Page { data: shown, total_items, page_number, page_size, next })
-        };
-        let log = self.log(permit.tenant(), permit.actor(), events);
-        let (logged, page) = futures::future::join(log, show).await;
-        logged.and(page)
     }
 }
 

@@ -1,0 +1,123 @@
+//! Pages of tokens (interface §4.1, §4.2), written as their caller sees them.
+//!
+//! A token that is read may take a hundred times its text. Those of a page that is not small are so read one after the
+//! other, twice, and each is gone once it is written. What is sealed and what is written counts until it is sent.
+
+use futures::future::join;
+
+use super::{Token, TokenView};
+use crate::crypto::keys::TenantKeys;
+use crate::crypto::wiped::{Wiped, WipedBuffer};
+use crate::limits::OPENED_BYTES_FREE;
+use crate::model::log::Operation;
+use crate::model::permission::Grant;
+use crate::store::{Filter, Record};
+use crate::vault::page::{PageRequest, Pagination};
+use crate::vault::permit::Permit;
+use crate::vault::record::{Entity as _, from_record};
+use crate::vault::{Error, Share, Vault};
+
+use super::filter::Lower;
+
+/// A page of tokens as JSON, as its caller sees them: a `Paginated<TokenView>`.
+pub struct TokenPage {
+    /// How many tokens there are on all pages.
+    pub total_items: u64,
+    /// How many pages there are.
+    pub total_pages: u64,
+    text: Wiped,
+    /// Given back once that is sent.
+    _room: Share,
+}
+
+impl AsRef<[u8]> for TokenPage {
+    fn as_ref(&self) -> &[u8] {
+        &self.text
+    }
+}
+
+/// A page on its way.
+struct Writing {
+    text: WipedBuffer,
+    is_begun: bool,
+}
+
+impl Writing {
+    fn begin(pagination: &Pagination) -> Result<Self, Error> {
+        let mut text = WipedBuffer::default();
+        text.extend(br#"{"pagination":"#);
+        serde_json::to_writer(&mut text, pagination).map_err(Error::internal)?;
+        text.extend(br#","data":["#);
+        Ok(Self { text, is_begun: false })
+    }
+
+    fn add(&mut self, token: &TokenView) -> Result<(), Error> {
+        if std::mem::replace(&mut self.is_begun, true) {
+            self.text.extend(b",");
+        }
+        serde_json::to_writer(&mut self.text, token).map_err(Error::internal)
+    }
+
+    fn end(mut self) -> Wiped {
+        self.text.extend(b"]}");
+        self.text.into_bytes()
+    }
+}
+
+impl Vault {
+    pub(super) async fn page_of_tokens<P: Grant>(
+        &self,
+        permit: &Permit<P>,
+        filter: Filter,
+        request: &PageRequest,
+        message: &str,
+    ) -> Result<TokenPage, Error> {
+        let tenant = permit.tenant();
+        let keys = self.keys(tenant).await?;
+        let visible = Lower(&keys).visible(permit.rights(), P::PERMISSION);
+        let filter = Filter::And(vec![visible, filter, self.not_ended()]);
+        let slice = request.fetch(self.0.store.as_ref(), Token::KIND, tenant, &filter).await?;
+        let sealed: usize = slice.records.iter().map(|record| record.body.len()).sum();
+        let is_small = sealed <= OPENED_BYTES_FREE;
+        let mut room = self.0.opened.share(tenant);
+        let mut take_room = |written: usize| {
+            // What is written moves as it grows.
+            let bytes = sealed + 3 * sealed.max(written);
+            if is_small && bytes <= 4 * OPENED_BYTES_FREE { Ok(()) } else { room.grow_to(bytes) }
+        };
+        take_room(0)?;
+        let now_ms = self.now().0;
+        let mut events = Vec::with_capacity(slice.records.len());
+        let mut visible = Vec::with_capacity(slice.records.len());
+        for record in &slice.records {
+            let token = opened(record, &keys, now_ms)?;
+            // One that was moved out of sight since the store was asked is left out.
+            let Some(transform) = permit.decide(token.about.subject()) else { continue };
+            events.push(token.event(Operation::Read, message)?);
+            visible.push((record, is_small.then_some(token), transform));
+        }
+        // Nothing is answered that was not logged; but it can be made ready meanwhile.
+        let pagination = request.pagination(&slice);
+        let show = async {
+            let mut page = Writing::begin(&pagination)?;
+            for (record, token, transform) in visible {
+                let token = token.map_or_else(|| opened(record, &keys, now_ms), Ok)?;
+                page.add(&self.show_last(token, transform).await?)?;
+                take_room(page.text.written())?;
+            }
+            Ok(page.end())
+        };
+        let log = self.log(tenant, permit.actor(), events);
+        let (logged, text) = join(log, show).await;
+        let text = logged.and(text)?;
+        room.shrink_to(text.room());
+        let Pagination { total_items, total_pages, .. } = pagination;
+        Ok(TokenPage { total_items, total_pages, text, _room: room })
+    }
+}
+
+fn opened(record: &Record, keys: &TenantKeys, now_ms: u64) -> Result<Token, Error> {
+    let mut token = from_record::<Token>(record, keys)?.entity;
+    token.settle(now_ms);
+    Ok(token)
+}

@@ -1,0 +1,132 @@
+//! What is read for requests: tokens count as much as they take in memory, up to the end of what is done with them.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpSocket;
+
+use crate::support::server::Setup;
+use crate::support::{Answer, Client, TestServer, guests};
+
+const MIB: usize = 1 << 20;
+
+/// A server where what is read for one tenant's requests may take half of so much.
+async fn with_room(mib: usize) -> TestServer {
+    TestServer::start_with(Setup { opened_bytes_max: mib * MIB, ..Setup::default() }).await
+}
+
+/// Data that takes about so much as text and as it is read.
+fn text(kib: usize) -> Value {
+    json!("x".repeat(kib << 10))
+}
+
+/// Data that takes dozens of times its text once it is read.
+fn zeros(count: usize) -> Value {
+    json!(vec![0; count])
+}
+
+fn assert_refused(answer: &Answer) {
+    let problem = answer.expect(429);
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("holds all the memory that it may"), "{problem}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_large_tokens_shows_each_as_it_is() {
+    let server = TestServer::start().await;
+    let client = server.revealing().await;
+    let mut made = Vec::new();
+    for number in 0..5 {
+        let data = json!({"number": number, "text": text(200), "many": zeros(20_000)});
+        let body = json!({"type": "token", "data": data, "mask": {"number": "{{ data.number }}"}});
+        made.push(client.post("/tokens", body).await.expect(201));
+    }
+    made.reverse();
+    for size in [1, 3, 5, 100] {
+        let page = client.get(&format!("/tokens?size={size}")).await.expect(200);
+        let shown = page["data"].as_array().unwrap();
+        assert_eq!(shown.as_slice(), &made[..size.min(5)]);
+        let body = json!({"query": "type:token", "size": size});
+        assert_eq!(client.post("/tokens/search", body).await.expect(200), page);
+    }
+    let reads = server.management.get("/logs?entity_type=token&size=100").await.expect(200);
+    // Each token of a page is an entry: five made, twice 1, 3, 5 and 5 shown.
+    assert_eq!(reads["pagination"]["total_items"], 5 + 2 * 14);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_finds_no_room_is_refused_and_smaller_ones_go_on() {
+    let server = with_room(32).await;
+    for _ in 0..6 {
+        server.private.token("token", text(1_000)).await;
+    }
+    // What is given back is there again.
+    for _ in 0..10 {
+        assert_refused(&server.private.get("/tokens?size=6").await);
+        assert_refused(&server.private.post("/tokens/search", json!({"size": 6})).await);
+        let page = server.private.get("/tokens?size=3").await.expect(200);
+        assert_eq!(page["data"].as_array().unwrap().len(), 3);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_counts_until_it_is_read() {
+    // One of these takes nearly half: none finds room beside one that is written and not read.
+    let server = with_room(112).await;
+    let client = server.revealing().await;
+    for _ in 0..12 {
+        client.token("token", text(1_000)).await;
+    }
+    let all = "/tokens?size=12";
+    client.get(all).await.expect(200);
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(16 << 10).unwrap();
+    let mut unread = socket.connect(server.address()).await.unwrap();
+    let key = client.key.as_deref().unwrap();
+    let head = format!("GET {all} HTTP/1.1\r\nHost: a\r\nSVC-API-KEY: {key}\r\n\r\n");
+    unread.write_all(head.as_bytes()).await.unwrap();
+    let mut begun = [0; 12];
+    unread.read_exact(&mut begun).await.unwrap();
+    assert_eq!(&begun, b"HTTP/1.1 200");
+    assert_refused(&client.get(all).await);
+    // Another tenant has its own half.
+    server.other_tenant().await.get("/applications").await.expect(200);
+    drop(unread);
+    let began = Instant::now();
+    while client.get(all).await.status != 200 {
+        assert!(began.elapsed() < Duration::from_mins(2), "there is no room again");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// References to tokens, in places of their own.
+fn references(ids: &[String]) -> Value {
+    ids.iter().map(|id| (id.clone(), json!(format!("{{{{ {id} }}}}")))).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn references_count_what_their_tokens_take_once_they_are_read() {
+    let server = with_room(64).await;
+    let reactor = guests::echo_reactor(&server).await;
+    let path = format!("/reactors/{reactor}/react");
+    let make = async |data: Value| {
+        vec![
+            server.private.token("token", data.clone()).await,
+            server.private.token("token", data).await,
+        ]
+    };
+    let (small, large) = (make(text(500)).await, make(zeros(100_000)).await);
+    let (revealing, private): (&Client, &Client) = (&server.revealing().await, &server.private);
+    for _ in 0..3 {
+        assert_refused(&revealing.post("/detokenize", references(&large)).await);
+        assert_refused(&private.post(&path, json!({"args": references(&large)})).await);
+        revealing.post("/detokenize", references(&large[..1])).await.expect(200);
+        revealing.post("/detokenize", references(&small)).await.expect(200);
+        private.post(&path, json!({"args": references(&small)})).await.expect(200);
+    }
+    // One that is referred to often counts for each of its places.
+    let often: Value =
+        (0..4).map(|n| (format!("n{n}"), json!(format!("{{{{ {} }}}}", large[0])))).collect();
+    assert_refused(&revealing.post("/detokenize", often).await);
+}
