@@ -17,6 +17,7 @@ mod tests;
 mod traces;
 
 use std::env::VarError;
+use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -351,6 +352,12 @@ fn secret(name: &'static str) -> Result<Option<Zeroizing<String>>, ConfigError> 
         // Another key in its place would be a surprise.
         Err(VarError::NotUnicode(_)) => Err(ConfigError::NotText(name)),
     }
+}
+
+/// Whether a variable has no value: whoever set it like that has no use for its option.
+#[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
+pub fn is_empty_variable(name: &OsStr) -> bool {
+    std::env::var_os(name).is_some_and(|value| value.is_empty())
 }
 
 /// A misspelt variable would be an option silently not taken.

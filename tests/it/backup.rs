@@ -1,7 +1,9 @@
 //! Backups of a serving vault, and vaults made of them, with the real binary (decisions §9).
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -229,6 +231,51 @@ async fn folders_that_hold_anything_are_left_as_they_are() {
     assert_sound(&restored);
 }
 
+/// A restore that waits for a chunk: nobody writes to the pipe in its place.
+async fn waiting(data: &Path, from: &Path) -> Child {
+    let mut restore = command();
+    restore.args(["restore", "--from"]).arg(from).arg("--data-dir").arg(data);
+    let child = restore.env("TOKAMAK_ROOT_KEY", ROOT_KEY).spawn().unwrap();
+    let begun = || data.join("store.restoring").exists().then_some(());
+    eventually("store that is being made", begun).await;
+    child
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_that_does_not_come_to_its_end_leaves_no_place_for_another_vault() {
+    let folder = tempfile::tempdir().unwrap();
+    stopped(folder.path()).await;
+    let (to, chunk) = (folder.path().join("backup"), "backup/chunk-000002");
+    let (chunk, aside) = (folder.path().join(chunk), folder.path().join("aside"));
+    fs::rename(&chunk, &aside).unwrap();
+    assert!(Command::new("mkfifo").arg(&chunk).status().unwrap().success());
+    let restored = folder.path().join("made/restored");
+    // Told to end, it leaves nothing.
+    for signal in ["-TERM", "-INT"] {
+        let mut child = waiting(&restored, &to).await;
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(2), "{signal}");
+        assert!(!folder.path().join("made").exists(), "{signal}");
+    }
+    // Killed, it leaves what tells the next command.
+    let mut child = waiting(&restored, &to).await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let serve = ["serve", "--listen", "127.0.0.1:0"];
+    for words in [&serve[..], &["tenant", "create", "first"]] {
+        let (code, out, err) = operate(&restored, Some(ROOT_KEY), words);
+        assert_eq!((code, out.as_str()), (1, ""), "{words:?}: {err}");
+        assert!(err.contains("has not come to its end: run it again"), "{words:?}: {err}");
+        assert!(err.contains("restored/store.restoring"), "{words:?}: {err}");
+    }
+    assert_eq!(fs::read_dir(&restored).unwrap().count(), 1);
+    fs::rename(&aside, &chunk).unwrap();
+    let (code, out, err) = restore(&restored, ROOT_KEY, &to);
+    assert_eq!(code, 0, "{out}{err}");
+    assert_sound(&restored);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_backup_clears_what_the_first_left_before_it_begins() {
     let folder = tempfile::tempdir().unwrap();
@@ -356,6 +403,12 @@ async fn a_backup_of_the_first_version_is_restored() {
     let (code, out, err) = restore(folder.path(), ROOT_KEY, &fixture);
     assert_eq!(code, 0, "{out}{err}");
     assert_sound(folder.path());
+    // Whatever the umask of who restored it.
+    let store = fs::read_dir(folder.path().join("store")).unwrap();
+    for entry in store.map(Result::unwrap) {
+        let mode = entry.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{:?} has mode {mode:o}", entry.file_name());
+    }
     let process = Process::serve(folder.path());
     let client = Client::new(process.address, Some(OLD_PRIVATE_KEY));
     let card = client.get("/tokens/card-1").await.expect(200);

@@ -74,6 +74,39 @@ fn options_that_cannot_be_used_are_named() {
     misspelt.arg("--data-dir").arg(folder.path()).env("TOKAMAK_LISSTEN", "x");
     let (code, _, stderr) = run(misspelt);
     assert!(code == 1 && stderr.contains("TOKAMAK_LISSTEN"), "{stderr}");
+
+    // Kubernetes sets such ones for a service of this name.
+    let mut linked = serve();
+    linked.arg("--data-dir").arg(folder.path()).env("TOKAMAK_PORT", "tcp://10.0.0.1:80");
+    let (code, _, stderr) = run(linked);
+    assert!(code == 1 && stderr.contains("TOKAMAK_PORT"), "{stderr}");
+    assert!(stderr.contains("enableServiceLinks: false"), "{stderr}");
+}
+
+#[test]
+fn help_names_variables_and_tells_none_of_their_values() {
+    for words in [&["serve"][..], &["tenant", "list"], &["keys", "rotate"], &["verify"]] {
+        let mut help = command();
+        help.args(words).arg("--help").env("TOKAMAK_ROOT_KEY_COMMAND", "get --password hunter2");
+        help.env("TOKAMAK_OTLP_ENDPOINT", "http://user:hunter2@collector");
+        let (code, stdout, stderr) = run(help);
+        assert_eq!(code, 0, "{words:?}: {stderr}");
+        assert!(stdout.contains("[env: TOKAMAK_ROOT_KEY_COMMAND]"), "{words:?}: {stdout}");
+        assert!(!stdout.contains("hunter2"), "{words:?}: {stdout}");
+    }
+}
+
+#[test]
+fn a_variable_without_a_value_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut serve = command();
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path());
+    serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
+    let empty = ["CACHE_MB", "CONFINE", "CONFIG", "LOG", "ROOT_KEY_FILE", "TLS_CERTIFICATE"];
+    for name in empty {
+        serve.env(format!("TOKAMAK_{name}"), "");
+    }
+    assert_eq!(Process::start(serve).terminate(), Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

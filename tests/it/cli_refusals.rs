@@ -1,6 +1,7 @@
 //! What commands refuse: they name the option, the file or the folder that is to blame, and leave nothing behind.
 
 use std::fs::{self, Permissions};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -221,11 +222,58 @@ fn what_is_to_blame_is_named() {
     assert!(code == 2 && err.contains(&format!("{from}: ")), "{err}");
     assert!(!err.contains("incomplete") && !data.exists(), "{err}");
 
+    let in_the_way = file.to_str().unwrap();
+    done(&data, Some(ROOT_KEY), &["tenant", "create", "first"]);
+    let (code, _, err) = about(&data, &["backup", "--to", in_the_way]);
+    assert!(code == 1 && err.contains(&format!("{in_the_way} is no folder")), "{err}");
+    let mut man = command();
+    man.args(["man", "--to", in_the_way]);
+    let (code, _, err) = run(man);
+    assert!(code == 1 && err.contains(&format!("tokamak: {in_the_way}: ")), "{err}");
+
     let dev = folder.path().join("dev");
     fs::create_dir(&dev).unwrap();
     fs::write(dev.join("keys.json"), "{}").unwrap();
     let (code, err) = dev_ends(&dev);
     assert!(code == 1 && err.contains("keys.json: missing field"), "{err}");
+}
+
+#[test]
+fn a_backup_that_comes_to_nothing_leaves_no_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, made) = (folder.path().join("data"), folder.path().join("made"));
+    done(&data, Some(ROOT_KEY), &["tenant", "create", "first"]);
+    let backup = |to: &Path| {
+        let words = ["backup", "--to", to.to_str().unwrap()];
+        let (code, _, err) = operate(&data, Some(NEW_ROOT_KEY), &words);
+        assert!(code == 1 && err.contains("does not open this store"), "{err}");
+    };
+    backup(&made.join("deep"));
+    assert!(!made.exists());
+    // The operator's own stays.
+    fs::create_dir(&made).unwrap();
+    backup(&made.join("deep"));
+    backup(&made);
+    assert_eq!(fs::read_dir(&made).unwrap().count(), 0);
+}
+
+#[test]
+fn an_endpoint_that_cannot_be_used_is_told_of_without_its_password() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = serve(folder.path(), &["--otlp-endpoint", "http://user:hunter2@no host"]);
+    assert!(said.contains("[hidden]@no host") && !said.contains("hunter2"), "{said}");
+}
+
+#[test]
+fn where_the_address_is_taken_no_vault_is_begun_and_no_key_is_spent() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let (code, out, err) = operate(&data, Some(ROOT_KEY), &["serve", "--listen", &address]);
+    assert_eq!((code, out.as_str()), (1, ""), "{err}");
+    assert!(err.contains(&format!("cannot listen on {address}: ")), "{err}");
+    assert!(!data.join("store").exists());
 }
 
 /// `dev` on a folder that it does not take.

@@ -1,7 +1,9 @@
 //! Where the root key comes from, and how it changes (decisions §9).
 
 use std::fs::{self, Permissions};
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -95,6 +97,47 @@ fn a_root_key_that_cannot_be_had_is_a_clear_error() {
     fs::set_permissions(file, Permissions::from_mode(0o640)).unwrap();
     assert!(refused(None, &["--root-key-file", file]).contains("mode 640"));
     assert!(!data.exists(), "nothing is made before there is a key");
+}
+
+#[test]
+fn options_of_a_new_root_key_are_for_the_root_key_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let id = "00000000-0000-4000-8000-000000000000";
+    for which in [&["--all-tenants"][..], &["--tenant", id]] {
+        for option in ["--new-root-key-file", "--new-root-key-command"] {
+            let words = [&["keys", "rotate"], which, &[option, "x"]].concat();
+            let (code, _, stderr) = operate(folder.path(), Some(ROOT_KEY), &words);
+            assert_eq!(code, 2, "{words:?}: {stderr}");
+            assert!(stderr.contains(option) && stderr.contains(which[0]), "{words:?}: {stderr}");
+        }
+    }
+}
+
+#[test]
+fn the_command_for_a_new_root_key_has_the_time_that_the_file_gives() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokamak.toml");
+    fs::write(&file, "root-key-command-seconds = 1\n").unwrap();
+    let slow = ["keys", "rotate", "--root", "--new-root-key-command", "sleep 600", "--config"];
+    let words = [&slow[..], &[file.to_str().unwrap()]].concat();
+    let (code, _, stderr) = operate(&folder.path().join("data"), None, &words);
+    assert!(code == 1 && stderr.contains("took over 1 s"), "{stderr}");
+}
+
+#[test]
+fn where_a_server_ends_before_it_answers_either_root_key_may_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = UnixListener::bind(folder.path().join("control.sock")).unwrap();
+    let server = std::thread::spawn(move || {
+        let (mut asked, _) = listener.accept().unwrap();
+        assert!(asked.read(&mut [0; 64]).unwrap() > 0);
+    });
+    let new = key_file(folder.path(), "new", NEW_KEY);
+    let rotate = ["keys", "rotate", "--root", "--new-root-key-file", new.to_str().unwrap()];
+    let (code, stdout, stderr) = operate(folder.path(), None, &rotate);
+    server.join().unwrap();
+    assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
+    assert!(stderr.contains("the old root key counts or the new one"), "{stderr}");
 }
 
 async fn token(process: &Process) -> (Client, String) {

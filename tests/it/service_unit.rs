@@ -16,6 +16,19 @@ fn commands(unit: &str) -> Vec<String> {
 }
 
 #[test]
+fn the_unit_lets_the_server_confine_itself() {
+    let unit = unit();
+    let allowed = unit.lines().find_map(|line| line.strip_prefix("SystemCallFilter=")).unwrap();
+    let calls: Vec<_> = allowed.split(' ').collect();
+    assert_eq!(calls[0], "@system-service");
+    let confining =
+        ["landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "seccomp"];
+    for call in confining {
+        assert!(calls.contains(&call), "{call} is not in {allowed}");
+    }
+}
+
+#[test]
 fn a_command_on_the_folder_of_a_stopped_service_is_its_user_with_its_credential() {
     let unit = unit();
     let commands = commands(&unit);

@@ -1,6 +1,8 @@
 //! How the server stops (decisions §9): requests under way finish, new ones are refused, and those who ask whether it is
 //! ready are told.
 
+use std::fs;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,7 +19,7 @@ use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
 use tower::Service as _;
 
-use crate::support::binary::{Process, ROOT_KEY, command, eventually};
+use crate::support::binary::{Process, ROOT_KEY, children, command, eventually};
 use crate::support::receiver::Receiver;
 use crate::support::server::{START_MS, Setup, foundation};
 use crate::support::{Client, TestServer, guests};
@@ -147,6 +149,30 @@ async fn an_answer_that_is_read_slowly_is_sent_to_its_end() {
     let letters = answer.iter().rev().skip_while(|&&byte| byte != b'x');
     assert_eq!(letters.take_while(|&&byte| byte == b'x').count(), BYTES);
     assert_eq!(process.wait(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_told_to_stop_before_it_serves_ends_with_the_command_that_it_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    for signal in ["-TERM", "-INT"] {
+        let mut serve = command();
+        serve.args(["serve", "--listen", "127.0.0.1:0", "--root-key-command", "sleep 600"]);
+        let mut server = serve.arg("--data-dir").arg(&data).spawn().unwrap();
+        let asked = || children(server.id()).into_iter().find(|(_, words)| words == "sleep 600 ");
+        let (asked, _) = eventually("command that is asked for the key", asked).await;
+        let id = server.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+        assert_eq!(server.wait().unwrap().code(), Some(0), "{signal}");
+        let status = format!("/proc/{asked}/status");
+        let is_over = || {
+            // Whoever has it now may let it lie.
+            let status = fs::read_to_string(&status).unwrap_or_default();
+            (status.is_empty() || status.contains("State:\tZ")).then_some(())
+        };
+        eventually("end of the command", is_over).await;
+        assert!(!data.exists(), "{signal}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,7 @@
 
 mod target;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -16,6 +16,7 @@ use clap::Args;
 
 use self::target::{Checked, Target};
 use super::control::Server;
+use super::folder::missing;
 use super::serve::refuse_without_store;
 use super::tenant::with_vault;
 use super::{Failure, counted, say};
@@ -51,24 +52,11 @@ pub fn run(command: BackupOptions) -> Result<(), Failure> {
     if server.is_none() {
         refuse_without_store(&data)?;
     }
-    let (target, begun) = Target::find(&to)?;
-    let tell = |what: &str| {
-        if !json {
-            say(format_args!("{} holds a backup that is incomplete: {what}.", to.display()));
-        }
-    };
-    let manifest = if let Some(server) = server {
-        from_server(server, &data, (&target, begun), &tell)?
-    } else {
-        target.clear(|| tell("it is begun anew"))?;
-        let mut written = None;
-        with_vault(options, async |vault| {
-            let mut backup = vault.backup().await?;
-            written = Some(target.fill(0, || Ok(backup.next_piece()?))?);
-            Ok(())
-        })?;
-        written.ok_or(CUT_SHORT)?
-    };
+    let made = missing(&to);
+    let manifest = write(options, (server, data.as_path()), &to, json).inspect_err(|_| {
+        // Folders in which there is something stay.
+        let _ = made.iter().try_for_each(fs::remove_dir);
+    })?;
     if json {
         say(serde_json::to_string(&manifest)?);
     } else {
@@ -82,6 +70,32 @@ pub fn run(command: BackupOptions) -> Result<(), Failure> {
         ));
     }
     Ok(())
+}
+
+/// Writes all of it to a folder.
+fn write(
+    options: Options,
+    (server, data): (Option<Server>, &Path),
+    to: &Path,
+    json: bool,
+) -> Result<Manifest, Failure> {
+    let (target, begun) = Target::find(to)?;
+    let tell = |what: &str| {
+        if !json {
+            say(format_args!("{} holds a backup that is incomplete: {what}.", to.display()));
+        }
+    };
+    if let Some(server) = server {
+        return from_server(server, data, (&target, begun), &tell);
+    }
+    target.clear(|| tell("it is begun anew"))?;
+    let mut written = None;
+    with_vault(options, async |vault| {
+        let mut backup = vault.backup().await?;
+        written = Some(target.fill(0, || Ok(backup.next_piece()?))?);
+        Ok(())
+    })?;
+    Ok(written.ok_or(CUT_SHORT)?)
 }
 
 /// Takes a backup from a server: the rest of the one that was begun, as far as what is there of it is sound and the server

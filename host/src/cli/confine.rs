@@ -2,7 +2,8 @@
 //!
 //! What is left: its data folder, to write; its certificate's folder, the system's libraries and settings, and what the
 //! kernel tells, to read; its own program, to run. Threads and child processes begin with no more than that, and no set-uid
-//! program gives any of it back. A kernel that cannot do so is told of in the log. [`super::system_calls`] says what it asks
+//! program gives any of it back. A kernel that cannot do so is told of in the log, and so is a filter of system calls around
+//! the service that refuses it. [`super::system_calls`] says what it asks
 //! of the kernel no more.
 //!
 //! To let the process reach another file: a row in [`readable`] or [`writable`].
@@ -56,6 +57,8 @@ pub enum Confined {
     Partly,
     /// Nothing: the kernel has no Landlock, or it is switched off there.
     No,
+    /// Nothing: what the service was put into does not let it ask.
+    Refused,
 }
 
 /// Confines this thread, and every thread and process that it starts from now on.
@@ -72,6 +75,10 @@ pub fn confine(settings: &Settings) -> Result<(), Failure> {
             tracing::info!("the process is confined to its files, as far as this kernel can");
         }
         Confined::No => tracing::warn!("the process is not confined: this kernel has no Landlock"),
+        Confined::Refused => tracing::warn!(
+            "the process is not confined: Landlock is refused by a filter around the service: see SystemCallFilter= of its \
+            unit, or the seccomp profile of its container"
+        ),
     }
     system_calls::deny()
 }
@@ -128,9 +135,20 @@ impl Folders {
         Ok(match rules.restrict_self()?.ruleset {
             RulesetStatus::FullyEnforced => Confined::Whole,
             RulesetStatus::PartiallyEnforced => Confined::Partly,
+            RulesetStatus::NotEnforced if is_refused() => Confined::Refused,
             RulesetStatus::NotEnforced => Confined::No,
         })
     }
+}
+
+/// Whether a filter stands before Landlock. A kernel without it says so by other errors.
+#[expect(unsafe_code, reason = "the crate takes every error for a kernel without Landlock")]
+fn is_refused() -> bool {
+    const TELL_VERSION: u32 = 1;
+    // SAFETY: the call is handed no memory and makes nothing; it asks for a number.
+    let version =
+        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0_usize, 0_usize, TELL_VERSION) };
+    version < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
 }
 
 /// The loader that the kernel runs this program by, as it is mapped here; none if it is linked statically.
@@ -162,6 +180,7 @@ fn allow(
 mod tests {
     use super::{Confined, Folders, readable};
     use crate::config::Options;
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
     use std::fs;
     use std::path::PathBuf;
     use std::process::Command;
@@ -169,12 +188,15 @@ mod tests {
     /// Runs something on a thread of its own that is confined to these folders. `None` on a kernel that cannot.
     fn confined<T: Send>(folders: &Folders, run: impl FnOnce() -> T + Send) -> Option<T> {
         std::thread::scope(|scope| {
-            let thread = scope.spawn(|| (folders.enforce().unwrap() != Confined::No).then(run));
+            let thread = scope.spawn(|| {
+                let confined = folders.enforce().unwrap();
+                matches!(confined, Confined::Whole | Confined::Partly).then(run)
+            });
             let ran = thread.join().unwrap();
             if ran.is_none() {
                 let _ = std::io::Write::write_all(
                     &mut std::io::stderr(),
-                    b"skipped: this kernel has no Landlock\n",
+                    b"skipped: there is no Landlock here\n",
                 );
             }
             ran
@@ -222,6 +244,21 @@ mod tests {
         assert!(seen.is_none_or(|refused| refused == [true; 9]), "{seen:?}");
         // Threads that were there before are as they were.
         fs::write(path("others").join("file"), "b").unwrap();
+    }
+
+    #[test]
+    fn a_filter_around_the_service_is_told_from_a_kernel_without_landlock() {
+        let Ok(architecture) = TargetArch::try_from(std::env::consts::ARCH) else { return };
+        let rules = [(libc::SYS_landlock_create_ruleset, Vec::new())].into_iter().collect();
+        let told = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, told, architecture).unwrap();
+        let filter = BpfProgram::try_from(filter).unwrap();
+        let came_to = std::thread::spawn(move || {
+            let folders = Folders { writable: Vec::new(), readable: Vec::new() };
+            apply_filter(&filter).is_ok().then(|| folders.enforce().unwrap())
+        });
+        // Where nothing can be filtered, nothing stands in the way either.
+        assert!(matches!(came_to.join().unwrap(), None | Some(Confined::Refused)));
     }
 
     #[test]

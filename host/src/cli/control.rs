@@ -13,6 +13,7 @@ use rustix::process::geteuid;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use thiserror::Error as ThisError;
 use zeroize::Zeroizing;
 
 use super::{Failure, disk, folder};
@@ -29,6 +30,11 @@ const HEAD_BYTES_MAX: u64 = 64 << 10;
 
 /// The status of a server that could not store, or not read.
 const UNAVAILABLE: u16 = 503;
+
+/// A server was asked, and gave no whole answer.
+#[derive(Debug, ThisError)]
+#[error("{0}")]
+pub struct Unanswered(String);
 
 /// A connection to the server.
 pub struct Server {
@@ -99,7 +105,7 @@ impl Server {
         let told = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
         let mut answer = Zeroizing::new(Vec::<u8>::with_capacity(ANSWER_BYTES_FIRST));
         told.and_then(|()| stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer))
-            .map_err(|error| format!("the server did not answer: {error}"))?;
+            .map_err(|error| Unanswered(format!("the server did not answer: {error}")))?;
         understand(&answer).map_err(|error| disk::about(error, data))
     }
 
@@ -153,7 +159,7 @@ fn is_trusted(peer: u32, owners: &[u32]) -> bool {
 
 /// Reads an answer that its server ended by closing.
 fn understand<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Failure> {
-    let unclear = || Failure::from("the server ended before it answered");
+    let unclear = || Failure::from(Unanswered("the server ended before it answered".to_owned()));
     let end = answer.windows(4).position(|at| at == b"\r\n\r\n").ok_or_else(unclear)?;
     let (head, body) = (&answer[..end], &answer[end + 4..]);
     let head = std::str::from_utf8(head).map_err(|_| unclear())?;

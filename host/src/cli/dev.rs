@@ -13,6 +13,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::stop::Stop;
 use super::{Failure, confine, disk, folder, logging, root_key, say, serve};
 use crate::config::{Options, RootKeySource};
 use crate::crypto::api_key::ApiKey;
@@ -59,6 +60,7 @@ pub fn run(options: &DevOptions) -> Result<(), Failure> {
     listener.set_nonblocking(true)?;
     folder::keep_to_ourselves();
     serve::make_folder(folder)?;
+    folder::refuse_unrestored(folder)?;
     let settings = Options {
         data_dir: Some(folder.clone()),
         listen: Some(options.listen),
@@ -88,7 +90,7 @@ pub fn run(options: &DevOptions) -> Result<(), Failure> {
         let reactor_id = keep_reactor(&vault, &keys.management_key).await?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let listening = |address| welcome(address, &keys, &reactor_id);
-        serve::serve(&settings, listener, vault, None, listening).await
+        serve::serve(&settings, (listener, Stop::begin()?), vault, None, listening).await
     };
     let ended = serve::traced(&settings, traces, || serve::block_on(serves));
     ended.map_err(|error| disk::about(error, folder))

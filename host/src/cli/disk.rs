@@ -1,6 +1,7 @@
-//! What the operator is told when nothing could be stored: in which folder, and what its disk says. It is told at the
-//! command line alone; no answer to a request holds any of it.
+//! What the operator is told when nothing could be stored: in which folder, and what its disk says, where it can be the
+//! disk's fault. It is told at the command line alone; no answer to a request holds any of it.
 
+use std::fs;
 use std::path::Path;
 
 use rustix::fs::{StatVfsMountFlags, statvfs};
@@ -16,13 +17,17 @@ use crate::vault::{Error, OpenError};
 #[error("{0}")]
 pub struct Unavailable(pub String);
 
-/// An error; where it is that nothing could be stored, with the data folder and what its disk says.
+/// An error; where it is that nothing could be stored, with the data folder, and with what its disk says unless that has
+/// room enough: then it is something else, such as a server that stops.
 pub fn about(error: Failure, data: &Path) -> Failure {
     if !is_of_storing(&error) {
         return error;
     }
-    let told = error.to_string();
-    format!("{}: {}. {}", data.display(), told.trim_end_matches('.'), state(data)).into()
+    let told = format!("{}: {}", data.display(), error.to_string().trim_end_matches('.'));
+    match state(data) {
+        Some(state) => format!("{told}. {state}").into(),
+        None => told.into(),
+    }
 }
 
 fn is_of_storing(error: &Failure) -> bool {
@@ -42,31 +47,51 @@ fn is_of_storing(error: &Failure) -> bool {
     }
 }
 
-/// What the disk of a folder says of itself.
-fn state(data: &Path) -> String {
-    match statvfs(data) {
-        Err(error) => format!("Its disk does not say what is free: {error}"),
+/// What the disk of a folder says of itself; nothing where it has room.
+fn state(data: &Path) -> Option<String> {
+    let free_mb = match statvfs(data) {
+        Err(error) => return Some(format!("Its disk does not say what is free: {error}")),
         Ok(disk) if disk.f_flag.contains(StatVfsMountFlags::RDONLY) => {
-            "Its disk is mounted read-only: mount it so that it takes writes".to_owned()
+            let told = "Its disk is mounted read-only: mount it so that it takes writes";
+            return Some(told.to_owned());
         }
-        Ok(disk) => {
-            let free_mb = disk.f_bavail.saturating_mul(disk.f_frsize) >> 20;
-            format!(
-                "Its disk has {free_mb} MiB free; {DISK_RESERVE_MB} MiB stay free behind what is new, and compacting and \
-                backups take the size of the store besides. The log tells more"
-            )
-        }
-    }
+        Ok(disk) => disk.f_bavail.saturating_mul(disk.f_frsize) >> 20,
+    };
+    let stored_mb = bytes(&data.join("store")) >> 20;
+    is_short(free_mb, stored_mb).then(|| {
+        format!(
+            "Its disk has {free_mb} MiB free; {DISK_RESERVE_MB} MiB stay free behind what is new, and compacting and \
+            backups take the size of the store besides. The log tells more"
+        )
+    })
+}
+
+/// Whether there may be no room for a copy of a store, with what stays free and as much for what is new.
+fn is_short(free_mb: u64, stored_mb: u64) -> bool {
+    free_mb < stored_mb.saturating_add(2 * DISK_RESERVE_MB)
+}
+
+/// Bytes of the files in a folder, as far as they are shown.
+fn bytes(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let sizes = entries.map(|entry| match entry.metadata() {
+        Ok(found) if found.is_dir() => bytes(&entry.path()),
+        Ok(found) => found.len(),
+        Err(_) => 0,
+    });
+    sizes.sum()
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
-    use super::{Error, Failure, OpenError, StoreError, Unavailable, about};
+    use super::{
+        DISK_RESERVE_MB, Error, Failure, OpenError, StoreError, Unavailable, about, bytes, is_short,
+    };
 
     #[test]
-    fn only_what_could_not_be_stored_is_told_with_its_disk() {
+    fn only_what_could_not_be_stored_is_told_with_its_folder() {
         let folder = tempfile::tempdir().unwrap();
         let told = |error: Failure| about(error, folder.path()).to_string();
         let stored: [Failure; 4] = [
@@ -77,9 +102,11 @@ mod tests {
         ];
         for error in stored {
             let text = error.to_string();
-            let begin = format!("{}: {}. ", folder.path().display(), text.trim_end_matches('.'));
+            let begin = format!("{}: {}", folder.path().display(), text.trim_end_matches('.'));
             let told = told(error);
-            assert!(told.starts_with(&begin) && told.contains(" MiB free; 128 MiB "), "{told}");
+            assert!(told.starts_with(&begin), "{told}");
+            // Only a disk without room has anything to do with it.
+            assert!(told == begin || told.contains(" MiB free; 128 MiB "), "{told}");
         }
         let others: [Failure; 4] = [
             Error::Internal.into(),
@@ -91,6 +118,25 @@ mod tests {
             let text = error.to_string();
             assert_eq!(told(error), text);
         }
+    }
+
+    #[test]
+    fn a_disk_is_short_that_has_no_room_for_a_copy_of_the_store() {
+        for (free, stored, expected) in [
+            (0, 0, true),
+            (255, 0, true),
+            (256, 0, false),
+            (1_255, 1_000, true),
+            (1_256, 1_000, false),
+        ] {
+            assert_eq!(is_short(free, stored), expected, "{free} {stored}");
+        }
+        assert!(is_short(DISK_RESERVE_MB, 0) && is_short(u64::MAX - 1, u64::MAX));
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("gen-1")).unwrap();
+        std::fs::write(folder.path().join("gen-1/db"), [0_u8; 700]).unwrap();
+        std::fs::write(folder.path().join("journal"), [0_u8; 30]).unwrap();
+        assert_eq!((bytes(folder.path()), bytes(&folder.path().join("none"))), (730, 0));
     }
 
     #[test]

@@ -18,6 +18,8 @@ use crate::store::sled::remedy;
 
 /// The folder of the store.
 const STORE: &str = "store";
+/// Its name while a restore makes it.
+pub const RESTORING: &str = "store.restoring";
 /// The right of everybody to write.
 const EVERYBODY_WRITES: u32 = 0o002;
 /// That of the group.
@@ -47,6 +49,26 @@ pub fn refuse_open(data: &Path) -> Result<(), Failure> {
         .into()),
         _ => Ok(()),
     }
+}
+
+/// The folders that are to be made for this one, the innermost first.
+pub fn missing(folder: &Path) -> Vec<PathBuf> {
+    let all = folder.ancestors().take_while(|path| !path.as_os_str().is_empty());
+    all.take_while(|path| !path.exists()).map(Path::to_owned).collect()
+}
+
+/// Refuses to begin a vault where a restore has not come to its end: what is to be there is another one.
+pub fn refuse_unrestored(data: &Path) -> Result<(), Failure> {
+    let left = data.join(RESTORING);
+    if !left.exists() || data.join(STORE).exists() {
+        return Ok(());
+    }
+    Err(format!(
+        "a restore into {} has not come to its end: run it again, or remove {} to begin a new vault",
+        data.display(),
+        left.display()
+    )
+    .into())
 }
 
 fn open_to_all(path: &Path, metadata: &Metadata) -> String {
@@ -168,7 +190,9 @@ mod tests {
     use std::fs::{self, File, Permissions};
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-    use super::{ROOT, how_to_be, is_closed_by_root, refuse_open, refuse_to_root, trusted};
+    use super::{
+        ROOT, how_to_be, is_closed_by_root, refuse_open, refuse_to_root, refuse_unrestored, trusted,
+    };
 
     #[test]
     fn a_folder_that_everybody_may_write_to_is_refused_by_its_mode() {
@@ -190,6 +214,18 @@ mod tests {
         }
         fs::create_dir(&store).unwrap();
         assert!(refuse_open(&data).is_ok(), "a vault is there");
+    }
+
+    #[test]
+    fn no_vault_is_begun_where_another_is_being_restored() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path();
+        assert!(refuse_unrestored(data).is_ok());
+        fs::create_dir(data.join("store.restoring")).unwrap();
+        let said = refuse_unrestored(data).unwrap_err().to_string();
+        assert!(said.contains(&format!("{}/store.restoring", data.display())), "{said}");
+        fs::create_dir(data.join("store")).unwrap();
+        assert!(refuse_unrestored(data).is_ok(), "a vault is there");
     }
 
     #[test]

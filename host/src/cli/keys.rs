@@ -4,12 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::control::Server;
+use super::control::{Server, Unanswered};
 use super::tenant::with_vault;
 use super::{Failure, counted, root_key, say, shown};
 use crate::config::{Options, new_root_key};
 use crate::http::control::{RotateRoot, RotateTenants, Rotated, rotate_all};
-use crate::limits::ROOT_KEY_COMMAND_SECONDS_DEFAULT;
 use crate::model::id::TenantId;
 use crate::runtime::close_to_others;
 use crate::vault::{KeyStatus, KeysStatus, Vault};
@@ -46,10 +45,12 @@ pub struct RotateOptions {
     #[arg(long)]
     all_tenants: bool,
     /// A file with the new root key, that only its owner may read.
-    #[arg(long, value_name = "FILE", requires = "root")]
+    #[arg(long, value_name = "FILE", requires = "root",
+        conflicts_with_all = ["tenant", "all_tenants"])]
     new_root_key_file: Option<PathBuf>,
     /// A command that prints the new root key.
-    #[arg(long, value_name = "COMMAND", requires = "root")]
+    #[arg(long, value_name = "COMMAND", requires = "root",
+        conflicts_with_all = ["tenant", "all_tenants"])]
     new_root_key_command: Option<String>,
     /// Print one JSON object instead of text.
     #[arg(long)]
@@ -106,7 +107,8 @@ fn line(key: &KeyStatus) -> String {
 fn rotate_root(rotate: RotateOptions) -> Result<(), Failure> {
     close_to_others()?;
     let RotateOptions { options, json, .. } = rotate;
-    let seconds = options.root_key_command_seconds.unwrap_or(ROOT_KEY_COMMAND_SECONDS_DEFAULT);
+    let settings = options.clone().settle()?;
+    let seconds = settings.root_key_command_seconds;
     let source = new_root_key(rotate.new_root_key_file, rotate.new_root_key_command, seconds)?;
     let source = source.ok_or(
         "there is no new root key: set TOKAMAK_NEW_ROOT_KEY (32 bytes in base64), \
@@ -126,16 +128,26 @@ fn rotate_root(rotate: RotateOptions) -> Result<(), Failure> {
         }
         Ok(())
     };
-    match Server::find(&options.clone().settle()?.data_dir)? {
+    match Server::find(&settings.data_dir)? {
         Some(server) => {
             let body = RotateRoot { root_key: new.to_base64() };
-            done(&server.ask("POST", "/keys/rotate-root", &body)?, LEAVING)
+            let rotated = server.ask("POST", "/keys/rotate-root", &body);
+            done(&rotated.map_err(either)?, LEAVING)
         }
         None => with_vault(options, async |vault| {
             let tenants = vault.rotate_root_key(new).await?;
             done(&Rotated::all(tenants), left(vault).await)
         }),
     }
+}
+
+/// Of a server that did not answer nobody knows how far it came.
+fn either(error: Failure) -> Failure {
+    if !error.is::<Unanswered>() {
+        return error;
+    }
+    format!("{error}: the old root key counts or the new one; start with either: the server says if it does not fit")
+        .into()
 }
 
 fn rotate_tenants(rotate: RotateOptions) -> Result<(), Failure> {

@@ -14,6 +14,7 @@ mod control;
 mod descriptors;
 mod dev;
 mod disk;
+mod ends;
 mod folder;
 mod formula;
 mod keys;
@@ -23,6 +24,7 @@ mod restore;
 mod root_key;
 mod serve;
 mod shell;
+mod stop;
 mod system_calls;
 mod tenant;
 mod verify;
@@ -34,7 +36,7 @@ use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcomma
 
 use self::output::{counted, say, say_error};
 use self::tenant::TenantCommand;
-use crate::config::Options;
+use crate::config::{Options, is_empty_variable};
 
 /// A token vault with programmable reactors.
 #[derive(Debug, Parser)]
@@ -123,8 +125,18 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// since they read the same variables and the same file.
 fn command() -> clap::Command {
     Cli::command().mut_subcommands(|command| match command.get_name() {
-        "serve" => command,
-        _ => without_servers(command),
+        "serve" => discreet(command),
+        _ => without_servers(discreet(command)),
+    })
+}
+
+/// A command whose help tells no value of the environment, which may be a secret's, and which takes a variable without a
+/// value for none.
+fn discreet(command: clap::Command) -> clap::Command {
+    command.mut_subcommands(discreet).mut_args(|option| {
+        let is_empty = option.get_env().is_some_and(is_empty_variable);
+        let option = if is_empty { option.env(None::<&'static str>) } else { option };
+        option.hide_env_values(true)
     })
 }
 

@@ -15,6 +15,8 @@ use clap::Args;
 use serde_json::json;
 
 use super::backup::{MANIFEST, chunk_name, chunk_number, read_bounded};
+use super::ends::{self, Ends};
+use super::folder::{self, RESTORING};
 use super::serve::{self, make_folder};
 use super::verify::{DAMAGED, NOT_LOOKED_AT, is_full, summary, walking};
 use super::{Failure, counted, logging, root_key, say, say_error};
@@ -29,9 +31,10 @@ use crate::vault::{
     verify,
 };
 
-/// The store's name in the data folder, and its name while it is made.
+/// The store's name in the data folder.
 const STORE: &str = "store";
-const UNFINISHED: &str = "store.restoring";
+/// What is said by a process that was told to end.
+const TOLD: &str = "restore was told to end before the vault was there: nothing is restored";
 
 /// Options of `restore`.
 #[derive(Debug, Args)]
@@ -97,8 +100,11 @@ fn restore(options: RestoreOptions, tell: &mut dyn FnMut(Damaged)) -> Result<Res
     let manifest = manifest.ok_or_else(|| told(&from, &BackupError::Incomplete))?;
     let reader = Reader::open(&manifest, &root_key).map_err(|error| told(&from, &error))?;
     none_too_many(&from, reader.manifest().chunks)?;
-    super::folder::refuse_to_root(&settings.data_dir)?;
+    folder::refuse_to_root(&settings.data_dir)?;
+    folder::keep_to_ourselves();
+    let ends = Ends::begin()?;
     let building = Building::begin(&settings.data_dir)?;
+    ends.remove(building.0.clone(), building.1.clone(), TOLD)?;
     // As long as what was made is there.
     let made = build(&from, reader, (&building, root_key), &settings, tell);
     let restored = made.map_err(|error| about_space(error, &settings.data_dir))?;
@@ -207,25 +213,25 @@ impl Building {
     /// Takes a data folder that has nothing, or nothing but what an earlier restore left.
     fn begin(data: &Path) -> Result<Self, Failure> {
         let named = |error: std::io::Error| format!("{}: {error}", data.display());
-        let above = data.ancestors().take_while(|path| !path.as_os_str().is_empty());
-        let made = above.take_while(|path| !path.exists()).map(Path::to_owned).collect();
+        let made = folder::missing(data);
         make_folder(data)?;
         for entry in fs::read_dir(data).map_err(named)? {
-            if entry.map_err(named)?.file_name() != UNFINISHED {
+            if entry.map_err(named)?.file_name() != RESTORING {
                 return Err(format!("{} is not empty", data.display()).into());
             }
         }
-        let folder = data.join(UNFINISHED);
-        match fs::remove_dir_all(&folder) {
+        let store = data.join(RESTORING);
+        match fs::remove_dir_all(&store) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(named(error).into()),
             _ => {}
         }
-        DirBuilder::new().mode(0o700).create(&folder).map_err(named)?;
-        Ok(Self(folder, made))
+        DirBuilder::new().mode(0o700).create(&store).map_err(named)?;
+        Ok(Self(store, made))
     }
 
     /// Gives the store its name.
     fn finish(self, data: &Path) -> Result<(), Failure> {
+        ends::keep();
         fs::rename(&self.0, data.join(STORE))?;
         File::open(data)?.sync_all()?;
         Ok(())

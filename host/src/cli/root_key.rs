@@ -9,6 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 use zeroize::Zeroizing;
 
@@ -26,6 +27,9 @@ const OTHERS: u32 = 0o077;
 /// The group's permission to read. The file of a credential is root's, and systemd lets the service read it by an access
 /// list; what such a list allows at most is shown in the group's place.
 const GROUP_READS: u32 = 0o040;
+
+/// The command that is asked now, with all that it started.
+static ASKED: Mutex<Option<Pid>> = Mutex::new(None);
 
 /// Reads the key.
 pub fn read(source: &RootKeySource) -> Result<RootKey, Failure> {
@@ -67,16 +71,21 @@ fn ask(words: &[String], bound: Duration) -> Result<Zeroizing<String>, Failure> 
     };
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Held while it is started, so that who gives it up finds it.
+    let mut asked = ASKED.lock();
     let mut child = command
         .process_group(0)
         .spawn()
         .map_err(|error| format!("the command for the root key, {program}: {error}"))?;
+    *asked = group(&child);
+    drop(asked);
     let (printed, complained) = (listen(child.stdout.take()), listen(child.stderr.take()));
     // A bound past all time is none.
     let until = Instant::now().checked_add(bound);
     let ended = wait(&mut child, until)?;
     // Whatever it has left behind holds the other ends of the pipes.
-    kill_all(&child);
+    kill_all(group(&child));
+    *ASKED.lock() = None;
     let Some(status) = ended else {
         let _ = child.wait();
         let complaint = complaint(&complained, b"");
@@ -107,8 +116,17 @@ fn wait(child: &mut Child, until: Option<Instant>) -> io::Result<Option<ExitStat
     }
 }
 
-fn kill_all(child: &Child) {
-    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+/// Ends the command that is asked now, if one is, for a process that ends before it has the key.
+pub fn give_up() {
+    kill_all(ASKED.lock().take());
+}
+
+/// The group of a process and all that it started.
+fn group(child: &Child) -> Option<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
+}
+
+fn kill_all(group: Option<Pid>) {
     // Nothing is left of most groups.
     let _ = group.map(|group| kill_process_group(group, Signal::KILL));
 }

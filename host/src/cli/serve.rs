@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 
+use super::stop::Stop;
 use super::{
     Failure, announce, certificate, confine, descriptors, disk, folder, logging, root_key,
 };
@@ -43,39 +43,53 @@ pub fn run(options: Options) -> Result<(), Failure> {
     let settings = options.settle()?;
     let traces = logging::start_with_traces(&settings)?;
     close_to_others()?;
-    let root_key = root_key::read(&settings.root_key_source()?)?;
-    let key = first_key()?;
-    let tls = certificate::load(&settings)?;
-    make_folder(&settings.data_dir)?;
-    folder::refuse_to_root(&settings.data_dir)?;
-    folder::warn_of_others(&settings.data_dir)?;
+    let (stop, keys) = Stop::before(|| {
+        let root_key = root_key::read(&settings.root_key_source()?)?;
+        let keys = (root_key, first_key()?, certificate::load(&settings)?);
+        make_folder(&settings.data_dir)?;
+        folder::refuse_to_root(&settings.data_dir)?;
+        folder::warn_of_others(&settings.data_dir)?;
+        Ok(keys)
+    })?;
+    // From here on every thread begins confined.
     confine::confine(&settings)?;
-    traced(&settings, traces, || serve_a_vault(&settings, root_key, key, tls))
+    traced(&settings, traces, || serve_a_vault(&settings, keys, stop))
 }
 
 fn serve_a_vault(
     settings: &Settings,
-    root_key: RootKey,
-    key: Option<ApiKey>,
-    tls: Option<Tls>,
+    (root_key, key, tls): (RootKey, Option<ApiKey>, Option<Tls>),
+    stop: Stop,
 ) -> Result<(), Failure> {
     let (format, scheme) = (settings.log_format, if tls.is_some() { "https" } else { "http" });
     let served = block_on(async {
-        let vault = open(settings, root_key).await?;
-        let given = key.is_some();
-        if let Some(NewTenant { tenant, management_key }) = vault.bootstrap(key).await? {
-            announce::first_tenant(format, &tenant, (!given).then_some(&management_key));
-        } else if given {
-            tracing::info!(
-                "TOKAMAK_BOOTSTRAP_KEY is ignored: it is for the first tenant, which there is already"
-            );
-        }
+        let begun = Box::pin(begin(settings, root_key, key));
+        let (stop, (listener, vault)) = stop.during(begun).await?;
         let listening = |address| announce::listening(format, scheme, address);
-        let listener = TcpListener::bind(settings.listen).await;
-        let listener = listener.map_err(|error| not_to_be_had(settings.listen, &error))?;
-        serve(settings, listener, vault, tls, listening).await
+        serve(settings, (listener, stop), vault, tls, listening).await
     });
     served.map_err(|error| disk::about(error, &settings.data_dir))
+}
+
+/// Takes the address and opens the vault, in this order: who finds the address taken begins no vault and spends no key.
+async fn begin(
+    settings: &Settings,
+    root_key: RootKey,
+    key: Option<ApiKey>,
+) -> Result<(TcpListener, Vault), Failure> {
+    let listener = TcpListener::bind(settings.listen).await;
+    let listener = listener.map_err(|error| not_to_be_had(settings.listen, &error))?;
+    let vault = open(settings, root_key).await?;
+    let given = key.is_some();
+    if let Some(NewTenant { tenant, management_key }) = vault.bootstrap(key).await? {
+        let drawn = (!given).then_some(&management_key);
+        announce::first_tenant(settings.log_format, &tenant, drawn);
+    } else if given {
+        tracing::info!(
+            "TOKAMAK_BOOTSTRAP_KEY is ignored: it is for the first tenant, which there is already"
+        );
+    }
+    Ok((listener, vault))
 }
 
 /// Serves while traces are sent, and sends what is left of them in the end.
@@ -85,7 +99,8 @@ pub fn traced(
     serves: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let (Some(traces), Some(export)) = (traces, &settings.traces) else { return serves() };
-    traces.export_to(&export.endpoint)?;
+    let begun = traces.export_to(&export.endpoint);
+    begun.map_err(|error| export.discreet(&error.to_string()))?;
     let outcome = serves();
     traces.finish();
     outcome
@@ -164,7 +179,13 @@ pub fn own_program() -> std::io::Result<PathBuf> {
 /// Opens the vault in the settings' folder.
 pub async fn open(settings: &Settings, root_key: RootKey) -> Result<Vault, Failure> {
     make_folder(&settings.data_dir)?;
-    open_on(&settings.data_dir.join("store"), settings, root_key).await
+    folder::refuse_unrestored(&settings.data_dir)?;
+    let store = settings.data_dir.join("store");
+    if !store.exists() {
+        let folder = settings.data_dir.display();
+        tracing::info!(%folder, "there is no vault: a new one is begun");
+    }
+    open_on(&store, settings, root_key).await
 }
 
 /// The same with the store in a folder of its own; what is compiled still goes to the settings' one. What this process
@@ -241,19 +262,14 @@ pub fn not_to_be_had(address: SocketAddr, error: &std::io::Error) -> Failure {
 /// Serves until SIGTERM or SIGINT; `listening` is told the address.
 pub async fn serve(
     settings: &Settings,
-    listener: TcpListener,
+    (listener, mut stop): (TcpListener, Stop),
     vault: Vault,
     tls: Option<Tls>,
     listening: impl FnOnce(SocketAddr),
 ) -> Result<(), Failure> {
     let files_max = descriptors::raise_limit();
-    let (mut terminate, mut interrupt) =
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let stop = async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        stop.told().await;
         tracing::info!("stopping");
     };
     // The first run of a formula that ships with the product is not to wait for its compilation.

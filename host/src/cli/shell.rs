@@ -52,9 +52,9 @@ fn offered(command: &Command) -> Command {
 /// Writes manual pages: for the whole to standard output, or one for each command to a folder.
 pub fn man(options: &ManOptions) -> Result<(), Failure> {
     if let Some(folder) = &options.to {
-        fs::create_dir_all(folder)?;
-        clap_mangen::generate_to(command(), folder)?;
-        return Ok(());
+        let made =
+            fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(command(), folder));
+        return made.map_err(|error| format!("{}: {error}", folder.display()).into());
     }
     let mut page = Vec::new();
     clap_mangen::Man::new(command()).render(&mut page)?;

@@ -13,8 +13,8 @@
 use std::collections::BTreeMap;
 
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, TargetArch, apply_filter,
+    BpfProgram, Error, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
+    SeccompFilter, SeccompRule, TargetArch, apply_filter,
 };
 
 use super::Failure;
@@ -108,7 +108,7 @@ const OWN_NUMBERS: &[i64] = &[521, 528, 539, 540, 533];
 const OWN_NUMBERS: &[i64] = &[];
 
 /// Refuses them to this thread, and to every thread and process that it starts from now on. Where the kernel or the
-/// architecture has no such filter, the log says so.
+/// architecture has no such filter, or another one refuses this one, the log says so.
 pub fn deny() -> Result<(), Failure> {
     let Ok(architecture) = TargetArch::try_from(std::env::consts::ARCH) else {
         tracing::warn!("system calls are not filtered on this architecture");
@@ -117,9 +117,19 @@ pub fn deny() -> Result<(), Failure> {
     let applied = filters(architecture)?.iter().try_for_each(|filter| apply_filter(filter));
     match applied {
         Ok(()) => tracing::info!("system calls that a server does not need are denied"),
+        Err(error) if is_refused(&error) => tracing::warn!(
+            "system calls are not filtered: that is refused by a filter around the service: see SystemCallFilter= of its \
+            unit, or the seccomp profile of its container"
+        ),
         Err(error) => tracing::warn!(%error, "this kernel does not filter system calls"),
     }
     Ok(())
+}
+
+/// Whether it was a filter that refused ours. A kernel without filters says so by other errors.
+fn is_refused(error: &Error) -> bool {
+    let (Error::Prctl(error) | Error::Seccomp(error)) = error else { return false };
+    error.raw_os_error() == Some(libc::EPERM)
 }
 
 /// What a filter tells for each call, and when; of a call without rules, always.
@@ -172,7 +182,7 @@ mod tests {
     use std::io::ErrorKind;
     use std::process::Command;
 
-    use super::{DENIED, NAME_SPACES, OWN_NUMBERS, deny, numbers};
+    use super::{DENIED, Error, NAME_SPACES, OWN_NUMBERS, deny, is_refused, numbers};
 
     /// Runs something on a thread of its own with the filter, which the thread keeps. `None` on a kernel without.
     fn filtered<T: Send>(run: impl FnOnce() -> T + Send) -> Option<T> {
@@ -250,6 +260,17 @@ mod tests {
         assert_eq!(both, Some(libc::EPERM));
         // As on a kernel that has none: whoever calls falls back.
         assert_eq!(clone3, Some(libc::ENOSYS));
+    }
+
+    #[test]
+    fn a_filter_around_the_service_is_told_from_a_kernel_without_filters() {
+        let failed = |errno| std::io::Error::from_raw_os_error(errno);
+        assert!(is_refused(&Error::Seccomp(failed(libc::EPERM))));
+        assert!(is_refused(&Error::Prctl(failed(libc::EPERM))));
+        for errno in [libc::ENOSYS, libc::EINVAL, libc::EACCES] {
+            assert!(!is_refused(&Error::Seccomp(failed(errno))), "{errno}");
+        }
+        assert!(!is_refused(&Error::EmptyFilter));
     }
 
     #[test]

@@ -16,7 +16,8 @@ use clap::Args;
 use rustix::fs::statvfs;
 use serde_json::json;
 
-use self::scratch::{Copy, hold_back};
+use self::scratch::Copy;
+use super::ends::hold_back;
 use super::{Failure, counted, logging, root_key, say, say_error, shown};
 use crate::config::Options;
 use crate::crypto::entropy::SystemEntropy;

@@ -24,7 +24,10 @@ pub enum ConfigError {
         message: String,
     },
     /// A variable of the environment is no option.
-    #[error("{0} in the environment is no option")]
+    #[error(
+        "{0} in the environment is no option: unset it; what Kubernetes sets for a service of that name is left out by \
+        enableServiceLinks: false"
+    )]
     UnknownVariable(String),
     /// A variable that holds a secret is no text. What it holds is told to nobody.
     #[error("{0} in the environment is no UTF-8")]

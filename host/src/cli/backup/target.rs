@@ -48,7 +48,11 @@ impl Target {
     /// it are there, from the first one on.
     pub fn find(folder: &Path) -> Result<(Self, Option<Begun>), Failure> {
         let named = |error: io::Error| format!("{}: {error}", folder.display());
-        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(named)?;
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => format!("{} is no folder", folder.display()),
+            _ => named(error),
+        })?;
         let (target, mut numbers) = (Self(folder.to_owned()), Vec::new());
         for name in target.names().map_err(named)? {
             if name == MANIFEST {

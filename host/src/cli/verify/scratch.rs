@@ -8,29 +8,19 @@ use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use std::process::exit;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
 
 use rustix::process::geteuid;
-use tokio::runtime::Builder;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::NOT_LOOKED_AT;
+use crate::cli::Failure;
+use crate::cli::ends::Ends;
 use crate::cli::serve::refuse_without_store;
-use crate::cli::{Failure, output};
 use crate::config::Settings;
 use crate::store::StoreError;
 
 /// How the folders of all these processes begin. Those of earlier versions, which hold no lock, begin otherwise.
 const PREFIX: &str = "tokamak-verify-copy-";
-/// How often it is tried to remove a folder into which somebody may be writing yet.
-const REMOVALS_MAX: usize = 100;
-const REMOVAL_PAUSE: Duration = Duration::from_millis(10);
-
-/// Whether the process was told to end, and removes what it looks at.
-static IS_ENDING: AtomicBool = AtomicBool::new(false);
+/// What is said by a process that was told to end.
+const TOLD: &str = "verify was told to end before it had looked at everything";
 
 /// A copy of a store, removed when dropped, or when the process is told to end.
 pub struct Copy {
@@ -55,9 +45,15 @@ impl Copy {
         remove_left(scratch);
         let ends = Ends::begin()?;
         let copy = Self::begin(scratch)?;
-        ends.remove(copy.folder.clone())?;
+        ends.remove(copy.folder.clone(), Vec::new(), TOLD)?;
         copy_files(&store, &copy.folder).map_err(|error| {
-            format!("the store cannot be copied to {}: {error}", scratch.display())
+            let remedy = match error.kind() {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                    ": name a folder with room for it with --scratch"
+                }
+                _ => "",
+            };
+            format!("the store cannot be copied to {}: {error}{remedy}", scratch.display())
         })?;
         Ok(copy)
     }
@@ -132,60 +128,6 @@ fn remove_left(scratch: &Path) {
             // What cannot be removed is in nobody's way.
             let _ = fs::remove_dir_all(entry.path());
         }
-    }
-}
-
-/// The signals that tell the process to end, noted from here on.
-struct Ends {
-    runtime: tokio::runtime::Runtime,
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Ends {
-    fn begin() -> io::Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let entered = runtime.enter();
-        let terminate = signal(SignalKind::terminate())?;
-        let interrupt = signal(SignalKind::interrupt())?;
-        drop(entered);
-        Ok(Self { runtime, terminate, interrupt })
-    }
-
-    /// Has the process remove a folder before it ends.
-    fn remove(self, folder: PathBuf) -> io::Result<()> {
-        let Self { runtime, mut terminate, mut interrupt } = self;
-        let wait = async move {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-        };
-        let end = move || {
-            runtime.block_on(wait);
-            end_without(&folder);
-        };
-        thread::Builder::new().name("end".to_owned()).spawn(end).map(drop)
-    }
-}
-
-/// Ends the process, without a folder that it may be writing into until then.
-fn end_without(folder: &Path) {
-    IS_ENDING.store(true, Ordering::SeqCst);
-    for _ in 0..REMOVALS_MAX {
-        match fs::remove_dir_all(folder) {
-            Err(error) if error.kind() == ErrorKind::NotFound => break,
-            _ => thread::sleep(REMOVAL_PAUSE),
-        }
-    }
-    output::warn("verify was told to end before it had looked at everything");
-    exit(NOT_LOOKED_AT.into());
-}
-
-/// Waits for the end of a process that was told to end: what it finds from then on is for want of what it looks at.
-pub fn hold_back() {
-    while IS_ENDING.load(Ordering::SeqCst) {
-        thread::park();
     }
 }
 

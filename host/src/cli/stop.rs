@@ -1,0 +1,74 @@
+//! The signals that stop a server, heeded from its first moment on: the kernel ends the first process of a container by
+//! none that it does not ask for. Told to stop before it serves, a server ends at once, as well as one that has served.
+
+use std::io;
+use std::process::exit;
+use std::thread;
+
+use tokio::runtime::Builder;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+
+use super::{Failure, root_key};
+
+/// Notes the signals from when it is made on, whoever heeds them then.
+pub struct Stop {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Stop {
+    /// Notes them; in a runtime.
+    pub fn begin() -> io::Result<Self> {
+        let terminate = signal(SignalKind::terminate())?;
+        Ok(Self { terminate, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Notes them, and does something meanwhile at which the process can be stopped. No thread of it is left.
+    pub fn before<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<(Self, T), Failure> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let entered = runtime.enter();
+        let stop = Self::begin()?;
+        drop(entered);
+        let (over, is_over) = oneshot::channel();
+        let watch = move || runtime.block_on(stop.watch(is_over));
+        let watching = thread::Builder::new().name("stop".to_owned()).spawn(watch)?;
+        let done = work();
+        drop(over);
+        let stop = watching.join().map_err(|_| "nobody heeds the signals")?;
+        Ok((stop, done?))
+    }
+
+    /// Does something at which the process can be stopped; in a runtime.
+    pub async fn during<T>(
+        self,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<(Self, T), Failure> {
+        let (over, is_over) = oneshot::channel();
+        let watching = tokio::spawn(self.watch(is_over));
+        let done = work.await?;
+        drop(over);
+        Ok((watching.await?, done))
+    }
+
+    /// Waits until the process is told to stop.
+    pub async fn told(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+
+    /// Ends the process when it is told to stop before this is over.
+    async fn watch(mut self, is_over: oneshot::Receiver<()>) -> Self {
+        tokio::select! {
+            () = self.told() => {
+                tracing::info!("stopping before it served");
+                root_key::give_up();
+                exit(0);
+            }
+            // By being dropped.
+            _ = is_over => self,
+        }
+    }
+}
