@@ -2,7 +2,7 @@
 
 import { decide, grants, sameRights } from "./access.js";
 import { jsonFrom } from "./format.js";
-import { forgetRead, holder, noteFailure, problemOf as problemIn, redraw } from "./state.js";
+import { forgetRead, holder, noteFailure, now, problemOf as problemIn, redraw } from "./state.js";
 
 /** An answer that is an error, with the problem that the server described. */
 export class Refusal extends Error {
@@ -62,16 +62,24 @@ class Key {
 
 export const session = holder(() => ({ keys: [] }));
 
-/** Takes a key into this tab, if the server knows it. */
+/** Takes a key into this tab, if the server knows it and nobody has signed out meanwhile. */
 export async function addKey(text) {
   const secret = text.trim();
   // A header holds nothing else, and the browser's own complaint about it would look as if the server were away.
   if (!/^[\x20-\x7e]*$/.test(secret)) {
     const detail = "This text holds characters that are in no key, such as letters of another alphabet or line breaks. Copy the key again.";
-    throw new Refusal({ title: "Not a key", detail, errors: {}, isNoKey: true });
+    throw new Refusal({ title: "Not a key", detail, errors: {}, isOtherKey: true });
   }
+  const visit = now();
   const asking = new Key(secret, { id: "", name: "" });
   const { body } = await send(asking, "GET", "/applications/key", {});
+  // Whoever has signed out is not signed in again by what comes late.
+  if (!visit.isOurs()) return undefined;
+  if (session.keys.some(({ application }) => application.tenant_id !== body.tenant_id)) {
+    // Pages show what one of the keys sees, and would not say whose it is.
+    const detail = "This key is of another tenant: sign out first.";
+    throw new Refusal({ title: "Not added", detail, errors: {}, isOtherKey: true });
+  }
   const key = new Key(secret, body);
   session.keys = [...session.keys.filter((other) => other.id !== key.id), key];
   redraw();
@@ -157,6 +165,11 @@ export async function ask(permission, method, path, options = {}) {
 }
 
 async function send(key, method, path, options) {
+  // Browsers take these parts for ways up, and would ask for something else.
+  if (path.split("?")[0].split("/").some((part) => part === "." || part === "..")) {
+    const detail = "No address leads to what has this id.";
+    throw new Refusal({ title: "Not asked for", detail, errors: {}, isUnsent: true });
+  }
   const headers = new Headers({ Accept: "application/problem+json, application/json" });
   let body = options.bytes;
   if (options.body !== undefined) {

@@ -17,13 +17,14 @@ export function niceTop(value) {
 }
 
 /**
- * A chart with its reading in words. `points` are objects, oldest first, at most `places` of them; `lines` are
- * `[member, text]`, of which a member may be `null` where there was nothing to measure.
+ * A chart with its reading in words. `lines` are `[member, text]`. `points` are objects, oldest first, each of the time `at`,
+ * in milliseconds; a member may be `null` where there was nothing to measure, and is missing where nothing was read. The
+ * chart ends at the time `until` and begins a `span` before.
  */
-export function chart(title, unit, points, lines, places) {
+export function chart(title, unit, lines, { points, until, span }) {
   const all = points.flatMap((point) => lines.map(([name]) => point[name] ?? 0));
   const top = niceTop(Math.max(0, ...all));
-  const x = (index) => LEFT + ((WIDTH - LEFT - 6) * (places - points.length + index)) / Math.max(1, places - 1);
+  const x = (at) => LEFT + (WIDTH - LEFT - 6) * (1 - (until - at) / span);
   const y = (value) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / top);
   const latest = points.at(-1);
   const reading = lines.map(([name, text]) => `${text} ${latest ? short(latest[name] ?? NaN) : "–"}`).join(", ");
@@ -50,13 +51,13 @@ export function chart(title, unit, points, lines, places) {
 function paths(points, name, x, y) {
   const stretches = [];
   let open = null;
-  points.forEach((point, index) => {
+  for (const point of points) {
     const value = point[name];
     if (value === null || value === undefined) open = null;
     else {
       if (!open) stretches.push((open = []));
-      open.push(`${x(index).toFixed(1)} ${y(value).toFixed(1)}`);
+      open.push(`${x(point.at).toFixed(1)} ${y(value).toFixed(1)}`);
     }
-  });
+  }
   return stretches.map((stretch) => (stretch.length === 1 ? `M${stretch[0]}h1.5` : `M${stretch.join("L")}`));
 }

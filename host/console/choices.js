@@ -2,7 +2,7 @@
 
 import { ask, withQuery } from "./api.js";
 import { selectField, textField } from "./fields.js";
-import { count } from "./format.js";
+import { brief, count } from "./format.js";
 import { html, nothing } from "./lit.js";
 import { problemBox } from "./parts.js";
 import { load, redraw } from "./state.js";
@@ -41,11 +41,14 @@ export function choiceField(label, held, name, { lists, from }, settings) {
   const wanted = (lists[typed] ?? "").trim().toLowerCase();
   const read = (list?.data ?? []).filter(fits);
   const able = own && !read.some((one) => one.id === own.id) ? [own, ...read] : read;
+  const repeated = repeatedIn(able.map(text));
+  // Equal names are told apart by what the id ends with.
+  const named = (one) => (repeated.has(text(one)) ? `${text(one)} ${brief(one.id)}` : text(one));
   const few = able.length <= FEW && !isCut(list);
-  const shown = able.filter((one) => one.id === held[name] || few || one.id === wanted || text(one).toLowerCase().includes(wanted));
+  const shown = able.filter((one) => one.id === held[name] || few || one.id === wanted || named(one).toLowerCase().includes(wanted));
   // What is chosen stays in sight, whatever was read since.
   const unread = held[name] && !able.some((one) => one.id === held[name]) ? [[held[name], held[name]]] : [];
-  const choice = selectField(label, held, name, [["", none], ...unread, ...shown.map((one) => [one.id, text(one)])], settings);
+  const choice = selectField(label, held, name, [["", none], ...unread, ...shown.map((one) => [one.id, named(one)])], settings);
   if (few) return choice;
   const known = able.some((one) => one.id === wanted);
   const byId = isCut(list) && ID.test(wanted) && !known ? () => add(lists, from, wanted) : undefined;
@@ -58,6 +61,17 @@ export function choiceField(label, held, name, { lists, from }, settings) {
     </div>
     ${byId ? html`<div class="row"><button type="button" class="quiet" @click=${byId}>Offer the one of this id</button></div>` : nothing}
     ${problemBox(lists[`${from}_added`]?.problem)}`;
+}
+
+/** Texts that are there more than once. */
+function repeatedIn(texts) {
+  const seen = new Set();
+  const repeated = new Set();
+  for (const one of texts) {
+    if (seen.has(one)) repeated.add(one);
+    seen.add(one);
+  }
+  return repeated;
 }
 
 function isCut(list) {

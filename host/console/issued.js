@@ -8,7 +8,8 @@ import { holder, redraw, tell } from "./state.js";
 
 const WITHOUT = "Leave without the key?";
 
-const held = holder(() => ({ keys: {}, coming: new Set() }), { lasts: true });
+/** Ids may come from an address: without a prototype there is none that was not put here. */
+const held = holder(() => ({ keys: Object.create(null), coming: new Set() }), { lasts: true });
 
 /** Does `work`, which has the server make a key for an application of this name: until it is answered, the key is still to come. */
 export async function make(name, work) {

@@ -3,6 +3,7 @@
 import { session } from "./api.js";
 import { html, nothing } from "./lit.js";
 import { count, counted, plural, utcTime } from "./format.js";
+import { notify } from "./notices.js";
 import { holder, load, redraw, tell } from "./state.js";
 
 /** What went wrong, as the server said it; with an id where it describes a field, and with what is done to try it again. */
@@ -138,7 +139,13 @@ export function pager(pagination, noun, go, note = nothing) {
 /** A text to copy, such as an id; `copied` is what follows. */
 export function copyable(text, label, copied = () => {}) {
   const copy = async () => {
-    await navigator.clipboard.writeText(text);
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      // Browsers refuse it where the page may not, or is not looked at.
+      notify({ title: "Could not be copied: select the text.", text: "" });
+      return;
+    }
     copied();
     tell(`${label} copied`);
   };

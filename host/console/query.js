@@ -57,27 +57,38 @@ function wantsTerm(before) {
 
 /**
  * What could be written at the caret. `known` holds `types`, `containers` and `keys` (of metadata) to offer.
- * Gives `{ from, options }`: each option is `{ text, hint }` and takes the place of what stands from `from` to the caret.
+ * Gives `{ from, to, options }`: each option is `{ text, hint }` and takes the place of what stands from `from` to `to`.
  */
 export function complete(text, caret, known) {
   const before = pieces(text.slice(0, caret));
-  const typing = caret > 0 && !/[\s()]/.test(text[caret - 1]);
+  const piece = before.at(-1);
+  // A space that is quoted or behind a backslash ends nothing.
+  const typing = piece !== undefined && piece.start + piece.text.length === caret && !"()".includes(piece.text);
   const last = typing ? before.pop() : undefined;
   const from = last?.start ?? caret;
   const begun = last?.text ?? "";
-  if (!wantsTerm(before)) return { from, options: matching(OPERATORS, begun) };
+  const to = last ? endOf(text, last.start, caret) : caret;
+  if (!wantsTerm(before)) return { from, to, options: matching(OPERATORS, begun) };
   // `-` and `!` may stand right before a term.
   const sign = /^[!-]*/.exec(begun)[0];
   const term = begun.slice(sign.length);
   const values = valuesOf(term, known);
   const options = values ?? [...FIELDS, ...(sign === "" ? BEFORE_TERM : [])];
-  return { from: from + sign.length, options: matching(options, term) };
+  return { from: from + sign.length, to, options: matching(options, term) };
+}
+
+/** Where what begins at `start` ends, at the caret or behind it. A quote that is not closed yet takes no other term with it. */
+function endOf(text, start, caret) {
+  const whole = pieces(text).find((one) => one.start === start)?.text ?? "";
+  const rest = text.slice(caret, start + whole.length);
+  const other = rest.search(/\s(?:AND|OR)\s/);
+  return caret + (other < 0 ? rest.length : other);
 }
 
 /** Values of the field that a term begins with; `undefined` while the field is not complete. */
 function valuesOf(term, known) {
   const quoted = (value) => (/^[\w.@-]+$/.test(value) ? value : `"${value.replace(/["\\]/g, "\\$&")}"`);
-  if (term.startsWith("metadata.")) return known.keys.map((key) => [`metadata.${key}:`, "metadata"]);
+  if (term.startsWith("metadata.")) return known.keys.map((key) => [`metadata.${escaped(key)}:`, "metadata"]);
   const colon = term.indexOf(":");
   if (colon < 0) return undefined;
   const field = term.slice(0, colon);
@@ -105,6 +116,11 @@ function matching(options, begun) {
     .filter(([text]) => text.toLowerCase().startsWith(wanted) && text.trim() !== begun)
     .slice(0, 12)
     .map(([text, hint]) => ({ text, hint }));
+}
+
+/** A key as it stands in the name of a field. */
+function escaped(key) {
+  return key.replace(/[\s:"\\()[\]{}]/g, "\\$&");
 }
 
 /** A value as a query quotes it. */

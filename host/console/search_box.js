@@ -27,8 +27,8 @@ export function searchBox(held, known, refused) {
     redraw();
   };
   const take = (input, option) => {
-    const { from } = found;
-    const rest = input.value.slice(input.selectionStart ?? input.value.length);
+    const { from, to } = found;
+    const rest = input.value.slice(to);
     const start = input.value.slice(0, from) + option.text;
     input.value = start + rest;
     input.setSelectionRange(start.length, start.length);

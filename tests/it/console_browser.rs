@@ -358,3 +358,19 @@ async fn what_a_session_or_a_revealing_key_lists_is_concealed() {
     }
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_completion_takes_the_place_of_its_whole_term() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    browser.sign_in_to(&server);
+    browser.visit("tokens");
+    browser.fill("Search", "type:card_count AND id:1");
+    browser.eval("t.field('Search').setSelectionRange(10, 10), t.field('Search').click(), true");
+    browser.wait("document.querySelectorAll('[role=option]').length === 1");
+    browser.press("ArrowDown");
+    browser.press("Enter");
+    let written = browser.eval("t.field('Search').value.replace(/ +/g, ' ')");
+    assert_eq!(written, "type:card_number AND id:1");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

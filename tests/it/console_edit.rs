@@ -341,3 +341,106 @@ async fn a_formula_and_its_reactor_are_changed_and_what_is_hidden_stays() {
     assert_eq!(browser.eval("t.named('a', 'Change') === undefined"), true);
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_token_nothing_is_written_that_nobody_touched() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    sign_in(&mut browser, &server, &[&server.private]);
+    // Each is read as something else, or as nothing, from the field that shows it.
+    for (number, members) in [
+        json!({"mask": "[hidden]"}),
+        json!({"mask": "{masked}"}),
+        json!({"mask": {"a": null}, "data": {"a": 1}}),
+        json!({"mask": "\"quoted\""}),
+        json!({"mask": 5}),
+        json!({"mask": true}),
+        json!({"mask": ""}),
+        json!({"mask": " spaces "}),
+        json!({"search_indexes": [" {{ data }}", "{{ data\n }}"]}),
+        json!({"fingerprint_expression": " {{ data }} "}),
+        json!({"fingerprint_expression": ""}),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = format!("token-{number}");
+        let mut token = json!({"id": id, "type": "token", "data": "value"});
+        for (name, value) in members.as_object().unwrap() {
+            token[name] = value.clone();
+        }
+        let before = server.private.post("/tokens", token).await.expect(201);
+        browser.visit(&format!("tokens/edit/{id}"));
+        browser.wait_for("Nothing is changed yet.");
+        browser.fill("Containers", "/pci/low/");
+        browser.wait_for("Saving changes containers.");
+        browser.click("Save");
+        browser.wait_for("The token is changed.");
+        let after = server.private.get(&format!("/tokens/{id}")).await.expect(200);
+        assert_eq!(after["containers"], json!(["/pci/low/"]), "{members}");
+        for member in ["mask", "search_indexes", "fingerprint_expression"] {
+            assert_eq!(after.get(member), before.get(member), "{member} of {members}");
+        }
+    }
+    // Lines of metadata stay lines.
+    let metadata = json!({"note": "one\ntwo"});
+    let token = json!({"id": "lines", "type": "token", "data": "value", "metadata": metadata});
+    server.private.post("/tokens", token).await.expect(201);
+    browser.visit("tokens/edit/lines");
+    browser.wait("t.field('Value 1')?.value === 'one\\ntwo'");
+    browser.set("Value 1", "one\ntwo\nthree");
+    browser.click("Save");
+    browser.wait_for("The token is changed.");
+    let after = server.private.get("/tokens/lines").await.expect(200);
+    assert_eq!(after["metadata"], json!({"note": "one\ntwo\nthree"}));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// Names that every object of the browser has, and texts of several lines.
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_of_a_reactor_have_any_name_and_hold_lines() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    let names = ["constructor", "toString", "__proto__"];
+    let entries: Vec<Value> =
+        names.iter().map(|name| json!({"name": name, "type": "string"})).collect();
+    let formula = json!({"name": "lines", "description": "first\nsecond",
+        "configuration": entries, "code": "module.exports = async () => ({ raw: {} });"});
+    let formula = server.management.post("/reactor-formulas", formula).await.expect(201);
+    let formula = formula["id"].as_str().unwrap();
+    sign_in(&mut browser, &server, &[&server.management]);
+    browser.visit(&format!("reactors/new/{formula}"));
+    browser.fill("Name", "one");
+    for name in names {
+        browser.wait(&format!("t.field('{name}')"));
+        assert_eq!(browser.eval(&format!("t.field('{name}').value")), "", "{name}");
+        browser.set(name, &format!("{name}\nagain"));
+    }
+    browser.click("Create");
+    browser.heading("one");
+    let id = browser.eval("location.hash.split('/').pop()");
+    let path = format!("/reactors/{}", id.as_str().unwrap());
+    let made = server.management.get(&path).await.expect(200);
+    for name in names {
+        assert_eq!(made["configuration"][name], format!("{name}\nagain"));
+    }
+    browser.click("Change");
+    browser.wait("t.field('toString')?.value === ''");
+    browser.set("toString", "1");
+    browser.click("Save");
+    browser.heading("one");
+    browser.wait_for("•••• (1 character)");
+    let changed = server.management.get(&path).await.expect(200);
+    assert_eq!(changed["configuration"]["toString"], "1");
+    assert_eq!(changed["configuration"]["__proto__"], "__proto__\nagain");
+
+    browser.visit(&format!("formulas/edit/{formula}"));
+    browser.wait("t.field('Description')?.value === 'first\\nsecond'");
+    browser.set("Description", "first\nsecond\nthird");
+    browser.click("Save");
+    browser.heading("lines");
+    let path = format!("/reactor-formulas/{formula}");
+    let changed = server.management.get(&path).await.expect(200);
+    assert_eq!(changed["description"], "first\nsecond\nthird");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

@@ -165,3 +165,51 @@ async fn a_key_that_comes_after_the_one_it_replaces_was_found_to_have_ended_is_n
     assert!(browser.asks_before_the_end());
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+/// Adds a key that the server is slow to know, and does something meanwhile that leaves nobody signed in.
+fn leave_while_adding(browser: &mut Browser, key: &str, leave: &str, told: &str) {
+    browser.wait("t.field('Another API key')");
+    browser.hold("GET /applications/key");
+    browser.fill("Another API key", key);
+    browser.press("Enter");
+    browser.until_held();
+    browser.click(leave);
+    browser.heading("Sign in");
+    browser.let_go();
+    assert_eq!(browser.eval("document.querySelector('.pages') === null"), true, "{leave}");
+    assert_eq!(browser.eval("document.getElementById('told').textContent.trim()"), told);
+    browser.wait("document.activeElement === document.querySelector('h1')");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_signed_out_is_not_signed_in_by_a_key_that_was_being_added() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    let key = server.private.key.clone().unwrap();
+    leave_while_adding(&mut browser, &key, "Sign out", "Signed out");
+    // Without its last key, too, nobody is signed in.
+    browser.fill("API key", &key);
+    browser.press("Enter");
+    let own = server.private.get("/applications/key").await.expect(200);
+    let told = format!("The key of {} is forgotten", own["name"].as_str().unwrap());
+    leave_while_adding(&mut browser, &key, "Forget this key", &told);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_of_two_tenants_are_not_in_one_tab() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    let other = server.other_tenant().await.key.unwrap();
+    browser.sign_in_to(&server);
+    browser.fill("Another API key", &other);
+    browser.press("Enter");
+    browser.wait_for("This key is of another tenant: sign out first.");
+    browser.wait("document.activeElement.ariaInvalid === 'true'");
+    assert_eq!(browser.texts(".pages .keys span").len(), 2);
+    browser.click("Sign out");
+    browser.fill("API key", &other);
+    browser.press("Enter");
+    browser.wait_for("Your access");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

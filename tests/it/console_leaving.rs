@@ -218,3 +218,26 @@ async fn what_is_half_written_is_not_left_without_a_question() {
     }
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn containers_that_nobody_looks_at_are_not_searched_for() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    for container in ["/a/", "/b/", "/c/"] {
+        let token = json!({"type": "token", "data": "value", "containers": [container]});
+        server.private.post("/tokens", token).await.expect(201);
+    }
+    browser.hold("POST /tokens/search");
+    browser.eval("location.hash = '#/containers', true");
+    browser.until_held();
+    browser.visit("applications");
+    browser.eval("later.asked = [], true");
+    browser.let_go();
+    assert_eq!(browser.eval("later.asked"), json!([]));
+    // Whoever comes back finds all of them.
+    browser.visit("containers");
+    for name in ["a/", "b/", "c/"] {
+        browser.wait_for(&format!("▸ {name}"));
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

@@ -176,3 +176,29 @@ async fn containers_are_found_through_tokens_and_counted() {
     assert_eq!(browser.eval("location.hash"), "#/tokens", "queries are in no address");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn choices_of_equal_names_are_told_apart() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    let mut expected = Vec::new();
+    for name in ["twin", "twin", "single"] {
+        let body =
+            json!({"name": name, "type": "private", "permissions": ["token:read"], "rules": []});
+        let made = server.management.post("/applications", body).await.expect(201);
+        let id = made["id"].as_str().unwrap();
+        expected.push(match name {
+            "twin" => format!("twin (private) …{}", &id[id.len() - 12..]),
+            _ => "single (private)".to_owned(),
+        });
+    }
+    browser.sign_in_to(&server);
+    browser.visit("reactors/new");
+    browser.wait("t.field('Acts as')?.options.length > 3");
+    let offered = browser.eval("[...t.field('Acts as').options].map((one) => one.text)");
+    let offered = offered.as_array().unwrap();
+    for text in &expected {
+        assert!(offered.iter().any(|one| one == text), "{text} is not among {offered:?}");
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

@@ -247,3 +247,91 @@ async fn a_browser_that_cannot_keep_a_large_number_names_it() {
     assert_eq!(browser.texts(".fault"), [expected]);
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn figures_come_although_each_answer_takes_longer_than_they_are_apart() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    browser.sign_in_to(&server);
+    browser.eval(
+        "window.send = window.fetch, window.fetch = async (...given) => {
+            if (given[0] === '/metrics') await new Promise((go) => setTimeout(go, 2500));
+            return send(...given);
+        }, true",
+    );
+    browser.visit("figures");
+    browser.wait("document.querySelector('[aria-label=\"Since the server started\"]')");
+    browser.wait("document.querySelector('.chart path')");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chart_has_a_gap_where_nothing_was_read() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    browser.visit("figures");
+    let lines = "document.querySelector('.chart')?.querySelectorAll('path.line-0')";
+    let begins = format!("parseFloat({lines}[0].getAttribute('d').slice(1))");
+    browser.wait(&format!("{lines}?.length === 1"));
+    let before = browser.eval(&begins).as_f64().unwrap();
+    browser.fail(&["/metrics"]);
+    browser.wait_for("The server cannot be reached.");
+    browser.fail(&[]);
+    browser.wait(&format!("{lines}.length === 2"));
+    // Time went on meanwhile.
+    let after = browser.eval(&begins).as_f64().unwrap();
+    assert!(after < before - 5.0, "{after} and before {before}");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_addresses_and_paths_fit_a_narrow_screen() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    let long = format!("https://{}.example/", "a".repeat(200));
+    let formula = json!({"name": "long", "description": long, "code": SCRIPT,
+        "configuration": [{"name": "url", "type": "string", "description": long}]});
+    let formula = server.management.post("/reactor-formulas", formula).await.expect(201);
+    let formula = formula["id"].as_str().unwrap();
+    let container = format!("/{}/", "c".repeat(50));
+    let token = json!({"type": "token", "data": "value", "containers": [container]});
+    server.private.post("/tokens", token).await.expect(201);
+    browser.set_width(360);
+    browser.sign_in_to(&server);
+    for (page, shown) in [
+        (format!("formulas/of/{formula}"), "document.querySelector('.card p')"),
+        (format!("reactors/new/{formula}"), "t.field('url')"),
+        ("containers".to_owned(), "document.querySelectorAll('.twisty').length > 1"),
+    ] {
+        browser.visit(&page);
+        browser.wait(shown);
+        let root = "document.documentElement";
+        assert_eq!(
+            browser.eval(&format!("{root}.scrollWidth <= {root}.clientWidth")),
+            true,
+            "{page}"
+        );
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ids_that_stand_for_something_else_in_a_browser_are_ids_of_nothing() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    browser.sign_in_to(&server);
+    for (page, said) in [
+        ("applications/of/constructor", "There is no such application."),
+        ("applications/of/__proto__", "There is no such application."),
+        ("invocations/constructor", "There is no such reactor."),
+        ("invocations/x/constructor", "There is no run of this id that has a delivery."),
+        ("tokens/of/..", "No address leads to what has this id."),
+        ("reactors/of/.", "No address leads to what has this id."),
+    ] {
+        browser.visit(page);
+        browser.wait_for(said);
+        assert_eq!(browser.eval("document.querySelector('.good-news')"), Value::Null, "{page}");
+        assert!(!browser.asks_before_the_end(), "{page}");
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

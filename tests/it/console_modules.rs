@@ -20,7 +20,7 @@ async fn completions_fit_where_the_caret_is() {
     let server = TestServer::start().await;
     let Some(mut browser) = with_module(&server, "query.js") else { return };
     let known = json!({"types": ["card", "card_number", "token"], "containers": ["/pci/high/"],
-        "keys": ["customer", "channel"]});
+        "keys": ["customer", "channel", "two words", "a:(b)"]});
     let mut complete = |text: &str| -> (u64, Vec<String>) {
         let caret = text.find('|').unwrap();
         let whole = text.replace('|', "");
@@ -46,6 +46,9 @@ async fn completions_fit_where_the_caret_is() {
         ("ty| AND id:1", 0, &["type:"]),
         ("data:4242|", 0, &[]),
         ("nothing-like-it|", 0, &[]),
+        ("metadata.t|", 0, &[r"metadata.two\ words:"]),
+        (r"metadata.two\ |", 0, &[r"metadata.two\ words:"]),
+        ("metadata.a|", 0, &[r"metadata.a\:\(b\):"]),
     ] {
         let (start, options) = complete(text);
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
@@ -54,6 +57,21 @@ async fn completions_fit_where_the_caret_is() {
     let (_, all) = complete("|");
     for field in ["id:", "type:", "container:", "metadata.", "data:", "fingerprint:", "NOT ", "("] {
         assert!(all.iter().any(|one| one == field), "{field} is not among {all:?}");
+    }
+    // What a completion takes the place of ends where the term does, and never in another one.
+    for (text, to) in [
+        ("type:ca|_number AND id:1", 14),
+        ("type:card| AND id:1", 9),
+        ("metadata.c|x:17 OR id:1", 14),
+        ("(type:ca|)", 8),
+        (r#"container:"/p|/x/" OR id:1"#, 17),
+        (r#"container:"/p| AND id:"1""#, 13),
+        ("type:card AND |id:1", 14),
+    ] {
+        let caret = text.find('|').unwrap();
+        let whole = json!(text.replace('|', ""));
+        let found = browser.eval(&format!("m.complete({whole}, {caret}, {known}).to"));
+        assert_eq!(found, to, "{text}");
     }
 }
 
@@ -78,6 +96,14 @@ async fn every_field_that_is_offered_can_be_searched() {
         fields += 1;
     }
     assert!(fields >= 10, "{all}");
+    // Whatever a key is made of.
+    let key = r#"a: (b) [c] {d} "e" \f"#;
+    let token = json!({"type": "token", "data": "value", "metadata": {key: "17"}});
+    let token = server.private.post("/tokens", token).await.expect(201);
+    let keys = json!({ "keys": [key] });
+    let offered = browser.eval(&format!("m.complete('metadata.', 9, {keys}).options[0].text"));
+    let found = server.private.search(&format!("{}17", offered.as_str().unwrap())).await;
+    assert_eq!(json!(found), json!([token["id"]]));
     let times = browser.eval("m.complete('created_at:', 11, {}).options.map((one) => one.text)");
     for range in times.as_array().unwrap() {
         server.private.search(range.as_str().unwrap()).await;

@@ -184,3 +184,39 @@ async fn a_new_key_is_not_shown_on_the_page_of_another_application() {
     assert_eq!(browser.eval("document.documentElement.outerHTML.includes('key_prv_')"), false);
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+/// Before tokens are listed it is read what the keys may do, which may take longer for the older search.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_search_takes_nothing_over_and_none_is_sent_for_a_page_that_was_left() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    for id in ["one", "two"] {
+        let token = json!({"id": id, "type": "token", "data": id});
+        server.private.post("/tokens", token).await.expect(201);
+    }
+    browser.visit("tokens");
+    let search = |browser: &mut Browser, query: &str| {
+        browser.fill("Search", query);
+        browser.press("Enter");
+    };
+    browser.hold("GET /applications/key");
+    search(&mut browser, "id:one");
+    browser.until_held();
+    search(&mut browser, "id:two");
+    browser.wait(
+        "document.querySelectorAll('tbody tr').length === 1
+            && document.querySelector('tbody th').innerText.trim() === 'two'",
+    );
+    browser.eval("later.asked = [], true");
+    browser.let_go();
+    assert_eq!(browser.eval("later.asked"), json!([]));
+
+    browser.hold("GET /applications/key");
+    search(&mut browser, "id:one");
+    browser.until_held();
+    browser.visit("keys");
+    browser.eval("later.asked = [], true");
+    browser.let_go();
+    assert_eq!(browser.eval("later.asked"), json!([]));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

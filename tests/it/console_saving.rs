@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::support::browser::Browser;
-use crate::support::{Client, TestServer};
+use crate::support::{Client, TestServer, guests};
 
 const CHANGED: &str = "Somebody changed this since you opened it.";
 /// More than a browser's own numbers hold, and its neighbour that they would take it for.
@@ -326,5 +326,34 @@ async fn a_key_that_comes_after_its_page_was_left_is_shown_on_the_page_of_its_ap
     let key = browser.eval("document.querySelector('#issued code').innerText");
     let own = server.client(key.as_str().unwrap()).get("/applications/key").await.expect(200);
     assert_eq!(own["name"], "desk");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_was_chosen_goes_with_what_is_dropped() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    let id = guests::formula(&server, "bare", json!({"name": "ours"})).await;
+    browser.sign_in_to(&server);
+    browser.visit(&format!("formulas/edit/{id}"));
+    browser.wait("t.field('Component')");
+    let chosen = browser.eval(
+        "(() => {
+            const field = t.field('Component');
+            const chosen = new DataTransfer();
+            chosen.items.add(new File(['no component'], 'one.wasm'));
+            field.files = chosen.files;
+            field.dispatchEvent(new Event('change'));
+            return field.files.length;
+        })()",
+    );
+    assert_eq!(chosen, 1);
+    let path = format!("/reactor-formulas/{id}");
+    server.management.put(&path, json!({"name": "theirs"})).await.expect(200);
+    browser.click("Save");
+    browser.wait_for(CHANGED);
+    browser.click("Drop mine and take theirs");
+    browser.wait("t.field('Name').value === 'theirs'");
+    assert_eq!(browser.eval("t.field('Component').files.length"), 0);
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::support::TestServer;
 use crate::support::browser::Browser;
 use crate::support::receiver::Receiver;
+use crate::support::scripts;
 use crate::support::server::Setup;
 
 /// A reactor that logs a line and answers, or fails if it is told to; gives its id.
@@ -354,5 +355,41 @@ async fn whom_a_reactor_acts_as_is_read_whole_on_a_narrow_screen() {
         let main = "document.querySelector('main')";
         assert_eq!(browser.eval(&format!("{main}.scrollWidth <= {main}.clientWidth")), true);
     }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_queued_formula_answered_itself_is_shown() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start_with(Setup::open()).await;
+    let receiver = Receiver::start().await;
+    let code = "const { CustomHttpResponseError } = require('tokamak');\n\
+        module.exports = async () => { throw new CustomHttpResponseError({\n\
+        status: 402, headers: { 'x-why': 'no money' }, body: { declined: true } }); };";
+    let path = scripts::reactor(&server, code, json!({}), json!({})).await;
+    let body = json!({"args": {}, "callback_url": receiver.url()});
+    let queued = server.private.post(&path, body).await.expect(202);
+    receiver.wait(1).await;
+    browser.sign_in_to(&server);
+    let reactor = path.trim_start_matches("/reactors/").trim_end_matches("/react");
+    let run = queued["invocation_id"].as_str().unwrap();
+    browser.visit(&format!("invocations/{reactor}/{run}"));
+    browser.wait_for("the formula answered 402");
+    browser.wait_for("\"x-why\": \"no money\"");
+    browser.wait_for("\"declined\": true");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_fails_is_told() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    browser.sign_in_to(&server);
+    browser.eval(
+        "Object.defineProperty(navigator, 'clipboard', { value: {
+            writeText: async () => { throw new Error('not allowed'); } } }), true",
+    );
+    browser.click("Copy application id");
+    browser.wait_for("Could not be copied: select the text.");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

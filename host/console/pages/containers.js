@@ -10,7 +10,7 @@ import { counted } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { empty, lacking, shown } from "../parts.js";
 import { quote } from "../query.js";
-import { holder, load, redraw, tell } from "../state.js";
+import { holder, load, now, redraw, tell } from "../state.js";
 import { searchFor } from "./tokens.js";
 
 export const title = "Containers";
@@ -34,10 +34,14 @@ export function refresh() {
 }
 
 function look(path) {
+  const visit = now();
   return load(held.nodes, path, async () => {
-    const children = await childrenOf(path);
-    const counts = await Promise.all(children.map((child) => countIn(`${child}*`)));
-    return { own: await countIn(path), all: await countIn(`${path}*`), children, counts };
+    const children = await childrenOf(path, visit);
+    // Nobody waits for it any more.
+    if (!visit.isHere()) return undefined;
+    const places = [path, `${path}*`, ...children.map((child) => `${child}*`)];
+    const [own, all, ...counts] = await Promise.all(places.map(countIn));
+    return { own, all, children, counts };
   });
 }
 
@@ -50,9 +54,9 @@ async function countIn(container) {
 }
 
 /** The containers right below this one that hold tokens, or have descendants that do. */
-async function childrenOf(path) {
+async function childrenOf(path, visit) {
   const children = new Set();
-  while (children.size < CHILDREN_MAX) {
+  while (children.size < CHILDREN_MAX && visit.isHere()) {
     const known = [path, ...[...children].map((child) => `${child}*`)];
     const others = known.map((one) => `NOT container:${quote(one)}`).join(" AND ");
     const { data } = await search(`container:${quote(`${path}*`)} AND ${others}`, 1, 1);

@@ -11,14 +11,18 @@ import { holder, noteFailure, redraw } from "../state.js";
 export const title = "Live figures";
 
 const EVERY_MS = 2000;
-/** Five minutes. */
-const PLACES = 151;
+/** What the charts show. */
+const SPAN_MS = 300_000;
+/** A reading that takes longer counts as missed. */
+const PATIENCE_MS = 30_000;
 
 const held = holder(() => ({ points: [] }));
 let timer;
+/** What stands for the reading that is under way. */
+let reading;
 
 export function open() {
-  Object.assign(held, { points: [], last: undefined, first: undefined, problem: undefined, refused: false });
+  Object.assign(held, { points: [], until: performance.now(), last: undefined, first: undefined, problem: undefined, refused: false });
   look();
 }
 
@@ -29,34 +33,46 @@ export function refresh() {
 
 export function close() {
   clearTimeout(timer);
-  timer = undefined;
+  reading = undefined;
 }
 
 async function look() {
   clearTimeout(timer);
-  const own = (timer = setTimeout(look, EVERY_MS));
-  try {
-    const answer = await fetch("/metrics", { cache: "no-store", credentials: "omit" });
-    const text = await answer.text();
-    if (timer !== own) return;
-    if (!answer.ok) return refused(answer.status, text);
-    take(digest(parse(text)));
-  } catch {
-    // It is of a page that was left, or overtaken.
-    if (timer !== own) return;
-    held.problem = { title: "No answer", detail: "The server cannot be reached.", errors: {} };
-    noteFailure(held.problem);
-  }
+  const mine = (reading = {});
+  const found = await read();
+  // It is of a page that was left, or overtaken.
+  if (reading !== mine) return;
+  timer = setTimeout(look, EVERY_MS);
+  held.until = performance.now();
+  if (!found) missed({ title: "No answer", detail: "The server cannot be reached.", errors: {} });
+  else if (found.ok) take(digest(parse(found.text)));
+  else refused(found.status, found.text);
   redraw();
+}
+
+/** What is answered, if anything is. */
+async function read() {
+  const own = { cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(PATIENCE_MS) };
+  try {
+    const answer = await fetch("/metrics", own);
+    return { ok: answer.ok, status: answer.status, text: await answer.text() };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Says why there are no figures, and leaves a gap in the lines. */
+function missed(problem) {
+  held.problem = problem;
+  noteFailure(problem);
+  if (held.points.length > 0) place({});
 }
 
 /** Whose address may not see them will not see them later; anything else may be over at the next reading. */
 function refused(status, text) {
   held.refused = status === 403;
   if (held.refused) close();
-  held.problem = { title: "No figures", detail: `The server answered ${status}.`, errors: {}, ...described(text) };
-  noteFailure(held.problem);
-  redraw();
+  missed({ title: "No figures", detail: `The server answered ${status}.`, errors: {}, ...described(text) });
 }
 
 /** What a problem says of itself; what stands before the server may answer with anything. */
@@ -69,12 +85,18 @@ function described(text) {
   }
 }
 
+/** Adds a point of now, and drops those that are too old. */
+function place(point) {
+  const at = held.until;
+  held.points = [...held.points, { at, ...point }].filter((one) => at - one.at <= SPAN_MS);
+}
+
 function take(now) {
-  const at = performance.now();
+  const at = held.until;
   Object.assign(held, { problem: undefined, refused: false });
   if (held.last) {
     const seconds = (at - held.last.at) / 1000;
-    held.points = [...held.points, between(held.last.figures, now, seconds)].slice(-PLACES);
+    place(between(held.last.figures, now, seconds));
   }
   held.first ??= now;
   held.last = { at, figures: now };
@@ -90,16 +112,17 @@ export function view() {
 }
 
 function charts() {
-  const { points } = held;
+  const { points, until } = held;
+  const own = { points, until, span: SPAN_MS };
   const now = held.last?.figures;
   return html`<p class="small">Of the whole server, all tenants together; read every two seconds while this page is open, without
       the readings themselves.</p>
     <div class="charts">
-      ${chart("Requests", "a second", points, [["requests", "all"], ["refused", "4xx and 5xx"]], PLACES)}
-      ${chart("Latency of requests", "milliseconds", points, [["p50", "median"], ["p99", "99 of 100"]], PLACES)}
-      ${chart("Runs of reactors", "a second", points, [["runs", "ended"]], PLACES)}
-      ${chart("Time of runs", "milliseconds", points, [["run_p50", "median"], ["run_p99", "99 of 100"]], PLACES)}
-      ${chart("Queue", "asynchronous runs and webhooks", points, [["queued", "queued"], ["running", "running"], ["deliveries", "to be delivered"]], PLACES)}
+      ${chart("Requests", "a second", [["requests", "all"], ["refused", "4xx and 5xx"]], own)}
+      ${chart("Latency of requests", "milliseconds", [["p50", "median"], ["p99", "99 of 100"]], own)}
+      ${chart("Runs of reactors", "a second", [["runs", "ended"]], own)}
+      ${chart("Time of runs", "milliseconds", [["run_p50", "median"], ["run_p99", "99 of 100"]], own)}
+      ${chart("Queue", "asynchronous runs and webhooks", [["queued", "queued"], ["running", "running"], ["deliveries", "to be delivered"]], own)}
       ${now
         ? html`<section class="card" aria-label="Since the server started">
             <h2>Since the server started</h2>

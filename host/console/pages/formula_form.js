@@ -41,6 +41,8 @@ export function readFormula(id) {
 export function begin(formula, ends) {
   const draft = formula ? draftOf(formula) : fresh();
   Object.assign(held, { draft, seen: formula, ends, sent: undefined, read: undefined });
+  // A file that was chosen for what was written before is none of this.
+  for (const input of document.querySelectorAll("main input[type=file]")) input.value = "";
   redraw();
   if (formula?.language === "javascript") readCode(draft);
 }
@@ -115,7 +117,7 @@ export function formulaForm() {
   return html`<section class="card">
     ${form(
       submit,
-      html`${textField("Name", draft, "name", { required: true, at: at("name") })} ${textField("Description", draft, "description", { at: at("description") })}
+      html`${textField("Name", draft, "name", { required: true, at: at("name") })} ${areaField("Description", draft, "description", { at: at("description"), rows: 2 })}
         ${draft.id ? nothing : selectField("Language", draft, "language", [["javascript", "JavaScript"], ["wasm", "WebAssembly component"]])}
         ${draft.language === "javascript" ? areaField("Code", draft, "code", { at: at("code"), rows: 14, required: true }) : componentField(draft, at("component"))}
         ${textField("Hosts it may reach", draft, "hosts", { at: at("allowed_hosts"), hint: "Names apart by spaces; none when empty" })}

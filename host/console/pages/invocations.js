@@ -13,8 +13,11 @@ export const title = "Runs";
 /** When a run that is not settled is read again, each after the one before; later ones are for whoever asks. Each is logged. */
 const AGAIN_AFTER_MS = [500, 1000, 2000, 4000, 8000];
 
+/** What is kept by ids of an address: without a prototype there is none that was not put there. */
+const byId = () => Object.create(null);
+
 /** `waited` are runs of which it is known that somebody waited for the answer. */
-const held = holder(() => ({ page: 1, jobs: {}, mine: {}, waited: new Set(), reactor: "", chosen: "", unfolded: new Set() }));
+const held = holder(() => ({ page: 1, jobs: byId(), mine: byId(), waited: new Set(), reactor: "", chosen: "", unfolded: new Set() }));
 
 /** Keeps a run that was queued from this tab, and follows it: lists show a run only when it has ended. */
 export function remember(reactor, job) {
@@ -40,7 +43,7 @@ export function open([reactor, run]) {
   held.reactor = reactor ?? "";
   held.chosen = held.reactor;
   held.run = run;
-  held.jobs = {};
+  held.jobs = byId();
   held.page = 1;
   held.unfolded.clear();
   return read();
@@ -249,7 +252,13 @@ function jobView(job, more = nothing) {
           <pre tabindex="0" role="region" aria-label=${`Result of ${job.invocation_id}`}>${pretty(job.response)}</pre>
         </details>`
       : nothing}
-    ${job.error ? problemBox(job.error) : nothing} ${more}`;
+    ${job.error ? problemBox(job.error) : nothing} ${job.error?.body === undefined ? nothing : shaped(job)} ${more}`;
+}
+
+/** The answer that a formula shaped itself: its problem says no more than its status. */
+function shaped({ invocation_id: run, error: { headers, body } }) {
+  return html`<p class="small">What the formula answered:</p>
+    <pre tabindex="0" role="region" aria-label=${`Answer of ${run}`}>${pretty({ headers, body })}</pre>`;
 }
 
 function tries({ attempts, last_status: last }) {

@@ -2,8 +2,8 @@
 
 import { ask, may, segment } from "../api.js";
 import { choiceField, loadChoices } from "../choices.js";
-import { checkbox, form, selectField, submitButton, textField } from "../fields.js";
-import { pretty } from "../format.js";
+import { areaField, checkbox, form, selectField, submitButton, textField } from "../fields.js";
+import { counted, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { same } from "../merge_patch.js";
 import { missing, prose } from "../parts.js";
@@ -28,7 +28,7 @@ export function readReactor(id) {
 export function hidden(configuration, before = configuration) {
   const told = ([name, value]) => {
     const isOther = Object.hasOwn(before, name) && !same(before[name], value);
-    return [name, typeof value === "string" ? `•••• (${value.length} characters${isOther ? ", another value" : ""})` : value];
+    return [name, typeof value === "string" ? `•••• (${counted(value.length, "character")}${isOther ? ", another value" : ""})` : value];
   };
   return Object.fromEntries(Object.entries(configuration).map(told));
 }
@@ -52,7 +52,7 @@ function draftOf(reactor, formula) {
         values: plain(reactor),
         removed: [],
       }
-    : { name: "", formula, application: "", values: {}, removed: [] };
+    : { name: "", formula, application: "", values: Object.create(null), removed: [] };
 }
 
 /** What is written and would be lost. */
@@ -88,11 +88,15 @@ export async function refreshForm() {
   if (after) begin(after, ends);
 }
 
-/** Declared numbers and truth values as their fields hold them. Only texts may be secrets. */
+/**
+ * Declared numbers and truth values as their fields hold them. Only texts may be secrets. Without a prototype: an entry may be
+ * called as what every object has.
+ */
 function plain({ configuration, formula }) {
   const isPlain = (value) => ["number", "boolean"].includes(typeof value) || JSON.isRawJSON?.(value);
   const able = formula.configuration.filter(({ name }) => isPlain(configuration[name]));
-  return Object.fromEntries(able.map(({ name }) => [name, JSON.stringify(configuration[name])]));
+  const written = able.map(({ name }) => [name, JSON.stringify(configuration[name])]);
+  return Object.assign(Object.create(null), Object.fromEntries(written));
 }
 
 export function reactorForm() {
@@ -164,10 +168,15 @@ function value(entry, at) {
     required: !entry.optional && !isThere,
     at: at(`configuration.${entry.name}`),
   };
-  return html`${entry.type === "boolean"
-      ? selectField(label, draft.values, entry.name, [["", "not set"], "true", "false"], own)
-      : textField(label, draft.values, entry.name, own)}
+  return html`${valueField(entry, label, own)}
     ${isThere && entry.optional ? checkbox(`Remove ${entry.name}`, draft.removed.includes(entry.name), remove) : nothing}`;
+}
+
+function valueField({ name, type }, label, own) {
+  const { values } = held.draft;
+  if (type === "boolean") return selectField(label, values, name, [["", "not set"], "true", "false"], own);
+  // A text may have lines, as a certificate has.
+  return type === "string" ? areaField(label, values, name, { ...own, rows: 2 }) : textField(label, values, name, own);
 }
 
 function bodyOf(draft, reactor) {

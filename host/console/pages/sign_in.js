@@ -5,7 +5,7 @@ import { field, form, submitButton } from "../fields.js";
 import { allIssued } from "../issued.js";
 import { html, nothing } from "../lit.js";
 import { problemBox } from "../parts.js";
-import { holder, load, tell } from "../state.js";
+import { holder, load, now, tell } from "../state.js";
 
 export const title = "Sign in";
 
@@ -23,7 +23,10 @@ export function takeKey(form) {
 export function keyForm(state, label, action, done = () => {}) {
   const submit = async () => {
     const text = takeKey(document.getElementById("key-form"));
+    const visit = now();
     const key = await load(state, "adding", () => addKey(text));
+    // Who has signed out meanwhile is at another form.
+    if (!visit.isOurs()) return;
     if (key) {
       tell(`Signed in as ${key.name}`);
       done(key);
@@ -34,7 +37,7 @@ export function keyForm(state, label, action, done = () => {}) {
   // A password field, so that nobody reads over a shoulder; without a name, so that no form would send it.
   const problem = state.adding?.problem;
   const input = (id) => html`<input id=${id} type="password" required autocomplete="off" placeholder="key_…"
-    aria-describedby=${problem ? "key-fault" : nothing} aria-invalid=${problem?.status === 401 || problem?.isNoKey ? "true" : nothing} />`;
+    aria-describedby=${problem ? "key-fault" : nothing} aria-invalid=${problem?.status === 401 || problem?.isOtherKey ? "true" : nothing} />`;
   return html`<div id="key-form">
     ${form(submit, html`${field(label, input)} ${problemBox(problem, "key-fault")} ${submitButton(action, state.adding)}`, label)}
   </div>`;

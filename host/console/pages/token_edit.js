@@ -66,7 +66,7 @@ export async function refreshEdit() {
 function draftOf(token) {
   const text = (value) => (value === undefined || value === null ? "" : typeof value === "string" ? value : pretty(value));
   return {
-    metadata: Object.entries(token.metadata ?? {}).map(([key, value]) => ({ key, value })),
+    metadata: Object.entries(token.metadata ?? {}).map(([key, value]) => ({ key, value, hasLines: /[\r\n]/.test(value) })),
     containers: (token.containers ?? []).join(" "),
     ends: token.expires_at ? forTimeField(token.expires_at) : "",
     mask: text(token.mask),
@@ -80,20 +80,26 @@ function draftOf(token) {
 
 /** What leads from the token to what is written. Members that cannot be read are noted in `errors`. */
 function patchOf(token, draft, errors) {
-  const mask = draft.mask.trim() === "" ? undefined : maskOf(draft.mask, errors);
-  if (hasNullMember(mask)) errors.mask = ["has a member that is null, which a change cannot write"];
+  const begun = draftOf(token);
+  // What was not touched stays as it is: a field may be read as something else than what it was filled from.
+  const touched = (name, member) => (same(draft[name], begun[name]) ? undefined : member());
   const patch = {
-    metadata: patchBetween(token.metadata ?? {}, metadataOf(draft, errors)),
-    containers: patchBetween(token.containers, wordsOf(draft.containers) ?? []),
-    // The field holds seconds: what was not touched stays as exact as it is.
-    expires_at: draft.ends === draftOf(token).ends ? undefined : (fromTimeField(draft.ends) ?? null),
-    mask: patchBetween(token.mask ?? undefined, mask),
-    search_indexes: patchBetween(token.search_indexes ?? [], linesOf(draft.indexes)),
-    fingerprint_expression: patchBetween(token.fingerprint_expression, draft.fingerprint.trim() || undefined),
-    deduplicate_token: patchBetween(token.deduplicate_token, { true: true, false: false }[draft.deduplicate]),
+    metadata: touched("metadata", () => patchBetween(token.metadata ?? {}, metadataOf(draft, errors))),
+    containers: touched("containers", () => patchBetween(token.containers, wordsOf(draft.containers) ?? [])),
+    expires_at: touched("ends", () => fromTimeField(draft.ends) ?? null),
+    mask: touched("mask", () => patchBetween(token.mask ?? undefined, writtenMask(draft, errors))),
+    search_indexes: touched("indexes", () => patchBetween(token.search_indexes ?? [], linesOf(draft.indexes))),
+    fingerprint_expression: touched("fingerprint", () => patchBetween(token.fingerprint_expression, draft.fingerprint.trim() || undefined)),
+    deduplicate_token: touched("deduplicate", () => patchBetween(token.deduplicate_token, { true: true, false: false }[draft.deduplicate])),
   };
   if (draft.data !== "") patch.data = draft.json ? jsonOf(draft.data, "data", errors) : draft.data;
   return Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined));
+}
+
+function writtenMask({ mask }, errors) {
+  const written = mask.trim() === "" ? undefined : maskOf(mask, errors);
+  if (hasNullMember(written)) errors.mask = ["has a member that is null, which a change cannot write"];
+  return written;
 }
 
 function metadataOf({ metadata }, errors) {
@@ -206,9 +212,14 @@ function metadataFields(draft, problem) {
     change(draft.metadata.filter((other) => other !== pair));
     queueMicrotask(() => (document.querySelectorAll(".remove-pair")[index] ?? document.getElementById("add-pair"))?.focus());
   };
+  const valueOf = (pair, index) => {
+    const at = pair.key === "" ? [] : [problem, `metadata.${pair.key}`];
+    // A field of one line would make one line of it.
+    const field = pair.hasLines ? areaField : textField;
+    return field(`Value ${index + 1}`, pair, "value", { at, rows: 3 });
+  };
   const row = (pair, index) => html`<div class="columns with-button">
-    ${textField(`Key ${index + 1}`, pair, "key")}
-    ${textField(`Value ${index + 1}`, pair, "value", { at: pair.key === "" ? [] : [problem, `metadata.${pair.key}`] })}
+    ${textField(`Key ${index + 1}`, pair, "key")} ${valueOf(pair, index)}
     <button type="button" class="quiet remove-pair" aria-label=${`Remove ${named(pair, index)}`} @click=${() => remove(pair, index)}>
       Remove
     </button>

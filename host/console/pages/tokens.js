@@ -20,6 +20,8 @@ export const title = "Tokens";
 const held = holder(() => ({ query: "", size: "20", asked: "", page: 1, view: "list", searches: new Map() }));
 /** Of the last search. Numbers that a reload or another key left in the history lead nowhere: none is given twice. */
 let lastNumber = 0;
+/** What stands for the last list that was asked for, while the page is open. */
+let asking;
 
 /** The rest of the address is nothing, `new`, or `of` or `edit` and a token's id. */
 export function open([what, id]) {
@@ -45,6 +47,7 @@ export function refresh() {
 
 /** What was revealed or written is not left behind. */
 export function close() {
+  asking = undefined;
   closeToken();
   leaveForm();
   beginEdit(undefined);
@@ -115,7 +118,10 @@ function able() {
 
 /** Shows a page of what is searched for, by the rules of now: somebody may have changed them since the page was opened. */
 async function listAgain(page) {
+  const mine = (asking = {});
   await readRights();
+  // Somebody went on meanwhile, or asked for something else.
+  if (asking !== mine) return;
   await list(page);
 }
 

@@ -48,7 +48,8 @@ export function unkeptTrial() {
 /** Arguments to start from: the required ones, each with a value that shows its type; of what has parts, a token is all of them. */
 function sample(parameters) {
   const values = { string: "", number: 0, boolean: false, object: "{{ token-id }}", array: [] };
-  const made = {};
+  // An argument may be called as what every object has.
+  const made = Object.create(null);
   for (const { name, type, optional } of parameters) {
     if (optional) continue;
     const [first, ...parts] = name.split(".");
