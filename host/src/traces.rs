@@ -25,7 +25,8 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{
-    BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider, Span, SpanData, SpanProcessor,
+    BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider, Span, SpanData, SpanExporter,
+    SpanProcessor,
 };
 use thiserror::Error;
 use tracing::Subscriber;
@@ -98,6 +99,7 @@ impl Traces {
             .with_timeout(TIMEOUT)
             .build()
             .map_err(|error| failed(&error))?;
+        let exporter = Telling { exporter, fails: AtomicBool::default() };
         let mut batches = BatchSpanProcessor::builder(exporter).build();
         batches.set_resource(&self.resource);
         self.sending.0.set(batches).map_err(|_| failed(&"they are sent already"))
@@ -108,6 +110,38 @@ impl Traces {
         if let Err(error) = self.provider.shutdown() {
             tracing::warn!(%error, "some traces were not sent");
         }
+    }
+}
+
+/// Sends traces, and has the log tell when that begins to fail and when it succeeds again. What the failure says may hold
+/// the whole address, which is not for the log.
+#[derive(Debug)]
+struct Telling<E> {
+    exporter: E,
+    fails: AtomicBool,
+}
+
+impl<E: SpanExporter> SpanExporter for Telling<E> {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let sent = self.exporter.export(batch).await;
+        match (sent.is_ok(), self.fails.swap(sent.is_err(), Ordering::Relaxed)) {
+            (false, false) => tracing::warn!("traces are lost: the collector does not take them"),
+            (true, true) => tracing::info!("the collector takes traces again"),
+            _ => {}
+        }
+        sent
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.exporter.shutdown_with_timeout(timeout)
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.exporter.force_flush()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.exporter.set_resource(resource);
     }
 }
 

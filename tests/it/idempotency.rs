@@ -97,6 +97,13 @@ async fn who_may_not_gets_no_answer_and_what_is_no_key_is_refused() {
     let answer = server.private.send(request).await;
     answer.expect(200);
     send(&server.private, "k", Method::POST, "/tokens", token("a")).await.expect(201);
+    // Of several it must not be open which counts.
+    for (other, status) in [("k", 201), ("l", 400)] {
+        let request = server.private.request(Method::POST, "/tokens").json(&token("a"));
+        let request =
+            request.header("SVC-IDEMPOTENCY-KEY", "k").header("SVC-IDEMPOTENCY-KEY", other);
+        server.private.send(request).await.expect(status);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

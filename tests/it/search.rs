@@ -232,6 +232,7 @@ async fn every_field_of_the_table() {
             (&fingerprint, &["card"]),
             (&format!("created_by:{by}"), &["ssn", "card", "six", "two", "one"]),
             (&format!("modified_by:{by}"), &["two"]),
+            (&format!("created_by:{}", by.to_uppercase()), &["ssn", "card", "six", "two", "one"]),
             ("created_by:nobody", &[]),
             ("type:unknown", &[]),
         ],

@@ -98,9 +98,17 @@ async fn requests_are_told_to_a_collector_and_nothing_that_is_kept() {
 async fn a_collector_that_is_not_there_harms_nobody_and_none_is_told_of_what_is_not_sampled() {
     let folder = tempfile::tempdir().unwrap();
     // Nobody listens on this port.
-    let process = Process::start(serve(folder.path(), "http://127.0.0.1:9", &[]));
+    let mut lost = serve(folder.path(), "http://127.0.0.1:9", &[]);
+    let log = folder.path().join("log");
+    lost.stderr(std::fs::File::create(&log).unwrap());
+    let process = Process::start(lost);
+    process.management().get("/applications").await.expect(200);
+    // Of all that are lost it is told once.
+    let told = || std::fs::read_to_string(&log).unwrap().matches("traces are lost").count();
+    eventually("word of it", || (told() > 0).then_some(())).await;
     process.management().get("/applications").await.expect(200);
     assert_eq!(process.terminate(), Some(0));
+    assert_eq!(told(), 1);
 
     let collector = Receiver::start().await;
     let process =

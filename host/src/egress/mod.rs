@@ -163,7 +163,9 @@ impl Egress {
     /// Reads an address that requests are to be sent to later, and checks all of it that does not depend on what its
     /// name resolves to then.
     pub fn check_address(&self, text: &str, https_only: bool) -> Result<Url, EgressError> {
-        self.rules(https_only).read(text)
+        let url = self.rules(https_only).read(text)?;
+        request::as_written(text)?;
+        Ok(url)
     }
 
     fn rules(&self, https_only: bool) -> AddressRules<'_> {

@@ -1,5 +1,6 @@
 //! What is asked for, checked before anything is sent.
 
+use std::cell::Cell;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
@@ -12,6 +13,10 @@ use crate::limits::{
     HTTP_URL_BYTES_MAX,
 };
 use crate::model::plaintext::opaque;
+
+/// Bytes of a name that can be looked up, and of each of its parts (RFC 1035 §2.3.4).
+const NAME_BYTES_MAX: usize = 253;
+const LABEL_BYTES_MAX: usize = 63;
 
 /// Headers that say where a message ends, how long a connection lives or whom it is for: the client's own to set. What
 /// begins with `proxy-` is one too.
@@ -36,6 +41,33 @@ const FORBIDDEN_METHODS: &[&str] = &["CONNECT", "PRI", "TRACE"];
 pub struct AddressRules<'a> {
     pub https_only: bool,
     pub guard: &'a Guard,
+}
+
+/// Whether names of this form exist (RFC 1035 §2.3.4).
+fn can_be_looked_up(name: &str) -> bool {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let fits = |label: &str| (1..=LABEL_BYTES_MAX).contains(&label.len());
+    name.len() <= NAME_BYTES_MAX && name.split('.').all(fits)
+}
+
+/// Refuses an address that is read as another one than it was written: a mistake that nobody is to find out by what does
+/// not arrive.
+pub fn as_written(text: &str) -> Result<(), EgressError> {
+    use url::SyntaxViolation as V;
+    let is_mended = Cell::new(false);
+    let note = |violation| {
+        let mends = matches!(
+            violation,
+            V::Backslash | V::C0SpaceIgnored | V::ExpectedDoubleSlash | V::TabOrNewlineIgnored
+        );
+        is_mended.set(is_mended.get() || mends);
+    };
+    // What cannot be read at all was refused before.
+    let _ = Url::options().syntax_violation_callback(Some(&note)).parse(text);
+    if is_mended.get() {
+        return Err(EgressError::Invalid("the address is not written as one"));
+    }
+    Ok(())
 }
 
 impl AddressRules<'_> {
@@ -72,6 +104,9 @@ impl AddressRules<'_> {
         };
         if !may_be_reached {
             return Err(EgressError::Denied("the host's address is not a public one"));
+        }
+        if url.domain().is_some_and(|name| !can_be_looked_up(name)) || url.port() == Some(0) {
+            return Err(EgressError::Invalid("the address has a host or a port that nothing has"));
         }
         if url.as_str().len() > HTTP_URL_BYTES_MAX {
             return Err(EgressError::Invalid("the address is too long"));

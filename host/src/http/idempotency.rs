@@ -37,7 +37,9 @@ pub async fn layer(Shared(state): Shared<State>, request: Request, next: Next) -
     let Some(key) = request.headers().get(KEY).filter(|_| may_change(&request)) else {
         return next.run(request).await;
     };
-    let key = read_key(key);
+    // What lies between may have read another one.
+    let differ = request.headers().get_all(KEY).iter().any(|other| other != key);
+    let key = if differ { Err(several()) } else { read_key(key) };
     // Apart, since few requests have a key: what waits for it would be carried around by all others too.
     let answer = Box::pin(once(&state, key, request, next)).await;
     answer.unwrap_or_else(Rejection::into_response)
@@ -46,6 +48,11 @@ pub async fn layer(Shared(state): Shared<State>, request: Request, next: Next) -
 /// Whether the method is one that the header goes with.
 fn may_change(request: &Request) -> bool {
     matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH)
+}
+
+fn several() -> Rejection {
+    let detail = format!("The request has several {KEY} that differ.");
+    Problem::new(StatusCode::BAD_REQUEST, detail).into()
 }
 
 fn read_key(key: &HeaderValue) -> Result<String, Rejection> {

@@ -127,6 +127,31 @@ async fn where_https_is_asked_for() {
     assert_eq!(server.connections(), 0);
 }
 
+#[test]
+fn an_address_that_nothing_has_or_that_is_mended_by_whoever_reads_it_is_refused() {
+    let long = format!("https://{}.test/", "a".repeat(64));
+    let longer = format!("https://{}test/", "a.".repeat(125));
+    for text in [
+        " https://a.test/",
+        "https://a.test/ ",
+        "https://a.test\n/",
+        "https:\\\\a.test/",
+        "https:a.test",
+        "https:/a.test",
+        "https://.",
+        "https://a..test/",
+        "https://a.test:0/",
+        long.as_str(),
+        longer.as_str(),
+    ] {
+        let refused = anywhere().check_address(text, true);
+        assert!(matches!(refused, Err(EgressError::Invalid(_))), "{text}: {refused:?}");
+    }
+    for text in ["https://a.test", "HTTPS://A.test./b c?d=\u{e9}#e", "https://a_b.test:8443/%zz"] {
+        assert!(anywhere().check_address(text, true).is_ok(), "{text}");
+    }
+}
+
 /// Redirects `/n` to `/n-1` until `/0`, and `/to/<address>` to the address.
 async fn redirecting() -> Server {
     Server::start(SocketAddr::from(([127, 0, 0, 1], 0)), |request, mut stream| {

@@ -4,6 +4,7 @@
 
 use std::ops::Bound;
 
+use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use crate::crypto::keys::TenantKeys;
@@ -49,6 +50,12 @@ impl Lower<'_> {
         }
     }
 
+    /// By an application's id, which may be written in capitals as everywhere.
+    fn actor(self, field: &str, id: &str) -> Filter {
+        let drawn = Uuid::try_parse(id).is_ok().then(|| id.to_ascii_lowercase());
+        self.term(field, &[drawn.as_deref().unwrap_or(id)])
+    }
+
     /// What a query means.
     pub fn query(self, query: &Query) -> Filter {
         match query {
@@ -67,8 +74,8 @@ impl Lower<'_> {
             Term::Text(TextField::Id, id) => Filter::Ids(vec![id.clone()]),
             Term::Text(TextField::Type, name) => self.term(term::TYPE, &[name]),
             Term::Text(TextField::Fingerprint, text) => self.term(term::FINGERPRINT, &[text]),
-            Term::Text(TextField::CreatedBy, id) => self.term(term::CREATED_BY, &[id]),
-            Term::Text(TextField::ModifiedBy, id) => self.term(term::MODIFIED_BY, &[id]),
+            Term::Text(TextField::CreatedBy, id) => self.actor(term::CREATED_BY, id),
+            Term::Text(TextField::ModifiedBy, id) => self.actor(term::MODIFIED_BY, id),
             Term::Text(TextField::Data, text) => self.caseless(term::DATA, &[], text),
             Term::Text(TextField::Metadata(key), value) => self.metadata(key, value),
             Term::Time { field, from, to } => {
