@@ -369,8 +369,9 @@ fn refuse_unknown_variables() -> Result<(), ConfigError> {
         .map(|name| name.to_string_lossy().into_owned())
         .collect();
     known.extend([ROOT_KEY, root_key::NEW_ROOT_KEY, BOOTSTRAP_KEY].map(str::to_owned));
-    // Variables that are not ours may be anything, no text too.
-    let mut names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
+    // Variables that are not ours may be anything, no text too. One without a value is none.
+    let given = std::env::vars_os().filter(|(_, value)| !value.is_empty());
+    let mut names = given.map(|(name, _)| name.to_string_lossy().into_owned());
     match names.find(|name| name.starts_with(PREFIX) && !known.contains(name)) {
         Some(name) => Err(ConfigError::UnknownVariable(name)),
         None => Ok(()),

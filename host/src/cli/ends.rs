@@ -19,8 +19,9 @@ const REMOVALS_MAX: usize = 100;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(10);
 /// Exit code of a process that was told to end.
 const TOLD: i32 = 2;
-/// SIGHUP in the mask of signals that the kernel shows.
+/// Signals in the mask that the kernel shows.
 const HANG_UP: u64 = 1;
+const INTERRUPT: u64 = 1 << 1;
 
 /// Whether the process was told to end, and removes what it makes.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
@@ -31,7 +32,7 @@ static DECIDED: Mutex<()> = Mutex::new(());
 pub struct Ends {
     runtime: Runtime,
     terminate: Signal,
-    interrupt: Signal,
+    interrupt: Option<Signal>,
     hang_up: Option<Signal>,
 }
 
@@ -41,8 +42,8 @@ impl Ends {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let entered = runtime.enter();
         let terminate = signal(SignalKind::terminate())?;
-        let interrupt = signal(SignalKind::interrupt())?;
-        let hang_up = (!outlives_terminal()).then(|| signal(SignalKind::hangup())).transpose()?;
+        let interrupt = unless_ignored(INTERRUPT, SignalKind::interrupt())?;
+        let hang_up = unless_ignored(HANG_UP, SignalKind::hangup())?;
         drop(entered);
         Ok(Self { runtime, terminate, interrupt, hang_up })
     }
@@ -58,7 +59,7 @@ impl Ends {
         let wait = async move {
             tokio::select! {
                 _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
+                () = next(interrupt.as_mut()) => {}
                 () = next(hang_up.as_mut()) => {}
             }
         };
@@ -70,12 +71,13 @@ impl Ends {
     }
 }
 
-/// Whether the process is to go on when its terminal is gone: who started it had it ignore that, as `nohup` does.
-fn outlives_terminal() -> bool {
+/// Notes a signal, unless who started the process had it ignore that, as `nohup` does, or a shell in the background.
+fn unless_ignored(bit: u64, kind: SignalKind) -> io::Result<Option<Signal>> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    ignored.is_some_and(|mask| mask & HANG_UP != 0)
+    let is_ignored = ignored.is_some_and(|mask| mask & bit != 0);
+    (!is_ignored).then(|| signal(kind)).transpose()
 }
 
 /// The next of a signal that is noted; of one that is not, none ever.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::control::{Server, Unanswered};
+use super::disk::Unstored;
 use super::tenant::with_vault;
 use super::{Failure, counted, root_key, say, shown};
 use crate::config::{Options, new_root_key};
@@ -128,22 +129,21 @@ fn rotate_root(rotate: RotateOptions) -> Result<(), Failure> {
         }
         Ok(())
     };
-    match Server::find(&settings.data_dir)? {
-        Some(server) => {
-            let body = RotateRoot { root_key: new.to_base64() };
-            let rotated = server.ask("POST", "/keys/rotate-root", &body);
-            done(&rotated.map_err(either)?, LEAVING)
-        }
-        None => with_vault(options, async |vault| {
-            let tenants = vault.rotate_root_key(new).await?;
-            done(&Rotated::all(tenants), left(vault).await)
-        }),
+    if let Some(server) = Server::find(&settings.data_dir)? {
+        let body = RotateRoot { root_key: new.to_base64() };
+        let rotated = server.ask("POST", "/keys/rotate-root", &body);
+        return done(&rotated.map_err(either)?, LEAVING);
     }
+    let rotated = with_vault(options, async |vault| {
+        let tenants = vault.rotate_root_key(new).await?;
+        done(&Rotated::all(tenants), left(vault).await)
+    });
+    rotated.map_err(either)
 }
 
-/// Of a server that did not answer nobody knows how far it came.
+/// Of a server that did not answer, or whose store failed, nobody knows how far it came.
 fn either(error: Failure) -> Failure {
-    if !error.is::<Unanswered>() {
+    if !error.is::<Unanswered>() && !error.is::<Unstored>() {
         return error;
     }
     format!("{error}: the old root key counts or the new one; start with either: the server says if it does not fit")

@@ -116,9 +116,12 @@ fn wait(child: &mut Child, until: Option<Instant>) -> io::Result<Option<ExitStat
     }
 }
 
-/// Ends the command that is asked now, if one is, for a process that ends before it has the key.
+/// Ends the command that is asked now, if one is, for a process that ends before it has the key; none is asked from here
+/// on.
 pub fn give_up() {
-    kill_all(ASKED.lock().take());
+    let mut asked = ASKED.lock();
+    kill_all(asked.take());
+    std::mem::forget(asked);
 }
 
 /// The group of a process and all that it started.

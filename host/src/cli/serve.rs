@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 use super::stop::Stop;
 use super::{
     Failure, announce, certificate, confine, descriptors, disk, folder, logging, root_key,
 };
 use crate::clock::{Clock, SystemClock};
-use crate::config::{Options, Settings, bootstrap_key};
+use crate::config::{LogFormat, Options, Settings, bootstrap_key};
 use crate::crypto::api_key::ApiKey;
 use crate::crypto::entropy::SystemEntropy;
 use crate::crypto::keys::RootKey;
@@ -30,6 +30,9 @@ use crate::runtime::{
 use crate::store::sled::{SledStore, remedy};
 use crate::traces::Traces;
 use crate::vault::{Foundation, NewTenant, READ_LATER, Vault};
+
+/// Connections that the kernel keeps until they are taken.
+const BACKLOG: u32 = 1_024;
 
 /// How long a process that ends leaves its threads to finish what they are at.
 const LEFT_TO_THREADS: Duration = Duration::from_secs(1);
@@ -63,33 +66,41 @@ fn serve_a_vault(
 ) -> Result<(), Failure> {
     let (format, scheme) = (settings.log_format, if tls.is_some() { "https" } else { "http" });
     let served = block_on(async {
-        let begun = Box::pin(begin(settings, root_key, key));
-        let (stop, (listener, vault)) = stop.during(begun).await?;
+        let address = bind(settings.listen)?;
+        let (stop, vault) = stop.during(Box::pin(open(settings, root_key))).await?;
+        bootstrap(&vault, key, format).await?;
+        // Not before it can answer: whoever only looks whether it listens would take it for ready.
+        let listener = address.listen(BACKLOG);
+        let listener = listener.map_err(|error| not_to_be_had(settings.listen, &error))?;
         let listening = |address| announce::listening(format, scheme, address);
         serve(settings, (listener, stop), vault, tls, listening).await
     });
     served.map_err(|error| disk::about(error, &settings.data_dir))
 }
 
-/// Takes the address and opens the vault, in this order: who finds the address taken begins no vault and spends no key.
-async fn begin(
-    settings: &Settings,
-    root_key: RootKey,
-    key: Option<ApiKey>,
-) -> Result<(TcpListener, Vault), Failure> {
-    let listener = TcpListener::bind(settings.listen).await;
-    let listener = listener.map_err(|error| not_to_be_had(settings.listen, &error))?;
-    let vault = open(settings, root_key).await?;
+/// Takes the address, before anything else: who finds it taken begins no vault and spends no key.
+fn bind(address: SocketAddr) -> Result<TcpSocket, Failure> {
+    let taken = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // What an earlier process has left of its connections does not keep the address from this one.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        Ok(socket)
+    };
+    taken().map_err(|error| not_to_be_had(address, &error))
+}
+
+/// Makes the first tenant, if there is none. Nothing ends the process meanwhile: a key that is made is told.
+async fn bootstrap(vault: &Vault, key: Option<ApiKey>, format: LogFormat) -> Result<(), Failure> {
     let given = key.is_some();
     if let Some(NewTenant { tenant, management_key }) = vault.bootstrap(key).await? {
-        let drawn = (!given).then_some(&management_key);
-        announce::first_tenant(settings.log_format, &tenant, drawn);
+        announce::first_tenant(format, &tenant, (!given).then_some(&management_key));
     } else if given {
         tracing::info!(
             "TOKAMAK_BOOTSTRAP_KEY is ignored: it is for the first tenant, which there is already"
         );
     }
-    Ok((listener, vault))
+    Ok(())
 }
 
 /// Serves while traces are sent, and sends what is left of them in the end.
