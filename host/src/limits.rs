@@ -148,8 +148,12 @@ pub const CALLBACK_URL_CHARS_MAX: usize = 2_048;
 pub const JOBS_WAITING_DEFAULT: u64 = 100_000;
 /// Asynchronous runs that go on at the same time, unless the operator says otherwise.
 pub const JOBS_RUNNING_DEFAULT: u32 = 64;
+/// Asynchronous runs that wait for the compiler beside those that go on: each may have its component in memory meanwhile.
+pub const JOBS_APART_MAX: usize = 64;
 /// Tries to begin an asynchronous run, before it ends as failed.
 pub const JOB_TRIES_MAX: u32 = 5;
+/// The same where its tenant's requests hold the memory that it needs: ten minutes.
+pub const JOB_TRIES_WITHOUT_MEMORY_MAX: u32 = 120;
 /// After how many seconds a run is worth trying again for which there was no room: about as long as compiling takes, and
 /// longer than most runs that hold memory.
 pub const RUN_WAIT_SECONDS: u64 = 5;

@@ -129,4 +129,10 @@ async fn references_count_what_their_tokens_take_once_they_are_read() {
     let often: Value =
         (0..4).map(|n| (format!("n{n}"), json!(format!("{{{{ {} }}}}", large[0])))).collect();
     assert_refused(&revealing.post("/detokenize", often).await);
+    // However many others there are, of which faults name but a part.
+    let (light, heavy) = (make(json!(1)).await, make(zeros(2_000)).await);
+    let places = [(&light[0], 120), (&heavy[0], 300)];
+    let places = places.map(|(id, count)| vec![json!(format!("{{{{ {id} }}}}")); count]);
+    let all = places.concat();
+    assert_refused(&revealing.post("/detokenize", json!(all)).await);
 }

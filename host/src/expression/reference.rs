@@ -4,6 +4,8 @@
 //! token. An id may hold spaces and punctuation, so its end is the first `|` or the closing braces; what follows is an
 //! expression on `data`. A string that is one reference becomes the value with its type; otherwise it stays text.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 
 use super::simple::named_by_json;
@@ -44,6 +46,8 @@ pub struct Arguments {
     wholes: Vec<TokenId>,
     /// Where they stand: as many places as faults can name.
     uses: Vec<(TokenId, String)>,
+    /// In how many places each stands.
+    counts: HashMap<TokenId, usize>,
 }
 
 enum Node {
@@ -71,7 +75,8 @@ impl Arguments {
     /// As [`Self::parse`]. What cannot be read has a fault, and refers to nothing.
     pub fn read(value: &Value, faults: &mut Faults) -> Self {
         let root = Node::Literal(Value::Null);
-        let mut arguments = Self { root, ids: vec![], wholes: vec![], uses: vec![] };
+        let (ids, wholes, uses, counts) = Default::default();
+        let mut arguments = Self { root, ids, wholes, uses, counts };
         arguments.root = arguments.node(value, Path::Root, faults);
         if arguments.ids.len() > TOKENS_PER_CALL_MAX {
             faults.add("", format!("refers to more than {TOKENS_PER_CALL_MAX} tokens"));
@@ -95,9 +100,9 @@ impl Arguments {
         uses.map(|(_, path)| path.clone()).collect()
     }
 
-    /// How often a token is referred to, as far as faults can name it.
-    pub fn uses_of(&self, id: &str) -> usize {
-        self.uses.iter().filter(|(used, _)| used.as_str() == id).count()
+    /// In how many places a token is referred to.
+    pub fn uses_of(&self, id: &TokenId) -> usize {
+        self.counts.get(id).copied().unwrap_or_default()
     }
 
     /// The value with `null` where references stand.
@@ -159,6 +164,7 @@ impl Arguments {
                         if *whole {
                             add(&mut self.wholes, id);
                         }
+                        *self.counts.entry(id.clone()).or_default() += 1;
                         if self.uses.len() < FAULTS_MAX {
                             self.uses.push((id.clone(), path.to_string()));
                         }

@@ -100,6 +100,8 @@ impl<T: DeserializeOwned> FromRequest<State> for LargeBody<T> {
     async fn from_request(request: Request, state: &State) -> Result<Self, Rejection> {
         let bytes_max = FORMULA_BODY_BYTES_MAX;
         let (body, place, room) = read_struct(request, state, JSON, bytes_max).await?;
+        // What may wait long for the compiler is bounded by its place.
+        let room = room.filter(|_| place.is_none());
         Ok(Self(body, place, room))
     }
 }
@@ -109,6 +111,7 @@ impl FromRequest<State> for JsonBody {
 
     async fn from_request(request: Request, state: &State) -> Result<Self, Rejection> {
         let arrived = read_typed(request, state, JSON, REQUEST_BODY_BYTES_MAX).await?;
+        let arrived = arrived.weighed()?;
         let (value, inexact) = read_json(&arrived.bytes, |_| true)?;
         Ok(Self(value, inexact, arrived.room))
     }
@@ -129,7 +132,9 @@ impl FromRequest<State> for ComponentBody {
 
     async fn from_request(request: Request, state: &State) -> Result<Self, Rejection> {
         let arrived = read_typed(request, state, "application/wasm", COMPONENT_BYTES_MAX).await?;
-        Ok(Self(arrived.bytes.to_vec(), arrived.place, arrived.room))
+        let Arrived { bytes, room, place } = arrived;
+        let room = room.filter(|_| place.is_none());
+        Ok(Self(bytes.to_vec(), place, room))
     }
 }
 
@@ -139,6 +144,14 @@ impl Arrived {
         &self.bytes
     }
 
+    /// The same, with room for what it takes once it is read.
+    fn weighed(mut self) -> Result<Self, Rejection> {
+        if let Some(room) = &mut self.room {
+            room.grow_to(weight_of_json(&self.bytes))?;
+        }
+        Ok(self)
+    }
+
     /// The request with this body, for whoever reads it next.
     pub fn pass_on(self, mut parts: Parts) -> Request {
         parts.extensions.insert(Passed(Arc::new(Mutex::new(Some(self)))));
@@ -146,8 +159,8 @@ impl Arrived {
     }
 }
 
-/// A request struct, with the place and the room that its body has. No body at all is an object without members: what is required is
-/// then said to be missing.
+/// A request struct, with the place and the room that its body has. No body at all is an object without members: what is
+/// required is then said to be missing.
 async fn read_struct<T: DeserializeOwned>(
     request: Request,
     state: &State,
@@ -155,7 +168,7 @@ async fn read_struct<T: DeserializeOwned>(
     bytes_max: usize,
 ) -> Result<(T, Option<Place>, Room), Rejection> {
     let may_be_absent = request.method() == Method::POST;
-    let arrived = read_typed(request, state, content_type, bytes_max).await?;
+    let arrived = read_typed(request, state, content_type, bytes_max).await?.weighed()?;
     let bytes = arrived.bytes();
     let (value, inexact) = if may_be_absent && bytes.is_empty() {
         (Value::Object(serde_json::Map::new()), Faults::new())
@@ -275,9 +288,6 @@ pub async fn arrive(
     }
     place.as_ref().map_or(Ok(()), Place::has_come_whole)?;
     let bytes = whole.map_or(first, |whole| Bytes::from_owner(whole.into_bytes()));
-    if let Some(room) = &mut room {
-        room.grow_to(weight_of_json(&bytes))?;
-    }
     Ok(Arrived { bytes, room, place })
 }
 

@@ -77,7 +77,7 @@ pub async fn compile(
     let on_the_wall = Duration::from_secs(bounds.cpu_seconds.saturating_mul(2));
     match tokio::time::timeout(on_the_wall, converse(program, bounds, component)).await {
         Ok(said) => said?.understand(),
-        Err(_) => Err(ComponentError::TooCostly.into()),
+        Err(_) => Err(ComponentError::TooSlow.into()),
     }
 }
 

@@ -69,6 +69,11 @@ pub enum ComponentError {
     /// It makes the compiler take more than it may.
     #[error("Compiling the component takes too much memory or time: make its functions smaller.")]
     TooCostly,
+    /// It took the compiler more time on the clock than it may have, which may be the machine's doing.
+    #[error(
+        "Compiling the component takes too much memory or time here: make its functions smaller, or try again later."
+    )]
+    TooSlow,
     /// It is compiled, to more code than is kept for one owner.
     #[error("The component's machine code is larger than the server keeps: make it smaller.")]
     CodeTooLarge,

@@ -33,7 +33,7 @@ const SEATS: usize = 256;
 /// Seats of one tenant.
 const SEATS_PER_TENANT: usize = 32;
 /// As many as may wait for a seat and be refused. They take no thread, but each keeps what it was sent, as read JSON, which
-/// is many times the size of its text and no more of the room for bodies.
+/// is many times the size of its text.
 const WAITING: usize = 128;
 /// The same, of one tenant.
 const WAITING_PER_TENANT: usize = 32;

@@ -339,7 +339,10 @@ impl Filling {
     fn settle(&self, known: &Known) {
         let programs = &self.vault.0.programs;
         match known {
-            Ok(program) => programs.weigh(&self.digest, &self.slot, program),
+            Ok(program) => {
+                programs.refused.forget(&(self.owner, self.digest.clone()));
+                programs.weigh(&self.digest, &self.slot, program);
+            }
             Err(refusal) => {
                 let component = (self.owner, self.digest.clone());
                 programs.refused.keep(component, refusal, Instant::now());

@@ -4,6 +4,7 @@
 //! id of a `token`; `null` stays. `detokenize` replaces references by data. Shapes are kept.
 
 use std::collections::HashMap;
+use std::str::FromStr as _;
 
 use parking_lot::Mutex;
 
@@ -163,8 +164,9 @@ impl Vault {
         }
         let mut weight = 0;
         let weigh = |id: &str, text: &[u8]| {
+            let uses = TokenId::from_str(id).map_or(1, |id| arguments.uses_of(&id));
             // As it is opened, once more for what is shown of it, and again in each of its places.
-            weight += weight_of_json(text) * (2 + arguments.uses_of(id));
+            weight += weight_of_json(text).saturating_mul(2 + uses);
             if weight > OPENED_BYTES_FREE {
                 room.grow_to(weight).map_err(Error::from)
             } else {

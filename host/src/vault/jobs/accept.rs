@@ -40,9 +40,9 @@ impl Vault {
         asynchronous: Asynchronous,
     ) -> Result<JobView, Error> {
         let tenant = permit.tenant();
-        let Ready { reactor, args: plaintext, uses, given, .. } = ready;
+        let Ready { reactor, args: plaintext, room, uses, given, .. } = ready;
         // What is kept are the references; wiped before anything is waited for.
-        drop(plaintext);
+        drop((plaintext, room));
         let coming = self.0.queue.comes(tenant);
         let ahead = self.jobs_waiting(tenant).await? + coming.ahead;
         if ahead >= self.0.jobs.waiting_per_tenant {

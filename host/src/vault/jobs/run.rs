@@ -8,7 +8,10 @@ use super::in_hand::Standing;
 use super::put_off::Until;
 use super::{By, Ended, Job, JobStatus};
 use crate::figures::figures;
-use crate::limits::{JOB_SLOT_WAIT_MS_MAX, JOB_TRIES_MAX, RUN_WAIT_SECONDS, WORKERS_TICK_MS};
+use crate::limits::{
+    JOB_SLOT_WAIT_MS_MAX, JOB_TRIES_MAX, JOB_TRIES_WITHOUT_MEMORY_MAX, RUN_WAIT_SECONDS,
+    WORKERS_TICK_MS,
+};
 use crate::model::formula::Reactor;
 use crate::model::id::{InvocationId, ReactorId, TenantId};
 use crate::model::permission::marker::TokenUse;
@@ -114,8 +117,13 @@ impl Vault {
         id: InvocationId,
         error: &Error,
     ) -> bool {
-        let passing = matches!(error, Error::Unavailable) && self.health().is_err();
-        if passing || self.0.queue.failed_to_begin(id) < JOB_TRIES_MAX {
+        let tries_max = match error {
+            Error::Unavailable if self.health().is_err() => return false,
+            // Others of its tenant have the memory that it needs, as long as they go on.
+            Error::Busy(_) => JOB_TRIES_WITHOUT_MEMORY_MAX,
+            _ => JOB_TRIES_MAX,
+        };
+        if self.0.queue.failed_to_begin(id) < tries_max {
             return false;
         }
         let job = match self.get::<Job>(tenant, &id.to_string()).await {
@@ -123,7 +131,8 @@ impl Vault {
             _ => return false,
         };
         let broken = Error::Run(Box::new(RunError::NeverBegun));
-        let error = if matches!(error, Error::Run(_)) { error } else { &broken };
+        let tells_why = matches!(error, Error::Run(_) | Error::Busy(_));
+        let error = if tells_why { error } else { &broken };
         let ended = self.end_unrun(&job, error).await;
         match &ended {
             Ok(()) => self.0.queue.forget_failures(id),

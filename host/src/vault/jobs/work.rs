@@ -13,7 +13,7 @@ use tokio::task::{self, JoinError, JoinHandle};
 use super::in_hand::{Held, InHand, Standing};
 use super::put_off::OfTenant;
 use super::{Delivery, Ended, Job, JobStatus};
-use crate::limits::{DELIVERIES_MAX, TENANTS_LOOKED_AT, WORKERS_TICK_MS};
+use crate::limits::{DELIVERIES_MAX, JOBS_APART_MAX, TENANTS_LOOKED_AT, WORKERS_TICK_MS};
 use crate::model::id::{InvocationId, ReactorId, TenantId};
 use crate::store::{Filter, Start};
 use crate::vault::index::{term, term_of};
@@ -229,9 +229,11 @@ impl Vault {
     async fn hand_out_jobs(&self, in_hand: &mut InHand) {
         let mut later = Vec::new();
         let most = self.0.jobs.running.min(self.0.runtime.slots_for_jobs());
-        while in_hand.places(None) < most {
+        while in_hand.places(None) < most && in_hand.jobs(None).count() < most + JOBS_APART_MAX {
             let Some(tenant) = self.0.queue.next_for_jobs() else { break };
-            if in_hand.places(Some(tenant)) >= self.0.jobs.running_per_tenant {
+            // As many again may wait for the compiler.
+            let own = [in_hand.places(Some(tenant)), in_hand.jobs(Some(tenant)).count() / 2];
+            if own.into_iter().any(|count| count >= self.0.jobs.running_per_tenant) {
                 // Its turn comes when one of its own is done.
                 continue;
             }

@@ -21,8 +21,11 @@ type Component = (Option<TenantId>, String);
 pub struct Refused(Mutex<HashMap<Component, (ComponentError, Instant)>>);
 
 impl Refused {
-    /// Keeps why one was refused just now.
+    /// Keeps why one was refused just now, if that took the compiler long, and would again.
     pub fn keep(&self, component: Component, refusal: &ComponentError, now: Instant) {
+        if !matches!(refusal, ComponentError::TooCostly | ComponentError::CodeTooLarge) {
+            return;
+        }
         let mut refused = self.0.lock();
         if refused.len() >= REFUSALS_MAX {
             refused.retain(|_, (_, since)| now - *since < KEPT);
@@ -30,6 +33,11 @@ impl Refused {
         if refused.len() < REFUSALS_MAX {
             refused.insert(component, (refusal.clone(), now));
         }
+    }
+
+    /// One was taken.
+    pub fn forget(&self, component: &Component) {
+        self.0.lock().remove(component);
     }
 
     /// Why one was refused, if it was of late.
@@ -65,13 +73,19 @@ mod tests {
             assert_eq!(find(&component, at), None, "{component:?}");
         }
         for number in 0..2 * REFUSALS_MAX {
-            refused.keep(of(1, &number.to_string()), &ComponentError::TooLarge, now + second);
+            refused.keep(of(1, &number.to_string()), &ComponentError::CodeTooLarge, now + second);
         }
         assert_eq!(refused.0.lock().len(), REFUSALS_MAX);
         assert!(find(&of(1, "a"), now).is_some());
         // What is over makes room.
-        refused.keep(of(1, "b"), &ComponentError::CoreModule, now + KEPT + second);
+        refused.keep(of(1, "b"), &ComponentError::TooCostly, now + KEPT + second);
         assert!(find(&of(1, "b"), now + KEPT + second).is_some());
         assert_eq!(refused.0.lock().len(), 1);
+        // So does one that was taken after all, and what costs little or may be the machine's doing is not kept.
+        refused.forget(&of(1, "b"));
+        for refusal in [ComponentError::NotWebAssembly, ComponentError::TooSlow] {
+            refused.keep(of(1, "c"), &refusal, now);
+        }
+        assert!(refused.0.lock().is_empty());
     }
 }

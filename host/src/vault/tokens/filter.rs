@@ -50,9 +50,9 @@ impl Lower<'_> {
         }
     }
 
-    /// By an application's id, which may be written in capitals as everywhere.
+    /// By an application's id, however that is written.
     fn actor(self, field: &str, id: &str) -> Filter {
-        let drawn = Uuid::try_parse(id).is_ok().then(|| id.to_ascii_lowercase());
+        let drawn = Uuid::try_parse(id).ok().map(|id| id.to_string());
         self.term(field, &[drawn.as_deref().unwrap_or(id)])
     }
 

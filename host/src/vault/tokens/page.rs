@@ -6,16 +6,15 @@
 use futures::future::join;
 
 use super::{Token, TokenView};
-use crate::crypto::keys::TenantKeys;
 use crate::crypto::wiped::{Wiped, WipedBuffer};
 use crate::limits::OPENED_BYTES_FREE;
 use crate::model::log::Operation;
 use crate::model::permission::Grant;
-use crate::store::{Filter, Record};
+use crate::store::Filter;
 use crate::vault::page::{PageRequest, Pagination};
 use crate::vault::permit::Permit;
-use crate::vault::record::{Entity as _, from_record};
-use crate::vault::{Error, Share, Vault};
+use crate::vault::record::{Entity as _, open_text};
+use crate::vault::{Error, Share, Vault, weight_of_json};
 
 use super::filter::Lower;
 
@@ -80,17 +79,17 @@ impl Vault {
         let sealed: usize = slice.records.iter().map(|record| record.body.len()).sum();
         let is_small = sealed <= OPENED_BYTES_FREE;
         let mut room = self.0.opened.share(tenant);
-        let mut take_room = |written: usize| {
-            // What is written moves as it grows.
-            let bytes = sealed + 3 * sealed.max(written);
+        let mut take_room = |written: usize, opened: usize| {
+            // What is written moves as it grows; what is opened is shown beside it.
+            let bytes = sealed + 3 * sealed.max(written) + 2 * opened;
             if is_small && bytes <= 4 * OPENED_BYTES_FREE { Ok(()) } else { room.grow_to(bytes) }
         };
-        take_room(0)?;
+        take_room(0, 0)?;
         let now_ms = self.now().0;
         let mut events = Vec::with_capacity(slice.records.len());
         let mut visible = Vec::with_capacity(slice.records.len());
         for record in &slice.records {
-            let token = opened(record, &keys, now_ms)?;
+            let token = opened(&open_text::<Token>(record, &keys)?, now_ms)?;
             // One that was moved out of sight since the store was asked is left out.
             let Some(transform) = permit.decide(token.about.subject()) else { continue };
             events.push(token.event(Operation::Read, message)?);
@@ -101,9 +100,15 @@ impl Vault {
         let show = async {
             let mut page = Writing::begin(&pagination)?;
             for (record, token, transform) in visible {
-                let token = token.map_or_else(|| opened(record, &keys, now_ms), Ok)?;
+                let token = if let Some(token) = token {
+                    token
+                } else {
+                    let text = open_text::<Token>(record, &keys)?;
+                    take_room(page.text.written(), weight_of_json(&text))?;
+                    opened(&text, now_ms)?
+                };
                 page.add(&self.show_last(token, transform).await?)?;
-                take_room(page.text.written())?;
+                take_room(page.text.written(), 0)?;
             }
             Ok(page.end())
         };
@@ -116,8 +121,8 @@ impl Vault {
     }
 }
 
-fn opened(record: &Record, keys: &TenantKeys, now_ms: u64) -> Result<Token, Error> {
-    let mut token = from_record::<Token>(record, keys)?.entity;
+fn opened(text: &[u8], now_ms: u64) -> Result<Token, Error> {
+    let mut token = Token::from_text(text)?;
     token.settle(now_ms);
     Ok(token)
 }
