@@ -16,6 +16,8 @@ use crate::support::{Client, TestServer, guests};
 const COMPILING_SECONDS: u64 = 16;
 // More than a tenant may have in hand.
 const OTHERS: usize = 70;
+// Reactors of one formula, more than there are places on a server of four slots.
+const REACTORS: usize = 8;
 
 /// Asks for a run; gives where its result is.
 async fn queue(private: &Client, reactor: &str, receiver: &Receiver) -> String {
@@ -35,7 +37,11 @@ async fn a_run_whose_formula_is_not_compiled_in_its_time_waits_and_then_runs() {
         ..Setup::open()
     };
     let first = TestServer::start_with(setup(CompileBounds::default())).await;
-    let reactor = guests::echo_reactor(&first).await;
+    let waiting = guests::formula(&first, "probe", json!({})).await;
+    let mut reactors = Vec::new();
+    for _ in 0..REACTORS {
+        reactors.push(guests::reactor(&first, &waiting, json!({})).await);
+    }
     let formula = guests::formula(&first, "bare", json!({})).await;
     let ready = guests::reactor(&first, &formula, json!({})).await;
     let keys = [&first.management, &first.private].map(|client| client.key.clone().unwrap());
@@ -53,9 +59,9 @@ async fn a_run_whose_formula_is_not_compiled_in_its_time_waits_and_then_runs() {
     let child = eventually("process that compiles", || at_work().pop()).await;
 
     let receiver = Receiver::start().await;
-    let place = queue(&private, &reactor, &receiver).await;
-    for _ in 0..OTHERS {
-        queue(&private, &reactor, &receiver).await;
+    let place = queue(&private, &reactors[0], &receiver).await;
+    for number in 0..OTHERS {
+        queue(&private, &reactors[number % REACTORS], &receiver).await;
     }
     // They wait in nobody's place: a run of what is compiled is called back before they are.
     queue(&private, &ready, &receiver).await;

@@ -28,6 +28,7 @@ fn zeros(count: usize) -> Value {
 
 fn assert_refused(answer: &Answer) {
     let problem = answer.expect(429);
+    assert_eq!(answer.headers["retry-after"], "1");
     let detail = problem["detail"].as_str().unwrap();
     assert!(detail.contains("holds all the memory that it may"), "{problem}");
 }
@@ -91,7 +92,18 @@ async fn a_page_counts_until_it_is_read() {
     assert_eq!(&begun, b"HTTP/1.1 200");
     assert_refused(&client.get(all).await);
     // Another tenant has its own half.
-    server.other_tenant().await.get("/applications").await.expect(200);
+    let other = server.other_tenant().await;
+    let rights = ["token:create", "token:read"];
+    let rule =
+        json!({"priority": 1, "container": "/", "transform": "reveal", "permissions": rights});
+    let body = json!({"name": "a", "type": "private", "permissions": rights, "rules": [rule]});
+    let made = other.post("/applications", body).await.expect(201);
+    let other = server.client(made["key"].as_str().unwrap());
+    for _ in 0..12 {
+        other.token("token", text(1_000)).await;
+    }
+    other.get(all).await.expect(200);
+    assert_refused(&client.get(all).await);
     drop(unread);
     let began = Instant::now();
     while client.get(all).await.status != 200 {

@@ -185,6 +185,11 @@ fn add_limits(description: &mut OpenApi) {
                     computing time or places for large bodies that they may",
                 );
             }
+            if operation.operation_id.as_deref() == Some("list_tokens") {
+                text.push_str(
+                    ", or what the tenant's requests have read holds all the memory that it may",
+                );
+            }
             operation.responses.responses.insert("429".to_owned(), problem(&text));
         }
     }

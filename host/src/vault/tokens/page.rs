@@ -1,10 +1,12 @@
 //! Pages of tokens (interface §4.1, §4.2), written as their caller sees them.
 //!
-//! A token that is read may take a hundred times its text. Those of a page that is not small are so read one after the
-//! other, twice, and each is gone once it is written. What is sealed and what is written counts until it is sent.
+//! A token that is read may take dozens of times its text. So those of a page that is not small are read one after the
+//! other, once for the log and once to be shown, and each is gone once it is written. What they take counts meanwhile, and
+//! what is written until it is sent.
 
 use futures::future::join;
 
+use super::filter::Lower;
 use super::{Token, TokenView};
 use crate::crypto::wiped::{Wiped, WipedBuffer};
 use crate::limits::OPENED_BYTES_FREE;
@@ -15,8 +17,6 @@ use crate::vault::page::{PageRequest, Pagination};
 use crate::vault::permit::Permit;
 use crate::vault::record::{Entity as _, open_text};
 use crate::vault::{Error, Share, Vault, weight_of_json};
-
-use super::filter::Lower;
 
 /// A page of tokens as JSON, as its caller sees them: a `Paginated<TokenView>`.
 pub struct TokenPage {
@@ -64,6 +64,7 @@ impl Writing {
 }
 
 impl Vault {
+    /// The page of the tokens that match a filter and that the caller may see, each with an entry of the log.
     pub(super) async fn page_of_tokens<P: Grant>(
         &self,
         permit: &Permit<P>,
