@@ -47,7 +47,7 @@ async fn answer(
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
-) -> (StatusCode, axum::Json<Value>) {
+) -> Result<(StatusCode, axum::Json<Value>), (StatusCode, &'static str)> {
     let sent: Value = serde_json::from_slice(&body).unwrap_or_default();
     let header = |name: &str| headers.get(name).map(|value| value.to_str().unwrap());
     seen.lock().unwrap().push(json!({
@@ -59,6 +59,13 @@ async fn answer(
         "/v1/charges" if sent["source"]["number"] == "4000000000000002" => {
             (402, json!({"error": {"code": "card_declined"}}))
         }
+        // As a proxy before the processor would.
+        "/v1/charges" if sent["reference"] == "too-many" => {
+            return Err((StatusCode::TOO_MANY_REQUESTS, "<html>slow down</html>"));
+        }
+        "/v1/charges" if sent["reference"] == "away" => {
+            return Err((StatusCode::BAD_GATEWAY, "<html>bad gateway</html>"));
+        }
         "/v1/charges" => (
             201,
             json!({"id": "ch_1", "status": "captured", "amount": sent["amount"], "network_token": "ntk-secret"}),
@@ -68,7 +75,7 @@ async fn answer(
         "/identity" => (200, json!({"matched": true, "names": sent["names"]})),
         _ => (404, json!({})),
     };
-    (StatusCode::from_u16(status).unwrap(), axum::Json(told))
+    Ok((StatusCode::from_u16(status).unwrap(), axum::Json(told)))
 }
 
 /// Makes a formula and a reactor of an example as it declares itself, but for the hosts; gives the address to invoke it at.
@@ -120,10 +127,19 @@ async fn a_card_is_charged() {
     declined["card"] = json!(format!("{{{{ {poor} }}}}"));
     let problem = react(&server, &path, declined).await.expect(402);
     assert_eq!(problem["detail"], "The card was declined: card_declined.");
+    for (reference, status, detail) in [
+        ("too-many", 429, "The processor takes no more requests for now."),
+        ("away", 503, "The processor answered 502."),
+    ] {
+        let mut unanswered = args.clone();
+        unanswered["reference"] = json!(reference);
+        let problem = react(&server, &path, unanswered).await.expect(status);
+        assert_eq!(problem["detail"], detail);
+    }
     let mut wrong = args;
     wrong["amount"] = json!(1.5);
     assert_eq!(react(&server, &path, wrong).await.faults(), ["args.amount"]);
-    assert_eq!(seen.lock().unwrap().len(), 2);
+    assert_eq!(seen.lock().unwrap().len(), 4);
 }
 
 #[tokio::test(flavor = "multi_thread")]

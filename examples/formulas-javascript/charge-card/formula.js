@@ -46,11 +46,14 @@ module.exports = async function (req) {
     throw new ServiceUnavailableError('The processor cannot be reached.');
   }
 
-  const answer = await response.json();
-  console.log('processor answered', response.status, answer.id);
-  if (response.status === 402) throw new InvalidPaymentMethodError(`The card was declined: ${answer.error.code}.`);
+  console.log('processor answered', response.status);
+  // Before the body is read: such an answer may come from a proxy and be no JSON.
   if (response.status === 429) throw new RateLimitError('The processor takes no more requests for now.');
-  if (!response.ok) throw new ServiceUnavailableError(`The processor answered ${response.status}.`);
+  if (!response.ok && response.status !== 402) {
+    throw new ServiceUnavailableError(`The processor answered ${response.status}.`);
+  }
+  const answer = await response.json();
+  if (response.status === 402) throw new InvalidPaymentMethodError(`The card was declined: ${answer.error.code}.`);
 
   return {
     raw: { id: answer.id, status: answer.status, amount: answer.amount, last4: card.number.slice(-4) },

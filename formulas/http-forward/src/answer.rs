@@ -14,9 +14,7 @@ pub(crate) fn answer(received: &http::Response, settings: &Answering) -> Result<
         Some(path) => Some(to_tokenize(&body, path, settings)?),
         None => None,
     };
-    for path in &settings.redact {
-        remove(&mut body, path);
-    }
+    redact(&mut body, &settings.redact);
     let response = match &settings.raw_path {
         // The endpoint has done its work: that it says less than it might is no failure.
         Some(path) => Response::raw(body.pointer(path)),
@@ -61,6 +59,16 @@ fn to_tokenize(body: &Value, path: &str, settings: &Answering) -> Result<Value, 
         Some(token_type) => json!({ "type": token_type, "data": found }),
         None => found.clone(),
     })
+}
+
+/// Takes out what is at these pointers. Of a text nothing can be taken out, whatever it repeats: then all of it goes.
+fn redact(body: &mut Value, paths: &[String]) {
+    if body.is_string() && !paths.is_empty() {
+        *body = Value::Null;
+    }
+    for path in paths {
+        remove(body, path);
+    }
 }
 
 /// Takes out what is at a pointer. An item of an array becomes null, so that the others keep their places.

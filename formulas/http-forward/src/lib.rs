@@ -20,7 +20,8 @@
 //!
 //! # Out
 //! - `raw`: `{"status", "body"}`; the part at `raw_path` when that is set; the status alone when only `tokenize_path`
-//!   is. What `redact` names is left out first. A body that is not JSON is a string.
+//!   is. What `redact` names is left out first. A body that is not JSON is a string; with `redact` it is null,
+//!   as is JSON that is one string, since no part of a text can be left out.
 //! - `tokens`: the part at `tokenize_path`, tokenized.
 //!
 //! A status that is not expected is an error that tells the status and nothing of what was sent or answered: rate

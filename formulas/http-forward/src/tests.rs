@@ -368,6 +368,39 @@ fn answers_that_are_not_json_are_text() {
 }
 
 #[test]
+fn nothing_is_left_of_a_text_when_something_is_to_be_left_out() {
+    let card = r#"{ "card": { "number": "secret" } }"#;
+    let texts = [
+        format!("\u{feff}{card}"),
+        format!(")]}}',\n{card}"),
+        format!("{card}\n{card}\n"),
+        format!("{card},"),
+        // JSON, but of one string, in which there may be JSON again.
+        json!(card).to_string(),
+    ];
+    let redact = json!(["/card/number"]).to_string();
+    let table = [
+        (json!({ "redact": redact }), json!({ "status": 200, "body": null })),
+        (json!({ "redact": redact, "raw_path": "" }), json!(null)),
+        (json!({ "redact": redact, "raw_path": "/card" }), json!(null)),
+    ];
+    for text in &texts {
+        let network = || FakeHttp::new().then(Ok(Response::new(200, text.as_str())));
+        for (configuration, raw) in &table {
+            let outcome = call(&self::card(), configuration.clone(), &network());
+            assert_eq!(outcome.raw(), *raw, "{text} {configuration}");
+        }
+        let nothing = call(&self::card(), json!({ "redact": "[]" }), &network()).raw();
+        assert!(nothing["body"].as_str().unwrap().contains("secret"), "{text}");
+        // A token may hold what is left out of the rest.
+        let kept = json!({ "redact": redact, "tokenize_path": "", "raw_path": "" });
+        let outcome = call(&self::card(), kept, &network());
+        assert_eq!(outcome.raw(), json!(null), "{text}");
+        assert!(outcome.tokenize().as_str().unwrap().contains("secret"), "{text}");
+    }
+}
+
+#[test]
 fn unexpected_statuses_are_told_and_no_bodies() {
     let table = [
         (200, "201", ErrorKind::Runtime),

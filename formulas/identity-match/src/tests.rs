@@ -147,6 +147,20 @@ fn a_difference_is_never_rounded_away() {
 }
 
 #[test]
+fn a_score_is_not_less_than_the_one_field_it_is_made_of() {
+    let table = [
+        (json!({ "name": "A. Lovelace" }), "name", 0.95),
+        (json!({ "birth_date": "1815-12-11" }), "birth_date", 0.7),
+    ];
+    for (candidate, field, score) in table {
+        let compared = one(ada(), candidate.clone(), json!({ "threshold": score }));
+        let fields = json!({ field: score });
+        let expected = json!({ "index": 0, "match": true, "score": score, "fields": fields });
+        assert_eq!(compared, expected, "{candidate}");
+    }
+}
+
+#[test]
 fn faults_are_named_without_values() {
     let full = || json!([{}]);
     let table = [

@@ -1,10 +1,13 @@
 //! Texts in one form, and how alike their words are.
 
+use std::collections::BTreeMap;
+
 use strsim::jaro_winkler;
 
 /// Most characters of one value.
 pub(crate) const CHARS_MAX: usize = 500;
-/// Words that are compared; the rest is ignored. The best pairing of all words costs `2^WORDS_MAX` steps a word.
+/// Words that are paired by likeness, of those that have no equal; the rest counts as having no counterpart. The best
+/// pairing costs `2^WORDS_MAX` steps a word.
 const WORDS_MAX: usize = 8;
 /// What two words must have in common to count as spellings of one.
 const ALIKE_MIN: f64 = 0.75;
@@ -25,7 +28,7 @@ pub(crate) fn words(text: &str) -> Vec<String> {
             },
         }
     }
-    plain.split_whitespace().take(WORDS_MAX).map(str::to_owned).collect()
+    plain.split_whitespace().map(str::to_owned).collect()
 }
 
 /// Letters and digits alone, in capitals.
@@ -39,8 +42,36 @@ pub(crate) fn digits(text: &str) -> String {
     text.chars().filter(char::is_ascii_digit).collect()
 }
 
-/// How alike two lists of words are, in whatever order: the best pairing, and what has no counterpart counts nothing.
+/// How alike two lists of words are, in whatever order: equal words, then the best pairing of others; what has no
+/// counterpart counts nothing.
 pub(crate) fn likeness(one: &[String], other: &[String]) -> f64 {
+    let count = |words: usize| f64::from(u32::try_from(words).unwrap_or(u32::MAX));
+    let (mut rest, mut others) = (without_equal(one, other), without_equal(other, one));
+    let equal = count(one.len() - rest.len());
+    rest.truncate(WORDS_MAX);
+    others.truncate(WORDS_MAX);
+    let all = count(one.len() + other.len());
+    if all > 0.0 { 2.0 * (equal + best_pairing(&rest, &others)) / all } else { 0.0 }
+}
+
+/// The words of one that the other has not, or has fewer times.
+fn without_equal<'w>(one: &'w [String], other: &[String]) -> Vec<&'w str> {
+    let mut equals: BTreeMap<&str, usize> = BTreeMap::new();
+    for word in other {
+        *equals.entry(word.as_str()).or_default() += 1;
+    }
+    let mut rest = Vec::new();
+    for word in one {
+        match equals.get_mut(word.as_str()) {
+            Some(count) if *count > 0 => *count -= 1,
+            _ => rest.push(word.as_str()),
+        }
+    }
+    rest
+}
+
+/// The greatest sum of likenesses when each word has one counterpart at most.
+fn best_pairing(one: &[&str], other: &[&str]) -> f64 {
     let (one, other) = if one.len() <= other.len() { (one, other) } else { (other, one) };
     // The best sum for each set of words of the other that are taken, as bits.
     let mut best = vec![0.0_f64; 1 << other.len()];
@@ -56,9 +87,7 @@ pub(crate) fn likeness(one: &[String], other: &[String]) -> f64 {
             }
         }
     }
-    let all = one.len() + other.len();
-    let best = best.last().copied().unwrap_or_default();
-    if all == 0 { 0.0 } else { 2.0 * best / f64::from(u32::try_from(all).unwrap_or(u32::MAX)) }
+    best.last().copied().unwrap_or_default()
 }
 
 fn word_likeness(one: &str, other: &str) -> f64 {
@@ -121,7 +150,7 @@ mod tests {
         assert_eq!(words("  O\u{2019}Neill-Größe, ZOË\t李 "), ["oneill", "grosse", "zoe", "李"]);
         assert_eq!(words("e\u{301}A"), ["ea"]);
         assert!(words(" -.,! ").is_empty());
-        assert_eq!(words("a b c d e f g h i j").len(), 8);
+        assert_eq!(words("a b c d e f g h i j").len(), 10);
         assert_eq!(
             (code(" 12-34 a.b"), digits("+1 (2)-x3")),
             ("1234AB".to_owned(), "123".to_owned())
@@ -164,5 +193,19 @@ mod tests {
         assert!((likeness - 1.0).abs() < 1e-9);
         assert!((alike("Ada Ada", "Ada Grace") - 0.5).abs() < 1e-9);
         assert!(alike("a b c d e f g h", "h g f e d c b a") > 0.999);
+    }
+
+    #[test]
+    fn words_past_the_eighth_count_too() {
+        for (one, other, from, to) in [
+            ("a b c d e f g h i", "i h g f e d c b a", 0.999, 1.001),
+            ("a b c d e f g h i", "a b c d e f g h j", 0.88, 0.89),
+            ("a b c d e f g h", "a b c d e f g h i", 0.94, 0.95),
+            // The ninth of nine that have no equal has no counterpart.
+            ("Anna Bob Carl Dora Emil Fritz Gustav Hugo Ida", "a b c d e f g h i", 0.799, 0.801),
+        ] {
+            let likeness = alike(one, other);
+            assert!((from..=to).contains(&likeness), "{one} {other}: {likeness}");
+        }
     }
 }
