@@ -52,6 +52,33 @@ async fn headers_of_a_custom_response_may_be_a_headers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_body_of_a_custom_response_that_json_cannot_hold_is_told_as_such() {
+    let none = "The custom response's body must be a value that JSON has.";
+    for (body, detail, logged) in [
+        ("1n", "uncaught TypeError;", "Uncaught TypeError"),
+        ("cyclic", "uncaught TypeError;", "Uncaught TypeError"),
+        ("() => 1", none, none),
+        ("Symbol('s')", none, none),
+        (
+            "{ toJSON() { throw new RangeError('4242'); } }",
+            "uncaught RangeError at line 3, column",
+            "Uncaught RangeError\n    at formula.js:3:",
+        ),
+    ] {
+        let code = format!(
+            "const cyclic = {{}}; cyclic.cyclic = cyclic;\nmodule.exports = () => {{\n\
+             throw new CustomHttpResponseError({{ status: 422, body: {body} }});\n}};"
+        );
+        let outcome = run(&program(&code).await, json!({})).await;
+        let failure = told(&outcome.result.unwrap_err());
+        assert!(failure.starts_with("Runtime: ") && failure.contains(detail), "{body}: {failure}");
+        let [line] = &outcome.log[..] else { panic!("{body}: {:?}", outcome.log) };
+        assert!(line.message.starts_with(logged), "{body}: {}", line.message);
+        assert!(!line.message.contains("4242"), "{body}: {}", line.message);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_error_that_is_returned_is_as_if_it_were_thrown() {
     for (returned, expected) in [
         ("new BadRequestError('no')", "BadRequest: no []"),

@@ -46,12 +46,60 @@ async fn a_run_begins_with_what_the_top_level_left_and_leaves_nothing_to_the_nex
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_a_promise_at_the_top_level_is_part_of_it() {
+    let leave = "module.exports = () => ({ raw: { t } });";
+    for (top, expected) in [
+        (format!("let t; Promise.resolve(5).then((v) => {{ t = v; }}); {leave}"), json!({"t": 5})),
+        (
+            format!("let t; (async () => {{ for (t = 0; t < 9; t += 1) await null; }})(); {leave}"),
+            json!({"t": 9}),
+        ),
+        (format!("const t = 1; Promise.resolve().then(() => {{ {leave} }});"), json!({"t": 1})),
+        (format!("(async () => {{ const t = await 2; {leave} }})();"), json!({"t": 2})),
+    ] {
+        let script = program(&top).await;
+        for _ in 0..2 {
+            assert_eq!(answer(&script, json!({})).await, expected, "{top}");
+            assert!(is_prepared(&script), "{top}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_promise_that_the_top_level_leaves_rejected_may_be_looked_after_in_each_run() {
+    let code = "Promise.resolve().then(() => { throw new RangeError('4242'); });\n\
+        const late = (async () => { await null; throw new TypeError('late'); })();\n\
+        module.exports = async () => ({ raw: await late.catch((error) => error.message) });";
+    let script = program(code).await;
+    for _ in 0..2 {
+        let outcome = run(&script, json!({})).await;
+        assert_eq!(outcome.result.unwrap().raw, Some(json!("late")));
+        let [line] = &outcome.log[..] else { panic!("{:?}", outcome.log) };
+        let rejection = "Unhandled rejection: RangeError\n    at formula.js:1:";
+        assert!(line.message.starts_with(rejection), "{}", line.message);
+        assert!(is_prepared(&script));
+    }
+    // One that kept the script from leaving a function says why there is none.
+    let script = program("(async () => {\n  await null;\n  null.member;\n})();").await;
+    for _ in 0..2 {
+        let outcome = run(&script, json!({})).await;
+        let none = "The script must assign a function to module.exports.";
+        assert_eq!(told(&outcome.result.unwrap_err()), format!("Runtime: {none} []"));
+        let [why, line] = &outcome.log[..] else { panic!("{:?}", outcome.log) };
+        let rejection = "Unhandled rejection: TypeError\n    at formula.js:3:";
+        assert!(why.message.starts_with(rejection), "{}", why.message);
+        assert_eq!(line.message, none);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_the_host_is_asked_for_is_asked_for_in_each_run() {
     for top in [
         "const made = crypto.randomUUID();",
         "const made = Math.random();",
         "const made = [...crypto.getRandomValues(new Uint8Array(16))].join();",
         "const made = require('crypto').randomBytes(16).toString('hex');",
+        "let made; Promise.resolve().then(() => { made = Math.random(); });",
     ] {
         let script = program(&format!("{top} module.exports = () => ({{ raw: made }});")).await;
         let (one, two) = (answer(&script, json!({})).await, answer(&script, json!({})).await);
@@ -65,6 +113,8 @@ async fn what_the_host_is_asked_for_is_asked_for_in_each_run() {
         "console.time('top'); const made = true;",
         "const made = setTimeout(() => {}, 1) > 0;",
         "const made = true; console.log('told');",
+        "const made = true; queueMicrotask(() => console.log('told'));",
+        "let made; (async () => { await null; made = Date.now() > 1.7e12; })();",
         "const made = true; fetch('https://nowhere.example').catch(() => {});",
     ] {
         let script = program(&format!("{top} module.exports = () => ({{ raw: made }});")).await;

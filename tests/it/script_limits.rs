@@ -12,6 +12,10 @@ async fn hostile_scripts_end_in_their_problems() {
         ("for (;;) {}", "OutOfFuel"),
         ("module.exports = async () => { for (;;) await null; }", "OutOfFuel"),
         (
+            "(async () => { for (;;) await null; })(); module.exports = () => ({ raw: 1 });",
+            "OutOfFuel",
+        ),
+        (
             "module.exports = () => new Promise((r) => { const again = () => Promise.resolve().then(again); again(); })",
             "OutOfFuel",
         ),

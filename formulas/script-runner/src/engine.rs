@@ -161,12 +161,15 @@ impl Engine {
             .with(|ctx| parse(&ctx, SCRIPT, code).map(drop).map_err(|_| refused(&ctx, code)))
     }
 
-    /// Evaluates a script's top level.
+    /// Evaluates a script's top level, and runs the jobs that it leaves.
     pub fn evaluate(&mut self, code: &str) -> Result<(), Error> {
         self.context.with(|ctx| {
             let script = parse(&ctx, SCRIPT, code).map_err(|_| refused(&ctx, code))?;
             let value = evaluate(&ctx, script);
-            value.map(drop).map_err(|error| self.prelude.described(&ctx, error.into()))
+            value.map(drop).map_err(|error| self.prelude.described(&ctx, error.into()))?;
+            // Here and not in `call`: what they leave, and what they ask the host for, is the top level's.
+            while ctx.execute_pending_job() {}
+            Ok(())
         })
     }
 
@@ -176,8 +179,9 @@ impl Engine {
             return Ok(());
         }
         self.context.with(|ctx| match call::<_, bool>(&ctx, &self.prelude.has_formula, ()) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(answer::no_formula()),
+            // What was to leave one may be a promise that was rejected.
+            Ok(false) if !HAS_REJECTIONS.get() => Err(answer::no_formula()),
+            Ok(_) => Ok(()),
             Err(_) => {
                 ctx.catch();
                 Ok(())

@@ -65,7 +65,10 @@
     compare(other) { return Buffer.compare(this, other); }
     slice(start, end) { return this.subarray(start, end); }
     subarray(start, end) { return over(super.subarray(start, end)); }
+    // As in Node, an encoding may stand in the place of the numbers before it.
     write(text, start = 0, length = this.length - start, encoding = 'utf8') {
+      if (typeof start === 'string') return this.write(text, 0, this.length, start);
+      if (typeof length === 'string') return this.write(text, start, this.length - start, length);
       const bytes = host.encode(text, encodingOf(encoding)).subarray(0, Math.min(length, this.length - start));
       this.set(bytes, start);
       return bytes.length;
@@ -76,12 +79,15 @@
       return taken.length;
     }
     fill(value, start = 0, end = this.length, encoding = 'utf8') {
+      if (typeof start === 'string') return this.fill(value, 0, this.length, start);
+      if (typeof end === 'string') return this.fill(value, start, this.length, end);
       if (typeof value === 'number') return super.fill(value, start, end);
       const bytes = typeof value === 'string' ? host.encode(value, encodingOf(encoding)) : value;
       for (let at = start; at < end; at += 1) this[at] = bytes.length === 0 ? 0 : bytes[(at - start) % bytes.length];
       return this;
     }
     indexOf(value, start = 0, encoding = 'utf8') {
+      if (typeof start === 'string') return this.indexOf(value, 0, start);
       if (typeof value === 'number') return super.indexOf(value, start);
       const wanted = typeof value === 'string' ? host.encode(value, encodingOf(encoding)) : value;
       for (let at = Math.max(start, 0); at + wanted.length <= this.length; at += 1) {

@@ -152,12 +152,26 @@
     const found = typeof given?.[Symbol.iterator] === 'function' ? [...given] : Object.entries(given ?? {});
     return found.map(([name, value]) => [String(name), String(value)]);
   };
+  const custom = (error) => {
+    let body;
+    try {
+      body = stringify(error.body ?? null);
+    } catch (failure) {
+      if (host.isFull()) host.outOfMemory();
+      return uncaught(failure);
+    }
+    if (body === undefined) {
+      // For the caller and for the script's author, who reads the log.
+      const detail = "The custom response's body must be a value that JSON has.";
+      host.log('error', detail);
+      return { kind: 'runtime', detail };
+    }
+    return { kind: 'custom', status: Number(error.status), headers: headersOf(error.headers), body };
+  };
   const describe = (error) => {
     const marked = error !== null && typeof error === 'object' ? error[KIND] : undefined;
     const kind = KINDS.includes(marked) ? marked : undefined;
-    if (kind === 'custom') {
-      return { kind, status: Number(error.status), headers: headersOf(error.headers), body: stringify(error.body ?? null) };
-    }
+    if (kind === 'custom') return custom(error);
     if (kind !== undefined) return { kind, detail: String(error.message), errors: pairs(error.errors) };
     if (error instanceof SvcError) return refusal(error);
     const fate = hiddenOf(error);

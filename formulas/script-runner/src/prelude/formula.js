@@ -82,6 +82,8 @@
   const react = async (args, configuration, invocation, bound) => {
     const formula = exported();
     if (typeof formula !== 'function') {
+      // What was to leave one may be among them.
+      shared.tellRejections();
       throw unusable('The script must assign a function to module.exports.');
     }
     const response = await formula({ args, configuration, svc: bound ? svc() : null, invocation });
