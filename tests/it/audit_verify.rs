@@ -18,6 +18,7 @@ const PRIVATE_KEY_OF_FORMAT_3: &str = "key_prv_vfMabSUotmWoKUxVhMIuH9TbcmkjswWB"
 
 /// The key of a private application that the store of the fifth format knows.
 const PRIVATE_KEY_OF_FORMAT_5: &str = "key_prv_p4GBqHZDrfrVPE6zbvCjtUYCjopktqqb";
+const PRIVATE_KEY_OF_FORMAT_8: &str = "key_prv_2CVtIoHxKShmKonPHeUf94DQ9Gmt6bXh";
 
 /// Everything in a folder but the times of its files.
 fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
@@ -114,7 +115,7 @@ async fn a_store_of_the_third_format_goes_on_with_a_journal() {
     assert_eq!(private.search("metadata.n:22").await, ["token-2"]);
     assert_eq!(private.list("").await.len(), 5);
     assert_eq!(process.terminate(), Some(0));
-    assert_eq!(format(), b"8");
+    assert_eq!(format(), b"9");
     let sound = assert_sound(folder.path());
     // Entries as they were kept then, and as they are now, are told in one way.
     let (code, log, _) = about(folder.path(), &["audit", "export"]);
@@ -140,7 +141,7 @@ async fn a_store_of_the_fourth_format_that_was_killed_goes_on() {
     let store = folder.path().join("store");
     assert!(fs::read(store.join("journal")).unwrap().iter().any(|byte| *byte != 0));
     let tree = tamper::rows(&store);
-    assert_eq!(tree.insert("mformat", b"4".as_slice()).unwrap().unwrap(), b"8");
+    assert_eq!(tree.insert("mformat", b"4".as_slice()).unwrap().unwrap(), b"9");
     tree.flush().unwrap();
     drop(tree);
     let before = assert_sound(folder.path());
@@ -153,9 +154,48 @@ async fn a_store_of_the_fourth_format_that_was_killed_goes_on() {
     }
     client.token("token", json!("more")).await;
     assert_eq!(process.terminate(), Some(0));
-    assert_eq!(tamper::rows(&store).get("mformat").unwrap().unwrap(), b"8");
+    assert_eq!(tamper::rows(&store).get("mformat").unwrap().unwrap(), b"9");
     let after = assert_sound(folder.path());
     assert!(after["log_entries"].as_u64() > before["log_entries"].as_u64(), "{before} {after}");
+}
+
+/// The eighth format is the last one whose journal does not say what it has seen in the tree. Its process was killed, and
+/// nearly all lies in the journal.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_of_the_eighth_format_that_was_killed_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/format-8");
+    let store = folder.path().join("store");
+    copy(&fixture, &store);
+    fs::write(store.join("lock"), "").unwrap();
+    let before = assert_sound(folder.path());
+    // Who only looks at it leaves it as the version of then can go on with it.
+    for _ in 0..2 {
+        assert_eq!(about(folder.path(), &["audit", "heads"]).0, 0);
+        let journal = fs::read(store.join("journal")).unwrap();
+        let has = |magic: &[u8]| journal.windows(magic.len()).any(|at| at == magic);
+        assert!(has(b"tkjrnl01") && !has(b"tkjrnl02"));
+        assert_eq!(tamper::rows(&store).get("mformat").unwrap().unwrap(), b"8");
+    }
+    for more in 0..3 {
+        let process = Process::serve(folder.path());
+        let private = Client::new(process.address, Some(PRIVATE_KEY_OF_FORMAT_8));
+        for number in 0..12 {
+            let token = private.get(&format!("/tokens/token-{number}")).await.expect(200);
+            assert_eq!(token["data"], format!("data {number}"));
+        }
+        assert_eq!(private.search("metadata.n:7").await, ["token-7"]);
+        let body = json!({"type": "token", "id": format!("more-{more}"), "data": more});
+        private.post("/tokens", body).await.expect(201);
+        if more == 1 {
+            assert_eq!(process.terminate(), Some(0));
+            assert_eq!(tamper::rows(&store).get("mformat").unwrap().unwrap(), b"9");
+        } else {
+            process.kill();
+        }
+        let after = assert_sound(folder.path());
+        assert!(after["log_entries"].as_u64() > before["log_entries"].as_u64(), "{after}");
+    }
 }
 
 /// The fifth format is the last one in which tokens and what is told of runs are JSON, and runs lie each in rows of its own.
@@ -219,13 +259,13 @@ async fn a_store_of_the_fifth_format_is_read_and_goes_on() {
     let private = Client::new(process.address, Some(PRIVATE_KEY_OF_FORMAT_5));
     assert_eq!(private.get("/tokens/card-1").await.expect(200)["data"], card["data"]);
     assert_eq!(process.terminate(), Some(0));
-    assert_eq!((format(), rows_of_runs()[1] > 0), (b"8".to_vec(), true));
+    assert_eq!((format(), rows_of_runs()[1] > 0), (b"9".to_vec(), true));
 }
 
 /// Where the last record of a journal lies.
 fn last_record(journal: &[u8]) -> usize {
     let number = |at: &usize| u64::from_be_bytes(journal[at + 24..at + 32].try_into().unwrap());
-    let begins = |at: &usize| journal[at + 16..].starts_with(b"tkjrnl01");
+    let begins = |at: &usize| journal[at + 16..].starts_with(b"tkjrnl02");
     (0..journal.len()).step_by(4_096).filter(begins).max_by_key(number).unwrap()
 }
 

@@ -293,7 +293,7 @@ fn journal(data: &Path) -> Vec<Kept> {
     let bytes = fs::read(data.join("store/journal")).unwrap();
     let number = |at: usize| u64::from_be_bytes(bytes[at..at + 8].try_into().unwrap());
     let pages = (0..bytes.len()).step_by(4 << 10);
-    let begins = pages.filter(|at| bytes[at + 16..].starts_with(b"tkjrnl01"));
+    let begins = pages.filter(|at| bytes[at + 16..].starts_with(b"tkjrnl02"));
     let mut kept: Vec<Kept> =
         begins.map(|at| Kept { at, number: number(at + 24), settled: number(at + 32) }).collect();
     kept.sort_by_key(|record| record.number);

@@ -25,6 +25,11 @@ impl Rows {
         self.0.insert(key.into(), None);
     }
 
+    /// Puts and removes these too.
+    pub fn append(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
     /// Whether it says anything of this key.
     #[cfg(test)]
     pub fn has(&self, key: &[u8]) -> bool {

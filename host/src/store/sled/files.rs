@@ -3,17 +3,17 @@
 //! sled 0.34 gives no space back and overwrites what was removed only by chance. So [`super::compact`] writes what lives
 //! into a folder of its own, `gen-<number>`, and marks that folder as whole with a last, synced file. The whole folder
 //! of the highest number is the store; without one it is the folder itself, where every store begins. Whatever else is
-//! there was left by a process that ended too early, and is removed when the store opens.
+//! there was left by a process that ended too early, and is removed when the store opens, once that is found to be whole.
 //!
 //! A write or a sync that fails leaves pages in the system's cache that it takes for written, and that are not on the disk. A
 //! process that is started again would read those and build on them. So the failure is noted in the folder, and the next
 //! opening has the cache forget the files first.
 
 use std::fs::{self, File};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -55,8 +55,7 @@ pub struct Files {
 impl Files {
     /// Opens the files in a folder, which no other process may use.
     pub fn open(folder: &Path, cache_bytes: u64) -> Result<(Arc<Self>, Log), StoreError> {
-        let number = newest_whole(folder)?;
-        remove_others(folder, number, |other| other != number)?;
+        let number = counting(folder)?;
         let failed = folder.join(FAILED);
         if failed.exists() {
             tracing::warn!("an earlier write failed: the files are read from the disk anew");
@@ -67,13 +66,15 @@ impl Files {
         // What was written by a process that was killed may be in the system's memory alone, and a sync tells of that once.
         let mut begin = || {
             journal::sync(folder)?;
-            let unsettled = Unsettled::of_store(folder, &log.tree)?;
+            let mut unsettled = Unsettled::of_store(folder, &log.tree)?;
+            // Not before it is known that nothing is missing in these.
+            remove_others(folder, number, |other| other != number)?;
             if unsettled.is_cut_short {
                 tracing::warn!(
                     "the last write is not whole: it was under way when the power failed, or was changed since"
                 );
             }
-            log.replay(&unsettled.groups)?;
+            log.replay(&mut unsettled)?;
             sync_settings(&path(folder, number))?;
             log.journal = Some(Journal::begin(folder, &unsettled)?);
             log.clean_up()
@@ -118,7 +119,9 @@ impl Files {
         let path = path(&self.folder, next.number);
         sync_settings(&path)?;
         let mark = path.join(WHOLE);
-        let marked = File::create(&mark).and_then(|file| file.sync_all());
+        // What copies files may leave out those in which there is nothing.
+        let marked = File::create(&mark)
+            .and_then(|mut file| file.write_all(WHOLE.as_bytes()).and_then(|()| file.sync_all()));
         marked.map_err(refused_at(&mark))?;
         sync(&path)
     }
@@ -159,12 +162,19 @@ impl Files {
             drop(before);
             // A newer one may have been begun by now.
             let removed = remove_others(&files.folder, number, |other| other < number);
+            if removed.is_err() {
+                // What was removed from the store is still in them.
+                files.has_removed.store(true, Ordering::Release);
+            }
             let _ = done.send(removed.map(|()| Compacted { bytes_before, bytes_after }));
         };
         let thread = std::thread::Builder::new().name("store files".to_owned()).spawn(remove);
         match thread {
             Ok(thread) => self.replaced.lock().push(thread),
-            Err(error) => tracing::warn!(%error, "replaced files are left until the next start"),
+            Err(error) => {
+                tracing::warn!(%error, "replaced files are left until the next start");
+                self.has_removed.store(true, Ordering::Release);
+            }
         }
     }
 
@@ -181,7 +191,24 @@ impl Files {
 
 /// The folder of the generation that counts.
 pub fn newest(folder: &Path) -> Result<PathBuf, StoreError> {
-    Ok(path(folder, newest_whole(folder)?))
+    Ok(path(folder, counting(folder)?))
+}
+
+/// The number of the generation that counts. Where none is marked, that is the folder itself, which has files of sled's then
+/// from the very beginning: without them, it is the mark that is missing, and nothing may be taken for new, or removed.
+fn counting(folder: &Path) -> Result<u64, StoreError> {
+    let number = newest_whole(folder)?;
+    if number > 0 || folder.join(SLED_NAMES[0]).exists() {
+        return Ok(number);
+    }
+    let has_files = |number: &u64| path(folder, *number).join(SLED_NAMES[0]).exists();
+    match generations(folder)?.into_iter().filter(has_files).max() {
+        Some(number) => Err(StoreError::Damaged(format!(
+            "the mark {} is missing: if the files beside it are whole, an empty file of this name is one",
+            path(folder, number).join(WHOLE).display()
+        ))),
+        None => Ok(number),
+    }
 }
 
 fn path(folder: &Path, number: u64) -> PathBuf {
@@ -219,9 +246,9 @@ fn newest_whole(folder: &Path) -> Result<u64, StoreError> {
 
 /// Removes generations beside the one that is kept.
 fn remove_others(folder: &Path, kept: u64, goes: impl Fn(u64) -> bool) -> Result<(), StoreError> {
-    for number in generations(folder)?.into_iter().filter(|number| goes(*number)) {
-        remove(&path(folder, number))?;
-    }
+    // All that can go goes: of files that cannot there would be one more each time.
+    let others = generations(folder)?.into_iter().filter(|number| goes(*number));
+    let removed: Vec<_> = others.map(|number| remove(&path(folder, number))).collect();
     if kept > 0 {
         for entry in fs::read_dir(folder).map_err(refused_at(folder))? {
             let entry = entry.map_err(refused_at(folder))?;
@@ -233,6 +260,7 @@ fn remove_others(folder: &Path, kept: u64, goes: impl Fn(u64) -> bool) -> Result
             }
         }
     }
+    removed.into_iter().collect::<Result<(), _>>()?;
     sync(folder)
 }
 

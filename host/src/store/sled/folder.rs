@@ -80,6 +80,8 @@ fn not_opened(folder: &Path, cause: sled::Error) -> StoreError {
             refused(&closed(folder).unwrap_or_else(|| folder.to_owned()), &cause)
         }
         sled::Error::Io(cause) => refused(folder, &cause),
+        // Its settings, of which it says so, are always the same: others are not what was written.
+        sled::Error::Unsupported(_) => damaged(folder),
         cause => unavailable(format_args!("{}: {cause}", folder.display())),
     }
 }

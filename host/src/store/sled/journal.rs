@@ -4,16 +4,17 @@
 //! and to the tree without a sync; the tree is synced beside the writer, a little at a time ([`super::log`]). What the tree
 //! may have lost is put into it again when the store opens.
 //!
-//! The file has two halves of fixed length, so that writing to it changes no metadata. A record begins at a page's beginning
-//! and is over the group's rows, its number, and the number up to which the tree had everything, synced, when it was
-//! written. Which record is the last tells its number; all from the one behind the number that it names up to itself must
-//! be there, or somebody changed the file. A last one that is not whole is a write that was cut short, or was changed: no
-//! file can tell which. When a half is full, the other one is written over, but only once a record on the disk says that
-//! the tree has what it held: so nothing that is still needed is ever written over, and a write that was cut short harms
-//! nothing but itself.
+//! The file has two halves of fixed length, so that writing to it changes no metadata. A record begins at a page's
+//! beginning and is over the group's rows, its number, the number up to which the tree had everything, synced, when it
+//! was written, and how many notes the tree had ([`super::note`]). Which record is the last tells its number; all from
+//! the one behind the number that it names up to itself must be there, or somebody changed the file. A last one that is
+//! not whole is a write that was cut short, or was changed: no file can tell which. When a half is full, the other one
+//! is written over, but only once a record on the disk says that the tree has what it held: so nothing that is still
+//! needed is ever written over, and a write that was cut short harms nothing but itself.
 //!
 //! Rows in a record are as they are in the tree: sealed, tagged, or opaque.
 
+mod found;
 #[cfg(test)]
 mod tests;
 
@@ -25,11 +26,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FallocateFlags, fallocate};
 use sled::Tree;
 
+use self::found::{DIGEST, Found, HEADER, MAGIC, MAGIC_1, begins, checked, records};
 use super::changes::Rows;
 use super::failure::{refused, refused_at, unavailable};
 use super::folder::SEGMENT_BYTES;
 use super::note::Note;
-use crate::crypto::integrity::digest;
 use crate::figures::figures;
 use crate::store::StoreError;
 
@@ -63,11 +64,6 @@ const WRITTEN_PER_BYTE: usize = 8;
 const WRITTEN_PER_ROW: usize = LEAF_BYTES * 9 / 40 * 3 / 2;
 const _: () = assert!(2 * (UNSETTLED_BYTES + GROUP_BYTES) * WRITTEN_PER_BYTE <= SEGMENT_BYTES / 2);
 const _: () = assert!(2 * (UNSETTLED_ROWS + GROUP_ROWS) * WRITTEN_PER_ROW <= SEGMENT_BYTES);
-const MAGIC: [u8; 8] = *b"tkjrnl01";
-/// What is before a record's rows: a digest over all the rest, [`MAGIC`], two numbers and a length.
-const HEADER: usize = DIGEST + 8 + 8 + 8 + 4;
-const DIGEST: usize = 16;
-
 /// Brings to the disk what a process that was killed wrote: what is read here must not be gone when it is in the tree.
 pub fn sync(folder: &Path) -> Result<(), StoreError> {
     let path = folder.join(NAME);
@@ -88,6 +84,9 @@ pub struct Journal {
     settled: u64,
     /// Up to which one the last record says so.
     said: u64,
+    /// How many notes the tree has, and how many of them synced.
+    notes: u64,
+    noted: u64,
     /// The last record of the other half.
     other: u64,
     /// Which half is written to, and how much of it is taken.
@@ -101,15 +100,6 @@ pub struct Journal {
     buffer: Vec<u8>,
 }
 
-/// A record, as it was found.
-struct Found {
-    number: u64,
-    settled: u64,
-    /// Where it ends.
-    end: usize,
-    rows: Rows,
-}
-
 /// What the journal of a store holds that its tree may not have: in order. Without a journal, nothing.
 pub struct Unsettled {
     /// Rows, group by group.
@@ -118,6 +108,8 @@ pub struct Unsettled {
     /// power ended, and then nobody was told of it, or somebody changed it since.
     pub is_cut_short: bool,
     last: u64,
+    /// How many notes its last record has seen in the tree, or, held against that, how many the tree has.
+    noted: u64,
     end: usize,
     used: [usize; 2],
 }
@@ -126,8 +118,15 @@ impl Unsettled {
     /// Reads the journal of a store, and holds it against what the tree says of it.
     pub fn of_store(folder: &Path, tree: &Tree) -> Result<Self, StoreError> {
         let found = Self::read(folder)?;
-        let last = Note::number_after(tree, found.last, found.groups.len())?;
-        Ok(Self { last, ..found })
+        let needed = (found.last, found.groups.len());
+        let (note, last) = Note::held_against(tree, needed, found.noted)?;
+        Ok(Self { last, noted: note.map_or(0, |note| note.count), ..found })
+    }
+
+    /// Notes in the tree that it has all of this, synced, before the journal forgets it. Gives what is to be written.
+    pub fn note(&mut self) -> Rows {
+        self.noted += 1;
+        Note { number: self.last, is_closed: false, count: self.noted }.rows()
     }
 
     /// Reads the journal in a store's folder.
@@ -142,10 +141,12 @@ impl Unsettled {
         let used = [used(one), used(&other[..other.len().min(HALF)])];
         let mut found = records(&bytes);
         found.sort_by_key(|record| record.number);
-        let Some((last, settled, end)) = found.last().map(|r| (r.number, r.settled, r.end)) else {
+        let Some(Found { number: last, settled, noted, end, .. }) = found.last() else {
             let is_cut_short = begins(&bytes, 1);
-            return Ok(Self { groups: Vec::new(), is_cut_short, last: 0, end: 0, used });
+            let (groups, last, noted, end) = (Vec::new(), 0, 0, 0);
+            return Ok(Self { groups, is_cut_short, last, noted, end, used });
         };
+        let (last, settled, noted, end) = (*last, *settled, *noted, *end);
         found.retain(|record| record.number > settled);
         let is_whole = settled <= last && last < u64::MAX;
         let numbers = found.iter().map(|record| record.number);
@@ -157,48 +158,8 @@ impl Unsettled {
         let is_cut_short =
             next.iter().any(|at| bytes.get(*at..).is_some_and(|rest| begins(rest, last + 1)));
         let groups = found.into_iter().map(|record| record.rows).collect();
-        Ok(Self { groups, is_cut_short, last, end, used })
+        Ok(Self { groups, is_cut_short, last, noted, end, used })
     }
-}
-
-/// All records that are whole, wherever they lie.
-fn records(bytes: &[u8]) -> Vec<Found> {
-    let mut found = Vec::new();
-    let mut at = 0;
-    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-        let record = record(&rest[..rest.len().min(HALF)]);
-        at += record.as_ref().map_or(PAGE, |(_, length)| length.next_multiple_of(PAGE));
-        found.extend(record.map(|(record, _)| Found { end: at, ..record }));
-    }
-    found
-}
-
-/// The record that begins here, and its length.
-fn record(bytes: &[u8]) -> Option<(Found, usize)> {
-    let (kept, rest) = bytes.split_first_chunk::<DIGEST>()?;
-    let (magic, rest) = rest.split_first_chunk::<8>()?;
-    let (number, rest) = rest.split_first_chunk()?;
-    let (settled, rest) = rest.split_first_chunk()?;
-    let (length, rest) = rest.split_first_chunk()?;
-    let rows = rest.get(..u32::from_be_bytes(*length) as usize)?;
-    let end = HEADER + rows.len();
-    if *magic != MAGIC || *kept != checked(&bytes[DIGEST..end]) {
-        return None;
-    }
-    let (number, settled) = (u64::from_be_bytes(*number), u64::from_be_bytes(*settled));
-    Some((Found { number, settled, end: 0, rows: Rows::read(rows)? }, end))
-}
-
-/// Whether a record of this number begins here.
-fn begins(bytes: &[u8], number: u64) -> bool {
-    let begin = [&MAGIC[..], &number.to_be_bytes()].concat();
-    bytes.get(DIGEST..).is_some_and(|rest| rest.starts_with(&begin))
-}
-
-fn checked(bytes: &[u8]) -> [u8; DIGEST] {
-    let mut short = [0; DIGEST];
-    short.copy_from_slice(&digest(&[bytes])[..DIGEST]);
-    short
 }
 
 impl Journal {
@@ -220,7 +181,7 @@ impl Journal {
             Ok(file)
         };
         let file = open().map_err(refused_at(&path))?;
-        let Unsettled { last, end, .. } = *before;
+        let Unsettled { last, noted, end, .. } = *before;
         // What ends with a half ends at its end, and not at the other's beginning.
         let half = usize::from(end > HALF);
         let mut journal = Self {
@@ -229,6 +190,8 @@ impl Journal {
             last,
             settled: last,
             said: last,
+            notes: noted,
+            noted,
             other: 0,
             half,
             taken: end - half * HALF,
@@ -281,6 +244,22 @@ impl Journal {
     /// Notes that the tree has everything up to this number, synced.
     pub fn settle(&mut self, number: u64) {
         self.settled = self.settled.max(number);
+    }
+
+    /// The next note for the tree.
+    pub fn note(&mut self, is_closed: bool) -> Note {
+        self.notes += 1;
+        Note { number: self.last, is_closed, count: self.notes }
+    }
+
+    /// How many notes the tree has.
+    pub fn notes(&self) -> u64 {
+        self.notes
+    }
+
+    /// Notes that the tree has so many notes, synced.
+    pub fn noted(&mut self, notes: u64) {
+        self.noted = self.noted.max(notes);
     }
 
     /// Whether the tree has what the other half holds, synced.
@@ -340,9 +319,14 @@ impl Journal {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
         buffer.resize(DIGEST, 0);
-        buffer.extend_from_slice(&MAGIC);
+        // Software that knows no counted notes may go on with a store that has none.
+        let counts = self.notes > 0;
+        buffer.extend_from_slice(if counts { &MAGIC } else { &MAGIC_1 });
         buffer.extend_from_slice(&number.to_be_bytes());
         buffer.extend_from_slice(&settled.to_be_bytes());
+        if counts {
+            buffer.extend_from_slice(&self.noted.to_be_bytes());
+        }
         // A group is far shorter.
         buffer.extend_from_slice(&u32::try_from(rows.bytes()).unwrap_or(u32::MAX).to_be_bytes());
         rows.write_to(&mut buffer);

@@ -26,8 +26,7 @@ use sled::Tree;
 use super::changes::Rows;
 use super::copy::Copy;
 use super::failure::{note_failure, unavailable, unreadable};
-use super::journal::{Journal, ROW_BYTES_MAX};
-use super::note::Note;
+use super::journal::{Journal, ROW_BYTES_MAX, Unsettled};
 use super::rows::{FORMAT, FORMAT_KEY, LEFT_PREFIX, Left, PIECE_BYTES, PIECES_MAX};
 use crate::figures::figures;
 use crate::store::{Record, StoreError};
@@ -79,9 +78,10 @@ pub struct Log {
     pub applying: Arc<RwLock<()>>,
 }
 
-/// The tree is being synced, with all up to this number in the journal.
+/// The tree is being synced, with all up to this number in the journal, and so many notes.
 struct Settling {
     number: u64,
+    notes: u64,
     outcome: Receiver<Result<(), StoreError>>,
 }
 
@@ -119,15 +119,19 @@ impl Settling {
             let outcome = sync(&tree, &file).inspect_err(|_| note_failure(&folder));
             let _ = told.send(outcome);
         }));
-        Self { number: journal.last(), outcome }
+        Self { number: journal.last(), notes: journal.notes(), outcome }
     }
 
-    /// Waits until it is synced; gives the number.
-    fn wait(self) -> Result<u64, StoreError> {
+    /// Waits until it is synced, and tells the journal.
+    fn wait(self, journal: Option<&mut Journal>) -> Result<(), StoreError> {
         // sled has one way of failing in which it tells nobody.
         let outcome = self.outcome.recv_timeout(SETTLING_MAX);
         outcome.map_err(|_| unavailable("syncing did not end"))??;
-        Ok(self.number)
+        if let Some(journal) = journal {
+            journal.settle(self.number);
+            journal.noted(self.notes);
+        }
+        Ok(())
     }
 }
 
@@ -165,15 +169,18 @@ impl Log {
                 let full = !journal.has_room(&rows);
                 let waits = journal.must_settle() || full && !journal.can_turn();
                 if waits && let Some(settling) = self.settling.take() {
-                    journal.settle(settling.wait()?);
-                } else if let Some(Settling { number, outcome }) = &self.settling
+                    settling.wait(Some(journal))?;
+                } else if let Some(Settling { number, notes, outcome }) = &self.settling
                     && let Ok(outcome) = outcome.try_recv()
                 {
-                    journal.settle(outcome.map(|()| *number)?);
+                    outcome?;
+                    journal.settle(*number);
+                    journal.noted(*notes);
                     self.settling = None;
                 }
                 if full && !journal.can_turn() {
-                    sync(&self.tree, &self.file)?;
+                    note(journal, false, &self.tree, self.copy.as_ref())?;
+                    sync_noted(&self.tree, &self.file, journal)?;
                     journal.settle(journal.last());
                 }
                 if full {
@@ -209,7 +216,7 @@ impl Log {
             // There may be no record yet that the tree could name.
             journal.mark()?;
             note(journal, false, &self.tree, self.copy.as_ref())?;
-            self.sync()?;
+            sync_noted(&self.tree, &self.file, journal)?;
             self.is_noted = true;
         }
         Ok(())
@@ -219,25 +226,36 @@ impl Log {
     pub fn close(&mut self) -> Result<(), StoreError> {
         self.settle_and_wipe()?;
         let is_current = self.is_current()?;
-        match &self.journal {
+        match &mut self.journal {
             Some(journal) if is_current => {
                 note(journal, true, &self.tree, None)?;
-                self.sync()
+                sync_noted(&self.tree, &self.file, journal)?;
+                // What the tree has now it must have from here on.
+                journal.mark()
             }
             _ => Ok(()),
         }
     }
 
     /// The same, with the rows in the tree and synced, whatever there is of a journal.
-    fn write_through(&mut self, rows: Rows, seen: impl FnOnce()) -> Result<(), StoreError> {
+    fn write_through(&mut self, mut rows: Rows, seen: impl FnOnce()) -> Result<(), StoreError> {
         if self.journal.as_ref().is_some_and(Journal::is_ahead) {
             self.settle()?;
             self.journal.as_mut().map_or(Ok(()), Journal::mark)?;
         }
+        if let Some(journal) = self.journal.as_mut().filter(|_| self.is_current) {
+            rows.append(journal.note(false).rows());
+        }
         self.copy_too(&rows);
         seen();
         self.tree.apply_batch(rows.into_batch()).map_err(unavailable)?;
-        self.sync()
+        self.sync()?;
+        if let Some(journal) = self.journal.as_mut().filter(|_| self.is_current) {
+            // The journal has nothing of it, and is to know that it is there.
+            journal.noted(journal.notes());
+            journal.mark()?;
+        }
+        Ok(())
     }
 
     fn copy_too(&self, rows: &Rows) {
@@ -247,10 +265,14 @@ impl Log {
     }
 
     /// Puts what the tree may have lost into it again.
-    pub fn replay(&self, groups: &[Rows]) -> Result<(), StoreError> {
+    pub fn replay(&mut self, unsettled: &mut Unsettled) -> Result<(), StoreError> {
         self.sync()?;
-        for groups in groups.chunks(REPLAYED_GROUPS) {
+        for groups in unsettled.groups.chunks(REPLAYED_GROUPS) {
             groups.iter().try_for_each(|rows| rows.clone().apply(&self.tree))?;
+            self.sync()?;
+        }
+        if !unsettled.groups.is_empty() && self.is_current()? {
+            unsettled.note().apply(&self.tree)?;
             self.sync()?;
         }
         Ok(())
@@ -258,25 +280,34 @@ impl Log {
 
     /// Syncs the tree, so that nothing in the journal is needed.
     pub fn settle(&mut self) -> Result<(), StoreError> {
-        self.settling.take().map_or(Ok(0), Settling::wait)?;
-        self.sync()?;
-        if let Some(journal) = &mut self.journal {
-            journal.settle(journal.last());
+        self.wait_until_settled()?;
+        let is_current = self.is_current()?;
+        let Some(journal) = &mut self.journal else { return self.sync() };
+        if is_current {
+            note(journal, false, &self.tree, self.copy.as_ref())?;
         }
+        sync_noted(&self.tree, &self.file, journal)?;
+        journal.settle(journal.last());
         Ok(())
+    }
+
+    fn wait_until_settled(&mut self) -> Result<(), StoreError> {
+        let settling = self.settling.take();
+        settling.map_or(Ok(()), |settling| settling.wait(self.journal.as_mut()))
     }
 
     /// Goes on in other files, where everything is on the disk. What was removed is not in the journal either, then.
     pub fn go_on_in(&mut self, tree: Tree, file: File) -> Result<(), StoreError> {
-        self.settling.take().map_or(Ok(0), Settling::wait)?;
+        self.wait_until_settled()?;
         (self.tree, self.file) = (tree, Arc::new(file));
         self.settle_and_wipe()
     }
 
-    /// The same, and has the journal forget what it held.
+    /// The same, and has the journal forget what it held. Before the tree has a format it held nothing.
     pub fn settle_and_wipe(&mut self) -> Result<(), StoreError> {
         self.settle()?;
-        self.journal.as_mut().map_or(Ok(()), Journal::wipe)
+        let is_new = !self.is_current && self.tree.get(FORMAT_KEY).map_err(unreadable)?.is_none();
+        self.journal.as_mut().filter(|_| !is_new).map_or(Ok(()), Journal::wipe)
     }
 
     /// Brings to the disk what was written to the tree.
@@ -326,16 +357,23 @@ impl Log {
 
 /// Notes in the tree, and in a copy of it, what the journal came to.
 fn note(
-    journal: &Journal,
+    journal: &mut Journal,
     is_closed: bool,
     tree: &Tree,
     copy: Option<&Copy>,
 ) -> Result<(), StoreError> {
-    let rows = Note { number: journal.last(), is_closed }.rows();
+    let rows = journal.note(is_closed).rows();
     if let Some(copy) = copy {
         copy.write(rows.clone());
     }
     rows.apply(tree)
+}
+
+/// Syncs the tree with the notes that it has.
+fn sync_noted(tree: &Tree, file: &File, journal: &mut Journal) -> Result<(), StoreError> {
+    sync(tree, file)?;
+    journal.noted(journal.notes());
+    Ok(())
 }
 
 fn sync(tree: &Tree, file: &File) -> Result<(), StoreError> {

@@ -5,6 +5,7 @@ mod failures;
 mod found;
 mod killed;
 mod pages;
+mod shorn;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
