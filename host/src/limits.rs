@@ -106,10 +106,10 @@ pub const QUERY_LEVELS_MAX: usize = 16;
 
 /// Bytes, as text, that come in the place of references, all those of one `react` or `detokenize` together.
 pub const FILLED_BYTES_MAX: usize = 16 << 20;
-/// Bytes of memory that tokens which requests have read take at the same time, with the pages made of them, all together; of
-/// one tenant's at most half.
+/// Bytes of memory that tokens which requests have read take at the same time, with the answers that are not sent yet, all
+/// together; of one tenant's at most half.
 pub const OPENED_BYTES_MAX: usize = 1 << 30;
-/// Bytes of what one request has read that do not count among those.
+/// Bytes of what one request has read that do not count among those, and of an answer that does not.
 pub const OPENED_BYTES_FREE: usize = 256 << 10;
 /// Tokens read or made by one `react`, `tokenize` or `detokenize` (interface §8).
 pub const TOKENS_PER_CALL_MAX: usize = 100;
@@ -177,6 +177,8 @@ pub const DELIVERY_TIMEOUT_MS: u64 = 15_000;
 pub const DELIVERY_INTERVAL_MS_MIN: u64 = 5_000;
 /// The longest wait between two tries, in milliseconds (decisions §8).
 pub const DELIVERY_INTERVAL_MS_MAX: u64 = 6 * 60 * 60 * 1000;
+/// How long a delivery waits for which there is no memory, in milliseconds.
+pub const DELIVERY_PUT_OFF_MS: u64 = 30_000;
 /// How long a delivery is tried, in milliseconds (decisions §8).
 pub const DELIVERY_WINDOW_MS: u64 = 24 * 60 * 60 * 1000;
 /// How long a rotated secret still signs, in milliseconds (decisions §8).
@@ -225,8 +227,13 @@ pub const BODY_GRACE_MS: u64 = 20_000;
 pub const BODY_BYTES_PER_SECOND_MIN: u64 = 8 << 10;
 /// How long a client may take nothing of an answer, in milliseconds.
 pub const WRITE_STALL_MS_MAX: u64 = 30_000;
+/// Bytes of an answer that a client must take in a second, in the long run, while more of it waits to be sent.
+pub const WRITE_BYTES_PER_SECOND_MIN: u64 = 8 << 10;
 /// How long a new connection waits for a place when all are taken, in milliseconds.
 pub const ROOM_MS_MAX: u64 = 250;
+/// How long a connection that is asked to make room may still take for a request's head that it has begun, in
+/// milliseconds.
+pub const LEAVE_MS_MAX: u64 = 1_000;
 /// Bytes of a certificate's or a key's file.
 pub const PEM_BYTES_MAX: u64 = 1 << 20;
 /// How often the files of the certificate are looked at, in milliseconds.

@@ -257,23 +257,7 @@ async fn when_all_places_are_taken_the_oldest_makes_room() {
 #[tokio::test(flavor = "multi_thread")]
 async fn when_all_places_are_busy_one_more_is_told_so() {
     let server = bounded(Bounds { connections_max: 3, ..Bounds::default() }).await;
-    let key = server.private.key.clone().unwrap();
-    let head = format!(
-        "POST /tokens HTTP/1.1\r\nHost: a\r\nSVC-API-KEY: {key}\r\n\
-         Content-Type: application/json\r\nContent-Length: 27\r\n\
-         Expect: 100-continue\r\nConnection: close\r\n\r\n"
-    );
-    let mut busy = Vec::new();
-    while busy.len() < 3 {
-        let mut connection = connect(&server).await;
-        let _ = connection.write_all(head.as_bytes()).await;
-        // The connections of the test's own clients may still be in the way.
-        let mut go_on = [0; 25];
-        let read = timeout(PATIENCE, connection.read_exact(&mut go_on)).await.unwrap();
-        if read.is_ok() && go_on.starts_with(b"HTTP/1.1 100 ") {
-            busy.push(connection);
-        }
-    }
+    let mut busy = [busy(&server).await, busy(&server).await, busy(&server).await];
     let refused = timeout(PATIENCE, async {
         loop {
             let answer = exchange(&server, &get("/healthz", "")).await;
@@ -294,6 +278,26 @@ async fn when_all_places_are_busy_one_more_is_told_so() {
     server.stranger().get("/healthz").await.expect(200);
 }
 
+/// A request of a private application that is waited for in the middle of its body.
+async fn busy(server: &TestServer) -> TcpStream {
+    let key = server.private.key.as_deref().unwrap();
+    let head = format!(
+        "POST /tokens HTTP/1.1\r\nHost: a\r\nSVC-API-KEY: {key}\r\n\
+         Content-Type: application/json\r\nContent-Length: 27\r\n\
+         Expect: 100-continue\r\nConnection: close\r\n\r\n"
+    );
+    loop {
+        let mut connection = connect(server).await;
+        let _ = connection.write_all(head.as_bytes()).await;
+        // The connections of the test's own clients may still be in the way.
+        let mut go_on = [0; 25];
+        let read = timeout(PATIENCE, connection.read_exact(&mut go_on)).await.unwrap();
+        if read.is_ok() && go_on.starts_with(b"HTTP/1.1 100 ") {
+            return connection;
+        }
+    }
+}
+
 /// The status of an answer to a client of its own; 0 when there is none.
 async fn ask(address: SocketAddr) -> u16 {
     let Ok(mut connection) = TcpStream::connect(address).await else { return 0 };
@@ -301,6 +305,29 @@ async fn ask(address: SocketAddr) -> u16 {
     let answer = rest(&mut connection).await;
     // One that was asked to leave before it had said anything is closed without a word.
     answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heads_that_have_only_begun_make_room_and_a_request_under_way_is_carried_out() {
+    // Nothing but the want of room ends a head here.
+    let head = Duration::from_hours(1);
+    let bounds = Bounds { connections_max: 4, head, ..Bounds::default() };
+    let server = bounded(bounds).await;
+    // There first, and so the first that is asked to leave.
+    let mut busy = busy(&server).await;
+    let mut begun = Vec::new();
+    for _ in 0..6 {
+        let mut connection = connect(&server).await;
+        let _ = connection.write_all(b"G").await;
+        begun.push(connection);
+    }
+    let address = server.address();
+    let answered = async { while ask(address).await != 200 {} };
+    timeout(PATIENCE, answered).await.expect("there is room for one more");
+    busy.write_all(b"{\"type\":\"token\",\"data\":\"x\"}").await.unwrap();
+    let answer = rest(&mut busy).await;
+    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    drop(begun);
 }
 
 #[tokio::test(flavor = "multi_thread")]

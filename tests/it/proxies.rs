@@ -1,16 +1,19 @@
 //! What the environment says of proxies is not for what the server sends on behalf of others: a proxy would look up
-//! names itself, past what is checked here (decisions §6, §8).
+//! names itself, past what is checked here (decisions §6, §8). Nor is it for what the command line sends to a server: a
+//! proxy would read the key that goes along.
 
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
+use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command, run};
 use crate::support::guests;
 use crate::support::receiver::Receiver;
 use crate::support::upstream::Upstream;
+use crate::support::workshop::{BUILT, formula, project_of};
 
 /// Something that listens as a proxy would, and counts who connects.
 async fn proxy() -> (String, Arc<AtomicUsize>) {
@@ -26,6 +29,16 @@ async fn proxy() -> (String, Arc<AtomicUsize>) {
     (url, connections)
 }
 
+/// Has the environment of a command name a proxy for everything.
+fn through(command: &mut Command, proxy: &str) {
+    for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
+        command.env(name, proxy).env(name.to_lowercase(), proxy);
+    }
+    for name in ["NO_PROXY", "no_proxy", "REQUEST_METHOD"] {
+        command.env_remove(name);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_goes_through_a_proxy_of_the_environment() {
     let folder = tempfile::tempdir().unwrap();
@@ -35,12 +48,7 @@ async fn nothing_goes_through_a_proxy_of_the_environment() {
     serve.args(["--allow-private-networks", "--allow-http-callbacks", "--data-dir"]);
     serve.arg(folder.path());
     serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
-    for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
-        serve.env(name, &proxy).env(name.to_lowercase(), &proxy);
-    }
-    for name in ["NO_PROXY", "no_proxy", "REQUEST_METHOD"] {
-        serve.env_remove(name);
-    }
+    through(&mut serve, &proxy);
     let process = Process::start(serve);
     let management = process.management();
     let upstream = Upstream::start().await;
@@ -66,4 +74,18 @@ async fn nothing_goes_through_a_proxy_of_the_environment() {
     assert_eq!(receiver.wait(1).await[0].json()["type"], "reactor.completed");
     assert_eq!(connections.load(Ordering::SeqCst), 0);
     assert_eq!(process.terminate(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_push_gives_its_key_to_no_proxy_of_the_environment() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Process::serve(data.path());
+    let address = format!("http://{}", server.address);
+    let (proxy, connections) = proxy().await;
+    let project = project_of(guests::component("bare"), &[]);
+    let arguments = [&["push", "--url", &address, "--key", MANAGEMENT_KEY], &BUILT[..]].concat();
+    let mut push = formula(project.path(), &arguments);
+    through(&mut push, &proxy);
+    let (code, _, stderr) = run(push);
+    assert_eq!((code, connections.load(Ordering::SeqCst)), (0, 0), "{stderr}");
 }

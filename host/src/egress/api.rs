@@ -1,7 +1,7 @@
 //! What the command line sends to a server of this product: requests with a key, and answers in JSON.
 //!
 //! The address is the operator's own word, so it is not guarded as those of formulas and callbacks are. No redirect is
-//! followed, since the key would go along.
+//! followed and no proxy of the environment is used, since the key would go along.
 
 use std::time::Duration;
 
@@ -33,6 +33,7 @@ impl ApiClient {
     /// A client of the server at this address, with this key.
     pub fn new(base: &str, key: String) -> Result<Self, SetupError> {
         let client = reqwest::Client::builder()
+            .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .http1_only()
             .tls_backend_preconfigured(tls::trusting(&[])?)
@@ -57,12 +58,20 @@ impl ApiClient {
             request = request.header("Content-Type", "application/json").body(body.to_string());
         }
         let failed = |error: reqwest::Error| format!("{}: {}", self.base, explained(&error));
-        let answer = request.send().await.map_err(failed)?;
+        let mut answer = request.send().await.map_err(failed)?;
         let status = answer.status().as_u16();
+        let too_large = || format!("{}: the answer is too large", self.base);
         if answer.content_length().is_some_and(|bytes| bytes > FORMULA_BODY_BYTES_MAX as u64) {
-            return Err(format!("{}: the answer is too large", self.base));
+            return Err(too_large());
         }
-        let bytes = answer.bytes().await.map_err(failed)?;
+        let mut bytes = Vec::new();
+        // Not every answer says how long it is.
+        while let Some(chunk) = answer.chunk().await.map_err(failed)? {
+            if bytes.len() + chunk.len() > FORMULA_BODY_BYTES_MAX {
+                return Err(too_large());
+            }
+            bytes.extend_from_slice(&chunk);
+        }
         let body = if bytes.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&bytes) };
         let body = body.map_err(|_| format!("{}: answered {status} without JSON", self.base))?;
         Ok(ApiAnswer { status, body })

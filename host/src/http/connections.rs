@@ -1,8 +1,8 @@
 //! Connections: how many there may be, how long each may take over what, and how they end.
 //!
 //! Each connection is a task of its own, the TLS handshake included, so that a slow one delays nobody. When all places
-//! are taken, the connection that has been there longest is asked to end after its present request; who finds no place
-//! all the same is told so with a 503.
+//! are taken, the connection that has been there longest is asked to end after its present request, which is one whose
+//! head has come: the rest of a head is waited for only shortly. Who finds no place all the same is told so with a 503.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -33,12 +33,15 @@ use super::tls::Tls;
 use super::trace::TRACE_ID;
 use crate::limits::{
     BODIES_BYTES_MAX, BODY_BYTES_PER_SECOND_MIN, BODY_GRACE_MS, CONNECTION_BUFFER_BYTES_MAX,
-    CONNECTIONS_DEFAULT, HANDSHAKE_MS_MAX, HEAD_MS_MAX, ROOM_MS_MAX, WRITE_STALL_MS_MAX,
+    CONNECTIONS_DEFAULT, HANDSHAKE_MS_MAX, HEAD_MS_MAX, LEAVE_MS_MAX, ROOM_MS_MAX,
+    WRITE_BYTES_PER_SECOND_MIN, WRITE_STALL_MS_MAX,
 };
 use crate::vault::Vault;
 
 /// How long a refused client is listened to, so that it reads the refusal and not a broken connection.
 const REFUSED_MS: u64 = 1_000;
+/// One of so many places is spare: when fewer are free, the oldest connections are asked to leave.
+const SPARE_PART: usize = 16;
 /// How long no connection is accepted after the system refused to hand one over, in milliseconds.
 const ACCEPT_PAUSE_MS: u64 = 100;
 
@@ -57,8 +60,10 @@ pub struct Bounds {
     pub body_bytes_per_second: u64,
     /// How much of all bodies may be in memory; of one tenant's at most half.
     pub bodies_bytes_max: usize,
-    /// How long a client may take nothing of an answer.
+    /// How long a client may take nothing of an answer, and how long it may be slower than it must be.
     pub write_stall: Duration,
+    /// How much of an answer a client must take in a second, in the long run.
+    pub write_bytes_per_second: u64,
 }
 
 impl Default for Bounds {
@@ -71,6 +76,7 @@ impl Default for Bounds {
             body_bytes_per_second: BODY_BYTES_PER_SECOND_MIN,
             bodies_bytes_max: BODIES_BYTES_MAX,
             write_stall: Duration::from_millis(WRITE_STALL_MS_MAX),
+            write_bytes_per_second: WRITE_BYTES_PER_SECOND_MIN,
         }
     }
 }
@@ -138,11 +144,15 @@ impl Connections {
 
     /// A place for one more, if one is free or becomes so soon.
     async fn place(&self) -> Option<OwnedSemaphorePermit> {
-        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
-            return Some(place);
-        }
-        if self.staying.load(Ordering::Acquire) > 0 {
+        let place = Arc::clone(&self.places).try_acquire_owned().ok();
+        // Before the last is taken: who is asked for room may take a while, and many may come meanwhile.
+        let few = places(self.bounds) / SPARE_PART;
+        let is_full = place.is_none() || self.places.available_permits() < few;
+        if is_full && self.staying.load(Ordering::Acquire) > 0 {
             self.room.notify_one();
+        }
+        if place.is_some() {
+            return place;
         }
         let place = Arc::clone(&self.places).acquire_owned();
         let bound = Duration::from_millis(ROOM_MS_MAX);
@@ -190,7 +200,8 @@ impl Connections {
     {
         let heads = Heads::default();
         let service = service_fn(|request| self.answer(request, address, heads.begin()));
-        let stream = PacedWrites::new(stream, self.bounds.write_stall);
+        let Bounds { write_stall, write_bytes_per_second, .. } = self.bounds;
+        let stream = PacedWrites::new(stream, write_stall, write_bytes_per_second);
         let stream = EndingReads::new(stream, heads.clone());
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -212,10 +223,11 @@ impl Connections {
             ended
         } else {
             connection.as_mut().graceful_shutdown();
-            // Who only has to make room may still finish what it has begun to ask.
+            // Who only has to make room may still finish what it has asked for. But to hyper the first byte of a head is
+            // a request, and whoever sent no more than that would keep its place for as long as a head may take.
             tokio::select! {
                 ended = connection.as_mut() => ended,
-                () = self.stopped() => {
+                () = self.time_to_leave() => {
                     heads.end();
                     connection.await
                 }
@@ -224,6 +236,12 @@ impl Connections {
         if let Err(error) = ended {
             tracing::debug!(%error, "a connection ended early");
         }
+    }
+
+    /// Waits until who was asked to make room has had its time to, or the server stops.
+    async fn time_to_leave(&self) {
+        let bound = Duration::from_millis(LEAVE_MS_MAX);
+        let _ = tokio::time::timeout(bound, self.stopped()).await;
     }
 
     /// Waits until the server stops.

@@ -1,4 +1,4 @@
-//! Heads of requests that are not there yet when the server stops: nobody waits for the rest of one.
+//! Heads of requests that are not there yet when the server stops, or wants room: nobody waits for the rest of one.
 //!
 //! To hyper a head that has begun is a request to finish, for as long as a head may take. Here the connection reads its end
 //! instead, unless a request of it is under way: whose head has come, and whose body is not read to its end, or whose

@@ -1,8 +1,11 @@
 //! Lock-out of clients that try keys (decisions §1, status 429).
 //!
 //! Only keys that nobody has count. Past a number of them their client is told to wait, each time twice as long, and
-//! meanwhile none of its keys is looked up but those that were good before: whoever shares an address with a stranger,
-//! or with all the world behind one proxy, goes on. What is remembered is bounded, however many addresses there are.
+//! meanwhile none of its keys is looked up but those that have opened something, from wherever, since this process
+//! began. So whoever shares an address with a stranger goes on with a key that was used lately. One that was not cannot
+//! be told from a guess, and waits as the stranger does; after a start that is every key until its first use. Where all
+//! the world has one address, as behind a proxy, nobody is to be locked out. What is remembered is bounded, however many
+//! addresses there are: when there are too many good keys, all are forgotten.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
@@ -179,6 +182,19 @@ mod tests {
         clock.advance_ms(20 * 60_000);
         lock_out.unknown(here);
         lock_out.check(here, &key(2)).unwrap();
+    }
+
+    #[test]
+    fn a_key_that_has_opened_nothing_since_the_start_waits_as_a_strangers_does() {
+        let here = address("192.0.2.1");
+        let (lock_out, _) = locked_out_after(1);
+        lock_out.unknown(here);
+        assert!(lock_out.check(here, &key(1)).is_err());
+        lock_out.good(&key(1));
+        lock_out.check(here, &key(1)).unwrap();
+        let (started_again, _) = locked_out_after(1);
+        started_again.unknown(here);
+        assert!(started_again.check(here, &key(1)).is_err());
     }
 
     #[test]

@@ -44,9 +44,13 @@ impl<B> PacedBody<B> {
     }
 
     fn deadline(&self) -> Instant {
-        let earned_ms = self.received.saturating_mul(1_000) / self.bytes_per_second.max(1);
-        self.began + self.grace + Duration::from_millis(earned_ms)
+        self.began + self.grace + earned(self.received, self.bytes_per_second)
     }
+}
+
+/// The time that so many bytes may take.
+fn earned(bytes: u64, bytes_per_second: u64) -> Duration {
+    Duration::from_millis(bytes.saturating_mul(1_000) / bytes_per_second.max(1))
 }
 
 impl<B> HttpBody for PacedBody<B>
@@ -83,17 +87,33 @@ where
     }
 }
 
-/// A connection whose writes fail once its other end has taken nothing for too long.
+/// A connection whose writes fail once its other end has taken nothing for too long, or too little in the long run.
+///
+/// What it takes is counted from the first write that has to wait. A later write that need not wait does not end that:
+/// who takes a byte now and then has a small one go through each time. A flush that need not wait does. Hyper comes to a
+/// flush only when it has written all that it had, so nothing is kept for this client any more, and until something is
+/// again, it owes nothing and earns nothing. Nor does it earn by what was written before: the system may hold that,
+/// untaken.
 pub struct PacedWrites<S> {
     stream: S,
     stall: Duration,
+    bytes_per_second: u64,
+    /// Since a write had to wait.
+    account: Option<Account>,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
+/// How much was taken since when.
+struct Account {
+    began: Instant,
+    taken: u64,
+}
+
 impl<S: Unpin> PacedWrites<S> {
-    /// Lets the other end take nothing for `stall`.
-    pub fn new(stream: S, stall: Duration) -> Self {
-        Self { stream, stall, timer: None }
+    /// Lets the other end take nothing for `stall`, and as long for all that waits, with a second more for each so many
+    /// bytes that it has taken of that.
+    pub fn new(stream: S, stall: Duration, bytes_per_second: u64) -> Self {
+        Self { stream, stall, bytes_per_second, account: None, timer: None }
     }
 
     fn within<T>(
@@ -106,10 +126,26 @@ impl<S: Unpin> PacedWrites<S> {
             self.timer = None;
             return written;
         }
-        let stall = self.stall;
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + stall)));
+        let (stall, bytes_per_second) = (self.stall, self.bytes_per_second);
+        let account = self.account.get_or_insert_with(Account::begin);
+        let timer = self.timer.get_or_insert_with(|| {
+            let long_run = account.began + stall + earned(account.taken, bytes_per_second);
+            Box::pin(sleep_until(long_run.min(Instant::now() + stall)))
+        });
         ready!(timer.as_mut().poll(context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    fn count(&mut self, written: &Poll<io::Result<usize>>) {
+        if let (Some(account), Poll::Ready(Ok(bytes))) = (&mut self.account, written) {
+            account.taken += *bytes as u64;
+        }
+    }
+}
+
+impl Account {
+    fn begin() -> Self {
+        Self { began: Instant::now(), taken: 0 }
     }
 }
 
@@ -129,7 +165,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for PacedWrites<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.within(context, |stream, context| stream.poll_write(context, bytes))
+        let written = self.within(context, |stream, context| stream.poll_write(context, bytes));
+        self.count(&written);
+        written
     }
 
     fn poll_write_vectored(
@@ -137,7 +175,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for PacedWrites<S> {
         context: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.within(context, |stream, context| stream.poll_write_vectored(context, parts))
+        let written =
+            self.within(context, |stream, context| stream.poll_write_vectored(context, parts));
+        self.count(&written);
+        written
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -145,7 +186,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for PacedWrites<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.within(context, tokio::io::AsyncWrite::poll_flush)
+        let flushed = self.within(context, tokio::io::AsyncWrite::poll_flush);
+        if flushed.is_ready() {
+            self.account = None;
+        }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -155,11 +200,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for PacedWrites<S> {
 
 #[cfg(test)]
 mod tests {
-    use super::{PacedBody, PacedWrites, TooSlow};
+    use super::{Account, PacedBody, PacedWrites, TooSlow};
     use axum::body::{Body, Bytes};
     use http_body_util::BodyExt as _;
     use std::time::Duration;
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+    use tokio::time::{Instant, timeout};
 
     /// A body of `count` pieces of 100 bytes, one each `ms` milliseconds.
     fn slow(count: usize, ms: u64) -> Body {
@@ -201,7 +247,7 @@ mod tests {
     #[tokio::test]
     async fn who_takes_nothing_is_left() {
         let (near, mut far) = tokio::io::duplex(1_000);
-        let mut near = PacedWrites::new(near, Duration::from_millis(50));
+        let mut near = PacedWrites::new(near, Duration::from_millis(50), 1);
         near.write_all(&[1; 1_000]).await.unwrap();
         let error = near.write_all(&[2; 1]).await.unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
@@ -214,5 +260,51 @@ mod tests {
         far.write_all(&[4; 10]).await.unwrap();
         near.read_exact(&mut read[..10]).await.unwrap();
         assert_eq!(read[..10], [4; 10]);
+    }
+
+    #[tokio::test]
+    async fn who_takes_a_byte_now_and_then_is_left() {
+        let (near, mut far) = tokio::io::duplex(1_000);
+        tokio::spawn(async move {
+            while far.read_u8().await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        });
+        // A hundred bytes a second at most, of which each earns a millisecond.
+        let mut near = PacedWrites::new(near, Duration::from_millis(200), 1_000);
+        let text = "x".repeat(10_000);
+        let written = timeout(Duration::from_secs(20), near.write_all(text.as_bytes())).await;
+        let error = written.expect("it is left").unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+    }
+
+    /// Whether a write that has to wait is given up now.
+    async fn is_given_up(near: &mut PacedWrites<DuplexStream>) -> bool {
+        near.timer = None;
+        let written = timeout(Duration::from_millis(50), near.write_all(&[1; 1])).await;
+        written.is_ok_and(|written| written.is_err())
+    }
+
+    #[tokio::test]
+    async fn who_takes_enough_is_not_left_and_who_is_idle_owes_nothing() {
+        let (near, mut far) = tokio::io::duplex(1_000);
+        let mut near = PacedWrites::new(near, Duration::from_mins(1), 100);
+        near.write_all(&[1; 1_000]).await.unwrap();
+        assert!(near.account.is_none());
+        assert!(!is_given_up(&mut near).await);
+        // An hour later it has taken enough for an hour, or too little even with what it may be behind.
+        let began = Instant::now().checked_sub(Duration::from_hours(1)).unwrap();
+        near.account = Some(Account { began, taken: 360_000 });
+        assert!(!is_given_up(&mut near).await);
+        near.account = Some(Account { began, taken: 350_000 });
+        assert!(is_given_up(&mut near).await);
+        // A little goes through, which is counted, and changes nothing.
+        far.read_exact(&mut [0; 10]).await.unwrap();
+        near.write_all(&[2; 10]).await.unwrap();
+        assert_eq!(near.account.as_ref().map(|account| account.taken), Some(350_010));
+        assert!(is_given_up(&mut near).await);
+        // All of it is written, and something else has to wait later.
+        near.flush().await.unwrap();
+        assert!(!is_given_up(&mut near).await);
     }
 }

@@ -1,5 +1,6 @@
 //! Requests that are really sent, to servers of which every byte is written here.
 
+mod api;
 mod bounds;
 mod connections;
 mod places;
