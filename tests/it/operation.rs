@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -457,6 +458,34 @@ fn a_benchmark_measures_all_its_work_beside_its_yardsticks() {
     ]);
     let row = compared.lines().find(|line| line.trim_start().starts_with("get")).unwrap();
     assert!(row.split_whitespace().last().unwrap().parse::<f64>().unwrap() > 0.0, "{compared}");
+}
+
+/// Told to stop, it takes with it what it started, whatever that is doing.
+#[test]
+fn a_benchmark_that_is_stopped_leaves_no_server_and_no_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = || {
+        let names = fs::read_dir(folder.path()).unwrap();
+        names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
+    };
+    let mut benchmark = command();
+    benchmark.args(["benchmark", "--seconds", "600", "--only", "echo"]);
+    benchmark.env("TMPDIR", folder.path()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut benchmark = benchmark.spawn().unwrap();
+    let began = Instant::now();
+    let kept = folder.path().join(format!("tokamak-{}", benchmark.id()));
+    let mut lock = None;
+    while lock.is_none() {
+        assert!(began.elapsed() < Duration::from_mins(2), "no server is begun: {:?}", names());
+        std::thread::sleep(Duration::from_millis(20));
+        lock = fs::File::open(kept.join("store/lock")).ok();
+    }
+    let stopped = Command::new("kill").arg(benchmark.id().to_string()).status().unwrap();
+    assert!(stopped.success());
+    assert_eq!(benchmark.wait().unwrap().code(), Some(1));
+    assert_eq!(names(), Vec::<String>::new());
+    // Whoever serves a store has its file to itself.
+    lock.unwrap().try_lock().unwrap();
 }
 
 /// Behind a proxy all clients have one address: a stranger's wrong keys must not lock out everybody's.

@@ -29,6 +29,7 @@ use self::measure::{Measure, Report, appends};
 use self::report::Progress;
 use self::server::{Target, Yardstick};
 use self::work::{Site, Work};
+use super::stop::Stop;
 use super::{Failure, say, serve};
 
 /// How long results of asynchronous runs are waited for, at most.
@@ -82,7 +83,7 @@ pub fn run(options: &BenchmarkOptions) -> Result<(), Failure> {
     // Before anything is measured for minutes.
     let earlier = options.compare.as_deref().map(Report::read).transpose()?;
     super::descriptors::raise_limit();
-    let report = serve::block_on(measure(options))?;
+    let report = serve::block_on(unless_stopped(measure(options)))?;
     if let Some(file) = &options.output {
         std::fs::write(file, serde_json::to_vec_pretty(&report)?)?;
     }
@@ -95,6 +96,20 @@ pub fn run(options: &BenchmarkOptions) -> Result<(), Failure> {
         say(report::table(&report, earlier.as_ref()));
     }
     Ok(())
+}
+
+/// Measures until it is over, or the process is told to stop: then what it started ends with it, and leaves no folder.
+async fn unless_stopped<T>(
+    measuring: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let mut stop = Stop::begin()?;
+    tokio::select! {
+        measured = measuring => measured,
+        () = stop.told() => {
+            Progress::clear();
+            Err("told to stop before it was over".into())
+        }
+    }
 }
 
 async fn measure(options: &BenchmarkOptions) -> Result<Report, Failure> {

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -54,7 +54,7 @@ impl Target {
     /// The server at this address, or one that is started on an empty folder beside other temporary files.
     pub async fn find(address: Option<&str>) -> Result<Self, Failure> {
         let Some(url) = address else {
-            return tokio::task::spawn_blocking(Self::start).await?;
+            return Self::start().await;
         };
         let plain = url.strip_prefix("http://").ok_or("--address must begin with http://")?;
         let name = plain.trim_end_matches('/');
@@ -64,7 +64,7 @@ impl Target {
         Ok(Self { address, key: key.trim().to_owned(), own: None })
     }
 
-    fn start() -> Result<Self, Failure> {
+    async fn start() -> Result<Self, Failure> {
         let entropy = SystemEntropy::new()?;
         let key = ApiKey::draw(ApplicationType::Management.key_tag(), &entropy);
         let folder = std::env::temp_dir().join(format!("tokamak-{}", std::process::id()));
@@ -79,8 +79,10 @@ impl Target {
             .env("TOKAMAK_ROOT_KEY", RootKey::draw(&entropy).to_base64().as_str())
             .env("TOKAMAK_BOOTSTRAP_KEY", key.expose())
             .stdout(Stdio::piped());
+        // Ended with this, however far it has come by then.
         let mut own = Own { process: command.spawn()?, folder };
-        let address = listening(&mut own.process)?;
+        let output = own.process.stdout.take();
+        let address = tokio::task::spawn_blocking(|| listening(output)).await??;
         Ok(Self { address, key: key.expose().to_owned(), own: Some(own) })
     }
 
@@ -149,9 +151,8 @@ impl Target {
 }
 
 /// Where a process that was just started says that it listens.
-fn listening(process: &mut Child) -> Result<SocketAddr, Failure> {
-    let output = process.stdout.take().ok_or("the server has no output")?;
-    let mut lines = BufReader::new(output).lines();
+fn listening(output: Option<ChildStdout>) -> Result<SocketAddr, Failure> {
+    let mut lines = BufReader::new(output.ok_or("the server has no output")?).lines();
     let address = loop {
         let line = lines.next().ok_or("the server ended before it listened")??;
         if let Some((_, address)) = line.split_once("http://") {
@@ -176,7 +177,8 @@ impl Yardstick {
         let mut command = Command::new(serve::own_program()?);
         command.args(["benchmark", "--yardstick"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn()?;
-        Ok(Self { address: listening(&mut process)?, process })
+        let output = process.stdout.take();
+        Ok(Self { address: listening(output)?, process })
     }
 }
 
