@@ -86,6 +86,8 @@ pub(super) const TABLE: &[Row] = &[
     row("slice", &["offset", "length"], shape::slice),
     // Liquid's own counts bytes.
     row("size", &[], shape::size),
+    // Liquid's counts bytes, and cuts text that fits.
+    row("truncate", &["length", "ellipsis"], shape::truncate),
     row("hmac", &["algorithm", "key"], encode::hmac),
     row("to_base64", &[], encode::to_base64),
     row("to_base16", &[], encode::to_base16),

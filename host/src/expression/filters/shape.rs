@@ -195,6 +195,17 @@ pub(crate) fn slice(value: &Value, arguments: &Arguments<'_>) -> Result<Value, R
     Ok(text.chars().skip(start).take(length).collect::<String>().into())
 }
 
+/// The beginning of a text, with what tells that it goes on, in so many characters. What fits stays as it is.
+pub(crate) fn truncate(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
+    let (text, ellipsis) = (to_text(value), arguments.text(1, "..."));
+    let length = arguments.count(0, 50)?;
+    if text.chars().count() <= length {
+        return Ok(text.into());
+    }
+    let kept = length.saturating_sub(ellipsis.chars().count());
+    Ok((text.chars().take(kept).collect::<String>() + &ellipsis).into())
+}
+
 /// How many characters a text has, how many items an array, or how many members an object; nothing has none.
 #[expect(clippy::unnecessary_wraps, reason = "a row of the table, where filters may refuse")]
 pub(crate) fn size(value: &Value, _: &Arguments<'_>) -> Result<Value, Refusal> {

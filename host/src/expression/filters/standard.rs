@@ -19,7 +19,8 @@ pub(super) fn register(language: &mut Language) {
             $({
                 let filter: Box<dyn ParseFilter> = liquid_lib::stdlib::$name.into();
                 let name = filter.reflection().name().to_owned();
-                let guarded = Guarded { filter, makes_text: $makes_text };
+                let gives_input = name == "default";
+                let guarded = Guarded { filter, makes_text: $makes_text, gives_input };
                 language.filters.register(name, Box::new(guarded));
             })+
         };
@@ -29,8 +30,7 @@ pub(super) fn register(language: &mut Language) {
     }
     standard! { true:
         Append Capitalize Downcase Escape EscapeOnce Lstrip NewlineToBr Prepend Remove RemoveFirst
-        ReplaceFirst Rstrip Strip StripHtml StripNewlines Truncate TruncateWords Upcase UrlDecode
-        UrlEncode
+        ReplaceFirst Rstrip Strip StripHtml StripNewlines TruncateWords Upcase UrlDecode UrlEncode
     }
 }
 
@@ -40,6 +40,8 @@ struct Guarded {
     filter: Box<dyn ParseFilter>,
     /// It makes text of its input and of its arguments, whatever they are.
     makes_text: bool,
+    /// It gives its input as it is, or something else.
+    gives_input: bool,
 }
 
 impl fmt::Debug for Guarded {
@@ -52,7 +54,8 @@ impl ParseFilter for Guarded {
     fn parse(&self, arguments: FilterArguments<'_>) -> liquid_core::Result<Box<dyn Filter>> {
         if !self.makes_text {
             let filter = self.filter.parse(arguments)?;
-            return Ok(Box::new(GuardedFilter { filter, texts: None }));
+            let gives_input = self.gives_input;
+            return Ok(Box::new(GuardedFilter { filter, texts: None, gives_input }));
         }
         let mut named = arguments.keyword;
         if named.next().is_some() {
@@ -61,7 +64,7 @@ impl ParseFilter for Guarded {
         let arguments: Vec<Expression> = arguments.positional.collect();
         let filter = self.parse_with(arguments.clone())?;
         let texts = Texts { guarded: self.clone(), arguments };
-        Ok(Box::new(GuardedFilter { filter, texts: Some(texts) }))
+        Ok(Box::new(GuardedFilter { filter, texts: Some(texts), gives_input: self.gives_input }))
     }
 
     fn reflection(&self) -> &dyn FilterReflection {
@@ -80,6 +83,7 @@ impl Guarded {
 struct GuardedFilter {
     filter: Box<dyn Filter>,
     texts: Option<Texts>,
+    gives_input: bool,
 }
 
 /// A filter that makes text, and its arguments, to be parsed anew when objects are among them.
@@ -108,7 +112,8 @@ impl Filter for GuardedFilter {
         };
         let filter = anew.as_ref().unwrap_or(&self.filter);
         let text = self.texts.as_ref().and_then(|_| text_of_objects(input));
-        match large_number(input).or(text) {
+        let number = large_number(input).filter(|_| !self.gives_input);
+        match number.or(text) {
             Some(text) => filter.evaluate(&text, runtime),
             None => filter.evaluate(input, runtime),
         }

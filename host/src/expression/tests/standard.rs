@@ -68,6 +68,11 @@ fn of_text() -> Vec<Row> {
         ("truncate: 5, ''", json!("abcdefgh"), json!("abcde")),
         ("truncate: 8", json!("abcdefgh"), json!("abcdefgh")),
         ("truncate: 4", json!("äöüßéñ"), json!("ä...")),
+        ("truncate: 4", json!("äöüß"), json!("äöüß")),
+        ("truncate: 5, '…'", json!("abcdefgh"), json!("abcd…")),
+        ("truncate: 2", json!("abcdefgh"), json!("...")),
+        ("truncate", json!("x".repeat(51)), json!("x".repeat(47) + "...")),
+        ("truncate: 3", json!(12345), json!("...")),
         ("truncatewords: 2", json!("one two three"), json!("one two...")),
         ("upcase", json!("äb-Cd1"), json!("ÄB-CD1")),
         ("url_decode", json!("a%20b%26c"), json!("a b&c")),
@@ -130,6 +135,7 @@ fn of_anything() -> Vec<Row> {
         ("default: 'none'", json!(false), json!("none")),
         ("default: 'none'", json!([]), json!("none")),
         ("default: 'none'", json!(0), json!(0)),
+        ("default: 'none'", json!(u64::MAX), json!(u64::MAX)),
     ]
 }
 
