@@ -4,7 +4,7 @@
 //! restored and sound, 1 when it is restored and something was damaged already when the backup was made, 2 when it is not
 //! restored. Runs that the backup holds and that had not ended are ended: they may have run since.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -206,8 +206,9 @@ fn none_too_many(from: &Path, chunks: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A store that is being made, removed unless it comes to its end, with the folders that were made for it.
-struct Building(PathBuf, Vec<PathBuf>);
+/// A store that is being made, removed unless it comes to its end, with the folders that were made for it. Nobody else
+/// restores into its folder meanwhile.
+struct Building(PathBuf, Vec<PathBuf>, File);
 
 impl Building {
     /// Takes a data folder that has nothing, or nothing but what an earlier restore left.
@@ -215,6 +216,14 @@ impl Building {
         let named = |error: std::io::Error| format!("{}: {error}", data.display());
         let made = folder::missing(data);
         make_folder(data)?;
+        let ours = File::open(data).map_err(named)?;
+        match ours.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(format!("another restore into {} is under way", data.display()).into());
+            }
+            Err(TryLockError::Error(error)) => return Err(named(error).into()),
+        }
         for entry in fs::read_dir(data).map_err(named)? {
             if entry.map_err(named)?.file_name() != RESTORING {
                 return Err(format!("{} is not empty", data.display()).into());
@@ -226,14 +235,14 @@ impl Building {
             _ => {}
         }
         DirBuilder::new().mode(0o700).create(&store).map_err(named)?;
-        Ok(Self(store, made))
+        Ok(Self(store, made, ours))
     }
 
     /// Gives the store its name.
     fn finish(self, data: &Path) -> Result<(), Failure> {
         ends::keep();
         fs::rename(&self.0, data.join(STORE))?;
-        File::open(data)?.sync_all()?;
+        self.2.sync_all()?;
         Ok(())
     }
 }

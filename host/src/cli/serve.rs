@@ -1,7 +1,7 @@
 //! `tokamak serve`, and what `dev` and the other commands share with it: opening a vault on its folder.
 
-use std::fs::{self, DirBuilder};
-use std::io::ErrorKind;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -147,8 +147,7 @@ fn is_management_key(text: &str) -> bool {
 /// Makes a data folder that only its owner may enter; one that is there stays as its operator made it, if not everybody
 /// may write to it.
 pub fn make_folder(data: &Path) -> Result<(), Failure> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(data);
-    made.map_err(|error| match error.kind() {
+    make_durable_folder(data).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => format!("the data folder, {}, is no folder", data.display()),
         kind => {
             let (data, remedy) = (data.display(), remedy(kind));
@@ -156,6 +155,16 @@ pub fn make_folder(data: &Path) -> Result<(), Failure> {
         }
     })?;
     folder::refuse_open(data)
+}
+
+/// Makes a folder with those around it, and brings their names to the disk.
+pub fn make_durable_folder(folder: &Path) -> io::Result<()> {
+    let made = folder::missing(folder);
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    made.iter().try_for_each(|made| {
+        let around = made.parent().filter(|around| !around.as_os_str().is_empty());
+        File::open(around.unwrap_or(Path::new(".")))?.sync_all()
+    })
 }
 
 /// Refuses a data folder in which there is no store: opening it would make one.

@@ -75,7 +75,10 @@ impl SealedKeys {
 
 /// Opens the vault's own keys.
 pub fn open_system_keys(root: &RootKey, record: &Record) -> Result<SystemKeys, OpenError> {
-    let text = open_record(root, record).map_err(|_| OpenError::WrongRootKey)?;
+    // The record says which key it is sealed with.
+    let is_its_key = record.terms.contains(&Term(root.id()));
+    let wrong = || if is_its_key { OpenError::Damaged } else { OpenError::WrongRootKey };
+    let text = open_record(root, record).map_err(|_| wrong())?;
     SystemKeys::from_bytes(&text).map_err(|_| OpenError::Damaged)
 }
 

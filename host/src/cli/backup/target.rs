@@ -5,13 +5,14 @@
 //! the disk before it has its name; names and digests are brought there for some chunks together, and the server can send
 //! the last ones again.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::{CUT_SHORT, MANIFEST, chunk_name, chunk_number, read_bounded};
 use crate::cli::Failure;
+use crate::cli::serve::make_durable_folder;
 use crate::crypto::hash::sha256_hex;
 use crate::http::control::Begun;
 use crate::vault::{CHUNK_FILE_BYTES_MAX, Manifest, Piece};
@@ -48,8 +49,7 @@ impl Target {
     /// it are there, from the first one on.
     pub fn find(folder: &Path) -> Result<(Self, Option<Begun>), Failure> {
         let named = |error: io::Error| format!("{}: {error}", folder.display());
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.map_err(|error| match error.kind() {
+        make_durable_folder(folder).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => format!("{} is no folder", folder.display()),
             _ => named(error),
         })?;
