@@ -1,5 +1,6 @@
 //! What a formula logs and prints: one bounded list per invocation, apart from everybody else's.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -16,6 +17,8 @@ use crate::limits::INVOCATION_LOG_BYTES_MAX;
 const WRITE_BYTES_MAX: usize = 64 << 10;
 /// What a line costs beside its text, so that empty lines are bounded too.
 const LINE_BYTES: usize = 8;
+/// What the last errors take that found no room, at most: what went wrong is not to be lost in a log that is full.
+const LAST_BYTES: usize = 4 << 10;
 
 /// Where a line came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +69,9 @@ pub struct Log {
     lines: Vec<LogLine>,
     bytes: usize,
     truncated: bool,
+    /// Errors that came when it was full, and what they take.
+    last: VecDeque<LogLine>,
+    last_bytes: usize,
     /// Printed, but without a line break yet: of standard output, of standard error.
     open: [Vec<u8>; 2],
 }
@@ -73,12 +79,33 @@ pub struct Log {
 impl Log {
     /// Adds a line, or as much of it as there is room for.
     pub fn add(&mut self, level: LogLevel, message: &str) {
-        let room = (INVOCATION_LOG_BYTES_MAX - self.bytes).saturating_sub(LINE_BYTES);
+        let bytes_max = INVOCATION_LOG_BYTES_MAX - LAST_BYTES;
+        let room = bytes_max.saturating_sub(self.bytes + LINE_BYTES);
+        let is_error = matches!(level, LogLevel::Error | LogLevel::Stderr);
+        if is_error && room < message.len().min(LAST_BYTES) {
+            // Nothing that comes later stands before it.
+            self.bytes = bytes_max;
+            return self.add_last(level, message);
+        }
         let kept = &message[..message.floor_char_boundary(room)];
         self.truncated |= kept.len() < message.len() || room == 0;
         if room > 0 {
             self.bytes += kept.len() + LINE_BYTES;
             self.lines.push(LogLine { level, message: kept.to_owned() });
+        }
+    }
+
+    /// Keeps one of the last errors, and as many before it as there is room for.
+    fn add_last(&mut self, level: LogLevel, message: &str) {
+        let kept = &message[..message.floor_char_boundary(LAST_BYTES - LINE_BYTES)];
+        self.truncated |= kept.len() < message.len();
+        self.last_bytes += kept.len() + LINE_BYTES;
+        self.last.push_back(LogLine { level, message: kept.to_owned() });
+        while self.last_bytes > LAST_BYTES
+            && let Some(first) = self.last.pop_front()
+        {
+            self.last_bytes -= first.message.len() + LINE_BYTES;
+            self.truncated = true;
         }
     }
 
@@ -106,6 +133,7 @@ impl Log {
                 self.add(level, &String::from_utf8_lossy(&open));
             }
         }
+        self.lines.extend(std::mem::take(&mut self.last));
         (std::mem::take(&mut self.lines), self.truncated)
     }
 }
@@ -158,7 +186,7 @@ impl Pollable for Printed {
 
 #[cfg(test)]
 mod tests {
-    use super::{Log, LogLevel};
+    use super::{LAST_BYTES, LINE_BYTES, Log, LogLevel};
     use crate::limits::INVOCATION_LOG_BYTES_MAX;
 
     fn texts(log: &mut Log) -> Vec<String> {
@@ -192,6 +220,38 @@ mod tests {
         log.print(LogLevel::Stdout, "é".repeat(100_000).as_bytes());
         let (lines, truncated) = log.finish();
         assert!(truncated && lines.len() == 1);
+    }
+
+    #[test]
+    fn the_last_error_is_in_a_log_that_is_full() {
+        for full in ["x".repeat(INVOCATION_LOG_BYTES_MAX), "x".repeat(1_000)] {
+            let mut log = Log::default();
+            log.add(LogLevel::Error, "early");
+            for _ in 0..100 {
+                log.add(LogLevel::Info, &full);
+            }
+            for number in 0..5_000 {
+                log.add(LogLevel::Stderr, &format!("error {number}"));
+            }
+            log.add(LogLevel::Error, "uncaught");
+            log.add(LogLevel::Info, "");
+            let (lines, truncated) = log.finish();
+            let [.., before, last] = lines.as_slice() else { panic!("{}", lines.len()) };
+            assert_eq!((last.level, last.message.as_str()), (LogLevel::Error, "uncaught"));
+            assert_eq!(before.message, "error 4999");
+            assert!(truncated && lines[0].message == "early");
+            assert_eq!(lines[1].level, LogLevel::Info);
+            let bytes: usize = lines.iter().map(|line| line.message.len() + LINE_BYTES).sum();
+            assert!(bytes <= INVOCATION_LOG_BYTES_MAX);
+        }
+        // A long one takes what there is, wherever it comes.
+        let mut log = Log::default();
+        log.add(LogLevel::Stderr, &"é".repeat(50_000));
+        log.add(LogLevel::Info, "none of this");
+        log.add(LogLevel::Error, &"x".repeat(5_000));
+        let (lines, truncated) = log.finish();
+        assert!(lines[0].message.len() > INVOCATION_LOG_BYTES_MAX - 2 * LAST_BYTES);
+        assert!(truncated && lines.len() == 2 && lines[1].message.starts_with('x'));
     }
 
     #[test]
