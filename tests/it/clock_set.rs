@@ -99,6 +99,37 @@ async fn a_webhook_that_was_first_tried_by_a_clock_that_was_ahead_does_not_wait_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_has_ended_by_a_clock_in_doubt_is_named_as_what_is_in_the_way() {
+    let server = TestServer::start().await;
+    let client = server.revealing().await;
+    let body = |text: &str, id: &str| json!({"type": "token", "data": text, "id": id, "deduplicate_token": true});
+    let mut first = body("same", "first");
+    first["expires_at"] = json!("2026-01-01T01:00:00Z");
+    client.post("/tokens", first).await.expect(201);
+    client.post("/tokens", body("other", "second")).await.expect(201);
+    server.clock.set_by_ms(2 * HOUR_MS);
+    client.get("/tokens/first").await.expect(404);
+    let update = async || client.patch("/tokens/second", json!({"data": "same"})).await;
+    for refused in [
+        client.post("/tokens", body("same", "third")).await,
+        client.post("/tokens", body("third", "first")).await,
+        client.post("/tokenize", json!({"a": body("same", "third")})).await,
+        update().await,
+    ] {
+        let problem = refused.expect(409);
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains("which was set forward"), "{problem}");
+    }
+    client.post("/tokens", body("other", "third")).await.expect(200);
+    let taken = client.post("/tokens", body("third", "second")).await.expect(409);
+    assert_eq!(taken["detail"], "A token with this id exists already.");
+    // A clock that was right after all is believed after a day.
+    server.clock.advance_ms(DAY_MS.unsigned_abs());
+    assert_eq!(update().await.expect(200)["id"], "second");
+    client.post("/tokens", body("third", "first")).await.expect(201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_caller_has_ended_by_a_clock_in_doubt_waits_and_keeps_no_other_waiting() {
     let runtime = runtime(1, CompileBounds::default(), None);
     let setup = Setup { runtime: Some(runtime.clone()), ..Setup::open() };

@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpSocket;
+use tokio::net::{TcpSocket, TcpStream};
 
+use crate::support::receiver::{Hook, Receiver};
 use crate::support::server::Setup;
 use crate::support::{Answer, Client, TestServer, guests};
 
@@ -81,9 +82,7 @@ async fn a_page_counts_until_it_is_read() {
     }
     let all = "/tokens?size=12";
     client.get(all).await.expect(200);
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.set_recv_buffer_size(16 << 10).unwrap();
-    let mut unread = socket.connect(server.address()).await.unwrap();
+    let mut unread = small_socket(&server).await;
     let key = client.key.as_deref().unwrap();
     let head = format!("GET {all} HTTP/1.1\r\nHost: a\r\nSVC-API-KEY: {key}\r\n\r\n");
     unread.write_all(head.as_bytes()).await.unwrap();
@@ -110,6 +109,137 @@ async fn a_page_counts_until_it_is_read() {
         assert!(began.elapsed() < Duration::from_mins(2), "there is no room again");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// Bytes of each answer that nobody takes, of which the system takes less by itself. Five are more than half of 32 MiB.
+const UNREAD_BYTES: usize = 4_100_000;
+
+/// Runs whose answers are not taken, with the status of each.
+async fn unread(server: &TestServer, reactor: &str, statuses: &[u16]) -> Vec<TcpStream> {
+    let args = json!({"behaviour": "output", "bytes": UNREAD_BYTES});
+    let body = json!({"args": args}).to_string();
+    let head = format!(
+        "POST /reactors/{reactor}/react HTTP/1.1\r\nHost: a\r\nSVC-API-KEY: {}\r\n\
+        Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        server.private.key.as_deref().unwrap(),
+        body.len()
+    );
+    let mut unread = Vec::new();
+    for status in statuses {
+        let mut socket = small_socket(server).await;
+        socket.write_all(head.as_bytes()).await.unwrap();
+        socket.write_all(body.as_bytes()).await.unwrap();
+        let mut begun = [0; 12];
+        socket.read_exact(&mut begun).await.unwrap();
+        assert_eq!(begun, format!("HTTP/1.1 {status}").as_bytes());
+        unread.push(socket);
+    }
+    unread
+}
+
+/// Asks until it is answered as wanted.
+async fn until(what: &str, mut asked: impl AsyncFnMut() -> bool) {
+    let began = Instant::now();
+    while !asked().await {
+        assert!(began.elapsed() < Duration::from_mins(2), "{what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_nobody_takes_hold_up_their_tenant_alone() {
+    let server = with_room(32).await;
+    let other = server.other_tenant().await;
+    let reactor = guests::echo_reactor(&server).await;
+    let client = server.revealing().await;
+    // What was carried out is answered, even when that comes to more than there is.
+    let unread = unread(&server, &reactor, &[200, 200, 200, 200, 200, 429]).await;
+    // Whatever its tenant asks for next, but for who may end the key that all this came with.
+    assert_refused(&client.get("/tokens?size=1").await);
+    server.management.get("/logs").await.expect(200);
+    other.get("/logs").await.expect(200);
+    drop(unread);
+    until("there is room again", async || client.get("/tokens?size=1").await.status == 200).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_read_for_one_token_or_one_change_counts_too() {
+    let server = with_room(32).await;
+    let reactor = guests::echo_reactor(&server).await;
+    let client = server.revealing().await;
+    let body = json!({"type": "token", "data": zeros(60_000), "deduplicate_token": true});
+    let large = client.post("/tokens", body.clone()).await.expect(201)["id"].clone();
+    let path = format!("/tokens/{}", large.as_str().unwrap());
+    let small = format!("/tokens/{}", client.token("token", text(10)).await);
+    let all = async || {
+        [
+            client.get(&path).await,
+            client.patch(&path, json!({"metadata": {"a": "b"}})).await,
+            client.post("/tokens", body.clone()).await,
+        ]
+    };
+    for answer in all().await {
+        assert_eq!(answer.expect(200)["id"], large);
+    }
+    let unread = unread(&server, &reactor, &[200; 4]).await;
+    for answer in all().await {
+        assert_refused(&answer);
+    }
+    client.get(&small).await.expect(200);
+    drop(unread);
+    until("there is room again", async || client.get(&path).await.status == 200).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_and_webhooks_without_memory_wait_and_smaller_ones_go_on() {
+    let setup = Setup { opened_bytes_max: 32 * MIB, ..Setup::open() };
+    let server = TestServer::start_with(setup).await;
+    let reactor = guests::echo_reactor(&server).await;
+    let receiver = Receiver::start().await;
+    let queue = async |args: Value| {
+        let body = json!({"args": args, "callback_url": receiver.url()});
+        let queued = server.private.post(&format!("/reactors/{reactor}/react"), body).await;
+        queued.expect(202);
+        queued.headers["location"].to_str().unwrap().to_owned()
+    };
+    let runs = async || {
+        let page = server.management.get(&format!("/reactors/{reactor}/invocations")).await;
+        page.expect(200)["pagination"]["total_items"].as_u64().unwrap()
+    };
+    let unread = unread(&server, &reactor, &[200; 4]).await;
+    // There is room to check it, and not to read it from the store and run it.
+    let large = queue(json!({"a": zeros(16_000)})).await;
+    let told = queue(json!({"behaviour": "output", "bytes": UNREAD_BYTES})).await;
+    let small = queue(json!({"a": 1})).await;
+    let is_of =
+        |hook: &Hook, place: &str| place.ends_with(hook.headers["webhook-id"].to_str().unwrap());
+    let of_small = async || receiver.seen().iter().any(|hook| is_of(hook, &small));
+    until("the small one is told", of_small).await;
+    // The one whose result is long has run and waits to be told, and the one with long arguments waits to run.
+    until("one more has run", async || runs().await == 6).await;
+    assert_eq!(receiver.seen().len(), 1);
+    drop(unread);
+    until("the large one has run", async || runs().await == 7).await;
+    until("all are told", async || {
+        server.clock.advance_ms(31_000);
+        receiver.seen().len() >= 3
+    })
+    .await;
+    for place in [large, told, small] {
+        let delivered = async || {
+            let result = server.private.get(&place).await.expect(200);
+            assert!(result["delivery"]["attempts"].as_u64() <= Some(1), "{}", result["delivery"]);
+            result["delivery"]["status"] == "delivered"
+        };
+        until("each was tried once", delivered).await;
+    }
+}
+
+/// A connection that takes little by itself.
+async fn small_socket(server: &TestServer) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(16 << 10).unwrap();
+    socket.connect(server.address()).await.unwrap()
 }
 
 /// References to tokens, in places of their own.

@@ -25,11 +25,6 @@ impl Wiped {
         &self.0
     }
 
-    /// How many bytes it takes, those behind what it holds among them.
-    pub fn room(&self) -> usize {
-        self.0.capacity()
-    }
-
     /// Forgets what is behind so many bytes; it is wiped in the end.
     pub fn truncate(&mut self, length: usize) {
         self.0.truncate(length);

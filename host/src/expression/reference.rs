@@ -46,8 +46,8 @@ pub struct Arguments {
     wholes: Vec<TokenId>,
     /// Where they stand: as many places as faults can name.
     uses: Vec<(TokenId, String)>,
-    /// In how many places each stands.
-    counts: HashMap<TokenId, usize>,
+    /// In how many places each stands as it is, and in how many what filters make of it.
+    counts: HashMap<TokenId, (usize, usize)>,
 }
 
 enum Node {
@@ -100,8 +100,8 @@ impl Arguments {
         uses.map(|(_, path)| path.clone()).collect()
     }
 
-    /// In how many places a token is referred to.
-    pub fn uses_of(&self, id: &TokenId) -> usize {
+    /// In how many places a token stands as it is, and in how many what filters make of it, which is bounded by itself.
+    pub fn uses_of(&self, id: &TokenId) -> (usize, usize) {
         self.counts.get(id).copied().unwrap_or_default()
     }
 
@@ -164,7 +164,8 @@ impl Arguments {
                         if *whole {
                             add(&mut self.wholes, id);
                         }
-                        *self.counts.entry(id.clone()).or_default() += 1;
+                        let (as_it_is, made) = self.counts.entry(id.clone()).or_default();
+                        *if source.contains('|') { made } else { as_it_is } += 1;
                         if self.uses.len() < FAULTS_MAX {
                             self.uses.push((id.clone(), path.to_string()));
                         }

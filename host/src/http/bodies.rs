@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::problem::Rejection;
-use crate::limits::{BODIES_BYTES_MAX, UPLOADS_MAX, UPLOADS_PER_TENANT_MAX};
+use crate::limits::{BODIES_BYTES_MAX, BODY_BYTES_FREE, UPLOADS_MAX, UPLOADS_PER_TENANT_MAX};
 use crate::model::id::TenantId;
 use crate::vault::{NoRoom, Share, Shares};
 
@@ -69,7 +69,10 @@ impl Default for Bodies {
 impl Bodies {
     /// Has room for so many bytes.
     pub fn new(bytes_max: usize) -> Self {
-        Self(Arc::new(Inner { shares: Shares::new(bytes_max), held: Mutex::default() }))
+        Self(Arc::new(Inner {
+            shares: Shares::new(bytes_max, BODY_BYTES_FREE),
+            held: Mutex::default(),
+        }))
     }
 
     /// The share of a tenant's body of which nothing has come.
@@ -192,7 +195,7 @@ impl From<NoRoom> for Rejection {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bodies, Place, UPLOAD_BYTES_PER_SECOND_FAIR, UPLOAD_GRACE};
+    use super::{BODY_BYTES_FREE, Bodies, Place, UPLOAD_BYTES_PER_SECOND_FAIR, UPLOAD_GRACE};
     use crate::http::problem::Rejection;
     use crate::limits::{UPLOADS_MAX, UPLOADS_PER_TENANT_MAX};
     use crate::model::id::TenantId;
@@ -213,7 +216,7 @@ mod tests {
         let bodies = Bodies::new(100);
         let grown = |number, bytes| {
             let mut share = bodies.share(tenant(number));
-            let grown = share.grow_to(bytes).map_err(Rejection::from);
+            let grown = share.grow_to(BODY_BYTES_FREE + bytes).map_err(Rejection::from);
             (status(grown), share)
         };
         assert_eq!(grown(1, 51).0, 429);

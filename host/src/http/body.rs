@@ -21,14 +21,13 @@ use super::pace::TooSlow;
 use super::problem::{Problem, Rejection};
 use crate::crypto::wiped::WipedBuffer;
 use crate::limits::{
-    BODY_BYTES_FREE, COMPONENT_BYTES_MAX, FORMULA_BODY_BYTES_MAX, JSON_DEPTH_MAX,
-    REQUEST_BODY_BYTES_MAX,
+    COMPONENT_BYTES_MAX, FORMULA_BODY_BYTES_MAX, JSON_DEPTH_MAX, REQUEST_BODY_BYTES_MAX,
 };
 use crate::model::depth::is_within;
 use crate::model::faults::Faults;
 use crate::model::id::TenantId;
 use crate::model::{exact, member};
-use crate::vault::{Error, Share, weight_of_json};
+use crate::vault::{Error, Share};
 
 const JSON: &str = "application/json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -60,7 +59,7 @@ pub struct ComponentBody(pub Vec<u8>, pub Option<Place>, pub Room);
 /// A body that has arrived.
 pub struct Arrived {
     bytes: Bytes,
-    /// Given back, as the place is, once the request is answered.
+    /// Given back once the operation is over, unless the place bounds what it takes.
     room: Room,
     place: Option<Place>,
 }
@@ -147,7 +146,7 @@ impl Arrived {
     /// The same, with room for what it takes once it is read.
     fn weighed(mut self) -> Result<Self, Rejection> {
         if let Some(room) = &mut self.room {
-            room.grow_to(weight_of_json(&self.bytes))?;
+            room.grow_to(room.weight_of(&self.bytes))?;
         }
         Ok(self)
     }
@@ -264,7 +263,7 @@ pub async fn arrive(
     let longest = announced.upper().unwrap_or(bytes_max as u64);
     let is_large = longest > REQUEST_BODY_BYTES_MAX as u64;
     let place = is_large.then(|| state.bodies().place(tenant)).transpose()?;
-    let mut room: Room = None;
+    let mut room = state.bodies().share(tenant);
     let (mut first, mut whole, mut length) = (Bytes::new(), None::<WipedBuffer>, 0);
     while let Some(frame) = body.frame().await {
         // Trailers mean nothing.
@@ -274,10 +273,7 @@ pub async fn arrive(
             return Err(too_large(bytes_max));
         }
         place.as_ref().map_or(Ok(()), |place| place.has_come(length))?;
-        if length > BODY_BYTES_FREE {
-            let room = room.get_or_insert_with(|| state.bodies().share(tenant));
-            room.grow_to(length - BODY_BYTES_FREE)?;
-        }
+        room.grow_to(length)?;
         if length == piece.len() {
             // Most come in one piece, which is not copied.
             first = piece;
@@ -288,7 +284,7 @@ pub async fn arrive(
     }
     place.as_ref().map_or(Ok(()), Place::has_come_whole)?;
     let bytes = whole.map_or(first, |whole| Bytes::from_owner(whole.into_bytes()));
-    Ok(Arrived { bytes, room, place })
+    Ok(Arrived { bytes, room: Some(room), place })
 }
 
 fn beginning_with(piece: &[u8]) -> WipedBuffer {

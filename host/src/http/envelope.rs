@@ -38,7 +38,7 @@ impl<T: Serialize> IntoResponse for Reply<T> {
     }
 }
 
-/// A page that is written already. It counts as memory until it is sent.
+/// A page that is written already.
 impl IntoResponse for TokenPage {
     fn into_response(self) -> Response {
         written(StatusCode::OK, Bytes::from_owner(self))

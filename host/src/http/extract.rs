@@ -18,8 +18,8 @@ use crate::crypto::api_key::ApiKey;
 use crate::model::id::{ApplicationId, InvocationId};
 use crate::model::log::{EntityType, Operation};
 use crate::model::permission::marker::ApplicationRead;
-use crate::model::permission::{Grant, Permission};
-use crate::vault::{Authenticated, Claim, Error, Permit};
+use crate::model::permission::{ApplicationType, Grant, Permission};
+use crate::vault::{Authenticated, Claim, Error, Permit, share_in};
 
 /// The header that carries the API key.
 pub const API_KEY: &str = "SVC-API-KEY";
@@ -27,7 +27,7 @@ pub const API_KEY: &str = "SVC-API-KEY";
 /// Where a connection comes from.
 type Address = ConnectInfo<SocketAddr>;
 
-/// Whoever the key belongs to, whatever it may do, if it does not do it too often.
+/// Whoever the key belongs to, whatever it may do, if it does not do it too often, nor leaves too many answers untaken.
 pub struct Known(pub Authenticated);
 
 /// A caller that this request was counted for. Only [`Known`] leaves one behind.
@@ -62,6 +62,14 @@ impl FromRequestParts<State> for Known {
         if let Some(class) = Class::of(&parts.method, route) {
             state.rates.count(&who, class)?;
         }
+        let share = state.vault.share(who.caller().tenant());
+        share_in(if who.is_application(ApplicationType::Management) {
+            // Whoever manages a tenant can always see what goes on, and end the keys that it goes on with.
+            share.unrefused()
+        } else {
+            share.check().map_err(Error::from)?;
+            share
+        });
         parts.extensions.insert(Counted(who.clone()));
         Ok(Self(who))
     }

@@ -25,7 +25,7 @@ use crate::limits::{
     COMPONENT_BYTES_MAX, FORMULA_BODY_BYTES_MAX, IDEMPOTENCY_KEY_CHARS_MAX, REQUEST_BODY_BYTES_MAX,
 };
 use crate::model::permission::{ApplicationType, Permission};
-use crate::vault::{Answer, Attempt, Authenticated, Error, Repetition};
+use crate::vault::{Answer, Attempt, Authenticated, Error, Repetition, uncounted};
 
 /// The header that names a request.
 pub const KEY: HeaderName = HeaderName::from_static("svc-idempotency-key");
@@ -125,7 +125,8 @@ async fn once(
 /// Whether an answer is kept under a key that is one.
 async fn was_answered(state: &State, who: &Authenticated, key: Option<&str>) -> bool {
     match key {
-        Some(key) => state.vault.has_answer(who, key).await.unwrap_or_default(),
+        // Nothing of it is kept, so that it need not count.
+        Some(key) => uncounted(state.vault.has_answer(who, key)).await.unwrap_or_default(),
         None => false,
     }
 }

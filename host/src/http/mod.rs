@@ -7,6 +7,7 @@
 //! To add an operation: a handler with its `#[utoipa::path]` in the file of its entity, and a line in
 //! [`routes`]. The description, the walk over all routes in the tests and the authentication follow from that.
 
+mod answers;
 mod applications;
 mod bodies;
 mod body;

@@ -185,11 +185,10 @@ fn add_limits(description: &mut OpenApi) {
                     computing time or places for large bodies that they may",
                 );
             }
-            if operation.operation_id.as_deref() == Some("list_tokens") {
-                text.push_str(
-                    ", or what the tenant's requests have read holds all the memory that it may",
-                );
-            }
+            text.push_str(
+                ", or what requests have read or were answered, of the tenant's or of all, \
+                holds all the memory that it may",
+            );
             operation.responses.responses.insert("429".to_owned(), problem(&text));
         }
     }
@@ -293,7 +292,7 @@ fn header_of(kind: Type, text: &str) -> Header {
     HeaderBuilder::new().schema(Some(schema)).description(Some(text)).build()
 }
 
-/// A header of visible characters that a request may have.
+/// A header that a request may have.
 fn parameter(name: &HeaderName, schema: ObjectBuilder, text: &str) -> Parameter {
     ParameterBuilder::new()
         .name(written(name))

@@ -19,8 +19,8 @@ use utoipa_axum::routes;
 
 use super::problem::Problem;
 use super::{
-    State, applications, console, cors, docs, examples, formulas, health, idempotency, linger,
-    logs, metrics, openapi, reactors, sessions, shield, tenants, tokens, trace, webhooks,
+    State, answers, applications, console, cors, docs, examples, formulas, health, idempotency,
+    linger, logs, metrics, openapi, reactors, sessions, shield, tenants, tokens, trace, webhooks,
 };
 
 /// Every route, with the description of them all.
@@ -89,7 +89,8 @@ async fn around_all(Shared(state): Shared<State>, request: Request, next: Next) 
             return refusal;
         }
         let keyed = move |request: Request| {
-            idempotency::layer(Shared(inner), linger::lasting(request), next)
+            let run = idempotency::layer(Shared(inner), linger::lasting(request), next);
+            answers::counted(run)
         };
         cors::around(request, keyed).await
     };

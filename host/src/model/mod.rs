@@ -21,3 +21,4 @@ pub mod permission;
 pub mod plaintext;
 pub mod rule;
 pub mod time;
+pub mod weight;

@@ -155,13 +155,16 @@ pub struct Outcome {
     pub log: Vec<LogLine>,
     /// Whether it logged or printed more than is kept.
     pub log_truncated: bool,
+    /// What the answer takes of its owner's memory, until what came of the run is stored.
+    pub(super) _kept: Kept,
 }
 
 impl Outcome {
     /// The outcome of a call that never began, after so long.
     pub fn without_a_run(failure: Failure, elapsed: Duration) -> Self {
         let usage = Usage { elapsed, ..Usage::default() };
-        Self { result: Err(failure), usage, log: Vec::new(), log_truncated: false }
+        let (log, log_truncated) = (Vec::new(), false);
+        Self { result: Err(failure), usage, log, log_truncated, _kept: Kept::default() }
     }
 }
 

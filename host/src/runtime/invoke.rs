@@ -14,7 +14,7 @@ use zeroize::Zeroize as _;
 use super::call::{Budget, Call, Failure, FaultKind, GuestResponse, Outcome, Usage};
 use super::component::{Program, brief};
 use super::http::Outgoing;
-use super::memory::{Memory, Refusal, is_of_the_system};
+use super::memory::{Kept, Memory, Refusal, is_of_the_system};
 use super::script::{Preparing, Script, Work};
 use super::slice::{AfterHost, Slice};
 use super::slots::Slot;
@@ -33,6 +33,9 @@ const HANDED_BYTES_MAX: usize = 2 * if RESPONSE_BYTES_MAX > HTTP_BODY_BYTES_MAX 
 } else {
     HTTP_BODY_BYTES_MAX
 };
+
+/// Bytes that each answer may take once it is read, about as much as its slot has for a small run.
+const ANSWER_BYTES_FREE: usize = 1 << 20;
 
 /// What the SDK, and the runner of scripts, say of a server that cannot be reached when the formula does not.
 const UNANSWERED: &str = "the other server cannot be reached";
@@ -89,9 +92,10 @@ impl Whole {
         state.outgoing = Outgoing::new(call.http.take(), began + timeout, slot.memory());
         let mut store = Store::new(&runtime.0.engine, state);
         let log = store.data().log();
+        let kept = Kept::of(Some(slot.memory()));
         let result = {
             let preparing = Preparing { program: &program, slot: &slot, slice: &slice };
-            let mut run = pin!(run(preparing, call, &mut store));
+            let mut run = pin!(run(preparing, call, &mut store, &kept));
             let run = poll_fn(|context| {
                 slice.begin();
                 run.as_mut().poll(context)
@@ -113,7 +117,7 @@ impl Whole {
         };
         let usage = Usage { fuel, memory_peak_bytes, elapsed: began.elapsed() };
         let (log, log_truncated) = log.lock().finish();
-        Outcome { result, usage, log, log_truncated }
+        Outcome { result, usage, log, log_truncated, _kept: kept }
     }
 }
 
@@ -131,6 +135,7 @@ async fn run(
     preparing: Preparing<'_>,
     mut call: Call,
     store: &mut Store<State>,
+    kept: &Kept,
 ) -> Result<GuestResponse, Failure> {
     let program = preparing.program;
     if let Some(script) = program.script() {
@@ -153,7 +158,16 @@ async fn run(
     };
     let request = prepare(store).map_err(|error| Failure::HostFault(error.to_string()))?;
     match program.entry.call(&request.0, store).await {
-        Ok(Ok(answer)) => response::read(answer),
+        Ok(Ok(answer)) => {
+            let weight = response::weight(&answer);
+            if !kept.grow_alone(weight.saturating_sub(ANSWER_BYTES_FREE)) {
+                return Err(match kept.refused() {
+                    Some(Refusal::Owner) => Failure::OwnerOutOfMemory,
+                    _ => Failure::HostOutOfMemory,
+                });
+            }
+            response::read(answer)
+        }
         Ok(Err(error)) => Err(match store.data().memory.refused {
             // Whoever parses a script says that it is out of memory, and not whose.
             Some(Refusal::Owner) if checks => Failure::OwnerOutOfMemory,

@@ -143,6 +143,12 @@ impl Kept {
         taken.is_ok()
     }
 
+    /// The same of so much that there may never be as much: it counts no more than an owner with nothing else has room for.
+    pub fn grow_alone(&self, bytes: usize) -> bool {
+        let most = self.part.as_ref().map_or(u64::MAX, |part| part.room.bytes_max / 4);
+        self.grow(bytes.min(usize::try_from(most).unwrap_or(usize::MAX)))
+    }
+
     /// Why there was no room for all of it, if there was none.
     pub(super) fn refused(&self) -> Option<Refusal> {
         self.refused.get().copied()
@@ -211,7 +217,16 @@ impl Drop for Memory {
 }
 
 impl ResourceLimiter for Memory {
-    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> Result<bool> {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        declared: Option<usize>,
+    ) -> Result<bool> {
+        // The engine refuses what the formula itself has ruled out, and tells only of what the system refuses.
+        if declared.is_some_and(|most| desired > most) {
+            return Ok(false);
+        }
         let held = self.hold(self.bytes + (desired as u64).saturating_sub(current as u64));
         self.refused = held.err().or(self.refused);
         Ok(held.is_ok())

@@ -9,7 +9,7 @@ use crate::limits::{
     CUSTOM_HEADERS_BYTES_MAX, CUSTOM_HEADERS_MAX, RESPONSE_BYTES_MAX, RESPONSE_DEPTH_MAX,
 };
 use crate::model::depth::is_within;
-use crate::model::exact;
+use crate::model::{exact, weight};
 
 /// Standard headers that a formula may set: those that say something about its refusal and no more. Any other is the
 /// server's to set or would reach further than an answer: to the connection, to caches, or to what a browser keeps of
@@ -40,6 +40,11 @@ const OBEYED: &[&str] = &[
 
 const TOO_DEEP: &str = "it is nested too deep, more than 120 levels";
 const _: () = assert!(RESPONSE_DEPTH_MAX == 120, "the text names it");
+
+/// About what an answer takes once it is read.
+pub fn weight(Response { raw, tokenize }: &Response) -> usize {
+    [raw, tokenize].into_iter().flatten().map(|text| weight::of_json(text.as_bytes())).sum()
+}
 
 /// Reads the answer of a formula that succeeded.
 pub fn read(response: Response) -> Result<GuestResponse, Failure> {

@@ -102,6 +102,11 @@ impl Entity for KeptAnswer {
         Some(self.created_at.0 + IDEMPOTENT_ANSWER_MS)
     }
 
+    /// Its body is a text that is sent as it is.
+    fn weight(text: &[u8]) -> usize {
+        2 * text.len()
+    }
+
     fn to_text(&self) -> Result<Wiped, Error> {
         json_text(self)
     }

@@ -8,7 +8,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::audit::{Actor, Event};
-use super::record::{Entity, from_json_text, json_text, kind};
+use super::record::kind::{self, some_at_once};
+use super::record::{Entity, from_json_text, json_text};
 use super::sealed_keys::{KEYS_ID, NEXT_ID, SYSTEM_TENANT};
 use super::tenants::Tenant;
 use super::{Error, Vault};
@@ -136,7 +137,8 @@ impl Vault {
                 store.oldest_entries(kind, tenant, u64::MAX, REMOVED_AT_ONCE)?
             } else {
                 let (filter, start) = (Filter::All, Start::Offset(0));
-                let slice = store.page(kind, tenant, &filter, start, REMOVED_AT_ONCE).await?;
+                let some = some_at_once(kind, REMOVED_AT_ONCE);
+                let slice = store.page(kind, tenant, &filter, start, some).await?;
                 let removal = |id: String| Removal { kind, tenant, id, expect: Expect::Any };
                 slice.records.into_iter().map(|record| removal(record.id)).collect()
             };

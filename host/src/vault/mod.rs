@@ -82,7 +82,7 @@ pub use rotation::{KeyStatus, KeysStatus, Progress};
 pub use run_error::RunError;
 pub use sealed_keys::OpenError;
 pub use sessions::{AuthorizeSession, NewSession, SessionView};
-pub use shares::{NoRoom, Share, Shares, weight_of_json};
+pub use shares::{NoRoom, Share, Shares, let_go_of_all_but, share_in, sharing, uncounted};
 pub use sweep::Swept;
 pub use tenants::{NewTenant, Tenant, TenantSettings, UpdateTenant, check_tenant_name};
 pub use tokens::{
@@ -97,7 +97,7 @@ use authentication::Callers;
 use change::Change;
 use keyring::Keyring;
 use programs::Programs;
-use record::{Entity, Stored, from_record, open_text};
+use record::{Entity, Stored, from_record, read_record};
 use scripts::Scripts;
 
 use crate::clock::Clock;
@@ -105,6 +105,7 @@ use crate::config::JobLimits;
 use crate::crypto::entropy::Entropy;
 use crate::crypto::keys::RootKey;
 use crate::egress::Egress;
+use crate::limits::OPENED_BYTES_FREE;
 use crate::model::id::TenantId;
 use crate::model::time::Timestamp;
 use crate::runtime::Runtime;
@@ -139,7 +140,7 @@ pub struct Foundation {
     pub jobs: JobLimits,
     /// Bytes of formulas' machine code that are kept in memory.
     pub programs_bytes_max: u64,
-    /// Bytes of memory that what is read for requests may take.
+    /// Bytes of memory that what is read for requests, and answered, may take.
     pub opened_bytes_max: usize,
 }
 
@@ -159,7 +160,7 @@ struct Inner {
     scripts: Scripts,
     settings: tenants::SettingsCache,
     claimed: answers::Claimed,
-    /// What is read for requests.
+    /// What is read for requests, and answered.
     opened: Shares,
     ids: record::IdSource,
     fuel_per_ms: u64,
@@ -189,7 +190,7 @@ impl Vault {
             scripts: Scripts::default(),
             settings: tenants::SettingsCache::default(),
             claimed: answers::Claimed::default(),
-            opened: Shares::new(foundation.opened_bytes_max),
+            opened: Shares::new(foundation.opened_bytes_max, OPENED_BYTES_FREE),
             ids: record::IdSource::default(),
             fuel_per_ms: foundation.fuel_per_ms,
             react_timeout_ms: foundation.react_timeout_ms,
@@ -202,6 +203,11 @@ impl Vault {
         }));
         vault.settle_root_key().await.map_err(OpenError::Unfinished)?;
         Ok(vault)
+    }
+
+    /// What a tenant's request takes of the memory: nothing so far.
+    pub fn share(&self, tenant: TenantId) -> Share {
+        self.0.opened.share(tenant)
     }
 
     /// Rewrites the store's files without what was removed or replaced.
@@ -265,7 +271,7 @@ impl Vault {
         tenant: TenantId,
         ids: &[&str],
     ) -> Result<Vec<Option<Stored<E>>>, Error> {
-        self.find_within(tenant, ids, |_, _| Ok(())).await
+        self.find_within(tenant, ids, |_, text| Ok(shares::opened(E::weight(text))?)).await
     }
 
     /// The same, if there is room for it: asked with the id and the text of each before it is read.
@@ -280,11 +286,8 @@ impl Vault {
         let now_ms = self.now().0;
         let open = |record: Option<crate::store::Record>| {
             let Some(record) = record else { return Ok(None) };
-            let text = open_text::<E>(&record, &keys)?;
-            room(&record.id, &text)?;
-            let mut entity = E::from_text(&text)?;
-            entity.settle(now_ms);
-            let stored = Stored { entity, version: record.version };
+            let mut stored = read_record::<E>(&record, &keys, |text| room(&record.id, text))?;
+            stored.entity.settle(now_ms);
             Ok(Some(stored).filter(|stored| !ended(&stored.entity, now_ms)))
         };
         records.into_iter().map(open).collect()

@@ -13,12 +13,14 @@ use uuid::{Builder, Uuid};
 
 use super::Error;
 use super::index::Index;
+use super::shares;
 use crate::crypto::entropy::Entropy;
 use crate::crypto::keys::TenantKeys;
 use crate::crypto::seal::{self, Place};
 use crate::crypto::wiped::{Wiped, WipedBuffer};
 use crate::model::id::TenantId;
 use crate::model::time::Timestamp;
+use crate::model::weight;
 use crate::store::{Kind, Record};
 
 /// The kinds of records. A number, once given, is never given to another kind.
@@ -59,6 +61,15 @@ pub mod kind {
     pub const RESEALING: Kind = Kind(20);
     /// Tenants whose keys were destroyed and whose records go.
     pub const ERASED: Kind = Kind(21);
+
+    /// How many records of a kind are read at once, where it may be so many of most: the largest of some take tens of MiB.
+    pub fn some_at_once(kind: Kind, most: usize) -> usize {
+        match kind {
+            COMPONENT => 1,
+            JOB | ANSWER => most.div_ceil(16),
+            _ => most,
+        }
+    }
 }
 
 /// Something kept, sealed with its tenant's keys.
@@ -77,6 +88,11 @@ pub trait Entity: Sized + Send {
     /// When it ends by itself, in milliseconds since the Unix epoch.
     fn expires_ms(&self) -> Option<u64> {
         None
+    }
+
+    /// About how many bytes one with this text takes, as it is read and as it is shown: JSON, most often.
+    fn weight(text: &[u8]) -> usize {
+        2 * weight::of_json(text)
     }
 
     /// What it can be found by, beside its id and time.
@@ -164,8 +180,18 @@ pub fn collected<'k, E: Entity>(entity: &E, mut index: Index<'k>) -> Index<'k> {
 
 /// Opens a record. One that does not open is a fault of ours, and says so in the operator's log.
 pub fn from_record<E: Entity>(record: &Record, keys: &TenantKeys) -> Result<Stored<E>, Error> {
-    let entity = E::from_text(&open_text::<E>(record, keys)?)?;
-    Ok(Stored { entity, version: record.version })
+    read_record(record, keys, |text| Ok(shares::opened(E::weight(text))?))
+}
+
+/// The same, if there is room for it: asked with the text before it is read.
+pub fn read_record<E: Entity>(
+    record: &Record,
+    keys: &TenantKeys,
+    room: impl FnOnce(&[u8]) -> Result<(), Error>,
+) -> Result<Stored<E>, Error> {
+    let text = open_text::<E>(record, keys)?;
+    room(&text)?;
+    Ok(Stored { entity: E::from_text(&text)?, version: record.version })
 }
 
 /// The text of a record, as in [`from_record`].

@@ -7,13 +7,13 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::authentication::Authenticated;
 use super::permit::Permit;
 use super::tokenize::check_depth;
-use super::tokens::{ListTokens, TokenPage};
-use super::{Error, Vault};
+use super::tokens::{ListTokens, TokenFilter, TokenPage};
+use super::{Error, PageRequest, Vault, sharing};
 use crate::limits::REQUEST_BODY_BYTES_MAX;
 use crate::model::faults::Faults;
 use crate::model::log::{EntityType, Operation};
@@ -48,6 +48,17 @@ impl Svc {
 
 type Reply<'a, T> = BoxFuture<'a, Result<T, GuestProblem>>;
 
+impl Svc {
+    /// Answers a call, for which what is opened counts by itself: a run may make any number of them.
+    fn reply<'a, T: Send + 'a>(
+        &self,
+        call: impl Future<Output = Result<T, Error>> + Send + 'a,
+    ) -> Reply<'a, T> {
+        let share = self.vault.share(self.who.0.tenant());
+        sharing(Some(share), call).map(|(result, _)| reply(result)).boxed()
+    }
+}
+
 impl GuestVault for Svc {
     fn create_token(&self, token: String) -> Reply<'_, String> {
         let create = async move {
@@ -55,7 +66,7 @@ impl GuestVault for Svc {
             let body = read_body(&token)?;
             write_json(&self.vault.create_token(&permit, body).await?)
         };
-        create.map(reply).boxed()
+        self.reply(create)
     }
 
     fn get_token(&self, id: String) -> Reply<'_, String> {
@@ -63,17 +74,16 @@ impl GuestVault for Svc {
             let permit = self.permit::<TokenRead>(Some(&id)).await?;
             write_json(&self.vault.find_token(&permit, &id).await?)
         };
-        get.map(reply).boxed()
+        self.reply(get)
     }
 
     fn list_tokens(&self, filter: String) -> Reply<'_, String> {
         let list = async move {
             let permit = self.permit::<TokenRead>(None).await?;
-            let body: ListTokens = read_body(&filter)?;
-            let (filter, request) = body.check()?;
+            let (filter, request) = read_filter(&filter)?;
             text_of(&self.vault.list_tokens(&permit, filter, &request).await?)
         };
-        list.map(reply).boxed()
+        self.reply(list)
     }
 
     fn search_tokens(&self, search: String) -> Reply<'_, String> {
@@ -82,7 +92,7 @@ impl GuestVault for Svc {
             let body = read_body(&search)?;
             text_of(&self.vault.search_tokens(&permit, body).await?)
         };
-        search.map(reply).boxed()
+        self.reply(search)
     }
 
     fn update_token(&self, id: String, patch: String) -> Reply<'_, String> {
@@ -91,7 +101,7 @@ impl GuestVault for Svc {
             let body = read_body(&patch)?;
             write_json(&self.vault.update_token(&permit, &id, body).await?)
         };
-        update.map(reply).boxed()
+        self.reply(update)
     }
 
     fn delete_token(&self, id: String) -> Reply<'_, ()> {
@@ -99,7 +109,7 @@ impl GuestVault for Svc {
             let permit = self.permit::<TokenDelete>(Some(&id)).await?;
             self.vault.delete_token(&permit, &id).await
         };
-        delete.map(reply).boxed()
+        self.reply(delete)
     }
 
     fn tokenize(&self, value: String) -> Reply<'_, String> {
@@ -108,7 +118,7 @@ impl GuestVault for Svc {
             let (value, inexact) = read_json(&value, |_| true)?;
             write_json(&self.vault.tokenize(&permit, value, inexact).await?)
         };
-        tokenize.map(reply).boxed()
+        self.reply(tokenize)
     }
 
     fn detokenize(&self, value: String) -> Reply<'_, String> {
@@ -119,7 +129,7 @@ impl GuestVault for Svc {
             let (value, inexact) = read_json(&value, |_| true)?;
             write_json(&self.vault.detokenize(&permit, &value, inexact).await?)
         };
-        detokenize.map(reply).boxed()
+        self.reply(detokenize)
     }
 }
 
@@ -128,6 +138,24 @@ fn read_body<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     let names = member::names_of::<T>();
     let (value, inexact) = read_json(text, |name| names.is_none_or(|names| names.contains(&name)))?;
     Ok(member::read_inexact(value, inexact)?)
+}
+
+/// What narrows a list. A member that is none is refused: without it the list would hold more than was asked for.
+fn read_filter(text: &str) -> Result<(TokenFilter, PageRequest), Error> {
+    let (value, inexact) = read_json(text, |_| true)?;
+    let mut faults = Faults::new();
+    let names = member::names_of::<ListTokens>().unwrap_or_default();
+    let given = value.as_object().into_iter().flat_map(Map::keys);
+    for name in given.filter(|name| !names.contains(&name.as_str())) {
+        faults.add(name, "narrows nothing; metadata is an object of keys and values");
+    }
+    match member::read_inexact(value, inexact).and_then(ListTokens::check) {
+        Ok(read) => Ok(faults.into_result(read)?),
+        Err(others) => {
+            faults.extend_under("", others);
+            Err(faults.into())
+        }
+    }
 }
 
 /// What a text holds, and which of its numbers would be rounded.
@@ -170,24 +198,25 @@ fn reply<T>(result: Result<T, Error>) -> Result<T, GuestProblem> {
 #[cfg(test)]
 mod tests {
     use crate::vault::Error;
-    use crate::vault::tokens::ListTokens;
 
     fn faults(text: &str) -> Vec<String> {
-        let read = super::read_body::<ListTokens>(text)
-            .and_then(|body| body.check().map(drop).map_err(Error::from));
-        match read {
-            Ok(()) => Vec::new(),
+        match super::read_filter(text) {
+            Ok(_) => Vec::new(),
             Err(Error::Invalid(faults)) => faults.into_map().into_keys().collect(),
             Err(error) => vec![error.to_string()],
         }
     }
 
     #[test]
-    fn numbers_that_do_not_fit_hide_no_other_fault_and_what_is_not_read_may_be_anything() {
+    fn nothing_that_is_wrong_with_a_filter_hides_another_fault() {
         for (text, expected) in [
             (r#"{"metadata":{"a":1e400},"size":"x"}"#, vec!["metadata.a", "size"]),
             (r#"{"size":12345678901234567890123}"#, vec!["size"]),
-            (r#"{"nothing":1e400,"type":["card"]}"#, vec![]),
+            (r#"{"type":["card"],"metadata":{"a":"b"}}"#, vec![]),
+            (
+                r#"{"types":["card"],"metadata.a":"b","size":"x"}"#,
+                vec!["metadata.a", "size", "types"],
+            ),
             ("{\"size\":1e400,\n x", vec![""]),
             (&"[".repeat(1_000), vec![""]),
         ] {

@@ -13,10 +13,10 @@ use serde_json::Value;
 use super::effort::{in_turn, with_effort};
 use super::permit::Permit;
 use super::tokens::{CreateToken, Drafts, Token, TokenView};
-use super::{Change, Error, Share, Vault, audit::Actor, audit::Event, weight_of_json};
+use super::{Change, Error, NoRoom, Share, Vault, audit::Actor, audit::Event};
 use crate::expression::{Arguments, TokenParts};
 use crate::limits::{
-    ARGUMENTS_WORK_BYTES_MAX, JSON_DEPTH_MAX, OPENED_BYTES_FREE, TOKENS_PER_CALL_MAX,
+    ARGUMENTS_WORK_BYTES_MAX, EXPRESSION_OUTPUT_BYTES_MAX, JSON_DEPTH_MAX, TOKENS_PER_CALL_MAX,
 };
 use crate::model::depth::is_within;
 use crate::model::faults::Faults;
@@ -26,6 +26,10 @@ use crate::model::member;
 use crate::model::path::Path;
 use crate::model::permission::marker::{TokenCreate, TokenRead};
 use crate::model::rule::Transform;
+use crate::model::weight;
+
+/// Bytes that what an expression makes takes at most, about: JSON takes some fifty times its text.
+const MADE_BYTES_MAX: usize = 50 * EXPRESSION_OUTPUT_BYTES_MAX;
 
 /// What becomes of a place in the value once its token is made.
 enum Place {
@@ -145,8 +149,10 @@ impl Vault {
         let entropy = self.0.entropy.as_ref();
         let filled = fill_arguments(permit.tenant(), &arguments, &parts, entropy).await;
         // Wiped before anything else is waited for.
-        drop(parts);
+        drop((parts, tokens));
+        let kept = filled.as_ref().map_or(Ok(()), |filled| keep_filled(&mut room, filled));
         self.log(permit.tenant(), permit.actor(), events).await?;
+        kept?;
         Ok(filled?)
     }
 
@@ -162,16 +168,12 @@ impl Vault {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let mut weight = 0;
         let weigh = |id: &str, text: &[u8]| {
-            let uses = TokenId::from_str(id).map_or(1, |id| arguments.uses_of(&id));
+            let weight = weight::of_json(text);
+            let (whole, made) = TokenId::from_str(id).map_or((1, 0), |id| arguments.uses_of(&id));
             // As it is opened, once more for what is shown of it, and again in each of its places.
-            weight += weight_of_json(text).saturating_mul(2 + uses);
-            if weight > OPENED_BYTES_FREE {
-                room.grow_to(weight).map_err(Error::from)
-            } else {
-                Ok(())
-            }
+            let made = made.saturating_mul(weight.min(MADE_BYTES_MAX));
+            Ok(room.grow_by(weight.saturating_mul(2 + whole).saturating_add(made))?)
         };
         let found = self.find_within::<Token>(tenant, &ids, weigh).await?;
         let mut faults = Faults::new();
@@ -202,6 +204,13 @@ impl Vault {
         let data = self.shown_data(token, transform)?.unwrap_or(Value::Null);
         Ok(TokenParts { id, data, whole })
     }
+}
+
+/// Leaves a share with what filled arguments take: what they were made of is gone.
+pub fn keep_filled(room: &mut Share, filled: &Value) -> Result<(), NoRoom> {
+    let bytes = weight::of_value(filled);
+    room.shrink_to(bytes);
+    room.grow_to(bytes)
 }
 
 /// Puts tokens in the place of their references.

@@ -30,6 +30,10 @@ impl Entity for Component {
         self.created_ms
     }
 
+    fn weight(text: &[u8]) -> usize {
+        text.len()
+    }
+
     fn to_text(&self) -> Result<Wiped, Error> {
         let mut text = WipedBuffer::with_capacity(24 + self.bytes.len());
         text.extend(self.formula_id.0.as_bytes());

@@ -272,7 +272,10 @@ impl Vault {
         }
         // The formula is what may be missing, to whoever asks.
         let component = self.get::<Component>(tenant, &id.to_string()).await;
-        let component = component.map_err(|_| Error::NotFound(Formula::NOUN))?;
+        let component = component.map_err(|error| match error {
+            Error::NotFound(_) => Error::NotFound(Formula::NOUN),
+            error => error,
+        })?;
         Ok(Arc::unwrap_or_clone(component.entity.bytes))
     }
 

@@ -24,7 +24,7 @@ use crate::vault::effort::taken_on;
 use crate::vault::index::{number, term, term_of};
 use crate::vault::record::{Entity, Stored, from_record};
 use crate::vault::retry::{TRIES, unless_lost};
-use crate::vault::{Error, Vault};
+use crate::vault::{Error, Vault, let_go_of_all_but, sharing};
 
 const UNANSWERED: Answered = Answered { status: None, retry_after: None };
 
@@ -79,8 +79,18 @@ impl Vault {
     /// Tries a delivery once, and keeps what came of it.
     pub(super) async fn deliver(&self, tenant: TenantId, stored: Stored<Delivery>) {
         let id = stored.entity.id;
-        let answered = match self.tell(tenant, &stored.entity).await {
+        let told = self.tell(tenant, &stored.entity);
+        let answered = match sharing(Some(self.share(tenant)), told).await.0 {
             Ok(answered) => answered,
+            // Others of its tenant's have the memory that it takes.
+            Err(error @ Error::Busy(_)) => {
+                tracing::info!(invocation = %id, %error, "a result is told later");
+                if let Err(error) = self.put_off_delivery(tenant, stored).await {
+                    tracing::error!(invocation = %id, %error, "a delivery cannot be stored");
+                    tokio::time::sleep(Duration::from_millis(WORKERS_TICK_MS)).await;
+                }
+                return;
+            }
             Err(error) => {
                 tracing::error!(invocation = %id, %error, "a result cannot be told");
                 if self.health().is_err() {
@@ -97,6 +107,20 @@ impl Vault {
             // Not at once.
             tokio::time::sleep(Duration::from_millis(WORKERS_TICK_MS)).await;
         }
+    }
+
+    /// Has a delivery wait that was not tried. One that somebody changes meanwhile is as they leave it.
+    async fn put_off_delivery(
+        &self,
+        tenant: TenantId,
+        stored: Stored<Delivery>,
+    ) -> Result<(), Error> {
+        let Stored { entity: mut delivery, version } = stored;
+        delivery.put_off(self.now(), !self.may_remove_ended()?);
+        let mut change = self.change(tenant).await?;
+        change.put(&delivery, Expect::Version(version))?;
+        let committed = change.try_commit(Actor::OPERATOR, Vec::new()).await?;
+        unless_lost(committed, ()).map(drop)
     }
 
     async fn note_try(
@@ -162,6 +186,7 @@ impl Vault {
         let sent = shown.into_iter().map(|read| Event { message: message.to_owned(), ..read });
         self.log(tenant, job.by.actor(), sent.collect()).await?;
         let body = serde_json::to_vec(&payload(job)).map_err(Error::internal)?;
+        let_go_of_all_but(body.len());
         let id = delivery.id.to_string();
         let sent_at = self.now().0 / 1000;
         let mut signatures = Vec::new();

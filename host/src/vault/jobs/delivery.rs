@@ -15,7 +15,8 @@ use super::Job;
 use crate::crypto::wiped::Wiped;
 use crate::egress::Url;
 use crate::limits::{
-    DELIVERY_INTERVAL_MS_MAX, DELIVERY_INTERVAL_MS_MIN, DELIVERY_WINDOW_MS, INVOCATION_KEPT_MS,
+    DELIVERY_INTERVAL_MS_MAX, DELIVERY_INTERVAL_MS_MIN, DELIVERY_PUT_OFF_MS, DELIVERY_WINDOW_MS,
+    INVOCATION_KEPT_MS,
 };
 use crate::model::id::InvocationId;
 use crate::model::time::Timestamp;
@@ -166,6 +167,15 @@ impl Delivery {
         // The last try is when the time is over.
         self.due_at = after(wait).min(self.ends_at);
         if answered.status == Some(410) || now >= self.ends_at {
+            self.status = DeliveryStatus::Failed;
+        }
+    }
+
+    /// Has it wait for a while without a try, which it may do as long as for the tries.
+    pub fn put_off(&mut self, now: Timestamp, in_doubt: bool) {
+        self.due_at = Timestamp(now.0.saturating_add(DELIVERY_PUT_OFF_MS));
+        self.in_doubt = in_doubt;
+        if now >= self.ends_at && !in_doubt {
             self.status = DeliveryStatus::Failed;
         }
     }

@@ -12,6 +12,7 @@ mod deliver;
 mod delivery;
 mod ended;
 mod in_hand;
+mod next;
 mod put_off;
 mod queue;
 mod results;

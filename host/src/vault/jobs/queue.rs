@@ -22,7 +22,7 @@ pub struct Queue {
     /// Jobs that wait for something.
     put_off: Mutex<PutOff>,
     /// How often jobs could not be begun, by a fault that may have been a passing one.
-    failed: Mutex<HashMap<InvocationId, u32>>,
+    failed: Mutex<HashMap<InvocationId, [u32; 2]>>,
     /// Jobs that are about to be taken in.
     coming: Mutex<HashMap<TenantId, u64>>,
     stopping: AtomicBool,
@@ -256,10 +256,10 @@ impl Queue {
         }
     }
 
-    /// A job could not be begun; gives how often.
-    pub(super) fn failed_to_begin(&self, id: InvocationId) -> u32 {
+    /// A job could not be begun, for want of memory or else; gives how often for that.
+    pub(super) fn failed_to_begin(&self, id: InvocationId, wants_memory: bool) -> u32 {
         let mut failed = self.failed.lock();
-        let count = failed.entry(id).or_default();
+        let count = &mut failed.entry(id).or_default()[usize::from(wants_memory)];
         *count += 1;
         *count
     }
@@ -344,10 +344,12 @@ mod tests {
     fn failures_are_counted_for_each_job() {
         let queue = Queue::default();
         let [one, other] = [1, 2].map(|number| InvocationId(Uuid::from_u128(number)));
-        assert_eq!((queue.failed_to_begin(one), queue.failed_to_begin(one)), (1, 2));
-        assert_eq!(queue.failed_to_begin(other), 1);
+        let failed = |id| queue.failed_to_begin(id, false);
+        assert_eq!((failed(one), failed(one), failed(other)), (1, 2, 1));
+        // What it waits for has as many tries as that is waited for, and no other failure has fewer.
+        assert_eq!((queue.failed_to_begin(one, true), failed(one)), (1, 3));
         queue.forget_failures(one);
-        assert_eq!((queue.failed_to_begin(one), queue.failed_to_begin(other)), (1, 2));
+        assert_eq!((queue.failed_to_begin(one, true), failed(one), failed(other)), (1, 1, 2));
     }
 
     #[test]
@@ -356,11 +358,12 @@ mod tests {
         let [one, other] = [1, 2].map(|number| InvocationId(Uuid::from_u128(number)));
         for id in [one, other] {
             queue.unended(tenant, id, Ended::Lost);
-            queue.failed_to_begin(id);
+            queue.failed_to_begin(id, false);
         }
         queue.was_begun(tenant, ReactorId(Uuid::nil()), one);
         queue.unended(tenant, one, Ended::Broken);
-        assert_eq!((queue.failed_to_begin(one), queue.failed_to_begin(other)), (1, 2));
+        let failed = |id| queue.failed_to_begin(id, false);
+        assert_eq!((failed(one), failed(other)), (1, 2));
         for (_, id, ended) in queue.take_unended() {
             assert_eq!(matches!(ended, Ended::Broken), id == one);
         }

@@ -15,7 +15,7 @@ use crate::limits::{
 use crate::model::formula::Reactor;
 use crate::model::id::{InvocationId, ReactorId, TenantId};
 use crate::model::permission::marker::TokenUse;
-use crate::runtime::Slot;
+use crate::runtime::{ComponentError, Slot};
 use crate::store::Expect;
 use crate::vault::authentication::{Authenticated, Caller};
 use crate::vault::kept_application::KeptApplication;
@@ -23,7 +23,10 @@ use crate::vault::permit::Permit;
 use crate::vault::react::{Ready, Run, references};
 use crate::vault::record::Stored;
 use crate::vault::run_error::RunError;
-use crate::vault::{Error, Vault};
+use crate::vault::{Error, Vault, let_go_of_all_but, uncounted};
+
+/// How long a reactor is left alone whose formula the compiler was too slow for: the machine may be less busy then.
+const SLOW_MACHINE_PAUSE: Duration = Duration::from_mins(1);
 
 /// What became of a job's turn.
 enum Turn {
@@ -60,6 +63,7 @@ impl Vault {
         let turn = self.try_run_job(tenant, job, slot, stands).await;
         let waits_for_room = match &turn {
             Err(Error::Run(error)) => error.wait_seconds().map(Duration::from_secs),
+            Err(Error::NotRunnable(ComponentError::TooSlow)) => Some(SLOW_MACHINE_PAUSE),
             _ => None,
         };
         match waits_for_room {
@@ -117,21 +121,21 @@ impl Vault {
         id: InvocationId,
         error: &Error,
     ) -> bool {
-        let tries_max = match error {
+        let (wants_memory, tries_max) = match error {
             Error::Unavailable if self.health().is_err() => return false,
             // Others of its tenant have the memory that it needs, as long as they go on.
-            Error::Busy(_) => JOB_TRIES_WITHOUT_MEMORY_MAX,
-            _ => JOB_TRIES_MAX,
+            Error::Busy(_) => (true, JOB_TRIES_WITHOUT_MEMORY_MAX),
+            _ => (false, JOB_TRIES_MAX),
         };
-        if self.0.queue.failed_to_begin(id) < tries_max {
+        if self.0.queue.failed_to_begin(id, wants_memory) < tries_max {
             return false;
         }
-        let job = match self.get::<Job>(tenant, &id.to_string()).await {
+        let job = match uncounted(self.get::<Job>(tenant, &id.to_string())).await {
             Ok(job) if job.entity.status == JobStatus::Queued => job,
             _ => return false,
         };
         let broken = Error::Run(Box::new(RunError::NeverBegun));
-        let tells_why = matches!(error, Error::Run(_) | Error::Busy(_));
+        let tells_why = matches!(error, Error::Run(_) | Error::Busy(_) | Error::NotRunnable(_));
         let error = if tells_why { error } else { &broken };
         let ended = self.end_unrun(&job, error).await;
         match &ended {
@@ -154,6 +158,7 @@ impl Vault {
             Ok(None) => {
                 // It may have to wait long, and its arguments may be.
                 drop(job);
+                let_go_of_all_but(0);
                 match self.compiled(tenant, reactor, id, stands).await {
                     Ok(()) => Ok(Turn::Passed),
                     Err(error) => match self.get::<Job>(tenant, &id.to_string()).await {
@@ -168,10 +173,13 @@ impl Vault {
     }
 
     /// Ends a job that something stands in the way of, if that is the run's own. The store's failure is not, nor is want of
-    /// memory.
+    /// memory, nor what the compiler is too slow for on this machine as it is.
     async fn unprepared(&self, job: &Stored<Job>, error: Error) -> Result<Turn, Error> {
         match error {
-            Error::Unavailable | Error::Internal | Error::Busy(_) => Err(error),
+            Error::Unavailable
+            | Error::Internal
+            | Error::Busy(_)
+            | Error::NotRunnable(ComponentError::TooSlow) => Err(error),
             Error::Run(run) if run.wait_seconds().is_some() => Err(Error::Run(run)),
             error => self.refuse(job, &error).await.map(|()| Turn::Taken),
         }
@@ -195,7 +203,7 @@ impl Vault {
         let ended = match self.invoke(&mut run).await {
             Ok(outcome) => match self.settle(run, outcome).await.map_err(|failed| failed.error) {
                 // The run's failure is its result; only the store's is not.
-                Err(error @ (Error::Unavailable | Error::Internal)) => Err(error),
+                Err(error @ (Error::Unavailable | Error::Internal | Error::Busy(_))) => Err(error),
                 Err(Error::Conflict(_)) => {
                     // One of the run's own is its result. After one of the store's it has none yet, and is to have one.
                     self.0.queue.unended(tenant, id, Ended::Lost);

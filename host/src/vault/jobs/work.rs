@@ -11,14 +11,13 @@ use futures::FutureExt as _;
 use tokio::task::{self, JoinError, JoinHandle};
 
 use super::in_hand::{Held, InHand, Standing};
-use super::put_off::OfTenant;
 use super::{Delivery, Ended, Job, JobStatus};
 use crate::limits::{DELIVERIES_MAX, JOBS_APART_MAX, TENANTS_LOOKED_AT, WORKERS_TICK_MS};
-use crate::model::id::{InvocationId, ReactorId, TenantId};
+use crate::model::id::{InvocationId, TenantId};
 use crate::store::{Filter, Start};
 use crate::vault::index::{term, term_of};
 use crate::vault::record::{Entity, Stored, from_record};
-use crate::vault::{Error, Vault};
+use crate::vault::{Error, Vault, sharing};
 
 /// How long it may take until everything in hand has let go.
 const CUTTING_OFF_MAX: Duration = Duration::from_secs(2);
@@ -209,14 +208,18 @@ impl Vault {
             let slice = store.page(E::KIND, tenant, filter, Start::Offset(first), count).await?;
             let keys = self.keys(tenant).await?;
             let opened = slice.records.iter().rev().filter_map(|record| {
-                let opened = from_record::<E>(record, &keys);
-                if opened.is_err() {
-                    let kind = record.kind.0;
-                    tracing::error!(kind, "a record does not open, and is not worked on");
+                match from_record::<E>(record, &keys) {
+                    // It will open when others are done.
+                    Err(error @ Error::Busy(_)) => Some(Err(error)),
+                    Err(_) => {
+                        let kind = record.kind.0;
+                        tracing::error!(kind, "a record does not open, and is not worked on");
+                        None
+                    }
+                    opened => Some(opened),
                 }
-                opened.ok()
             });
-            let opened: Vec<_> = opened.collect();
+            let opened = opened.collect::<Result<Vec<_>, Error>>()?;
             if !opened.is_empty() {
                 return Ok(opened);
             }
@@ -245,17 +248,25 @@ impl Vault {
                 later.push(tenant);
                 continue;
             }
-            match self.next_job(tenant, in_hand).await {
+            // What is opened for a job counts until that is done.
+            let share = Some(self.share(tenant));
+            let (next, share) = sharing(share, self.next_job(tenant, in_hand)).await;
+            match next {
                 Ok(Some(job)) => {
                     let (vault, id) = (self.clone(), job.entity.id);
                     let stands = Standing::new(waits);
                     let held = Held { tenant, id, receiver: None, stands: Arc::clone(&stands) };
-                    let work = async move { vault.run_job(tenant, job, slot, &stands).await };
+                    let work = async move {
+                        let run = Box::pin(vault.run_job(tenant, job, slot, &stands));
+                        sharing(share, run).await;
+                    };
                     in_hand.take(held, work);
                     self.0.queue.jobs_again(tenant);
                 }
                 // Nothing waits, or the tenant was erased.
                 Ok(None) | Err(Error::Unauthenticated) => {}
+                // Its runs that are under way have the memory.
+                Err(Error::Busy(_)) => later.push(tenant),
                 Err(error) => {
                     tracing::warn!(%error, "the queue cannot be read");
                     later.push(tenant);
@@ -266,39 +277,6 @@ impl Vault {
         for tenant in later {
             self.0.queue.jobs_later(tenant);
         }
-    }
-
-    /// The oldest job of a tenant that waits, is not in hand and not put off.
-    pub(super) async fn next_job(
-        &self,
-        tenant: TenantId,
-        in_hand: &InHand,
-    ) -> Result<Option<Stored<Job>>, Error> {
-        while let Some(put_off) = self.0.queue.put_off_of(tenant) {
-            let queued = self.jobs_that_are(tenant, JobStatus::Queued).await?;
-            let put_off = self.jobs_put_off(tenant, put_off).await?;
-            let filter = Filter::And(vec![queued, in_hand.not_jobs_of(tenant), put_off]);
-            // One at a time: arguments may be long, and many times as much once they are read.
-            let Some(job) = self.oldest::<Job>(tenant, &filter, 1).await?.pop() else { break };
-            if self.0.queue.may_try(tenant, job.entity.reactor_id, job.entity.id) {
-                return Ok(Some(job));
-            }
-            // Put off on the way: an earlier version queued it, and the index does not tell whose it is.
-            tokio::task::yield_now().await;
-        }
-        Ok(None)
-    }
-
-    /// The filter for jobs that are not put off.
-    async fn jobs_put_off(&self, tenant: TenantId, put_off: OfTenant) -> Result<Filter, Error> {
-        let ids =
-            |ids: Vec<InvocationId>| Filter::Ids(ids.iter().map(ToString::to_string).collect());
-        let not = |filter| Filter::Not(Box::new(filter));
-        let keys = self.keys(tenant).await?;
-        let of = |reactor: &ReactorId| Filter::Term(Job::term_of_reactor(&keys, *reactor));
-        let of_reactors = Filter::Or(put_off.reactors.iter().map(of).collect());
-        let others_of_reactors = Filter::And(vec![of_reactors, not(ids(put_off.triers))]);
-        Ok(not(Filter::Or(vec![ids(put_off.jobs), others_of_reactors])))
     }
 
     /// Begins deliveries that are due: each tenant's share of the room in a turn, until there is no more of either.

@@ -23,7 +23,7 @@ use super::jobs::UsedToken;
 use super::kept_application::KeptApplication;
 use super::permit::Permit;
 use super::run_error::RunError;
-use super::tokenize::fill_arguments;
+use super::tokenize::{fill_arguments, keep_filled};
 use super::tokens::Token;
 use super::{Error, Share, Vault};
 use crate::binding::{bind, configure};
@@ -276,9 +276,16 @@ impl Vault {
         let entropy = self.0.entropy.as_ref();
         let filled = fill_arguments(permit.tenant(), &arguments, &parts, entropy).await;
         // Wiped before anything else is waited for.
-        drop(parts);
+        drop((parts, tokens));
         match filled {
-            Ok(filled) => Ok((Some(filled), uses, given)),
+            Ok(mut filled) => {
+                if let Err(no_room) = keep_filled(room, &filled) {
+                    wipe(&mut filled);
+                    self.log(permit.tenant(), permit.actor(), uses).await?;
+                    return Err(no_room.into());
+                }
+                Ok((Some(filled), uses, given))
+            }
             Err(faults) => {
                 // What a filter finds wrong tells of the data too.
                 self.log(permit.tenant(), permit.actor(), uses).await?;

@@ -33,7 +33,7 @@ use crate::vault::retry::TRIES;
 use crate::vault::run_error::RunError;
 use crate::vault::svc::Svc;
 use crate::vault::tokenize::Kept;
-use crate::vault::{Change, Error, Share, Vault};
+use crate::vault::{Change, Error, Share, Vault, let_go_of_all_but, uncounted};
 
 /// The part of a run's time that is left for the formula, at least: with less, one that moves money would be cut off. It
 /// does not begin then.
@@ -168,6 +168,7 @@ impl Vault {
         // Wiped before the run, which may take long.
         run.args = Plaintext::new(Value::Null);
         run.room = None;
+        let_go_of_all_but(0);
         let configuration = serde_json::to_string(&run.reactor.configuration);
         let call = Call {
             args: args.map_err(Error::internal)?,
@@ -228,7 +229,8 @@ impl Vault {
         run: Run<'_>,
         outcome: Outcome,
     ) -> Result<ReactResponse, FailedRun> {
-        let Outcome { result, usage, log, log_truncated } = outcome;
+        // What the answer takes of the memory is given back with the rest of it, at the end.
+        let Outcome { result, usage, log, log_truncated, .. } = outcome;
         let result = result.map_err(|failure| RunError::from_failure(failure, run.id));
         let mut invocation = Invocation {
             id: run.id,
@@ -244,14 +246,19 @@ impl Vault {
             finished_at: self.now(),
         };
         let error = match result {
-            Ok(response) => match taken_on(self.answer(&run, response, &invocation)).await {
-                Err(Answer::Failed(error)) => error,
-                Err(Answer::Uncommitted(error)) => return Err(error.into()),
-                Ok(answer) => {
-                    figures().invocation_ended(&Ending::COMPLETED, usage.elapsed, usage.fuel);
-                    return Ok(answer);
+            // What is opened for it does not count: what has had its effects is not to be refused any more.
+            Ok(response) => {
+                // In a place of its own, since whatever wraps it copies it.
+                let answered = Box::pin(self.answer(&run, response, &invocation));
+                match taken_on(uncounted(answered)).await {
+                    Err(Answer::Failed(error)) => error,
+                    Err(Answer::Uncommitted(error)) => return Err(error.into()),
+                    Ok(answer) => {
+                        figures().invocation_ended(&Ending::COMPLETED, usage.elapsed, usage.fuel);
+                        return Ok(answer);
+                    }
                 }
-            },
+            }
             Err(error) => Error::Run(Box::new(error)),
         };
         invocation.status = InvocationStatus::Failed;

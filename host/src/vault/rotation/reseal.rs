@@ -20,6 +20,7 @@ use crate::store::{
     Batch, Expect, Filter, Kind, Position, Put, Record, Removal, Start, StoreError,
 };
 use crate::vault::keyring::seal_newest;
+use crate::vault::record::kind::some_at_once;
 use crate::vault::record::{Entity, Stored, from_json_text, json_text, kind, to_record};
 use crate::vault::{Error, Vault};
 
@@ -116,11 +117,9 @@ impl Vault {
                 Some((order_ms, id)) => Start::After(Position { order_ms, id }),
                 None => Start::Offset(0),
             };
-            let slice = self
-                .0
-                .store
-                .page(Kind(walk.kind), tenant, &filter, start, RESEALED_AT_ONCE)
-                .await?;
+            let kind = Kind(walk.kind);
+            let some = some_at_once(kind, RESEALED_AT_ONCE);
+            let slice = self.0.store.page(kind, tenant, &filter, start, some).await?;
             let mut next = walk.clone();
             if let Some(last) = slice.records.last() {
                 next.resealed += slice.records.len() as u64;

@@ -148,7 +148,7 @@ impl Vault {
                 }
                 // Somebody made a token of the same contents meanwhile: it is found now. One that has ended goes.
                 Err(StoreError::Taken { kind, by: (_, id), .. }) if kind == kind::TOKEN => {
-                    self.sweep_tokens_of(permit.tenant(), &[&id]).await?;
+                    self.make_way(permit.tenant(), &id).await?;
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -301,7 +301,8 @@ impl Vault {
         };
         let yields: Vec<bool> = ids.iter().zip(&stored).zip(found).map(is_taken).collect();
         for (draft, _) in drafts.0.iter_mut().zip(yields).filter(|(_, yields)| *yields) {
-            if matches!(draft.id_rule, IdRule::Literal(_)) {
+            if let IdRule::Literal(id) = &draft.id_rule {
+                self.make_way(permit.tenant(), id).await?;
                 return Err(Error::Conflict("A token with this id exists already."));
             }
             self.draw_token_id(draft).await?;

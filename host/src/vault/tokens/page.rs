@@ -1,22 +1,25 @@
 //! Pages of tokens (interface §4.1, §4.2), written as their caller sees them.
 //!
 //! A token that is read may take dozens of times its text. So those of a page that is not small are read one after the
-//! other, once for the log and once to be shown, and each is gone once it is written. What they take counts meanwhile, and
-//! what is written until it is sent.
+//! other, once for the log and once to be shown, and each is gone once it is written. What they take counts meanwhile.
 
 use futures::future::join;
+use tokio::task::yield_now;
 
 use super::filter::Lower;
 use super::{Token, TokenView};
 use crate::crypto::wiped::{Wiped, WipedBuffer};
-use crate::limits::OPENED_BYTES_FREE;
 use crate::model::log::Operation;
 use crate::model::permission::Grant;
+use crate::model::weight;
 use crate::store::Filter;
 use crate::vault::page::{PageRequest, Pagination};
 use crate::vault::permit::Permit;
 use crate::vault::record::{Entity as _, open_text};
-use crate::vault::{Error, Share, Vault, weight_of_json};
+use crate::vault::{Error, Vault};
+
+/// Bytes of tokens of a page that are kept once they are read, about.
+const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// A page of tokens as JSON, as its caller sees them: a `Paginated<TokenView>`.
 pub struct TokenPage {
@@ -25,8 +28,6 @@ pub struct TokenPage {
     /// How many pages there are.
     pub total_pages: u64,
     text: Wiped,
-    /// Given back once that is sent.
-    _room: Share,
 }
 
 impl AsRef<[u8]> for TokenPage {
@@ -77,26 +78,36 @@ impl Vault {
         let visible = Lower(&keys).visible(permit.rights(), P::PERMISSION);
         let filter = Filter::And(vec![visible, filter, self.not_ended()]);
         let slice = request.fetch(self.0.store.as_ref(), Token::KIND, tenant, &filter).await?;
+        // After the records: they may be sealed with a key that is new.
+        let keys = self.keys(tenant).await?;
         let sealed: usize = slice.records.iter().map(|record| record.body.len()).sum();
-        let is_small = sealed <= OPENED_BYTES_FREE;
         let mut room = self.0.opened.share(tenant);
-        let mut take_room = |written: usize, opened: usize| {
+        let mut take_room = |written: usize, opened: usize, kept: usize| {
             // What is written moves as it grows; what is opened is shown beside it.
-            let bytes = sealed + 3 * sealed.max(written) + 2 * opened;
-            if is_small && bytes <= 4 * OPENED_BYTES_FREE { Ok(()) } else { room.grow_to(bytes) }
+            room.grow_to(sealed + 3 * sealed.max(written) + 2 * opened + kept)
         };
-        take_room(0, 0)?;
+        take_room(0, 0, 0)?;
         let now_ms = self.now().0;
         let mut events = Vec::with_capacity(slice.records.len());
         let mut visible = Vec::with_capacity(slice.records.len());
+        let mut opened_bytes = 0;
         for record in &slice.records {
-            let token = opened(&open_text::<Token>(record, &keys)?, now_ms)?;
+            let text = open_text::<Token>(record, &keys)?;
+            let weight = weight::of_json(&text);
+            take_room(0, weight, opened_bytes.min(KEPT_BYTES_MAX))?;
+            let token = opened(&text, now_ms)?;
             // One that was moved out of sight since the store was asked is left out.
             let Some(transform) = permit.decide(token.about.subject()) else { continue };
             events.push(token.event(Operation::Read, message)?);
+            opened_bytes += weight;
+            let is_small = opened_bytes <= KEPT_BYTES_MAX;
             visible.push((record, is_small.then_some(token), transform));
+            if !is_small {
+                // Reading many of these takes long.
+                yield_now().await;
+            }
         }
-        // Nothing is answered that was not logged; but it can be made ready meanwhile.
+        let is_small = opened_bytes <= KEPT_BYTES_MAX;
         let pagination = request.pagination(&slice);
         let show = async {
             let mut page = Writing::begin(&pagination)?;
@@ -104,21 +115,29 @@ impl Vault {
                 let token = if let Some(token) = token {
                     token
                 } else {
+                    yield_now().await;
                     let text = open_text::<Token>(record, &keys)?;
-                    take_room(page.text.written(), weight_of_json(&text))?;
+                    take_room(page.text.written(), weight::of_json(&text), KEPT_BYTES_MAX)?;
                     opened(&text, now_ms)?
                 };
                 page.add(&self.show_last(token, transform).await?)?;
-                take_room(page.text.written(), 0)?;
+                take_room(page.text.written(), 0, 0)?;
             }
             Ok(page.end())
         };
         let log = self.log(tenant, permit.actor(), events);
-        let (logged, text) = join(log, show).await;
-        let text = logged.and(text)?;
-        room.shrink_to(text.room());
+        // Nothing is answered that was not logged; but it can be made ready meanwhile. Of a page that may find no room, it is
+        // known first whether it does: what is refused was not read.
+        let text = if is_small {
+            let (logged, text) = join(log, show).await;
+            logged.and(text)?
+        } else {
+            let text = show.await?;
+            log.await?;
+            text
+        };
         let Pagination { total_items, total_pages, .. } = pagination;
-        Ok(TokenPage { total_items, total_pages, text, _room: room })
+        Ok(TokenPage { total_items, total_pages, text })
     }
 }
 

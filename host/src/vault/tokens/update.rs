@@ -173,7 +173,7 @@ impl Vault {
             Ok(()) => Ok(Some(view)),
             Err(StoreError::Taken { by: (_, id), .. }) => {
                 // What has these contents may have ended already; else it is found now.
-                self.sweep_tokens_of(permit.tenant(), &[&id]).await?;
+                self.make_way(permit.tenant(), &id).await?;
                 Ok(None)
             }
             Err(StoreError::Conflict { .. }) => Ok(None),

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::{Answered, Delivery, DeliveryStatus, receiver, wait_after};
-use crate::limits::{DELIVERY_INTERVAL_MS_MAX, DELIVERY_INTERVAL_MS_MIN, DELIVERY_WINDOW_MS};
+use crate::limits::{
+    DELIVERY_INTERVAL_MS_MAX, DELIVERY_INTERVAL_MS_MIN, DELIVERY_PUT_OFF_MS, DELIVERY_WINDOW_MS,
+};
 use crate::model::id::InvocationId;
 use crate::model::time::Timestamp;
 
@@ -43,6 +45,25 @@ fn waits_grow_threefold_from_five_seconds_up_to_six_hours() {
         }
         least_ms = (least_ms * 3).min(DELIVERY_INTERVAL_MS_MAX * 9 / 11 - 1);
     }
+}
+
+#[test]
+fn what_is_put_off_was_not_tried_and_ends_with_its_time() {
+    let mut delivery = delivery();
+    for hours in 0..24 {
+        let now = Timestamp(NOW.0 + hours * 3_600_000);
+        delivery.put_off(now, false);
+        assert_eq!(
+            (delivery.status, delivery.attempts, delivery.tries),
+            (DeliveryStatus::Pending, 0, 0)
+        );
+        assert_eq!(delivery.due_at, Timestamp(now.0 + DELIVERY_PUT_OFF_MS));
+    }
+    let over = Timestamp(NOW.0 + DELIVERY_WINDOW_MS);
+    delivery.put_off(over, true);
+    assert_eq!(delivery.status, DeliveryStatus::Pending);
+    delivery.put_off(over, false);
+    assert_eq!(delivery.status, DeliveryStatus::Failed);
 }
 
 #[test]
