@@ -153,7 +153,7 @@ pub const JOBS_APART_MAX: usize = 64;
 /// Tries to begin an asynchronous run, before it ends as failed.
 pub const JOB_TRIES_MAX: u32 = 5;
 /// The same where its tenant's requests hold the memory that it needs: ten minutes.
-pub const JOB_TRIES_WITHOUT_MEMORY_MAX: u32 = 120;
+pub const JOB_TRIES_WITHOUT_MEMORY_MAX: u32 = 16;
 /// After how many seconds a run is worth trying again for which there was no room: about as long as compiling takes, and
 /// longer than most runs that hold memory.
 pub const RUN_WAIT_SECONDS: u64 = 5;

@@ -22,6 +22,8 @@ async fn browsers_may_ask_without_a_key() {
         ("/sessions", "POST"),
         ("/applications/key", "GET"),
         ("/reactors/x/react", "POST"),
+        ("/reactors/x/results/y/redeliver", "POST"),
+        ("/permissions", "GET"),
     ] {
         let answer = asks(&server.stranger(), path, method).await;
         answer.expect(204);
@@ -72,6 +74,20 @@ async fn a_page_reads_answers_and_refusals() {
         answer.expect(status);
         assert_eq!(answer.headers["access-control-allow-origin"], "*");
         assert!(answer.json()["trace_id"].is_string());
+    }
+    // Whatever refuses it, and of a HEAD too.
+    let id = made.json()["id"].as_str().unwrap().to_owned();
+    let from = async |client: &Client, method, path: String| {
+        client.send(client.request(method, &path).header("origin", "null")).await
+    };
+    let long = format!("/tokens?id={}", "x".repeat(17 << 10));
+    for (answer, status) in [
+        (from(&server.private, Method::GET, long).await, 414),
+        (from(&server.private, Method::GET, "/tokens/none".to_owned()).await, 404),
+        (from(&server.private, Method::HEAD, format!("/tokens/{id}")).await, 200),
+    ] {
+        assert_eq!(answer.status, status);
+        assert_eq!(answer.headers["access-control-allow-origin"], "*", "{status}");
     }
     let exposed = made.headers["access-control-expose-headers"].to_str().unwrap();
     for header in ["location", "retry-after", "svc-trace-id", "svc-idempotent-replay"] {

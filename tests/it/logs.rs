@@ -193,6 +193,21 @@ async fn denied_attempts_are_entries_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_denied_attempt_is_found_by_the_id_however_its_path_spelled_it() {
+    let server = TestServer::start().await;
+    let own = server.private.get("/applications/key").await.expect(200);
+    let id = own["id"].as_str().unwrap();
+    for spelled in [id.to_owned(), id.to_uppercase(), id.replace('-', "")] {
+        server.private.delete(&format!("/applications/{spelled}")).await.expect(403);
+    }
+    let path = format!("/logs?entity_id={id}&entity_type=application");
+    let entries = server.management.get(&path).await.expect(200);
+    let messages = entries["data"].as_array().unwrap().iter();
+    let denied = messages.filter(|entry| entry["message"] == "Denied: application:delete");
+    assert_eq!(denied.count(), 3, "{entries}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_denied_attempt_at_a_card_or_bank_is_its_own_and_tells_the_caller_nothing() {
     let server = TestServer::start().await;
     let powerless = server.application("public", &["token:create"], json!([])).await;

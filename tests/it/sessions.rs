@@ -312,6 +312,25 @@ async fn a_session_ends_with_the_applications_behind_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_ends_with_the_application_that_opened_it_and_is_not_authorized_then() {
+    let (server, private, _, _) = session(&["token:read"], json!([])).await;
+    let public = server.application("public", &["token:create"], json!([])).await;
+    let open = async || public.post("/sessions", json!({})).await.expect(201);
+    let (first, second) = (open().await, open().await);
+    let nonce = |opened: &Value| opened["nonce"].as_str().unwrap().to_owned();
+    let grant = || json!({"permissions": ["token:read"]});
+    authorize(&private, &nonce(&first), grant()).await.expect(200);
+    let session = server.client(first["session_key"].as_str().unwrap());
+    session.get("/tokens").await.expect(200);
+    let own = public.get("/applications/key").await.expect(200);
+    let path = format!("/applications/{}", own["id"].as_str().unwrap());
+    server.management.delete(&path).await.expect(204);
+    session.get("/tokens").await.expect(401);
+    let refused = authorize(&private, &nonce(&second), grant()).await.expect(400);
+    assert_eq!(refused["errors"]["nonce"][0], "is unknown, expired or used already");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_ends_with_the_key_that_granted_it() {
     let (server, private, session, nonce) = session(&["token:read"], json!([])).await;
     authorize(&private, &nonce, json!({"permissions": ["token:read"]})).await.expect(200);

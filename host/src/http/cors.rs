@@ -21,6 +21,8 @@ const OPEN: &[(&str, &str)] = &[
     ("/applications/key", "GET"),
     ("/reactors/{id}/react", "POST"),
     ("/reactors/{id}/results/{invocation_id}", "GET"),
+    ("/reactors/{id}/results/{invocation_id}/redeliver", "POST"),
+    ("/permissions", "GET"),
 ];
 /// Headers that a page may send.
 const SENT: HeaderValue =
@@ -49,7 +51,12 @@ where
     {
         return allowed(methods);
     }
-    let open = methods.split(", ").any(|open| open == request.method().as_str());
+    // Where there is a GET there is a HEAD.
+    let method = match request.method() {
+        &Method::HEAD => &Method::GET,
+        method => method,
+    };
+    let open = methods.split(", ").any(|open| open == method.as_str());
     let mut response = next(request).await;
     if open {
         let headers = response.headers_mut();

@@ -85,12 +85,12 @@ pub(super) fn router_with(state: State, console: bool) -> NormalizePath<Router> 
 async fn around_all(Shared(state): Shared<State>, request: Request, next: Next) -> Response {
     let inner = state.clone();
     let within = move |request: Request| async move {
-        if let Some(refusal) = shield::refusal_of_head(&request) {
-            return refusal;
-        }
-        let keyed = move |request: Request| {
+        let keyed = move |request: Request| async move {
+            if let Some(refusal) = shield::refusal_of_head(&request) {
+                return refusal;
+            }
             let run = idempotency::layer(Shared(inner), linger::lasting(request), next);
-            answers::counted(run)
+            answers::counted(run).await
         };
         cors::around(request, keyed).await
     };

@@ -307,6 +307,11 @@ impl Rights {
     ///
     /// What decides changes only where a rule's container begins, so that it is enough to look there.
     fn reach(&self, permission: Permission, transform: Transform, container: &Container) -> bool {
+        // Who deletes sees nothing, however well that would be shown.
+        let transform = match permission {
+            Permission::TokenDelete => Transform::Redact,
+            _ => transform,
+        };
         let below = self.granting(permission).flat_map(Rule::bounds);
         let below = below.filter(|other| container.holds(other));
         std::iter::once(container.clone()).chain(below).all(|place| {

@@ -160,7 +160,8 @@ async fn run(
     match program.entry.call(&request.0, store).await {
         Ok(Ok(answer)) => {
             let weight = response::weight(&answer);
-            if !kept.grow_alone(weight.saturating_sub(ANSWER_BYTES_FREE)) {
+            let more = weight.saturating_sub(ANSWER_BYTES_FREE);
+            if !kept.grow_beside(&store.data().memory, more) {
                 return Err(match kept.refused() {
                     Some(Refusal::Owner) => Failure::OwnerOutOfMemory,
                     _ => Failure::HostOutOfMemory,

@@ -143,9 +143,10 @@ impl Kept {
         taken.is_ok()
     }
 
-    /// The same of so much that there may never be as much: it counts no more than an owner with nothing else has room for.
-    pub fn grow_alone(&self, bytes: usize) -> bool {
-        let most = self.part.as_ref().map_or(u64::MAX, |part| part.room.bytes_max / 4);
+    /// The same of so much that there may never be as much: it counts no more than there is room for beside this run, if its
+    /// owner has nothing else.
+    pub fn grow_beside(&self, run: &Memory, bytes: usize) -> bool {
+        let most = (run.part.room.bytes_max / 2).saturating_sub(run.taken);
         self.grow(bytes.min(usize::try_from(most).unwrap_or(usize::MAX)))
     }
 

@@ -82,7 +82,9 @@ pub use rotation::{KeyStatus, KeysStatus, Progress};
 pub use run_error::RunError;
 pub use sealed_keys::OpenError;
 pub use sessions::{AuthorizeSession, NewSession, SessionView};
-pub use shares::{NoRoom, Share, Shares, let_go_of_all_but, share_in, sharing, uncounted};
+pub use shares::{
+    NoRoom, Share, Shares, let_go_of_all_but, let_go_of_half, share_in, sharing, uncounted,
+};
 pub use sweep::Swept;
 pub use tenants::{NewTenant, Tenant, TenantSettings, UpdateTenant, check_tenant_name};
 pub use tokens::{

@@ -127,11 +127,13 @@ impl Vault {
         // Every id has the form of a token's. A text that has not is nobody's, of any length, and may be what a formula was
         // given: that is not for the log.
         let id = entity_id.filter(|id| id.parse::<TokenId>().is_ok()).unwrap_or_default();
-        let entity_type = match entity_type {
-            EntityType::Token if !id.is_empty() => self.log_type_of(who.0.tenant(), id).await?,
-            named => named,
+        let (entity_type, id) = match entity_type {
+            EntityType::Token if id.is_empty() => (entity_type, String::new()),
+            EntityType::Token => (self.log_type_of(who.0.tenant(), id).await?, id.to_owned()),
+            // An id that is drawn has one spelling in the log, however it was asked for.
+            named => (named, uuid::Uuid::try_parse(id).map_or(id.to_owned(), |id| id.to_string())),
         };
-        let entity = (entity_type, id);
+        let entity = (entity_type, id.as_str());
         let event = Event { operation, ..Event::denied(P::PERMISSION, Some(entity)) };
         self.log_denied(who.0.tenant(), who.0.actor(), event).await?;
         let detail = format!("The application does not hold {}.", P::PERMISSION);

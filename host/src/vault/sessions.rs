@@ -228,6 +228,11 @@ impl Vault {
         claim: Option<&Claim>,
     ) -> Result<Option<SessionView>, Error> {
         let Stored { entity: session, version } = self.session_of(who, nonce).await?;
+        let opener = session.application_id.to_string();
+        let opener = self.find::<KeptApplication>(session.tenant_id, &[&opener]).await?;
+        // It ends with the application that opened it.
+        let opener = opener.into_iter().flatten().next().ok_or_else(unknown_nonce)?;
+        let opener = opener.entity.application;
         let Granted { permissions, rules, .. } = &granted;
         if let Some(permission) = beyond(&who.0.rights, permissions, rules) {
             let event = session.event(Operation::Update, &format!("Denied: {permission}"));
@@ -236,12 +241,9 @@ impl Vault {
         }
         let latest = Timestamp(session.created_at.0 + SESSION_MS_MAX);
         let end = end.map_or(session.expires_at, |end| end.min(latest));
-        let opener = session.application_id.to_string();
-        let opener = self.find::<KeptApplication>(session.tenant_id, &[&opener]).await?;
-        let opener = opener.into_iter().flatten().next().map(|kept| kept.entity.application);
         let session = Session {
             nonce_hash: None,
-            expires_at: until(end, [&who.0.application].into_iter().chain(&opener)),
+            expires_at: until(end, [&who.0.application, &opener]),
             granted: Some(granted),
             ..session
         };
@@ -255,16 +257,16 @@ impl Vault {
 
     /// The session that waits for this nonce in the caller's tenant.
     async fn session_of(&self, who: &Authenticated, nonce: &str) -> Result<Stored<Session>, Error> {
-        let unknown = || Error::invalid("nonce", "is unknown, expired or used already");
         let wanted = self.nonce_hash(nonce);
         let found = self.0.store.find_unique(Session::KIND, Unique(wanted.0)).await?;
         // One of another tenant is as unknown as one that never was.
-        let record = found.filter(|record| record.tenant == who.0.tenant()).ok_or_else(unknown)?;
+        let record =
+            found.filter(|record| record.tenant == who.0.tenant()).ok_or_else(unknown_nonce)?;
         let keys = self.keys(record.tenant).await?;
         let stored = from_record::<Session>(&record, &keys)?;
         let waits = stored.entity.nonce_hash == Some(wanted);
         let lives = stored.entity.expires_at > self.now();
-        Some(stored).filter(|_| waits && lives).ok_or_else(unknown)
+        Some(stored).filter(|_| waits && lives).ok_or_else(unknown_nonce)
     }
 
     /// The caller that a session's key belongs to; `None` when the session, or an application behind it, has ended.
@@ -386,4 +388,9 @@ impl Session {
             rules,
         }
     }
+}
+
+/// The refusal of a nonce that no session waits for.
+fn unknown_nonce() -> Error {
+    Error::invalid("nonce", "is unknown, expired or used already")
 }

@@ -156,6 +156,8 @@ pub fn appends(bytes: usize, time: Duration) -> std::io::Result<Vec<Appends>> {
     let path = std::env::temp_dir().join(format!("tokamak-appends-{}", std::process::id()));
     let measured = [1, 64].into_iter().map(|together| {
         let mut file = File::create(&path)?;
+        // Nobody else needs it, and it goes with this process.
+        std::fs::remove_file(&path)?;
         let data = vec![0x5a; bytes * together];
         let (began, mut written) = (Instant::now(), 0_u64);
         while began.elapsed() < time {
@@ -165,7 +167,5 @@ pub fn appends(bytes: usize, time: Duration) -> std::io::Result<Vec<Appends>> {
         }
         Ok(Appends { together, per_second: count(written) / began.elapsed().as_secs_f64() })
     });
-    let measured = measured.collect();
-    let _ = std::fs::remove_file(&path);
-    measured
+    measured.collect()
 }

@@ -59,8 +59,11 @@ impl Target {
         let plain = url.strip_prefix("http://").ok_or("--address must begin with http://")?;
         let name = plain.trim_end_matches('/');
         let address = name.to_socket_addrs()?.next().ok_or("--address has no address")?;
-        let mut key = String::new();
-        std::io::stdin().lock().take(1_024).read_to_string(&mut key)?;
+        let key = tokio::task::spawn_blocking(|| {
+            let mut key = String::new();
+            std::io::stdin().lock().take(1_024).read_to_string(&mut key).map(|_| key)
+        });
+        let key = key.await??;
         Ok(Self { address, key: key.trim().to_owned(), own: None })
     }
 

@@ -175,6 +175,29 @@ fn what_may_be_granted() {
 }
 
 #[test]
+fn deleting_shows_nothing_and_is_granted_by_whoever_may_delete() {
+    let (read, delete) = (Permission::TokenRead, Permission::TokenDelete);
+    let shown = [Transform::Redact, Transform::Mask, Transform::Reveal];
+    for own in shown {
+        let rights = Rights::new(vec![], vec![rule(1, "/", own, &[read, delete])]);
+        assert!(rights.may_grant(delete), "{own:?}");
+        for granted in shown {
+            assert!(
+                rights.may_grant_rule(&rule(1, "/a/", granted, &[delete])),
+                "{own:?} {granted:?}"
+            );
+            let both = rule(1, "/a/", granted, &[read, delete]);
+            assert_eq!(rights.may_grant_rule(&both), granted <= own, "{own:?} {granted:?}");
+        }
+    }
+    let by_permission = Rights::new(vec![delete], vec![]);
+    assert!(by_permission.may_grant_rule(&rule(1, "/", Transform::Reveal, &[delete])));
+    assert!(!by_permission.may_grant_rule(&rule(1, "/", Transform::Redact, &[read])));
+    let below = Rights::new(vec![], vec![rule(1, "/a/", Transform::Reveal, &[delete])]);
+    assert!(!below.may_grant(delete));
+}
+
+#[test]
 fn the_order_of_conditions_decides_nothing_about_a_grant() {
     use Attribute::{Container, Id};
     use Operator::{Equals, StartsWith};

@@ -171,8 +171,11 @@ impl Delivery {
         }
     }
 
-    /// Has it wait for a while without a try, which it may do as long as for the tries.
+    /// Has it wait for a while without a try, which it may do as long as for the tries. The time since it was due, while the
+    /// server was down or had others to tell, is not the receiver's.
     pub fn put_off(&mut self, now: Timestamp, in_doubt: bool) {
+        let late_ms = now.0.saturating_sub(self.due_at.0);
+        self.ends_at = Timestamp(self.ends_at.0.saturating_add(late_ms));
         self.due_at = Timestamp(now.0.saturating_add(DELIVERY_PUT_OFF_MS));
         self.in_doubt = in_doubt;
         if now >= self.ends_at && !in_doubt {

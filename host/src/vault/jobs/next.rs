@@ -1,11 +1,8 @@
 //! Which job of a tenant comes next.
 
-use std::time::Duration;
-
 use super::in_hand::InHand;
 use super::put_off::OfTenant;
 use super::{Job, JobStatus};
-use crate::limits::RUN_WAIT_SECONDS;
 use crate::model::id::{InvocationId, ReactorId, TenantId};
 use crate::store::Filter;
 use crate::vault::record::Stored;
@@ -60,8 +57,7 @@ impl Vault {
         let oldest = uncounted(self.oldest::<Job>(tenant, filter, 1)).await?.pop();
         let Some(id) = oldest.map(|job| job.entity.id) else { return Ok(()) };
         if !self.give_up_if_hopeless(tenant, id, error).await {
-            let later = Duration::from_secs(RUN_WAIT_SECONDS);
-            self.0.queue.put_off_for(tenant, id, later);
+            self.0.queue.put_off_for(tenant, id, self.0.queue.wait_for_memory(id));
         }
         Ok(())
     }

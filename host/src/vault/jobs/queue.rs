@@ -12,6 +12,10 @@ use super::put_off::{OfTenant, PutOff, Until};
 use crate::limits::RUN_WAIT_SECONDS;
 use crate::model::id::{InvocationId, ReactorId, TenantId};
 
+/// How long a job waits for memory at first, and so many times as long at most.
+const RUN_WAIT: Duration = Duration::from_secs(RUN_WAIT_SECONDS);
+const LONGEST_WAIT: u32 = 12;
+
 /// Tenants whose turn it is, and tenants to look at now and then.
 #[derive(Default)]
 pub struct Queue {
@@ -264,6 +268,12 @@ impl Queue {
         *count
     }
 
+    /// How long a job waits for which there was no memory: longer each time, so that those behind it have their turn.
+    pub(super) fn wait_for_memory(&self, id: InvocationId) -> Duration {
+        let times = self.failed.lock().get(&id).map_or(1, |failed| failed[1]);
+        RUN_WAIT * times.clamp(1, LONGEST_WAIT)
+    }
+
     /// A job ended, or waits for what is no fault.
     pub(super) fn forget_failures(&self, id: InvocationId) {
         self.failed.lock().remove(&id);
@@ -279,7 +289,7 @@ impl Queue {
 mod tests {
     use uuid::Uuid;
 
-    use super::{Ended, Queue};
+    use super::{Ended, LONGEST_WAIT, Queue, RUN_WAIT};
     use crate::model::id::{InvocationId, ReactorId, TenantId};
 
     fn tenant(number: u128) -> TenantId {
@@ -348,6 +358,12 @@ mod tests {
         assert_eq!((failed(one), failed(one), failed(other)), (1, 2, 1));
         // What it waits for has as many tries as that is waited for, and no other failure has fewer.
         assert_eq!((queue.failed_to_begin(one, true), failed(one)), (1, 3));
+        assert_eq!(
+            (queue.wait_for_memory(one), queue.wait_for_memory(other)),
+            (RUN_WAIT, RUN_WAIT)
+        );
+        let times = (2..20).map(|_| queue.failed_to_begin(one, true)).last();
+        assert_eq!((times, queue.wait_for_memory(one)), (Some(19), RUN_WAIT * LONGEST_WAIT));
         queue.forget_failures(one);
         assert_eq!((queue.failed_to_begin(one, true), failed(one), failed(other)), (1, 1, 2));
     }

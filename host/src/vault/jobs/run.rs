@@ -23,7 +23,7 @@ use crate::vault::permit::Permit;
 use crate::vault::react::{Ready, Run, references};
 use crate::vault::record::Stored;
 use crate::vault::run_error::RunError;
-use crate::vault::{Error, Vault, let_go_of_all_but, uncounted};
+use crate::vault::{Error, Vault, let_go_of_all_but, let_go_of_half, uncounted};
 
 /// How long a reactor is left alone whose formula the compiler was too slow for: the machine may be less busy then.
 const SLOW_MACHINE_PAUSE: Duration = Duration::from_mins(1);
@@ -81,7 +81,8 @@ impl Vault {
                 self.0.queue.unended(tenant, id, Ended::Lost);
                 // In nobody's place. What has no answer, or no memory, may have it in a while.
                 let later = match error {
-                    Error::Unavailable | Error::Busy(_) => Duration::from_secs(RUN_WAIT_SECONDS),
+                    Error::Unavailable => Duration::from_secs(RUN_WAIT_SECONDS),
+                    Error::Busy(_) => self.0.queue.wait_for_memory(id),
                     _ => tick,
                 };
                 if !given_up {
@@ -148,12 +149,12 @@ impl Vault {
     async fn try_run_job(
         &self,
         tenant: TenantId,
-        job: Stored<Job>,
+        mut job: Stored<Job>,
         slot: Slot,
         stands: &Standing,
     ) -> Result<Turn, Error> {
         let (id, reactor) = (job.entity.id, job.entity.reactor_id);
-        match self.prepared(tenant, &job.entity, slot).await {
+        match self.prepared(tenant, &mut job.entity, slot).await {
             Ok(Some(prepared)) => self.begin_and_run(tenant, job, prepared).await,
             Ok(None) => {
                 // It may have to wait long, and its arguments may be.
@@ -223,12 +224,14 @@ impl Vault {
     async fn prepared(
         &self,
         tenant: TenantId,
-        job: &Job,
+        job: &mut Job,
         slot: Slot,
     ) -> Result<Option<Prepared>, Error> {
         let who = self.caller_of(tenant, job.by).await?;
         let permit = self.permit::<TokenUse>(&who, None).await?;
-        let arguments = references(job.args.clone())?;
+        let arguments = references(job.args.take())?;
+        // They are there once now, and the rest of the job is short.
+        let_go_of_half();
         // Before any token is opened for it.
         let program = self.program_is_there(tenant, job.reactor_id);
         let short = Duration::from_millis(WORKERS_TICK_MS);
@@ -321,6 +324,7 @@ impl Vault {
         let ended = Ended::Failed(error);
         let events = job.end_without_outcome(&mut change, ended)?;
         change.commit(job.entity.by.actor(), events).await?;
+        self.0.queue.deliveries_of(job.entity.tenant_id);
         figures().invocation_over(&ended.ending());
         Ok(())
     }

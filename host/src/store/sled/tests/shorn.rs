@@ -12,7 +12,7 @@ use crate::store::sled::{Inspection, SledStore};
 use crate::store::{Batch, Expect, Inspect as _, Put, Store as _, StoreError};
 
 /// So many places of the file are looked at.
-const PLACES: usize = 120;
+const PLACES: usize = 50;
 
 /// How many records and entries a store has, if nothing is wrong with it.
 fn counted(folder: &Path) -> Option<(u64, u64)> {
