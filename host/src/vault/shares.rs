@@ -1,4 +1,4 @@
-//! What tenants share of the server's memory: one of them has at most half of it.
+//! What tenants share of the server's memory: one of them has at most half of it, or one thing that is larger.
 //!
 //! Nobody waits for room, so that nobody who is slow holds up another: who finds none is refused, and gives back what it
 //! had. What is done already is not refused any more: its answer counts beyond that, and what the tenant asks for next is
