@@ -1,9 +1,10 @@
 //! `tokamak verify` and the upgrade of old stores, with the real binary (decisions §9).
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::support::binary::{Process, about, assert_sound};
 use crate::support::operator::copy;
@@ -18,6 +19,8 @@ const PRIVATE_KEY_OF_FORMAT_3: &str = "key_prv_vfMabSUotmWoKUxVhMIuH9TbcmkjswWB"
 
 /// The key of a private application that the store of the fifth format knows.
 const PRIVATE_KEY_OF_FORMAT_5: &str = "key_prv_p4GBqHZDrfrVPE6zbvCjtUYCjopktqqb";
+
+/// And that of the eighth.
 const PRIVATE_KEY_OF_FORMAT_8: &str = "key_prv_2CVtIoHxKShmKonPHeUf94DQ9Gmt6bXh";
 
 /// Everything in a folder but the times of its files.
@@ -43,13 +46,19 @@ fn damages(folder: &Path, words: &[&str]) -> Vec<String> {
     out.lines().filter(|line| line.starts_with("damaged: ")).map(str::to_owned).collect()
 }
 
+/// A store as a version of this format left it, in a data folder.
+fn of_format(number: u32) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures");
+    let store = folder.path().join("store");
+    copy(&fixtures.join(format!("format-{number}")), &store);
+    fs::write(store.join("lock"), "").unwrap();
+    (folder, store)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_of_the_first_format_is_brought_under_protection() {
-    let folder = tempfile::tempdir().unwrap();
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/format-1");
-    let store = folder.path().join("store");
-    copy(&fixture, &store);
-    fs::write(store.join("lock"), "").unwrap();
+    let (folder, store) = of_format(1);
     let (code, _, err) = about(folder.path(), &["verify"]);
     assert!(code == 2 && err.contains("not protected yet"), "{err}");
 
@@ -89,11 +98,7 @@ async fn a_store_of_the_first_format_is_brought_under_protection() {
 /// The third format is the last one before there was a journal.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_of_the_third_format_goes_on_with_a_journal() {
-    let folder = tempfile::tempdir().unwrap();
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/format-3");
-    let store = folder.path().join("store");
-    copy(&fixture, &store);
-    fs::write(store.join("lock"), "").unwrap();
+    let (folder, store) = of_format(3);
     let format = || tamper::rows(&store).get("mformat").unwrap().unwrap().to_vec();
     assert_eq!(format(), b"3");
     let before = assert_sound(folder.path());
@@ -163,11 +168,7 @@ async fn a_store_of_the_fourth_format_that_was_killed_goes_on() {
 /// nearly all lies in the journal.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_of_the_eighth_format_that_was_killed_goes_on() {
-    let folder = tempfile::tempdir().unwrap();
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/format-8");
-    let store = folder.path().join("store");
-    copy(&fixture, &store);
-    fs::write(store.join("lock"), "").unwrap();
+    let (folder, store) = of_format(8);
     let before = assert_sound(folder.path());
     // Who only looks at it leaves it as the version of then can go on with it.
     for _ in 0..2 {
@@ -202,11 +203,7 @@ async fn a_store_of_the_eighth_format_that_was_killed_goes_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_of_the_fifth_format_is_read_and_goes_on() {
     const REACTOR: &str = "01a20818-bb84-7001-8fe2-68993d59f9db";
-    let folder = tempfile::tempdir().unwrap();
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/format-5");
-    let store = folder.path().join("store");
-    copy(&fixture, &store);
-    fs::write(store.join("lock"), "").unwrap();
+    let (folder, store) = of_format(5);
     let format = || tamper::rows(&store).get("mformat").unwrap().unwrap().to_vec();
     let rows_of_runs = || {
         let rows = tamper::rows(&store);

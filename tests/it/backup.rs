@@ -260,6 +260,10 @@ async fn a_restore_that_does_not_come_to_its_end_leaves_no_place_for_another_vau
     }
     // Killed, it leaves what tells the next command.
     let mut child = waiting(&restored, &to).await;
+    // Until then nobody else makes a store in its place.
+    let (code, _, err) = restore(&restored, ROOT_KEY, &to);
+    assert!(code == 2 && err.contains("another restore"), "{err}");
+    assert!(restored.join("store.restoring").exists());
     child.kill().unwrap();
     child.wait().unwrap();
     let serve = ["serve", "--listen", "127.0.0.1:0"];

@@ -55,22 +55,20 @@ pub fn opened(bytes: usize) -> Result<(), NoRoom> {
 
 /// Of what was opened so far, each of which counts twice, one of the two is gone.
 pub fn let_go_of_half() {
-    let let_go = |opened: &RefCell<Option<Share>>| {
-        if let Some(share) = opened.borrow_mut().as_mut() {
-            share.hold(share.bytes / 2);
-        }
-    };
-    let _ = OPENED.try_with(let_go);
+    let_go_until(|bytes| bytes / 2);
 }
 
 /// What was opened so far is gone, but for so many bytes that were made of it.
 pub fn let_go_of_all_but(bytes: usize) {
-    let let_go = |opened: &RefCell<Option<Share>>| {
+    let_go_until(|_| bytes);
+}
+
+fn let_go_until(left: impl FnOnce(usize) -> usize) {
+    let _ = OPENED.try_with(|opened| {
         if let Some(share) = opened.borrow_mut().as_mut() {
-            share.hold(bytes);
+            share.hold(left(share.bytes));
         }
-    };
-    let _ = OPENED.try_with(let_go);
+    });
 }
 
 /// Memory that is shared. Cloning shares it.

@@ -64,6 +64,7 @@ const WRITTEN_PER_BYTE: usize = 8;
 const WRITTEN_PER_ROW: usize = LEAF_BYTES * 9 / 40 * 3 / 2;
 const _: () = assert!(2 * (UNSETTLED_BYTES + GROUP_BYTES) * WRITTEN_PER_BYTE <= SEGMENT_BYTES / 2);
 const _: () = assert!(2 * (UNSETTLED_ROWS + GROUP_ROWS) * WRITTEN_PER_ROW <= SEGMENT_BYTES);
+
 /// Brings to the disk what a process that was killed wrote: what is read here must not be gone when it is in the tree.
 pub fn sync(folder: &Path) -> Result<(), StoreError> {
     let path = folder.join(NAME);

@@ -1,18 +1,17 @@
 //! What the tree says of the journal, and what the journal says of the tree by it, so that either is held against the other.
 //!
-//! *A number that the journal came to*: a journal that is gone, emptied, cut off or put back as it was earlier is told from
-//! one that never held more. The note is written with what goes past the journal, with each other sync of the tree that the
-//! journal has to wait for, and before the first group that a process gives to the journal: so it costs a commit nothing.
-//! It never says more than what is in
-//! the journal on the disk, as a group is there before it is in the tree. What the journal took since the note cannot be
-//! missed by it: that much somebody who changes files can take away as a whole store put back to an earlier time, of which
-//! kept heads tell.
+//! *A number that the journal came to*: a journal that is gone, emptied, cut off or put back as it was earlier is told
+//! from one that never held more. The note is written with what goes past the journal, with each other sync of the tree
+//! that the journal has to wait for, and before the first group that a process gives to the journal: so it costs a
+//! commit nothing. It never says more than what is in the journal on the disk, as a group is there before it is in the
+//! tree. What the journal took since the note cannot be missed by it: that much somebody who changes files can take away
+//! as a whole store put back to an earlier time, of which kept heads tell.
 //!
 //! *How many notes there were*: each record of the journal says how many of them were in the tree, synced, when it was
-//! written. Where sled cannot read a part of its log's end, it takes the log for torn there, and leaves out all behind it
-//! without a word, as if it had never been written: a tree that has fewer notes than its journal has seen lost what it had.
-//! The last record of a store that was closed says so of its very last note. What sled leaves out further ahead the ledgers
-//! miss ([`super::inspect`]).
+//! written. Where sled cannot read a part of its log's end, it takes the log for torn there, and leaves out all behind
+//! it without a word, as if it had never been written: a tree that has fewer notes than its journal has seen lost what
+//! it had. The last record of a store that was closed says so of its very last note. What sled leaves out further ahead
+//! only `verify` notices, by the ledgers ([`super::inspect`]).
 //!
 //! A store that was closed needs nothing of its journal and says so: then the file may be gone, but be no older one.
 

@@ -111,6 +111,31 @@ async fn what_a_log_lost_at_its_end_is_missed() {
 }
 
 #[tokio::test]
+async fn changed_settings_of_sled_are_damage_or_make_no_difference() {
+    let (store, folder) = open();
+    store.commit(puts([(record("one", 1), Expect::Absent)])).await.unwrap();
+    drop(store);
+    let settings = fs::read(folder.path().join("conf")).unwrap();
+    let mut damaged = 0;
+    for at in 0..settings.len() {
+        let copy = left(folder.path());
+        let mut changed = settings.clone();
+        changed[at] ^= 1;
+        fs::write(copy.path().join("conf"), changed).unwrap();
+        match SledStore::open(copy.path(), 8 << 20) {
+            Ok(store) => drop(store),
+            Err(StoreError::Damaged(_)) => {
+                damaged += 1;
+                continue;
+            }
+            Err(other) => panic!("{other:?} with a change at {at}"),
+        }
+        assert_eq!(counted(copy.path()), Some((1, 0)), "{at}");
+    }
+    assert!(damaged > 0);
+}
+
+#[tokio::test]
 async fn files_whose_mark_is_missing_are_neither_removed_nor_taken_for_none() {
     let (store, folder) = open();
     store.commit(puts([(record("one", 1), Expect::Absent)])).await.unwrap();
