@@ -31,8 +31,10 @@ impl Writer {
         loop {
             self.begin_copy();
             let Some(copy) = &mut self.log.copy else {
+                self.progress.rest();
                 return held.or_else(|| queue.blocking_recv());
             };
+            self.progress.begin();
             // What others write goes on in both: the copy must not take the last of the space.
             match self.space.check().and_then(|()| copy.copy_some(&self.log.tree)) {
                 Ok(true) => self.finish_copy(),
@@ -74,7 +76,7 @@ impl Writer {
     }
 
     fn finish_copy(&mut self) {
-        let Some(copy) = &self.log.copy else { return };
+        let Some(copy) = &mut self.log.copy else { return };
         // After a failure nobody knows what the old files hold: a copy of them must not take their place.
         let sound =
             if self.failed.load(Ordering::Acquire) { Err(StoreError::Failed) } else { copy.sync() };

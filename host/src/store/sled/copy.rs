@@ -3,10 +3,13 @@
 use std::cell::Cell;
 use std::fs::File;
 use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::changes::Rows;
-use super::failure::{unavailable, unreadable};
+use super::failure::unreadable;
 use super::live::Live;
+use super::syncing::{Syncer, Syncing};
 use super::wanted::Wanted;
 use crate::store::StoreError;
 
@@ -14,16 +17,20 @@ use crate::store::StoreError;
 const PORTION_BYTES: usize = 256 << 10;
 /// Bytes after which the copy is synced, so that the last sync finds little to do.
 const SYNCED_BYTES: usize = 4 << 20;
+/// How long a sync is waited for between two looks at what else there is to do.
+const SYNC_LOOK: Duration = Duration::from_millis(1);
 
 /// A copy under way.
 pub struct Copy {
     /// Where it is written.
     pub next: Live,
     /// The second handle on its log.
-    pub file: File,
+    pub file: Arc<File>,
     /// Copied so far, in the order of keys.
     last: Option<Vec<u8>>,
     unsynced: usize,
+    pub(super) syncer: Syncer,
+    syncing: Option<Syncing>,
     broken: Cell<Option<StoreError>>,
     /// What it is for.
     pub done: Wanted,
@@ -32,7 +39,9 @@ pub struct Copy {
 impl Copy {
     /// A copy of which nothing is written yet.
     pub fn begin((next, file): (Live, File), done: Wanted) -> Self {
-        Self { next, file, last: None, unsynced: 0, broken: Cell::default(), done }
+        let (file, syncer) = (Arc::new(file), Syncer::default());
+        let broken = Cell::default();
+        Self { next, file, last: None, unsynced: 0, syncer, syncing: None, broken, done }
     }
 
     /// Writes what the store writes. A copy that cannot be written is given up; the store goes on.
@@ -42,10 +51,15 @@ impl Copy {
         }
     }
 
-    /// Copies a portion; gives whether it was the last.
+    /// Copies a portion, or waits a moment for what was copied to be synced; gives whether there is no more to copy.
     pub fn copy_some(&mut self, log: &sled::Tree) -> Result<bool, StoreError> {
         if let Some(error) = self.broken.take() {
             return Err(error);
+        }
+        if let Some(syncing) = &self.syncing {
+            let Some(outcome) = syncing.within(SYNC_LOOK) else { return Ok(false) };
+            self.syncing = None;
+            outcome?;
         }
         let from = self.last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let (mut rows, mut bytes, mut last) = (Rows::default(), 0, None);
@@ -64,14 +78,68 @@ impl Copy {
         self.unsynced += bytes;
         if self.unsynced >= SYNCED_BYTES {
             self.unsynced = 0;
-            self.sync()?;
+            // Groups go on meanwhile, in both.
+            self.syncing = Some(self.syncer.begin(&self.next.tree, &self.file, |_| {}));
         }
         Ok(false)
     }
 
     /// Brings to the disk what was copied.
-    pub fn sync(&self) -> Result<(), StoreError> {
-        self.next.tree.flush().map_err(unavailable)?;
-        self.file.sync_data().map_err(unavailable)
+    pub fn sync(&mut self) -> Result<(), StoreError> {
+        self.syncer.sync(&self.next.tree, &self.file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::time::{Duration, Instant};
+
+    use tokio::sync::oneshot;
+
+    use super::{Copy, Rows, SYNCED_BYTES, Syncer};
+    use crate::store::sled::live::Live;
+    use crate::store::sled::wanted::Wanted;
+
+    #[test]
+    fn a_sync_that_does_not_end_stops_the_copy_and_not_who_writes() {
+        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let [log, database] = folders.each_ref().map(|folder| sled::open(folder.path()).unwrap());
+        for number in 0..=u64::try_from(SYNCED_BYTES >> 10).unwrap() {
+            log.insert(number.to_be_bytes(), vec![7; 1 << 10]).unwrap();
+        }
+        let tree = (*database).clone();
+        let file = File::open(folders[1].path().join("db")).unwrap();
+        let next = Live { tree: tree.clone(), number: 1, database };
+        let mut copy = Copy::begin((next, file), Wanted::ToReplace(oneshot::channel().0));
+        let max = Duration::from_secs(2);
+        let holder;
+        (copy.syncer, holder) = Syncer::stuck(max);
+        let began = Instant::now();
+        while copy.syncing.is_none() {
+            assert!(!copy.copy_some(&log).unwrap());
+        }
+        let copied = tree.len();
+        // Each look takes a moment, and what is written meanwhile is written here too.
+        for number in 0..10_u8 {
+            assert!(!copy.copy_some(&log).unwrap());
+            let mut rows = Rows::default();
+            rows.insert(&[number], b"new");
+            copy.write(rows);
+        }
+        assert_eq!(tree.len(), copied + 10);
+        let error = loop {
+            match copy.copy_some(&log) {
+                Ok(done) => assert!(!done),
+                Err(error) => break error,
+            }
+        };
+        assert!(began.elapsed() >= max, "{error}");
+        drop(holder);
+        // The same copy that gets on comes to its end.
+        copy.syncer = Syncer::default();
+        while !copy.copy_some(&log).unwrap() {}
+        copy.sync().unwrap();
+        assert_eq!(tree.len(), log.len() + 10);
     }
 }

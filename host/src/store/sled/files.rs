@@ -37,6 +37,8 @@ const WHOLE: &str = "whole";
 const SLED_NAMES: [&str; 3] = ["db", "conf", "blobs"];
 /// How long after its readers are looked for again.
 const CLOSING_PAUSE: Duration = Duration::from_millis(10);
+/// How long it may take, when the store is closed, until those that were replaced are gone.
+const REMOVING_MAX: Duration = Duration::from_mins(1);
 /// How long a reader of files that are replaced is waited for.
 const READING_MAX: Duration = Duration::from_secs(10);
 
@@ -181,8 +183,14 @@ impl Files {
     /// Waits until replaced files are removed.
     pub fn close(&self) {
         self.wishes.forget();
+        let since = Instant::now();
         for thread in std::mem::take(&mut *self.replaced.lock()) {
-            if thread.join().is_err() {
+            while !thread.is_finished() && since.elapsed() < REMOVING_MAX {
+                std::thread::sleep(CLOSING_PAUSE);
+            }
+            if !thread.is_finished() {
+                tracing::warn!("replaced files are left until the next start");
+            } else if thread.join().is_err() {
                 tracing::error!("removing replaced files ended by a panic");
             }
         }

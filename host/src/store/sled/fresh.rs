@@ -62,7 +62,7 @@ impl Fresh {
     }
 
     /// Brings everything to the disk and closes the store.
-    pub fn finish(self) -> Result<(), StoreError> {
+    pub fn finish(mut self) -> Result<(), StoreError> {
         self.log.sync()?;
         sync_settings(&self.folder)
     }

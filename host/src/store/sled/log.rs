@@ -17,8 +17,6 @@
 
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SendError, Sender, channel, sync_channel};
-use std::time::Duration;
 
 use parking_lot::RwLock;
 use sled::Tree;
@@ -28,7 +26,7 @@ use super::copy::Copy;
 use super::failure::{note_failure, unavailable, unreadable};
 use super::journal::{Journal, ROW_BYTES_MAX, Unsettled};
 use super::rows::{FORMAT, FORMAT_KEY, LEFT_PREFIX, Left, PIECE_BYTES, PIECES_MAX};
-use crate::figures::figures;
+use super::syncing::{Syncer, Syncing};
 use crate::store::{Record, StoreError};
 
 /// Groups that one sync covers when they are put into the tree again: each is a small part of a segment at most.
@@ -36,8 +34,6 @@ const REPLAYED_GROUPS: usize = 2;
 /// Bytes of a head's row beside its record's id and body and what the record is found by: the rest of the key, of the
 /// value, a tag and a place in a chain.
 const HEAD_BYTES: usize = 18 + 26 + 33 + 40;
-/// How long the tree may take to be synced.
-const SETTLING_MAX: Duration = Duration::from_mins(2);
 
 /// Pieces of a record's body: none where it follows the head, in a row that is short enough even so.
 pub fn pieces_of(record: &Record) -> usize {
@@ -69,7 +65,7 @@ pub struct Log {
     pub journal: Option<Journal>,
     /// The tree is being synced beside the writer.
     settling: Option<Settling>,
-    settler: Settler,
+    syncer: Syncer,
     /// Whether the tree says that there is a journal: other software must find there that it cannot read this store.
     is_current: bool,
     /// Whether it says so of this process's journal ([`super::note`]).
@@ -82,54 +78,23 @@ pub struct Log {
 struct Settling {
     number: u64,
     notes: u64,
-    outcome: Receiver<Result<(), StoreError>>,
-}
-
-/// The thread that syncs the tree, from the first time that it is wanted on.
-#[derive(Default)]
-struct Settler(Option<Sender<Settle>>);
-
-type Settle = Box<dyn FnOnce() + Send>;
-
-impl Settler {
-    /// Has the thread do this, or does it on the spot where there is none to be had.
-    fn run(&mut self, settle: Settle) {
-        let Err(SendError(settle)) = self.0.get_or_insert_with(Self::start).send(settle) else {
-            return;
-        };
-        self.0 = None;
-        settle();
-    }
-
-    fn start() -> Sender<Settle> {
-        let (sender, wanted) = channel::<Settle>();
-        let thread = std::thread::Builder::new().name("store settler".to_owned());
-        // Without a thread nobody receives, which the sender tells.
-        let _ = thread.spawn(move || wanted.into_iter().for_each(|settle| settle()));
-        sender
-    }
+    syncing: Syncing,
 }
 
 impl Settling {
-    fn begin(settler: &mut Settler, tree: &Tree, file: &Arc<File>, journal: &Journal) -> Self {
-        let (told, outcome) = sync_channel(1);
-        let (tree, file, folder) = (tree.clone(), Arc::clone(file), journal.folder.clone());
-        settler.run(Box::new(move || {
-            // Noted at once: it may be told to nobody, and the system tells of it once.
-            let outcome = sync(&tree, &file).inspect_err(|_| note_failure(&folder));
-            let _ = told.send(outcome);
-        }));
-        Self { number: journal.last(), notes: journal.notes(), outcome }
+    fn begin(syncer: &mut Syncer, tree: &Tree, file: &Arc<File>, journal: &Journal) -> Self {
+        let folder = journal.folder.clone();
+        let syncing = syncer.begin(tree, file, move |_| note_failure(&folder));
+        Self { number: journal.last(), notes: journal.notes(), syncing }
     }
 
     /// Waits until it is synced, and tells the journal.
     fn wait(self, journal: Option<&mut Journal>) -> Result<(), StoreError> {
-        // sled has one way of failing in which it tells nobody.
-        let outcome = self.outcome.recv_timeout(SETTLING_MAX);
-        outcome.map_err(|_| unavailable("syncing did not end"))??;
+        let Self { number, notes, syncing } = self;
+        syncing.wait()?;
         if let Some(journal) = journal {
-            journal.settle(self.number);
-            journal.noted(self.notes);
+            journal.settle(number);
+            journal.noted(notes);
         }
         Ok(())
     }
@@ -139,14 +104,14 @@ impl Log {
     /// A log without a journal.
     pub fn new(tree: Tree, file: File) -> Self {
         let (file, applying) = (Arc::new(file), Arc::default());
-        let settler = Settler::default();
+        let syncer = Syncer::default();
         Self {
             tree,
             file,
             copy: None,
             journal: None,
             settling: None,
-            settler,
+            syncer,
             is_current: false,
             is_noted: false,
             applying,
@@ -170,8 +135,8 @@ impl Log {
                 let waits = journal.must_settle() || full && !journal.can_turn();
                 if waits && let Some(settling) = self.settling.take() {
                     settling.wait(Some(journal))?;
-                } else if let Some(Settling { number, notes, outcome }) = &self.settling
-                    && let Ok(outcome) = outcome.try_recv()
+                } else if let Some(Settling { number, notes, syncing }) = &self.settling
+                    && let Some(outcome) = syncing.ended()
                 {
                     outcome?;
                     journal.settle(*number);
@@ -180,7 +145,7 @@ impl Log {
                 }
                 if full && !journal.can_turn() {
                     note(journal, false, &self.tree, self.copy.as_ref())?;
-                    sync_noted(&self.tree, &self.file, journal)?;
+                    sync_noted((&mut self.syncer, &self.tree, &self.file), journal)?;
                     journal.settle(journal.last());
                 }
                 if full {
@@ -190,7 +155,7 @@ impl Log {
                     journal.settling();
                     let (tree, file) = (&self.tree, &self.file);
                     note(journal, false, tree, self.copy.as_ref())?;
-                    self.settling = Some(Settling::begin(&mut self.settler, tree, file, journal));
+                    self.settling = Some(Settling::begin(&mut self.syncer, tree, file, journal));
                 }
                 journal.add(&rows)?;
             }
@@ -216,7 +181,7 @@ impl Log {
             // There may be no record yet that the tree could name.
             journal.mark()?;
             note(journal, false, &self.tree, self.copy.as_ref())?;
-            sync_noted(&self.tree, &self.file, journal)?;
+            sync_noted((&mut self.syncer, &self.tree, &self.file), journal)?;
             self.is_noted = true;
         }
         Ok(())
@@ -229,7 +194,7 @@ impl Log {
         match &mut self.journal {
             Some(journal) if is_current => {
                 note(journal, true, &self.tree, None)?;
-                sync_noted(&self.tree, &self.file, journal)?;
+                sync_noted((&mut self.syncer, &self.tree, &self.file), journal)?;
                 // What the tree has now it must have from here on.
                 journal.mark()
             }
@@ -286,7 +251,7 @@ impl Log {
         if is_current {
             note(journal, false, &self.tree, self.copy.as_ref())?;
         }
-        sync_noted(&self.tree, &self.file, journal)?;
+        sync_noted((&mut self.syncer, &self.tree, &self.file), journal)?;
         journal.settle(journal.last());
         Ok(())
     }
@@ -297,9 +262,9 @@ impl Log {
     }
 
     /// Goes on in other files, where everything is on the disk. What was removed is not in the journal either, then.
-    pub fn go_on_in(&mut self, tree: Tree, file: File) -> Result<(), StoreError> {
+    pub fn go_on_in(&mut self, tree: Tree, file: Arc<File>) -> Result<(), StoreError> {
         self.wait_until_settled()?;
-        (self.tree, self.file) = (tree, Arc::new(file));
+        (self.tree, self.file) = (tree, file);
         self.settle_and_wipe()
     }
 
@@ -311,8 +276,8 @@ impl Log {
     }
 
     /// Brings to the disk what was written to the tree.
-    pub fn sync(&self) -> Result<(), StoreError> {
-        sync(&self.tree, &self.file)
+    pub fn sync(&mut self) -> Result<(), StoreError> {
+        self.syncer.sync(&self.tree, &self.file)
     }
 
     /// Writes pieces of long bodies ahead of the heads that make them part of a record.
@@ -370,15 +335,11 @@ fn note(
 }
 
 /// Syncs the tree with the notes that it has.
-fn sync_noted(tree: &Tree, file: &File, journal: &mut Journal) -> Result<(), StoreError> {
-    sync(tree, file)?;
+fn sync_noted(
+    (syncer, tree, file): (&mut Syncer, &Tree, &Arc<File>),
+    journal: &mut Journal,
+) -> Result<(), StoreError> {
+    syncer.sync(tree, file)?;
     journal.noted(journal.notes());
-    Ok(())
-}
-
-fn sync(tree: &Tree, file: &File) -> Result<(), StoreError> {
-    tree.flush().map_err(unavailable)?;
-    file.sync_data().map_err(unavailable)?;
-    figures().synced();
     Ok(())
 }

@@ -22,11 +22,13 @@ mod log;
 mod moments;
 mod note;
 mod packs;
+mod progress;
 mod protect;
 mod reads;
 mod rows;
 mod snapshot;
 mod space;
+mod syncing;
 #[cfg(test)]
 mod tests;
 mod waiting;
@@ -39,7 +41,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use parking_lot::{Mutex, RwLock};
@@ -56,6 +58,7 @@ pub use self::inspect::Inspection;
 use self::load::Later;
 use self::log::Log;
 use self::moments::Moments;
+use self::progress::Progress;
 use self::rows::{read_unique, unique_key};
 pub use self::space::Space;
 use self::waiting::Waiting;
@@ -70,6 +73,10 @@ use crate::model::id::TenantId;
 
 /// Batches that may wait for the writer; more wait for room.
 const QUEUE_BATCHES: usize = 1_024;
+/// How long a batch may wait for its end.
+const COMMIT_MAX: Duration = Duration::from_mins(5);
+/// How often it is looked whether the writer has ended.
+const CLOSING_LOOK: Duration = Duration::from_millis(1);
 
 /// A store in a folder.
 pub struct SledStore {
@@ -86,6 +93,7 @@ pub struct SledStore {
     later: Arc<Later>,
     queue: Mutex<Option<mpsc::Sender<Waiting>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
+    progress: Arc<Progress>,
     /// Held by the one who compacts.
     compacting: Arc<tokio::sync::Mutex<()>>,
     // Released last: the folder is another process's to open once everything above is gone.
@@ -135,7 +143,7 @@ impl SledStore {
         let file = log.file.try_clone().map_err(unavailable)?;
         let before = Log::new(log.tree.clone(), file);
         let applying = Arc::clone(&log.applying);
-        let moments = Arc::<Moments>::default();
+        let (moments, progress) = (Arc::<Moments>::default(), Arc::<Progress>::default());
         let writer = Writer {
             log,
             moments: Arc::clone(&moments),
@@ -145,6 +153,7 @@ impl SledStore {
             guard: Arc::clone(&guard),
             space: Arc::clone(&space),
             versions: Versions::begin(),
+            progress: Arc::clone(&progress),
         };
         let thread = std::thread::Builder::new().name("store writer".to_owned());
         let thread = thread.spawn(move || writer.run(waiting)).map_err(unavailable)?;
@@ -160,6 +169,7 @@ impl SledStore {
             later,
             queue: Mutex::new(Some(queue)),
             writer: Mutex::new(Some(thread)),
+            progress,
             compacting: Arc::default(),
             lock: Arc::new(lock),
         })
@@ -211,9 +221,14 @@ impl Store for SledStore {
             let (done, outcome) = oneshot::channel();
             let queue = queue.ok_or_else(closed)?;
             let began = Instant::now();
-            queue.send(Waiting::new(batch, done)).await.map_err(|_| closed())?;
-            drop(queue);
-            let outcome = outcome.await.map_err(|_| closed())?;
+            let committed = async {
+                queue.send(Waiting::new(batch, done)).await.map_err(|_| closed())?;
+                drop(queue);
+                outcome.await.map_err(|_| closed())
+            };
+            // What the writer does with it then is not known.
+            let late = |_| StoreError::Unavailable("the store does not get on".to_owned());
+            let outcome = tokio::time::timeout(COMMIT_MAX, committed).await.map_err(late)??;
             figures().committed(began.elapsed());
             outcome
         }
@@ -291,6 +306,9 @@ impl Store for SledStore {
         match self.queue.lock().as_ref() {
             // The writer goes before the store is closed only by a panic.
             Some(queue) if queue.is_closed() => Err(StoreError::Failed),
+            Some(_) if self.progress.is_stuck() => {
+                Err(StoreError::Unavailable("the store does not get on".to_owned()))
+            }
             Some(_) => self.space.check(),
             None => Err(StoreError::Unavailable("the store is closed".to_owned())),
         }
@@ -299,12 +317,20 @@ impl Store for SledStore {
     fn close(&self) {
         drop(self.queue.lock().take());
         self.later.end();
-        if let Some(writer) = self.writer.lock().take()
-            && writer.join().is_err()
-        {
-            self.failed.store(true, Ordering::Release);
-            self.files.note_failure();
-            tracing::error!("the store's writer ended by a panic");
+        if let Some(writer) = self.writer.lock().take() {
+            while !writer.is_finished() && !self.progress.is_stuck() {
+                std::thread::sleep(CLOSING_LOOK);
+            }
+            let broken = match writer.is_finished().then(|| writer.join()) {
+                Some(Ok(())) => None,
+                Some(Err(_)) => Some("it ended by a panic"),
+                None => Some("it does not get on, and is left"),
+            };
+            if let Some(broken) = broken {
+                self.failed.store(true, Ordering::Release);
+                self.files.note_failure();
+                tracing::error!("the store's writer is broken: {broken}");
+            }
         }
         self.files.close();
     }

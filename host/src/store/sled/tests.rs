@@ -213,7 +213,7 @@ proptest! {
 
     #[test]
     fn a_history_gives_what_a_model_gives(steps in steps()) {
-        let threads = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let threads = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         threads.block_on(live_through(steps));
     }
 }

@@ -20,6 +20,7 @@ use super::index::Index;
 use super::log::Log;
 use super::moments::{Changed, Moments};
 use super::packs;
+use super::progress::Progress;
 use super::rows::{Address, Head, read_unique, unique_key};
 use super::space::Space;
 use super::waiting::{Waiting, gathered};
@@ -44,6 +45,8 @@ pub struct Writer {
     pub space: Arc<Space>,
     /// The versions of what is made.
     pub versions: Versions,
+    /// Tells others whether it gets on.
+    pub progress: Arc<Progress>,
 }
 
 /// The versions that new records begin at. Whoever read a record before it was removed must not take one for it that has
@@ -76,8 +79,10 @@ impl Writer {
         while let Some(first) = self.next(held.take(), &mut queue) {
             let group;
             (group, held) = gathered(first, &mut queue);
+            self.progress.begin();
             self.commit(group);
         }
+        self.progress.begin();
         // Nothing is left for the next start to do, as far as that is known.
         if !self.failed.load(Ordering::Acquire)
             && let Err(error) = self.log.close()

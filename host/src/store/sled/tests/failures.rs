@@ -1,5 +1,8 @@
 //! Failures: what one leaves is noted for the next opening, and nothing is told that may not be so.
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use super::{CACHE_BYTES, open, reopen};
 use crate::store::conformance::{ENTRY, TENANT, entry, puts};
 use crate::store::sled::SledStore;
@@ -46,4 +49,32 @@ async fn heads_are_not_told_once_a_write_has_failed() {
     let store = reopen(folder.path());
     assert_eq!(store.chain_heads().unwrap(), heads);
     assert_eq!(store.find(ENTRY, TENANT, &["b"]).await.unwrap(), [None]);
+}
+
+#[test]
+fn a_writer_that_does_not_get_on_is_told_of_and_left() {
+    let (store, folder) = open();
+    let store = Arc::new(store);
+    store.health().unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    // What it needs for each group.
+    let held = store.guard.lock();
+    let under_way = {
+        let store = Arc::clone(&store);
+        runtime.spawn(async move { store.commit(puts([entry(TENANT, "a", 1)])).await })
+    };
+    let began = Instant::now();
+    let told = loop {
+        match store.health() {
+            Ok(()) => std::thread::sleep(Duration::from_millis(50)),
+            Err(error) => break error,
+        }
+        assert!(began.elapsed() < Duration::from_mins(2), "nobody notices");
+    };
+    assert!(told.to_string().contains("does not get on"), "{told}");
+    store.close();
+    assert!(folder.path().join("failed").exists() && !under_way.is_finished());
+    // Whatever it still does, nothing is acknowledged.
+    drop(held);
+    assert_eq!(runtime.block_on(under_way).unwrap(), Err(StoreError::Failed));
 }

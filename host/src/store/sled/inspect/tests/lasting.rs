@@ -112,7 +112,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]
     fn whatever_happens_to_some_the_others_stay(groups in steps()) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let folder = tempfile::tempdir().unwrap();
         // One that nothing happens to: a store that was never written to has no format.
         let mut model = std::collections::BTreeMap::from([("a".to_owned(), 1)]);

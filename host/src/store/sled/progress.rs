@@ -1,0 +1,45 @@
+//! Whether the writer gets on.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long one group may take, or one portion of a copy. What it waits for is given up before ([`super::syncing`]).
+const STUCK_AFTER: Duration =
+    if cfg!(test) { Duration::from_secs(10) } else { Duration::from_mins(3) };
+
+/// Since when the writer is busy with one thing.
+pub struct Progress {
+    begun: Instant,
+    /// Milliseconds from then on; 0 while there is nothing to do.
+    busy_since_ms: AtomicU64,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self { begun: Instant::now(), busy_since_ms: AtomicU64::new(0) }
+    }
+}
+
+impl Progress {
+    /// It begins something.
+    pub fn begin(&self) {
+        self.busy_since_ms.store(self.now_ms(), Ordering::Release);
+    }
+
+    /// It waits for something to do.
+    pub fn rest(&self) {
+        self.busy_since_ms.store(0, Ordering::Release);
+    }
+
+    /// Whether it has been busy for too long.
+    pub fn is_stuck(&self) -> bool {
+        match self.busy_since_ms.load(Ordering::Acquire) {
+            0 => false,
+            since => Duration::from_millis(self.now_ms().saturating_sub(since)) > STUCK_AFTER,
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
+    }
+}
