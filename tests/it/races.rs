@@ -121,7 +121,7 @@ async fn a_token_is_given_the_contents_of_one_that_is_being_made() {
     assert_eq!(client.list("").await.len(), ROUNDS);
 }
 
-/// One that loses twice is refused, and its token is as it was.
+/// Nobody changes these tokens but their own requests: none of them is refused for what becomes of the others.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_tokens_are_given_the_same_contents_while_some_are_made_of_them() {
     let server = TestServer::start().await;
@@ -135,18 +135,7 @@ async fn many_tokens_are_given_the_same_contents_while_some_are_made_of_them() {
         for answer in &made {
             assert!([200, 201].contains(&answer.status.as_u16()), "{}", answer.text());
         }
-        let mut again = Vec::new();
-        for (n, (path, answer)) in paths.iter().zip(&patched).enumerate() {
-            if answer.status == 409 {
-                let kept = client.get(path).await.expect(200);
-                assert_eq!(kept["data"], format!("{round}-{n}"), "{kept}");
-                again.push(client.patch(path, json!({"data": same})).await);
-            } else {
-                answer.expect(200);
-                done.push(answer);
-            }
-        }
-        for answer in &again {
+        for answer in &patched {
             answer.expect(200);
             done.push(answer);
         }

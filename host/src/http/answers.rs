@@ -21,7 +21,7 @@ pub async fn counted(run: impl Future<Output = Response>) -> Response {
     let bytes = usize::try_from(response.body().size_hint().lower()).unwrap_or(usize::MAX);
     match share {
         Some(mut share) if bytes > OPENED_BYTES_FREE => {
-            share.hold(bytes);
+            share.answer(bytes);
             held(response, share)
         }
         _ => response,
@@ -88,7 +88,7 @@ mod tests {
         let share = || shares.share(TenantId(uuid::Uuid::nil()));
         let answer = || {
             let mut share = share();
-            share.hold(6);
+            share.answer(6);
             held(Response::new(Body::from("answer")), share)
         };
         drop(answer());

@@ -25,7 +25,8 @@ use crate::limits::{
     COMPONENT_BYTES_MAX, FORMULA_BODY_BYTES_MAX, IDEMPOTENCY_KEY_CHARS_MAX, REQUEST_BODY_BYTES_MAX,
 };
 use crate::model::permission::{ApplicationType, Permission};
-use crate::vault::{Answer, Attempt, Authenticated, Error, Repetition, uncounted};
+use crate::model::weight;
+use crate::vault::{Answer, Attempt, Authenticated, Error, Repetition, opened, uncounted};
 
 /// The header that names a request.
 pub const KEY: HeaderName = HeaderName::from_static("svc-idempotency-key");
@@ -237,6 +238,7 @@ async fn with_tokens(
     who: &Authenticated,
     repetition: Repetition,
 ) -> Result<Answer, Rejection> {
+    opened(weight::of_json(repetition.answer.body.as_bytes())).map_err(Error::from)?;
     let mut answer: Value = serde_json::from_str(&repetition.answer.body).unwrap_or_default();
     // A result that is to be delivered again holds the answer of its run, which somebody else may have asked for.
     let id = answer["invocation_id"].as_str().map(str::to_owned);

@@ -83,7 +83,8 @@ pub use run_error::RunError;
 pub use sealed_keys::OpenError;
 pub use sessions::{AuthorizeSession, NewSession, SessionView};
 pub use shares::{
-    NoRoom, Share, Shares, let_go_of_all_but, let_go_of_half, share_in, sharing, uncounted,
+    NoRoom, Share, Shares, let_go_of_all_but, let_go_of_half, opened, opened_so_far, share_in,
+    sharing, uncounted,
 };
 pub use sweep::Swept;
 pub use tenants::{NewTenant, Tenant, TenantSettings, UpdateTenant, check_tenant_name};
@@ -164,6 +165,8 @@ struct Inner {
     claimed: answers::Claimed,
     /// What is read for requests, and answered.
     opened: Shares,
+    /// The same for those who oversee their tenant.
+    overseen: Shares,
     ids: record::IdSource,
     fuel_per_ms: u64,
     react_timeout_ms: u64,
@@ -193,6 +196,7 @@ impl Vault {
             settings: tenants::SettingsCache::default(),
             claimed: answers::Claimed::default(),
             opened: Shares::new(foundation.opened_bytes_max, OPENED_BYTES_FREE),
+            overseen: Shares::new(foundation.opened_bytes_max / 8, OPENED_BYTES_FREE),
             ids: record::IdSource::default(),
             fuel_per_ms: foundation.fuel_per_ms,
             react_timeout_ms: foundation.react_timeout_ms,
@@ -210,6 +214,12 @@ impl Vault {
     /// What a tenant's request takes of the memory: nothing so far.
     pub fn share(&self, tenant: TenantId) -> Share {
         self.0.opened.share(tenant)
+    }
+
+    /// The same of a request by which a tenant's keys are seen and ended, or its log is read: whatever else the tenant has
+    /// asked for is not in its way.
+    pub fn share_to_oversee(&self, tenant: TenantId) -> Share {
+        self.0.overseen.share(tenant)
     }
 
     /// Rewrites the store's files without what was removed or replaced.

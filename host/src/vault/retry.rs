@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 
-use super::{Error, Vault};
+use super::{Error, Vault, let_go_of_all_but, opened_so_far};
 use crate::store::StoreError;
 
 /// Tries of a change that only another change of the same entity can get in the way of.
@@ -22,8 +22,11 @@ impl Vault {
         tries: usize,
         mut step: impl FnMut() -> BoxFuture<'s, Result<Option<T>, Error>>,
     ) -> Result<T, Error> {
+        let before = opened_so_far();
         for lost in 0..tries {
             if lost > 0 {
+                // What the try before has read is gone.
+                let_go_of_all_but(before);
                 self.pause(lost).await;
             }
             if let Some(done) = step().await? {

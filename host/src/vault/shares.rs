@@ -1,11 +1,14 @@
 //! What tenants share of the server's memory: one of them has at most half of it, or one thing that is larger.
 //!
 //! Nobody waits for room, so that nobody who is slow holds up another: who finds none is refused, and gives back what it
-//! had. What is done already is not refused any more: its answer counts beyond that, and what the tenant asks for next is
-//! refused instead. JSON counts as much as it takes once it is read, which may be many times its text. Of what little each
+//! had. What is done already is not refused any more: its answer counts beyond that, and while answers alone come to more
+//! than its half, what the tenant asks for next is refused instead. JSON counts as much as it takes once it is read, which may be many times its text. Of what little each
 //! request has nothing counts.
 //!
 //! What is opened for a request, or for a run, counts by itself ([`opened`]) within [`sharing`], until that is over.
+
+#[cfg(test)]
+mod tests;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -44,13 +47,20 @@ pub fn share_in(share: Share) {
     let _ = OPENED.try_with(|opened| opened.replace(Some(share)));
 }
 
-/// Counts so many bytes that are opened. However many they are, there is room for a tenant that has nothing else.
+/// Counts so many bytes that are opened at once. However many they are, there is room for a tenant that has nothing else;
+/// and for little more beside them.
 pub fn opened(bytes: usize) -> Result<(), NoRoom> {
     let open = |opened: &RefCell<Option<Share>>| match opened.borrow_mut().as_mut() {
         Some(share) => share.grow(share.bytes.saturating_add(bytes), true),
         None => Ok(()),
     };
     OPENED.try_with(open).unwrap_or(Ok(()))
+}
+
+/// How many bytes were opened so far.
+pub fn opened_so_far() -> usize {
+    let bytes = |opened: &RefCell<Option<Share>>| opened.borrow().as_ref().map(|share| share.bytes);
+    OPENED.try_with(bytes).ok().flatten().unwrap_or_default()
 }
 
 /// Of what was opened so far, each of which counts twice, one of the two is gone.
@@ -88,7 +98,15 @@ struct Inner {
 struct Held {
     /// Of all tenants, but of none more than it may have: whoever has more is in nobody else's way.
     bytes: usize,
-    by_tenant: HashMap<TenantId, usize>,
+    by_tenant: HashMap<TenantId, Own>,
+}
+
+/// What one tenant has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Own {
+    bytes: usize,
+    /// Of these, of answers that are not taken yet.
+    answers: usize,
 }
 
 /// What one request has of it; given back when it is dropped.
@@ -98,8 +116,8 @@ pub struct Share {
     /// What it has, and what of that counts.
     bytes: usize,
     counted: usize,
-    /// Whether it is never refused.
-    is_unrefused: bool,
+    /// Whether it is an answer by now.
+    is_answer: bool,
 }
 
 /// Why a share cannot be as large as that.
@@ -117,25 +135,25 @@ impl Inner {
         self.bytes_max / 2
     }
 
-    /// Has a tenant hold so many bytes instead of what it held.
-    fn set(&self, held: &mut Held, tenant: TenantId, own: usize) {
+    /// Has a tenant hold so much instead of what it held.
+    fn set(&self, held: &mut Held, tenant: TenantId, own: Own) {
         let before = match held.by_tenant.entry(tenant) {
-            Entry::Vacant(_) if own == 0 => 0,
+            Entry::Vacant(_) if own == Own::default() => own,
             Entry::Vacant(none) => {
                 none.insert(own);
-                0
+                Own::default()
             }
-            Entry::Occupied(some) if own == 0 => some.remove(),
+            Entry::Occupied(some) if own == Own::default() => some.remove(),
             Entry::Occupied(mut some) => some.insert(own),
         };
         let part = self.part();
-        held.bytes = (held.bytes + own.min(part)).saturating_sub(before.min(part));
+        held.bytes = (held.bytes + own.bytes.min(part)).saturating_sub(before.bytes.min(part));
         self.bytes.store(held.bytes, Ordering::Relaxed);
     }
 }
 
 impl Held {
-    fn of(&self, tenant: TenantId) -> usize {
+    fn of(&self, tenant: TenantId) -> Own {
         self.by_tenant.get(&tenant).copied().unwrap_or_default()
     }
 }
@@ -149,7 +167,7 @@ impl Shares {
 
     /// The share of a tenant's request that has nothing yet.
     pub fn share(&self, tenant: TenantId) -> Share {
-        Share { shares: self.clone(), tenant, bytes: 0, counted: 0, is_unrefused: false }
+        Share { shares: self.clone(), tenant, bytes: 0, counted: 0, is_answer: false }
     }
 }
 
@@ -160,18 +178,11 @@ impl Share {
         if inner.bytes.load(Ordering::Relaxed) < inner.part() {
             return Ok(());
         }
-        if inner.held.lock().of(self.tenant) > inner.part() {
+        if inner.held.lock().of(self.tenant).answers > inner.part() {
             Err(NoRoom::OfTenant)
         } else {
             Ok(())
         }
-    }
-
-    /// The same share, of somebody who is never refused.
-    #[must_use]
-    pub fn unrefused(mut self) -> Self {
-        self.is_unrefused = true;
-        self
     }
 
     /// Has at least so many bytes from now on.
@@ -184,15 +195,17 @@ impl Share {
         let more = bytes.saturating_sub(inner.free).saturating_sub(self.counted);
         if more > 0 {
             let mut held = inner.held.lock();
-            let before = held.of(self.tenant);
-            let own = before.saturating_add(more);
-            let is_alone = may_be_alone && before == self.counted;
-            if own > inner.part() && !is_alone && !self.is_unrefused {
+            let (before, part) = (held.of(self.tenant), inner.part());
+            let own = Own { bytes: before.bytes.saturating_add(more), ..before };
+            // One thing may be larger by itself, and not each of many.
+            let is_alone = may_be_alone
+                && before.bytes == self.counted
+                && (self.counted <= part / 8 || more <= inner.free);
+            if own.bytes > part && !is_alone {
                 return Err(NoRoom::OfTenant);
             }
-            let part = inner.part();
-            let all = held.bytes.saturating_sub(before.min(part)).saturating_add(own.min(part));
-            if all > inner.bytes_max && !self.is_unrefused {
+            let others = held.bytes.saturating_sub(before.bytes.min(part));
+            if others.saturating_add(own.bytes.min(part)) > inner.bytes_max {
                 return Err(NoRoom::OfAll);
             }
             inner.set(&mut held, self.tenant, own);
@@ -218,10 +231,19 @@ impl Share {
         let counted = bytes.saturating_sub(inner.free);
         if counted != self.counted {
             let mut held = inner.held.lock();
-            let own = held.of(self.tenant).saturating_sub(self.counted).saturating_add(counted);
-            inner.set(&mut held, self.tenant, own);
+            let instead = |of: usize| of.saturating_sub(self.counted).saturating_add(counted);
+            let Own { bytes, answers } = held.of(self.tenant);
+            let answers = if self.is_answer { instead(answers) } else { answers };
+            inner.set(&mut held, self.tenant, Own { bytes: instead(bytes), answers });
         }
         (self.bytes, self.counted) = (bytes, counted);
+    }
+
+    /// Is an answer of so many bytes from now on, and nothing else.
+    pub fn answer(&mut self, bytes: usize) {
+        self.hold(0);
+        self.is_answer = true;
+        self.hold(bytes);
     }
 
     /// Gives back all but so many bytes.
@@ -249,126 +271,5 @@ impl From<NoRoom> for Error {
                 "What requests have read, or were answered, holds all the memory that it may; try again."
             }
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use uuid::Uuid;
-
-    use super::{
-        NoRoom, Ordering, Share, Shares, TenantId, let_go_of_all_but, opened, share_in, sharing,
-    };
-
-    fn share(shares: &Shares, tenant: u128, bytes: usize) -> Share {
-        let mut share = shares.share(TenantId(Uuid::from_u128(tenant)));
-        share.grow_to(bytes).unwrap();
-        share
-    }
-
-    #[test]
-    fn a_tenant_has_half_of_the_room_and_all_have_the_whole_of_it() {
-        let shares = Shares::new(100, 0);
-        let mut first = share(&shares, 1, 30);
-        // What it has already is counted once.
-        first.grow_to(40).unwrap();
-        first.grow_to(10).unwrap();
-        let mut second = share(&shares, 1, 10);
-        assert_eq!(second.grow_to(11), Err(NoRoom::OfTenant));
-        // What was refused is not counted, and what is held stays so.
-        let other = share(&shares, 2, 50);
-        let mut third = share(&shares, 3, 0);
-        assert_eq!(third.grow_to(1), Err(NoRoom::OfAll));
-        first.shrink_to(20);
-        first.shrink_to(30);
-        third.grow_to(20).unwrap();
-        assert_eq!(third.grow_to(21), Err(NoRoom::OfAll));
-        drop(first);
-        third.grow_to(40).unwrap();
-        assert_eq!(third.grow_to(usize::MAX), Err(NoRoom::OfTenant));
-        drop((second, other, third));
-        let held = shares.0.held.lock();
-        assert!(held.bytes == 0 && held.by_tenant.is_empty());
-    }
-
-    #[test]
-    fn what_is_done_counts_beyond_the_bound_and_its_tenant_alone_waits() {
-        let shares = Shares::new(100, 0);
-        let check = |tenant| shares.share(TenantId(Uuid::from_u128(tenant))).check();
-        let mut first = share(&shares, 1, 50);
-        assert_eq!(check(1), Ok(()));
-        first.hold(51);
-        assert_eq!((check(1), check(2)), (Err(NoRoom::OfTenant), Ok(())));
-        // However much it is, others have what is theirs.
-        first.hold(1_000);
-        let mut second = share(&shares, 2, 50);
-        assert_eq!(check(2), Ok(()));
-        assert_eq!(shares.share(TenantId(Uuid::from_u128(3))).grow_to(1), Err(NoRoom::OfAll));
-        second.hold(60);
-        assert_eq!((check(1), check(2)), (Err(NoRoom::OfTenant), Err(NoRoom::OfTenant)));
-        first.hold(10);
-        assert_eq!(share(&shares, 3, 40).bytes, 40);
-        assert_eq!((check(1), check(2), check(3)), (Ok(()), Err(NoRoom::OfTenant), Ok(())));
-        drop((first, second));
-        assert!(shares.0.held.lock().by_tenant.is_empty());
-        assert_eq!(shares.0.bytes.load(Ordering::Relaxed), 0);
-    }
-
-    #[test]
-    fn the_first_of_each_share_does_not_count() {
-        let shares = Shares::new(100, 10);
-        let held = || shares.0.held.lock().bytes;
-        let mut some: Vec<Share> = (0..20).map(|_| share(&shares, 1, 10)).collect();
-        assert_eq!(held(), 0);
-        some[0].grow_by(5).unwrap();
-        assert_eq!(held(), 5);
-        some[0].grow_by(45).unwrap();
-        assert_eq!(some[0].grow_by(1), Err(NoRoom::OfTenant));
-        assert_eq!((some[0].bytes, held()), (60, 50));
-        some[0].shrink_to(10);
-        assert_eq!(held(), 0);
-        some[1].hold(70);
-        assert_eq!(some[0].grow_to(11), Err(NoRoom::OfTenant));
-        drop(some);
-        assert_eq!(held(), 0);
-    }
-
-    #[tokio::test]
-    async fn what_is_opened_counts_until_that_is_over_for_which_it_was() {
-        let shares = Shares::new(1_000, 0);
-        let other = share(&shares, 1, 100);
-        let run = async {
-            // Not yet anybody's.
-            opened(200).unwrap();
-            share_in(share(&shares, 1, 0));
-            opened(200).unwrap();
-            opened(200).unwrap();
-            assert_eq!(opened(1), Err(NoRoom::OfTenant));
-            // What goes on within it may have a share of its own.
-            let (inner, own) = sharing(Some(share(&shares, 2, 0)), async { opened(200) }).await;
-            assert_eq!((inner, own.map(|own| own.bytes)), (Ok(()), Some(200)));
-            let_go_of_all_but(100);
-            opened(200)
-        };
-        let (last, own) = sharing(None, run).await;
-        assert_eq!((last, own.map(|share| share.bytes)), (Ok(()), Some(300)));
-        assert_eq!(shares.0.held.lock().bytes, 100);
-        // Of a tenant that has nothing else there is room for anything, but not beside it.
-        let nothing_else = async || {
-            let run = async { opened(5_000).and(opened(5_000)) };
-            sharing(Some(shares.share(TenantId(Uuid::from_u128(3)))), run).await
-        };
-        let (large, own) = nothing_else().await;
-        assert_eq!((large, shares.0.held.lock().bytes), (Ok(()), 600));
-        assert_eq!(nothing_else().await.0, Err(NoRoom::OfTenant));
-        drop(own);
-        // Unless that is its own.
-        let share = shares.share(TenantId(Uuid::from_u128(1))).unrefused();
-        let (unrefused, _) = sharing(Some(share), async { opened(5_000).and(opened(5_000)) }).await;
-        assert_eq!(unrefused, Ok(()));
-        drop(other);
-        // And without anybody's share it is not counted.
-        opened(5_000).unwrap();
-        assert_eq!(shares.0.held.lock().bytes, 0);
     }
 }

@@ -175,7 +175,9 @@ impl Delivery {
     /// server was down or had others to tell, is not the receiver's.
     pub fn put_off(&mut self, now: Timestamp, in_doubt: bool) {
         let late_ms = now.0.saturating_sub(self.due_at.0);
-        self.ends_at = Timestamp(self.ends_at.0.saturating_add(late_ms));
+        // But what a clock skips that is set forward is taken back with it.
+        let full = Timestamp(now.0.saturating_add(DELIVERY_WINDOW_MS));
+        self.ends_at = Timestamp(self.ends_at.0.saturating_add(late_ms)).min(full);
         self.due_at = Timestamp(now.0.saturating_add(DELIVERY_PUT_OFF_MS));
         self.in_doubt = in_doubt;
         if now >= self.ends_at && !in_doubt {

@@ -4,9 +4,9 @@ use super::in_hand::InHand;
 use super::put_off::OfTenant;
 use super::{Job, JobStatus};
 use crate::model::id::{InvocationId, ReactorId, TenantId};
-use crate::store::Filter;
-use crate::vault::record::Stored;
-use crate::vault::{Error, Vault, let_go_of_all_but, uncounted};
+use crate::store::{Filter, Start};
+use crate::vault::record::{Entity as _, Stored};
+use crate::vault::{Error, Vault, let_go_of_all_but};
 
 /// Jobs that are passed over at once for want of memory. Each was opened, which takes long.
 const PASSED_AT_ONCE: u32 = 4;
@@ -54,8 +54,12 @@ impl Vault {
         filter: &Filter,
         error: &Error,
     ) -> Result<(), Error> {
-        let oldest = uncounted(self.oldest::<Job>(tenant, filter, 1)).await?.pop();
-        let Some(id) = oldest.map(|job| job.entity.id) else { return Ok(()) };
+        // It is not opened to know which it is.
+        let store = self.0.store.as_ref();
+        let total = store.page(Job::KIND, tenant, filter, Start::Offset(0), 0).await?.total;
+        let last = Start::Offset(total.saturating_sub(1));
+        let slice = store.page(Job::KIND, tenant, filter, last, 1).await?;
+        let Some(Ok(id)) = slice.records.last().map(|job| job.id.parse()) else { return Ok(()) };
         if !self.give_up_if_hopeless(tenant, id, error).await {
             self.0.queue.put_off_for(tenant, id, self.0.queue.wait_for_memory(id));
         }

@@ -23,7 +23,7 @@ use crate::vault::permit::Permit;
 use crate::vault::react::{Ready, Run, references};
 use crate::vault::record::Stored;
 use crate::vault::run_error::RunError;
-use crate::vault::{Error, Vault, let_go_of_all_but, let_go_of_half, uncounted};
+use crate::vault::{Error, Vault, let_go_of_all_but, let_go_of_half, opened_so_far, uncounted};
 
 /// How long a reactor is left alone whose formula the compiler was too slow for: the machine may be less busy then.
 const SLOW_MACHINE_PAUSE: Duration = Duration::from_mins(1);
@@ -49,9 +49,14 @@ impl Vault {
         stands: &Standing,
     ) {
         let (id, reactor) = (job.entity.id, job.entity.reactor_id);
-        let slot = match slot {
-            None => self.slot_for_job(tenant).await,
-            taken => taken,
+        let (slot, job) = match slot {
+            None => {
+                // Its arguments may be long, and are in nobody's way while it waits.
+                drop(job);
+                let_go_of_all_but(0);
+                (self.slot_for_job(tenant).await, None)
+            }
+            taken => (taken, Some(job)),
         };
         let tick = Duration::from_millis(WORKERS_TICK_MS);
         let Some(slot) = slot else {
@@ -60,7 +65,18 @@ impl Vault {
             return;
         };
         stands.has_slot();
-        let turn = self.try_run_job(tenant, job, slot, stands).await;
+        let job = match job {
+            None => self.kept::<Job>(tenant, id).await,
+            Some(job) => Ok(job),
+        };
+        let turn = match job {
+            Ok(job) if job.entity.status == JobStatus::Queued => {
+                self.try_run_job(tenant, job, slot, stands).await
+            }
+            // It has ended while it waited.
+            Ok(_) | Err(Error::NotFound(_)) => Ok(Turn::Taken),
+            Err(error) => Err(error),
+        };
         let waits_for_room = match &turn {
             Err(Error::Run(error)) => error.wait_seconds().map(Duration::from_secs),
             Err(Error::NotRunnable(ComponentError::TooSlow)) => Some(SLOW_MACHINE_PAUSE),
@@ -268,7 +284,9 @@ impl Vault {
     }
 
     async fn program_is_there(&self, tenant: TenantId, reactor: ReactorId) -> Result<(), Error> {
+        let before = opened_so_far();
         loop {
+            let_go_of_all_but(before);
             let reactor = self.get::<Reactor>(tenant, &reactor.to_string()).await?.entity;
             let formula = self.formula(tenant, reactor.formula_id).await?;
             match self.program_of(tenant, &formula).await {

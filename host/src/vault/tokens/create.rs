@@ -25,7 +25,7 @@ use crate::vault::effort::unless_crowded;
 use crate::vault::index::term;
 use crate::vault::permit::Permit;
 use crate::vault::record::{Entity as _, from_record, kind};
-use crate::vault::{Change, Error, Vault};
+use crate::vault::{Change, Error, Vault, let_go_of_all_but, opened_so_far};
 
 /// How often a set of drafts is put together anew because of what others did meanwhile.
 const TRIES_MAX: usize = 100;
@@ -121,7 +121,10 @@ impl Vault {
         actor: Actor,
         more: impl Fn(&mut Change, &[TokenView]) -> Result<Vec<Event>, Error>,
     ) -> Result<Vec<TokenView>, Error> {
+        let before = opened_so_far();
         for _ in 0..TRIES_MAX {
+            // What an earlier try has read is gone.
+            let_go_of_all_but(before);
             let found = self.duplicates(permit, &drafts).await?;
             let shown = self.show_drafts(permit, &drafts, &found).await?;
             let mut change = self.change(permit.tenant()).await?;

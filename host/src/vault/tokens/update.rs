@@ -30,13 +30,22 @@ use crate::model::time::Timestamp;
 use crate::store::{Expect, Put, StoreError};
 use crate::vault::permit::Permit;
 use crate::vault::record::Stored;
-use crate::vault::retry::unless_lost;
 use crate::vault::tenants::TenantSettings;
-use crate::vault::{Error, Vault};
+use crate::vault::{Error, Vault, let_go_of_all_but, opened_so_far};
 
 const NEEDS_DATA: &str = "cannot be removed";
 /// How often a change that lost against a concurrent one is applied anew (decisions §1).
 const RETRIES: usize = 1;
+/// The same, where what others changed is another token, of the same contents: nobody has touched this one.
+const RETRIES_FOR_OTHERS: usize = 30;
+
+/// What a change was made in vain for.
+enum Lost {
+    /// Its token was changed meanwhile.
+    ItsToken,
+    /// The token that has the same contents was, or came to be.
+    Another,
+}
 
 /// Body of `PATCH /tokens/{id}`: a JSON Merge Patch. `null` removes a member, or puts it back to the type's default.
 #[derive(Clone, Default, Deserialize, ToSchema)]
@@ -85,22 +94,32 @@ impl Vault {
         id: &str,
         body: UpdateToken,
     ) -> Result<TokenView, Error> {
-        for _ in 0..=RETRIES {
+        let before = opened_so_far();
+        let (mut retries, mut for_others) = (0, 0);
+        while retries <= RETRIES && for_others <= RETRIES_FOR_OTHERS {
             match self.try_update(permit, id, body.clone()).await? {
-                Some(view) => return Ok(view),
-                None => tokio::task::yield_now().await,
+                Ok(view) => return Ok(view),
+                Err(Lost::ItsToken) => retries += 1,
+                Err(Lost::Another) => for_others += 1,
             }
+            // What was read for it is gone.
+            let_go_of_all_but(before);
+            tokio::task::yield_now().await;
         }
-        Err(Error::Conflict("The token was changed by other requests at the same time."))
+        Err(Error::Conflict(if retries > RETRIES {
+            "The token was changed by other requests at the same time."
+        } else {
+            "Other requests changed the token of the same contents at the same time."
+        }))
     }
 
-    /// One try; `None` when the token, or another one of the same contents, was changed meanwhile.
+    /// One try.
     async fn try_update(
         &self,
         permit: &Permit<TokenUpdate>,
         id: &str,
         body: UpdateToken,
-    ) -> Result<Option<TokenView>, Error> {
+    ) -> Result<Result<TokenView, Lost>, Error> {
         let now = self.now();
         let stored = self.find_to_update(permit, id, &body, now).await?;
         let before = &stored.entity;
@@ -162,7 +181,7 @@ impl Vault {
         permit: &Permit<TokenUpdate>,
         stored: &Stored<Token>,
         token: &Token,
-    ) -> Result<Option<TokenView>, Error> {
+    ) -> Result<Result<TokenView, Lost>, Error> {
         let event = token.event(Operation::Update, "Token updated")?;
         let transform = permit.decide(token.about.subject()).unwrap_or(Transform::Redact);
         let view = self.show_in_turn(token, transform).await?;
@@ -170,13 +189,13 @@ impl Vault {
         change.put(token, Expect::Version(stored.version))?;
         permit.keep_answer(&mut change, &view)?;
         match change.try_commit(permit.actor(), vec![event]).await? {
-            Ok(()) => Ok(Some(view)),
+            Ok(()) => Ok(Ok(view)),
             Err(StoreError::Taken { by: (_, id), .. }) => {
                 // What has these contents may have ended already; else it is found now.
                 self.make_way(permit.tenant(), &id).await?;
-                Ok(None)
+                Ok(Err(Lost::Another))
             }
-            Err(StoreError::Conflict { .. }) => Ok(None),
+            Err(StoreError::Conflict { .. }) => Ok(Err(Lost::ItsToken)),
             Err(error) => Err(error.into()),
         }
     }
@@ -214,7 +233,7 @@ impl Vault {
         permit: &Permit<TokenUpdate>,
         stored: &Stored<Token>,
         Existing { token, record }: Existing,
-    ) -> Result<Option<TokenView>, Error> {
+    ) -> Result<Result<TokenView, Lost>, Error> {
         let message = "Token removed in favour of one with the same contents";
         let removed = stored.entity.event(Operation::Delete, message)?;
         let found = token.event(Operation::Read, "Token found by deduplication")?;
@@ -226,7 +245,14 @@ impl Vault {
         let expect = Expect::Version(record.version);
         change.batch.puts.push(Put { record, expect });
         permit.keep_answer(&mut change, &view)?;
-        unless_lost(change.try_commit(permit.actor(), vec![removed, found]).await?, view)
+        match change.try_commit(permit.actor(), vec![removed, found]).await? {
+            Ok(()) => Ok(Ok(view)),
+            Err(StoreError::Conflict { id, .. }) if id == stored.entity.about.id => {
+                Ok(Err(Lost::ItsToken))
+            }
+            Err(StoreError::Conflict { .. }) => Ok(Err(Lost::Another)),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
