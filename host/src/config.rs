@@ -4,7 +4,9 @@
 //! The one place that reads the environment. To add an option: a field in [`Options`] with a default in
 //! [`Options::settle`]; flag, variable and member of the file follow from its name.
 
+mod address;
 mod error;
+mod file;
 mod jobs;
 mod memory;
 mod network;
@@ -26,6 +28,7 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
+pub use address::parse as parse_address;
 pub use error::ConfigError;
 pub use jobs::JobLimits;
 pub use memory::MemoryLimits;
@@ -68,7 +71,8 @@ pub struct Options {
     #[arg(long, env = "TOKAMAK_DATA_DIR", value_name = "FOLDER")]
     pub data_dir: Option<PathBuf>,
     /// The address to listen on [default: 127.0.0.1:8080].
-    #[arg(long, env = "TOKAMAK_LISTEN", value_name = "ADDRESS")]
+    #[arg(long, env = "TOKAMAK_LISTEN", value_name = "IP:PORT", value_parser = address::parse)]
+    #[serde(deserialize_with = "address::read")]
     pub listen: Option<SocketAddr>,
     /// A file with the root key, 32 bytes in base64, that only its owner may read; instead of the variable
     /// `TOKAMAK_ROOT_KEY`.
@@ -180,7 +184,7 @@ pub struct Options {
     /// Days after which entries of the audit log are removed; 0 keeps them for ever [default: 0].
     #[arg(long, env = "TOKAMAK_LOG_RETENTION_DAYS", value_name = "DAYS")]
     pub log_retention_days: Option<u32>,
-    /// Where traces are sent by OTLP over HTTP, such as <http://127.0.0.1:4318>; the standard variables `OTEL_…` say more,
+    /// Where traces are sent by OTLP over HTTP, such as `http://127.0.0.1:4318`; the standard variables `OTEL_…` say more,
     /// such as headers [default: nowhere].
     #[arg(long, env = "TOKAMAK_OTLP_ENDPOINT", value_name = "URL")]
     pub otlp_endpoint: Option<String>,
@@ -382,7 +386,7 @@ fn read_file(path: &Path) -> Result<Options, ConfigError> {
     let text = read_text(path)?;
     let invalid = |error: toml::de::Error| ConfigError::Invalid {
         path: path.to_owned(),
-        message: error.to_string(),
+        message: file::told(&text, &error),
     };
     toml::from_str(&text).map_err(invalid)
 }

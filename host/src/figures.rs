@@ -5,8 +5,11 @@
 //!
 //! To add a figure: a member of [`Figures`], its line in [`Figures::new`], and a row in the README's table of metrics.
 
+mod certificate;
 mod labels;
 mod process;
+#[cfg(test)]
+mod tests;
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -20,6 +23,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
+use certificate::Certificate;
 use labels::{InvocationLabels, OutcomeLabels, RequestLabels, RouteLabels, StatusLabels};
 use process::Process;
 
@@ -57,6 +61,7 @@ pub struct Figures {
     store_refusals: Counter,
     faults: Counter,
     ready: Gauge,
+    certificate: Certificate,
     process: Process,
     /// Held while they are written: what was looked at for one is not to be told to another.
     writing: Mutex<()>,
@@ -136,6 +141,7 @@ impl Figures {
         let faults = counter(registry, "faults", text);
         let ready =
             gauge(registry, "ready", "1 while the server takes requests and writes, else 0");
+        let certificate = Certificate::new(registry);
         Self {
             registry: whole,
             process,
@@ -154,6 +160,7 @@ impl Figures {
             store_refusals,
             faults,
             ready,
+            certificate,
             writing: Mutex::new(()),
         }
     }
@@ -163,20 +170,20 @@ impl Figures {
         begins(&self.requests_running)
     }
 
-    /// Counts a request that was answered. `route` is the pattern, never the path. A 5xx is a fault, unless `is_told` says
-    /// that it is a formula's, or one of a run that is counted.
+    /// Counts a request that was answered. `route` is the pattern, never the path; there is no `status` where a formula
+    /// chose it. A 5xx is a fault, unless `is_told` says that it is a formula's, or one of a run that is counted.
     pub fn request_answered(
         &self,
         method: &str,
         route: &str,
-        status: u16,
+        status: Option<u16>,
         is_told: bool,
         took: Duration,
     ) {
         let at = RouteLabels::new(method, route);
         self.request_times.get_or_create(&at).observe(took.as_secs_f64());
         self.requests.get_or_create(&at.with(status)).inc();
-        if status >= 500 && !is_told && !PROBES.contains(&route) {
+        if status.is_some_and(|status| status >= 500) && !is_told && !PROBES.contains(&route) {
             self.faults.inc();
         }
     }
@@ -231,6 +238,11 @@ impl Figures {
         self.store_refusals.inc();
     }
 
+    /// Notes from when on and until when the certificate is valid that is in use, in seconds since the Unix epoch.
+    pub fn certificate_is(&self, not_before: i64, not_after: i64) {
+        self.certificate.set(not_before, not_after);
+    }
+
     /// Writes all figures in the text format of `OpenMetrics`, which Prometheus reads. How many wait is not told where that
     /// is not known.
     pub fn write(
@@ -278,114 +290,4 @@ fn gauge(registry: &mut Registry, name: &str, text: &str) -> Gauge {
 fn begins(gauge: &Gauge) -> Running {
     gauge.inc();
     Running(gauge.clone())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::{Ending, Figures, Waiting};
-
-    fn ending(title: &'static str, is_fault: bool) -> Ending {
-        Ending { title, is_fault }
-    }
-
-    #[test]
-    fn what_happens_is_counted_under_its_labels() {
-        let figures = Figures::new();
-        let took = Duration::from_millis(3);
-        figures.request_answered("GET", "/tokens/{id}", 200, false, took);
-        figures.request_answered("GET", "/tokens/{id}", 200, false, took);
-        figures.request_answered("GET", "/tokens/{id}", 404, false, took);
-        figures.invocation_ended(&Ending::COMPLETED, took, 7);
-        figures.invocation_ended(&ending("Reactor Timeout", false), took, 5);
-        figures.invocation_over(&ending("Reactor Interrupted", false));
-        figures.locked_out();
-        for status in [None, Some(200), Some(204), Some(302), Some(500)] {
-            figures.webhook_sent(status);
-        }
-        figures.committed(took);
-        figures.synced();
-        figures.store_refused();
-        let begun = figures.invocation_begins();
-        let waiting = Waiting { jobs_queued: 3, jobs_running: 2, deliveries_pending: 1 };
-        let text = figures.write(Some(waiting), true).unwrap();
-        drop(begun);
-        for line in [
-            "tokamak_http_requests_total{method=\"GET\",route=\"/tokens/{id}\",status=\"200\"} 2",
-            "tokamak_http_requests_total{method=\"GET\",route=\"/tokens/{id}\",status=\"404\"} 1",
-            "tokamak_http_request_duration_seconds_count{method=\"GET\",route=\"/tokens/{id}\"} 3",
-            "tokamak_invocations_total{outcome=\"completed\"} 1",
-            "tokamak_invocations_total{outcome=\"Reactor Timeout\"} 1",
-            "tokamak_invocations_total{outcome=\"Reactor Interrupted\"} 1",
-            "tokamak_invocation_duration_seconds_count 2",
-            "tokamak_invocation_fuel_total 12",
-            "tokamak_lock_outs_total 1",
-            "tokamak_invocations_in_flight 1",
-            "tokamak_webhook_attempts_total{outcome=\"unanswered\"} 1",
-            "tokamak_webhook_attempts_total{outcome=\"accepted\"} 2",
-            "tokamak_webhook_attempts_total{outcome=\"refused\"} 2",
-            "tokamak_waiting{what=\"jobs_queued\"} 3",
-            "tokamak_waiting{what=\"jobs_running\"} 2",
-            "tokamak_waiting{what=\"deliveries_pending\"} 1",
-            "tokamak_store_commit_duration_seconds_count 1",
-            "tokamak_store_syncs_total 1",
-            "tokamak_store_refusals_total 1",
-        ] {
-            assert!(text.lines().any(|one| one == line), "{line} is not in\n{text}");
-        }
-        assert!(text.ends_with("# EOF\n"));
-        let text = figures.write(Some(Waiting::default()), true).unwrap();
-        assert!(text.contains("tokamak_invocations_in_flight 0\n"));
-        assert!(text.contains("tokamak_waiting{what=\"jobs_queued\"} 0\n"));
-    }
-
-    #[test]
-    fn faults_are_counted_from_none_on_and_what_formulas_and_probes_answer_is_none() {
-        let figures = Figures::new();
-        let count = |count: u32| {
-            let line = format!("tokamak_faults_total {count}");
-            let text = figures.write(None, true).unwrap();
-            assert!(text.lines().any(|one| one == line), "{line} is not in\n{text}");
-        };
-        count(0);
-        for route in ["/healthz", "/readyz", "/metrics"] {
-            figures.request_answered("GET", route, 503, false, Duration::ZERO);
-        }
-        figures.request_answered("POST", "/reactors/{id}/react", 503, true, Duration::ZERO);
-        figures.request_answered("GET", "/tokens", 429, false, Duration::ZERO);
-        figures.invocation_over(&ending("Reactor Runtime Error", false));
-        count(0);
-        figures.request_answered("GET", "/tokens", 500, false, Duration::ZERO);
-        figures.request_answered("GET", "/tokens", 503, false, Duration::ZERO);
-        figures.invocation_ended(&ending("Internal Server Error", true), Duration::ZERO, 0);
-        count(3);
-        // Whatever it is called: formulas have names of their own for what they fail by.
-        figures.invocation_over(&ending("Reactor Interrupted", true));
-        figures.invocation_ended(&ending("Service Unavailable", true), Duration::ZERO, 0);
-        figures.invocation_ended(&ending("Service Unavailable", false), Duration::ZERO, 0);
-        figures.invocation_over(&ending("Unauthorized", false));
-        count(5);
-    }
-
-    #[test]
-    fn what_is_not_known_of_the_store_is_not_told() {
-        let figures = Figures::new();
-        let text = figures.write(Some(Waiting::default()), true).unwrap();
-        assert!(text.contains("\ntokamak_waiting{") && text.contains("\ntokamak_ready 1\n"));
-        let text = figures.write(None, false).unwrap();
-        assert!(!text.contains("\ntokamak_waiting{"), "{text}");
-        assert!(text.contains("\ntokamak_ready 0\n"), "{text}");
-    }
-
-    #[test]
-    fn a_caller_cannot_make_a_series() {
-        let figures = Figures::new();
-        for method in ["BREW", "get", "X-1", "PROPFIND"] {
-            figures.request_answered(method, "-", 404, false, Duration::ZERO);
-        }
-        let text = figures.write(None, true).unwrap();
-        let line = "tokamak_http_requests_total{method=\"other\",route=\"-\",status=\"404\"} 4";
-        assert!(text.lines().any(|one| one == line), "{text}");
-    }
 }

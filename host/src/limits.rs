@@ -97,8 +97,8 @@ pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
 /// How long the answer to an idempotency key is kept, in milliseconds (decisions §1).
 pub const IDEMPOTENT_ANSWER_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// Bytes of a search query.
-pub const QUERY_BYTES_MAX: usize = 64 << 10;
+/// Bytes of a search query: it may ask for any value that an index has, whatever of it is escaped.
+pub const QUERY_BYTES_MAX: usize = 192 << 10;
 /// Terms of a search query (decisions §5).
 pub const QUERY_TERMS_MAX: usize = 64;
 /// Parentheses in parentheses of a search query (decisions §5).
@@ -238,6 +238,8 @@ pub const LEAVE_MS_MAX: u64 = 1_000;
 pub const PEM_BYTES_MAX: u64 = 1 << 20;
 /// How often the files of the certificate are looked at, in milliseconds.
 pub const CERTIFICATE_LOOK_MS: u64 = 5_000;
+/// How long before its end a certificate is told of, in seconds.
+pub const CERTIFICATE_ENDING_SECONDS: i64 = 14 * 24 * 3_600;
 /// How long browsers are to insist on TLS once they have seen it, in seconds.
 pub const STRICT_TRANSPORT_SECONDS: u64 = 365 * 24 * 3_600;
 /// Unknown keys that one client may send before it is locked out, unless the operator says otherwise.

@@ -19,7 +19,7 @@ use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
 use opentelemetry::trace::{
     SpanContext, SpanKind, Status, TraceContextExt as _, TraceState, TracerProvider as _,
 };
-use opentelemetry::{Context, KeyValue, Value};
+use opentelemetry::{Context, Key, KeyValue, Value};
 use opentelemetry_otlp::WithExportConfig as _;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
@@ -37,8 +37,8 @@ use tracing_subscriber::registry::LookupSpan;
 pub const REQUEST: &str = "request";
 /// Where collectors take traces, when an address names no path.
 const PATH: &str = "/v1/traces";
-/// How long the collector may take for a batch.
-const TIMEOUT: Duration = Duration::from_secs(10);
+/// How what has no name is called by the library.
+const UNNAMED: &str = "unknown_service";
 
 /// Whether spans are taken in: nobody pays for traces that nobody collects.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -55,7 +55,7 @@ tokio::task_local! {
 /// Traces cannot be sent.
 #[derive(Debug, Error)]
 #[error("traces cannot be sent: {0}")]
-pub struct TracesError(String);
+pub struct TracesError(&'static str);
 
 /// The traces of this process. What has ended and was not sent yet is lost when this is dropped before
 /// [`Self::finish`].
@@ -71,8 +71,7 @@ pub fn layer<S>(part: f64, joins: bool) -> (OpenTelemetryLayer<S, SdkTracer>, Tr
 where
     S: Subscriber + for<'s> LookupSpan<'s>,
 {
-    let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-    let resource = Resource::builder().with_service_name("tokamak").with_attribute(version).build();
+    let resource = resource();
     let sending = Sending::default();
     let provider = SdkTracerProvider::builder()
         .with_resource(resource.clone())
@@ -89,20 +88,32 @@ where
     (layer, Traces { provider, sending, resource })
 }
 
+/// What sends the traces: under the name that the standard variables give it, or else its own.
+fn resource() -> Resource {
+    let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+    let builder = || Resource::builder().with_attribute(version.clone());
+    let named = builder().build();
+    let is_named = named
+        .get(&Key::from_static_str("service.name"))
+        .is_some_and(|name| !name.as_str().starts_with(UNNAMED));
+    if is_named { named } else { builder().with_service_name("tokamak").build() }
+}
+
 impl Traces {
     /// Begins to send what ends, in batches, from a thread of its own. An endpoint without a path gets the usual one.
     pub fn export_to(&self, endpoint: &str) -> Result<(), TracesError> {
-        let failed = |error: &dyn std::fmt::Display| TracesError(error.to_string());
         let exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_http()
             .with_endpoint(whole(endpoint))
-            .with_timeout(TIMEOUT)
             .build()
-            .map_err(|error| failed(&error))?;
+            // What it says may hold the whole address, and with it what the collector knows the sender by.
+            .map_err(|_| {
+                TracesError("--otlp-endpoint is no address that anything can be sent to")
+            })?;
         let exporter = Telling { exporter, fails: AtomicBool::default() };
         let mut batches = BatchSpanProcessor::builder(exporter).build();
         batches.set_resource(&self.resource);
-        self.sending.0.set(batches).map_err(|_| failed(&"they are sent already"))
+        self.sending.0.set(batches).map_err(|_| TracesError("they are sent already"))
     }
 
     /// Sends what is left, for a few seconds at most.

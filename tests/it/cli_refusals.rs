@@ -260,8 +260,28 @@ fn a_backup_that_comes_to_nothing_leaves_no_folder() {
 #[test]
 fn an_endpoint_that_cannot_be_used_is_told_of_without_its_password() {
     let folder = tempfile::tempdir().unwrap();
-    let said = serve(folder.path(), &["--otlp-endpoint", "http://user:hunter2@no host"]);
-    assert!(said.contains("[hidden]@no host") && !said.contains("hunter2"), "{said}");
+    for endpoint in ["http://user:hunter2@no host", "https://c:4318/v1/traces?token=hunter2 x\\"] {
+        let said = serve(folder.path(), &["--otlp-endpoint", endpoint]);
+        assert!(said.contains("--otlp-endpoint") && !said.contains("hunter2"), "{said}");
+    }
+}
+
+#[test]
+fn a_root_key_that_is_given_in_the_place_of_something_else_is_not_repeated() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = NEW_ROOT_KEY;
+    for option in ["--root-key-file", "--root-key-command"] {
+        let data = folder.path().join("data");
+        let (code, out, err) = operate(&data, None, &["serve", option, key]);
+        assert_eq!((code, out.as_str()), (1, ""), "{err}");
+        assert!(err.contains("not the key itself") && !err.contains(key), "{err}");
+    }
+    let file = folder.path().join("tokamak.toml");
+    fs::write(&file, format!("root-key = \"{key}\"\n")).unwrap();
+    let data = folder.path().join("data");
+    let (code, _, err) = operate(&data, None, &["serve", "--config", file.to_str().unwrap()]);
+    assert!(code != 0 && err.contains("line 1, column 1: unknown field"), "{err}");
+    assert!(!err.contains(key), "{err}");
 }
 
 #[test]

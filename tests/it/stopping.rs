@@ -86,6 +86,42 @@ async fn a_request_under_way_finishes_and_new_ones_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_caller_that_hung_up_had_begun_is_carried_to_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut serve = command();
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--cache-mb", "32", "--log", "warn"]);
+    serve.args(["--allow-private-networks", "--data-dir"]).arg(folder.path());
+    serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY);
+    serve.env("TOKAMAK_BOOTSTRAP_KEY", crate::support::binary::MANAGEMENT_KEY);
+    let process = Process::start(serve);
+    let held = Held::start().await;
+    let (caller, path) = fetching(&process.management()).await;
+    let body = json!({"args": {"url": held.url}}).to_string();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: a\r\nsvc-api-key: {}\r\n\
+        content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        caller.key.as_deref().unwrap(),
+        body.len()
+    );
+    let mut connection = TcpStream::connect(process.address).await.unwrap();
+    connection.write_all(head.as_bytes()).await.unwrap();
+    held.asked.acquire().await.unwrap().forget();
+    drop(connection);
+    begin_to_stop(&process).await;
+    // Long enough for a server that waits for connections alone.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    held.may_answer.add_permits(1);
+    assert_eq!(process.wait(), Some(0));
+    let process = Process::serve(folder.path());
+    let logs = process.management().get("/logs?entity_type=reactor").await.text();
+    assert_eq!(logs.matches("Reactor invoked").count(), 1, "{logs}");
+    let runs = format!("{}/invocations", path.strip_suffix("/react").unwrap());
+    let runs = process.management().get(&runs).await.expect(200);
+    assert_eq!(runs["data"][0]["status"], "completed", "{runs}");
+    assert_eq!(process.terminate(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_is_not_there_yet_holds_up_no_stop() {
     let folder = tempfile::tempdir().unwrap();
     let process = Process::serve(folder.path());

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reqwest::Certificate;
 use reqwest::tls::Version;
@@ -23,7 +23,11 @@ const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A new pair in a folder's files; gives the certificate as clients trust it.
 fn exchange(folder: &Path) -> Certificate {
-    let pair = Pair::make();
+    put(folder, &Pair::make())
+}
+
+/// Puts a pair into a folder's files.
+fn put(folder: &Path, pair: &Pair) -> Certificate {
     // As tools that renew certificates do: each file whole, under its name.
     for (name, text) in [("key.pem", &pair.key), ("certificate.pem", &pair.certificate)] {
         let beside = folder.join("new");
@@ -116,6 +120,59 @@ async fn the_certificate_is_exchanged_while_connections_go_on() {
     assert_eq!(process.terminate(), Some(0));
 }
 
+/// Whoever watches the server reads what it tells, whatever its certificate is: waits until it tells of this end.
+async fn told_to_end(process: &Process, then: SystemTime) {
+    let client = reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true);
+    let client = client.timeout(PATIENCE).build().unwrap();
+    let seconds = then.duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let line = format!("tokamak_tls_certificate_not_after_seconds {seconds}");
+    let waiting = async {
+        loop {
+            let url = format!("https://{}/metrics", process.address);
+            let text = client.get(url).send().await.unwrap().text().await.unwrap();
+            if text.lines().any(|one| one == line) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    timeout(PATIENCE, waiting).await.expect("the figure is the certificate's");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_of_the_certificate_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let logged = async |words: &str| {
+        eventually(words, || fs::read_to_string(&log).unwrap().contains(words).then_some(())).await;
+    };
+    let start = || {
+        let mut command = serve(folder.path());
+        command.stderr(Stdio::from(fs::File::create(&log).unwrap()));
+        Process::start(command)
+    };
+    // Half a day off, so that the days that are left are so many for a while.
+    let (soon, over) = (Duration::from_hours(84), Duration::from_hours(24));
+    let (soon, over) = (SystemTime::now() + soon, SystemTime::now() - over);
+    put(folder.path(), &Pair::make_until(soon));
+    let process = start();
+    told_to_end(&process, soon).await;
+    logged("the certificate ends soon days=3").await;
+    // One that has ended takes its place at no time but at a start, where there is no other.
+    put(folder.path(), &Pair::make_until(over));
+    let id = process.id().to_string();
+    assert!(Command::new("kill").args(["-HUP", &id]).status().unwrap().success());
+    logged("the certificate has ended, or has not begun yet").await;
+    told_to_end(&process, soon).await;
+    assert_eq!(process.terminate(), Some(0));
+    let said = fs::read_to_string(&log).unwrap();
+    assert_eq!(said.matches("the certificate ends soon").count(), 1, "{said}");
+    let process = start();
+    told_to_end(&process, over).await;
+    logged("the certificate has ended: no client that checks it will connect").await;
+    assert_eq!(process.terminate(), Some(0));
+}
+
 #[test]
 fn a_pair_that_cannot_be_used_is_named_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
@@ -168,6 +225,24 @@ async fn a_handshake_that_is_slow_delays_nobody_and_ends() {
         timeout(PATIENCE, closed).await.expect("the server closes the connection");
     }
     assert!(healthy(&trusting(&certificate, address, Version::TLS_1_3), address).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn handshakes_that_do_not_end_make_room_for_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let certificate = exchange(folder.path());
+    let bounds = Bounds { handshake: PATIENCE, connections_max: 8, ..Bounds::default() };
+    let tls = Some(Tls::load(files(folder.path())).unwrap());
+    let address = start(Serving { bounds, tls, ..Serving::default() }).await;
+    let mut silent = Vec::new();
+    for _ in 0..16 {
+        silent.push(TcpStream::connect(address).await.unwrap());
+        assert!(healthy(&trusting(&certificate, address, Version::TLS_1_3), address).await);
+    }
+    // Those that were there first have gone.
+    let mut piece = [0; 16];
+    let ended = timeout(PATIENCE, silent[0].read(&mut piece)).await.expect("it is closed");
+    assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
 }
 
 /// A server behind TLS, whose usual clients, which speak none, are not used.

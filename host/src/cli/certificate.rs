@@ -1,13 +1,20 @@
-//! Keeps the certificate fresh: read anew at SIGHUP, and when its files have changed.
+//! Keeps the certificate fresh: read anew at SIGHUP, and when its files have changed. Says when it ends soon.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::Failure;
+use crate::clock::{Clock as _, SystemClock};
 use crate::config::Settings;
-use crate::http::{Tls, TlsFiles};
-use crate::limits::CERTIFICATE_LOOK_MS;
+use crate::figures::figures;
+use crate::http::{Tls, TlsFiles, Validity};
+use crate::limits::{CERTIFICATE_ENDING_SECONDS, CERTIFICATE_LOOK_MS};
+
+/// How often the same certificate is told of.
+const TOLD_AGAIN: Duration = Duration::from_hours(24);
+/// A certificate that lives for a few days is told of when less than this part of its time is left.
+const ENDING_PART: i64 = 3;
 
 /// Reads the pair that the settings name, if they do.
 pub fn load(settings: &Settings) -> Result<Option<Tls>, Failure> {
@@ -25,19 +32,80 @@ pub fn keep_fresh(tls: Option<Tls>) -> Result<(), Failure> {
 
 async fn watch(tls: Option<Tls>, mut hang_ups: Signal) {
     let mut looks = tokio::time::interval(Duration::from_millis(CERTIFICATE_LOOK_MS));
+    let mut end = End::default();
     loop {
         let asked = tokio::select! {
             told = hang_ups.recv() => told.is_some(),
             _ = looks.tick() => false,
         };
         let Some(tls) = &tls else { continue };
-        let reloaded = if asked { tls.reload().map(|()| true) } else { tls.reload_if_changed() };
+        let now = now_seconds();
+        let reloaded =
+            if asked { tls.reload(now).map(|()| true) } else { tls.reload_if_changed(now) };
         match reloaded {
             Ok(true) => tracing::info!("the certificate was read anew"),
             Ok(false) => {}
             Err(error) => {
                 tracing::error!(%error, "the new certificate cannot be used; the old one stays");
             }
+        }
+        if let Some(validity) = tls.validity() {
+            end.look(validity, now);
+        }
+    }
+}
+
+fn now_seconds() -> i64 {
+    i64::try_from(SystemClock.now_ms() / 1_000).unwrap_or(i64::MAX)
+}
+
+/// When the certificate in use ends, and when that was last told.
+#[derive(Default)]
+struct End {
+    of: Option<Validity>,
+    told: Option<Instant>,
+}
+
+impl End {
+    /// Tells of a certificate that is not valid, or not for long: once a day, and once for each.
+    fn look(&mut self, validity: Validity, now: i64) {
+        if self.of != Some(validity) {
+            *self = Self { of: Some(validity), told: None };
+            figures().certificate_is(validity.not_before, validity.not_after);
+        }
+        let left = validity.not_after.saturating_sub(now);
+        let is_told = self.told.is_some_and(|at| at.elapsed() < TOLD_AGAIN);
+        if is_told || (validity.holds_at(now) && left >= ending_seconds(validity)) {
+            return;
+        }
+        self.told = Some(Instant::now());
+        if validity.holds_at(now) {
+            tracing::warn!(days = left / 86_400, "the certificate ends soon");
+        } else if left > 0 {
+            tracing::error!("the certificate has not begun: no client that checks it will connect");
+        } else {
+            tracing::error!("the certificate has ended: no client that checks it will connect");
+        }
+    }
+}
+
+/// How long before its end a certificate is told of.
+fn ending_seconds(Validity { not_before, not_after }: Validity) -> i64 {
+    CERTIFICATE_ENDING_SECONDS.min(not_after.saturating_sub(not_before) / ENDING_PART)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Validity, ending_seconds};
+
+    #[test]
+    fn what_lives_shortly_is_told_of_shortly_before_its_end() {
+        let days = |days: i64| days * 86_400;
+        for (life, told) in
+            [(days(398), days(14)), (days(90), days(14)), (days(6), days(2)), (9, 3)]
+        {
+            let validity = Validity { not_before: 1_000, not_after: 1_000 + life };
+            assert_eq!(ending_seconds(validity), told, "{life}");
         }
     }
 }

@@ -93,8 +93,20 @@ fn readable(settings: &Settings) -> Vec<PathBuf> {
         readable.extend(parents.filter_map(Path::parent).map(|parent| {
             if parent.as_os_str().is_empty() { PathBuf::from(".") } else { parent.to_owned() }
         }));
+        readable.extend(path.parent().into_iter().flat_map(exchanged));
     }
     readable
+}
+
+/// Of a folder that is a link, which is how a whole pair is exchanged at once: the folder that holds the link, and the one
+/// that holds what it leads to. None that holds everything.
+fn exchanged(folder: &Path) -> Vec<PathBuf> {
+    let Ok(target) = folder.read_link() else { return Vec::new() };
+    let holder = folder.parent().unwrap_or(Path::new(""));
+    let holders = [Path::new(".").join(holder), Path::new(".").join(holder).join(target)];
+    let [link, target] = holders.map(|path| path.canonicalize().ok());
+    let target = target.and_then(|target| target.parent().map(Path::to_owned));
+    [link, target].into_iter().flatten().filter(|path| path.parent().is_some()).collect()
 }
 
 /// What the process keeps.
@@ -178,7 +190,7 @@ fn allow(
 
 #[cfg(test)]
 mod tests {
-    use super::{Confined, Folders, readable};
+    use super::{Confined, Folders, exchanged, readable};
     use crate::config::Options;
     use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
     use std::fs;
@@ -279,5 +291,20 @@ mod tests {
         for expected in [real.join("live"), real.join("archive"), PathBuf::from(".")] {
             assert!(readable.contains(&expected), "{expected:?} in {readable:?}");
         }
+    }
+
+    #[test]
+    fn a_folder_that_is_a_link_may_be_exchanged() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        for made in ["tls", "releases/one", "releases/two"] {
+            fs::create_dir_all(real.join(made)).unwrap();
+        }
+        std::os::unix::fs::symlink("../releases/one", real.join("tls/current")).unwrap();
+        assert_eq!(exchanged(&real.join("tls/current")), [real.join("tls"), real.join("releases")]);
+        assert_eq!(exchanged(&real.join("releases/one")), [] as [PathBuf; 0]);
+        // Nobody gets to read all that there is.
+        std::os::unix::fs::symlink("/usr", real.join("tls/all")).unwrap();
+        assert_eq!(exchanged(&real.join("tls/all")), [real.join("tls")]);
     }
 }

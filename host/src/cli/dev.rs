@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::stop::Stop;
 use super::{Failure, confine, disk, folder, logging, root_key, say, serve};
-use crate::config::{Options, RootKeySource};
+use crate::config::{Options, RootKeySource, parse_address};
 use crate::crypto::api_key::ApiKey;
 use crate::crypto::entropy::SystemEntropy;
 use crate::crypto::keys::RootKey;
@@ -36,7 +36,7 @@ pub struct DevOptions {
     #[arg(long, default_value = ".tokamak", value_name = "FOLDER")]
     data_dir: PathBuf,
     /// The address to listen on.
-    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
+    #[arg(long, default_value = "127.0.0.1:8080", value_name = "IP:PORT", value_parser = parse_address)]
     listen: SocketAddr,
     /// Which log lines are written.
     #[arg(long, default_value = "warn", value_name = "FILTER")]

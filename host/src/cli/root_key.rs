@@ -43,6 +43,11 @@ pub fn read(source: &RootKeySource) -> Result<RootKey, Failure> {
 
 /// The text of a file that nobody but its owner may read, or whom a credential is for.
 fn read_file(path: &Path, credentials: Option<&Path>) -> Result<Zeroizing<String>, Failure> {
+    if let Some(text) = path.to_str()
+        && RootKey::parse(text).is_ok()
+    {
+        return Err("the file of the root key is to be named, and not the key itself".into());
+    }
     let named = |error: io::Error| format!("{}: {error}", path.display());
     let file = File::open(path).map_err(named)?;
     // Of the file that is open: what the name stands for may change.
@@ -69,6 +74,9 @@ fn ask(words: &[String], bound: Duration) -> Result<Zeroizing<String>, Failure> 
     let Some((program, arguments)) = words.split_first() else {
         return Err("there is no command".into());
     };
+    if RootKey::parse(program).is_ok() {
+        return Err("the command for the root key is to be given, and not the key itself".into());
+    }
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // Held while it is started, so that who gives it up finds it.

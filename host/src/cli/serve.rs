@@ -110,8 +110,7 @@ pub fn traced(
     serves: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let (Some(traces), Some(export)) = (traces, &settings.traces) else { return serves() };
-    let begun = traces.export_to(&export.endpoint);
-    begun.map_err(|error| export.discreet(&error.to_string()))?;
+    traces.export_to(&export.endpoint)?;
     let outcome = serves();
     traces.finish();
     outcome

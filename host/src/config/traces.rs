@@ -31,15 +31,6 @@ impl TraceExport {
         let joins = flags.otlp_join.or(file.otlp_join).unwrap_or_default();
         Ok(Some(Self { endpoint: endpoint.clone(), part, joins }))
     }
-
-    /// What is told of the endpoint, without the user and the password in it.
-    pub fn discreet(&self, told: &str) -> String {
-        let user = self.endpoint.rsplit_once('@').and_then(|(user, _)| user.split_once("://"));
-        match user {
-            Some((_, user)) => told.replace(&format!("{user}@"), "[hidden]@"),
-            None => told.to_owned(),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -75,19 +66,6 @@ mod tests {
         let export = |flags, file| TraceExport::of(&options(flags), &options(file)).unwrap();
         assert_eq!(export(Some(0.1), Some(0.2)).map(|export| export.part), Some(0.1));
         assert_eq!(export(None, Some(0.2)).map(|export| export.part), Some(0.2));
-    }
-
-    #[test]
-    fn who_sends_traces_is_not_told_of() {
-        let told = |endpoint: &str| {
-            let export = export(Some(endpoint), None).unwrap().unwrap();
-            export.discreet(&format!("'{endpoint}/v1/traces' is none"))
-        };
-        for user in ["user:hunter2", "hunter2", "user:hunt/er2@"] {
-            let said = told(&format!("https://{user}@collector"));
-            assert_eq!(said, "'https://[hidden]@collector/v1/traces' is none");
-        }
-        assert_eq!(told("http://collector"), "'http://collector/v1/traces' is none");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What series differ by.
 
-use prometheus_client::encoding::EncodeLabelSet;
+use std::fmt;
+
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 
 /// Methods that are told apart; a caller may send any word.
 const METHODS: &[&str] = &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
@@ -17,7 +19,20 @@ pub struct RouteLabels {
 pub struct RequestLabels {
     method: &'static str,
     route: String,
-    status: u16,
+    status: Status,
+}
+
+/// A status of ours. One that a formula chose is not told apart from its others: callers could make series by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Status(Option<u16>);
+
+impl EncodeLabelValue for Status {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), fmt::Error> {
+        match self.0 {
+            Some(status) => status.encode(encoder),
+            None => "formula".encode(encoder),
+        }
+    }
 }
 
 /// What came of a run: `completed`, or the title of a problem.
@@ -44,7 +59,7 @@ impl RouteLabels {
         Self { method: known.copied().unwrap_or("other"), route: route.to_owned() }
     }
 
-    pub fn with(self, status: u16) -> RequestLabels {
-        RequestLabels { method: self.method, route: self.route, status }
+    pub fn with(self, status: Option<u16>) -> RequestLabels {
+        RequestLabels { method: self.method, route: self.route, status: Status(status) }
     }
 }

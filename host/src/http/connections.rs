@@ -182,10 +182,14 @@ impl Connections {
         }
         let Some(tls) = &self.tls else { return self.serve(stream, address).await };
         let handshake = tokio::time::timeout(self.bounds.handshake, tls.acceptor().accept(stream));
-        let shaken = tokio::select! {
-            shaken = handshake => shaken,
-            // Nothing was asked yet.
-            () = self.stopped() => return,
+        let shaken = {
+            let _staying = Staying::count(&self.staying);
+            tokio::select! {
+                shaken = handshake => shaken,
+                // Nothing was asked yet.
+                () = self.room.notified() => return,
+                () = self.stopped() => return,
+            }
         };
         match shaken {
             Ok(Ok(stream)) => self.serve(stream, address).await,

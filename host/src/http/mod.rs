@@ -43,6 +43,7 @@ mod tls;
 mod tokens;
 mod trace;
 mod webhooks;
+mod wording;
 mod yardstick;
 
 pub use connections::Bounds;
@@ -50,12 +51,14 @@ pub use metrics::Scrapers;
 pub use rates::Rates;
 pub use routes::{description, router};
 pub use server::{Serving, serve, serve_with};
-pub use tls::{Tls, TlsError, TlsFiles};
+pub use tls::{Tls, TlsError, TlsFiles, Validity};
 pub use yardstick::{receiver, serve_plain, yardstick};
 
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio_util::task::TaskTracker;
 
 use crate::vault::Vault;
 
@@ -69,6 +72,8 @@ struct Inner {
     parts: Parts,
     /// What requests' bodies take of the memory.
     bodies: Bodies,
+    /// What goes on whether anybody waits for its answer or not.
+    under_way: TaskTracker,
 }
 
 /// What [`State`] is made of.
@@ -86,7 +91,7 @@ pub struct Parts {
 
 impl From<Parts> for State {
     fn from(parts: Parts) -> Self {
-        Self(Arc::new(Inner { parts, bodies: Bodies::default() }))
+        Self(Arc::new(Inner { parts, bodies: Bodies::default(), under_way: TaskTracker::new() }))
     }
 }
 
@@ -94,11 +99,15 @@ impl State {
     /// The same, with room for so many bytes of requests' bodies.
     fn with_bodies(&self, bytes_max: usize) -> Self {
         let (parts, bodies) = (self.0.parts.clone(), Bodies::new(bytes_max));
-        Self(Arc::new(Inner { parts, bodies }))
+        Self(Arc::new(Inner { parts, bodies, under_way: self.0.under_way.clone() }))
     }
 
     fn bodies(&self) -> &Bodies {
         &self.0.bodies
+    }
+
+    fn under_way(&self) -> &TaskTracker {
+        &self.0.under_way
     }
 }
 

@@ -19,6 +19,7 @@ use super::idempotency::{KEY, REPLAY};
 use super::problem::Problem;
 use super::rates::Class;
 use super::trace::TRACE_ID;
+use super::wording::without_sections;
 use crate::limits::{IDEMPOTENCY_KEY_CHARS_MAX, TRACE_ID_CHARS_MAX};
 
 const SCHEME: &str = "api_key";
@@ -101,6 +102,7 @@ pub(super) fn complete(description: &mut OpenApi) {
     add_metadata_filter(description);
     name_items(description);
     add_results(description);
+    without_sections(description);
 }
 
 /// Every operation, and whether an idempotency key means something to it.

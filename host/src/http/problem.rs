@@ -6,12 +6,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::trace::ByFormula;
 use crate::vault::{Described, Error, RunError};
 
 const PROBLEM_JSON: &str = "application/problem+json";
@@ -175,7 +177,8 @@ fn custom_response(status: u16, headers: &[(String, String)], body: &Value) -> R
             map.insert(name, value);
         }
     }
-    (status_code(status), map, serde_json::to_vec(body).unwrap_or_default()).into_response()
+    let body = serde_json::to_vec(body).unwrap_or_default();
+    (status_code(status), Extension(ByFormula), map, body).into_response()
 }
 
 #[cfg(test)]

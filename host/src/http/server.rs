@@ -67,6 +67,7 @@ pub async fn serve_with(
         let _ = announce.send(());
     };
     let state = state.with_bodies(serving.bounds.bodies_bytes_max);
+    let under_way = state.under_way().clone();
     let router = router_with(state, !serving.no_console);
     let Serving { bounds, tls, .. } = serving;
     let connections = Connections::new(router, bounds, tls, ending, vault.clone());
@@ -79,7 +80,13 @@ pub async fn serve_with(
     drop(listener);
     let _ = end.send(true);
     let bound = Duration::from_millis(DRAIN_MS_MAX);
-    if tokio::time::timeout(bound, connections.ended()).await.is_err() {
+    let drained = async {
+        connections.ended().await;
+        // Of callers that have hung up.
+        under_way.close();
+        under_way.wait().await;
+    };
+    if tokio::time::timeout(bound, drained).await.is_err() {
         tracing::warn!("requests still running were cut off");
     }
     stopping.abort();

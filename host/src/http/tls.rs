@@ -19,6 +19,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use thiserror::Error;
 use tokio_rustls::TlsAcceptor;
+use x509_parser::parse_x509_certificate;
 use zeroize::Zeroizing;
 
 use crate::limits::PEM_BYTES_MAX;
@@ -58,6 +59,9 @@ pub enum TlsError {
     /// Others may read or exchange the key.
     #[error("{}: others may read or write the key; chmod 600 closes it", .0.display())]
     Open(PathBuf),
+    /// It would take the place of one that is valid.
+    #[error("{}: the certificate has ended, or has not begun yet", .0.display())]
+    NotValidNow(PathBuf),
     /// The two do not belong together, or are of a kind that is not known.
     #[error("{}: {cause}", path.display())]
     Unusable {
@@ -119,26 +123,62 @@ impl Tls {
         Ok(Self { config: Arc::new(config), pair })
     }
 
-    /// Reads the pair anew. Whatever is wrong with the new one, the old one stays.
-    pub fn reload(&self) -> Result<(), TlsError> {
+    /// Reads the pair anew. Whatever is wrong with the new one, the old one stays; so it does if it is valid at this time,
+    /// in seconds since the Unix epoch, and the new one is not.
+    pub fn reload(&self, now_seconds: i64) -> Result<(), TlsError> {
         *self.pair.seen.lock() = stamps(&self.pair.files);
         let new = read(&self.pair.files, &self.pair.provider)?;
-        *self.pair.current.write() = Arc::new(new);
+        let is_out = |pair: &CertifiedKey| {
+            validity(pair).is_some_and(|validity| !validity.holds_at(now_seconds))
+        };
+        let mut current = self.pair.current.write();
+        if is_out(&new) && !is_out(&current) {
+            return Err(TlsError::NotValidNow(self.pair.files.certificate.clone()));
+        }
+        *current = Arc::new(new);
         Ok(())
     }
 
     /// The same when a file has changed since it was last read; whether one has.
-    pub fn reload_if_changed(&self) -> Result<bool, TlsError> {
+    pub fn reload_if_changed(&self, now_seconds: i64) -> Result<bool, TlsError> {
         if *self.pair.seen.lock() == stamps(&self.pair.files) {
             return Ok(false);
         }
-        self.reload().map(|()| true)
+        self.reload(now_seconds).map(|()| true)
+    }
+
+    /// The time of the certificate in use, if it can be read.
+    pub fn validity(&self) -> Option<Validity> {
+        validity(&self.pair.current.read())
     }
 
     /// What takes a connection's handshake.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(Arc::clone(&self.config))
     }
+}
+
+/// From when on and until when a certificate is valid, in seconds since the Unix epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Validity {
+    /// Its first second.
+    pub not_before: i64,
+    /// Its last one.
+    pub not_after: i64,
+}
+
+impl Validity {
+    /// Whether it is valid at this time.
+    pub fn holds_at(self, now_seconds: i64) -> bool {
+        (self.not_before..=self.not_after).contains(&now_seconds)
+    }
+}
+
+/// Of the server's own certificate: of those after it, clients may have others.
+fn validity(pair: &CertifiedKey) -> Option<Validity> {
+    let (_, parsed) = parse_x509_certificate(pair.cert.first()?).ok()?;
+    let (not_before, not_after) = (parsed.validity().not_before, parsed.validity().not_after);
+    Some(Validity { not_before: not_before.timestamp(), not_after: not_after.timestamp() })
 }
 
 /// What tells one state of a file from another.

@@ -24,6 +24,10 @@ pub const TRACE_ID: HeaderName = HeaderName::from_static("svc-trace-id");
 #[derive(Clone)]
 pub struct IsTold;
 
+/// In a response: that a formula chose its status.
+#[derive(Clone)]
+pub struct ByFormula;
+
 /// Runs the request inside a span that names its trace id, and gives every response that id.
 pub async fn around<F>(state: &State, request: Request, next: impl FnOnce(Request) -> F) -> Response
 where
@@ -52,7 +56,8 @@ where
     let response = if matches!(method, Method::GET | Method::HEAD) {
         AssertUnwindSafe(run).catch_unwind().await.map_err(drop)
     } else {
-        tokio::spawn(run).await.map_err(drop)
+        // Which a server that stops waits for.
+        state.under_way().spawn(run).await.map_err(drop)
     };
     let response = response.unwrap_or_else(|()| {
         // Where it panicked is in the log by the hook, without what it said.
@@ -66,7 +71,9 @@ where
     let status = response.status().as_u16();
     drop(counted);
     let is_told = response.extensions().get::<IsTold>().is_some();
-    figures().request_answered(method.as_str(), &route, status, is_told, began.elapsed());
+    let is_ours = response.extensions().get::<ByFormula>().is_none();
+    let ours = is_ours.then_some(status);
+    figures().request_answered(method.as_str(), &route, ours, is_told, began.elapsed());
     span.in_scope(|| tracing::info!(status, "answered"));
     response
 }

@@ -1,7 +1,10 @@
 //! A self-signed certificate and its key, as files hold them.
 
+use std::time::SystemTime;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use rcgen::{CertificateParams, KeyPair};
 
 /// A new pair for `localhost`.
 pub struct Pair {
@@ -16,9 +19,24 @@ pub struct Pair {
 impl Pair {
     /// Makes one.
     pub fn make() -> Self {
-        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        let der = made.cert.der().to_vec();
-        let key = pem("PRIVATE KEY", &made.signing_key.serialize_der());
+        Self::make_of(Self::parameters())
+    }
+
+    /// Makes one that ends then.
+    pub fn make_until(not_after: SystemTime) -> Self {
+        let mut parameters = Self::parameters();
+        parameters.not_after = not_after.into();
+        Self::make_of(parameters)
+    }
+
+    fn parameters() -> CertificateParams {
+        CertificateParams::new(["localhost".to_owned()]).unwrap()
+    }
+
+    fn make_of(parameters: CertificateParams) -> Self {
+        let key = KeyPair::generate().unwrap();
+        let der = parameters.self_signed(&key).unwrap().der().to_vec();
+        let key = pem("PRIVATE KEY", &key.serialize_der());
         Self { certificate: pem("CERTIFICATE", &der), key, der }
     }
 }

@@ -1,8 +1,12 @@
-use super::{Tls, TlsError, TlsFiles};
+use super::{Tls, TlsError, TlsFiles, Validity};
 use base64::Engine as _;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// While a certificate is valid that is made as usual: from 1975 to 4096.
+const NOW: i64 = 1_800_000_000;
 
 /// As files hold it.
 fn pem(label: &str, der: &[u8]) -> String {
@@ -43,13 +47,13 @@ fn a_new_pair_takes_the_place_of_the_old_one() {
     let first = write(folder.path());
     let tls = Tls::load(files(folder.path())).unwrap();
     assert_eq!(served(&tls), first);
-    assert!(!tls.reload_if_changed().unwrap());
+    assert!(!tls.reload_if_changed(NOW).unwrap());
     let second = write(folder.path());
     assert_eq!(served(&tls), first);
-    assert!(tls.reload_if_changed().unwrap());
+    assert!(tls.reload_if_changed(NOW).unwrap());
     assert_eq!(served(&tls), second);
-    assert!(!tls.reload_if_changed().unwrap());
-    tls.reload().unwrap();
+    assert!(!tls.reload_if_changed(NOW).unwrap());
+    tls.reload(NOW).unwrap();
     assert_eq!(served(&tls), second);
 }
 
@@ -59,14 +63,14 @@ fn a_bad_pair_is_told_once_and_the_old_one_stays() {
     let first = write(folder.path());
     let tls = Tls::load(files(folder.path())).unwrap();
     fs::write(folder.path().join("certificate.pem"), "no certificate").unwrap();
-    assert!(matches!(tls.reload_if_changed(), Err(TlsError::NoCertificate(_))));
-    assert!(!tls.reload_if_changed().unwrap());
+    assert!(matches!(tls.reload_if_changed(NOW), Err(TlsError::NoCertificate(_))));
+    assert!(!tls.reload_if_changed(NOW).unwrap());
     fs::remove_file(folder.path().join("key.pem")).unwrap();
-    assert!(tls.reload_if_changed().is_err());
-    assert!(tls.reload().is_err());
+    assert!(tls.reload_if_changed(NOW).is_err());
+    assert!(tls.reload(NOW).is_err());
     assert_eq!(served(&tls), first);
     let second = write(folder.path());
-    assert!(tls.reload_if_changed().unwrap());
+    assert!(tls.reload_if_changed(NOW).unwrap());
     assert_eq!(served(&tls), second);
 }
 
@@ -115,4 +119,42 @@ fn a_key_that_others_may_read_is_refused() {
         assert_eq!(loaded.is_ok(), taken, "{mode:o}");
         assert!(taken || matches!(loaded, Err(TlsError::Open(_))), "{mode:o}");
     }
+}
+
+/// Writes a pair that is valid from one time to another; gives the certificate in DER.
+fn write_valid(folder: &Path, from: i64, to: i64) -> Vec<u8> {
+    let at = |seconds: i64| {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap())
+    };
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut parameters = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+    (parameters.not_before, parameters.not_after) = (at(from).into(), at(to).into());
+    let made = parameters.self_signed(&key).unwrap();
+    put(folder, &pem("CERTIFICATE", made.der()), &key_pem(&key));
+    made.der().to_vec()
+}
+
+#[test]
+fn one_that_is_not_valid_takes_the_place_of_none_that_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |from, to| write_valid(folder.path(), NOW + from, NOW + to);
+    let ended = write(-9, -1);
+    let tls = Tls::load(files(folder.path())).unwrap();
+    let told = Some(Validity { not_before: NOW - 9, not_after: NOW - 1 });
+    assert_eq!((served(&tls), tls.validity()), (ended, told));
+    // Neither is valid: what is there is taken.
+    let early = write(1, 9);
+    tls.reload(NOW).unwrap();
+    assert_eq!(served(&tls), early);
+    let valid = write(0, 0);
+    tls.reload(NOW).unwrap();
+    assert_eq!(served(&tls), valid);
+    for (from, to) in [(-9, -1), (1, 9)] {
+        write(from, to);
+        assert!(matches!(tls.reload(NOW), Err(TlsError::NotValidNow(_))), "{from} {to}");
+        assert_eq!(served(&tls), valid);
+    }
+    let newer = write(-1, 1);
+    tls.reload(NOW).unwrap();
+    assert_eq!(served(&tls), newer);
 }

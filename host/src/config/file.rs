@@ -1,0 +1,57 @@
+//! What is told of a file that holds something else than options.
+
+use clap::Args as _;
+
+use super::Options;
+
+/// What is wrong, where, and of which option. No value is repeated: it may be a key, given in the wrong place.
+pub fn told(text: &str, error: &toml::de::Error) -> String {
+    let wrong = without_texts(error.message());
+    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else { return wrong };
+    let at = before.matches('\n').count();
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    let option = text.lines().nth(at).and_then(option_of);
+    let option = option.map(|name| format!(", {name}")).unwrap_or_default();
+    format!("line {}, column {column}{option}: {wrong}", at + 1)
+}
+
+/// The option that a line is about, if there is such a one.
+fn option_of(line: &str) -> Option<String> {
+    let name = line.split_once('=')?.0.trim();
+    let known = Options::augment_args(clap::Command::new("options"));
+    known.get_arguments().find(|option| option.get_long() == Some(name))?;
+    Some(name.to_owned())
+}
+
+/// A message without the texts that it quotes.
+fn without_texts(message: &str) -> String {
+    match (message.find('"'), message.rfind('"')) {
+        (Some(begin), Some(end)) if begin < end => {
+            format!("{}\"…\"{}", &message[..begin], &message[end + 1..])
+        }
+        _ => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::told;
+    use crate::config::Options;
+
+    #[test]
+    fn what_is_wrong_has_a_place_and_no_value_is_repeated() {
+        for (text, place, word) in [
+            ("log = \"info\"\nroot-key = \"hunter2\"", "line 2, column 1: ", "root-key"),
+            ("otlp-endpoint = \"https://hunter2@c:4318", "line 1, column ", "invalid"),
+            ("\n\n  cache-mb = \"hunter2\"", "line 3, column 14, cache-mb: ", "invalid type"),
+            ("cache-mb = \"a\" # \"hunter2\"", "line 1, column 12, cache-mb: ", "u64"),
+            ("cache-mb = 1\nlisten = \"hunter2\"", "line 2, column 10, listen: ", "127.0.0.1:8080"),
+            ("hunter2", "line 1, column ", "="),
+        ] {
+            let error = toml::from_str::<Options>(text).unwrap_err();
+            let told = told(text, &error);
+            assert!(told.starts_with(place) && told.contains(word), "{text}: {told}");
+            assert!(!told.contains("hunter2"), "{told}");
+        }
+    }
+}
