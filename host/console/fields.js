@@ -105,15 +105,22 @@ export function form(submit, content, label) {
     // After what was found is drawn.
     setTimeout(() => toFault(sent));
   };
-  return html`<form @submit=${send} aria-label=${label ?? nothing}>${content}</form>`;
+  return html`<form @submit=${send} @invalid=${UNFOLDING} aria-label=${label ?? nothing}>${content}</form>`;
+}
+
+/** What the browser finds faulty before anything is sent: it tells of it only where it can be seen. */
+const UNFOLDING = { handleEvent: (event) => unfold(event.target), capture: true };
+
+function unfold(control) {
+  const folded = control.closest("details");
+  if (folded) folded.open = true;
 }
 
 function toFault(sent) {
   // Boxes have no way to be faulty together: what is said of them describes their group.
   const faulty = sent.querySelector("[aria-invalid], [aria-describedby^=fault-] input");
   if (!faulty) return;
-  const folded = faulty.closest("details");
-  if (folded) folded.open = true;
+  unfold(faulty);
   faulty.focus();
 }
 

@@ -45,11 +45,16 @@ export function measured(figure, unit) {
   return `${figure}\u00a0${unit}`;
 }
 
-/** A duration in microseconds, with three digits or so. */
+/** A number with three digits or so, however large it is. */
+function digits(value) {
+  return value >= 100 ? String(Math.round(value)) : value.toPrecision(3);
+}
+
+/** A duration in microseconds. */
 export function duration(us) {
-  if (us < 1000) return measured(Math.round(us), "µs");
-  if (us < 1_000_000) return measured((us / 1000).toPrecision(3), "ms");
-  return measured((us / 1_000_000).toPrecision(3), "s");
+  if (us < 999.5) return measured(Math.round(us), "µs");
+  if (us < 999_500) return measured(digits(us / 1000), "ms");
+  return measured(digits(us / 1_000_000), "s");
 }
 
 /** A number of bytes. */
@@ -63,8 +68,8 @@ export function bytes(value) {
 export function short(value) {
   if (!Number.isFinite(value)) return "–";
   if (value === 0) return "0";
-  if (value >= 1_000_000) return measured((value / 1_000_000).toPrecision(3), "M");
-  if (value >= 10_000) return measured((value / 1000).toPrecision(3), "k");
+  if (value >= 999_500) return measured(digits(value / 1_000_000), "M");
+  if (value >= 10_000) return measured(digits(value / 1000), "k");
   return value >= 100 ? String(Math.round(value)) : String(Number(value.toPrecision(3)));
 }
 

@@ -10,12 +10,17 @@ import { load } from "./state.js";
 
 const TONES = { plaintext: "warn", masked: "good", "masked data": "good", nothing: "plain", refused: "bad" };
 
-/** The preview. `held.places` keeps the containers that are asked about, `held.sample` tokens that it is tried on. */
+/**
+ * The preview. `held.places` keeps the containers that are asked about, `held.first` those that it begins with until others
+ * are written, `held.sample` tokens that it is tried on.
+ */
 export function preview(application, held) {
   if (application.type === "management") {
     return html`<p>A management application sees no tokens.</p>`;
   }
-  held.places ??= firstContainer(application);
+  const first = firstContainer(application);
+  if (held.places === held.first) held.places = first;
+  held.first = first;
   const places = held.places.trim().split(/[\s,]+/).map(asContainer);
   return html`${textField("Containers of a token", held, "places", { hint: "One or more, apart by spaces, such as /pci/high/" })}
     ${table("What the key may do there", ["Right", "Decided by", "Sees data as"], TOKEN_RIGHTS.map((right) => row(application, right, places)))}

@@ -122,6 +122,12 @@ async function existing(page, find) {
   return page > last && last >= 1 ? existing(last, find) : found;
 }
 
+/** What a page shows, by the rest of its address: its list, if that names nothing that it has. */
+export function viewOf(what, id) {
+  if (what === "new") return what;
+  return id && ["of", "edit"].includes(what) ? what : "list";
+}
+
 /** Tells those who hear the page rather than see it. */
 export function tell(text) {
   const place = document.getElementById("told");

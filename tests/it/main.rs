@@ -41,6 +41,7 @@ mod console;
 mod console_access;
 mod console_browser;
 mod console_edit;
+mod console_forms;
 mod console_keys;
 mod console_leaving;
 mod console_lost;

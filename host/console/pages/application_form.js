@@ -96,6 +96,8 @@ export function applicationForm() {
   const retyped = () => {
     draft.permissions = [];
     draft.rules = draft.type === "management" ? [] : draft.rules;
+    // What has no box any more could not be taken back.
+    for (const rule of draft.rules) rule.permissions = rule.permissions.filter((name) => grantable(draft.type).some(({ type }) => type === name));
     redraw();
   };
   const problem = held.sent?.problem;
@@ -128,9 +130,14 @@ export function applicationForm() {
     </section>`;
 }
 
-/** Boxes for what an application of this type may hold. */
+/** What an application of this type may hold. */
+function grantable(type) {
+  return (held.permissions?.value ?? []).filter((one) => one.application_types.includes(type));
+}
+
+/** Boxes for it. */
 function grants(draft, holds) {
-  const possible = (held.permissions?.value ?? []).filter((one) => one.application_types.includes(draft.type));
+  const possible = grantable(draft.type);
   const change = (name, on) => {
     holds.permissions = on ? [...holds.permissions, name] : holds.permissions.filter((other) => other !== name);
     redraw();

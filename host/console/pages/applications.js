@@ -8,7 +8,7 @@ import { badge, confirm, copyable, empty, facts, lacking, pager, shown, table, t
 import { preview } from "../preview.js";
 import { notify } from "../notices.js";
 import { unlessChanged } from "../saving.js";
-import { holder, load, loadPage, now, tell } from "../state.js";
+import { holder, load, loadPage, now, tell, viewOf } from "../state.js";
 import { MEMBERS, applicationForm, begin, leaveForm, readApplication, refreshForm, unkeptForm } from "./application_form.js";
 
 export const title = "Applications";
@@ -19,7 +19,7 @@ const address = ({ id }) => `#/applications/of/${id}`;
 
 /** The rest of the address is nothing, `new`, or `of` or `edit` and an id. */
 export function open([what, id]) {
-  held.view = what === "new" ? "new" : id ? what : "list";
+  held.view = viewOf(what, id);
   Object.assign(held, { id, one: undefined, preview: {} });
   if (held.view === "new") begin(undefined, { made: keep, done: shownOnce, leads: address });
   if (may("application:read")) return read();
@@ -77,7 +77,7 @@ export function view() {
   if (held.view === "new") return html`${back()}<h1 tabindex="-1">New application</h1>${may("application:create") ? applicationForm() : lacking("application:create")}`;
   if (held.view === "of") return about();
   if (!may("application:read")) return html`<h1 tabindex="-1">${title}</h1>${lacking("application:read")}`;
-  if (held.view === "edit") return html`${back()}<h1 tabindex="-1">Change application</h1>${shown(held.one, applicationForm)}`;
+  if (held.view === "edit") return html`${back()}<h1 tabindex="-1">Change application</h1>${may("application:update") ? shown(held.one, applicationForm) : lacking("application:update")}`;
   return html`<div class="row">
       <h1 tabindex="-1">${title}</h1>
       ${may("application:create") ? html`<a class="button end grow-none" href="#/applications/new">New application</a>` : nothing}

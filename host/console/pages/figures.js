@@ -2,7 +2,7 @@
 // server answers them to the networks that its operator names.
 
 import { chart } from "../charts.js";
-import { bytes, count, measured, short } from "../format.js";
+import { bytes, count, duration } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { facts, problemBox, table } from "../parts.js";
 import { between, digest, parse, quantile, risen, total } from "../metrics.js";
@@ -136,7 +136,7 @@ function charts() {
 function routes() {
   const now = held.last?.figures;
   if (!now) return nothing;
-  const ms = (value) => (value === null ? "–" : measured(short(value * 1000), "ms"));
+  const ms = (value) => (value === null ? "–" : duration(value * 1_000_000));
   const rows = [...now.routes]
     .map(([route, buckets]) => ({ route, buckets, fresh: total(risen(held.first.routes.get(route), buckets)) }))
     .sort((a, b) => total(b.buckets) - total(a.buckets))

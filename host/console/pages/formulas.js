@@ -5,7 +5,7 @@ import { measured } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { badge, confirm, copyable, empty, facts, lacking, pager, prose, shown, table, time } from "../parts.js";
 import { unlessChanged } from "../saving.js";
-import { holder, load, loadPage, now, tell } from "../state.js";
+import { holder, load, loadPage, now, tell, viewOf } from "../state.js";
 import { MEMBERS, begin, formulaForm, leaveForm, readFormula, refreshForm, unkeptForm } from "./formula_form.js";
 
 export const title = "Formulas";
@@ -24,7 +24,7 @@ const ends = {
 
 /** The rest of the address is nothing, `new`, or `of` or `edit` and an id. */
 export function open([what, id]) {
-  held.view = what === "new" ? "new" : id ? what : "list";
+  held.view = viewOf(what, id);
   Object.assign(held, { id, one: undefined, code: undefined });
   if (held.view === "new") begin(undefined, ends);
   if (may("reactor:read")) return read();
@@ -56,7 +56,7 @@ export function close() {
 
 async function find(id) {
   const formula = await load(held, "one", () => readFormula(id), () => find(id));
-  if (formula && held.view === "edit") begin(formula, ends);
+  if (formula && held.view === "edit" && formula.type !== "official" && may("reactor:update")) begin(formula, ends);
 }
 
 function list(page) {
@@ -70,7 +70,7 @@ function showCode(id) {
 export function view() {
   if (held.view === "new") return html`${back()}<h1 tabindex="-1">New formula</h1>${may("reactor:create") ? formulaForm() : lacking("reactor:create")}`;
   if (!may("reactor:read")) return html`<h1 tabindex="-1">${title}</h1>${lacking("reactor:read")}`;
-  if (held.view === "edit") return html`${back()}<h1 tabindex="-1">Change formula</h1>${shown(held.one, formulaForm)}`;
+  if (held.view === "edit") return html`${back()}<h1 tabindex="-1">Change formula</h1>${may("reactor:update") ? shown(held.one, changing) : lacking("reactor:update")}`;
   if (held.view === "of") {
     // What cannot be read has a heading, too.
     return html`${back()}${held.one?.problem ? html`<h1 tabindex="-1">Formula</h1>` : nothing}${shown(held.one, one)}`;
@@ -80,6 +80,10 @@ export function view() {
       ${may("reactor:create") ? html`<a class="button end grow-none" href="#/formulas/new">New formula</a>` : nothing}
     </div>
     ${shown(held.list, ({ data, pagination }) => (data.length === 0 ? none() : listed(data, pagination)))}`;
+}
+
+function changing({ type }) {
+  return type === "official" ? html`<p>An official formula comes with the server, and is not changed.</p>` : formulaForm();
 }
 
 function none() {

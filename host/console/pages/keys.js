@@ -72,8 +72,9 @@ function keyCard(key) {
     </div>
     ${facts([
       ["Application", copyable(application.id, "application id")],
-      ["Made", time(application.created_at)],
-      application.expires_at && ["Ends", time(application.expires_at)],
+      // Those of a session are its own, which the server does not tell.
+      !key.isSession && ["Made", time(application.created_at)],
+      !key.isSession && application.expires_at && ["Ends", time(application.expires_at)],
     ])}
     ${key.isSession
       ? html`<p>A session has the rights it was authorized with, which the server does not tell. What it may not do is

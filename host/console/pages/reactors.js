@@ -6,7 +6,7 @@ import { pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { confirm, copyable, empty, facts, lacking, pager, shown, table, time } from "../parts.js";
 import { unlessChanged } from "../saving.js";
-import { holder, load, loadPage, now, tell } from "../state.js";
+import { holder, load, loadPage, now, tell, viewOf } from "../state.js";
 import { MEMBERS, begin, hidden, leaveForm, reactorForm, readReactor, refreshForm, unkeptForm } from "./reactor_form.js";
 import { beginTrying, tryReactor, unkeptTrial } from "./try_reactor.js";
 
@@ -26,7 +26,7 @@ const ends = {
 
 /** The rest of the address is nothing, `new` and perhaps a formula's id, or `of` or `edit` and a reactor's. */
 export function open([what, id]) {
-  held.view = what === "new" ? "new" : id ? what : "list";
+  held.view = viewOf(what, id);
   Object.assign(held, { id, one: undefined });
   if (held.view === "new") begin(undefined, ends, id);
   else return read();

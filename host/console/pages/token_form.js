@@ -1,6 +1,6 @@
 // A new token.
 
-import { ask, keyAt, may, segment } from "../api.js";
+import { ask, keyAt, may, segment, withAnyKey } from "../api.js";
 import { areaField, checkbox, form, jsonOf, linesOf, maskOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
 import { fromTimeField } from "../format.js";
 import { html, nothing } from "../lit.js";
@@ -71,7 +71,10 @@ export function unkeptForm() {
 async function submit() {
   const work = async () => {
     const made = body();
-    return ask("token:create", "POST", "/tokens", { body: made, key: made.containers && keyAt("token:create", made.containers) });
+    const create = (key) => ask("token:create", "POST", "/tokens", { body: made, key });
+    if (made.containers) return create(keyAt("token:create", made.containers));
+    // Where it lies is for the server to say: rules may close there to one key what they open to another.
+    return withAnyKey("token:create", create);
   };
   const done = (token) => {
     // The form held plaintext.

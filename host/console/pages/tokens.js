@@ -8,7 +8,7 @@ import { empty, lacking, pager, problemBox, shown, table, time } from "../parts.
 import { isObject, same } from "../merge_patch.js";
 import { readRights } from "../rights.js";
 import { QUERY_FAULT, searchBox } from "../search_box.js";
-import { holder, loadPage, tell } from "../state.js";
+import { holder, loadPage, tell, viewOf } from "../state.js";
 import { closeToken, conceal, metadata, openToken, refreshToken, viewToken } from "./token.js";
 import { beginEdit, editToken, refreshEdit, unkeptEdit } from "./token_edit.js";
 import { createToken, leaveForm, unkeptForm } from "./token_form.js";
@@ -25,7 +25,7 @@ let asking;
 
 /** The rest of the address is nothing, `new`, or `of` or `edit` and a token's id. */
 export function open([what, id]) {
-  held.view = what === "new" ? "new" : id ? what : "list";
+  held.view = viewOf(what, id);
   readTypes();
   if (held.view === "list") {
     takeSearch();

@@ -19,7 +19,8 @@ const held = holder(() => ({}));
 /** Begins with a reactor; with its formula, the arguments begin as it declares them. */
 export function beginTrying(id, formula) {
   if (held.id !== id) Object.assign(held, { id, begun: "{}", ...fresh("{}"), ran: undefined, tried: undefined, formula: undefined });
-  if (!formula || held.formula) return;
+  if (!formula) return;
+  // It may have changed since the last visit.
   const begun = pretty(sample(formula.request_parameters));
   if (held.args === held.begun) held.args = begun;
   Object.assign(held, { formula, begun });
