@@ -335,6 +335,24 @@ fn wait_for(lines: &Receiver<String>, text: &str) {
 }
 
 #[test]
+fn what_it_prints_to_is_no_change() {
+    let project = project_of(guests::component("probe"), &[]);
+    let path = project.path().join("printed");
+    let printed = fs::File::create(&path).unwrap();
+    let mut check =
+        formula(project.path(), &[&["build", "--watch", "--json"], &BUILT[..]].concat());
+    let mut child = check.stdout(printed).stderr(Stdio::piped()).spawn().unwrap();
+    let told = lines(child.stderr.take().unwrap());
+    wait_for(&told, "waiting for a change");
+    // Several looks later it is still waiting.
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 1);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(told.recv_timeout(Duration::from_mins(1)).is_err());
+}
+
+#[test]
 fn a_change_runs_it_again() {
     let answer = |expected: u32| {
         let args = json!({ "behaviour": "respond", "raw": 1 });

@@ -108,3 +108,42 @@ fn arguments_that_would_be_dropped_are_named() {
     assert_eq!(told(project.path(), 0, &build)["dropped"], json!([]));
     assert!(!expect(project.path(), 0, &build).contains("caution"));
 }
+
+#[test]
+fn a_case_says_what_may_be_done_behind_svc() {
+    let reads = |operation: &str, input: Value| json!({ "behaviour": "svc", "operation": operation, "input": input, "catch": true });
+    let args = reads("detokenize", json!({ "a": "<< note-1 >>" }));
+    let rule = json!({ "priority": 1, "container": "/", "transform": "reveal",
+        "permissions": ["token:read"] });
+    let tokens =
+        json!({ "note-1": { "type": "token", "data": "secret", "containers": ["/general/"] } });
+    let case = |svc: Value| json!({ "tokens": tokens, "svc": svc, "request": { "args": args }, "expected": { "raw": "*" } });
+    let project = project_of(
+        guests::component("probe"),
+        &[
+            ("a-whole", case(json!(true))),
+            ("b-reveals", case(json!({ "rules": [rule] }))),
+            ("c-wrong", case(json!({ "rules": [{ "priority": 0 }] }))),
+        ],
+    );
+    let tested = told(project.path(), 1, &[&["test"], &BUILT[..]].concat());
+    let raw = |index: usize| tested["cases"][index]["response"]["raw"].to_string();
+    assert!(raw(0).contains("403") && !raw(0).contains("secret"), "{tested}");
+    assert!(raw(1).contains("secret"), "{tested}");
+    let errors = tested["cases"][2]["error"]["errors"].as_object().unwrap();
+    assert!(errors.contains_key("svc.rules[0].priority"), "{tested}");
+
+    // The same for one run, from a file or on the command line.
+    let (given, svc) = (args.to_string(), json!({ "rules": [rule] }).to_string());
+    fs::write(project.path().join("svc.json"), &svc).unwrap();
+    for svc in ["svc.json", &svc] {
+        let run = ["run", "--args", &given, "--token", "note-1=\"secret\"", "--svc", svc];
+        let ran = told(project.path(), 0, &[&run[..], &BUILT[..]].concat());
+        assert!(ran["response"]["raw"].to_string().contains("secret"), "{ran}");
+    }
+    let both = [&["run", "--no-svc", "--svc", "svc.json"], &BUILT[..]].concat();
+    assert_eq!(run(formula(project.path(), &both)).0, 2);
+    fs::write(project.path().join("cases/d-none.json"), r#"{ "svc": 7, "expected": {} }"#).unwrap();
+    let (code, _, stderr) = run(formula(project.path(), &[&["test"], &BUILT[..]].concat()));
+    assert!(code == 2 && stderr.contains("`svc` must be true, false, or an object"), "{stderr}");
+}

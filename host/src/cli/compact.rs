@@ -26,7 +26,9 @@ pub fn run(command: CompactOptions) -> Result<(), Failure> {
             say(serde_json::to_string(view)?);
         } else {
             let CompactedView { bytes_before, bytes_after } = view;
-            say(format_args!("The store's files had {bytes_before} bytes and have {bytes_after}."));
+            say(format_args!(
+                "The store had {bytes_before} bytes and has {bytes_after}, beside its journal."
+            ));
         }
         Ok(())
     };

@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 /// Options of `benchmark`.
 #[derive(Debug, Args)]
 pub struct BenchmarkOptions {
-    /// A server to measure, such as <http://127.0.0.1:8080>; without it one is started on an empty folder. Its management
+    /// A server to measure, such as `http://127.0.0.1:8080`; without it one is started on an empty folder. Its management
     /// key is read from standard input; an application, a formula and two reactors are made there and stay, and so do the
     /// tokens.
     #[arg(long, value_name = "URL")]

@@ -11,9 +11,13 @@ use super::super::{Failure, dev, serve};
 use super::project::{Code, Project};
 use super::report::Problem;
 use crate::config::Options;
+use crate::model::faults::Faults;
+use crate::model::id::ApplicationId;
 use crate::model::member;
 use crate::model::permission::ApplicationType;
-use crate::model::permission::marker::{ReactorCreate, ReactorRead, TokenCreate, TokenUse};
+use crate::model::permission::marker::{
+    ApplicationCreate, ReactorCreate, ReactorRead, TokenCreate, TokenUse,
+};
 use crate::vault::{
     Authenticated, Error, FormulaView, InvocationView, PageRequest, Reacted, Vault,
 };
@@ -39,8 +43,20 @@ pub struct Trial {
     pub configuration: Map<String, Value>,
     /// Tokens that are there, by their ids: bodies of `POST /tokens`, or data alone.
     pub tokens: Map<String, Value>,
-    /// Whether the reactor has no application.
-    pub without_application: bool,
+    /// What stands behind `svc`.
+    pub svc: Svc,
+}
+
+/// The application of the reactor that is tried out.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Svc {
+    /// It has all permissions of a private one.
+    #[default]
+    Whole,
+    /// It has these: `permissions` and `rules`, as in the body of `POST /applications`.
+    With(Map<String, Value>),
+    /// There is none.
+    Absent,
 }
 
 /// What came of a run.
@@ -116,8 +132,13 @@ impl Bench {
             "formula": { "id": formula.id },
             "configuration": trial.configuration,
         });
-        if !trial.without_application {
-            reactor["application"] = json!({ "id": place.application.caller().application.id });
+        let application = match trial.svc {
+            Svc::Whole => Some(place.application.caller().application.id),
+            Svc::With(rights) => Some(place.application(rights).await?),
+            Svc::Absent => None,
+        };
+        if let Some(id) = application {
+            reactor["application"] = json!({ "id": id });
         }
         let permit = self.vault.permit::<ReactorCreate>(&place.management, None).await?;
         let reactor = self.vault.create_reactor(&permit, member::read(reactor)?).await?.id();
@@ -163,19 +184,32 @@ impl<'v> Place<'v> {
         self.vault.create_formula(&permit, member::read(body)?).await
     }
 
+    async fn application(&self, rights: Map<String, Value>) -> Result<ApplicationId, Error> {
+        let mut body = Value::Object(rights);
+        (body["name"], body["type"]) = ("svc".into(), "private".into());
+        let permit = self.vault.permit::<ApplicationCreate>(&self.management, None).await?;
+        let made = self.vault.create_application(&permit, member::read(body)?).await;
+        Ok(made.map_err(|error| under("svc", error))?.application.id)
+    }
+
     async fn token(&self, id: &str, token: Value) -> Result<(), Error> {
         let is_body = token.get("type").is_some() && token.get("data").is_some();
         let mut body = if is_body { token } else { json!({ "type": "token", "data": token }) };
         body["id"] = id.into();
         let permit = self.vault.permit::<TokenCreate>(&self.application, None).await?;
         let made = self.vault.create_token(&permit, member::read(body)?).await;
-        made.map(drop).map_err(|error| match error {
-            Error::Invalid(inner) => {
-                let mut faults = crate::model::faults::Faults::new();
-                faults.extend_under(&format!("tokens.{id}"), inner);
-                Error::Invalid(faults)
-            }
-            error => error,
-        })
+        made.map(drop).map_err(|error| under(&format!("tokens.{id}"), error))
+    }
+}
+
+/// What is wrong with a body, told of where that stands in a case.
+fn under(place: &str, error: Error) -> Error {
+    match error {
+        Error::Invalid(inner) => {
+            let mut faults = Faults::new();
+            faults.extend_under(place, inner);
+            Error::Invalid(faults)
+        }
+        error => error,
     }
 }

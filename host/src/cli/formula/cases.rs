@@ -13,7 +13,7 @@
 //! `request` is the body of `POST /reactors/{id}/react`. `expected` is the whole of its answer, in which the text `*`
 //! stands for any value, such as the id of a token that is made; `error` is compared as far as it goes: `status`, `title`,
 //! `detail`, `errors`, and `headers` (by names in small letters) and `body` of an answer that the formula shapes itself.
-//! `svc: false` gives the reactor no application.
+//! `svc: false` gives the reactor no application, and an object one with these `permissions` and `rules`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::super::Failure;
-use super::bench::{Ran, Trial};
+use super::bench::{Ran, Svc, Trial};
 use super::report::{BAD, DIM, GOOD, Problem, styled};
 use super::run::figures;
 
@@ -50,16 +50,29 @@ pub struct Case {
     configuration: Map<String, Value>,
     #[serde(default)]
     tokens: Map<String, Value>,
-    #[serde(default = "yes")]
-    svc: bool,
+    #[serde(default)]
+    svc: GivenSvc,
     #[serde(default)]
     expected: Option<Value>,
     #[serde(default)]
     error: Option<Value>,
 }
 
-fn yes() -> bool {
-    true
+/// `svc` as a case has it.
+#[derive(Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "`svc` must be true, false, or an object of `permissions` and `rules`"
+)]
+enum GivenSvc {
+    Whether(bool),
+    With(Map<String, Value>),
+}
+
+impl Default for GivenSvc {
+    fn default() -> Self {
+        Self::Whether(true)
+    }
 }
 
 /// How a case went.
@@ -116,7 +129,11 @@ impl Case {
             request: self.request.clone(),
             configuration: self.configuration.clone(),
             tokens: self.tokens.clone(),
-            without_application: !self.svc,
+            svc: match &self.svc {
+                GivenSvc::Whether(true) => Svc::Whole,
+                GivenSvc::Whether(false) => Svc::Absent,
+                GivenSvc::With(rights) => Svc::With(rights.clone()),
+            },
         }
     }
 

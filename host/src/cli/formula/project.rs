@@ -46,7 +46,7 @@ pub enum Language {
     Rust,
     /// One file, taken as it is.
     Javascript,
-    /// A module, built by componentize-py.
+    /// A module, built by `componentize-py`.
     Python,
     /// A module, built by `TinyGo`.
     Go,

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use super::super::Failure;
-use super::bench::{Ran, Trial};
+use super::bench::{Ran, Svc, Trial};
 use super::report::{BAD, DIM, GOOD, bytes, milliseconds, styled};
 use crate::vault::InvocationView;
 
@@ -25,6 +25,10 @@ pub struct RunOptions {
     /// A token that is there: its data, or an object with `type` and `data`. May be repeated.
     #[arg(long, value_name = "ID=JSON")]
     token: Vec<String>,
+    /// What the application behind `svc` may do: an object of `permissions` and `rules`, as in the body of `POST
+    /// /applications`, or a file with it [default: all permissions of a private application].
+    #[arg(long, value_name = "FILE|JSON", conflicts_with = "no_svc")]
+    svc: Option<PathBuf>,
     /// Give the reactor no application, so that the formula has no `svc`.
     #[arg(long)]
     no_svc: bool,
@@ -35,11 +39,7 @@ impl RunOptions {
     pub fn trial(&self) -> Result<Trial, Failure> {
         let mut request = Map::new();
         if let Some(given) = &self.args {
-            let args = match json_in(given) {
-                Some(text) => parsed("--args", text)?,
-                None => read(given)?,
-            };
-            request.insert("args".to_owned(), args);
+            request.insert("args".to_owned(), read("--args", given)?);
         }
         let mut configuration = Map::new();
         for given in &self.config {
@@ -55,7 +55,15 @@ impl RunOptions {
             })?;
             tokens.insert(id.to_owned(), value);
         }
-        Ok(Trial { request, configuration, tokens, without_application: self.no_svc })
+        let svc = match &self.svc {
+            Some(given) => match read("--svc", given)? {
+                Value::Object(rights) => Svc::With(rights),
+                _ => return Err("--svc must be an object of `permissions` and `rules`".into()),
+            },
+            None if self.no_svc => Svc::Absent,
+            None => Svc::Whole,
+        };
+        Ok(Trial { request, configuration, tokens, svc })
     }
 }
 
@@ -64,15 +72,19 @@ fn json_in(given: &Path) -> Option<&str> {
     given.to_str().filter(|text| text.trim_start().starts_with('{'))
 }
 
-fn read(path: &Path) -> Result<Value, Failure> {
+/// What an option was given: JSON, or a file with it.
+fn read(option: &str, path: &Path) -> Result<Value, Failure> {
+    if let Some(text) = json_in(path) {
+        return parsed(option, text);
+    }
     let mut text = String::new();
     if path.as_os_str() == "-" {
         std::io::stdin().read_to_string(&mut text)?;
     } else {
         text = std::fs::read_to_string(path)
-            .map_err(|error| format!("{}: {error}", with_file("--args", path)))?;
+            .map_err(|error| format!("{}: {error}", with_file(option, path)))?;
     }
-    parsed(&with_file("--args", path), &text)
+    parsed(&with_file(option, path), &text)
 }
 
 /// An option with its file, unless that may be data or a key which was given in place of one.
@@ -134,12 +146,13 @@ pub fn figures(invocation: &InvocationView) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{RunOptions, pair};
+    use super::{RunOptions, Svc, pair};
     use serde_json::json;
 
     fn options(config: &[&str], token: &[&str]) -> RunOptions {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
-        RunOptions { args: None, config: owned(config), token: owned(token), no_svc: true }
+        let (config, token) = (owned(config), owned(token));
+        RunOptions { args: None, config, token, svc: None, no_svc: true }
     }
 
     #[test]
@@ -153,7 +166,27 @@ mod tests {
         );
         let tokens = json!({ "card": { "type": "card", "data": {} }, "text": "x" });
         assert_eq!(serde_json::Value::Object(trial.tokens), tokens);
-        assert!(trial.without_application && trial.request.is_empty());
+        assert!(trial.svc == Svc::Absent && trial.request.is_empty());
+    }
+
+    #[test]
+    fn rights_of_svc_are_an_object() {
+        let given =
+            |svc: &str| RunOptions { svc: Some(svc.into()), no_svc: false, ..options(&[], &[]) };
+        let trial = given(r#"{"permissions":["token:read"]}"#).trial().unwrap();
+        let serde_json::Value::Object(rights) = json!({"permissions": ["token:read"]}) else {
+            panic!()
+        };
+        assert_eq!(trial.svc, Svc::With(rights));
+        let error = given("{").trial().unwrap_err().to_string();
+        assert!(error.starts_with("--svc: is no JSON at line 1"), "{error}");
+        let error = given("absent.json").trial().unwrap_err().to_string();
+        assert!(error.starts_with("--svc absent.json: "), "{error}");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("svc.json");
+        std::fs::write(&file, "[]").unwrap();
+        let error = given(file.to_str().unwrap()).trial().unwrap_err().to_string();
+        assert!(error.starts_with("--svc must be an object"), "{error}");
     }
 
     #[test]

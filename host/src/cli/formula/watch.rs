@@ -1,11 +1,14 @@
 //! `--watch`: does something again whenever a file of the project changes.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::{Duration, SystemTime};
+
+use rustix::fs::fstat;
 
 use super::project::{Language, Project};
 use super::report::{DIM, warn};
@@ -47,6 +50,14 @@ fn built_to(language: Option<Language>) -> Option<&'static str> {
     }
 }
 
+/// Whether a file is what is told to: each round would be the reason for the next one.
+fn is_told_to(file: &Metadata) -> bool {
+    let is_file = |output: rustix::io::Result<rustix::fs::Stat>| {
+        output.is_ok_and(|output| (output.st_dev, output.st_ino) == (file.dev(), file.ino()))
+    };
+    is_file(fstat(std::io::stdout())) || is_file(fstat(std::io::stderr()))
+}
+
 /// The project's files with their times and sizes.
 fn look(root: &Path, language: Option<Language>) -> Seen {
     let mut seen = Seen::new();
@@ -67,7 +78,7 @@ fn look(root: &Path, language: Option<Language>) -> Seen {
                 if !built && !of_tools {
                     open.push(entry.path());
                 }
-            } else if name != "Cargo.lock" && name != "go.sum" {
+            } else if name != "Cargo.lock" && name != "go.sum" && !is_told_to(&about) {
                 seen.insert(entry.path(), (about.modified().ok(), about.len()));
             }
         }
