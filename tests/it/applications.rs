@@ -115,6 +115,11 @@ async fn every_fault_of_a_new_application_is_named() {
                 "permissions": ["token:read"]}]}),
             vec!["rules", "rules[0].permissions[0]"],
         ),
+        (
+            json!({"name": "n", "type": "management", "permissions": ["log:read"],
+            "rules": [{"priority": 1, "transform": "mask", "permissions": ["token:read"]}]}),
+            vec!["rules", "rules[0].permissions[0]"],
+        ),
         (rule(json!({"priority": 0})), vec!["rules[0].priority"]),
         (rule(json!({"priority": null})), vec!["rules[0].priority"]),
         (rule(json!({"container": "a"})), vec!["rules[0].container"]),

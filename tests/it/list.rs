@@ -83,3 +83,14 @@ async fn cursors_go_on_whatever_happens_meanwhile() {
     let path = format!("/tokens?size=1&start={}", next.unwrap());
     assert_eq!(page(server.private.get(&path).await.expect(200)), (vec![json!("one")], None));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metadata_without_a_key_is_refused_and_narrows_nothing() {
+    let server = server().await;
+    for query in ["metadata=x", "metadata[]=x", "metadata.=x"] {
+        let answer = server.private.get(&format!("/tokens?{query}")).await;
+        assert_eq!(answer.faults(), ["metadata"], "{query}");
+    }
+    let answer = server.private.get("/tokens?page=%FF").await;
+    assert_eq!(answer.faults(), ["page"]);
+}

@@ -141,6 +141,18 @@ async fn filters() {
     assert_eq!(logged(&server, "entity_type=token").await.len(), 3, "cards and banks are tokens");
     assert_eq!(logged(&server, &format!("entity_type=card&entity_id={card}")).await.len(), 1);
     assert_eq!(logged(&server, &format!("entity_type=bank&entity_id={card}")).await.len(), 0);
+    // An application's id, and any that is drawn, however it is spelled; a token's as it was given.
+    let own = server.private.get("/applications/key").await.expect(200);
+    let own = own["id"].as_str().unwrap().to_owned();
+    let about = logged(&server, &format!("entity_id={own}")).await;
+    assert!(!about.is_empty());
+    for spelled in [own.to_uppercase(), own.replace('-', "")] {
+        assert_eq!(logged(&server, &format!("entity_id={spelled}")).await, about, "{spelled}");
+        let type_and_id = format!("entity_type=application&entity_id={spelled}");
+        assert_eq!(logged(&server, &type_and_id).await, about, "{spelled}");
+    }
+    assert_ne!(card, card.to_uppercase());
+    assert_eq!(logged(&server, &format!("entity_id={}", card.to_uppercase())).await.len(), 0);
     // From the start, inclusive, up to the end, exclusive.
     let range = "start_date=2026-01-01T00:00:01Z&end_date=2026-01-01T00:00:02Z";
     let found = logged(&server, range).await;

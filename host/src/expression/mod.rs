@@ -43,9 +43,12 @@ pub enum ExpressionError {
     /// Too many filters, brackets in brackets in brackets, or more work than evaluating may do.
     #[error("is too complex")]
     TooComplex,
-    /// Not the syntax of an expression, or a filter that does not exist.
-    #[error("is no expression, or names an unknown filter")]
+    /// Not the syntax of an expression.
+    #[error("is no expression")]
     Syntax,
+    /// It is one, but for a filter that does not exist.
+    #[error("names a filter that there is not")]
+    UnknownFilter,
     /// A whole number of more than 64 bits, which liquid has no room for.
     #[error("has a whole number of more than 64 bits")]
     NumberTooLong,

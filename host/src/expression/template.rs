@@ -354,11 +354,33 @@ fn parsed(source: &str) -> Result<Box<dyn Renderable>, ExpressionError> {
     let tag = language::tag(source);
     // What liquid is known to panic on is refused before; on the unknown it is an error here.
     let parsed = catch_unwind(|| liquid_core::parser::parse(&tag, &LANGUAGE));
-    let mut parsed = parsed.ok().and_then(Result::ok).ok_or(ExpressionError::Syntax)?;
+    let mut parsed = parsed.ok().and_then(Result::ok).unwrap_or_default();
     match parsed.pop() {
         Some(renderable) if parsed.is_empty() => Ok(renderable),
+        // Liquid does not tell the one from the other.
+        _ if names_unknown_filter(source) => Err(ExpressionError::UnknownFilter),
         _ => Err(ExpressionError::Syntax),
     }
+}
+
+/// Whether a name behind a bar is no filter's.
+fn names_unknown_filter(source: &str) -> bool {
+    let mut quote = None;
+    let mut parts = source.split(|c: char| {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') => quote = Some(c),
+            _ => {}
+        }
+        quote.is_none() && c == '|'
+    });
+    parts.next();
+    parts.any(|filter| {
+        let name = filter.trim_start();
+        let end = name.find(|c: char| c != '_' && !c.is_ascii_alphanumeric());
+        let name = &name[..end.unwrap_or(name.len())];
+        !name.is_empty() && LANGUAGE.filters.get(name).is_none()
+    })
 }
 
 /// Bounds what parsing and evaluating can cost before either begins.

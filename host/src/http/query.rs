@@ -36,7 +36,8 @@ impl Query {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             match (decode(name), decode(value)) {
                 (Some(name), Some(value)) => parameters.push((plain(&name), value)),
-                _ => faults.add("", "a query parameter is no UTF-8"),
+                (Some(name), None) => faults.add(plain(&name), "is no UTF-8"),
+                (None, _) => faults.add("", "the name of a query parameter is no UTF-8"),
             }
         }
         faults.into_result(Self(parameters))
@@ -77,6 +78,16 @@ impl Query {
         found
     }
 
+    /// The members of an object, by their keys: a member without a key would narrow nothing, or find nothing.
+    pub fn members(&self, object: &str, faults: &mut Faults) -> Vec<(String, String)> {
+        let members = self.under(&format!("{object}."));
+        let is_whole = |name: &str| name == object || name.strip_suffix('.') == Some(object);
+        if self.0.iter().any(|(name, _)| is_whole(name)) {
+            faults.add(object, format!("must name a key, such as {object}.customer"));
+        }
+        members
+    }
+
     /// The containers of `container`, with a flag for a trailing `*`.
     pub fn containers(&self, faults: &mut Faults) -> Vec<(Container, bool)> {
         let values = self.0.iter().filter(|(name, _)| name == "container");
@@ -92,7 +103,8 @@ impl Query {
 /// A parameter's name without brackets, where they mean a repetition (at the end) or a member; others of a metadata key
 /// stay.
 fn plain(name: &str) -> String {
-    let name = name.strip_suffix("[]").unwrap_or(name);
+    // Of a key that follows a point, brackets are a part.
+    let name = if name.contains('.') { name } else { name.strip_suffix("[]").unwrap_or(name) };
     if let Some((object, key)) = name.split_once('[')
         && let Some(key) = key.strip_suffix(']')
         && !object.contains('.')
@@ -141,7 +153,28 @@ mod tests {
         assert_eq!(query.first("x[y"), Some(""));
         let bracketed = Query::parse("metadata.a[b]=1&metadata[c[d]]=2&metadata.e[]=3").unwrap();
         let keys = bracketed.under("metadata.").into_iter().map(|(key, _)| key);
-        assert_eq!(keys.collect::<Vec<_>>(), ["a[b]", "c[d]", "e"]);
+        assert_eq!(keys.collect::<Vec<_>>(), ["a[b]", "c[d]", "e[]"]);
+    }
+
+    #[test]
+    fn a_member_without_a_key_is_refused() {
+        for text in
+            ["metadata=x", "metadata[]=x", "metadata.=x", "metadata", "metadata.a=1&metadata"]
+        {
+            let mut faults = Faults::new();
+            Query::parse(text).unwrap().members("metadata", &mut faults);
+            assert_eq!(faults.into_map().keys().collect::<Vec<_>>(), ["metadata"], "{text}");
+        }
+        let mut faults = Faults::new();
+        let query = Query::parse("metadata.a=1&metadata[b]=2&metadatas=3").unwrap();
+        assert_eq!(query.members("metadata", &mut faults).len(), 2);
+        assert!(faults.is_empty());
+    }
+
+    #[test]
+    fn a_value_that_is_no_text_is_named() {
+        let faults = Query::parse("page=%FF&%FF=1&metadata[a]=%FF").unwrap_err().into_map();
+        assert_eq!(faults.keys().collect::<Vec<_>>(), ["", "metadata.a", "page"]);
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub async fn list(
         types: query.every("type", &mut faults),
         fingerprints: query.every("fingerprint", &mut faults),
         containers: query.containers(&mut faults),
-        metadata: query.under("metadata."),
+        metadata: query.members("metadata", &mut faults),
     };
     let (page, filter) = faults.into_result((page, filter)).map_err(Error::from)?;
     Ok(state.vault.list_tokens(&permit, filter, &page).await?)

@@ -160,7 +160,14 @@ pub fn whole(value: &Value) -> Option<u64> {
 
 impl FromJson for u32 {
     fn from_json(value: Value) -> Result<Self, Faults> {
-        let number = whole(&value).ok_or("must be a whole number that is not negative");
+        // What 64 bits do not hold is read as a double.
+        let is_huge = value.as_f64().is_some_and(|n| n >= 2_f64.powi(64));
+        let wrong = if is_huge {
+            "is too large a number"
+        } else {
+            "must be a whole number that is not negative"
+        };
+        let number = whole(&value).ok_or(wrong);
         // What the member's own bound would say is not known here.
         let number = number.and_then(|n| Self::try_from(n).map_err(|_| "is too large a number"));
         number.map_err(|reason| Faults::one("", reason))
@@ -288,7 +295,7 @@ impl<'de> Deserializer<'de> for Names<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Member, Text, names_of, read, whole};
+    use super::{FromJson as _, Member, Text, names_of, read, whole};
     use crate::model::container::Container;
     use crate::model::faults::Faults;
     use serde::Deserialize;
@@ -333,6 +340,20 @@ mod tests {
         }
         for wrong in [json!(2.5), json!(-1), json!(-1.0), json!(1e300), json!("2"), json!(null)] {
             assert_eq!(whole(&wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_whole_number_that_is_too_large_is_said_to_be_so() {
+        for (text, reason) in [
+            ("4294967296", "is too large a number"),
+            ("1000000000000000000000000000000", "is too large a number"),
+            ("1e300", "is too large a number"),
+            ("-1000000000000000000000000000000", "must be a whole number that is not negative"),
+            ("1.5", "must be a whole number that is not negative"),
+        ] {
+            let faults = u32::from_json(serde_json::from_str(text).unwrap()).unwrap_err();
+            assert_eq!(faults.into_map()[""], [reason], "{text}");
         }
     }
 

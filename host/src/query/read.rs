@@ -201,6 +201,10 @@ impl Reader<'_> {
     /// A value in which a trailing `*` of a quoted text means itself.
     fn value(&self, pair: Pair<'_, Rule>) -> Result<Value, QueryError> {
         let quoted = pair.as_rule() == Rule::quoted;
+        let source = pair.as_str();
+        if !quoted && source.len() > 2 && source.starts_with('/') && source.ends_with('/') {
+            return Err(self.literal(pair.as_span().start()));
+        }
         let mut value = self.quoted_or_bare(pair)?;
         value.wildcard &= !quoted;
         if value.wildcard { Err(self.no_wildcard(&value)) } else { Ok(value) }
@@ -230,6 +234,8 @@ impl Reader<'_> {
                 '&' | '|' if source[at + 1..].starts_with(c) => {
                     return Err(QueryError::expected(self.text, start + at, NO_SYMBOLS));
                 }
+                // Such spaces come with what is copied from a page: they are seen as others are.
+                c if c.is_whitespace() || c.is_control() => return Err(self.literal(start + at)),
                 '?' | '~' | '^' => return Err(self.literal(start + at)),
                 '*' if !last => return Err(self.literal(start + at)),
                 _ => {}
@@ -239,8 +245,8 @@ impl Reader<'_> {
     }
 
     fn literal(&self, byte: usize) -> QueryError {
-        let expected =
-            "text: wildcards, fuzziness and boosts are not supported (quote or escape it)";
+        let expected = "text: wildcards, fuzziness, boosts, regular expressions and unusual spaces \
+            are not supported (quote or escape it)";
         QueryError::expected(self.text, byte, expected)
     }
 

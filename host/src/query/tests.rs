@@ -158,6 +158,10 @@ fn refusals_give_the_position_and_what_was_expected() {
         ("data:a~", 7, "fuzziness"),
         ("data:a^2", 7, "boosts"),
         ("data:a?", 7, "wildcards"),
+        ("data:/4.*2/", 6, "regular expressions"),
+        ("id:a\u{a0}OR\u{a0}id:b", 5, "unusual spaces"),
+        ("data:a\u{3000}b", 7, "unusual spaces"),
+        ("data:a\u{7}", 7, "unusual spaces"),
         ("id:a&&id:b", 5, "AND or OR"),
         ("id:a || id:b", 6, "&& and || are not"),
         ("(id:a)&&(id:b)", 7, "&& and || are not"),
@@ -200,7 +204,7 @@ fn limits() {
     assert!(parse(&nested(16)).is_ok());
     assert_eq!(parse(&nested(17)), Err(QueryError::TooDeep));
     assert_eq!(parse(&nested(30_000)), Err(QueryError::TooDeep));
-    assert_eq!(parse(&"a".repeat((64 << 10) + 1)), Err(QueryError::TooLong));
+    assert_eq!(parse(&"a".repeat((192 << 10) + 1)), Err(QueryError::TooLong));
     // Negations do not nest, however many there are.
     assert_eq!(parse(&format!("{}type:a", "-".repeat(60_000))), Ok(kind("a")));
     // Parentheses in values are no levels.

@@ -259,6 +259,18 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> Result<()> {
     })
 }
 
+/// What is added to why a script does not parse, if it is of another kind.
+const NO_MODULE: &str = "; a script is no ES module: it has `module.exports = …` in the place of \
+    `export`, and `require(…)` in the place of `import`";
+
+/// Whether a text seems to be an ES module: a line begins as only theirs do.
+fn is_module(code: &str) -> bool {
+    code.lines().any(|line| {
+        let mut words = line.trim_start().split(|c: char| c != '_' && !c.is_alphanumeric());
+        matches!(words.next(), Some("import" | "export"))
+    })
+}
+
 impl Runtime {
     /// A script as a program, parsed first: for [`Self::invoke`] without a vault around it.
     pub async fn script(&self, code: &str, owner: u128) -> Result<Program, ScriptError> {
@@ -288,7 +300,8 @@ impl Runtime {
         match self.invoke_in(slot, &program, check_call(owner)).await.result {
             Ok(_) => Ok(self.examine_script(runner, code, owner).await),
             Err(Failure::Reported { kind: FaultKind::BadRequest, detail, .. }) => {
-                refused(detail.chars().take(SCRIPT_DETAIL_CHARS_MAX).collect())
+                let words = detail.chars().take(SCRIPT_DETAIL_CHARS_MAX).collect::<String>();
+                refused(if is_module(&code) { words + NO_MODULE } else { words })
             }
             // Its fuel is gone long before its time, unless others compute meanwhile.
             Err(Failure::Deadline) => Err(Failure::Saturated),

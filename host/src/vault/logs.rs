@@ -4,6 +4,7 @@ use std::ops::Bound;
 
 use serde::Serialize;
 use utoipa::ToSchema;
+use uuid::Uuid;
 
 use super::audit::{KeptEntry, LogEntry};
 use super::index::{term, term_of};
@@ -46,15 +47,26 @@ impl Vault {
         request: &PageRequest,
     ) -> Result<Page<LogEntry>, Error> {
         let keys = self.keys(permit.tenant()).await?;
-        let mut parts = Vec::new();
-        if let Some(entity_type) = filter.entity_type {
-            let of_type = |found: &EntityType| {
+        let of_type = |entity_type: EntityType| {
+            let one = |found: &EntityType| {
                 Filter::Term(term_of(&keys, term::ENTITY_TYPE, &[found.as_str()]))
             };
-            parts.push(Filter::Or(entity_type.found_by_filter().iter().map(of_type).collect()));
-        }
+            Filter::Or(entity_type.found_by_filter().iter().map(one).collect())
+        };
+        let of_id = |id: &str| Filter::Term(term_of(&keys, term::ENTITY_ID, &[id]));
+        let mut parts = Vec::new();
+        parts.extend(filter.entity_type.map(of_type));
         if let Some(id) = filter.entity_id {
-            parts.push(Filter::Term(term_of(&keys, term::ENTITY_ID, &[&id])));
+            let drawn = Uuid::try_parse(&id).map(|drawn| drawn.to_string());
+            parts.push(match drawn.ok().filter(|drawn| *drawn != id) {
+                // An id that was drawn is taken in any spelling where it names an entity, but for a token's, which may have
+                // been given as it is.
+                Some(drawn) => {
+                    let no_token = Filter::Not(Box::new(of_type(EntityType::Token)));
+                    Filter::Or(vec![of_id(&id), Filter::And(vec![of_id(&drawn), no_token])])
+                }
+                None => of_id(&id),
+            });
         }
         if filter.start.is_some() || filter.end.is_some() {
             parts.push(Filter::Order {

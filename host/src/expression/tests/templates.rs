@@ -33,16 +33,21 @@ fn one_expression_alone_keeps_its_type_and_anything_else_is_text() {
 
 #[test]
 fn every_way_to_be_no_expression() {
-    use ExpressionError::{Syntax, Tag, TooComplex, TooLarge, TooLong, Unclosed, Unevaluable};
+    use ExpressionError::{
+        Syntax, Tag, TooComplex, TooLarge, TooLong, Unclosed, Unevaluable, UnknownFilter,
+    };
     let filters = format!("{{{{ data{} }}}}", " | upcase".repeat(21));
     let brackets = format!("{{{{ data{}0{} }}}}", "[".repeat(9), "]".repeat(9));
-    let table: [(String, ExpressionError); 14] = [
+    let table: [(String, ExpressionError); 17] = [
         ("x".repeat(4097), TooLong),
         ("{{ data".into(), Unclosed),
         ("{{ data | append: '}}".into(), Unclosed),
         ("{% if data %}x{% endif %}".into(), Tag),
         ("{{ data }}{% assign x = 1 %}".into(), Tag),
-        ("{{ data | no_such_filter }}".into(), Syntax),
+        ("{{ data | no_such_filter }}".into(), UnknownFilter),
+        ("{{ data | append: '|' | no_such_filter: 1 }}".into(), UnknownFilter),
+        ("{{ data | append: '| no_such_filter' 1 }}".into(), Syntax),
+        ("{{ data | upcase upcase }}".into(), Syntax),
         ("{{ }}".into(), Syntax),
         ("{{ data | }}".into(), Syntax),
         ("{{ data %}{% x }}".into(), Syntax),

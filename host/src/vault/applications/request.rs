@@ -228,7 +228,13 @@ fn read_scope(
         if has_conditions {
             faults.add("conditions", "are for sessions only; give a container");
         }
-        return (container.required_text("container", faults), None);
+        // Of a rule that cannot be at all, nothing is missing.
+        let container = if holder == Holder::Application(ApplicationType::Management) {
+            container.optional("container", faults).map(|Text(container)| container)
+        } else {
+            container.required_text("container", faults)
+        };
+        return (container, None);
     }
     let has_container = container.is_there();
     match (has_container, has_conditions) {

@@ -17,7 +17,7 @@ pub(super) use evaluate::evaluate_id;
 use self::evaluate::Unevaluated;
 use self::size::json_bytes;
 use super::Token;
-use crate::expression::{Mask, Template};
+use crate::expression::{ExpressionError, Mask, Template};
 use crate::limits::{
     CONTAINERS_MAX, FAULTS_MAX, METADATA_KEY_CHARS_MAX, METADATA_KEYS_MAX,
     METADATA_VALUE_CHARS_MAX, SEARCH_INDEXES_MAX, TOKEN_DATA_BYTES_MAX,
@@ -43,7 +43,9 @@ pub(super) struct Source(pub(super) String);
 impl FromJson for Source {
     fn from_json(value: Value) -> Result<Self, Faults> {
         let text = String::from_json(value)?;
-        let parsed = Template::parse_kept(&text);
+        // Which no data is needed to tell of.
+        let parsed =
+            if text.is_empty() { Err(ExpressionError::Empty) } else { Template::parse_kept(&text) };
         parsed.map(|_| Self(text)).map_err(|error| Faults::one("", error.to_string()))
     }
 }
