@@ -26,7 +26,8 @@ export function digest(samples) {
     switch (name) {
       case "tokamak_http_requests_total":
         made.requests += value;
-        if (Number(labels.status) >= 400) made.failed += value;
+        // What formulas chose is 400 or more, and not told apart.
+        if (labels.status === "formula" || Number(labels.status) >= 400) made.failed += value;
         break;
       case "tokamak_http_request_duration_seconds_bucket": {
         add(made.times, edge, value);

@@ -116,7 +116,8 @@ async fn figures_are_read_as_they_are_written() {
     let Some(mut browser) = with_module(&server, "metrics.js") else { return };
     let text = r#"# HELP x y
 tokamak_http_requests_total{method="GET",route="/tokens/{id}",status="200"} 90
-tokamak_http_requests_total{method="GET",route="/tokens/{id}",status="404"} 10
+tokamak_http_requests_total{method="GET",route="/tokens/{id}",status="404"} 6
+tokamak_http_requests_total{method="POST",route="/reactors/{id}/react",status="formula"} 4
 tokamak_http_requests_total{method="GET",route="/metrics",status="200"} 1000
 tokamak_http_request_duration_seconds_bucket{le="0.001",method="GET",route="/tokens/{id}"} 50
 tokamak_http_request_duration_seconds_bucket{le="0.002",method="GET",route="/tokens/{id}"} 100

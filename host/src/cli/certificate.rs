@@ -59,32 +59,60 @@ fn now_seconds() -> i64 {
     i64::try_from(SystemClock.now_ms() / 1_000).unwrap_or(i64::MAX)
 }
 
-/// When the certificate in use ends, and when that was last told.
+/// What is to be told of a certificate.
+#[derive(Clone, Copy, PartialEq)]
+enum News {
+    /// It is valid for a while.
+    None,
+    EndsSoon,
+    HasEnded,
+    HasNotBegun,
+}
+
+impl News {
+    fn of(validity: Validity, now: i64) -> Self {
+        let left = validity.not_after.saturating_sub(now);
+        match validity.holds_at(now) {
+            true if left >= ending_seconds(validity) => Self::None,
+            true => Self::EndsSoon,
+            false if left < 0 => Self::HasEnded,
+            false => Self::HasNotBegun,
+        }
+    }
+}
+
+/// The certificate in use, and what was last told of it when.
 #[derive(Default)]
 struct End {
     of: Option<Validity>,
-    told: Option<Instant>,
+    told: Option<(News, Instant)>,
 }
 
 impl End {
-    /// Tells of a certificate that is not valid, or not for long: once a day, and once for each.
+    /// Tells of a certificate that is not valid, or not for long: once a day, and at once when that changes.
     fn look(&mut self, validity: Validity, now: i64) {
         if self.of != Some(validity) {
             *self = Self { of: Some(validity), told: None };
             figures().certificate_is(validity.not_before, validity.not_after);
         }
-        let left = validity.not_after.saturating_sub(now);
-        let is_told = self.told.is_some_and(|at| at.elapsed() < TOLD_AGAIN);
-        if is_told || (validity.holds_at(now) && left >= ending_seconds(validity)) {
+        let news = News::of(validity, now);
+        let is_told = |(told, at): (News, Instant)| told == news && at.elapsed() < TOLD_AGAIN;
+        if self.told.is_some_and(is_told) {
             return;
         }
-        self.told = Some(Instant::now());
-        if validity.holds_at(now) {
-            tracing::warn!(days = left / 86_400, "the certificate ends soon");
-        } else if left > 0 {
-            tracing::error!("the certificate has not begun: no client that checks it will connect");
-        } else {
-            tracing::error!("the certificate has ended: no client that checks it will connect");
+        self.told = Some((news, Instant::now()));
+        let days = validity.not_after.saturating_sub(now) / 86_400;
+        match news {
+            News::None => {}
+            News::EndsSoon => tracing::warn!(days, "the certificate ends soon"),
+            News::HasEnded => {
+                tracing::error!("the certificate has ended: no client that checks it will connect");
+            }
+            News::HasNotBegun => {
+                tracing::error!(
+                    "the certificate has not begun: no client that checks it will connect"
+                );
+            }
         }
     }
 }
@@ -96,7 +124,24 @@ fn ending_seconds(Validity { not_before, not_after }: Validity) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Validity, ending_seconds};
+    use super::{End, News, Validity, ending_seconds};
+
+    #[test]
+    fn what_changes_is_told_at_once() {
+        let validity = Validity { not_before: 100, not_after: 400 };
+        let mut end = End::default();
+        for (now, news) in [
+            (99, News::HasNotBegun),
+            (100, News::None),
+            (300, News::None),
+            (301, News::EndsSoon),
+            (400, News::EndsSoon),
+            (401, News::HasEnded),
+        ] {
+            end.look(validity, now);
+            assert!(end.told.is_some_and(|(told, _)| told == news), "{now}");
+        }
+    }
 
     #[test]
     fn what_lives_shortly_is_told_of_shortly_before_its_end() {

@@ -23,12 +23,20 @@ fn option_of(line: &str) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// A message without the texts that it quotes.
+/// A message without the values that it quotes: texts in quotation marks, and numbers and words in backticks, which are the
+/// first there.
 fn without_texts(message: &str) -> String {
-    match (message.find('"'), message.rfind('"')) {
-        (Some(begin), Some(end)) if begin < end => {
-            format!("{}\"…\"{}", &message[..begin], &message[end + 1..])
-        }
+    let cut = |mark: char, begin: usize, end: usize| {
+        format!("{}{mark}…{mark}{}", &message[..begin], &message[end + 1..])
+    };
+    if let (Some(begin), Some(end)) = (message.find('"'), message.rfind('"'))
+        && begin < end
+    {
+        return cut('"', begin, end);
+    }
+    let is_of_value = message.starts_with("unknown variant") || message.starts_with("invalid ");
+    match message.match_indices('`').map(|(at, _)| at).take(2).collect::<Vec<_>>()[..] {
+        [begin, end] if is_of_value => cut('`', begin, end),
         _ => message.to_owned(),
     }
 }
@@ -44,6 +52,8 @@ mod tests {
             ("log = \"info\"\nroot-key = \"hunter2\"", "line 2, column 1: ", "root-key"),
             ("otlp-endpoint = \"https://hunter2@c:4318", "line 1, column ", "invalid"),
             ("\n\n  cache-mb = \"hunter2\"", "line 3, column 14, cache-mb: ", "invalid type"),
+            ("log-format = \"hunter2\"", "line 1, column 14, log-format: ", "`json`"),
+            ("cache-mb = -734", "line 1, column 12, cache-mb: ", "u64"),
             ("cache-mb = \"a\" # \"hunter2\"", "line 1, column 12, cache-mb: ", "u64"),
             ("cache-mb = 1\nlisten = \"hunter2\"", "line 2, column 10, listen: ", "127.0.0.1:8080"),
             ("hunter2", "line 1, column ", "="),
@@ -51,7 +61,7 @@ mod tests {
             let error = toml::from_str::<Options>(text).unwrap_err();
             let told = told(text, &error);
             assert!(told.starts_with(place) && told.contains(word), "{text}: {told}");
-            assert!(!told.contains("hunter2"), "{told}");
+            assert!(!told.contains("hunter2") && !told.contains("734"), "{told}");
         }
     }
 }

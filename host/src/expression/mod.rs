@@ -43,8 +43,8 @@ pub enum ExpressionError {
     /// Too many filters, brackets in brackets in brackets, or more work than evaluating may do.
     #[error("is too complex")]
     TooComplex,
-    /// Not the syntax of an expression.
-    #[error("is no expression")]
+    /// Not the syntax of an expression, or of a filter.
+    #[error("is no expression, or gives a filter other arguments than it takes")]
     Syntax,
     /// It is one, but for a filter that does not exist.
     #[error("names a filter that there is not")]

@@ -365,21 +365,21 @@ fn parsed(source: &str) -> Result<Box<dyn Renderable>, ExpressionError> {
 
 /// Whether a name behind a bar is no filter's.
 fn names_unknown_filter(source: &str) -> bool {
-    let mut quote = None;
+    let (mut quote, mut depth) = (None, 0_usize);
     let mut parts = source.split(|c: char| {
         match (quote, c) {
             (Some(open), c) if c == open => quote = None,
             (None, '\'' | '"') => quote = Some(c),
+            (None, '[' | '(') => depth += 1,
+            (None, ']' | ')') => depth = depth.saturating_sub(1),
             _ => {}
         }
-        quote.is_none() && c == '|'
+        quote.is_none() && depth == 0 && c == '|'
     });
     parts.next();
     parts.any(|filter| {
-        let name = filter.trim_start();
-        let end = name.find(|c: char| c != '_' && !c.is_ascii_alphanumeric());
-        let name = &name[..end.unwrap_or(name.len())];
-        !name.is_empty() && LANGUAGE.filters.get(name).is_none()
+        let name = filter.trim().split(|c: char| c == ':' || c.is_whitespace()).next();
+        name.is_some_and(|name| !name.is_empty() && LANGUAGE.filters.get(name).is_none())
     })
 }
 

@@ -6,7 +6,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -21,6 +21,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tower::ServiceExt as _;
 use tower_http::normalize_path::NormalizePath;
@@ -91,6 +92,10 @@ pub(super) struct Connections {
     room: Notify,
     /// Connections that were not asked to leave yet.
     staying: AtomicUsize,
+    /// Wakes the handshake that has gone on longest, when there is nobody else to ask.
+    last_room: Notify,
+    /// Handshakes that go on.
+    shaking: AtomicUsize,
     stopping: watch::Receiver<bool>,
     /// Names what is refused.
     vault: Vault,
@@ -107,7 +112,19 @@ impl Connections {
     ) -> Arc<Self> {
         let places = Arc::new(Semaphore::new(places(bounds)));
         let (room, staying) = (Notify::new(), AtomicUsize::new(0));
-        Arc::new(Self { bounds, tls, router, places, room, staying, stopping, vault })
+        let (last_room, shaking) = (Notify::new(), AtomicUsize::new(0));
+        Arc::new(Self {
+            bounds,
+            tls,
+            router,
+            places,
+            room,
+            staying,
+            last_room,
+            shaking,
+            stopping,
+            vault,
+        })
     }
 
     /// Accepts connections for as long as it is polled.
@@ -150,6 +167,8 @@ impl Connections {
         let is_full = place.is_none() || self.places.available_permits() < few;
         if is_full && self.staying.load(Ordering::Acquire) > 0 {
             self.room.notify_one();
+        } else if place.is_none() && self.shaking.load(Ordering::Acquire) > 0 {
+            self.last_room.notify_one();
         }
         if place.is_some() {
             return place;
@@ -183,11 +202,13 @@ impl Connections {
         let Some(tls) = &self.tls else { return self.serve(stream, address).await };
         let handshake = tokio::time::timeout(self.bounds.handshake, tls.acceptor().accept(stream));
         let shaken = {
-            let _staying = Staying::count(&self.staying);
+            let mut asked = pin!(self.last_room.notified());
+            from_now_on(asked.as_mut(), &self.last_room);
+            let _shaking = Staying::count(&self.shaking);
             tokio::select! {
                 shaken = handshake => shaken,
                 // Nothing was asked yet.
-                () = self.room.notified() => return,
+                () = asked => return,
                 () = self.stopped() => return,
             }
         };
@@ -216,10 +237,12 @@ impl Connections {
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
         let ended = {
+            let mut asked = pin!(self.room.notified());
+            from_now_on(asked.as_mut(), &self.room);
             let staying = Staying::count(&self.staying);
             tokio::select! {
                 ended = connection.as_mut() => Some(ended),
-                () = self.room.notified() => { drop(staying); None }
+                () = asked => { drop(staying); None }
                 () = self.stopped() => None,
             }
         };
@@ -274,6 +297,13 @@ impl Connections {
             response.headers_mut().insert(header::CONNECTION, close);
         }
         Ok(response.map(|body| under_way.with(body)))
+    }
+}
+
+/// Waits in the row from here on. Who was asked and had gone by then leaves the asking behind: it is not for who comes next.
+fn from_now_on<'a>(mut asked: Pin<&mut Notified<'a>>, notify: &'a Notify) {
+    while asked.as_mut().enable() {
+        asked.set(notify.notified());
     }
 }
 

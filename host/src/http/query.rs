@@ -81,7 +81,10 @@ impl Query {
     /// The members of an object, by their keys: a member without a key would narrow nothing, or find nothing.
     pub fn members(&self, object: &str, faults: &mut Faults) -> Vec<(String, String)> {
         let members = self.under(&format!("{object}."));
-        let is_whole = |name: &str| name == object || name.strip_suffix('.') == Some(object);
+        let is_whole = |name: &str| {
+            let rest = name.strip_prefix(object);
+            rest.is_some_and(|rest| matches!(rest, "" | ".") || rest.starts_with('['))
+        };
         if self.0.iter().any(|(name, _)| is_whole(name)) {
             faults.add(object, format!("must name a key, such as {object}.customer"));
         }
@@ -104,7 +107,8 @@ impl Query {
 /// stay.
 fn plain(name: &str) -> String {
     // Of a key that follows a point, brackets are a part.
-    let name = if name.contains('.') { name } else { name.strip_suffix("[]").unwrap_or(name) };
+    let is_dotted = name.split('[').next().is_some_and(|object| object.contains('.'));
+    let name = if is_dotted { name } else { name.strip_suffix("[]").unwrap_or(name) };
     if let Some((object, key)) = name.split_once('[')
         && let Some(key) = key.strip_suffix(']')
         && !object.contains('.')
@@ -151,16 +155,24 @@ mod tests {
             found.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         assert_eq!(found, [("a", "1"), ("b", "2"), ("c.d", "3")]);
         assert_eq!(query.first("x[y"), Some(""));
-        let bracketed = Query::parse("metadata.a[b]=1&metadata[c[d]]=2&metadata.e[]=3").unwrap();
+        let bracketed =
+            Query::parse("metadata.a[b]=1&metadata[c[d]]=2&metadata.e[]=3&metadata[f.g][]=4")
+                .unwrap();
         let keys = bracketed.under("metadata.").into_iter().map(|(key, _)| key);
-        assert_eq!(keys.collect::<Vec<_>>(), ["a[b]", "c[d]", "e[]"]);
+        assert_eq!(keys.collect::<Vec<_>>(), ["a[b]", "c[d]", "e[]", "f.g"]);
     }
 
     #[test]
     fn a_member_without_a_key_is_refused() {
-        for text in
-            ["metadata=x", "metadata[]=x", "metadata.=x", "metadata", "metadata.a=1&metadata"]
-        {
+        for text in [
+            "metadata=x",
+            "metadata[]=x",
+            "metadata.=x",
+            "metadata[].=x",
+            "metadata[a=x",
+            "metadata",
+            "metadata.a=1&metadata",
+        ] {
             let mut faults = Faults::new();
             Query::parse(text).unwrap().members("metadata", &mut faults);
             assert_eq!(faults.into_map().keys().collect::<Vec<_>>(), ["metadata"], "{text}");

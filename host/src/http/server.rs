@@ -15,6 +15,9 @@ use super::tls::Tls;
 use crate::limits::{DENIALS_WINDOW_MS, DRAIN_MS_MAX, SWEEP_INTERVAL_MS};
 use crate::vault::{Error, Swept, Vault};
 
+/// How long the last entries of the log may take.
+const LAST_ENTRIES_MAX: Duration = Duration::from_secs(10);
+
 /// How connections are served.
 #[derive(Debug, Clone, Default)]
 pub struct Serving {
@@ -98,8 +101,11 @@ pub async fn serve_with(
     // Requests and runs have one time to finish in, not one after the other.
     let gone = since.get().map(Instant::elapsed).unwrap_or_default();
     workers.stop(Duration::from_millis(DRAIN_MS_MAX).saturating_sub(gone)).await;
-    if let Err(error) = vault.log_counted_denials(true).await {
-        tracing::warn!(%error, "denied attempts that were counted are not in the log");
+    let lost = "denied attempts that were counted are not in the log";
+    match tokio::time::timeout(LAST_ENTRIES_MAX, vault.log_counted_denials(true)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "{lost}"),
+        Err(_) => tracing::warn!("{lost}: the store does not get on"),
     }
     vault.close();
     Ok(())

@@ -92,6 +92,8 @@ struct Pair {
     current: RwLock<Arc<CertifiedKey>>,
     /// What the files were like when they were last read, whatever came of it.
     seen: Mutex<[Option<Stamp>; 2]>,
+    /// When the certificate is valid that was refused then for its time.
+    refused: Mutex<Option<Validity>>,
 }
 
 impl fmt::Debug for Pair {
@@ -113,7 +115,13 @@ impl Tls {
         let seen = Mutex::new(stamps(&files));
         let current = RwLock::new(Arc::new(read(&files, &provider)?));
         let path = files.certificate.clone();
-        let pair = Arc::new(Pair { files, provider: Arc::clone(&provider), current, seen });
+        let pair = Arc::new(Pair {
+            files,
+            provider: Arc::clone(&provider),
+            current,
+            seen,
+            refused: Mutex::default(),
+        });
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|cause| TlsError::Unusable { path, cause })?;
@@ -127,21 +135,25 @@ impl Tls {
     /// in seconds since the Unix epoch, and the new one is not.
     pub fn reload(&self, now_seconds: i64) -> Result<(), TlsError> {
         *self.pair.seen.lock() = stamps(&self.pair.files);
+        *self.pair.refused.lock() = None;
         let new = read(&self.pair.files, &self.pair.provider)?;
-        let is_out = |pair: &CertifiedKey| {
-            validity(pair).is_some_and(|validity| !validity.holds_at(now_seconds))
-        };
         let mut current = self.pair.current.write();
-        if is_out(&new) && !is_out(&current) {
+        let out = validity(&new).filter(|validity| !validity.holds_at(now_seconds));
+        if out.is_some() && !is_out(&current, now_seconds) {
+            *self.pair.refused.lock() = out;
             return Err(TlsError::NotValidNow(self.pair.files.certificate.clone()));
         }
         *current = Arc::new(new);
         Ok(())
     }
 
-    /// The same when a file has changed since it was last read; whether one has.
+    /// The same when a file has changed since it was last read, or when it is time for one that was refused before; whether
+    /// the pair was read.
     pub fn reload_if_changed(&self, now_seconds: i64) -> Result<bool, TlsError> {
-        if *self.pair.seen.lock() == stamps(&self.pair.files) {
+        let is_time = self.pair.refused.lock().is_some_and(|refused| {
+            refused.holds_at(now_seconds) || is_out(&self.pair.current.read(), now_seconds)
+        });
+        if !is_time && *self.pair.seen.lock() == stamps(&self.pair.files) {
             return Ok(false);
         }
         self.reload(now_seconds).map(|()| true)
@@ -172,6 +184,11 @@ impl Validity {
     pub fn holds_at(self, now_seconds: i64) -> bool {
         (self.not_before..=self.not_after).contains(&now_seconds)
     }
+}
+
+/// Whether a pair's certificate is not valid at this time.
+fn is_out(pair: &CertifiedKey, now_seconds: i64) -> bool {
+    validity(pair).is_some_and(|validity| !validity.holds_at(now_seconds))
 }
 
 /// Of the server's own certificate: of those after it, clients may have others.

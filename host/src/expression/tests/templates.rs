@@ -38,7 +38,7 @@ fn every_way_to_be_no_expression() {
     };
     let filters = format!("{{{{ data{} }}}}", " | upcase".repeat(21));
     let brackets = format!("{{{{ data{}0{} }}}}", "[".repeat(9), "]".repeat(9));
-    let table: [(String, ExpressionError); 17] = [
+    let table: [(String, ExpressionError); 21] = [
         ("x".repeat(4097), TooLong),
         ("{{ data".into(), Unclosed),
         ("{{ data | append: '}}".into(), Unclosed),
@@ -48,6 +48,10 @@ fn every_way_to_be_no_expression() {
         ("{{ data | append: '|' | no_such_filter: 1 }}".into(), UnknownFilter),
         ("{{ data | append: '| no_such_filter' 1 }}".into(), Syntax),
         ("{{ data | upcase upcase }}".into(), Syntax),
+        ("{{ data | append }}".into(), Syntax),
+        ("{{ data | last-4 }}".into(), UnknownFilter),
+        ("{{ data | éa }}".into(), UnknownFilter),
+        ("{{ data[a|b] }}".into(), Syntax),
         ("{{ }}".into(), Syntax),
         ("{{ data | }}".into(), Syntax),
         ("{{ data %}{% x }}".into(), Syntax),

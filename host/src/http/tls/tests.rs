@@ -154,7 +154,15 @@ fn one_that_is_not_valid_takes_the_place_of_none_that_is() {
         assert!(matches!(tls.reload(NOW), Err(TlsError::NotValidNow(_))), "{from} {to}");
         assert_eq!(served(&tls), valid);
     }
-    let newer = write(-1, 1);
-    tls.reload(NOW).unwrap();
-    assert_eq!(served(&tls), newer);
+    // Nobody has to say when its time has come, nor when that of the other is over.
+    let early = write(5, 9);
+    assert!(matches!(tls.reload_if_changed(NOW), Err(TlsError::NotValidNow(_))));
+    assert!(!tls.reload_if_changed(NOW).unwrap());
+    assert_eq!(served(&tls), valid);
+    assert!(tls.reload_if_changed(NOW + 5).unwrap());
+    assert_eq!(served(&tls), early);
+    let ended = write(-9, -1);
+    assert!(matches!(tls.reload_if_changed(NOW + 6), Err(TlsError::NotValidNow(_))));
+    assert!(tls.reload_if_changed(NOW + 10).unwrap() && !tls.reload_if_changed(NOW + 11).unwrap());
+    assert_eq!(served(&tls), ended);
 }

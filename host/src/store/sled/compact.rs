@@ -115,8 +115,9 @@ impl Writer {
     }
 
     fn give_up_copy(&mut self, error: StoreError) {
-        if let Some(Copy { next, file, done, .. }) = self.log.copy.take() {
+        if let Some(Copy { next, file, done, syncing, .. }) = self.log.copy.take() {
             tracing::warn!(%error, "the store was not copied");
+            self.log.leave(syncing);
             drop(file);
             // Files whose mark could not be taken back are the next start's to judge.
             if !self.failed.load(Ordering::Acquire) {

@@ -29,8 +29,9 @@ pub struct Copy {
     /// Copied so far, in the order of keys.
     last: Option<Vec<u8>>,
     unsynced: usize,
-    pub(super) syncer: Syncer,
-    syncing: Option<Syncing>,
+    syncer: Syncer,
+    /// A sync under way, also one that was waited for in vain.
+    pub syncing: Option<Syncing>,
     broken: Cell<Option<StoreError>>,
     /// What it is for.
     pub done: Wanted,
@@ -58,8 +59,8 @@ impl Copy {
         }
         if let Some(syncing) = &self.syncing {
             let Some(outcome) = syncing.within(SYNC_LOOK) else { return Ok(false) };
-            self.syncing = None;
             outcome?;
+            self.syncing = None;
         }
         let from = self.last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let (mut rows, mut bytes, mut last) = (Rows::default(), 0, None);
@@ -86,7 +87,22 @@ impl Copy {
 
     /// Brings to the disk what was copied.
     pub fn sync(&mut self) -> Result<(), StoreError> {
-        self.syncer.sync(&self.next.tree, &self.file)
+        let syncing = self.syncer.begin(&self.next.tree, &self.file, |_| {});
+        self.syncing.insert(syncing).wait()?;
+        self.syncing = None;
+        Ok(())
+    }
+
+    /// Waits for a sync under way; how it ended is told when more is to be copied.
+    pub fn wait_until_synced(&mut self) {
+        if let Some(outcome) = self.syncing.as_ref().map(Syncing::wait) {
+            if self.syncing.as_ref().is_some_and(Syncing::is_over) {
+                self.syncing = None;
+            }
+            if let Err(error) = outcome {
+                self.broken.set(Some(error));
+            }
+        }
     }
 }
 
@@ -95,23 +111,31 @@ mod tests {
     use std::fs::File;
     use std::time::{Duration, Instant};
 
+    use tempfile::TempDir;
     use tokio::sync::oneshot;
 
     use super::{Copy, Rows, SYNCED_BYTES, Syncer};
     use crate::store::sled::live::Live;
+    use crate::store::sled::log::Log;
     use crate::store::sled::wanted::Wanted;
 
-    #[test]
-    fn a_sync_that_does_not_end_stops_the_copy_and_not_who_writes() {
+    /// A tree with more than is copied without a sync, and a copy of it that is begun.
+    fn begun() -> (sled::Db, Copy, [TempDir; 2]) {
         let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let [log, database] = folders.each_ref().map(|folder| sled::open(folder.path()).unwrap());
         for number in 0..=u64::try_from(SYNCED_BYTES >> 10).unwrap() {
             log.insert(number.to_be_bytes(), vec![7; 1 << 10]).unwrap();
         }
-        let tree = (*database).clone();
         let file = File::open(folders[1].path().join("db")).unwrap();
-        let next = Live { tree: tree.clone(), number: 1, database };
-        let mut copy = Copy::begin((next, file), Wanted::ToReplace(oneshot::channel().0));
+        let next = Live { tree: (*database).clone(), number: 1, database };
+        let copy = Copy::begin((next, file), Wanted::ToReplace(oneshot::channel().0));
+        (log, copy, folders)
+    }
+
+    #[test]
+    fn a_sync_that_does_not_end_stops_the_copy_and_not_who_writes() {
+        let (log, mut copy, _folders) = begun();
+        let tree = copy.next.tree.clone();
         let max = Duration::from_secs(2);
         let holder;
         (copy.syncer, holder) = Syncer::stuck(max);
@@ -136,10 +160,42 @@ mod tests {
         };
         assert!(began.elapsed() >= max, "{error}");
         drop(holder);
-        // The same copy that gets on comes to its end.
-        copy.syncer = Syncer::default();
+        // The same copy comes to its end when its syncs do.
+        (copy.syncer, copy.syncing) = (Syncer::default(), None);
         while !copy.copy_some(&log).unwrap() {}
         copy.sync().unwrap();
         assert_eq!(tree.len(), log.len() + 10);
+    }
+
+    #[test]
+    fn beside_a_sync_that_does_not_end_no_batch_is_begun() {
+        let (tree, mut copy, folders) = begun();
+        let holder;
+        (copy.syncer, holder) = Syncer::stuck(Duration::from_millis(200));
+        while copy.syncing.is_none() {
+            copy.copy_some(&tree).unwrap();
+        }
+        let file = File::open(folders[0].path().join("db")).unwrap();
+        // Without a journal everything is written as a batch.
+        let mut log = Log::new((*tree).clone(), file);
+        let write = |log: &mut Log| {
+            let mut rows = Rows::default();
+            rows.insert(b"new".as_slice(), b"row");
+            log.write(rows)
+        };
+        log.copy = Some(copy);
+        assert!(write(&mut log).unwrap_err().to_string().contains("does not end"));
+        // Nor is one once the copy was given up, as long as the sync goes on.
+        let syncing = log.copy.take().and_then(|copy| copy.syncing);
+        assert!(syncing.is_some());
+        log.leave(syncing);
+        assert!(write(&mut log).is_err() && tree.get(b"new").unwrap().is_none());
+        drop(holder);
+        let began = Instant::now();
+        while write(&mut log).is_err() {
+            assert!(began.elapsed() < Duration::from_mins(1));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(tree.get(b"new").unwrap().unwrap(), b"row");
     }
 }

@@ -66,6 +66,8 @@ pub struct Log {
     /// The tree is being synced beside the writer.
     settling: Option<Settling>,
     syncer: Syncer,
+    /// Syncs of copies that were given up and may still go on.
+    left: Vec<Syncing>,
     /// Whether the tree says that there is a journal: other software must find there that it cannot read this store.
     is_current: bool,
     /// Whether it says so of this process's journal ([`super::note`]).
@@ -112,6 +114,7 @@ impl Log {
             journal: None,
             settling: None,
             syncer,
+            left: Vec::new(),
             is_current: false,
             is_noted: false,
             applying,
@@ -211,6 +214,7 @@ impl Log {
         if let Some(journal) = self.journal.as_mut().filter(|_| self.is_current) {
             rows.append(journal.note(false).rows());
         }
+        self.wait_for_copies()?;
         self.copy_too(&rows);
         seen();
         self.tree.apply_batch(rows.into_batch()).map_err(unavailable)?;
@@ -221,6 +225,25 @@ impl Log {
             journal.mark()?;
         }
         Ok(())
+    }
+
+    /// Waits for the syncs of copies. A batch of sled's waits for every sync that goes on in the process, whatever tree it is
+    /// of, and whoever reads waits for the batch: beside one that does not end none may be begun.
+    fn wait_for_copies(&mut self) -> Result<(), StoreError> {
+        if let Some(copy) = &mut self.copy {
+            copy.wait_until_synced();
+        }
+        self.left.retain(|syncing| !syncing.is_over());
+        let is_under_way = self.copy.as_ref().is_some_and(|copy| copy.syncing.is_some());
+        if is_under_way || !self.left.is_empty() {
+            return Err(unavailable("a sync that does not end is in the way"));
+        }
+        Ok(())
+    }
+
+    /// Takes the sync of a copy that is given up.
+    pub fn leave(&mut self, syncing: Option<Syncing>) {
+        self.left.extend(syncing);
     }
 
     fn copy_too(&self, rows: &Rows) {

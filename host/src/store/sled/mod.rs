@@ -45,7 +45,9 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use parking_lot::{Mutex, RwLock};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 
 pub use self::failure::remedy;
 use self::failure::{unavailable, unreadable};
@@ -176,6 +178,19 @@ impl SledStore {
     }
 }
 
+impl SledStore {
+    /// Notes that what was written is not known: nothing is acknowledged any more.
+    fn fail(&self) {
+        self.failed.store(true, Ordering::Release);
+        self.files.note_failure();
+    }
+}
+
+/// Nothing of it was taken.
+fn stuck() -> StoreError {
+    StoreError::Unavailable("the store does not get on".to_owned())
+}
+
 impl Store for SledStore {
     fn find<'a>(
         &'a self,
@@ -221,14 +236,21 @@ impl Store for SledStore {
             let (done, outcome) = oneshot::channel();
             let queue = queue.ok_or_else(closed)?;
             let began = Instant::now();
-            let committed = async {
-                queue.send(Waiting::new(batch, done)).await.map_err(|_| closed())?;
-                drop(queue);
-                outcome.await.map_err(|_| closed())
+            match queue.try_send(Waiting::new(batch, done)) {
+                Ok(()) => {}
+                Err(TrySendError::Full(waiting)) => {
+                    let place = timeout(COMMIT_MAX, queue.reserve()).await.map_err(|_| stuck())?;
+                    place.map_err(|_| closed())?.send(waiting);
+                }
+                Err(TrySendError::Closed(_)) => return Err(closed()),
+            }
+            drop(queue);
+            let Ok(outcome) = timeout(COMMIT_MAX, outcome).await else {
+                // What becomes of it is not known: as after a write that failed, nothing more may be built on it.
+                self.fail();
+                return Err(StoreError::Failed);
             };
-            // What the writer does with it then is not known.
-            let late = |_| StoreError::Unavailable("the store does not get on".to_owned());
-            let outcome = tokio::time::timeout(COMMIT_MAX, committed).await.map_err(late)??;
+            let outcome = outcome.map_err(|_| closed())?;
             figures().committed(began.elapsed());
             outcome
         }
@@ -306,9 +328,8 @@ impl Store for SledStore {
         match self.queue.lock().as_ref() {
             // The writer goes before the store is closed only by a panic.
             Some(queue) if queue.is_closed() => Err(StoreError::Failed),
-            Some(_) if self.progress.is_stuck() => {
-                Err(StoreError::Unavailable("the store does not get on".to_owned()))
-            }
+            // Which starting anew may mend.
+            Some(_) if self.progress.is_stuck() => Err(StoreError::Failed),
             Some(_) => self.space.check(),
             None => Err(StoreError::Unavailable("the store is closed".to_owned())),
         }
@@ -327,8 +348,7 @@ impl Store for SledStore {
                 None => Some("it does not get on, and is left"),
             };
             if let Some(broken) = broken {
-                self.failed.store(true, Ordering::Release);
-                self.files.note_failure();
+                self.fail();
                 tracing::error!("the store's writer is broken: {broken}");
             }
         }

@@ -80,7 +80,7 @@ impl Syncer {
 
 impl Syncing {
     /// Waits for its end, for as long as it may take.
-    pub fn wait(self) -> Result<(), StoreError> {
+    pub fn wait(&self) -> Result<(), StoreError> {
         let left = self.until.saturating_duration_since(Instant::now());
         self.within(left).unwrap_or_else(|| Err(late()))
     }
@@ -101,6 +101,11 @@ impl Syncing {
             Err(TryRecvError::Empty) => None,
             Err(TryRecvError::Disconnected) => Some(Err(late())),
         }
+    }
+
+    /// Whether it is over, for whoever has given it up: until then sled lets no batch in, and nobody beside one that waits.
+    pub fn is_over(&self) -> bool {
+        !matches!(self.outcome.try_recv(), Err(TryRecvError::Empty))
     }
 }
 

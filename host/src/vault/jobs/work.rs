@@ -19,6 +19,8 @@ use crate::vault::index::{term, term_of};
 use crate::vault::record::{Entity, Stored, from_record};
 use crate::vault::{Error, Vault, sharing};
 
+/// How long the store may take over what is on its way to it when everything ends.
+const SETTLING_MAX: Duration = Duration::from_secs(10);
 /// How long it may take until everything in hand has let go.
 const CUTTING_OFF_MAX: Duration = Duration::from_secs(2);
 
@@ -337,9 +339,16 @@ impl Workers {
             let _ = self.task.await;
         }
         // What was on its way to the store when it was cut off is there now, or not at all.
-        if let Err(error) = self.vault.settled().await {
-            tracing::warn!(%error, "interrupted runs are left to the next start");
-            return;
+        match tokio::time::timeout(SETTLING_MAX, self.vault.settled()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "interrupted runs are left to the next start");
+                return;
+            }
+            Err(_) => {
+                tracing::warn!("interrupted runs are left to the next start");
+                return;
+            }
         }
         let (running, ended, none) = (JobStatus::Running, Ended::Interrupted, InHand::default());
         for tenant in self.vault.tenants().await.unwrap_or_default() {

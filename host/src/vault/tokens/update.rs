@@ -37,7 +37,7 @@ const NEEDS_DATA: &str = "cannot be removed";
 /// How often a change that lost against a concurrent one is applied anew (decisions §1).
 const RETRIES: usize = 1;
 /// The same, where what others changed is another token, of the same contents: nobody has touched this one.
-const RETRIES_FOR_OTHERS: usize = 30;
+const RETRIES_FOR_OTHERS: usize = 100;
 
 /// What a change was made in vain for.
 enum Lost {
@@ -99,12 +99,17 @@ impl Vault {
         while retries <= RETRIES && for_others <= RETRIES_FOR_OTHERS {
             match self.try_update(permit, id, body.clone()).await? {
                 Ok(view) => return Ok(view),
-                Err(Lost::ItsToken) => retries += 1,
-                Err(Lost::Another) => for_others += 1,
+                Err(Lost::ItsToken) => {
+                    retries += 1;
+                    tokio::task::yield_now().await;
+                }
+                Err(Lost::Another) => {
+                    for_others += 1;
+                    self.pause(for_others).await;
+                }
             }
             // What was read for it is gone.
             let_go_of_all_but(before);
-            tokio::task::yield_now().await;
         }
         Err(Error::Conflict(if retries > RETRIES {
             "The token was changed by other requests at the same time."
