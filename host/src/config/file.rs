@@ -34,7 +34,8 @@ fn without_texts(message: &str) -> String {
     {
         return cut('"', begin, end);
     }
-    let is_of_value = message.starts_with("unknown variant") || message.starts_with("invalid ");
+    let of_values = ["unknown variant ", "invalid type: ", "invalid value: ", "invalid length "];
+    let is_of_value = of_values.iter().any(|begin| message.starts_with(begin));
     match message.match_indices('`').map(|(at, _)| at).take(2).collect::<Vec<_>>()[..] {
         [begin, end] if is_of_value => cut('`', begin, end),
         _ => message.to_owned(),

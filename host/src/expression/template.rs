@@ -378,7 +378,8 @@ fn names_unknown_filter(source: &str) -> bool {
     });
     parts.next();
     parts.any(|filter| {
-        let name = filter.trim().split(|c: char| c == ':' || c.is_whitespace()).next();
+        let is_end = |c: char| matches!(c, ':' | ',' | '(' | '\'' | '"') || c.is_whitespace();
+        let name = filter.trim().split(is_end).next();
         name.is_some_and(|name| !name.is_empty() && LANGUAGE.filters.get(name).is_none())
     })
 }

@@ -108,7 +108,9 @@ impl Query {
 fn plain(name: &str) -> String {
     // Of a key that follows a point, brackets are a part.
     let is_dotted = name.split('[').next().is_some_and(|object| object.contains('.'));
-    let name = if is_dotted { name } else { name.strip_suffix("[]").unwrap_or(name) };
+    let repeated =
+        name.strip_suffix("[]").filter(|rest| !rest.contains('[') || rest.ends_with(']'));
+    let name = if is_dotted { name } else { repeated.unwrap_or(name) };
     if let Some((object, key)) = name.split_once('[')
         && let Some(key) = key.strip_suffix(']')
         && !object.contains('.')
@@ -155,11 +157,12 @@ mod tests {
             found.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         assert_eq!(found, [("a", "1"), ("b", "2"), ("c.d", "3")]);
         assert_eq!(query.first("x[y"), Some(""));
-        let bracketed =
-            Query::parse("metadata.a[b]=1&metadata[c[d]]=2&metadata.e[]=3&metadata[f.g][]=4")
-                .unwrap();
+        let bracketed = Query::parse(
+            "metadata.a[b]=1&metadata[c[d]]=2&metadata.e[]=3&metadata[f.g][]=4&metadata[h[]=5",
+        )
+        .unwrap();
         let keys = bracketed.under("metadata.").into_iter().map(|(key, _)| key);
-        assert_eq!(keys.collect::<Vec<_>>(), ["a[b]", "c[d]", "e[]", "f.g"]);
+        assert_eq!(keys.collect::<Vec<_>>(), ["a[b]", "c[d]", "e[]", "f.g", "h["]);
     }
 
     #[test]

@@ -150,7 +150,8 @@ impl Tls {
     /// The same when a file has changed since it was last read, or when it is time for one that was refused before; whether
     /// the pair was read.
     pub fn reload_if_changed(&self, now_seconds: i64) -> Result<bool, TlsError> {
-        let is_time = self.pair.refused.lock().is_some_and(|refused| {
+        let refused = *self.pair.refused.lock();
+        let is_time = refused.is_some_and(|refused| {
             refused.holds_at(now_seconds) || is_out(&self.pair.current.read(), now_seconds)
         });
         if !is_time && *self.pair.seen.lock() == stamps(&self.pair.files) {

@@ -13,8 +13,6 @@ pub const TRIES: usize = 2;
 pub const HOLDING_TRIES: usize = 8;
 /// Half of the longest pause before the second try, in milliseconds; it doubles with every further one.
 const PAUSE_MS: u64 = 4;
-/// How often it doubles.
-const PAUSE_DOUBLINGS_MAX: usize = 8;
 
 impl Vault {
     /// Does a step until it is done, at most so often. A step reads anew what it changes; it gives `None` when that was
@@ -42,7 +40,7 @@ impl Vault {
     pub(super) async fn pause(&self, lost: usize) {
         let mut random = [0; 8];
         self.0.entropy.fill(&mut random);
-        let longest_ms = PAUSE_MS << lost.min(PAUSE_DOUBLINGS_MAX);
+        let longest_ms = PAUSE_MS << lost;
         let pause_ms = u64::from_be_bytes(random) % longest_ms;
         tokio::time::sleep(Duration::from_millis(pause_ms)).await;
     }

@@ -38,7 +38,7 @@ fn every_way_to_be_no_expression() {
     };
     let filters = format!("{{{{ data{} }}}}", " | upcase".repeat(21));
     let brackets = format!("{{{{ data{}0{} }}}}", "[".repeat(9), "]".repeat(9));
-    let table: [(String, ExpressionError); 21] = [
+    let table: [(String, ExpressionError); 23] = [
         ("x".repeat(4097), TooLong),
         ("{{ data".into(), Unclosed),
         ("{{ data | append: '}}".into(), Unclosed),
@@ -52,6 +52,8 @@ fn every_way_to_be_no_expression() {
         ("{{ data | last-4 }}".into(), UnknownFilter),
         ("{{ data | éa }}".into(), UnknownFilter),
         ("{{ data[a|b] }}".into(), Syntax),
+        ("{{ data | append('x') }}".into(), Syntax),
+        ("{{ data | upcase, 1 }}".into(), Syntax),
         ("{{ }}".into(), Syntax),
         ("{{ data | }}".into(), Syntax),
         ("{{ data %}{% x }}".into(), Syntax),

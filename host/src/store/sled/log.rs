@@ -233,7 +233,10 @@ impl Log {
         if let Some(copy) = &mut self.copy {
             copy.wait_until_synced();
         }
-        self.left.retain(|syncing| !syncing.is_over());
+        self.left.retain(|syncing| {
+            let _ = syncing.wait();
+            !syncing.is_over()
+        });
         let is_under_way = self.copy.as_ref().is_some_and(|copy| copy.syncing.is_some());
         if is_under_way || !self.left.is_empty() {
             return Err(unavailable("a sync that does not end is in the way"));

@@ -75,8 +75,10 @@ use crate::model::id::TenantId;
 
 /// Batches that may wait for the writer; more wait for room.
 const QUEUE_BATCHES: usize = 1_024;
-/// How long a batch may wait for its end.
+/// How long a batch waits for room, and for its end until it is looked whether the writer gets on.
 const COMMIT_MAX: Duration = Duration::from_mins(5);
+/// How long it waits once more then.
+const LAST_LOOK: Duration = Duration::from_secs(10);
 /// How often it is looked whether the writer has ended.
 const CLOSING_LOOK: Duration = Duration::from_millis(1);
 
@@ -181,8 +183,21 @@ impl SledStore {
 impl SledStore {
     /// Notes that what was written is not known: nothing is acknowledged any more.
     fn fail(&self) {
-        self.failed.store(true, Ordering::Release);
-        self.files.note_failure();
+        if !self.failed.swap(true, Ordering::AcqRel) {
+            self.files.note_failure();
+        }
+    }
+
+    /// The same, by a thread of its own: the note is written to what may not answer.
+    fn fail_beside(&self) {
+        if !self.failed.swap(true, Ordering::AcqRel) {
+            tracing::error!("the store does not get on: nothing is acknowledged any more");
+            let files = Arc::clone(&self.files);
+            let thread = std::thread::Builder::new().name("store note".to_owned());
+            if let Err(error) = thread.spawn(move || files.note_failure()) {
+                tracing::warn!(%error, "that a write failed cannot be noted for the next start");
+            }
+        }
     }
 }
 
@@ -233,7 +248,7 @@ impl Store for SledStore {
         let queue = self.queue.lock().clone();
         async move {
             let closed = || StoreError::Unavailable("the store is closed".to_owned());
-            let (done, outcome) = oneshot::channel();
+            let (done, mut outcome) = oneshot::channel();
             let queue = queue.ok_or_else(closed)?;
             let began = Instant::now();
             match queue.try_send(Waiting::new(batch, done)) {
@@ -245,10 +260,22 @@ impl Store for SledStore {
                 Err(TrySendError::Closed(_)) => return Err(closed()),
             }
             drop(queue);
-            let Ok(outcome) = timeout(COMMIT_MAX, outcome).await else {
-                // What becomes of it is not known: as after a write that failed, nothing more may be built on it.
-                self.fail();
-                return Err(StoreError::Failed);
+            let outcome = loop {
+                match timeout(COMMIT_MAX, &mut outcome).await {
+                    Ok(outcome) => break outcome,
+                    // There is much before it.
+                    Err(_) if !self.progress.is_stuck() => continue,
+                    Err(_) => {}
+                }
+                // The process may have been stopped for a while, and the writer with it.
+                if let Ok(outcome) = timeout(LAST_LOOK, &mut outcome).await {
+                    break outcome;
+                }
+                if self.progress.is_stuck() {
+                    // What becomes of it is not known: as after a write that failed, nothing more may be built on it.
+                    self.fail_beside();
+                    return Err(StoreError::Failed);
+                }
             };
             let outcome = outcome.map_err(|_| closed())?;
             figures().committed(began.elapsed());
@@ -330,6 +357,7 @@ impl Store for SledStore {
             Some(queue) if queue.is_closed() => Err(StoreError::Failed),
             // Which starting anew may mend.
             Some(_) if self.progress.is_stuck() => Err(StoreError::Failed),
+            Some(_) if self.progress.is_late() => Err(stuck()),
             Some(_) => self.space.check(),
             None => Err(StoreError::Unavailable("the store is closed".to_owned())),
         }
@@ -339,7 +367,7 @@ impl Store for SledStore {
         drop(self.queue.lock().take());
         self.later.end();
         if let Some(writer) = self.writer.lock().take() {
-            while !writer.is_finished() && !self.progress.is_stuck() {
+            while !writer.is_finished() && !self.progress.is_late() {
                 std::thread::sleep(CLOSING_LOOK);
             }
             let broken = match writer.is_finished().then(|| writer.join()) {

@@ -3,9 +3,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long one group may take, or one portion of a copy. What it waits for is given up before ([`super::syncing`]).
+/// How long one group may take, or one portion of a copy, until nobody should begin anything more.
+const LATE_AFTER: Duration =
+    if cfg!(test) { Duration::from_secs(5) } else { Duration::from_mins(3) };
+/// The same, until it is taken for something that will never end. What a group waits for in turn is given up long before
+/// ([`super::syncing`]).
 const STUCK_AFTER: Duration =
-    if cfg!(test) { Duration::from_secs(10) } else { Duration::from_mins(3) };
+    if cfg!(test) { Duration::from_secs(10) } else { Duration::from_mins(10) };
 
 /// Since when the writer is busy with one thing.
 pub struct Progress {
@@ -31,11 +35,20 @@ impl Progress {
         self.busy_since_ms.store(0, Ordering::Release);
     }
 
+    /// Whether it has been busy for long.
+    pub fn is_late(&self) -> bool {
+        self.busy() > LATE_AFTER
+    }
+
     /// Whether it has been busy for too long.
     pub fn is_stuck(&self) -> bool {
+        self.busy() > STUCK_AFTER
+    }
+
+    fn busy(&self) -> Duration {
         match self.busy_since_ms.load(Ordering::Acquire) {
-            0 => false,
-            since => Duration::from_millis(self.now_ms().saturating_sub(since)) > STUCK_AFTER,
+            0 => Duration::ZERO,
+            since => Duration::from_millis(self.now_ms().saturating_sub(since)),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Syncs beside whoever wants them, since sled has a way of failing in which it tells nobody: its `flush` then waits for
 //! ever. What waits for one here gives it up after a while.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::mpsc::{
@@ -30,6 +31,8 @@ type Work = Box<dyn FnOnce() + Send>;
 pub struct Syncing {
     until: Instant,
     outcome: Receiver<Result<(), StoreError>>,
+    /// Whether how it ended was told already: what is received then says nothing for sure.
+    told: Cell<bool>,
 }
 
 impl Default for Syncer {
@@ -52,7 +55,7 @@ impl Syncer {
         self.run(Box::new(move || {
             let _ = told.send(sync(&tree, &file).inspect_err(noted));
         }));
-        Syncing { until: Instant::now() + self.max, outcome }
+        Syncing { until: Instant::now() + self.max, outcome, told: Cell::default() }
     }
 
     /// The same, up to its end.
@@ -88,24 +91,30 @@ impl Syncing {
     /// Its end, if that comes within this time; a failure, if it has taken too long by then.
     pub fn within(&self, wait: Duration) -> Option<Result<(), StoreError>> {
         match self.outcome.recv_timeout(wait) {
-            Ok(outcome) => Some(outcome),
             Err(RecvTimeoutError::Timeout) if Instant::now() < self.until => None,
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Some(Err(late())),
+            Err(RecvTimeoutError::Timeout) => Some(Err(late())),
+            Err(RecvTimeoutError::Disconnected) => Some(self.over(Err(late()))),
+            Ok(outcome) => Some(self.over(outcome)),
         }
     }
 
     /// Its end, if it has come.
     pub fn ended(&self) -> Option<Result<(), StoreError>> {
         match self.outcome.try_recv() {
-            Ok(outcome) => Some(outcome),
+            Ok(outcome) => Some(self.over(outcome)),
             Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => Some(Err(late())),
+            Err(TryRecvError::Disconnected) => Some(self.over(Err(late()))),
         }
     }
 
     /// Whether it is over, for whoever has given it up: until then sled lets no batch in, and nobody beside one that waits.
     pub fn is_over(&self) -> bool {
-        !matches!(self.outcome.try_recv(), Err(TryRecvError::Empty))
+        self.told.get() || self.ended().is_some()
+    }
+
+    fn over(&self, outcome: Result<(), StoreError>) -> Result<(), StoreError> {
+        self.told.set(true);
+        outcome
     }
 }
 

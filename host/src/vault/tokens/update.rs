@@ -38,6 +38,8 @@ const NEEDS_DATA: &str = "cannot be removed";
 const RETRIES: usize = 1;
 /// The same, where what others changed is another token, of the same contents: nobody has touched this one.
 const RETRIES_FOR_OTHERS: usize = 100;
+/// Up to which of them the pauses before them grow: to some 30 ms.
+const PAUSES_GROW_UP_TO: usize = 3;
 
 /// What a change was made in vain for.
 enum Lost {
@@ -97,19 +99,22 @@ impl Vault {
         let before = opened_so_far();
         let (mut retries, mut for_others) = (0, 0);
         while retries <= RETRIES && for_others <= RETRIES_FOR_OTHERS {
-            match self.try_update(permit, id, body.clone()).await? {
+            let lost = match self.try_update(permit, id, body.clone()).await? {
                 Ok(view) => return Ok(view),
-                Err(Lost::ItsToken) => {
+                Err(lost) => lost,
+            };
+            // What was read for it is gone.
+            let_go_of_all_but(before);
+            match lost {
+                Lost::ItsToken => {
                     retries += 1;
                     tokio::task::yield_now().await;
                 }
-                Err(Lost::Another) => {
+                Lost::Another => {
                     for_others += 1;
-                    self.pause(for_others).await;
+                    self.pause(for_others.min(PAUSES_GROW_UP_TO)).await;
                 }
             }
-            // What was read for it is gone.
-            let_go_of_all_but(before);
         }
         Err(Error::Conflict(if retries > RETRIES {
             "The token was changed by other requests at the same time."
