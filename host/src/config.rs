@@ -386,7 +386,7 @@ fn read_file(path: &Path) -> Result<Options, ConfigError> {
     let text = read_text(path)?;
     let invalid = |error: toml::de::Error| ConfigError::Invalid {
         path: path.to_owned(),
-        message: file::told(&text, &error),
+        message: file::told(&text, error.message(), error.span().map(|span| span.start)),
     };
     toml::from_str(&text).map_err(invalid)
 }

@@ -146,3 +146,21 @@ fn keys_and_compaction_have_bounds_of_time() {
     assert_eq!((settings.compact_seconds, settings.root_key_command_seconds), (0, 5));
     assert_eq!(settings.root_key_command.as_deref(), Some("get key"));
 }
+
+#[test]
+fn what_is_wrong_in_the_file_has_a_place_and_no_value_is_repeated() {
+    for (text, place, word) in [
+        ("log = \"info\"\nroot-key = \"hunter2\"", "line 2, column 1: ", "root-key"),
+        ("otlp-endpoint = \"https://hunter2@c:4318", "line 1, column ", "invalid"),
+        ("\n\n  cache-mb = \"hunter2\"", "line 3, column 14, cache-mb: ", "invalid type"),
+        ("log-format = \"hunter2\"", "line 1, column 14, log-format: ", "`json`"),
+        ("cache-mb = -734", "line 1, column 12, cache-mb: ", "u64"),
+        ("cache-mb = \"a\" # \"hunter2\"", "line 1, column 12, cache-mb: ", "u64"),
+        ("cache-mb = 1\nlisten = \"hunter2\"", "line 2, column 10, listen: ", "127.0.0.1:8080"),
+        ("hunter2", "line 1, column ", "="),
+    ] {
+        let told = settle(text, Options::default()).unwrap_err().to_string();
+        assert!(told.contains(&format!(": {place}")) && told.contains(word), "{text}: {told}");
+        assert!(!told.contains("hunter2") && !told.contains("734"), "{told}");
+    }
+}

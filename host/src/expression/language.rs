@@ -49,6 +49,27 @@ pub static LANGUAGE: LazyLock<Language> = LazyLock::new(|| {
     language
 });
 
+/// Whether a name behind a bar is no filter's.
+pub fn names_unknown_filter(source: &str) -> bool {
+    let (mut quote, mut depth) = (None, 0_usize);
+    let mut parts = source.split(|c: char| {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '[' | '(') => depth += 1,
+            (None, ']' | ')') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        quote.is_none() && depth == 0 && c == '|'
+    });
+    parts.next();
+    parts.any(|filter| {
+        let is_end = |c: char| matches!(c, ':' | ',' | '(' | '\'' | '"') || c.is_whitespace();
+        let name = filter.trim().split(is_end).next();
+        name.is_some_and(|name| !name.is_empty() && LANGUAGE.filters.get(name).is_none())
+    })
+}
+
 #[derive(Clone)]
 struct ValueTag;
 

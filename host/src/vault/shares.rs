@@ -2,8 +2,8 @@
 //!
 //! Nobody waits for room, so that nobody who is slow holds up another: who finds none is refused, and gives back what it
 //! had. What is done already is not refused any more: its answer counts beyond that, and while answers alone come to more
-//! than its half, what the tenant asks for next is refused instead. JSON counts as much as it takes once it is read, which may be many times its text. Of what little each
-//! request has nothing counts.
+//! than its half, what the tenant asks for next is refused instead. JSON counts as much as it takes once it is read, which
+//! may be many times its text. Of what little each request has nothing counts.
 //!
 //! What is opened for a request, or for a run, counts by itself ([`opened`]) within [`sharing`], until that is over.
 

@@ -1,4 +1,9 @@
 //! A copy of the store under way: a portion at a time, and whatever is written meanwhile.
+//!
+//! sled 0.34 counts, in one number, how much of a segment is taken and how many write to it, with room for one byte less than
+//! the largest segment has. A record that ends at the very end of one so comes to be a writer that never ends, and whoever
+//! flushes waits for ever. That needs a whole segment that is filled without a flush. So a copy is flushed after each portion,
+//! of which sled makes at most some thirty times as much, and after all that is written to it in between ([`Unwritten`]).
 
 use std::cell::Cell;
 use std::fs::File;
@@ -6,15 +11,17 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sled::Tree;
+
 use super::changes::Rows;
-use super::failure::unreadable;
+use super::failure::{unavailable, unreadable};
 use super::live::Live;
 use super::syncing::{Syncer, Syncing};
 use super::wanted::Wanted;
 use crate::store::StoreError;
 
 /// Bytes of rows that are copied between two groups, about.
-const PORTION_BYTES: usize = 256 << 10;
+pub const PORTION_BYTES: usize = 128 << 10;
 /// Bytes after which the copy is synced, so that the last sync finds little to do.
 const SYNCED_BYTES: usize = 4 << 20;
 /// How long a sync is waited for between two looks at what else there is to do.
@@ -29,6 +36,7 @@ pub struct Copy {
     /// Copied so far, in the order of keys.
     last: Option<Vec<u8>>,
     unsynced: usize,
+    unwritten: Unwritten,
     syncer: Syncer,
     /// A sync under way, also one that was waited for in vain.
     pub syncing: Option<Syncing>,
@@ -37,17 +45,47 @@ pub struct Copy {
     pub done: Wanted,
 }
 
+/// What a tree was given since it was last flushed.
+#[derive(Default)]
+pub struct Unwritten(Cell<(usize, usize)>);
+
+impl Unwritten {
+    /// Bytes and rows that may come to one portion more without a whole segment being filled.
+    const MAX: (usize, usize) = (PORTION_BYTES, 125);
+
+    /// Counts rows that the tree was given; flushes it when they are many.
+    pub fn count(&self, (bytes, rows): (usize, usize), tree: &Tree) -> Result<(), StoreError> {
+        let before = self.0.get();
+        let now = (before.0 + bytes, before.1 + rows);
+        let is_full = now.0 >= Self::MAX.0 || now.1 >= Self::MAX.1;
+        if is_full {
+            tree.flush().map_err(unavailable)?;
+        }
+        self.0.set(if is_full { (0, 0) } else { now });
+        Ok(())
+    }
+
+    /// It is flushed.
+    pub fn forget(&self) {
+        self.0.set((0, 0));
+    }
+}
+
 impl Copy {
     /// A copy of which nothing is written yet.
     pub fn begin((next, file): (Live, File), done: Wanted) -> Self {
         let (file, syncer) = (Arc::new(file), Syncer::default());
         let broken = Cell::default();
-        Self { next, file, last: None, unsynced: 0, syncer, syncing: None, broken, done }
+        let unwritten = Unwritten::default();
+        Self { next, file, last: None, unsynced: 0, unwritten, syncer, syncing: None, broken, done }
     }
 
     /// Writes what the store writes. A copy that cannot be written is given up; the store goes on.
     pub fn write(&self, rows: Rows) {
-        if let Err(error) = rows.apply(&self.next.tree) {
+        let size = (rows.bytes(), rows.len());
+        let written = rows.apply(&self.next.tree);
+        let written = written.and_then(|()| self.unwritten.count(size, &self.next.tree));
+        if let Err(error) = written {
             self.broken.set(Some(error));
         }
     }
@@ -77,17 +115,20 @@ impl Copy {
         self.last = Some(last);
         rows.apply(&self.next.tree)?;
         self.unsynced += bytes;
-        if self.unsynced >= SYNCED_BYTES {
+        let is_much = self.unsynced >= SYNCED_BYTES;
+        if is_much {
             self.unsynced = 0;
-            // Groups go on meanwhile, in both.
-            self.syncing = Some(self.syncer.begin(&self.next.tree, &self.file, |_| {}));
         }
+        self.unwritten.forget();
+        // Groups go on meanwhile, in both.
+        let file = is_much.then_some(&self.file);
+        self.syncing = Some(self.syncer.begin(&self.next.tree, file, |_| {}));
         Ok(false)
     }
 
     /// Brings to the disk what was copied.
     pub fn sync(&mut self) -> Result<(), StoreError> {
-        let syncing = self.syncer.begin(&self.next.tree, &self.file, |_| {});
+        let syncing = self.syncer.begin(&self.next.tree, Some(&self.file), |_| {});
         self.syncing.insert(syncing).wait()?;
         self.syncing = None;
         Ok(())
@@ -107,17 +148,22 @@ impl Copy {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use std::fs::File;
     use std::time::{Duration, Instant};
 
     use tempfile::TempDir;
     use tokio::sync::oneshot;
 
-    use super::{Copy, Rows, SYNCED_BYTES, Syncer};
+    use super::{Copy, PORTION_BYTES, Rows, SYNCED_BYTES, Syncer};
+    use crate::store::sled::folder::open_database;
     use crate::store::sled::live::Live;
     use crate::store::sled::log::Log;
     use crate::store::sled::wanted::Wanted;
+
+    /// How many rows of [`filling`] there are, and how long the value of the last is.
+    const ROWS_THAT_FILL: u64 = 29_645;
+    const LAST_THAT_FILLS: usize = 3_029;
 
     /// A tree with more than is copied without a sync, and a copy of it that is begun.
     fn begun() -> (sled::Db, Copy, [TempDir; 2]) {
@@ -165,6 +211,46 @@ mod tests {
         while !copy.copy_some(&log).unwrap() {}
         copy.sync().unwrap();
         assert_eq!(tree.len(), log.len() + 10);
+    }
+
+    /// Rows of which sled makes a log that fills a segment to its last byte, when all are put without a flush.
+    pub fn filling() -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+        (1..=ROWS_THAT_FILL).map(|number: u64| {
+            let length = if number == ROWS_THAT_FILL { LAST_THAT_FILLS } else { 100 };
+            (number.to_be_bytes().to_vec(), vec![7; length])
+        })
+    }
+
+    #[test]
+    fn a_copy_whose_log_would_fill_a_segment_comes_to_its_end() {
+        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let log = sled::open(folders[0].path()).unwrap();
+        for (key, value) in filling() {
+            log.insert(key, value).unwrap();
+        }
+        let database = open_database(folders[1].path(), 256 << 20).unwrap();
+        let file = File::open(folders[1].path().join("db")).unwrap();
+        let next = Live { tree: (*database).clone(), number: 1, database };
+        let mut copy = Copy::begin((next, file), Wanted::ToReplace(oneshot::channel().0));
+        while !copy.copy_some(&log).unwrap() {}
+        copy.sync().unwrap();
+        assert!(copy.next.tree.iter().eq(log.iter()));
+    }
+
+    #[test]
+    fn what_is_written_meanwhile_is_flushed_before_it_fills_a_segment() {
+        let (_log, copy, _folders) = begun();
+        let written = |rows: usize, bytes: usize| {
+            let mut some = Rows::default();
+            for number in 0..rows {
+                some.insert(number.to_be_bytes().to_vec(), vec![7; bytes]);
+            }
+            copy.write(some);
+            copy.unwritten.0.get().1
+        };
+        assert_eq!([written(60, 10), written(60, 10), written(60, 10)], [60, 120, 0]);
+        assert_eq!([written(1, PORTION_BYTES / 2), written(1, PORTION_BYTES / 2)], [1, 0]);
+        assert!(copy.broken.take().is_none());
     }
 
     #[test]

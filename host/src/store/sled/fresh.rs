@@ -5,13 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::changes::Rows;
+use super::copy::{PORTION_BYTES, Unwritten};
 use super::failure::refused_at;
 use super::folder::{lock, open_database, sync_settings};
 use super::log::Log;
 use crate::store::{Row, StoreError};
 
-/// Bytes of rows that are written at once, about.
-const PORTION_BYTES: usize = 256 << 10;
 /// Bytes after which what was written is synced; see [`super::log`] for why not less often.
 const SYNCED_BYTES: usize = 4 << 20;
 
@@ -20,6 +19,7 @@ pub struct Fresh {
     log: Log,
     folder: PathBuf,
     unsynced: usize,
+    unwritten: Unwritten,
     _database: sled::Db,
     _lock: File,
 }
@@ -34,7 +34,8 @@ impl Fresh {
         let file = File::options().read(true).write(true).open(&rows);
         let log = Log::new(tree, file.map_err(refused_at(&rows))?);
         let folder = folder.to_owned();
-        Ok(Self { log, folder, unsynced: 0, _database: database, _lock: lock })
+        let unwritten = Unwritten::default();
+        Ok(Self { log, folder, unsynced: 0, unwritten, _database: database, _lock: lock })
     }
 
     /// Writes rows.
@@ -52,13 +53,15 @@ impl Fresh {
     }
 
     fn write(&mut self, rows: Rows, bytes: usize) -> Result<(), StoreError> {
+        let size = (rows.bytes(), rows.len());
         rows.apply(&self.log.tree)?;
         self.unsynced += bytes;
         if self.unsynced >= SYNCED_BYTES {
             self.unsynced = 0;
-            self.log.sync()?;
+            self.unwritten.forget();
+            return self.log.sync();
         }
-        Ok(())
+        self.unwritten.count(size, &self.log.tree)
     }
 
     /// Brings everything to the disk and closes the store.
@@ -83,4 +86,24 @@ fn sync_all(folder: &Path) -> io::Result<()> {
         }
     }
     File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Fresh;
+    use crate::store::sled::copy::tests::filling;
+    use crate::store::sled::folder::open_database;
+
+    #[test]
+    fn rows_whose_log_would_fill_a_segment_are_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut fresh = Fresh::begin(folder.path(), 256 << 20).unwrap();
+        let rows: Vec<_> = filling().collect();
+        fresh.put(rows.clone()).unwrap();
+        fresh.finish().unwrap();
+        let database = open_database(folder.path(), 256 << 20).unwrap();
+        let read =
+            database.iter().map(|row| row.map(|(key, value)| (key.to_vec(), value.to_vec())));
+        assert_eq!(read.collect::<Result<Vec<_>, _>>().unwrap(), rows);
+    }
 }

@@ -86,7 +86,7 @@ struct Settling {
 impl Settling {
     fn begin(syncer: &mut Syncer, tree: &Tree, file: &Arc<File>, journal: &Journal) -> Self {
         let folder = journal.folder.clone();
-        let syncing = syncer.begin(tree, file, move |_| note_failure(&folder));
+        let syncing = syncer.begin(tree, Some(file), move |_| note_failure(&folder));
         Self { number: journal.last(), notes: journal.notes(), syncing }
     }
 

@@ -1,5 +1,5 @@
-//! Syncs beside whoever wants them, since sled has a way of failing in which it tells nobody: its `flush` then waits for
-//! ever. What waits for one here gives it up after a while.
+//! Syncs beside whoever wants them, since sled has ways of failing in which it tells nobody: its `flush` then waits for ever
+//! ([`super::copy`] has one, and keeps out of it). What waits for one here gives it up after a while.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -42,25 +42,25 @@ impl Default for Syncer {
 }
 
 impl Syncer {
-    /// Begins to bring to the disk what was written to a tree whose log this is. What goes wrong is noted at once: it may be
-    /// told to nobody, and the system tells of it once.
+    /// Begins to bring to the disk what was written to a tree whose log this is; without the log, only to write it. What goes
+    /// wrong is noted at once: it may be told to nobody, and the system tells of it once.
     pub fn begin(
         &mut self,
         tree: &Tree,
-        file: &Arc<File>,
+        file: Option<&Arc<File>>,
         noted: impl FnOnce(&StoreError) + Send + 'static,
     ) -> Syncing {
         let (told, outcome) = sync_channel(1);
-        let (tree, file) = (tree.clone(), Arc::clone(file));
+        let (tree, file) = (tree.clone(), file.map(Arc::clone));
         self.run(Box::new(move || {
-            let _ = told.send(sync(&tree, &file).inspect_err(noted));
+            let _ = told.send(sync(&tree, file.as_deref()).inspect_err(noted));
         }));
         Syncing { until: Instant::now() + self.max, outcome, told: Cell::default() }
     }
 
     /// The same, up to its end.
     pub fn sync(&mut self, tree: &Tree, file: &Arc<File>) -> Result<(), StoreError> {
-        self.begin(tree, file, |_| {}).wait()
+        self.begin(tree, Some(file), |_| {}).wait()
     }
 
     /// Has the thread do this, or does it on the spot where there is none to be had.
@@ -122,10 +122,12 @@ fn late() -> StoreError {
     unavailable("syncing did not end")
 }
 
-fn sync(tree: &Tree, file: &File) -> Result<(), StoreError> {
+fn sync(tree: &Tree, file: Option<&File>) -> Result<(), StoreError> {
     tree.flush().map_err(unavailable)?;
-    file.sync_data().map_err(unavailable)?;
-    figures().synced();
+    if let Some(file) = file {
+        file.sync_data().map_err(unavailable)?;
+        figures().synced();
+    }
     Ok(())
 }
 
@@ -156,7 +158,7 @@ pub mod tests {
         let database = sled::open(folder.path()).unwrap();
         let file = Arc::new(File::open(folder.path().join("db")).unwrap());
         let (mut syncer, holder) = Syncer::stuck(Duration::from_millis(50));
-        let syncing = syncer.begin(&database, &file, |_| {});
+        let syncing = syncer.begin(&database, Some(&file), |_| {});
         assert!(syncing.ended().is_none() && syncing.within(Duration::from_millis(1)).is_none());
         let told = syncing.wait().unwrap_err().to_string();
         assert!(told.contains("syncing did not end"), "{told}");
