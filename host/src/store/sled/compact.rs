@@ -16,6 +16,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::mpsc::error::TryRecvError;
 
 use super::copy::Copy;
+use super::syncing::Syncing;
 use super::waiting::Waiting;
 use super::wanted::Wanted;
 use super::writer::Writer;
@@ -117,11 +118,15 @@ impl Writer {
     fn give_up_copy(&mut self, error: StoreError) {
         if let Some(Copy { next, file, done, syncing, .. }) = self.log.copy.take() {
             tracing::warn!(%error, "the store was not copied");
+            let is_synced = syncing.as_ref().is_none_or(Syncing::is_over);
             self.log.leave(syncing);
             drop(file);
             // Files whose mark could not be taken back are the next start's to judge.
-            if !self.failed.load(Ordering::Acquire) {
+            let is_judged = !self.failed.load(Ordering::Acquire);
+            if is_judged && is_synced {
                 self.files.discard(next);
+            } else if is_judged {
+                self.files.abandon(next);
             }
             self.files.has_removed.store(true, Ordering::Release);
             done.refuse(error);
