@@ -2,6 +2,7 @@
 //! ready are told.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
 use tower::Service as _;
 
-use crate::support::binary::{Process, ROOT_KEY, children, command, eventually};
+use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, children, command, eventually};
 use crate::support::receiver::Receiver;
 use crate::support::server::{START_MS, Setup, foundation};
 use crate::support::{Client, TestServer, guests};
@@ -48,15 +49,19 @@ impl Held {
     }
 }
 
+/// A server whose formulas may reach the hosts of this machine.
+fn serve_where_hosts_are(folder: &Path) -> Process {
+    let mut serve = command();
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--cache-mb", "32", "--log", "warn"]);
+    serve.args(["--allow-private-networks", "--data-dir"]).arg(folder);
+    serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
+    Process::start(serve)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_under_way_finishes_and_new_ones_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let mut serve = command();
-    serve.args(["serve", "--listen", "127.0.0.1:0", "--cache-mb", "32", "--log", "warn"]);
-    serve.args(["--allow-private-networks", "--data-dir"]).arg(folder.path());
-    serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY);
-    serve.env("TOKAMAK_BOOTSTRAP_KEY", crate::support::binary::MANAGEMENT_KEY);
-    let process = Process::start(serve);
+    let process = serve_where_hosts_are(folder.path());
     let management = process.management();
     management.get("/readyz").await.expect(200);
     let held = Held::start().await;
@@ -88,12 +93,7 @@ async fn a_request_under_way_finishes_and_new_ones_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_caller_that_hung_up_had_begun_is_carried_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
-    let mut serve = command();
-    serve.args(["serve", "--listen", "127.0.0.1:0", "--cache-mb", "32", "--log", "warn"]);
-    serve.args(["--allow-private-networks", "--data-dir"]).arg(folder.path());
-    serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY);
-    serve.env("TOKAMAK_BOOTSTRAP_KEY", crate::support::binary::MANAGEMENT_KEY);
-    let process = Process::start(serve);
+    let process = serve_where_hosts_are(folder.path());
     let held = Held::start().await;
     let (caller, path) = fetching(&process.management()).await;
     let body = json!({"args": {"url": held.url}}).to_string();

@@ -121,12 +121,16 @@ impl Writer {
             let is_synced = syncing.as_ref().is_none_or(Syncing::is_over);
             self.log.leave(syncing);
             drop(file);
+            let number = next.number;
+            if is_synced {
+                drop(next);
+            } else {
+                // Closing it syncs it first, and would wait for ever too.
+                std::mem::forget(next);
+            }
             // Files whose mark could not be taken back are the next start's to judge.
-            let is_judged = !self.failed.load(Ordering::Acquire);
-            if is_judged && is_synced {
-                self.files.discard(next);
-            } else if is_judged {
-                self.files.abandon(next);
+            if !self.failed.load(Ordering::Acquire) {
+                self.files.remove_copy(number);
             }
             self.files.has_removed.store(true, Ordering::Release);
             done.refuse(error);

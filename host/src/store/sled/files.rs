@@ -137,17 +137,16 @@ impl Files {
 
     /// Removes a generation that did not become whole, or was never to be.
     pub fn discard(&self, next: Live) {
-        let path = path(&self.folder, next.number);
+        let number = next.number;
         drop(next);
-        remove_copy(&path);
+        self.remove_copy(number);
     }
 
-    /// The same of one that a sync goes on in which may never end.
-    pub fn abandon(&self, next: Live) {
-        let path = path(&self.folder, next.number);
-        // Whoever closes it syncs it first.
-        std::mem::forget(next);
-        remove_copy(&path);
+    /// The same of one that is closed, or never will be.
+    pub fn remove_copy(&self, number: u64) {
+        if let Err(error) = remove(&path(&self.folder, number)) {
+            tracing::warn!(%error, "files of a copy are left until the next start");
+        }
     }
 
     /// Lets readers go on in the next generation, which is whole, and removes the one before once nobody reads it. Then
@@ -276,12 +275,6 @@ fn remove_others(folder: &Path, kept: u64, goes: impl Fn(u64) -> bool) -> Result
     }
     removed.into_iter().collect::<Result<(), _>>()?;
     sync(folder)
-}
-
-fn remove_copy(path: &Path) {
-    if let Err(error) = remove(path) {
-        tracing::warn!(%error, "files of a copy are left until the next start");
-    }
 }
 
 /// Removes a file, or a folder with all in it; one that is not there is removed already.
