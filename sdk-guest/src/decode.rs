@@ -5,7 +5,7 @@
 
 use serde::de::DeserializeOwned;
 
-use crate::Error;
+use crate::{Error, Faults};
 
 /// Reads `text`, the member `root` of the request.
 pub(crate) fn member<T: DeserializeOwned>(text: &str, root: &str) -> Result<T, Error> {
@@ -14,8 +14,9 @@ pub(crate) fn member<T: DeserializeOwned>(text: &str, root: &str) -> Result<T, E
         let inner = error.path().to_string();
         let path = if inner == "." { String::new() } else { inner };
         let (field, message) = message(&error.into_inner().to_string());
-        Error::bad_request("the request does not fit the formula")
-            .at(join(&[root, &path, &field]), message)
+        let mut faults = Faults::default();
+        faults.add(join(&[root, &path, &field]), message);
+        faults.into_error("the request does not fit the formula")
     })
 }
 

@@ -42,7 +42,7 @@ pub enum ErrorKind {
     InvalidPaymentMethod,
     /// 429: too many requests.
     RateLimit,
-    /// 500: anything else.
+    /// 500: anything else, such as a mistake in the reactor's configuration.
     Runtime,
     /// 503: whoever is asked is not there at present.
     ServiceUnavailable,
@@ -109,7 +109,7 @@ impl Error {
         Self::new(ErrorKind::RateLimit, detail)
     }
 
-    /// 500: anything else.
+    /// 500: anything else, such as a mistake in the reactor's configuration.
     pub fn runtime(detail: impl Into<String>) -> Self {
         Self::new(ErrorKind::Runtime, detail)
     }

@@ -44,6 +44,7 @@
 //! This module knows neither the bindings nor the fakes: both take a [`Sent`] and give a [`Response`].
 
 mod encode;
+mod exact;
 
 use std::fmt;
 
@@ -241,9 +242,35 @@ impl Response {
     }
 
     /// The body, read as JSON. What is none, or another, is a runtime error that shows nothing of it.
+    ///
+    /// Numbers are held as `u64`, `i64` or `f64`: one of more digits comes out rounded, unless
+    /// [`exact_json`](Self::exact_json) reads it.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, crate::Error> {
         serde_json::from_slice(&self.body)
             .map_err(|_| crate::Error::runtime("the answer is not the JSON that was expected"))
+    }
+
+    /// The same, but a number that would come out rounded is a runtime error, which tells where it is and not what.
+    ///
+    /// ```
+    /// # use tokamak_sdk::{Value, http::Response};
+    /// let answer = Response::new(200, r#"{"id": 12345678901234567890123}"#);
+    /// let error = answer.exact_json::<Value>().unwrap_err();
+    /// assert_eq!(error.detail(), r#"the answer's number at "/id" has more digits than are kept"#);
+    /// ```
+    pub fn exact_json<T: DeserializeOwned>(&self) -> Result<T, crate::Error> {
+        let value = self.json()?;
+        match self.rounded().first() {
+            Some(place) => Err(crate::Error::runtime(format!(
+                "the answer's number at {place:?} has more digits than are kept"
+            ))),
+            None => Ok(value),
+        }
+    }
+
+    /// Where the numbers are that [`json`](Self::json) rounds, as JSON pointers.
+    pub fn rounded(&self) -> Vec<String> {
+        exact::rounded(&self.body)
     }
 
     /// The body as text. What is not UTF-8 is a runtime error.

@@ -10,8 +10,8 @@ use crate::{Error, Svc, decode};
 
 /// One call of a formula: `A` is the type of the arguments, `C` of the reactor's configuration.
 ///
-/// JSON that does not fit the types is answered as a bad request that names the member, before the formula
-/// is called.
+/// JSON that does not fit the types is answered before the formula is called, by the member: arguments as a bad request,
+/// the configuration as a runtime error.
 #[non_exhaustive]
 pub struct Request<A, C = Value> {
     /// The arguments, references replaced by the data of their tokens.

@@ -62,6 +62,7 @@ fn what_does_not_fit_never_reaches_the_formula() {
     assert!(outcome.lines().is_empty());
     let outcome = Call::new(json!({ "amount": 1 })).run(react);
     assert_eq!(outcome.error().messages("configuration.limit"), ["is required"]);
+    assert_eq!(outcome.error().kind(), Some(ErrorKind::Runtime));
 }
 
 #[test]

@@ -74,6 +74,7 @@ async fn a_nacha_file_is_made_of_bank_tokens() {
     );
     let id = body["tokens"]["file"]["id"].as_str().unwrap();
     let file = server.revealing().await.get(&format!("/tokens/{id}")).await.expect(200);
+    assert_eq!(file["containers"], json!(["/bank/high/"]));
     let lines: Vec<&str> = file["data"].as_str().unwrap().lines().collect();
     // Whole blocks of ten records of 94 columns.
     assert!(lines.len().is_multiple_of(10) && lines.iter().all(|line| line.len() == 94));

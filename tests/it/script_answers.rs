@@ -116,6 +116,24 @@ async fn what_is_not_there_yet_is_no_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_token_without_data_is_refused_and_its_type_is_not_kept() {
+    let server = TestServer::start().await;
+    let code = "module.exports = ({ args }) => ({ tokenize: eval(`(${args.code})`) });";
+    let path = reactor(&server, code, json!({}), json!({})).await;
+    for (code, member) in [
+        ("{ type: 'token', data: undefined }", "tokenize.data"),
+        ("{ a: [{ type: 'card', data: () => 1 }], b: 1 }", "tokenize.a[0].data"),
+    ] {
+        let answer = react(&server, &path, json!({"code": code})).await;
+        assert_eq!(answer.faults(), [member], "{}", answer.text());
+    }
+    // Within a token's own parts nothing is a token, and what JSON leaves out is left out.
+    let kept = "{ type: 'token', data: { type: 1, data: undefined }, metadata: { type: 'a', data: undefined } }";
+    let answer = react(&server, &path, json!({"code": kept})).await.expect(200);
+    assert_eq!(answer["tokens"]["metadata"], json!({"type": "a"}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_line_of_any_length_can_be_logged() {
     for text in ["'x'.repeat(9 << 20)", "'€'.repeat(1 << 18)"] {
         let code =

@@ -66,6 +66,13 @@ async fn answer(
         "/v1/charges" if sent["reference"] == "away" => {
             return Err((StatusCode::BAD_GATEWAY, "<html>bad gateway</html>"));
         }
+        "/v1/charges" if sent["reference"] == "no-json" => {
+            return Err((StatusCode::OK, "<html>thank you</html>"));
+        }
+        "/v1/charges" if sent["reference"] == "no-code" => (402, json!({})),
+        "/v1/charges" if sent["reference"] == "no-name" => {
+            (200, json!({"id": "ch_2", "status": "captured", "amount": sent["amount"]}))
+        }
         "/v1/charges" => (
             201,
             json!({"id": "ch_1", "status": "captured", "amount": sent["amount"], "network_token": "ntk-secret"}),
@@ -130,16 +137,29 @@ async fn a_card_is_charged() {
     for (reference, status, detail) in [
         ("too-many", 429, "The processor takes no more requests for now."),
         ("away", 503, "The processor answered 502."),
+        ("no-code", 402, "The card was declined: no code."),
+        (
+            "no-json",
+            500,
+            "The processor's answer cannot be understood; whether the card was charged is not known.",
+        ),
     ] {
         let mut unanswered = args.clone();
         unanswered["reference"] = json!(reference);
         let problem = react(&server, &path, unanswered).await.expect(status);
         assert_eq!(problem["detail"], detail);
     }
+    // It is charged, whether or not it has another name.
+    let mut unnamed = args.clone();
+    unnamed["reference"] = json!("no-name");
+    let answer = react(&server, &path, unnamed).await.expect(200);
+    assert_eq!((&answer["raw"]["id"], answer.get("tokens")), (&json!("ch_2"), None));
     let mut wrong = args;
     wrong["amount"] = json!(1.5);
-    assert_eq!(react(&server, &path, wrong).await.faults(), ["args.amount"]);
-    assert_eq!(seen.lock().unwrap().len(), 4);
+    assert_eq!(react(&server, &path, wrong.clone()).await.faults(), ["args.amount"]);
+    wrong["card"] = json!({});
+    assert_eq!(react(&server, &path, wrong).await.faults().len(), 3);
+    assert_eq!(seen.lock().unwrap().len(), 7);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -163,7 +183,9 @@ async fn a_bank_file_is_built() {
     assert_eq!((&answer["raw"]["lines"], &answer["raw"]["total"]), (&json!(4), &json!("101249")));
     let token = answer["tokens"]["id"].as_str().unwrap();
     let revealing = server.revealing().await;
-    let data = revealing.get(&format!("/tokens/{token}")).await.expect(200)["data"].clone();
+    let kept = revealing.get(&format!("/tokens/{token}")).await.expect(200);
+    assert_eq!(kept["containers"], json!(["/bank/high/"]));
+    let data = kept["data"].clone();
     let file = String::from_utf8(STANDARD.decode(data.as_str().unwrap()).unwrap()).unwrap();
     let lines: Vec<&str> = file.split_terminator("\r\n").collect();
     assert!(lines.iter().all(|line| line.len() == 80), "{file}");

@@ -70,3 +70,44 @@ async fn one_that_is_aborted_is_given_up() {
         json!([["AbortError", "it was aborted"], true, ["RangeError", "mine"], 1, "TimeoutError"]);
     assert_eq!(answer(body).await, expected);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_ends_by_itself() {
+    let body = "const later = (ms) => new Promise((resolve) => setTimeout(resolve, ms));\n\
+        const one = AbortSignal.timeout(20); const told = [];\n\
+        one.onabort = () => told.push('on'); one.addEventListener('abort', ({ type }) => told.push(type));\n\
+        const raw = [[one.aborted, one.reason === undefined]]; await later(40);\n\
+        raw.push([one.aborted, one.reason.name, told]);\n\
+        try { one.throwIfAborted(); } catch (e) { raw.push(e === one.reason); }\n\
+        raw.push(await fetch(`${base}/echo?x`, { signal: one }).then(() => 'sent', (e) => e === one.reason));\n\
+        const two = AbortSignal.timeout(500); await (await fetch(`${base}/echo?x`, { signal: two })).text();\n\
+        raw.push(await fetch(`${base}/never`, { signal: two }).catch((e) => [e.name, e === two.reason, two.aborted]));\n\
+        const three = AbortSignal.timeout(20); await new Promise((resolve) => { three.onabort = resolve; });\n\
+        raw.push(three.aborted);";
+    let expected = json!([
+        [false, true],
+        [true, "TimeoutError", ["on", "abort"]],
+        true,
+        true,
+        ["TimeoutError", true, true],
+        true
+    ]);
+    assert_eq!(answer(body).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_of_others_ends_with_the_first() {
+    let body = "const given = (signal) => fetch(`${base}/never`, { signal }).catch((e) => e.name ?? e);\n\
+        const one = new AbortController(); const two = AbortSignal.any([one.signal, AbortSignal.timeout(20)]);\n\
+        const raw = [two.aborted, await given(two), two.aborted, AbortSignal.any([two]).reason === two.reason];\n\
+        const three = AbortSignal.any(new Set([one.signal, AbortSignal.timeout(60_000)])); one.abort('mine');\n\
+        raw.push(three.reason, await given(three), AbortSignal.any([]).aborted);\n\
+        for (const wrong of [undefined, '5', null, -1, NaN, Infinity]) {\n\
+          try { AbortSignal.timeout(wrong); raw.push(wrong); } catch (e) { raw.push(e.name); }\n\
+        }";
+    let types = vec!["TypeError"; 6];
+    let mut expected = vec![json!(false), json!("TimeoutError"), json!(true), json!(true)];
+    expected.extend([json!("mine"), json!("mine"), json!(false)]);
+    expected.extend(types.into_iter().map(|name| json!(name)));
+    assert_eq!(answer(body).await, json!(expected));
+}

@@ -1,18 +1,48 @@
-// Charges a card at a processor.
+// Charges a card at a processor. All that can be wrong with a charge is looked at before it is sent: what fails afterwards
+// leaves a card that was charged.
 //
 // Arguments: `card` (a card token's data), `amount` in minor units, `currency`, `reference`.
 // Configuration: `PROCESSOR_URL`, `API_KEY`, `SIGNING_SECRET`. The processor's host stands in `allowed_hosts`.
 const crypto = require('crypto');
-const { BadRequestError, InvalidPaymentMethodError, RateLimitError, ServiceUnavailableError } = require('tokamak');
+const {
+  BadRequestError, InvalidPaymentMethodError, RateLimitError, ReactorRuntimeError, ServiceUnavailableError,
+} = require('tokamak');
+
+const UNKNOWN = 'whether the card was charged is not known';
 
 const sign = (secret, text) => crypto.createHmac('sha256', secret).update(text).digest('hex');
+const isWhole = (value, least, most) => Number.isInteger(value) && value >= least && value <= most;
+
+// What `formula.json` declares is there, and of its type.
+function check({ card, amount, currency, reference }) {
+  const errors = {};
+  const expect = (isRight, member, message) => { if (!isRight) errors[`args.${member}`] = message; };
+  expect(/^\d{12,19}$/.test(card.number), 'card.number', 'must have 12 to 19 digits');
+  expect(isWhole(card.expiration_month, 1, 12), 'card.expiration_month', 'must be 1 to 12');
+  expect(isWhole(card.expiration_year, 1000, 9999), 'card.expiration_year', 'must have four digits');
+  expect(/^(\d{3,4})?$/.test(card.cvc ?? ''), 'card.cvc', 'must have three or four digits');
+  expect(isWhole(amount, 1, Number.MAX_SAFE_INTEGER), 'amount', 'must be positive');
+  expect(/^[A-Z]{3}$/i.test(currency), 'currency', 'must have three letters');
+  // It is kept with the token, which takes no more.
+  expect((reference ?? '').length <= 1000, 'reference', 'must have at most 1000 characters');
+  if (Object.keys(errors).length > 0) throw new BadRequestError('The card cannot be charged so.', { errors });
+}
+
+// An answer that is no object says as little as an empty one.
+async function read(response) {
+  const answer = await response.json().catch(() => null);
+  return answer !== null && typeof answer === 'object' ? answer : {};
+}
+
+const isText = (value) => typeof value === 'string' && value !== '';
+// Codes are words: nothing else of what is said of a refusal goes on to the caller.
+const codeOf = ({ error }) => (isText(error?.code) && /^[a-z_]{1,64}$/i.test(error.code) ? error.code : 'no code');
 
 module.exports = async function (req) {
   const { args, configuration, invocation } = req;
-  const { card, amount, currency = 'USD', reference } = args;
-  if (!Number.isInteger(amount) || amount <= 0) {
-    throw new BadRequestError('The amount is no positive whole number.', { errors: { 'args.amount': 'must be positive' } });
-  }
+  const { card, amount, reference } = args;
+  const currency = args.currency ?? 'USD';
+  check({ card, amount, currency, reference });
 
   const body = JSON.stringify({
     amount,
@@ -21,7 +51,7 @@ module.exports = async function (req) {
     source: {
       number: card.number,
       expiry: `${String(card.expiration_month).padStart(2, '0')}/${String(card.expiration_year).slice(-2)}`,
-      cvc: card.cvc,
+      cvc: card.cvc ?? undefined,
     },
   });
   const url = new URL('/v1/charges', configuration.PROCESSOR_URL);
@@ -43,7 +73,8 @@ module.exports = async function (req) {
     });
   } catch (error) {
     console.error('the processor cannot be reached:', error.name);
-    throw new ServiceUnavailableError('The processor cannot be reached.');
+    const isUnsent = error.code === 'denied' || error.code === 'invalid';
+    throw new ServiceUnavailableError(`The processor cannot be reached${isUnsent ? '' : `; ${UNKNOWN}`}.`);
   }
 
   console.log('processor answered', response.status);
@@ -52,12 +83,15 @@ module.exports = async function (req) {
   if (!response.ok && response.status !== 402) {
     throw new ServiceUnavailableError(`The processor answered ${response.status}.`);
   }
-  const answer = await response.json();
-  if (response.status === 402) throw new InvalidPaymentMethodError(`The card was declined: ${answer.error.code}.`);
+  const answer = await read(response);
+  if (response.status === 402) throw new InvalidPaymentMethodError(`The card was declined: ${codeOf(answer)}.`);
+  if (!isText(answer.id) || !isText(answer.status)) {
+    throw new ReactorRuntimeError(`The processor's answer cannot be understood; ${UNKNOWN}.`);
+  }
 
-  return {
-    raw: { id: answer.id, status: answer.status, amount: answer.amount, last4: card.number.slice(-4) },
-    // What the processor calls the card is a secret of its own.
-    tokenize: { network_token: { type: 'token', data: answer.network_token, metadata: { reference } } },
-  };
+  const raw = { id: answer.id, status: answer.status, amount: answer.amount, last4: card.number.slice(-4) };
+  // The card is charged, whether or not the processor has a name for it.
+  if (!isText(answer.network_token)) return { raw };
+  // That name is a secret of its own.
+  return { raw, tokenize: { network_token: { type: 'token', data: answer.network_token, metadata: { reference } } } };
 };

@@ -1,5 +1,8 @@
 """Checks an International Bank Account Number by its digits, and keeps it as a token.
 
+The token lies where those of bank accounts do, in `/bank/high/`: the reactor's application, or the caller if it has none,
+needs a rule that lets it create tokens there.
+
 `tokamak formula test` builds the component by componentize-py and runs `cases/`.
 """
 
@@ -32,6 +35,6 @@ class Reactor(exports.Reactor):
             raise refused("is no IBAN")
         if countries and iban[:2] not in countries.split(","):
             raise refused("is of a country that is not taken")
-        kept = {"account": {"type": "token", "data": iban, "mask": "{{ data | reveal_last: 4 }}"}}
+        kept = {"type": "token", "data": iban, "mask": "{{ data | reveal_last: 4 }}", "containers": ["/bank/high/"]}
         raw = {"country": iban[:2], "last_four": iban[-4:]}
-        return Response(raw=json.dumps(raw), tokenize=json.dumps(kept))
+        return Response(raw=json.dumps(raw), tokenize=json.dumps({"account": kept}))

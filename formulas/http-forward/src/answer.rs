@@ -4,23 +4,39 @@ use tokamak_sdk::{Error, Response, Value, http, json};
 
 use crate::settings::Answering;
 
+/// How the parser begins to tell of a number that is larger than any double.
+const OUT_OF_RANGE: &str = "number out of range";
+
 /// Maps an answer, or tells that its status is none of those expected.
 pub(crate) fn answer(received: &http::Response, settings: &Answering) -> Result<Response, Error> {
     if !settings.expects(received.status) {
         return Err(unexpected(received.status));
     }
     let mut body = read(received)?;
+    let rounded = received.rounded();
     let tokenize = match &settings.tokenize_path {
+        // Which names lead on from there may be as secret as what becomes a token.
+        Some(path) if rounded_within(&body, path, &rounded).is_some() => {
+            return Err(inexact("tokenized", path));
+        }
         Some(path) => Some(to_tokenize(&body, path, settings)?),
         None => None,
     };
     redact(&mut body, &settings.redact);
-    let response = match &settings.raw_path {
-        // The endpoint has done its work: that it says less than it might is no failure.
-        Some(path) => Response::raw(body.pointer(path)),
+    let shown = match (&settings.raw_path, &tokenize) {
+        (Some(path), _) => Some(path.as_str()),
+        (None, None) => Some(""),
         // What is to become a token is not to be seen beside it.
-        None if tokenize.is_some() => Response::raw(json!({ "status": received.status })),
-        None => Response::raw(json!({ "status": received.status, "body": body })),
+        (None, Some(_)) => None,
+    };
+    if let Some(place) = shown.and_then(|part| rounded_within(&body, part, &rounded)) {
+        return Err(inexact("returned", place));
+    }
+    let response = match (&settings.raw_path, shown) {
+        // The endpoint has done its work: that it says less than it might is no failure.
+        (Some(path), _) => Response::raw(body.pointer(path)),
+        (None, Some(_)) => Response::raw(json!({ "status": received.status, "body": body })),
+        (None, None) => Response::raw(json!({ "status": received.status })),
     };
     Ok(match tokenize {
         Some(value) => response.and_tokenize(value),
@@ -43,11 +59,33 @@ fn read(received: &http::Response) -> Result<Value, Error> {
     if received.body.is_empty() {
         return Ok(Value::Null);
     }
-    received.json().or_else(|_| {
-        let text = received.text();
-        text.map(Value::from)
-            .map_err(|_| Error::runtime("the endpoint's answer is neither JSON nor text in UTF-8"))
+    let Ok(text) = received.text() else {
+        return Err(Error::runtime("the endpoint's answer is neither JSON nor text in UTF-8"));
+    };
+    let parsed: Result<Value, _> = text.parse();
+    parsed.or_else(|error| {
+        if error.to_string().starts_with(OUT_OF_RANGE) {
+            return Err(Error::runtime("the endpoint's answer has a number that is too large"));
+        }
+        Ok(text.into())
     })
+}
+
+/// Where a part of the body has a number that was rounded when it was read.
+fn rounded_within<'r>(body: &Value, part: &str, rounded: &'r [String]) -> Option<&'r str> {
+    let is_within = |place: &&String| {
+        let rest = place.strip_prefix(part);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            // It may have been left out, or be a text's.
+            && body.pointer(place).is_some_and(Value::is_number)
+    };
+    rounded.iter().find(is_within).map(String::as_str)
+}
+
+fn inexact(done: &str, place: &str) -> Error {
+    Error::runtime(format!(
+        "what would be {done} of the endpoint's answer has a number with more digits than are kept, at {place:?}"
+    ))
 }
 
 fn to_tokenize(body: &Value, path: &str, settings: &Answering) -> Result<Value, Error> {
@@ -66,21 +104,33 @@ fn redact(body: &mut Value, paths: &[String]) {
     if body.is_string() && !paths.is_empty() {
         *body = Value::Null;
     }
-    for path in paths {
-        remove(body, path);
+    for steps in paths.iter().filter_map(|path| path.strip_prefix('/')) {
+        remove(body, steps);
     }
 }
 
-/// Takes out what is at a pointer. An item of an array becomes null, so that the others keep their places.
-fn remove(body: &mut Value, path: &str) {
-    let Some((parent, name)) = path.rsplit_once('/') else { return };
-    match body.pointer_mut(parent) {
-        Some(Value::Object(members)) => {
-            members.shift_remove(&name.replace("~1", "/").replace("~0", "~"));
+/// Takes out what is at the end of these steps, of which `*` leads to every member or item. An item becomes null, so that
+/// the others keep their places.
+fn remove(within: &mut Value, steps: &str) {
+    let (step, rest) =
+        steps.split_once('/').map_or((steps, None), |(step, rest)| (step, Some(rest)));
+    let name = step.replace("~1", "/").replace("~0", "~");
+    match within {
+        Value::Object(members) => {
+            if let Some(rest) = rest {
+                let named = members.iter_mut().filter(|(known, _)| step == "*" || **known == name);
+                named.for_each(|(_, member)| remove(member, rest));
+            } else {
+                members.retain(|known, _| step != "*" && *known != name);
+            }
         }
-        Some(Value::Array(_)) => {
-            if let Some(item) = body.pointer_mut(path) {
-                *item = Value::Null;
+        Value::Array(items) => {
+            let named = |index| step == "*" || step.parse() == Ok(index);
+            for (_, item) in items.iter_mut().enumerate().filter(|(index, _)| named(*index)) {
+                match rest {
+                    Some(rest) => remove(item, rest),
+                    None => *item = Value::Null,
+                }
             }
         }
         _ => {}

@@ -27,9 +27,15 @@ impl Body {
 pub(crate) fn render(sending: &Sending, scope: &Scope, faults: &mut Faults) -> Option<Body> {
     let (value, member) = match sending.body.as_ref()? {
         Source::Template(template) => {
-            (fill(template, scope, faults).unwrap_or(Value::Null), "configuration.body_template")
+            let text = template.as_str().and_then(Template::parse);
+            let place = text.as_ref().and_then(Template::whole);
+            // Where all of it is a placeholder, what stands there is to blame.
+            let member = place.map_or("configuration.body_template", |place| &place.path);
+            let value = fill(template, scope, faults);
+            let may_be_absent = place.is_some_and(|place| place.optional);
+            (if may_be_absent { value.unwrap_or_default() } else { value? }, member.to_owned())
         }
-        Source::Args => (scope.args().clone(), "args"),
+        Source::Args => (scope.args().clone(), "args".to_owned()),
         Source::Nothing => return Some(Body::None),
     };
     match sending.content_type? {
@@ -40,7 +46,7 @@ pub(crate) fn render(sending: &Sending, scope: &Scope, faults: &mut Faults) -> O
                 Value::Object(members) => Some(members),
                 _ => None,
             };
-            for (name, value) in faults.expect(members, member, "must be an object, for a form")? {
+            for (name, value) in faults.expect(members, &member, "must be an object, for a form")? {
                 flatten(name, value, &mut fields);
             }
             Some(Body::Form(fields))

@@ -16,13 +16,15 @@
 //! Placeholders name members of `args`, `configuration` and `invocation` (`id`, `reactor_id`, `attempt`); numbers lead
 //! into arrays. What they stand for becomes a JSON value in the body, percent-encoded in the address, and is refused
 //! in a header unless it is printable ASCII: nothing that a caller sends can become syntax. One that stands for
-//! nothing is a bad request that names it, unless it ends in `?`.
+//! nothing is a bad request that names it, unless it ends in `?`. What is wrong with the configuration alone is a
+//! runtime error, which no caller can mend.
 //!
 //! # Out
 //! - `raw`: `{"status", "body"}`; the part at `raw_path` when that is set; the status alone when only `tokenize_path`
-//!   is. What `redact` names is left out first. A body that is not JSON is a string; with `redact` it is null,
-//!   as is JSON that is one string, since no part of a text can be left out.
+//!   is. What `redact` names is left out first; `*` in it stands for every member or item. A body that is not JSON is a
+//!   string; with `redact` it is null, as is JSON that is one string, since no part of a text can be left out.
 //! - `tokens`: the part at `tokenize_path`, tokenized.
+//! - A number in either of them with more digits than a JSON number keeps is a runtime error, since it came out rounded.
 //!
 //! A status that is not expected is an error that tells the status and nothing of what was sent or answered: rate
 //! limit for 429, service unavailable for 502 to 504, else a runtime error.

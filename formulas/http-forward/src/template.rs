@@ -4,6 +4,9 @@
 
 use tokamak_sdk::{Faults, Request, Value, json};
 
+/// What there is to name of an invocation.
+const INVOCATION: &[&str] = &["invocation.id", "invocation.reactor_id", "invocation.attempt"];
+
 /// A text with placeholders, read.
 pub(crate) struct Template(Vec<Piece>);
 
@@ -91,7 +94,8 @@ impl Place {
         let mut names = path.split('.');
         let known = match names.next()? {
             "args" => true,
-            "configuration" | "invocation" => path.contains('.'),
+            "configuration" => path.contains('.'),
+            "invocation" => INVOCATION.contains(&path),
             _ => false,
         };
         // A slash would be one of the address that the placeholder stands in.
@@ -194,6 +198,8 @@ mod tests {
             "{{ args.a | last4 }}",
             "{{ configuration }}",
             "{{ invocation }}",
+            "{{ invocation.deadline_ms }}",
+            "{{ invocation.id.a }}",
             "{{{ args.a }}}",
             "{{ args.a/b }}",
             "{{ args.a?b }}",

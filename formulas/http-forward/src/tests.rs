@@ -34,12 +34,12 @@ fn sent(args: &Value, configuration: Value) -> Sent {
     network.requests().remove(0)
 }
 
-/// The members that a refused request names; nothing is sent, nothing of the arguments is told.
+/// The members that a refused request names; nothing is sent, nothing of the arguments is told. What is wrong with the
+/// configuration alone is no affair of the caller's.
 fn refused(args: &Value, configuration: Value) -> Vec<String> {
     let network = answering(json!({}));
     let outcome = call(args, configuration, &network);
     let error = outcome.error();
-    assert_eq!(error.kind(), Some(ErrorKind::BadRequest));
     assert!(network.requests().is_empty());
     let told = format!("{error:?}");
     assert!(!told.contains("secret"), "{told}");
@@ -48,6 +48,12 @@ fn refused(args: &Value, configuration: Value) -> Vec<String> {
         .flat_map(|root| told.split('"').filter(move |part| part.starts_with(root)));
     let mut members: Vec<String> = known.map(str::to_owned).collect();
     members.retain(|member| !error.messages(member).is_empty());
+    if members.iter().all(|member| member.starts_with("configuration")) {
+        assert_eq!(error.kind(), Some(ErrorKind::Runtime), "{told}");
+        assert!(members.iter().all(|member| error.detail().contains(member)), "{told}");
+    } else {
+        assert_eq!(error.kind(), Some(ErrorKind::BadRequest), "{told}");
+    }
     members
 }
 
@@ -114,6 +120,17 @@ fn a_form_has_a_field_for_each_scalar() {
     assert_eq!(refused(&json!([1]), json!({ "content_type": "form" })), ["args"]);
     let list = json!({ "content_type": "form", "body_template": "[]" });
     assert_eq!(refused(&card(), list), ["configuration.body_template"]);
+    // What the caller sends in the place of all of it is the caller's.
+    for (template, args) in [
+        ("\"{{ args.tags }}\"", card()),
+        ("\"{{ args.tags }}\"", json!({})),
+        ("\"{{ args.tags? }}\"", json!({})),
+    ] {
+        let whole = json!({ "content_type": "form", "body_template": template });
+        let outcome = call(&args, whole, &FakeHttp::new());
+        assert_eq!(outcome.error().kind(), Some(ErrorKind::BadRequest), "{template} {args}");
+        assert_eq!(outcome.error().messages("args.tags").len(), 1, "{:?}", outcome.error());
+    }
 }
 
 #[test]
@@ -337,6 +354,12 @@ fn answers_are_mapped() {
             json!({ "id": "c-1", "card": { "brand": "visa" }, "list": [null, 2] }),
             json!(null),
         ),
+        (
+            json!({ "redact": "[\"/*/number\", \"/list/*\", \"/id/*\", \"/card/*/x\"]", "raw_path": "" }),
+            json!({ "id": "c-1", "card": { "brand": "visa" }, "list": [null, null], "a/b": 3 }),
+            json!(null),
+        ),
+        (json!({ "redact": "[\"/*\"]", "raw_path": "" }), json!({}), json!(null)),
         // What is tokenized may be what is left out of the rest.
         (
             json!({ "redact": "[\"/card\"]", "raw_path": "/card", "tokenize_path": "/card/number" }),
@@ -349,6 +372,76 @@ fn answers_are_mapped() {
         assert_eq!((outcome.raw(), outcome.tokenize()), (raw, tokenize), "{configuration}");
         assert_eq!(outcome.lines(), ["the endpoint answered 200"]);
     }
+}
+
+#[test]
+fn a_star_stands_for_every_item_and_member() {
+    let body = json!({ "items": [
+        { "id": 1, "cards": { "a": { "number": "1", "b": [2] }, "*": { "number": "3" } } }, 5, [{ "id": 4 }],
+    ], "x/y": { "~": 6, "**": 7 } });
+    let table = [
+        (json!(["/items/*/id"]), "/items/0/id", "/items/2/0/id"),
+        (json!(["/items/*/*/id"]), "/items/2/0/id", "/items/0/id"),
+        (json!(["/items/0/cards/*/number"]), "/items/0/cards/a/number", "/items/0/cards/a/b/0"),
+        (json!(["/items/0/cards/*/number"]), "/items/0/cards/*/number", "/items/1"),
+        (json!(["/items/0/cards/a/b/*"]), "/items/0/cards/a/b/0", "/items/0/cards/a/number"),
+        (json!(["/*/~0"]), "/x~1y/~0", "/x~1y/**"),
+        (json!(["/x~1y/**"]), "/x~1y/**", "/x~1y/~0"),
+    ];
+    for (redact, gone, kept) in table {
+        let configuration = json!({ "redact": redact.to_string(), "raw_path": "" });
+        let raw = call(&card(), configuration, &answering(body.clone())).raw();
+        assert!(raw.pointer(gone).is_none_or(Value::is_null), "{redact}: {raw}");
+        assert_eq!(raw.pointer(kept), body.pointer(kept), "{redact}: {raw}");
+    }
+}
+
+#[test]
+fn numbers_that_came_out_rounded_are_refused() {
+    let body = r#"{"a": {"n": 4242424242424242424242, "m": 1}, "l": [0.1, 0.12345678901234567890], "s": "4242424242424242424242"}"#;
+    let answered = |body: &str, configuration: Value| {
+        call(&card(), configuration, &FakeHttp::new().then(Ok(Response::new(200, body))))
+    };
+    let refused = [
+        (json!({}), "returned", "/a/n"),
+        (json!({ "raw_path": "" }), "returned", "/a/n"),
+        (json!({ "raw_path": "/l" }), "returned", "/l/1"),
+        (json!({ "redact": "[\"/a/*\"]" }), "returned", "/l/1"),
+        (json!({ "tokenize_path": "/a/n" }), "tokenized", "/a/n"),
+        (json!({ "tokenize_path": "/a/n", "tokenize_type": "token" }), "tokenized", "/a/n"),
+        // The names within what is to be a token may be no less secret.
+        (json!({ "tokenize_path": "/a", "raw_path": "/s" }), "tokenized", "/a"),
+        (json!({ "tokenize_path": "/s", "raw_path": "/a" }), "returned", "/a/n"),
+    ];
+    for (configuration, done, place) in refused {
+        let outcome = answered(body, configuration.clone());
+        let error = outcome.error();
+        assert_eq!(error.kind(), Some(ErrorKind::Runtime), "{configuration}");
+        let told = error.detail();
+        assert!(told.contains(done) && told.ends_with(&format!("at {place:?}")), "{told}");
+        assert!(!told.contains("4242") && !told.contains("0.12"), "{told}");
+    }
+    let taken = [
+        (json!({ "raw_path": "/a/m" }), json!(1), json!(null)),
+        (json!({ "raw_path": "/s" }), json!("4242424242424242424242"), json!(null)),
+        (json!({ "raw_path": "/a", "redact": "[\"/a/n\"]" }), json!({ "m": 1 }), json!(null)),
+        (
+            json!({ "tokenize_path": "/s" }),
+            json!({ "status": 200 }),
+            json!("4242424242424242424242"),
+        ),
+    ];
+    for (configuration, raw, tokenize) in taken {
+        let outcome = answered(body, configuration.clone());
+        assert_eq!((outcome.raw(), outcome.tokenize()), (raw, tokenize), "{configuration}");
+    }
+    let whole = answered("18446744073709551616", json!({}));
+    assert!(whole.error().detail().ends_with("at \"\""), "{}", whole.error());
+    let large = answered(r#"{"n": 1e400}"#, json!({ "raw_path": "/m" }));
+    assert_eq!(large.error().detail(), "the endpoint's answer has a number that is too large");
+    // A text is no number, whatever is in it.
+    let text = "4242424242424242424242 cards";
+    assert_eq!(answered(text, json!({})).raw()["body"], text);
 }
 
 #[test]

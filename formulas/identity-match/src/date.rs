@@ -20,7 +20,9 @@ impl Date {
         }
         let number = |range: std::ops::Range<usize>| digits.get(range)?.parse().ok();
         let date = Self { year: number(0..4)?, month: number(4..6)?, day: number(6..8)? };
-        let right = (1..=12).contains(&date.month) && (1..=31).contains(&date.day) && date.year > 0;
+        let right = (1..=12).contains(&date.month)
+            && (1..=days(date.year, date.month)).contains(&date.day)
+            && date.year > 0;
         right.then_some(date)
     }
 
@@ -36,6 +38,18 @@ impl Date {
     }
 }
 
+/// Days of a month.
+fn days(year: u32, month: u32) -> u32 {
+    match month {
+        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => {
+            29
+        }
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Date;
@@ -46,6 +60,9 @@ mod tests {
         for text in ["1815-12-10", "18151210", "1815-12-10T00:00:00Z"] {
             assert_eq!(Date::parse(text), date, "{text}");
         }
+        for last in ["2000-02-29", "1816-02-29", "1900-02-28", "1815-01-31", "1815-04-30"] {
+            assert!(Date::parse(last).is_some(), "{last}");
+        }
         for wrong in [
             "",
             "1815",
@@ -55,6 +72,11 @@ mod tests {
             "1815-00-10",
             "1815-12-32",
             "0000-01-01",
+            "2000-02-30",
+            "1900-02-29",
+            "2023-02-29",
+            "1815-04-31",
+            "1815-11-31",
             "1815-1210",
             "181512-10",
             "1815-12-1x",

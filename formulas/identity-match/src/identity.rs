@@ -7,6 +7,9 @@ use tokamak_sdk::{Faults, Map, Value};
 use crate::date::Date;
 use crate::text;
 
+/// Digits of the number of a person (`ssn`) and of an employer (`ein`).
+const DIGITS: usize = 9;
+
 /// What can be compared; each field may be missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Identity {
@@ -39,10 +42,10 @@ pub(crate) struct Address {
 }
 
 impl Identity {
-    /// Reads the member `member` of the request; notes all that is wrong with it.
+    /// Reads the member `member` of the request; none and all that is wrong with it noted when something is.
     pub(crate) fn read(value: &Value, member: &str, faults: &mut Faults) -> Option<Self> {
         let members = faults.expect(value.as_object(), member, "must be an object")?;
-        let mut reader = Reader { members, member, faults };
+        let mut reader = Reader { members, member, faults, right: true };
         let names = ["name", "first_name", "middle_name", "last_name"];
         let parts: Vec<Option<String>> = names.iter().map(|name| reader.text(name)).collect();
         // The whole name goes before its parts: a caller who gives both repeats them.
@@ -56,17 +59,18 @@ impl Identity {
         }
         let code = |text: Option<String>| text.map(|text| text::code(&text)).and_then(filled);
         let digits = |text: Option<String>| text.map(|text| text::digits(&text)).and_then(filled);
-        Some(Self {
+        let identity = Self {
             id: reader.text("id"),
             name: some_words(text::words(&name)),
             birth_date: birth_date.flatten(),
-            ssn: code(reader.text("ssn")),
-            ein: code(reader.text("ein")),
+            ssn: code(reader.nine_digits("ssn")),
+            ein: code(reader.nine_digits("ein")),
             national_id: code(reader.text("national_id")),
             phone: digits(reader.text("phone")),
             email: reader.text("email").map(|text| text.to_lowercase()),
             address: reader.address(),
-        })
+        };
+        reader.right.then_some(identity)
     }
 
     /// Whether there is nothing to compare.
@@ -81,11 +85,14 @@ struct Reader<'a> {
     /// Where the object is in the request.
     member: &'a str,
     faults: &'a mut Faults,
+    /// Whether nothing was wrong so far.
+    right: bool,
 }
 
 impl Reader<'_> {
     fn fault(&mut self, name: &str, message: &str) {
         self.faults.add(format!("{}.{name}", self.member), message);
+        self.right = false;
     }
 
     /// A text that is not blank. A number will do, since a cast or a caller may have made it one.
@@ -97,12 +104,29 @@ impl Reader<'_> {
                 None
             }
             Some(Value::String(text)) => filled(text.trim().to_owned()),
-            Some(Value::Number(number)) => Some(number.to_string()),
+            Some(value @ Value::Number(_)) => {
+                let digits = whole(value);
+                if digits.is_none() {
+                    self.fault(name, "must be a string or a whole number, 0 or more");
+                }
+                digits
+            }
             Some(_) => {
                 self.fault(name, "must be a string");
                 None
             }
         }
+    }
+
+    /// The number of a person or an employer: of fewer digits, one that is no text has lost zeros.
+    fn nine_digits(&mut self, name: &str) -> Option<String> {
+        let text = self.text(name)?;
+        let is_number = self.members.get(name).is_some_and(Value::is_number);
+        if is_number && text.len() < DIGITS {
+            self.fault(name, "must be a string: as a number it has lost the zeros it began with");
+            return None;
+        }
+        Some(text)
     }
 
     fn address(&mut self) -> Option<Address> {
@@ -111,7 +135,7 @@ impl Reader<'_> {
             return Some(Address { lines: Some(lines?), ..Address::default() });
         };
         let member = format!("{}.address", self.member);
-        let mut reader = Reader { members, member: &member, faults: self.faults };
+        let mut reader = Reader { members, member: &member, faults: self.faults, right: true };
         let lines: Vec<String> =
             ["line1", "line2"].iter().filter_map(|name| reader.text(name)).collect();
         let city = reader.text("city").unwrap_or_default();
@@ -123,8 +147,16 @@ impl Reader<'_> {
             postal_code: code("postal_code"),
             country: code("country"),
         };
+        self.right &= reader.right;
         (address != Address::default()).then_some(address)
     }
+}
+
+/// The digits of a whole number; a cast to `number` may have made 12 into 12.0.
+fn whole(number: &Value) -> Option<String> {
+    // The text of a whole float is its digits.
+    let whole = || number.as_f64().filter(|number| *number >= 0.0 && number.fract() == 0.0);
+    number.as_u64().map(|number| number.to_string()).or_else(|| Some(whole()?.to_string()))
 }
 
 fn filled(text: String) -> Option<String> {

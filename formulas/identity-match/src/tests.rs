@@ -161,6 +161,65 @@ fn a_score_is_not_less_than_the_one_field_it_is_made_of() {
 }
 
 #[test]
+fn whole_numbers_are_their_digits() {
+    let whole = |field: &str, number: Value, text: &str| {
+        one(json!({ field: text }), json!({ field: number }), json!({}))["fields"][field].clone()
+    };
+    for (field, number, text) in [
+        ("ssn", json!(123_456_789), "123-45-6789"),
+        ("ssn", json!(123_456_789.0), "123-45-6789"),
+        ("ein", json!(1.234_567_89e8), "12-3456789"),
+        ("national_id", json!(12.0), "12"),
+        ("national_id", json!(18_446_744_073_709_551_615_u64), "18446744073709551615"),
+        ("phone", json!(14_155_550_100.0), "+1 415 555 0100"),
+        ("birth_date", json!(18_151_210.0), "1815-12-10"),
+    ] {
+        assert_eq!(whole(field, number.clone(), text), json!(1.0), "{field} {number}");
+    }
+}
+
+#[test]
+fn numbers_that_cannot_be_the_text_are_refused() {
+    let (whole, zeros) = (
+        "must be a string or a whole number, 0 or more",
+        "must be a string: as a number it has lost the zeros it began with",
+    );
+    for (field, number, message) in [
+        ("ssn", json!(123_456_789.5), whole),
+        ("ssn", json!(-123_456_789), whole),
+        ("phone", json!(0.5), whole),
+        ("ssn", json!(12_345_678), zeros),
+        ("ssn", json!(12_345_678.0), zeros),
+        ("ein", json!(0), zeros),
+    ] {
+        let outcome = call(json!({ field: number }), json!([{ field: number }]), json!({}));
+        for member in ["args.identity", "args.candidates[0]"] {
+            let told = outcome.error().messages(&format!("{member}.{field}"));
+            assert_eq!(told, [message], "{field} {number}");
+        }
+        // That there is nothing to compare is no fault of its own.
+        assert!(outcome.error().messages("args.identity").is_empty(), "{field} {number}");
+    }
+    // A text may have any number of digits: somebody has looked at it.
+    assert!(call(json!({ "ssn": "6789" }), json!([{ "ssn": "" }]), json!({})).is_ok());
+}
+
+#[test]
+fn a_faulty_member_is_not_told_twice() {
+    for identity in [
+        json!({ "name": true }),
+        json!({ "birth_date": "2000-02-30" }),
+        json!({ "address": { "city": 1.5 } }),
+        json!({ "name": "x".repeat(501) }),
+    ] {
+        let outcome = call(identity.clone(), json!([{}]), json!({}));
+        assert!(outcome.error().messages("args.identity").is_empty(), "{identity}");
+        let told = format!("{:?}", outcome.error());
+        assert_eq!(told.matches("\"args.").count(), 1, "{told}");
+    }
+}
+
+#[test]
 fn faults_are_named_without_values() {
     let full = || json!([{}]);
     let table = [
@@ -272,5 +331,8 @@ fn the_configuration_is_checked() {
     for (configuration, member) in table {
         let outcome = call(ada(), json!([ada()]), configuration.clone());
         assert_eq!(outcome.error().messages(member).len(), 1, "{configuration}");
+        // No caller can mend it.
+        assert_eq!(outcome.error().kind(), Some(ErrorKind::Runtime), "{configuration}");
+        assert!(outcome.error().detail().contains(member), "{}", outcome.error());
     }
 }

@@ -9,6 +9,8 @@ use crate::member::Members;
 const ENTRIES_MAX: usize = 10_000;
 /// Most cents of an entry: its field has ten digits.
 const CENTS_MAX: u64 = 9_999_999_999;
+/// Most characters of what identifies the other side.
+const ID_CHARS_MAX: usize = 15;
 /// Most cents of all credits, or of all debits: the totals' fields have twelve digits.
 const TOTAL_CENTS_MAX: u64 = 999_999_999_999;
 
@@ -91,8 +93,9 @@ fn read_entry(given: &Value, path: String, faults: &mut Faults) -> Option<Entry>
     };
     let amount_cents = read_amount(&mut entry, prenote);
     let name = entry.text("name", plain, "must have letters or digits");
-    let id = |id: &str| Some(plain(id).unwrap_or_default());
-    let individual_id = entry.text_or("individual_id", String::new(), id, "");
+    let id = |id: &str| Some(plain(id).unwrap_or_default()).filter(|id| id.len() <= ID_CHARS_MAX);
+    let individual_id =
+        entry.text_or("individual_id", String::new(), id, "must have at most 15 characters");
     let account_type =
         entry.choice("account_type", AccountType::parse, "must be `checking` or `savings`");
     let kind = entry.choice("kind", Kind::parse, "must be `credit` or `debit`");

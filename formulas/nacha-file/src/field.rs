@@ -1,7 +1,7 @@
 //! The fields of a record, and the checks of what goes into them.
 //!
-//! A record is a line of 94 characters. Text is cut to its field, numbers are not: who writes one has
-//! checked that it fits.
+//! A record is a line of 94 characters. Names are cut to their fields; who writes a number or what identifies
+//! somebody has checked that it fits.
 
 /// Characters of a record.
 pub(crate) const RECORD_CHARS: usize = 94;

@@ -21,12 +21,12 @@
 //! # Out
 //! - `raw.file_summary`: `entry_count`, `total_debit_cents`, `total_credit_cents`, `entry_hash`,
 //!   `batch_count`, `block_count`, as the file's control record has them.
-//! - `tokens.file`: the file as a token, since it holds account numbers. With the configuration
-//!   `return_file: "raw"` it is `raw.file` instead.
+//! - `tokens.file`: the file as a token in `/bank/high/`, since it holds account numbers; the configuration
+//!   `container` names another place. With `return_file: "raw"` it is `raw.file` instead.
 //!
 //! A file has one batch; the service class follows from its entries. Names are written in capitals, without
-//! accents, and cut to their fields; numbers that do not fit are refused, never cut. Every fault of a request
-//! is told at once, by its member and without its value.
+//! accents, and cut to their fields; numbers and identifications that do not fit are refused, never cut. Every
+//! fault of a request is told at once, by its member and without its value.
 
 mod date;
 mod entry;
@@ -77,8 +77,10 @@ fn react(request: Request<Value, Value>) -> Result<Response, Error> {
     ));
     Ok(match file.settings.return_file {
         ReturnFile::Raw => Response::raw(Raw { file_summary, file: Some(text) }),
-        ReturnFile::Token => Response::raw(Raw { file_summary, file: None })
-            .and_tokenize(Tokens { file: NewToken::new("token", text) }),
+        ReturnFile::Token => {
+            let kept = NewToken::new("token", text).container(file.settings.container);
+            Response::raw(Raw { file_summary, file: None }).and_tokenize(Tokens { file: kept })
+        }
     })
 }
 

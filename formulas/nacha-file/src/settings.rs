@@ -5,6 +5,9 @@ use tokamak_sdk::{Faults, Value};
 use crate::field::{is_digits, is_routing_number, plain};
 use crate::member::Members;
 
+/// Where files are kept unless set: with bank accounts, of which they are full.
+const CONTAINER: &str = "/bank/high/";
+
 /// The classes of entries that this formula writes; both have the same records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EntryClass {
@@ -59,6 +62,7 @@ pub(crate) struct Settings {
     pub(crate) originating_dfi_identification: String,
     pub(crate) entry_class: EntryClass,
     pub(crate) return_file: ReturnFile,
+    pub(crate) container: String,
 }
 
 impl Settings {
@@ -69,12 +73,11 @@ impl Settings {
         let destination_name = name("immediate_destination_name");
         let origin_name = name("immediate_origin_name");
         let company_name = name("company_name");
-        let description = name("company_entry_description");
 
-        let mut identification =
-            |member| given.text(member, short_plain, "must have 1 to 10 characters");
-        let origin = identification("immediate_origin");
-        let company = identification("company_identification");
+        let mut short = |member| given.text(member, short_plain, "must have 1 to 10 characters");
+        let description = short("company_entry_description");
+        let origin = short("immediate_origin");
+        let company = short("company_identification");
 
         let destination = given.text(
             "immediate_destination",
@@ -92,6 +95,12 @@ impl Settings {
             None => Some(ReturnFile::Token),
             Some(_) => given.choice("return_file", ReturnFile::parse, "must be `token` or `raw`"),
         };
+        let container = given.text_or(
+            "container",
+            CONTAINER.to_owned(),
+            |path| is_container(path).then(|| path.to_owned()),
+            "must be a container, such as `/bank/high/`",
+        );
 
         Some(Self {
             immediate_destination: destination?,
@@ -104,11 +113,20 @@ impl Settings {
             originating_dfi_identification: odfi?,
             entry_class: entry_class?,
             return_file: return_file?,
+            container: container?,
         })
     }
 }
 
-/// An identification as the format takes it.
+/// Whether files can be kept there: steps of letters, digits, `-` and `_` between slashes.
+fn is_container(path: &str) -> bool {
+    let right = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    let inner = path.strip_prefix('/').and_then(|path| path.strip_suffix('/'));
+    let is_step = |step: &str| !step.is_empty() && step.bytes().all(right);
+    path == "/" || inner.is_some_and(|inner| inner.split('/').all(is_step))
+}
+
+/// A short text as the format takes it: what tells one from another is not cut.
 fn short_plain(text: &str) -> Option<String> {
     plain(text).filter(|plain| plain.chars().count() <= 10)
 }

@@ -104,11 +104,51 @@ fn the_file_leaves_as_a_token_unless_the_text_is_asked_for() {
     let kept = call(&three_entries(), &settings);
     assert_eq!(
         kept.tokenize(),
-        json!({ "file": { "type": "token", "data": given.raw()["file"] } })
+        json!({ "file": {
+            "type": "token", "data": given.raw()["file"], "containers": ["/bank/high/"],
+        } })
     );
     assert_eq!(kept.raw(), json!({ "file_summary": given.raw()["file_summary"] }));
     assert!(!kept.raw().to_string().contains("9876543210"));
     assert_eq!(kept.lines(), ["3 entries in 1 blocks"]);
+}
+
+#[test]
+fn the_file_is_kept_where_the_owner_says() {
+    let kept = |container: Value| {
+        call(
+            &three_entries(),
+            &with(configuration(), json!({ "return_file": "token", "container": container })),
+        )
+    };
+    for (container, expected) in [
+        (json!("/Payments/ach_2-files/"), "/Payments/ach_2-files/"),
+        (json!("/"), "/"),
+        (json!(null), "/bank/high/"),
+    ] {
+        assert_eq!(kept(container).tokenize()["file"]["containers"], json!([expected]));
+    }
+    for wrong in ["", "//", "/a//b/", "a/", "/a", "/a b/", "/ä/", "/{{ data }}/"] {
+        let outcome = kept(json!(wrong));
+        assert_eq!(outcome.error().messages("configuration.container").len(), 1, "{wrong}");
+    }
+}
+
+#[test]
+fn what_identifies_is_never_cut() {
+    let id = |id: &str| args(&[with(entry("021000021", "1", 1), json!({ "individual_id": id }))]);
+    // Each ligature is two letters in the file.
+    for (given, written) in
+        [(" employee-000017 ", "EMPLOYEE-000017"), ("æ2345678901234", "AE2345678901234")]
+    {
+        assert_eq!(file_of(&id(given)).0[2][39..54], *written);
+    }
+    for given in ["employee-0000017", "æ23456789012345"] {
+        let outcome = call(&id(given), &configuration());
+        let told = outcome.error().messages("args.entries[0].individual_id");
+        assert_eq!(told, ["must have at most 15 characters"], "{given}");
+        assert!(!format!("{:?}", outcome.error()).contains("0000017"));
+    }
 }
 
 #[test]
@@ -453,6 +493,7 @@ fn the_configuration_is_checked() {
         ("company_name", "李"),
         ("company_identification", ""),
         ("company_entry_description", ""),
+        ("company_entry_description", "Payroll Nov"),
         ("originating_dfi_identification", "091000019"),
         ("standard_entry_class_code", "WEB"),
         ("return_file", "mail"),
@@ -463,5 +504,8 @@ fn the_configuration_is_checked() {
         let outcome = call(&three_entries(), &settings);
         let member = format!("configuration.{name}");
         assert_eq!(outcome.error().messages(&member).len(), 1, "{:?}", outcome.error());
+        // No caller can mend it.
+        assert_eq!(outcome.error().kind(), Some(ErrorKind::Runtime), "{member}");
+        assert!(outcome.error().detail().contains(&member), "{}", outcome.error());
     }
 }

@@ -9,6 +9,7 @@ mod json;
 use serde::Serialize;
 use tokamak_sdk::{Value, http};
 
+use crate::card::Card;
 use crate::payment::Payment;
 
 /// A way to speak to a processor.
@@ -134,13 +135,52 @@ impl Checks {
 /// A short text of an answer, unless it repeats the card.
 fn text(value: Option<&Value>, payment: &Payment) -> Option<String> {
     let text = value?.as_str()?;
-    let card = &payment.card;
-    let repeats = text.contains(&card.number) || card.cvc.as_deref() == Some(text);
-    (!text.is_empty() && text.len() <= 200 && !repeats).then(|| text.to_owned())
+    let right = !text.is_empty() && text.len() <= 200 && !repeats(text, &payment.card);
+    right.then(|| text.to_owned())
+}
+
+/// Whether a text has the card's number in it, whatever stands between its digits, or is the security code. Ids have three
+/// digits in a row by chance, so what else is a letter or digit makes it another text.
+fn repeats(text: &str, card: &Card) -> bool {
+    let only = |these: fn(&char) -> bool| text.chars().filter(these).collect::<String>();
+    only(char::is_ascii_digit).contains(&card.number)
+        || card.cvc.as_ref().is_some_and(|cvc| only(char::is_ascii_alphanumeric) == *cvc)
 }
 
 /// A code: letters, digits and what joins them.
 fn code(value: &Value, payment: &Payment) -> Option<String> {
     let joins = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     text(Some(value), payment).filter(|code| code.len() <= 64 && code.bytes().all(joins))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::repeats;
+    use crate::card::Card;
+
+    #[test]
+    fn the_card_is_known_again_whatever_stands_between_its_digits() {
+        let card = |cvc: Option<&str>| Card {
+            number: "4242424242424242".to_owned(),
+            month: 12,
+            year: 2030,
+            cvc: cvc.map(str::to_owned),
+        };
+        for text in [
+            "4242424242424242",
+            "4242-4242-4242-4242",
+            "card 4242 4242.4242_4242, declined",
+            "pi_17_4242424242424242",
+            "4x2x4242424242424x2",
+            "987",
+            " 9-8.7 ",
+            "(987)",
+        ] {
+            assert!(repeats(text, &card(Some("987"))), "{text}");
+        }
+        for text in ["", "pi_987", "20987", "4242-4242-4242", "do_not_honor", "9870", "\u{663}87"] {
+            assert!(!repeats(text, &card(Some("987"))), "{text}");
+        }
+        assert!(!repeats("987", &card(None)) && !repeats("", &card(None)));
+    }
 }

@@ -264,7 +264,9 @@ fn answers_in_json_are_read() {
     let capture = with(args(), json!({ "capture": true }));
     let answer = json!({
         "id": "p", "approved": true, "amount": 1000, "scheme_id": "S1",
-        "source": { "avs_check": "G", "cvv_check": "Y" },
+        // What repeats the card is passed over.
+        "network_transaction_id": "4242-4242 4242.4242",
+        "source": { "avs_check": "G", "cvv_check": "[987]", "cvc_check": "Y" },
     });
     let outcome = call(&capture, &configuration("json"), &FakeHttp::new().json(201, answer));
     assert_eq!(
@@ -314,6 +316,13 @@ fn declined_cards_are_told_with_their_code() {
         // What is no code, or repeats the card, is not told.
         ("json", 402, json!({ "code": NUMBER }), ""),
         ("json", 402, json!({ "code": "987" }), ""),
+        ("json", 402, json!({ "decline_code": "4242-4242-4242-4242", "code": "9-8-7" }), ""),
+        (
+            "payment_intents",
+            402,
+            intents(json!({ "code": "pan_4242.4242.4242.4242" })),
+            " (card_error)",
+        ),
         ("json", 402, json!({ "code": "a sentence on 4242" }), ""),
         ("json", 402, json!({ "code": "x".repeat(65) }), ""),
     ];
@@ -360,6 +369,7 @@ fn answers_that_cannot_be_read_leave_the_payment_uncertain() {
         json!({ "id": 7, "approved": true, "status": "succeeded" }).to_string(),
         json!({ "id": "p", "approved": true, "status": "succeeded", "amount": "much" }).to_string(),
         json!({ "id": NUMBER, "approved": true, "status": "succeeded", "amount": 1, "currency": "eur" }).to_string(),
+        json!({ "id": "4242 4242-42424242", "approved": true, "status": "succeeded", "amount": 1, "currency": "eur" }).to_string(),
     ];
     for style in ["payment_intents", "json"] {
         for body in &bodies {
@@ -558,6 +568,9 @@ fn the_configuration_is_checked() {
         given[name] = value.clone();
         let outcome = call(&args(), &given, &FakeHttp::new());
         assert_eq!(outcome.error().messages(&format!("configuration.{name}")).len(), 1, "{value}");
+        // No caller can mend it.
+        assert_eq!(outcome.error().kind(), Some(ErrorKind::Runtime), "{value}");
+        assert!(outcome.error().detail().contains(name), "{}", outcome.error());
     }
 }
 
@@ -571,6 +584,7 @@ fn no_fault_hides_another() {
         "card": "4242", "amount": "much", "currency": 978, "capture": 1, "reference": [], "retry_of": 5, "billing": 7,
     });
     let outcome = call(&args, &configuration, &FakeHttp::new());
+    assert_eq!(outcome.error().kind(), Some(ErrorKind::BadRequest));
     for (root, members) in [("configuration", &configuration), ("args", &args)] {
         for name in members.as_object().unwrap().keys() {
             let member = format!("{root}.{name}");

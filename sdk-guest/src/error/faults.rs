@@ -47,14 +47,42 @@ impl Faults {
         self.0.is_empty()
     }
 
-    /// A bad request with these faults.
+    /// An error with these faults: a bad request, or a runtime error when the reactor's configuration alone is wrong, which
+    /// no caller can mend. The detail of that one goes on with what is wrong.
+    ///
+    /// ```
+    /// # use tokamak_sdk::{ErrorKind, Faults};
+    /// let mut faults = Faults::default();
+    /// faults.add("configuration.style", "must be json or form");
+    /// let error = faults.into_error("the order cannot be sent");
+    /// assert_eq!(error.kind(), Some(ErrorKind::Runtime));
+    /// let detail = "the order cannot be sent: configuration.style must be json or form";
+    /// assert_eq!(error.detail(), detail);
+    /// ```
     pub fn into_error(self, detail: impl Into<String>) -> Error {
-        let error = Error::bad_request(detail);
+        let mut detail = detail.into();
+        let is_owners = !self.is_empty() && self.0.iter().all(|(member, _)| is_configured(member));
+        let error = if is_owners {
+            let mut before = ": ";
+            for (member, message) in &self.0 {
+                detail.extend([before, member.as_str(), " ", message.as_str()]);
+                before = "; ";
+            }
+            Error::runtime(detail)
+        } else {
+            Error::bad_request(detail)
+        };
         self.0.into_iter().fold(error, |error, (member, message)| error.at(member, message))
     }
 
-    /// Nothing when nothing is wrong, else a bad request with these faults.
+    /// Nothing when nothing is wrong, else [an error](Self::into_error) with these faults.
     pub fn into_result(self, detail: impl Into<String>) -> Result<(), Error> {
         if self.is_empty() { Ok(()) } else { Err(self.into_error(detail)) }
     }
+}
+
+/// Whether a member is the configuration, or of it.
+fn is_configured(member: &str) -> bool {
+    let rest = member.strip_prefix("configuration");
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }

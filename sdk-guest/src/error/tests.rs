@@ -90,3 +90,26 @@ fn faults_are_told_together_up_to_a_hundred() {
     assert!(error.messages("c[99]").is_empty());
     assert!(Faults::default().into_result("why").is_ok());
 }
+
+#[test]
+fn what_is_wrong_with_the_configuration_alone_is_no_callers_affair() {
+    let error = |members: &[&str]| {
+        let mut faults = Faults::default();
+        for member in members {
+            faults.add(*member, "is wrong");
+        }
+        faults.into_error("why")
+    };
+    let owners = error(&["configuration.a", "configuration", "configuration[0].b"]);
+    let told = "why: configuration.a is wrong; configuration is wrong; configuration[0].b is wrong";
+    assert_eq!((owners.kind(), owners.detail()), (Some(ErrorKind::Runtime), told));
+    assert_eq!(owners.messages("configuration.a"), ["is wrong"]);
+    // All that is wrong is told at once.
+    let both = error(&["configuration.a", "args.b"]);
+    assert_eq!((both.kind(), both.detail()), (Some(ErrorKind::BadRequest), "why"));
+    assert_eq!(both.messages("configuration.a").len() + both.messages("args.b").len(), 2);
+    for member in ["args.configuration", "configurations", "b", ""] {
+        assert_eq!(error(&[member]).kind(), Some(ErrorKind::BadRequest), "{member}");
+    }
+    assert_eq!(error(&[]).kind(), Some(ErrorKind::BadRequest));
+}

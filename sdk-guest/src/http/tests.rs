@@ -110,6 +110,23 @@ fn answers_are_read_without_showing_what_they_hold() {
 }
 
 #[test]
+fn a_number_that_would_be_rounded_is_refused_when_it_is_to_be_exact() {
+    let exact = Response::new(200, r#"{"a": [18446744073709551615, 0.1]}"#);
+    assert_eq!(exact.exact_json::<Value>().unwrap(), exact.json::<Value>().unwrap());
+    assert!(exact.rounded().is_empty());
+    let long = Response::new(200, r#"{"a": [1, 4242424242424242424242]}"#);
+    assert!(long.json::<Value>().is_ok());
+    assert_eq!(long.rounded(), ["/a/1"]);
+    let error = long.exact_json::<Value>().unwrap_err();
+    assert_eq!(error.status(), 500);
+    assert!(error.detail().contains("/a/1") && !error.detail().contains("4242"), "{error}");
+    for none in ["", "{", "<p>4242424242424242424242</p>", "1e400"] {
+        let error = Response::new(200, none).exact_json::<Value>().unwrap_err();
+        assert_eq!(error.detail(), "the answer is not the JSON that was expected", "{none}");
+    }
+}
+
+#[test]
 fn nothing_of_a_request_is_shown() {
     let request = http::post("https://a.example/secret").bearer("secret").json("secret");
     assert_eq!(format!("{request:?}"), r#"Request { method: "POST", .. }"#);

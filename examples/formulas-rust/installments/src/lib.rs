@@ -1,5 +1,8 @@
 //! Splits an amount into monthly payments that add up to it exactly, and keeps the plan as a token beside the card.
 //!
+//! The plan holds the card's number, so it lies in `/pci/high/`: the reactor's application, or the caller if it has none,
+//! needs a rule that lets it create tokens there.
+//!
 //! `tokamak formula test` runs `cases/`; what the formula takes is declared by its types.
 
 use serde::{Deserialize, Serialize};
@@ -49,6 +52,10 @@ fn react(request: Request<Args, Configuration>) -> Result<Response, Error> {
     let payments = (0..months).map(|month| each + u64::from(month < over)).collect();
     let start = card.number.len().saturating_sub(4);
     let last_four = card.number.get(start..).unwrap_or_default().to_owned();
-    let kept = json!({ "type": "token", "data": { "number": card.number, "payments": payments } });
+    let kept = json!({
+        "type": "token",
+        "data": { "number": card.number, "payments": payments },
+        "containers": ["/pci/high/"],
+    });
     Ok(Response::raw(Plan { payments, last_four }).and_tokenize(json!({ "plan": kept })))
 }

@@ -83,34 +83,83 @@
       this.signal = init.signal ?? base.signal ?? null;
     }
   }
+  // Why signals end by themselves.
+  const lateness = new WeakSet();
+  const late = () => {
+    const reason = new shared.DOMException('it took too long', 'TimeoutError');
+    lateness.add(reason);
+    return reason;
+  };
   class AbortSignal {
-    constructor(limit = null) { Object.assign(this, { aborted: false, reason: undefined, limit }); }
-    static timeout(limit) { return new AbortSignal(Number(limit)); }
-    static abort(reason = new shared.DOMException('it was aborted', 'AbortError')) {
-      return Object.assign(new AbortSignal(), { aborted: true, reason });
-    }
-    throwIfAborted() { if (this.aborted) throw this.reason; }
+    #isAborted = false;
+    #reason;
+    #until = Infinity;
+    #sources = [];
     #listeners = new Set();
+    constructor() { this.onabort = null; }
+    static timeout(limit) {
+      if (typeof limit !== 'number' || !(limit >= 0 && limit < Infinity)) {
+        throw new TypeError('a signal ends after a number of milliseconds, 0 or more');
+      }
+      const signal = new AbortSignal();
+      signal.#until = host.now() + limit;
+      shared.after(limit, () => signal.#end(late()));
+      return signal;
+    }
+    static abort(reason = new shared.DOMException('it was aborted', 'AbortError')) {
+      const signal = new AbortSignal();
+      signal.#end(reason);
+      return signal;
+    }
+    static any(sources) {
+      const signal = new AbortSignal();
+      for (const source of sources) {
+        source.#look();
+        if (source.#isAborted) return AbortSignal.abort(source.#reason);
+        signal.#sources.push(source);
+        source.addEventListener('abort', () => signal.#end(source.#reason));
+      }
+      return signal;
+    }
+    get aborted() {
+      this.#look();
+      return this.#isAborted;
+    }
+    get reason() {
+      this.#look();
+      return this.#reason;
+    }
+    throwIfAborted() { if (this.aborted) throw this.#reason; }
     addEventListener(name, listener) { if (name === 'abort') this.#listeners.add(listener); }
     removeEventListener(name, listener) { this.#listeners.delete(listener); }
-    static tell(signal) {
-      for (const listener of [...signal.#listeners]) {
-        if (typeof listener === 'function') listener.call(signal, { type: 'abort', target: signal });
-        else listener.handleEvent({ type: 'abort', target: signal });
-      }
-      signal.#listeners.clear();
+    // A script may compute, or ask the vault, past a signal's time: then it has ended before any timer tells.
+    #look() {
+      for (const source of this.#sources) source.#look();
+      if (!this.#isAborted && this.#until < Infinity && host.now() >= this.#until) this.#end(late());
     }
+    #end(reason) {
+      if (this.#isAborted) return;
+      this.#isAborted = true;
+      this.#reason = reason;
+      const listeners = [...this.#listeners];
+      this.#listeners.clear();
+      if (typeof this.onabort === 'function') listeners.unshift(this.onabort);
+      for (const listener of listeners) {
+        if (typeof listener === 'function') listener.call(this, { type: 'abort', target: this });
+        else listener.handleEvent({ type: 'abort', target: this });
+      }
+    }
+    #endAt() { return Math.min(this.#until, ...this.#sources.map((source) => source.#endAt())); }
+    static end(signal, reason) { signal.#end(reason); }
+    // When it ends by itself, as the host tells the time.
+    static endAt(signal) { return #until in signal ? signal.#endAt() : Infinity; }
   }
-  const { tell } = AbortSignal;
-  delete AbortSignal.tell;
+  const { end, endAt } = AbortSignal;
+  delete AbortSignal.end;
+  delete AbortSignal.endAt;
   class AbortController {
     constructor() { this.signal = new AbortSignal(); }
-    abort(reason) {
-      if (this.signal.aborted) return;
-      const { reason: given } = AbortSignal.abort(reason);
-      Object.assign(this.signal, { aborted: true, reason: given });
-      tell(this.signal);
-    }
+    abort(reason) { end(this.signal, AbortSignal.abort(reason).reason); }
   }
   // What an unanswered request becomes if nobody catches it, as in formulas in Rust.
   const FATES = {
@@ -121,14 +170,20 @@
     'too-large': ['runtime', "the formula's request or its answer is too large"],
   };
   // What the host says of it is in fixed words, so it may be logged. An address may not: it may hold anything.
-  const failed = (code, said, call) => {
+  const fateOf = (code, said, call) => {
     const [kind, words] = FATES[code] ?? [];
     const why = code === 'timeout' ? words : said;
-    const error = code === 'timeout'
-      ? new shared.DOMException(why, 'TimeoutError')
-      : Object.assign(new TypeError(`fetch failed: ${why}`), { code });
-    return shared.hiding(error, { kind, detail: code === 'denied' ? `${words}: ${why}` : words, why, call });
+    return { kind, detail: code === 'denied' ? `${words}: ${why}` : words, why, call };
   };
+  const failed = (code, said, call) => {
+    const fate = fateOf(code, said, call);
+    const error = code === 'timeout'
+      ? new shared.DOMException(fate.why, 'TimeoutError')
+      : Object.assign(new TypeError(`fetch failed: ${fate.why}`), { code });
+    return shared.hiding(error, fate);
+  };
+  // What a request fails with whose signal has ended: by itself, as if the host had not waited longer.
+  const givenUp = ({ reason }, call) => (lateness.has(reason) ? shared.hiding(reason, fateOf('timeout', '', call)) : reason);
   // Who waits for an answer, by the request's number.
   const waiting = new Map();
   shared.isFetching = () => waiting.size > 0;
@@ -141,8 +196,8 @@
     take(answer);
     return true;
   };
-  const answered = (number, signal) => new Promise((resolve, reject) => {
-    const give = () => reject(signal.reason);
+  const answered = (number, signal, call) => new Promise((resolve, reject) => {
+    const give = () => reject(givenUp(signal, call));
     signal?.addEventListener('abort', give);
     waiting.set(number, (answer) => {
       signal?.removeEventListener('abort', give);
@@ -151,19 +206,22 @@
   });
   const fetch = async (input, init) => {
     const request = new Request(input, init);
-    request.signal?.throwIfAborted();
+    const { signal } = request;
+    // When there is an answer, the script's calls that led here are over.
+    const call = new Error();
+    if (signal?.aborted) throw givenUp(signal, call);
     const bytes = bytesOf(request);
     if (bytes !== undefined && (request.method === 'GET' || request.method === 'HEAD')) {
       throw new TypeError('a request that gets something has no body');
     }
     const redirects = request.redirect === 'follow' ? 10 : 0;
     const headers = [...request.headers].flat();
-    const timeout = request.signal?.limit ?? undefined;
+    const until = signal === null ? Infinity : endAt(signal);
+    const timeout = until < Infinity ? Math.max(1, Math.ceil(until - host.now())) : undefined;
     const { method, url } = request;
-    // When there is an answer, the script's calls that led here are over.
-    const call = new Error();
     const number = host.begin({ method, url, headers, body: bytes, timeout, redirects });
-    const answer = await answered(number, request.signal);
+    const answer = await answered(number, signal, call);
+    if (answer.error === 'timeout' && signal?.aborted) throw givenUp(signal, call);
     if (answer.error !== undefined) throw failed(answer.error, answer.why, call);
     if (request.redirect === 'error' && [301, 302, 303, 307, 308].includes(answer.status)) {
       throw failed('redirect', 'the answer is a redirect', call);

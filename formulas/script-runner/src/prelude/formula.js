@@ -8,14 +8,30 @@
     if (!granted) throw new SvcError(parse(text));
     return text === '' ? undefined : parse(text);
   };
-  const text = (value, what) => {
+  const isNothing = (value) => ['undefined', 'function', 'symbol'].includes(typeof value);
+  // Whether a body of a token has nothing as its data.
+  const lacksData = (value) => {
+    if (typeof value !== 'object' || value === null) return false;
+    if (Object.hasOwn(value, 'type') && Object.hasOwn(value, 'data')) return isNothing(value.data);
+    for (const name of Object.keys(value)) if (lacksData(value[name])) return true;
+    return false;
+  };
+  // JSON leaves such data out, and what is left would be no body any more: its type would be kept. The vault says what is wrong.
+  const withNull = function (name, value) {
+    return name === 'data' && isNothing(value) && Object.hasOwn(this, 'type') ? null : value;
+  };
+  const tokenized = (value) => {
     const made = stringify(value);
+    return lacksData(value) ? stringify(value, withNull) : made;
+  };
+  const text = (value, what, write = stringify) => {
+    const made = write(value);
     if (made === undefined) throw new TypeError(`${what} must be a value that JSON has`);
     return made;
   };
   const id = (given) => String(typeof given === 'object' && given !== null ? given.id : given);
   const svc = () => {
-    const tokenize = async (value) => call('tokenize', text(value, 'what is tokenized'));
+    const tokenize = async (value) => call('tokenize', text(value, 'what is tokenized', tokenized));
     const detokenize = async (value) => call('detokenize', text(value, 'what is detokenized'));
     return {
       tokens: {
@@ -65,11 +81,11 @@
     return new shared.errors.ReactorRuntimeError(words);
   };
   const isIterable = (value) => typeof value[Symbol.iterator] === 'function' || typeof value[Symbol.asyncIterator] === 'function';
-  const part = (response, name) => {
+  const part = (response, name, write) => {
     const value = response[name];
     // It would be written as an empty object, whatever comes of it.
     if (typeof value?.then === 'function') throw unusable(`${name} is a promise; the script must wait for it.`);
-    const made = stringify(value);
+    const made = write(value);
     if (made === undefined && value !== undefined) throw unusable(`${name} must be a value that JSON has.`);
     return made;
   };
@@ -92,7 +108,7 @@
     if (response instanceof Error) throw response;
     if (typeof response !== 'object' || Array.isArray(response)) throw unusable(`${RESPONSE}.`);
     if (isIterable(response)) throw unusable(`${RESPONSE}; it returned a generator or another iterable.`);
-    return [part(response, 'raw'), part(response, 'tokenize')];
+    return [part(response, 'raw', stringify), part(response, 'tokenize', tokenized)];
   };
   const { fire, describe, rejected, tellRejections } = shared;
   return { react, hasFormula, fire, describe, rejected, tellRejections };

@@ -28,6 +28,8 @@
     first.call(...first.values);
     return true;
   };
+  // For other files: what a script puts in a timer's place is its own.
+  shared.after = (wait, call) => add(call, wait, false, []);
   shared.timers = {
     setTimeout: (call, delay, ...values) => add(call, delay, false, values),
     setInterval: (call, delay, ...values) => add(call, delay, true, values),
