@@ -16,7 +16,6 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::mpsc::error::TryRecvError;
 
 use super::copy::Copy;
-use super::syncing::Syncing;
 use super::waiting::Waiting;
 use super::wanted::Wanted;
 use super::writer::Writer;
@@ -37,7 +36,8 @@ impl Writer {
             };
             self.progress.begin();
             // What others write goes on in both: the copy must not take the last of the space.
-            match self.space.check().and_then(|()| copy.copy_some(&self.log.tree)) {
+            let room = self.space.check().and_then(|()| copy.done.check());
+            match room.and_then(|()| copy.copy_some(&self.log.tree)) {
                 Ok(true) => self.finish_copy(),
                 Ok(false) => {}
                 Err(error) => self.give_up_copy(error),
@@ -116,23 +116,18 @@ impl Writer {
     }
 
     fn give_up_copy(&mut self, error: StoreError) {
-        if let Some(Copy { next, file, done, syncing, .. }) = self.log.copy.take() {
+        if let Some(copy) = self.log.copy.take() {
             tracing::warn!(%error, "the store was not copied");
-            let is_synced = syncing.as_ref().is_none_or(Syncing::is_over);
+            let number = copy.next.number;
+            let (syncing, done) = copy.close();
             self.log.leave(syncing);
-            drop(file);
-            let number = next.number;
-            if is_synced {
-                drop(next);
-            } else {
-                // Closing it syncs it first, and would wait for ever too.
-                std::mem::forget(next);
-            }
             // Files whose mark could not be taken back are the next start's to judge.
             if !self.failed.load(Ordering::Acquire) {
                 self.files.remove_copy(number);
             }
-            self.files.has_removed.store(true, Ordering::Release);
+            if done.replaces() {
+                self.files.has_removed.store(true, Ordering::Release);
+            }
             done.refuse(error);
         }
     }

@@ -5,16 +5,13 @@
 //! flushes waits for ever. That needs a whole segment that is filled without a flush. So a copy is flushed after each portion,
 //! of which sled makes at most some thirty times as much, and after all that is written to it in between ([`Unwritten`]).
 
-use std::cell::Cell;
 use std::fs::File;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sled::Tree;
-
 use super::changes::Rows;
-use super::failure::{unavailable, unreadable};
+use super::failure::unreadable;
 use super::live::Live;
 use super::syncing::{Syncer, Syncing};
 use super::wanted::Wanted;
@@ -40,34 +37,32 @@ pub struct Copy {
     syncer: Syncer,
     /// A sync under way, also one that was waited for in vain.
     pub syncing: Option<Syncing>,
-    broken: Cell<Option<StoreError>>,
+    broken: Option<StoreError>,
     /// What it is for.
     pub done: Wanted,
 }
 
 /// What a tree was given since it was last flushed.
 #[derive(Default)]
-pub struct Unwritten(Cell<(usize, usize)>);
+pub struct Unwritten(usize, usize);
 
 impl Unwritten {
     /// Bytes and rows that may come to one portion more without a whole segment being filled.
     const MAX: (usize, usize) = (PORTION_BYTES, 125);
 
-    /// Counts rows that the tree was given; flushes it when they are many.
-    pub fn count(&self, (bytes, rows): (usize, usize), tree: &Tree) -> Result<(), StoreError> {
-        let before = self.0.get();
-        let now = (before.0 + bytes, before.1 + rows);
-        let is_full = now.0 >= Self::MAX.0 || now.1 >= Self::MAX.1;
+    /// Counts rows that the tree was given; gives whether they are many, and it is to be flushed.
+    pub fn count(&mut self, (bytes, rows): (usize, usize)) -> bool {
+        *self = Self(self.0 + bytes, self.1 + rows);
+        let is_full = self.0 >= Self::MAX.0 || self.1 >= Self::MAX.1;
         if is_full {
-            tree.flush().map_err(unavailable)?;
+            self.forget();
         }
-        self.0.set(if is_full { (0, 0) } else { now });
-        Ok(())
+        is_full
     }
 
     /// It is flushed.
-    pub fn forget(&self) {
-        self.0.set((0, 0));
+    pub fn forget(&mut self) {
+        *self = Self::default();
     }
 }
 
@@ -75,19 +70,21 @@ impl Copy {
     /// A copy of which nothing is written yet.
     pub fn begin((next, file): (Live, File), done: Wanted) -> Self {
         let (file, syncer) = (Arc::new(file), Syncer::default());
-        let broken = Cell::default();
-        let unwritten = Unwritten::default();
+        let (unwritten, broken) = (Unwritten::default(), None);
         Self { next, file, last: None, unsynced: 0, unwritten, syncer, syncing: None, broken, done }
     }
 
     /// Writes what the store writes. A copy that cannot be written is given up; the store goes on.
-    pub fn write(&self, rows: Rows) {
-        let size = (rows.bytes(), rows.len());
-        let written = rows.apply(&self.next.tree);
-        let written = written.and_then(|()| self.unwritten.count(size, &self.next.tree));
-        if let Err(error) = written {
-            self.broken.set(Some(error));
+    pub fn write(&mut self, rows: Rows) {
+        if self.broken.is_none() {
+            self.broken = self.try_write(rows).err();
         }
+    }
+
+    fn try_write(&mut self, rows: Rows) -> Result<(), StoreError> {
+        let size = (rows.bytes(), rows.len());
+        rows.apply(&self.next.tree)?;
+        if self.unwritten.count(size) { self.bring_out(false) } else { Ok(()) }
     }
 
     /// Copies a portion, or waits a moment for what was copied to be synced; gives whether there is no more to copy.
@@ -128,10 +125,33 @@ impl Copy {
 
     /// Brings to the disk what was copied.
     pub fn sync(&mut self) -> Result<(), StoreError> {
-        let syncing = self.syncer.begin(&self.next.tree, Some(&self.file), |_| {});
+        self.bring_out(true)
+    }
+
+    /// Flushes what was written, or brings it to the disk: for as long as that may take, whoever waits.
+    fn bring_out(&mut self, synced: bool) -> Result<(), StoreError> {
+        if let Some(syncing) = &self.syncing {
+            syncing.wait()?;
+        }
+        let file = synced.then_some(&self.file);
+        let syncing = self.syncer.begin(&self.next.tree, file, |_| {});
         self.syncing.insert(syncing).wait()?;
         self.syncing = None;
         Ok(())
+    }
+
+    /// Closes one that is given up, which flushes it: beside whoever gives it up if a sync goes on, and after that. Gives
+    /// that sync, and who is to be told.
+    pub fn close(self) -> (Option<Syncing>, Wanted) {
+        let Self { next, file, mut syncer, syncing, done, .. } = self;
+        let syncing = syncing.filter(|syncing| !syncing.is_over());
+        let close = move || drop((file, next));
+        if syncing.is_some() {
+            syncer.run(Box::new(close));
+        } else {
+            close();
+        }
+        (syncing, done)
     }
 
     /// Waits for a sync under way; how it ended is told when more is to be copied.
@@ -141,7 +161,7 @@ impl Copy {
                 self.syncing = None;
             }
             if let Err(error) = outcome {
-                self.broken.set(Some(error));
+                self.broken = Some(error);
             }
         }
     }
@@ -221,36 +241,83 @@ pub mod tests {
         })
     }
 
+    /// Does what would never end if sled's log were filled to the end of a segment: so that it fails, and the tests go on.
+    pub fn ends(test: impl FnOnce() + Send + 'static) {
+        let (done, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            test();
+            done.send(()).unwrap();
+        });
+        ended.recv_timeout(Duration::from_mins(1)).expect("it comes to its end");
+    }
+
     #[test]
     fn a_copy_whose_log_would_fill_a_segment_comes_to_its_end() {
-        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-        let log = sled::open(folders[0].path()).unwrap();
-        for (key, value) in filling() {
-            log.insert(key, value).unwrap();
-        }
-        let database = open_database(folders[1].path(), 256 << 20).unwrap();
-        let file = File::open(folders[1].path().join("db")).unwrap();
-        let next = Live { tree: (*database).clone(), number: 1, database };
-        let mut copy = Copy::begin((next, file), Wanted::ToReplace(oneshot::channel().0));
-        while !copy.copy_some(&log).unwrap() {}
-        copy.sync().unwrap();
-        assert!(copy.next.tree.iter().eq(log.iter()));
+        ends(|| {
+            let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+            let log = sled::open(folders[0].path()).unwrap();
+            for (key, value) in filling() {
+                log.insert(key, value).unwrap();
+            }
+            let database = open_database(folders[1].path(), 256 << 20).unwrap();
+            let file = File::open(folders[1].path().join("db")).unwrap();
+            let next = Live { tree: (*database).clone(), number: 1, database };
+            let mut copy = Copy::begin((next, file), Wanted::ToReplace(oneshot::channel().0));
+            while !copy.copy_some(&log).unwrap() {}
+            copy.sync().unwrap();
+            assert!(copy.next.tree.iter().eq(log.iter()));
+        });
     }
 
     #[test]
     fn what_is_written_meanwhile_is_flushed_before_it_fills_a_segment() {
-        let (_log, copy, _folders) = begun();
-        let written = |rows: usize, bytes: usize| {
+        let (_log, mut copy, _folders) = begun();
+        let mut written = |rows: usize, bytes: usize| {
             let mut some = Rows::default();
             for number in 0..rows {
                 some.insert(number.to_be_bytes().to_vec(), vec![7; bytes]);
             }
             copy.write(some);
-            copy.unwritten.0.get().1
+            copy.unwritten.1
         };
         assert_eq!([written(60, 10), written(60, 10), written(60, 10)], [60, 120, 0]);
         assert_eq!([written(1, PORTION_BYTES / 2), written(1, PORTION_BYTES / 2)], [1, 0]);
-        assert!(copy.broken.take().is_none());
+        assert!(copy.broken.is_none());
+    }
+
+    #[test]
+    fn who_writes_waits_for_a_copy_that_hangs_once_and_no_longer_than_a_sync_may_take() {
+        let (log, mut copy, folders) = begun();
+        let max = Duration::from_millis(300);
+        let holder;
+        (copy.syncer, holder) = Syncer::stuck(max);
+        let write = |copy: &mut Copy, number: usize| {
+            let mut rows = Rows::default();
+            rows.insert(number.to_be_bytes().to_vec(), b"row".as_slice());
+            copy.write(rows);
+        };
+        let began = Instant::now();
+        (0..1_000).for_each(|number| write(&mut copy, number));
+        assert!((max..max * 3).contains(&began.elapsed()), "{:?}", began.elapsed());
+        // It is written to no more, and given up.
+        assert!(copy.next.tree.len() < 200);
+        let told = copy.copy_some(&log).unwrap_err().to_string();
+        assert!(told.contains("did not end"), "{told}");
+        // What is left of it is closed once it gets on, and nobody waits for that.
+        let kept = |folder: &TempDir| {
+            let files = std::fs::read_dir("/proc/self/fd").unwrap();
+            let paths = files.filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
+            paths.filter(|path| path.starts_with(folder.path())).count()
+        };
+        let before = kept(&folders[1]);
+        let (syncing, _) = copy.close();
+        assert!(syncing.is_some() && before > 0 && kept(&folders[1]) > 0);
+        drop(holder);
+        let began = Instant::now();
+        while kept(&folders[1]) > 0 {
+            assert!(began.elapsed() < Duration::from_mins(1));
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The folder of a store: opened by one process at a time, its files durable under their names.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,6 +19,15 @@ const UNFINISHED: &str = ".generating";
 /// How often sled's lock is asked for again, and how long after.
 const CLOSING_TRIES: usize = 500;
 const CLOSING_PAUSE: Duration = Duration::from_millis(10);
+
+/// Makes a folder that only its owner may enter, whatever the modes are of the files that sled makes in it.
+pub fn make(folder: &Path) -> Result<(), StoreError> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|cause| {
+        let remedy = remedy(cause.kind());
+        unavailable(format_args!("{} cannot be made: {cause}{remedy}", folder.display()))
+    })
+}
 
 /// Opens sled's database. Threads of sled's may still hold its own lock for a moment after the store was closed in this
 /// process; nobody else can, since ours was to be had.

@@ -25,6 +25,7 @@ use super::changes::Rows;
 use super::copy::Copy;
 use super::failure::{note_failure, unavailable, unreadable};
 use super::journal::{Journal, ROW_BYTES_MAX, Unsettled};
+use super::progress::Progress;
 use super::rows::{FORMAT, FORMAT_KEY, LEFT_PREFIX, Left, PIECE_BYTES, PIECES_MAX};
 use super::syncing::{Syncer, Syncing};
 use crate::store::{Record, StoreError};
@@ -72,6 +73,8 @@ pub struct Log {
     is_current: bool,
     /// Whether it says so of this process's journal ([`super::note`]).
     is_noted: bool,
+    /// Told that one portion after the other gets on.
+    pub progress: Arc<Progress>,
     /// Held while a group goes to the tree row by row, by whoever must not see a part of it.
     pub applying: Arc<RwLock<()>>,
 }
@@ -105,7 +108,7 @@ impl Settling {
 impl Log {
     /// A log without a journal.
     pub fn new(tree: Tree, file: File) -> Self {
-        let (file, applying) = (Arc::new(file), Arc::default());
+        let (file, applying, progress) = (Arc::new(file), Arc::default(), Arc::default());
         let syncer = Syncer::default();
         Self {
             tree,
@@ -117,6 +120,7 @@ impl Log {
             left: Vec::new(),
             is_current: false,
             is_noted: false,
+            progress,
             applying,
         }
     }
@@ -147,7 +151,7 @@ impl Log {
                     self.settling = None;
                 }
                 if full && !journal.can_turn() {
-                    note(journal, false, &self.tree, self.copy.as_ref())?;
+                    note(journal, false, &self.tree, self.copy.as_mut())?;
                     sync_noted((&mut self.syncer, &self.tree, &self.file), journal)?;
                     journal.settle(journal.last());
                 }
@@ -157,7 +161,7 @@ impl Log {
                 if self.settling.is_none() && journal.is_to_settle() {
                     journal.settling();
                     let (tree, file) = (&self.tree, &self.file);
-                    note(journal, false, tree, self.copy.as_ref())?;
+                    note(journal, false, tree, self.copy.as_mut())?;
                     self.settling = Some(Settling::begin(&mut self.syncer, tree, file, journal));
                 }
                 journal.add(&rows)?;
@@ -183,7 +187,7 @@ impl Log {
         if let Some(journal) = &mut self.journal {
             // There may be no record yet that the tree could name.
             journal.mark()?;
-            note(journal, false, &self.tree, self.copy.as_ref())?;
+            note(journal, false, &self.tree, self.copy.as_mut())?;
             sync_noted((&mut self.syncer, &self.tree, &self.file), journal)?;
             self.is_noted = true;
         }
@@ -249,8 +253,8 @@ impl Log {
         self.left.extend(syncing);
     }
 
-    fn copy_too(&self, rows: &Rows) {
-        if let Some(copy) = &self.copy {
+    fn copy_too(&mut self, rows: &Rows) {
+        if let Some(copy) = &mut self.copy {
             copy.write(rows.clone());
         }
     }
@@ -275,7 +279,7 @@ impl Log {
         let is_current = self.is_current()?;
         let Some(journal) = &mut self.journal else { return self.sync() };
         if is_current {
-            note(journal, false, &self.tree, self.copy.as_ref())?;
+            note(journal, false, &self.tree, self.copy.as_mut())?;
         }
         sync_noted((&mut self.syncer, &self.tree, &self.file), journal)?;
         journal.settle(journal.last());
@@ -301,6 +305,11 @@ impl Log {
         self.journal.as_mut().filter(|_| !is_new).map_or(Ok(()), Journal::wipe)
     }
 
+    /// Has what was written to the tree be written to its log.
+    pub fn flush(&mut self) -> Result<(), StoreError> {
+        self.syncer.begin(&self.tree, None, |_| {}).wait()
+    }
+
     /// Brings to the disk what was written to the tree.
     pub fn sync(&mut self) -> Result<(), StoreError> {
         self.syncer.sync(&self.tree, &self.file)
@@ -313,6 +322,7 @@ impl Log {
             for (key, piece) in portion {
                 rows.insert(key.as_slice(), piece.as_slice());
             }
+            self.progress.begin();
             self.write(rows)?;
         }
         Ok(())
@@ -331,6 +341,7 @@ impl Log {
             for key in keys.by_ref().take(PIECES_MAX) {
                 rows.remove(key);
             }
+            self.progress.begin();
             self.write(rows)?;
         }
         Ok(())
@@ -351,7 +362,7 @@ fn note(
     journal: &mut Journal,
     is_closed: bool,
     tree: &Tree,
-    copy: Option<&Copy>,
+    copy: Option<&mut Copy>,
 ) -> Result<(), StoreError> {
     let rows = journal.note(is_closed).rows();
     if let Some(copy) = copy {

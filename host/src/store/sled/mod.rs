@@ -35,8 +35,7 @@ mod waiting;
 mod wanted;
 mod writer;
 
-use std::fs::{DirBuilder, File};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,7 +51,7 @@ use tokio::time::timeout;
 pub use self::failure::remedy;
 use self::failure::{unavailable, unreadable};
 use self::files::Files;
-use self::folder::lock;
+use self::folder::{lock, make};
 pub use self::fresh::Fresh;
 use self::guard::Guard;
 use self::index::Index;
@@ -75,10 +74,12 @@ use crate::model::id::TenantId;
 
 /// Batches that may wait for the writer; more wait for room.
 const QUEUE_BATCHES: usize = 1_024;
-/// How long a batch waits for room, and for its end until it is looked whether the writer gets on.
-const COMMIT_MAX: Duration = Duration::from_mins(5);
-/// How long it waits once more then.
-const LAST_LOOK: Duration = Duration::from_secs(10);
+/// How long a batch waits for room.
+const ROOM_MAX: Duration = Duration::from_mins(5);
+/// How often it is looked whether the writer gets on, while a batch waits for its end.
+const COMMIT_LOOK: Duration = Duration::from_secs(10);
+/// How long closing waits for a note that may be written to what does not answer.
+const NOTE_MAX: Duration = Duration::from_secs(5);
 /// How often it is looked whether the writer has ended.
 const CLOSING_LOOK: Duration = Duration::from_millis(1);
 
@@ -146,8 +147,8 @@ impl SledStore {
         let guard = Arc::default();
         let file = log.file.try_clone().map_err(unavailable)?;
         let before = Log::new(log.tree.clone(), file);
-        let applying = Arc::clone(&log.applying);
-        let (moments, progress) = (Arc::<Moments>::default(), Arc::<Progress>::default());
+        let (applying, progress) = (Arc::clone(&log.applying), Arc::clone(&log.progress));
+        let moments = Arc::<Moments>::default();
         let writer = Writer {
             log,
             moments: Arc::clone(&moments),
@@ -181,22 +182,26 @@ impl SledStore {
 }
 
 impl SledStore {
-    /// Notes that what was written is not known: nothing is acknowledged any more.
-    fn fail(&self) {
-        if !self.failed.swap(true, Ordering::AcqRel) {
-            self.files.note_failure();
+    /// Notes that what was written is not known, if that is not noted yet: nothing is acknowledged any more. A thread of its
+    /// own does it, since the note is written to what may not answer.
+    fn fail_beside(&self) -> Option<JoinHandle<()>> {
+        if self.failed.swap(true, Ordering::AcqRel) {
+            return None;
         }
+        tracing::error!("the store does not get on: nothing is acknowledged any more");
+        let files = Arc::clone(&self.files);
+        let thread = std::thread::Builder::new().name("store note".to_owned());
+        let thread = thread.spawn(move || files.note_failure());
+        let told = "that a write failed cannot be noted for the next start";
+        thread.inspect_err(|error| tracing::warn!(%error, "{told}")).ok()
     }
 
-    /// The same, by a thread of its own: the note is written to what may not answer.
-    fn fail_beside(&self) {
-        if !self.failed.swap(true, Ordering::AcqRel) {
-            tracing::error!("the store does not get on: nothing is acknowledged any more");
-            let files = Arc::clone(&self.files);
-            let thread = std::thread::Builder::new().name("store note".to_owned());
-            if let Err(error) = thread.spawn(move || files.note_failure()) {
-                tracing::warn!(%error, "that a write failed cannot be noted for the next start");
-            }
+    /// Refuses what would only wait behind a writer that does not get on.
+    fn check_writer(&self) -> Result<(), StoreError> {
+        match self.progress.is_late() {
+            false => Ok(()),
+            true if self.progress.is_stuck() => Err(StoreError::Failed),
+            true => Err(stuck()),
         }
     }
 }
@@ -250,32 +255,30 @@ impl Store for SledStore {
             let closed = || StoreError::Unavailable("the store is closed".to_owned());
             let (done, mut outcome) = oneshot::channel();
             let queue = queue.ok_or_else(closed)?;
+            self.check_writer()?;
             let began = Instant::now();
             match queue.try_send(Waiting::new(batch, done)) {
                 Ok(()) => {}
                 Err(TrySendError::Full(waiting)) => {
-                    let place = timeout(COMMIT_MAX, queue.reserve()).await.map_err(|_| stuck())?;
+                    let place = timeout(ROOM_MAX, queue.reserve()).await.map_err(|_| stuck())?;
                     place.map_err(|_| closed())?.send(waiting);
                 }
                 Err(TrySendError::Closed(_)) => return Err(closed()),
             }
             drop(queue);
+            let mut was_stuck = false;
             let outcome = loop {
-                match timeout(COMMIT_MAX, &mut outcome).await {
-                    Ok(outcome) => break outcome,
-                    // There is much before it.
-                    Err(_) if !self.progress.is_stuck() => continue,
-                    Err(_) => {}
-                }
-                // The process may have been stopped for a while, and the writer with it.
-                if let Ok(outcome) = timeout(LAST_LOOK, &mut outcome).await {
+                if let Ok(outcome) = timeout(COMMIT_LOOK, &mut outcome).await {
                     break outcome;
                 }
-                if self.progress.is_stuck() {
+                let is_stuck = self.progress.is_stuck();
+                // The process may have been stopped for a while, and the writer with it: so it is looked twice.
+                if is_stuck && (was_stuck || self.failed.load(Ordering::Acquire)) {
                     // What becomes of it is not known: as after a write that failed, nothing more may be built on it.
                     self.fail_beside();
                     return Err(StoreError::Failed);
                 }
+                was_stuck = is_stuck;
             };
             let outcome = outcome.map_err(|_| closed())?;
             figures().committed(began.elapsed());
@@ -356,9 +359,7 @@ impl Store for SledStore {
             // The writer goes before the store is closed only by a panic.
             Some(queue) if queue.is_closed() => Err(StoreError::Failed),
             // Which starting anew may mend.
-            Some(_) if self.progress.is_stuck() => Err(StoreError::Failed),
-            Some(_) if self.progress.is_late() => Err(stuck()),
-            Some(_) => self.space.check(),
+            Some(_) => self.check_writer().and_then(|()| self.space.check()),
             None => Err(StoreError::Unavailable("the store is closed".to_owned())),
         }
     }
@@ -376,8 +377,13 @@ impl Store for SledStore {
                 None => Some("it does not get on, and is left"),
             };
             if let Some(broken) = broken {
-                self.fail();
                 tracing::error!("the store's writer is broken: {broken}");
+                if let Some(noting) = self.fail_beside() {
+                    let until = Instant::now() + NOTE_MAX;
+                    while !noting.is_finished() && Instant::now() < until {
+                        std::thread::sleep(CLOSING_LOOK);
+                    }
+                }
             }
         }
         self.files.close();
@@ -388,13 +394,4 @@ impl Drop for SledStore {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-/// Makes a folder that only its owner may enter, whatever the modes are of the files that sled makes in it.
-fn make(folder: &Path) -> Result<(), StoreError> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|cause| {
-        let remedy = remedy(cause.kind());
-        unavailable(format_args!("{} cannot be made: {cause}{remedy}", folder.display()))
-    })
 }

@@ -63,8 +63,8 @@ impl Syncer {
         self.begin(tree, Some(file), |_| {}).wait()
     }
 
-    /// Has the thread do this, or does it on the spot where there is none to be had.
-    fn run(&mut self, work: Work) {
+    /// Has the thread do this after all before, or does it on the spot where there is none to be had.
+    pub fn run(&mut self, work: Work) {
         let Err(SendError(work)) = self.thread.get_or_insert_with(Self::start).send(work) else {
             return;
         };

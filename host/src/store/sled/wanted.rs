@@ -6,6 +6,7 @@
 use parking_lot::Mutex;
 use tokio::sync::{OwnedMutexGuard, oneshot};
 
+use super::failure::unavailable;
 use super::live::Live;
 use crate::store::{Compacted, StoreError};
 
@@ -31,6 +32,14 @@ impl Wanted {
         matches!(self, Self::ToReplace(_))
     }
 
+    /// Whether somebody still waits for it. Files that are made anew are so for all.
+    pub fn check(&self) -> Result<(), StoreError> {
+        match self {
+            Self::ToRead((done, _)) if done.is_closed() => Err(unavailable("nobody waits for it")),
+            _ => Ok(()),
+        }
+    }
+
     /// Tells that there will be no copy. Nobody may wait for it any more.
     pub fn refuse(self, error: StoreError) {
         match self {
@@ -52,11 +61,11 @@ pub struct Wishes {
 impl Wishes {
     /// What is wanted now.
     pub fn take(&self) -> Option<Wanted> {
-        let to_read = self.to_read.lock().take().map(Wanted::ToRead);
         // Who gave up waiting holds the others off no more. A copy begun for nobody would have the number of one that is
         // being read, and each would remove the other's files.
-        let awaited = || self.to_replace.lock().take().filter(|done| !done.is_closed());
-        to_read.or_else(|| awaited().map(Wanted::ToReplace))
+        let to_read = self.to_read.lock().take().filter(|(done, _)| !done.is_closed());
+        let to_replace = || self.to_replace.lock().take().filter(|done| !done.is_closed());
+        to_read.map(Wanted::ToRead).or_else(|| to_replace().map(Wanted::ToReplace))
     }
 
     /// Forgets what is wanted; whoever waits is told that nothing will come.
