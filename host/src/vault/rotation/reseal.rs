@@ -78,15 +78,20 @@ impl Vault {
     /// it.
     pub async fn reseal(&self) -> Result<(), Error> {
         let _one = self.0.keyring.walking.lock().await;
-        let mut failed = None;
+        let (mut failed, mut walked) = (None, false);
         for tenant in self.keys_owners().await? {
             if self.0.keyring.unopened.read().contains(&tenant) {
                 continue;
             }
             let older = self.keys(tenant).await.is_ok_and(|keys| !keys.older.is_empty());
+            walked |= older;
             if older && let Err(error) = self.reseal_tenant(tenant).await {
                 failed = Some(error);
             }
+        }
+        if walked {
+            // Of all tenants at once: the whole store is made anew for it.
+            self.0.keyring.old_keys.notify_one();
         }
         failed.map_or(Ok(()), Err)
     }
@@ -228,7 +233,6 @@ impl Vault {
             .await?;
         alone.retired.extend(known.unwrap_or_default());
         keyring.tenants.write().insert(tenant, Arc::new(alone));
-        keyring.old_keys.notify_one();
         tracing::info!(%tenant, version = walk.version, "everything is sealed with the newest key");
         let vault = Arc::downgrade(&self.0);
         // Requests that read a record before it was sealed anew open it still.
