@@ -79,6 +79,9 @@ fn write(
     to: &Path,
     json: bool,
 ) -> Result<Manifest, Failure> {
+    let (target, _) = Target::find(to)?;
+    let _ours = target.hold()?;
+    // Whoever held it before may have written to it since.
     let (target, begun) = Target::find(to)?;
     let tell = |what: &str| {
         if !json {

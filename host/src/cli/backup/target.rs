@@ -5,7 +5,7 @@
 //! the disk before it has its name; names and digests are brought there for some chunks together, and the server can send
 //! the last ones again.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -72,6 +72,19 @@ impl Target {
         let note = fs::read(folder.join(NOTE)).ok();
         let begun = note.and_then(|note| serde_json::from_slice::<Begun>(&note).ok());
         Ok((target, begun.map(|begun| Begun { chunks, ..begun })))
+    }
+
+    /// Holds others off the folder as long as what it gives is there.
+    pub fn hold(&self) -> Result<File, Failure> {
+        let named = |error: io::Error| format!("{}: {error}", self.0.display());
+        let ours = File::open(&self.0).map_err(named)?;
+        match ours.try_lock() {
+            Ok(()) => Ok(ours),
+            Err(TryLockError::WouldBlock) => {
+                Err(format!("another backup to {} is under way", self.0.display()).into())
+            }
+            Err(TryLockError::Error(error)) => Err(named(error).into()),
+        }
     }
 
     /// Looks whether so many chunks are as they were written. Every now and then `go_on` is asked; where it says no, none
