@@ -171,6 +171,12 @@ pub const DELIVERIES_MAX: usize = 128;
 pub const DELIVERIES_PER_TENANT_MAX: usize = 64;
 /// The same, of one tenant to one receiver.
 pub const DELIVERIES_PER_RECEIVER_MAX: usize = 8;
+/// Of a tenant's, so many are for receivers that are being told nothing else.
+pub const DELIVERIES_TO_THE_FIRST: usize = 16;
+/// And at most so many are for receivers that do not answer, one for each.
+pub const DELIVERIES_TO_SILENT_MAX: usize = 16;
+/// Of all, so many are for tenants that have none.
+pub const DELIVERIES_TO_FIRST_TENANTS: usize = 16;
 /// How long a receiver may take to answer, in milliseconds (decisions §8).
 pub const DELIVERY_TIMEOUT_MS: u64 = 15_000;
 /// The wait before the second try of a delivery, in milliseconds (decisions §8).
@@ -231,6 +237,8 @@ pub const WRITE_STALL_MS_MAX: u64 = 30_000;
 pub const WRITE_BYTES_PER_SECOND_MIN: u64 = 8 << 10;
 /// How long a new connection waits for a place when all are taken, in milliseconds.
 pub const ROOM_MS_MAX: u64 = 250;
+/// Connections without a place that wait for one, or read that there is none, at the same time.
+pub const CONNECTIONS_BESIDE_MAX: usize = 2_048;
 /// How long a connection that is asked to make room may still take for a request's head that it has begun, in
 /// milliseconds.
 pub const LEAVE_MS_MAX: u64 = 1_000;

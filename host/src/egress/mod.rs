@@ -46,6 +46,9 @@ use crate::config::Network;
 use crate::limits::{HTTP_CONNECT_MS, HTTP_HEADERS_MAX, HTTP_IDLE_MAX, HTTP_IDLE_MS};
 use crate::model::plaintext::opaque;
 
+/// Headers of an answer that are read: more than are taken, for whom the status tells everything.
+const READ_HEADERS_MAX: usize = 4 * HTTP_HEADERS_MAX;
+
 /// How requests are sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EgressConfig {
@@ -192,7 +195,7 @@ impl Egress {
             // What was sent may have moved money: whether it is sent again is for whoever asked.
             .retry(reqwest::retry::never())
             .http1_only()
-            .http1_max_headers(HTTP_HEADERS_MAX)
+            .http1_max_headers(READ_HEADERS_MAX)
             .tls_backend_preconfigured(tls::for_one_client(&self.0.tls))
             .connect_timeout(Duration::from_millis(HTTP_CONNECT_MS))
             .pool_max_idle_per_host(HTTP_IDLE_MAX)

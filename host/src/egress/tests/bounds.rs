@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::server::Server;
 use super::{EgressError, Outbound, anywhere, get, send};
+use crate::egress::Wanted;
 use crate::limits::{HTTP_BODY_BYTES_MAX, HTTP_HEADERS_BYTES_MAX, HTTP_HEADERS_MAX};
 
 async fn error_of(server: Server, timeout: Duration) -> (EgressError, Duration) {
@@ -103,6 +104,17 @@ async fn as_much_as_is_allowed() {
     let server = Server::answering(most).await;
     let answer = send(&anywhere(), get(server.url("a.test", "/"))).await.unwrap();
     assert_eq!(answer.headers.len(), HTTP_HEADERS_MAX);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_wants_the_status_alone_gets_it_beside_many_headers() {
+    let headers = "x: y\r\n".repeat(HTTP_HEADERS_MAX + 1);
+    let long = "v".repeat(HTTP_HEADERS_BYTES_MAX);
+    for headers in [headers, format!("x: {long}\r\n")] {
+        let server = Server::answering(format!("HTTP/1.1 204 No Content\r\n{headers}\r\n")).await;
+        let request = Outbound { wanted: Wanted::Head, ..get(server.url("a.test", "/")) };
+        assert_eq!(send(&anywhere(), request).await.unwrap().status, 204);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

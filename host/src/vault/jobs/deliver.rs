@@ -1,27 +1,20 @@
-//! Telling results: which deliveries are begun, and one of them done (decisions §8).
+//! Telling results: one delivery tried (decisions §8).
 
-use std::collections::HashMap;
-use std::ops::Bound;
-use std::time::Duration;
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use super::delivery::{Answered, BY_DOUBT, Delivery};
-use super::in_hand::InHand;
+use super::delivery::{Answered, Delivery};
 use super::{Job, JobStatus};
 use crate::crypto::webhook;
 use crate::egress::{Outbound, Wanted};
 use crate::figures::figures;
-use crate::limits::{
-    DELIVERIES_PER_RECEIVER_MAX, DELIVERIES_PER_TENANT_MAX, DELIVERY_TIMEOUT_MS,
-    DELIVERY_WINDOW_MS, WEBHOOK_BODY_BYTES_MAX, WORKERS_TICK_MS,
-};
+use crate::limits::{DELIVERY_TIMEOUT_MS, WEBHOOK_BODY_BYTES_MAX, WORKERS_TICK_MS};
 use crate::model::id::{InvocationId, TenantId};
 use crate::model::time::Timestamp;
-use crate::store::{Expect, Filter, Start};
+use crate::store::Expect;
 use crate::vault::audit::{Actor, Event};
 use crate::vault::effort::taken_on;
-use crate::vault::index::{number, term, term_of};
 use crate::vault::record::{Entity, Stored, from_record};
 use crate::vault::retry::{TRIES, unless_lost};
 use crate::vault::{Error, Vault, let_go_of_all_but, sharing};
@@ -29,53 +22,6 @@ use crate::vault::{Error, Vault, let_go_of_all_but, sharing};
 const UNANSWERED: Answered = Answered { status: None, retry_after: None };
 
 impl Vault {
-    /// Deliveries of a tenant to begin now, at most so many, and whether any wait, due or not. A receiver that has as many
-    /// of the tenant's in hand as it may is left out, so that one that does not answer delays no other.
-    pub(super) async fn due_deliveries(
-        &self,
-        tenant: TenantId,
-        in_hand: &InHand,
-        share: usize,
-    ) -> Result<(Vec<Stored<Delivery>>, bool), Error> {
-        let keys = self.keys(tenant).await?;
-        let in_doubt = !self.may_remove_ended()?;
-        let mut held = Vec::new();
-        let mut to: HashMap<String, usize> = HashMap::new();
-        for (_, id, receiver) in in_hand.deliveries().filter(|(other, ..)| *other == tenant) {
-            *to.entry(receiver.to_owned()).or_default() += 1;
-            held.push(id.to_string());
-        }
-        let mut room = share.min(DELIVERIES_PER_TENANT_MAX.saturating_sub(held.len()));
-        let mut begun = Vec::new();
-        while room > 0 {
-            let busy = to.iter().filter(|(_, count)| **count >= DELIVERIES_PER_RECEIVER_MAX);
-            let busy = busy.map(|(name, _)| Filter::Term(term_of(&keys, term::RECEIVER, &[name])));
-            let filter = Filter::And(vec![
-                due_at(self.now(), in_doubt),
-                Filter::Not(Box::new(Filter::Or(busy.collect()))),
-                Filter::Not(Box::new(Filter::Ids(held.clone()))),
-            ]);
-            let mut taken = false;
-            for delivery in self.oldest::<Delivery>(tenant, &filter, room).await? {
-                let count = to.entry(delivery.entity.receiver()).or_default();
-                if *count < DELIVERIES_PER_RECEIVER_MAX {
-                    *count += 1;
-                    room -= 1;
-                    taken = true;
-                    held.push(delivery.entity.id.to_string());
-                    begun.push(delivery);
-                }
-            }
-            if !taken {
-                break;
-            }
-        }
-        let store = self.0.store.as_ref();
-        let pending = due_within(Bound::Unbounded, Bound::Unbounded);
-        let pending = store.page(Delivery::KIND, tenant, &pending, Start::Offset(0), 0).await?;
-        Ok((begun, pending.total > 0))
-    }
-
     /// Tries a delivery once, and keeps what came of it.
     pub(super) async fn deliver(&self, tenant: TenantId, stored: Stored<Delivery>) {
         let id = stored.entity.id;
@@ -212,10 +158,14 @@ impl Vault {
             // The status says it all (decisions §8).
             wanted: Wanted::Head,
         };
-        match self.0.egress.send(request, &|_| true).await {
+        let began = Instant::now();
+        let answer = self.0.egress.send(request, &|_| true).await;
+        let receiver = delivery.receiver();
+        self.0.queue.silent.note(tenant, &receiver, answer.is_ok(), began.elapsed());
+        match answer {
             Ok(answer) => {
-                let given = answer.headers.iter().find(|(name, _)| name == "retry-after");
-                let retry_after = given.and_then(|(_, text)| retry_after(text, self.now()));
+                let given = answer.headers.iter().filter(|(name, _)| name == "retry-after");
+                let retry_after = given.filter_map(|(_, text)| retry_after(text, self.now())).max();
                 Ok(Answered { status: Some(answer.status), retry_after })
             }
             Err(cause) => {
@@ -224,23 +174,6 @@ impl Vault {
             }
         }
     }
-}
-
-/// What is due. Once the clock is believed, that is also what it put off while it was in doubt, and what it put off for
-/// longer than any wait: it was ahead then. So nothing waits until the clock gets there again.
-fn due_at(now: Timestamp, in_doubt: bool) -> Filter {
-    let put_off = if in_doubt {
-        let to = Bound::Included(BY_DOUBT.saturating_add(now.0));
-        due_within(Bound::Included(BY_DOUBT), to)
-    } else {
-        let longest = now.0.saturating_add(DELIVERY_WINDOW_MS);
-        due_within(Bound::Excluded(longest), Bound::Unbounded)
-    };
-    Filter::Or(vec![due_within(Bound::Unbounded, Bound::Included(now.0)), put_off])
-}
-
-fn due_within(from: Bound<u64>, to: Bound<u64>) -> Filter {
-    Filter::Range { field: number::DUE_AT, from, to }
 }
 
 /// The body of a webhook: the same for every try, unless a token in it was changed or deleted in between, or has a mask that
@@ -266,13 +199,42 @@ fn payload(job: Job) -> Value {
     })
 }
 
-/// Reads `Retry-After`: seconds, or a date.
+/// Reads `Retry-After`: seconds, or a date in any of the forms that HTTP has for one.
 fn retry_after(text: &str, now: Timestamp) -> Option<Duration> {
     let text = text.trim();
-    if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
     }
-    let date = chrono::DateTime::parse_from_rfc2822(text).ok()?;
-    let at_ms = u64::try_from(date.timestamp_millis()).ok()?;
-    Some(Duration::from_millis(at_ms.saturating_sub(now.0)))
+    let date = httpdate::parse_http_date(text).ok()?;
+    let at = date.duration_since(UNIX_EPOCH).ok()?;
+    Some(at.saturating_sub(Duration::from_millis(now.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Timestamp, retry_after};
+
+    #[test]
+    fn a_wait_is_read_in_every_form_that_there_is() {
+        // Fri, 27 Nov 2026 12:00:00 GMT.
+        let now = Timestamp(1_795_780_800_000);
+        for (text, seconds) in [
+            ("0", Some(0)),
+            (" 120 ", Some(120)),
+            ("99999999999", Some(99_999_999_999)),
+            ("999999999999999999999999", Some(u64::MAX)),
+            ("Fri, 27 Nov 2026 13:00:00 GMT", Some(3_600)),
+            ("Friday, 27-Nov-26 13:00:00 GMT", Some(3_600)),
+            ("Fri Nov 27 13:00:00 2026", Some(3_600)),
+            ("Fri, 27 Nov 2026 11:00:00 GMT", Some(0)),
+            ("", None),
+            ("-5", None),
+            ("1.5", None),
+            ("soon", None),
+        ] {
+            assert_eq!(retry_after(text, now), seconds.map(Duration::from_secs), "{text}");
+        }
+    }
 }

@@ -10,6 +10,7 @@
 mod accept;
 mod deliver;
 mod delivery;
+mod due;
 mod ended;
 mod in_hand;
 mod next;
@@ -17,6 +18,7 @@ mod put_off;
 mod queue;
 mod results;
 mod run;
+mod silent;
 #[cfg(test)]
 mod tests;
 mod waiting;

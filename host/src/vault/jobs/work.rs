@@ -12,7 +12,9 @@ use tokio::task::{self, JoinError, JoinHandle};
 
 use super::in_hand::{Held, InHand, Standing};
 use super::{Delivery, Ended, Job, JobStatus};
-use crate::limits::{DELIVERIES_MAX, JOBS_APART_MAX, TENANTS_LOOKED_AT, WORKERS_TICK_MS};
+use crate::limits::{
+    DELIVERIES_MAX, DELIVERIES_TO_FIRST_TENANTS, JOBS_APART_MAX, TENANTS_LOOKED_AT, WORKERS_TICK_MS,
+};
 use crate::model::id::{InvocationId, TenantId};
 use crate::store::{Filter, Start};
 use crate::vault::index::{term, term_of};
@@ -292,6 +294,12 @@ impl Vault {
                     return;
                 }
                 let Some(tenant) = self.0.queue.next_for_deliveries() else { return };
+                let has_some = in_hand.deliveries().any(|(other, ..)| other == tenant);
+                let left = if has_some { DELIVERIES_TO_FIRST_TENANTS } else { 0 };
+                let Some(room) = room.checked_sub(left).filter(|room| *room > 0) else {
+                    self.0.queue.deliveries_later(tenant);
+                    continue;
+                };
                 match self.due_deliveries(tenant, in_hand, (room / turns).max(1)).await {
                     Ok((due, more)) => {
                         begun += due.len();
