@@ -3,14 +3,14 @@
 //! The bounds are set low here where one is to be met, and where none is to be met, they are the usual ones. Each test
 //! waits for what is to come, for as long as a busy machine may need.
 
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokamak::http::{Bounds, Serving};
-use tokamak::limits::HEADERS_MAX;
+use tokamak::http::{Bounds, Parts, Rates, Scrapers, Serving, State, Stopping, serve_with};
+use tokamak::limits::{HEADERS_MAX, ROOM_MS_MAX};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use crate::support::TestServer;
@@ -120,6 +120,14 @@ async fn what_is_no_http_has_a_bare_status_for_an_answer_and_ends_its_connection
         let answer = exchange(&server, &format!("{broken}{}", get("/healthz", ""))).await;
         assert!(!answer.contains("200 OK"), "{broken}: {answer}");
     }
+    server.stranger().get("/healthz").await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_beginning_of_http_2_has_no_answer_and_ends_its_connection() {
+    let server = TestServer::start().await;
+    let answer = exchange(&server, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
+    assert!(answer.is_empty(), "{answer}");
     server.stranger().get("/healthz").await.expect(200);
 }
 
@@ -280,6 +288,11 @@ async fn when_all_places_are_busy_one_more_is_told_so() {
 
 /// A request of a private application that is waited for in the middle of its body.
 async fn busy(server: &TestServer) -> TcpStream {
+    busy_at(server.address(), server).await
+}
+
+/// The same, at an address that leads to the server's vault.
+async fn busy_at(address: SocketAddr, server: &TestServer) -> TcpStream {
     let key = server.private.key.as_deref().unwrap();
     let head = format!(
         "POST /tokens HTTP/1.1\r\nHost: a\r\nSVC-API-KEY: {key}\r\n\
@@ -287,7 +300,7 @@ async fn busy(server: &TestServer) -> TcpStream {
          Expect: 100-continue\r\nConnection: close\r\n\r\n"
     );
     loop {
-        let mut connection = connect(server).await;
+        let mut connection = TcpStream::connect(address).await.unwrap();
         let _ = connection.write_all(head.as_bytes()).await;
         // The connections of the test's own clients may still be in the way.
         let mut go_on = [0; 25];
@@ -305,6 +318,82 @@ async fn ask(address: SocketAddr) -> u16 {
     let answer = rest(&mut connection).await;
     // One that was asked to leave before it had said anything is closed without a word.
     answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_all_places_are_busy_nobody_waits_for_those_who_came_before() {
+    const CLIENTS: u32 = 80;
+    let body_grace = Duration::from_hours(1);
+    let server = bounded(Bounds { connections_max: 3, body_grace, ..Bounds::default() }).await;
+    let _busy = [busy(&server).await, busy(&server).await, busy(&server).await];
+    let (address, began) = (server.address(), Instant::now());
+    let all: Vec<_> = (0..CLIENTS).map(|_| tokio::spawn(ask(address))).collect();
+    let mut told = 0;
+    for client in all {
+        let status = client.await.unwrap();
+        // Who is refused at once may have its connection broken by what it has still to send.
+        assert!([0, 503].contains(&status), "{status}");
+        told += usize::from(status == 503);
+    }
+    assert!(told > 0, "nobody was told");
+    // One after the other they would have waited so long.
+    let bound = Duration::from_millis(ROOM_MS_MAX) * CLIENTS;
+    assert!(began.elapsed() < bound, "{:?}", began.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn this_machine_may_take_all_places() {
+    const PLACES: usize = 32;
+    let body_grace = Duration::from_hours(1);
+    let server = bounded(Bounds { connections_max: PLACES, body_grace, ..Bounds::default() }).await;
+    let mut held = Vec::new();
+    for _ in 0..PLACES {
+        held.push(timeout(PATIENCE, busy(&server)).await.expect("there is a place"));
+    }
+    assert_eq!(ask(server.address()).await, 503);
+}
+
+/// An address of this machine that is not for itself alone, if it has one.
+fn outer_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    // Nothing is sent: it is only found out from where it would be.
+    socket.connect("192.0.2.1:9").ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback() && !address.is_unspecified()).then_some(address)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_address_does_not_take_the_last_places_from_others() {
+    let Some(outer) = outer_address() else {
+        println!("SKIPPED: this machine has no address but its own");
+        return;
+    };
+    let server = TestServer::start().await;
+    let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let state = State::from(Parts {
+        vault: server.vault.clone(),
+        stopping: Stopping::default(),
+        rates: Rates::default(),
+        scrapers: Scrapers::default(),
+    });
+    let body_grace = Duration::from_hours(1);
+    let bounds = Bounds { connections_max: 32, body_grace, ..Bounds::default() };
+    let serving = Serving { bounds, ..Serving::default() };
+    tokio::spawn(serve_with(listener, state, serving, std::future::pending()));
+    let (crowd, other) = (SocketAddr::new(outer, port), SocketAddr::from(([127, 0, 0, 1], port)));
+    let mut held = Vec::new();
+    for _ in 0..30 {
+        held.push(timeout(PATIENCE, busy_at(crowd, &server)).await.expect("there is a place"));
+    }
+    for _ in 0..3 {
+        assert_eq!(ask(crowd).await, 503);
+        assert_eq!(ask(other).await, 200);
+    }
+    // When one of its own has gone there is a place for it.
+    held.pop();
+    let answered = async { while ask(crowd).await != 200 {} };
+    timeout(PATIENCE, answered).await.expect("there is room again");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -154,6 +154,7 @@ mod traces;
 mod update;
 mod verify_ended;
 mod webhooks;
+mod wellformed;
 mod workshop;
 mod workshop_cases;
 mod workshop_languages;

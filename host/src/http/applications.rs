@@ -31,6 +31,7 @@ pub async fn create(
     Body(body, _room): Body<WriteApplication>,
 ) -> Result<Created<ApplicationWithKey>, Rejection> {
     let body = state.vault.create_application(&permit, body).await?;
+    state.rates.note_issued(&body.key);
     Ok(Created { location: format!("/applications/{}", body.application.id), body })
 }
 
@@ -115,7 +116,9 @@ pub async fn regenerate(
     Id(id): Id<ApplicationId>,
     _: NoMembers,
 ) -> Result<Reply<ApplicationWithKey>, Rejection> {
-    Ok(Reply(state.vault.regenerate_key(&permit, id).await?))
+    let regenerated = state.vault.regenerate_key(&permit, id).await?;
+    state.rates.note_issued(&regenerated.key);
+    Ok(Reply(regenerated))
 }
 
 /// Delete an application.

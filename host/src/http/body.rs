@@ -1,4 +1,4 @@
-//! Bodies of requests: content type, size, room in memory ([`super::bodies`]), JSON.
+//! Bodies of requests: content type, encoding, size, room in memory ([`super::bodies`]), JSON.
 //!
 //! All are taken in here, and none before it is known whose it is.
 
@@ -180,7 +180,8 @@ async fn read_struct<T: DeserializeOwned>(
     Ok((body, arrived.place, arrived.room))
 }
 
-/// A body of this content type; a POST without one may carry any (decisions §1).
+/// A body of this content type, and not encoded. A POST without one may carry any type (decisions §1), and whatever has
+/// none any encoding.
 async fn read_typed(
     request: Request,
     state: &State,
@@ -188,6 +189,9 @@ async fn read_typed(
     bytes_max: usize,
 ) -> Result<Arrived, Rejection> {
     match expect_type(request.headers(), content_type) {
+        Ok(()) if is_encoded(request.headers()) => {
+            read(request, state, 0).await.map_err(|_| Rejection::encoded())
+        }
         Ok(()) => read(request, state, bytes_max).await,
         Err(refusal) if request.method() == Method::POST => {
             read(request, state, 0).await.map_err(|_| refusal)
@@ -234,6 +238,16 @@ fn expect_type(headers: &HeaderMap, expected: &str) -> Result<(), Rejection> {
         format!("The body's content type must be {expected}.")
     };
     Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail).into())
+}
+
+/// Whether a body is encoded in any way (RFC 9110 §8.4): it would be read as what it is not.
+fn is_encoded(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(header::CONTENT_ENCODING).iter();
+    let mut codings = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    codings.any(|coding| {
+        let coding = coding.trim_ascii();
+        !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity")
+    })
 }
 
 /// Takes in the body of a request, or what was taken in before.

@@ -3,15 +3,16 @@
 //! Each connection is a task of its own, the TLS handshake included, so that a slow one delays nobody. When all places
 //! are taken, the connection that has been there longest is asked to end after its present request, which is one whose
 //! head has come: the rest of a head is waited for only shortly. Who finds no place all the same is told so with a 503.
+//! How many places there are, and for whom, is a matter of [`super::places`].
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request};
 use http::{StatusCode, header};
@@ -19,19 +20,20 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::futures::Notified;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, watch};
 use tower::ServiceExt as _;
-use tower_http::normalize_path::NormalizePath;
 
 use super::heads::{EndingReads, Heads, UnderWay};
+use super::no_place;
 use super::pace::{PacedBody, PacedWrites};
-use super::problem::Problem;
+use super::places::{Arrival, Place, Places, Waiting};
+use super::routes::Routes;
 use super::shield;
 use super::tls::Tls;
-use super::trace::TRACE_ID;
+use super::wellformed::Malformed;
 use crate::limits::{
     BODIES_BYTES_MAX, BODY_BYTES_PER_SECOND_MIN, BODY_GRACE_MS, CONNECTION_BUFFER_BYTES_MAX,
     CONNECTIONS_DEFAULT, HANDSHAKE_MS_MAX, HEAD_MS_MAX, LEAVE_MS_MAX, ROOM_MS_MAX,
@@ -41,8 +43,6 @@ use crate::vault::Vault;
 
 /// How long a refused client is listened to, so that it reads the refusal and not a broken connection.
 const REFUSED_MS: u64 = 1_000;
-/// One of so many places is spare: when fewer are free, the oldest connections are asked to leave.
-const SPARE_PART: usize = 16;
 /// How long no connection is accepted after the system refused to hand one over, in milliseconds.
 const ACCEPT_PAUSE_MS: u64 = 100;
 
@@ -86,8 +86,8 @@ impl Default for Bounds {
 pub(super) struct Connections {
     bounds: Bounds,
     tls: Option<Tls>,
-    router: NormalizePath<Router>,
-    places: Arc<Semaphore>,
+    router: Routes,
+    places: Places,
     /// Wakes the connection that has been there longest.
     room: Notify,
     /// Connections that were not asked to leave yet.
@@ -104,13 +104,13 @@ pub(super) struct Connections {
 impl Connections {
     /// None yet. They end once `stopping` turns true.
     pub fn new(
-        router: NormalizePath<Router>,
+        router: Routes,
         bounds: Bounds,
         tls: Option<Tls>,
         stopping: watch::Receiver<bool>,
         vault: Vault,
     ) -> Arc<Self> {
-        let places = Arc::new(Semaphore::new(places(bounds)));
+        let places = Places::new(bounds.connections_max);
         let (room, staying) = (Notify::new(), AtomicUsize::new(0));
         let (last_room, shaking) = (Notify::new(), AtomicUsize::new(0));
         Arc::new(Self {
@@ -127,7 +127,8 @@ impl Connections {
         })
     }
 
-    /// Accepts connections for as long as it is polled.
+    /// Accepts connections for as long as it is polled. It waits for nothing else: whoever comes is to learn soon whether
+    /// there is a place.
     pub async fn accept(self: &Arc<Self>, listener: &TcpListener) -> Infallible {
         loop {
             let (stream, address) = match listener.accept().await {
@@ -139,59 +140,83 @@ impl Connections {
                     continue;
                 }
             };
-            match self.place().await {
-                Some(place) => {
-                    let all = Arc::clone(self);
+            let all = Arc::clone(self);
+            match self.places.arrive(address.ip()) {
+                Arrival::Placed { place, few_left } => {
+                    if few_left {
+                        // Before the last is taken: who is asked may take a while, and many may come meanwhile.
+                        self.ask_for_room(false);
+                    }
                     tokio::spawn(async move {
                         all.converse(stream, address).await;
                         drop(place);
                     });
                 }
-                None => self.refuse(stream),
+                Arrival::Waiting(waiting) => {
+                    tokio::spawn(async move { all.wait(stream, address, waiting).await });
+                }
+                Arrival::Refused => {
+                    if let Some(refusal) = self.refusal(address) {
+                        no_place::tell_at_once(stream, &refusal);
+                    }
+                }
             }
         }
     }
 
     /// Waits until no connection is left.
     pub async fn ended(&self) {
-        let all = u32::try_from(places(self.bounds)).unwrap_or(u32::MAX);
-        // Nobody closes the semaphore: there is no other outcome.
-        let _ = self.places.acquire_many(all).await;
+        self.places.all_free().await;
     }
 
-    /// A place for one more, if one is free or becomes so soon.
-    async fn place(&self) -> Option<OwnedSemaphorePermit> {
-        let place = Arc::clone(&self.places).try_acquire_owned().ok();
-        // Before the last is taken: who is asked for room may take a while, and many may come meanwhile.
-        let few = places(self.bounds) / SPARE_PART;
-        let is_full = place.is_none() || self.places.available_permits() < few;
-        if is_full && self.staying.load(Ordering::Acquire) > 0 {
+    /// Asks whoever has been there longest to make room. Handshakes are asked for a place that is wanted now.
+    fn ask_for_room(&self, now: bool) {
+        if self.staying.load(Ordering::Acquire) > 0 {
             self.room.notify_one();
-        } else if place.is_none() && self.shaking.load(Ordering::Acquire) > 0 {
+        } else if now && self.shaking.load(Ordering::Acquire) > 0 {
             self.last_room.notify_one();
         }
-        if place.is_some() {
-            return place;
-        }
-        let place = Arc::clone(&self.places).acquire_owned();
-        let bound = Duration::from_millis(ROOM_MS_MAX);
-        tokio::time::timeout(bound, place).await.ok()?.ok()
     }
 
-    fn refuse(&self, mut stream: TcpStream) {
+    /// Serves a connection once there is a place for it, if one becomes free soon.
+    async fn wait(&self, stream: TcpStream, address: SocketAddr, mut waiting: Waiting) {
+        if let Some(place) = self.place(&mut waiting).await {
+            drop(waiting);
+            self.converse(stream, address).await;
+            drop(place);
+        } else if let Some(refusal) = self.refusal(address) {
+            // Up to its end this is one of those without a place.
+            let told = no_place::tell(stream, &refusal);
+            let _ = tokio::time::timeout(Duration::from_millis(REFUSED_MS), told).await;
+        }
+    }
+
+    /// A place, if one becomes free soon.
+    async fn place(&self, waiting: &mut Waiting) -> Option<Place> {
+        // Those who have a place are waited for then, and nobody else.
+        if *self.stopping.borrow() {
+            return None;
+        }
+        let mut place = pin!(waiting.place());
+        // Whoever is asked leaves its place to the row, and not to who comes next: so this is in the row before.
+        if let Poll::Ready(place) = futures::poll!(place.as_mut()) {
+            return place;
+        }
+        self.ask_for_room(true);
+        let bound = Duration::from_millis(ROOM_MS_MAX);
+        tokio::select! {
+            place = tokio::time::timeout(bound, place) => place.ok().flatten(),
+            () = self.stopped() => None,
+        }
+    }
+
+    /// What a client reads that gets no place; where it expects a handshake there is nothing to read.
+    fn refusal(&self, address: SocketAddr) -> Option<String> {
         // No request was read that could have brought one.
         let trace_id = self.vault.draw_trace_id();
-        tracing::warn!(%trace_id, "a connection was refused: all places are taken");
-        if self.tls.is_some() {
-            return;
-        }
-        let refusal = no_place(&trace_id);
-        tokio::spawn(tokio::time::timeout(Duration::from_millis(REFUSED_MS), async move {
-            let _ = stream.write_all(refusal.as_bytes()).await;
-            let _ = stream.shutdown().await;
-            let mut unread = [0; 1_024];
-            while stream.read(&mut unread).await.is_ok_and(|bytes| bytes > 0) {}
-        }));
+        let client = address.ip();
+        tracing::warn!(%trace_id, %client, "a connection was refused: there is no place for it");
+        self.tls.is_none().then(|| no_place::text(&trace_id))
     }
 
     async fn converse(&self, stream: TcpStream, address: SocketAddr) {
@@ -284,11 +309,15 @@ impl Connections {
     ) -> Result<axum::response::Response, Infallible> {
         let Bounds { body_grace, body_bytes_per_second, .. } = self.bounds;
         let place = shield::Place::of(request.uri().path());
+        let malformed = Malformed::find(request.version(), request.headers());
         let mut request: Request = request.map(|body| {
             let paced = PacedBody::new(body, body_grace, body_bytes_per_second);
             under_way.again().with(Body::new(paced))
         });
         request.extensions_mut().insert(ConnectInfo(address));
+        if let Some(malformed) = malformed {
+            request.extensions_mut().insert(malformed);
+        }
         let mut response = self.router.clone().oneshot(request).await?;
         shield::protect(response.headers_mut(), place, self.tls.is_some());
         if response.status() == StatusCode::REQUEST_TIMEOUT {
@@ -307,31 +336,6 @@ fn from_now_on<'a>(mut asked: Pin<&mut Notified<'a>>, notify: &'a Notify) {
     }
 }
 
-/// What somebody reads who found no place, as it goes over the wire.
-fn no_place(trace_id: &str) -> String {
-    let detail = "The server has no connection to spare now.";
-    let mut problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail);
-    problem.trace_id = Some(trace_id.to_owned());
-    let body = serde_json::to_string(&problem).unwrap_or_default();
-    format!(
-        "HTTP/1.1 503 Service Unavailable\r\n\
-         content-type: application/json\r\n\
-         cache-control: no-store\r\n\
-         x-content-type-options: nosniff\r\n\
-         retry-after: 1\r\n\
-         {TRACE_ID}: {trace_id}\r\n\
-         connection: close\r\n\
-         content-length: {}\r\n\r\n\
-         {body}",
-        body.len()
-    )
-}
-
-/// A semaphore holds more than anybody's machine has ports, and a bound of none would be a server for nobody.
-fn places(bounds: Bounds) -> usize {
-    bounds.connections_max.clamp(1, 1 << 20)
-}
-
 /// One more connection that was not asked to leave, as long as it is held.
 struct Staying<'a>(&'a AtomicUsize);
 
@@ -345,28 +349,5 @@ impl<'a> Staying<'a> {
 impl Drop for Staying<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Bounds, no_place, places};
-
-    #[test]
-    fn the_refusal_is_as_long_as_it_says() {
-        let text = no_place("the-trace");
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        assert!(head.contains(&format!("content-length: {}", body.len())), "{}", body.len());
-        let problem: serde_json::Value = serde_json::from_str(body).unwrap();
-        assert_eq!(problem["status"], 503);
-        assert_eq!(problem["trace_id"], "the-trace");
-        assert!(head.contains("\r\nsvc-trace-id: the-trace\r\n"), "{head}");
-    }
-
-    #[test]
-    fn there_is_a_place_and_not_too_many() {
-        for (asked, given) in [(0, 1), (1, 1), (5_000, 5_000), (usize::MAX, 1 << 20)] {
-            assert_eq!(places(Bounds { connections_max: asked, ..Bounds::default() }), given);
-        }
     }
 }

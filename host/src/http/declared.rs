@@ -71,7 +71,7 @@ pub(super) fn refusal(status: u16) -> (String, RefOr<utoipa::openapi::Response>)
         409 => "The request contradicts what is there",
         413 => "The body is too large",
         414 => "The address is too long",
-        415 => "The body has another content type than the operation takes",
+        415 => "The body has another content type than the operation takes, or is encoded",
         422 => "The formula cannot run",
         429 => "Too many requests",
         431 => "The headers are too large",

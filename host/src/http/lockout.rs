@@ -1,10 +1,10 @@
 //! Lock-out of clients that try keys (decisions §1, status 429).
 //!
 //! Only keys that nobody has count. Past a number of them their client is told to wait, each time twice as long, and
-//! meanwhile none of its keys is looked up but those that have opened something, from wherever, since this process
-//! began. So whoever shares an address with a stranger goes on with a key that was used lately. One that was not cannot
-//! be told from a guess, and waits as the stranger does; after a start that is every key until its first use. Where all
-//! the world has one address, as behind a proxy, nobody is to be locked out. What is remembered is bounded, however many
+//! meanwhile none of its keys is looked up but those that were issued or have opened something, from wherever, since this
+//! process began. So whoever shares an address with a stranger goes on with a key that is new or was used lately. Another
+//! cannot be told from a guess, and waits as the stranger does; after a start that is every key until its first use. Where
+//! all the world has one address, as behind a proxy, nobody is to be locked out. What is remembered is bounded, however many
 //! addresses there are: when there are too many good keys, all are forgotten.
 
 use std::collections::HashSet;
@@ -35,7 +35,7 @@ pub struct LockOut {
     clients: Mutex<Box<[Client]>>,
     /// When the last lock-out ends: before that nobody else needs to look.
     until_ns: AtomicU64,
-    /// Keys that opened something, by their hash.
+    /// Keys that opened something or were issued, by their hash.
     good: RwLock<HashSet<u64>>,
 }
 
@@ -73,7 +73,7 @@ impl LockOut {
         Err(Duration::from_nanos(until - now))
     }
 
-    /// Remembers a key that opened something.
+    /// Remembers a key that opened something, or was issued.
     pub fn good(&self, key: &ApiKey) {
         let name = self.name(key);
         if self.good.read().contains(&name) {

@@ -57,7 +57,9 @@ const METADATA_TEXT: &str = "Only with these metadata values: exact but for case
             `GET /applications/key`, `POST /reactors/{id}/react` and its results), with the headers \
             `Content-Type` and `SVC-*`; no cookie or other credential of a browser means anything here.\n\n\
             A number of more digits than 64 bits or a double hold, or larger than a double, is refused and not \
-            rounded: send it as a string.",
+            rounded: where it may be a string, send it as one.\n\n\
+            Whatever the operation, a request of HTTP/1.1 must have one `Host` header, a host with a port or without \
+            (400 otherwise), and no transfer coding but `chunked` (501).",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     tags(
@@ -273,6 +275,11 @@ fn own_headers(
         (status == "201" && operation != "create_session", "Location", "Where it is"),
         (status == "202", "Location", "Where the run is to be looked at, and what comes of it"),
         (status == "401", "WWW-Authenticate", "`SVC-API-KEY`, unless a formula answers 401 itself"),
+        (
+            status == "415",
+            "Accept-Encoding",
+            "`identity`, where it is the encoding that is refused",
+        ),
         (status == "429", "Retry-After", "How long to wait, in seconds"),
         (may_tell_wait, "Retry-After", "How long to wait, in seconds, where that is known"),
         (ends_run, "SVC-INVOCATION-ID", "The run that failed; absent where none was to begin"),

@@ -110,6 +110,15 @@ impl Rejection {
         Self::for_now(StatusCode::SERVICE_UNAVAILABLE, detail, wait)
     }
 
+    /// 415: the body is encoded, and which encodings are taken (RFC 9110 §15.5.16).
+    pub fn encoded() -> Self {
+        let detail = "The body must have no Content-Encoding other than identity.";
+        let mut response = Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail).into_response();
+        let taken = HeaderValue::from_static("identity");
+        response.headers_mut().insert(header::ACCEPT_ENCODING, taken);
+        Self(Box::new(response))
+    }
+
     fn for_now(status: StatusCode, detail: String, wait: Duration) -> Self {
         let mut response = Problem::new(status, detail).into_response();
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);

@@ -167,6 +167,13 @@ impl Rates {
         if known { lock_out.good(key) } else { lock_out.unknown(address) }
     }
 
+    /// Remembers a key that the server has just given to somebody.
+    pub fn note_issued(&self, key: &ApiKey) {
+        if let Some(lock_out) = &self.0.lock_out {
+            lock_out.good(key);
+        }
+    }
+
     /// Counts a request without a valid key; tells of one too many.
     pub fn count_unauthenticated(&self, address: IpAddr) -> Result<(), Rejection> {
         let Some(limiter) = &self.0.unauthenticated else { return Ok(()) };

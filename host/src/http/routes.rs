@@ -3,16 +3,20 @@
 //! A row is a handler; its method and path stand in its `#[utoipa::path]`, so that the description cannot differ from
 //! what is served.
 
+use std::convert::Infallible;
 use std::sync::OnceLock;
+use std::task::{Context, Poll};
 
-use axum::Router;
+use axum::body::{Bytes, HttpBody};
 use axum::extract::{Request, State as Shared};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::routing::future::RouteFuture;
 use axum::routing::get;
+use axum::{BoxError, Router};
 use http::{StatusCode, header};
-use tower::Layer as _;
-use tower_http::normalize_path::{NormalizePath, NormalizePathLayer};
+use tower::Service;
+use tower_http::normalize_path::NormalizePath;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -21,6 +25,7 @@ use super::problem::Problem;
 use super::{
     State, answers, applications, console, cors, docs, examples, formulas, health, idempotency,
     linger, logs, metrics, openapi, reactors, sessions, shield, tenants, tokens, trace, webhooks,
+    wellformed,
 };
 
 /// Every route, with the description of them all.
@@ -59,12 +64,39 @@ pub(super) fn described() -> (Router<State>, OpenApi) {
 }
 
 /// The whole interface as a service. A trailing slash on a path is ignored (decisions §1).
-pub fn router(state: State) -> NormalizePath<Router> {
+#[derive(Clone)]
+pub struct Routes(NormalizePath<Router>);
+
+impl<B> Service<http::Request<B>> for Routes
+where
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = RouteFuture<Infallible>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        <NormalizePath<Router> as Service<http::Request<B>>>::poll_ready(&mut self.0, context)
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        // What trims the end of a path would trim its beginning as well, and lead past whoever guards one on the way.
+        if request.uri().path().starts_with("//") {
+            self.0.get_mut().call(request)
+        } else {
+            self.0.call(request)
+        }
+    }
+}
+
+/// All routes.
+pub fn router(state: State) -> Routes {
     router_with(state, true)
 }
 
 /// The same, with the console or without.
-pub(super) fn router_with(state: State, console: bool) -> NormalizePath<Router> {
+pub(super) fn router_with(state: State, console: bool) -> Routes {
     let (router, _) = described();
     // Who knows the address alone is led to what there is to look at.
     let (router, first) =
@@ -77,7 +109,7 @@ pub(super) fn router_with(state: State, console: bool) -> NormalizePath<Router> 
         .fallback(unknown_path)
         .layer(from_fn_with_state(state.clone(), around_all))
         .with_state(state);
-    NormalizePathLayer::trim_trailing_slash().layer(router)
+    Routes(NormalizePath::trim_trailing_slash(router))
 }
 
 /// What every request passes, from the outside in. It is one layer, since each one that axum is given copies all within it
@@ -85,6 +117,10 @@ pub(super) fn router_with(state: State, console: bool) -> NormalizePath<Router> 
 async fn around_all(Shared(state): Shared<State>, request: Request, next: Next) -> Response {
     let inner = state.clone();
     let within = move |request: Request| async move {
+        // Before a browser is told what it may send: it sends no such head.
+        if let Some(refusal) = wellformed::refusal(&request) {
+            return refusal;
+        }
         let keyed = move |request: Request| async move {
             if let Some(refusal) = shield::refusal_of_head(&request) {
                 return refusal;

@@ -25,6 +25,7 @@ pub async fn create(
 ) -> Result<Response, Rejection> {
     // A session has no address of its own: whoever holds the key is the session.
     let session = state.vault.create_session(&who, claimed.claim()).await?;
+    state.rates.note_issued(&session.session_key);
     let mut response = Reply(session).into_response();
     *response.status_mut() = StatusCode::CREATED;
     Ok(response)
