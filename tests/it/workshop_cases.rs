@@ -147,3 +147,34 @@ fn a_case_says_what_may_be_done_behind_svc() {
     let (code, _, stderr) = run(formula(project.path(), &[&["test"], &BUILT[..]].concat()));
     assert!(code == 2 && stderr.contains("`svc` must be true, false, or an object"), "{stderr}");
 }
+
+#[test]
+fn an_error_that_is_expected_is_the_formulas_own() {
+    let refused = json!({ "status": 400 });
+    let args = json!({ "behaviour": "fail", "kind": "bad_request", "detail": "no", "errors": [] });
+    let request = json!({ "args": args });
+    let case = |member: &str, value: Value| {
+        let mut case = json!({ "request": request, "error": refused });
+        case[member] = value;
+        case
+    };
+    let project = project_of(
+        guests::component("probe"),
+        &[
+            ("a-request", json!({ "request": { "args": 7 }, "error": refused })),
+            ("b-tokens", case("tokens", json!({ "card": { "type": "card", "data": {} } }))),
+            ("c-svc", case("svc", json!({ "permissions": ["bogus"] }))),
+            ("d-configuration", case("configuration", json!({ "undeclared": 5 }))),
+            ("e-own", json!({ "request": request, "error": refused })),
+        ],
+    );
+    let manifest = json!({ "name": "tried", "language": "rust",
+        "configuration": [{ "name": "limit", "type": "number", "optional": true }] });
+    fs::write(project.path().join("formula.json"), manifest.to_string()).unwrap();
+    let tested = told(project.path(), 1, &[&["test"], &BUILT[..]].concat());
+    assert_eq!((&tested["passed"], &tested["failed"]), (&json!(2), &json!(3)), "{tested}");
+    for (index, part) in [(1, "tokens"), (2, "svc"), (3, "configuration")] {
+        let told = tested["cases"][index]["differences"].to_string();
+        assert!(told.contains("the formula was not asked") && told.contains(part), "{told}");
+    }
+}

@@ -56,4 +56,9 @@ fn a_javascript_project_passes_its_cases() {
     told(&project, 0, &["check"]);
     let tested = told(&project, 0, &["test"]);
     assert_eq!((&tested["passed"], &tested["failed"]), (&json!(2), &json!(0)), "{tested}");
+    for amount in ["-500", "0.5", "1001"] {
+        let args = format!(r#"{{"card": {{"number": "4242424242424242"}}, "amount": {amount}}}"#);
+        let run = told(&project, 1, &["run", "--args", &args, "--config", "limit=1000"]);
+        assert!(run["error"]["errors"].get("args.amount").is_some(), "{run}");
+    }
 }

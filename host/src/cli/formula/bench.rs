@@ -71,6 +71,9 @@ pub struct Ran {
     /// How it went, if it came to a run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub invocation: Option<InvocationView>,
+    /// Whether the reactor was asked: what went wrong before is no answer of the formula's.
+    #[serde(skip)]
+    pub is_asked: bool,
 }
 
 impl Bench {
@@ -114,6 +117,7 @@ impl Bench {
             response: None,
             error: Some(Problem::from(error)),
             invocation: None,
+            is_asked: false,
         };
         match self.try_run(project.body(code), trial).await {
             Ok(ran) => ran,
@@ -142,14 +146,19 @@ impl Bench {
         }
         let permit = self.vault.permit::<ReactorCreate>(&place.management, None).await?;
         let reactor = self.vault.create_reactor(&permit, member::read(reactor)?).await?.id();
-        let request = member::read(Value::Object(trial.request))?;
         let permit = self.vault.permit::<TokenUse>(&place.application, None).await?;
-        let answer = match self.vault.react(&permit, reactor, request).await {
-            Ok(Reacted::Answered(answer)) => serde_json::to_value(answer).map_err(Error::internal),
-            Ok(Reacted::Queued(_)) => {
-                Err(Error::invalid("callback_url", "is not for trying out: runs are waited for"))
-            }
-            Err(failed) => Err(failed.error),
+        let answer = match member::read(Value::Object(trial.request)) {
+            Ok(request) => match self.vault.react(&permit, reactor, request).await {
+                Ok(Reacted::Answered(answer)) => {
+                    serde_json::to_value(answer).map_err(Error::internal)
+                }
+                Ok(Reacted::Queued(_)) => {
+                    let reason = "is not for trying out: runs are waited for";
+                    Err(Error::invalid("callback_url", reason))
+                }
+                Err(failed) => Err(failed.error),
+            },
+            Err(error) => Err(error.into()),
         };
         let permit = self.vault.permit::<ReactorRead>(&place.management, None).await?;
         let page = PageRequest::first();
@@ -158,7 +167,8 @@ impl Bench {
             Ok(response) => (Some(response), None),
             Err(error) => (None, Some(Problem::from(error))),
         };
-        Ok(Ran { response, error, invocation: runs.data.into_iter().next() })
+        let invocation = runs.data.into_iter().next();
+        Ok(Ran { response, error, invocation, is_asked: true })
     }
 }
 

@@ -20,7 +20,7 @@ use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 use super::super::Failure;
 use super::bench::{Ran, Svc, Trial};
@@ -147,6 +147,9 @@ impl Case {
             (Some(_), _, _, Some(problem)) => {
                 found.push(format!("expected an answer, got {}", plain(problem)));
             }
+            (_, Some(_), _, Some(problem)) if !ran.is_asked => {
+                found.push(format!("the formula was not asked: {}", plain(problem)));
+            }
             (_, Some(expected), _, Some(problem)) => {
                 let problem = serde_json::to_value(problem).unwrap_or_default();
                 compare("error", expected, &problem, false, &mut found);
@@ -187,9 +190,17 @@ fn compare(at: &str, expected: &Value, found: &Value, whole: bool, differences: 
                 compare(&format!("{at}[{index}]"), expected, found, whole, differences);
             }
         }
-        (Value::Number(expected), Value::Number(found)) if expected.as_f64() == found.as_f64() => {}
+        (Value::Number(expected), Value::Number(found)) if is_same(expected, found) => {}
         _ if expected == found => {}
         _ => differences.push(format!("{at}: expected {}, got {}", short(expected), short(found))),
+    }
+}
+
+/// Whether two numbers are the same, however they are written. As doubles whole ones of many digits would be, too.
+fn is_same(one: &Number, other: &Number) -> bool {
+    match (one.as_i128(), other.as_i128()) {
+        (Some(one), Some(other)) => one == other,
+        _ => one.as_f64() == other.as_f64(),
     }
 }
 
@@ -253,6 +264,9 @@ mod tests {
         );
         assert_eq!(differences(&expected, &found, false).len(), 2);
         assert!(differences(&json!(1), &json!(1.0), true).is_empty());
+        let (odd, even) = (json!(9_007_199_254_740_993_u64), json!(9_007_199_254_740_992_u64));
+        assert!(differences(&odd, &odd, true).is_empty());
+        assert_eq!(differences(&odd, &even, true).len(), 1);
         assert_eq!(differences(&json!([1]), &json!([1, 2]), true).len(), 1);
         assert!(differences(&json!("a".repeat(500)), &json!(1), true)[0].len() < 300);
     }
@@ -262,7 +276,7 @@ mod tests {
     }
 
     fn ran(response: Option<Value>, error: Option<Problem>) -> Ran {
-        Ran { response, error, invocation: None }
+        Ran { response, error, invocation: None, is_asked: true }
     }
 
     #[test]
@@ -279,6 +293,8 @@ mod tests {
             (&fails, ran(None, Some(Problem { status: 500, ..refused.clone() })), false),
             (&fails, ran(Some(json!({})), None), false),
             (&fails, ran(None, None), false),
+            // As anything may be that stands before the formula.
+            (&fails, Ran { is_asked: false, ..ran(None, Some(refused.clone())) }, false),
         ] {
             let judged = case.judge(ran);
             assert_eq!(judged.passed, expected, "{judged:?}");
