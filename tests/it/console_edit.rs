@@ -359,7 +359,6 @@ async fn of_a_token_nothing_is_written_that_nobody_touched() {
         json!({"mask": " spaces "}),
         json!({"search_indexes": [" {{ data }}", "{{ data\n }}"]}),
         json!({"fingerprint_expression": " {{ data }} "}),
-        json!({"fingerprint_expression": ""}),
     ]
     .into_iter()
     .enumerate()

@@ -106,7 +106,8 @@ async fn the_page_of_the_description_runs_its_own_scripts_alone() {
 async fn who_tries_keys_waits_longer_each_time_and_others_do_not() {
     let rates = RateLimits { unknown_keys: 3, ..RateLimits::default() };
     let server = TestServer::start_with(Setup { rates, ..Setup::default() }).await;
-    let fresh = server.application("private", &["token:read"], json!([])).await;
+    // Made by the operator, past this server's interface.
+    let fresh = server.other_tenant().await;
     // This one has been used before, as the management key has.
     server.private.get("/tokens").await.expect(200);
     let guess = |number: u32| server.client(&format!("key_prv_{number:032}"));
@@ -126,13 +127,23 @@ async fn who_tries_keys_waits_longer_each_time_and_others_do_not() {
     server.management.get("/applications").await.expect(200);
     server.stranger().get("/tokens").await.expect(401);
     server.stranger().get("/healthz").await.expect(200);
-    // One that was never used cannot be told from a guess, for a moment.
-    fresh.get("/tokens").await.expect(429);
+    // So does one that was issued just now, and a session's.
+    let issued = server.application("private", &["token:read"], json!([])).await;
+    issued.get("/tokens").await.expect(200);
+    let opener = server.application("public", &["token:create"], json!([])).await;
+    let session = opener.post("/sessions", json!({})).await.expect(201);
+    server.client(session["session_key"].as_str().unwrap()).get("/tokens").await.expect(403);
+    let itself = issued.get("/applications/key").await.expect(200);
+    let path = format!("/applications/{}/regenerate", itself["id"].as_str().unwrap());
+    let key = server.management.post(&path, json!({})).await.expect(200)["key"].clone();
+    server.client(key.as_str().unwrap()).get("/tokens").await.expect(200);
+    // Another that was never used cannot be told from a guess, for a moment.
+    fresh.get("/applications").await.expect(429);
     server.clock.advance_ms(1_000);
-    fresh.get("/tokens").await.expect(200);
+    fresh.get("/applications").await.expect(200);
     guess(4).get("/tokens").await.expect(401);
     refused("2").await;
-    fresh.get("/tokens").await.expect(200);
+    fresh.get("/applications").await.expect(200);
     server.clock.advance_ms(2_000);
     guess(5).get("/tokens").await.expect(401);
     refused("4").await;

@@ -2,7 +2,7 @@
 //!
 //! | From, to | string | number | boolean | object, array |
 //! |---|---|---|---|---|
-//! | string | itself | a JSON number | `true`, `false` in any case | JSON text of one |
+//! | string | itself | a JSON number, zeros in front | `true`, `false` in any case | JSON text of one |
 //! | number | as in JSON | itself | - | - |
 //! | boolean | `true`, `false` | - | itself | - |
 //!
@@ -74,8 +74,9 @@ fn text(value: &Value) -> Result<Value, Uncastable> {
     }
 }
 
-/// JSON's own grammar: no spaces, plus signs, leading zeros, hexadecimals, infinities.
+/// JSON's own grammar but for zeros in front: no spaces, plus signs, hexadecimals, infinities.
 fn number(text: &str) -> Result<Value, Uncastable> {
+    let text = exact::without_leading_zeros(text);
     let number: Number = text.parse().map_err(|_| Uncastable::Number)?;
     if !exact::is_exact(text) {
         return Err(Uncastable::Precision);

@@ -43,7 +43,7 @@ impl Mask {
         entropy: &dyn Entropy,
         work: &Work,
     ) -> Result<Value, Faults> {
-        let scope = Evaluation::new(Scope { data, metadata: None, entropy }, work);
+        let scope = Evaluation::new(Scope { data, metadata: None, entropy: Some(entropy) }, work);
         let mut faults = Faults::new();
         let mut left = EXPRESSION_OUTPUT_BYTES_MAX;
         let value = evaluate(&self.0, Path::Root, &scope, &mut left, &mut faults);

@@ -305,7 +305,7 @@ impl Filling<'_, '_> {
                 data.clone()
             }
             Some(template) => {
-                let scope = Scope { data, metadata: None, entropy: self.entropy };
+                let scope = Scope { data, metadata: None, entropy: Some(self.entropy) };
                 template.evaluate_in(&Evaluation::new(scope, self.work))?
             }
         };

@@ -20,7 +20,7 @@ use super::filters::{Failed, MADE_BYTES_MAX, Randomness, last_shown};
 use super::language::{self, LANGUAGE};
 use super::numbers;
 use super::simple::{last_shown_member, member, named_by_json};
-use super::value::{to_liquid, to_text};
+use super::value::{to_liquid, to_name, to_text};
 use super::work::{Work, weight};
 use crate::crypto::entropy::Entropy;
 use crate::limits::{EXPRESSION_BYTES_MAX, EXPRESSION_OUTPUT_BYTES_MAX, EXPRESSION_WORK_BYTES_MAX};
@@ -42,8 +42,8 @@ pub struct Scope<'a> {
     pub data: &'a Value,
     /// The variable `metadata`.
     pub metadata: Option<&'a BTreeMap<String, String>>,
-    /// Where filters that draw get their randomness.
-    pub entropy: &'a dyn Entropy,
+    /// Where filters that draw get their randomness; none where the value is to be the same each time.
+    pub entropy: Option<&'a dyn Entropy>,
 }
 
 /// A scope under evaluation: many templates may see it, its data is converted once, and the work on it is bounded.
@@ -74,7 +74,7 @@ fn globals(scope: &Scope<'_>) -> liquid_core::Object {
     globals.insert("data".into(), to_liquid(scope.data));
     if let Some(metadata) = scope.metadata {
         let member = |(name, value): (&String, &String)| {
-            (name.clone().into(), liquid_core::Value::scalar(value.clone()))
+            (to_name(name), liquid_core::Value::scalar(value.clone()))
         };
         let metadata = metadata.iter().map(member).collect::<liquid_core::Object>();
         globals.insert("metadata".into(), metadata.into());
@@ -315,7 +315,9 @@ fn compute(
     let globals = evaluation.globals()?;
     evaluation.work.pay_computation()?;
     let runtime = RuntimeBuilder::new().set_globals(globals).build();
-    runtime.registers().get_mut::<Randomness>().seed(evaluation.scope.entropy);
+    if let Some(entropy) = evaluation.scope.entropy {
+        runtime.registers().get_mut::<Randomness>().seed(entropy);
+    }
     *runtime.registers().get_mut::<Work>() = evaluation.work.take();
     let mut json = Vec::new();
     // What liquid is known to panic on has a filter of ours; on the unknown it is an error of the expression.

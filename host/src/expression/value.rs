@@ -1,6 +1,7 @@
 //! JSON to liquid's values and back, without losing types.
 //!
-//! Liquid's whole numbers are signed: a larger one passes through it as an object of one member, [`LARGE`].
+//! Liquid's whole numbers are signed: a larger one passes through it as an object of one member, [`LARGE`]. A member whose own
+//! name begins like that has one [`MARK`] more in front of it meanwhile.
 
 use liquid_core::model::{KString, ScalarCow};
 use liquid_core::{Object, Value as Liquid, ValueView};
@@ -8,6 +9,8 @@ use serde_json::{Map, Number, Value};
 
 /// The member that holds the digits of a whole number too large for liquid.
 const LARGE: &str = "\0large";
+/// What it begins with.
+const MARK: char = '\0';
 
 /// A JSON value as liquid's.
 pub fn to_liquid(value: &Value) -> Liquid {
@@ -47,8 +50,21 @@ pub fn is_infinite(value: &dyn ValueView) -> bool {
 
 /// A JSON object as liquid's.
 pub fn to_object(members: &Map<String, Value>) -> Object {
-    let member = |(name, value): (&String, &Value)| (KString::from_ref(name), to_liquid(value));
+    let member = |(name, value): (&String, &Value)| (to_name(name), to_liquid(value));
     members.iter().map(member).collect()
+}
+
+/// The name of a member as liquid has it.
+pub fn to_name(name: &str) -> KString {
+    if name.starts_with(MARK) {
+        KString::from_string(format!("{MARK}{name}"))
+    } else {
+        KString::from_ref(name)
+    }
+}
+
+fn from_name(name: &str) -> String {
+    name.strip_prefix(MARK).unwrap_or(name).to_owned()
 }
 
 /// Liquid's value as JSON.
@@ -64,7 +80,7 @@ pub fn from_liquid(value: &dyn ValueView) -> Value {
     }
     if let Some(members) = value.as_object() {
         let member = |(name, value): (liquid_core::model::KStringCow<'_>, &dyn ValueView)| {
-            (name.to_string(), from_liquid(value))
+            (from_name(&name), from_liquid(value))
         };
         return Value::Object(members.iter().map(member).collect());
     }

@@ -15,9 +15,10 @@ use super::faults::Faults;
 use super::path::Path;
 
 /// What is wrong with a number that would be rounded.
-const ROUNDED: &str = "has more digits than a number can hold; send it as a string";
+const ROUNDED: &str =
+    "has more digits than a number can hold; where it may be a string, send it as one";
 /// What is wrong with a number that is larger than any double.
-const TOO_LARGE: &str = "is too large a number; send it as a string";
+const TOO_LARGE: &str = "is too large a number; where it may be a string, send it as one";
 /// How the parser begins to tell of one.
 const OUT_OF_RANGE: &str = "number out of range";
 /// Stands for one where all else of a text is looked at. Nothing that is too large is written in fewer characters.
@@ -37,6 +38,15 @@ pub fn is_exact(text: &str) -> bool {
     }
     let parsed = text.parse::<Number>();
     parsed.is_ok_and(|parsed| Decimal::read(text) == Decimal::read(&parsed.to_string()))
+}
+
+/// The text of a number without the zeros in front of its digits: JSON has none there, and forms and files have, as in the
+/// month `03`.
+pub fn without_leading_zeros(text: &str) -> &str {
+    let digits = text.trim_start_matches('0');
+    // One stays where no digit follows.
+    let stays = usize::from(!digits.starts_with(|c: char| c.is_ascii_digit()));
+    &text[(text.len() - digits.len()).saturating_sub(stays)..]
 }
 
 /// Parses a JSON text. A number that is larger than any double has another in its place, so that it hides nothing else:

@@ -27,6 +27,7 @@ pub use digits::{aba_valid, luhn_valid};
 
 use crate::model::container::Container;
 use crate::model::faults::Faults;
+use crate::model::member::whole;
 use digits::InvalidData;
 
 /// Every type, by family, in the order in which they are listed.
@@ -114,6 +115,18 @@ impl TokenType {
             },
         }
         faults.into_result(())
+    }
+
+    /// Writes the whole numbers of valid `data` as such. `12.0` is one, and who reads a month expects `12`.
+    pub fn normalize(self, data: &mut Value) {
+        let (Data::Object(members), Value::Object(given)) = (&self.0.data, data) else { return };
+        for member in *members {
+            if let Some(value) = given.get_mut(member.name).filter(|value| value.is_f64())
+                && let Some(number) = whole(value)
+            {
+                *value = number.into();
+            }
+        }
     }
 
     /// Where a token goes that names no containers.

@@ -73,7 +73,7 @@ pub struct NewSession {
     /// The key, for the header `SVC-API-KEY`. The answer to a repeated request does not show it again.
     #[schema(value_type = String, required = false)]
     #[serde(serialize_with = "expose")]
-    session_key: ApiKey,
+    pub session_key: ApiKey,
     /// What a private application authorizes the session by; it works once, and is shown once as well.
     #[schema(value_type = String, required = false)]
     nonce: Zeroizing<String>,
@@ -234,10 +234,12 @@ impl Vault {
         let opener = opener.into_iter().flatten().next().ok_or_else(unknown_nonce)?;
         let opener = opener.entity.application;
         let Granted { permissions, rules, .. } = &granted;
-        if let Some(permission) = beyond(&who.0.rights, permissions, rules) {
+        if let Some((permission, place)) = beyond(&who.0.rights, permissions, rules) {
             let event = session.event(Operation::Update, &format!("Denied: {permission}"));
             self.log_denied(who.0.tenant(), who.0.actor(), event).await?;
-            return Err(Error::NotAllowed("An application can grant only what it holds itself."));
+            let detail = "An application can grant only what it holds itself:";
+            let detail = format!("{detail} it does not hold {permission} as `{place}` has it.");
+            return Err(Error::Forbidden { permission, detail });
         }
         let latest = Timestamp(session.created_at.0 + SESSION_MS_MAX);
         let end = end.map_or(session.expires_at, |end| end.min(latest));
@@ -365,14 +367,16 @@ fn until<'a>(end: Timestamp, applications: impl IntoIterator<Item = &'a Applicat
     applications.into_iter().filter_map(|behind| behind.expires_at).fold(end, Timestamp::min)
 }
 
-/// The first permission that is granted further than the grantor itself holds it.
-fn beyond(own: &Rights, permissions: &[Permission], rules: &[Rule]) -> Option<Permission> {
-    let everywhere = permissions.iter().copied().find(|one| !own.may_grant(*one));
-    let by_rule = |rule: &Rule| {
+/// The first permission that is granted further than the grantor itself holds it, and where.
+fn beyond(own: &Rights, all: &[Permission], rules: &[Rule]) -> Option<(Permission, String)> {
+    if let Some(permission) = all.iter().find(|one| !own.may_grant(**one)) {
+        return Some((*permission, "permissions".to_owned()));
+    }
+    rules.iter().enumerate().find_map(|(index, rule)| {
         let alone = |one: &Permission| Rule { permissions: vec![*one], ..rule.clone() };
-        rule.permissions.iter().copied().find(|one| !own.may_grant_rule(&alone(one)))
-    };
-    everywhere.or_else(|| rules.iter().find_map(by_rule))
+        let beyond = rule.permissions.iter().find(|one| !own.may_grant_rule(&alone(one)))?;
+        Some((*beyond, format!("rules[{index}]")))
+    })
 }
 
 impl Session {

@@ -70,7 +70,7 @@ fn evaluate<T>(
     how: fn(&Template, &Scope<'_>, &Work) -> Result<T, ExpressionError>,
 ) -> Result<T, ExpressionError> {
     let metadata = [("key".to_owned(), "value".to_owned())].into_iter().collect();
-    let scope = Scope { data, metadata: Some(&metadata), entropy: &SeededEntropy::new(1) };
+    let scope = Scope { data, metadata: Some(&metadata), entropy: Some(&SeededEntropy::new(1)) };
     timely("evaluating", || how(template, &scope, &Work::new(EXPRESSION_WORK_BYTES_MAX)))
 }
 

@@ -40,6 +40,15 @@ fn casts() {
 
 #[test]
 fn whole_numbers_stay_whole() {
+    for (text, number) in [
+        ("03", "3"),
+        ("0012", "12"),
+        ("00", "0"),
+        ("00.50", "0.5"),
+        ("0018446744073709551615", "18446744073709551615"),
+    ] {
+        assert_eq!(cast(json!(text), Number).unwrap().to_string(), number, "{text}");
+    }
     for text in ["42", "0", "-1", "18446744073709551615"] {
         let number = cast(json!(text), Number).unwrap();
         assert_eq!(number.to_string(), text);
@@ -51,9 +60,9 @@ fn whole_numbers_stay_whole() {
 #[test]
 fn text_that_is_no_number() {
     for text in [
-        "", " ", "abc", " 42", "42 ", "+42", "042", "-042", ".5", "5.", "1e", "1e+", "0x2a",
-        "1_000", "1,000", "NaN", "nan", "Infinity", "-inf", "--1", "-", "٤٢", "42\n", "1e999",
-        "true", "null", "\"42\"", "[1]",
+        "", " ", "abc", " 42", "42 ", "+42", "-042", "0 42", "0x42", "00x2a", ".5", "5.", "1e",
+        "1e+", "0x2a", "1_000", "1,000", "NaN", "nan", "Infinity", "-inf", "--1", "-", "٤٢",
+        "42\n", "1e999", "true", "null", "\"42\"", "[1]",
     ] {
         assert_eq!(cast(json!(text), Number), Err(Uncastable::Number), "{text:?}");
     }
@@ -144,9 +153,12 @@ proptest! {
 
     #[test]
     fn numbers_are_what_json_takes_for_numbers(
-        text in "[-+]?[0-9]{0,12}[.]?[0-9]{0,6}([eE][-+]?[0-9]{0,2})?",
+        zeros in 0..3_usize,
+        text in "[-+]?([1-9][0-9]{0,11}|0)?([.][0-9]{0,6})?([eE][-+]?[0-9]{0,2})?",
     ) {
-        let ours = cast(json!(text), Number);
+        // Zeros in front change nothing, where a digit follows.
+        let zeros = zeros * usize::from(text.starts_with(|c: char| c.is_ascii_digit()));
+        let ours = cast(json!("0".repeat(zeros) + &text), Number);
         let json: Option<Value> = serde_json::from_str(&text).ok();
         match ours {
             // It is one, and would come out as another.

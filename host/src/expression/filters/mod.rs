@@ -201,6 +201,11 @@ impl Arguments<'_> {
         }
     }
 
+    /// Whether the value may be another one each time.
+    pub(super) fn may_vary(&self) -> bool {
+        self.runtime.registers().get_mut::<Randomness>().0.is_some()
+    }
+
     /// Draws with this evaluation's randomness.
     pub(super) fn draw<T>(&self, draw: impl FnOnce(&mut StdRng) -> T) -> Result<T, Refusal> {
         let mut randomness = self.runtime.registers().get_mut::<Randomness>();

@@ -10,7 +10,7 @@ use serde_json_path::JsonPath;
 use super::number::is_whole;
 use super::{Arguments, ITEMS_MAX, MADE_BYTES_MAX, Refusal, single};
 use crate::expression::value::{canonical, to_text};
-use crate::model::exact::is_exact;
+use crate::model::exact::{is_exact, without_leading_zeros};
 
 /// Characters a value may be padded to.
 const PADDED_CHARS_MAX: usize = 4_096;
@@ -112,7 +112,8 @@ pub(crate) fn to_number(value: &Value, _: &Arguments<'_>) -> Result<Value, Refus
             if is_whole(text) && !fits {
                 return Err("takes a whole number only if it fits in 64 bits");
             }
-            // A JSON number, and nothing else: no hexadecimal, no infinity.
+            let text = without_leading_zeros(text);
+            // A JSON number but for that, and nothing else: no hexadecimal, no infinity.
             let number: Number = serde_json::from_str(text).map_err(|_| "takes a number")?;
             if !is_exact(text) {
                 return Err("takes a number only of as many digits as a number can hold");
@@ -301,6 +302,11 @@ pub(crate) fn date(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Re
         return Err("takes widths of at most two digits");
     }
     let Value::String(text) = value else { return Ok(value.clone()) };
+    if !arguments.may_vary()
+        && ["now", "today"].iter().any(|moment| text.eq_ignore_ascii_case(moment))
+    {
+        return Err("knows no present here");
+    }
     let scalar = Scalar::new(text.clone());
     let day = || scalar.to_date().map(|day| DateTime::from_ymd(day.year(), day.month(), day.day()));
     match scalar.to_date_time().or_else(day) {

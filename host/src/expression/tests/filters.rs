@@ -166,6 +166,8 @@ fn casts_text_and_encodings() {
         ("to_string", json!(1.5), json!("1.5")),
         ("to_string", json!(true), json!("true")),
         ("to_number", json!("17"), json!(17)),
+        ("to_number", json!("03"), json!(3)),
+        ("to_number", json!("00.5"), json!(0.5)),
         ("to_number", json!(" -1.5e2 "), json!(-150.0)),
         ("to_boolean", json!("TRUE"), json!(true)),
         ("to_boolean", json!(false), json!(false)),
@@ -184,6 +186,7 @@ fn casts_text_and_encodings() {
     ]);
     for (filters, data) in [
         ("to_number", json!("0x10")),
+        ("to_number", json!("00x10")),
         ("to_number", json!("NaN")),
         ("to_number", json!([1])),
         ("to_boolean", json!("yes")),

@@ -16,7 +16,7 @@ use crate::limits::{ARGUMENTS_WORK_BYTES_MAX, EXPRESSION_WORK_BYTES_MAX};
 /// Evaluates a template on data.
 fn evaluate(source: &str, data: &Value) -> Result<Value, ExpressionError> {
     let entropy = SeededEntropy::new(7);
-    Template::parse(source)?.evaluate(&Scope { data, metadata: None, entropy: &entropy })
+    Template::parse(source)?.evaluate(&Scope { data, metadata: None, entropy: Some(&entropy) })
 }
 
 /// Evaluates `{{ data | … }}`.

@@ -137,7 +137,7 @@ proptest! {
     fn aliases_of_one_seed_differ_from_the_number(number in "[0-9]{12,19}", seed in any::<u64>()) {
         let entropy = SeededEntropy::new(seed);
         let data = json!(number);
-        let scope = Scope { data: &data, metadata: None, entropy: &entropy };
+        let scope = Scope { data: &data, metadata: None, entropy: Some(&entropy) };
         let alias = Template::parse("{{ data | alias_card: 'true', 'true' }}").unwrap().evaluate(&scope).unwrap();
         let alias = alias.as_str().unwrap();
         let bin = if number.len() >= 16 { 8 } else { 6 };

@@ -88,7 +88,7 @@ fn filters_cannot_multiply_without_bound() {
 fn index_values_are_single_and_not_empty() {
     let entropy = SeededEntropy::new(7);
     let index = |source: &str, data: Value| {
-        let scope = Scope { data: &data, metadata: None, entropy: &entropy };
+        let scope = Scope { data: &data, metadata: None, entropy: Some(&entropy) };
         Template::parse(source)?.evaluate_index(&scope, &work())
     };
     assert_eq!(index("{{ data }}", json!("x")), Ok("x".into()));
@@ -105,7 +105,7 @@ fn metadata_is_there_where_it_is_given() {
     let metadata = [("region".to_owned(), "eu".to_owned())].into();
     let data = json!("x");
     let template = Template::parse("{{ data }}-{{ metadata.region }}").unwrap();
-    let with = Scope { data: &data, metadata: Some(&metadata), entropy: &entropy };
+    let with = Scope { data: &data, metadata: Some(&metadata), entropy: Some(&entropy) };
     assert_eq!(template.evaluate_text(&with, &work()), Ok("x-eu".to_owned()));
     let without = Scope { metadata: None, ..with };
     assert_eq!(template.evaluate_text(&without, &work()), Err(ExpressionError::Unevaluable));
@@ -144,7 +144,7 @@ fn masks_of_any_shape() {
 fn kept_templates_are_what_parsing_gives() {
     let data = json!({"number": "4242424242424242"});
     let entropy = SeededEntropy::new(7);
-    let scope = Scope { data: &data, metadata: None, entropy: &entropy };
+    let scope = Scope { data: &data, metadata: None, entropy: Some(&entropy) };
     for _ in 0..3 {
         for (source, expected) in
             [("{{ data.number | last4 }}", "4242"), ("{{ data.number | slice: 0, 4 }}!", "4242!")]
@@ -179,5 +179,23 @@ fn default_stands_in_for_what_is_missing() {
     for expression in ["data.missing | upcase | default: 'x'", "data.missing"] {
         let value = evaluate(&format!("{{{{ {expression} }}}}"), &data);
         assert_eq!(value, Err(ExpressionError::Unevaluable), "{expression}");
+    }
+}
+
+#[test]
+fn no_member_is_taken_for_a_large_number() {
+    let digits = u64::MAX.to_string();
+    let (large, member) = (json!(u64::MAX), json!({ "\0large": digits }));
+    for (expression, large_value, member_value) in [
+        ("data | default: 'x'", large.clone(), member.clone()),
+        ("data | stringify", json!(digits), json!(member.to_string())),
+    ] {
+        let value = |data: &Value| evaluate(&format!("{{{{ {expression} }}}}"), data);
+        assert_eq!(value(&large), Ok(large_value), "{expression}");
+        assert_eq!(value(&member), Ok(member_value), "{expression}");
+    }
+    for name in ["\0", "\0\0large", "\0\0"] {
+        let data = json!([{ name: digits }]);
+        assert_eq!(evaluate("{{ data | first }}", &data), Ok(data[0].clone()));
     }
 }

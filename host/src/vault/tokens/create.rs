@@ -279,7 +279,7 @@ impl Vault {
         };
         draft.tries += 1;
         let data = draft.token.data.expose();
-        let scope = Scope { data, metadata: None, entropy: self.0.entropy.as_ref() };
+        let scope = Scope { data, metadata: None, entropy: Some(self.0.entropy.as_ref()) };
         let evaluate = || evaluate_id(template, &scope);
         let id = unless_crowded(draft.token.about.tenant_id, evaluate).await?;
         draft.token.about.id = id.map_err(|reason| Error::invalid("id", reason))?.to_string();

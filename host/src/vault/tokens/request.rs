@@ -168,7 +168,7 @@ impl CreateToken {
         let sources = sources.map(texts);
         let fingerprint_expression =
             self.fingerprint_expression.optional("fingerprint_expression", &mut faults);
-        let Some(data) = data.filter(|data| are_data(kind, data, &mut faults)) else {
+        let Some(mut data) = data.filter(|data| are_data(kind, data, &mut faults)) else {
             // Expressions cannot be evaluated without data; but those that are none on any data are named with it.
             if let Some(mask) = self.mask.optional("mask", &mut faults) {
                 faults.take("mask", Mask::parse(&mask));
@@ -178,6 +178,7 @@ impl CreateToken {
             }
             return Err(faults);
         };
+        kind.normalize(&mut data);
         let mask = match self.mask {
             Member::Absent => kind.default_mask(&data),
             mask => mask.optional("mask", &mut faults),

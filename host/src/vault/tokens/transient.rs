@@ -62,7 +62,8 @@ impl Erased {
         // Whatever it draws, it draws twice: what differs then is due to the data.
         let on = |data: &Value| {
             let entropy = SeededEntropy::new(0);
-            evaluate(&Scope { data, metadata: scope.metadata, entropy: &entropy }).ok()
+            let entropy: Option<&dyn Entropy> = scope.entropy.map(|_| &entropy as _);
+            evaluate(&Scope { data, metadata: scope.metadata, entropy }).ok()
         };
         let after = on(self.data.expose());
         if after.is_some() && after == on(scope.data) {
@@ -95,7 +96,7 @@ impl Token {
 
     /// Evaluates the search indexes on the data as it is.
     pub(in crate::vault) fn index_anew(&mut self, entropy: &dyn Entropy) {
-        let scope = Scope { data: self.data.expose(), metadata: None, entropy };
+        let scope = Scope { data: self.data.expose(), metadata: None, entropy: Some(entropy) };
         let evaluate = |source: &String| {
             Derived { source, evaluate: Template::evaluate_index }.on(&scope).ok()
         };

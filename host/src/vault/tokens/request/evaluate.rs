@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use super::size::json_bytes;
 use super::{CreateToken, IdRule, NewToken};
 use crate::crypto::entropy::Entropy;
-use crate::expression::{Mask, Scope, Template};
+use crate::expression::{ExpressionError, Mask, Scope, Template, Work};
 use crate::limits::{EXPRESSION_WORK_BYTES_MAX, TOKEN_MASK_BYTES_MAX};
 use crate::model::container::Container;
 use crate::model::faults::Faults;
@@ -70,9 +70,9 @@ impl Unevaluated {
     fn evaluate(&self, entropy: &dyn Entropy, before: Option<&Token>) -> Result<Values, Faults> {
         let mut faults = self.faults.clone();
         let data = self.data.expose();
-        let scope = Scope { data, metadata: self.metadata.as_ref(), entropy };
+        let scope = Scope { data, metadata: self.metadata.as_ref(), entropy: None };
         let erased = Erased::of(self.kind, data);
-        let expressions = Expressions { scope, erased: erased.as_ref(), before };
+        let expressions = Expressions { scope, entropy, erased: erased.as_ref(), before };
         if let IdRule::Expression(template) = &self.id {
             expressions.check_id(template, &mut faults);
         }
@@ -115,9 +115,22 @@ pub(in crate::vault::tokens) fn evaluate_id(
     TokenId::from_str(&text).map_err(|error| error.to_string())
 }
 
+/// The text that an expression gives; what gives none tells no contents from others.
+fn evaluate_filled(
+    template: &Template,
+    scope: &Scope<'_>,
+    work: &Work,
+) -> Result<String, ExpressionError> {
+    let text = template.evaluate_text(scope, work)?;
+    if text.is_empty() { Err(ExpressionError::Empty) } else { Ok(text) }
+}
+
 /// What evaluates the expressions of a body.
 struct Expressions<'a> {
+    /// Equal contents are to have equal fingerprints, and to be found by the same: nothing is drawn here.
     scope: Scope<'a>,
+    /// Where the others draw.
+    entropy: &'a dyn Entropy,
     /// The data without what will be erased of it, if anything will.
     erased: Option<&'a Erased>,
     /// The token as it was before a change.
@@ -127,7 +140,7 @@ struct Expressions<'a> {
 impl Expressions<'_> {
     /// The id itself is drawn where it is stored; here one that no try could give is named with the rest.
     fn check_id(&self, template: &Template, faults: &mut Faults) {
-        let scope = Scope { metadata: None, ..self.scope };
+        let scope = Scope { metadata: None, entropy: Some(self.entropy), ..self.scope };
         let evaluate = |scope: &Scope<'_>| evaluate_id(template, scope);
         let told = |()| self.erased.map_or(Ok(()), |erased| erased.check(&scope, evaluate));
         faults.check("id", evaluate(&scope).map(drop).and_then(told));
@@ -142,15 +155,19 @@ impl Expressions<'_> {
             let mut faults = Faults::new();
             let mask = Mask::read(mask, &mut faults);
             let shown = with_effort(EXPRESSION_WORK_BYTES_MAX, |work| {
-                mask.evaluate(data, self.scope.entropy, work)
+                mask.evaluate(data, self.entropy, work)
             });
             faults.take("", shown);
             faults.into_result(())
         };
+        let had = self.before.filter(|before| before.about.mask.as_ref() == Some(mask));
+        // What it draws may let it fail one time and not another.
+        if had.is_some_and(|before| before.data.expose() == self.scope.data) {
+            return;
+        }
         let Err(inner) = evaluate(self.scope.data) else { return };
         // One that was there already and failed already wants what was erased: this request is not
         // to blame.
-        let had = self.before.filter(|before| before.about.mask.as_ref() == Some(mask));
         if had.is_none_or(|before| evaluate(before.data.expose()).is_ok()) {
             faults.extend_under("mask", inner);
         }
@@ -168,8 +185,13 @@ impl Expressions<'_> {
             before.about.fingerprint_expression.as_deref() == source
                 && before.data.expose() == self.scope.data
         });
-        let source = source.unwrap_or_else(|| kind.default_fingerprint_expression());
-        let derived = Derived { source, evaluate: Template::evaluate_text };
+        let derived = match source {
+            Some(source) => Derived { source, evaluate: evaluate_filled },
+            None => Derived {
+                source: kind.default_fingerprint_expression(),
+                evaluate: Template::evaluate_text,
+            },
+        };
         let had =
             had.map(|before| Scope { metadata: before.about.metadata.as_ref(), ..self.scope });
         faults.check("fingerprint_expression", self.value(&derived, &self.scope, had)).flatten()
