@@ -50,8 +50,10 @@ use std::fmt;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 pub use self::encode::{form, percent_encode};
+use self::exact::Kept;
 
 /// A `GET` of this address.
 pub fn get(url: impl Into<String>) -> Request {
@@ -250,27 +252,46 @@ impl Response {
             .map_err(|_| crate::Error::runtime("the answer is not the JSON that was expected"))
     }
 
-    /// The same, but a number that would come out rounded is a runtime error, which tells where it is and not what.
+    /// The same, but a number that would come out rounded is a runtime error, which shows nothing of the answer either: not
+    /// even where it is, since names of members may be data. [`rounded_within`](Self::rounded_within) tells that.
     ///
     /// ```
     /// # use tokamak_sdk::{Value, http::Response};
     /// let answer = Response::new(200, r#"{"id": 12345678901234567890123}"#);
     /// let error = answer.exact_json::<Value>().unwrap_err();
-    /// assert_eq!(error.detail(), r#"the answer's number at "/id" has more digits than are kept"#);
+    /// assert_eq!(error.detail(), "the answer has a number with more digits than are kept");
+    /// assert_eq!(answer.rounded_within("").as_deref(), Some("/id"));
     /// ```
     pub fn exact_json<T: DeserializeOwned>(&self) -> Result<T, crate::Error> {
         let value = self.json()?;
-        match self.rounded().first() {
-            Some(place) => Err(crate::Error::runtime(format!(
-                "the answer's number at {place:?} has more digits than are kept"
-            ))),
+        match exact::first(&self.body, "", Kept::All) {
+            Some(_) => {
+                Err(crate::Error::runtime("the answer has a number with more digits than are kept"))
+            }
             None => Ok(value),
         }
     }
 
-    /// Where the numbers are that [`json`](Self::json) rounds, as JSON pointers.
-    pub fn rounded(&self) -> Vec<String> {
-        exact::rounded(&self.body)
+    /// Where the first number is that [`json`](Self::json) rounds, of those in the part at a JSON pointer; as a JSON pointer,
+    /// which may hold data: names that the other server chose.
+    pub fn rounded_within(&self, part: &str) -> Option<String> {
+        let at = exact::first(&self.body, part, Kept::All)?;
+        Some(exact::pointer(&self.body, at))
+    }
+
+    /// Whether no number of `kept` came out rounded, of those in the part at a JSON pointer. `kept` is the answer as
+    /// [`json`](Self::json) reads it, or what is left of that.
+    ///
+    /// ```
+    /// # use tokamak_sdk::{Value, http::Response};
+    /// let answer = Response::new(200, r#"{"id": 12345678901234567890123, "amount": 100}"#);
+    /// let mut kept: Value = answer.json().unwrap();
+    /// assert!(!answer.is_exact("", &kept) && answer.is_exact("/amount", &kept));
+    /// kept.as_object_mut().unwrap().remove("id");
+    /// assert!(answer.is_exact("", &kept));
+    /// ```
+    pub fn is_exact(&self, part: &str, kept: &Value) -> bool {
+        exact::first(&self.body, part, Kept::Only(kept)).is_none()
     }
 
     /// The body as text. What is not UTF-8 is a runtime error.

@@ -1,6 +1,7 @@
 //! The formulas that ship, over HTTP and on tokens.
 
 use serde_json::{Value, json};
+use tokamak::limits::{CONTAINER_CHARS_MAX, CONTAINER_SEGMENTS_MAX};
 
 use crate::support::{TestServer, guests};
 
@@ -42,14 +43,18 @@ fn columns(line: &str, from: usize, to: usize) -> &str {
     &line[from - 1..to]
 }
 
+/// The configuration of who sends files.
+fn sender() -> Value {
+    json!({"immediate_destination": "021000021", "immediate_destination_name": "JPMORGAN",
+        "immediate_origin": "1234567890", "immediate_origin_name": "SHOP", "company_name": "SHOP INC",
+        "company_identification": "1234567890", "company_entry_description": "PAYROLL",
+        "originating_dfi_identification": "02100002", "standard_entry_class_code": "PPD"})
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_nacha_file_is_made_of_bank_tokens() {
     let server = TestServer::start().await;
-    let configuration = json!({"immediate_destination": "021000021", "immediate_destination_name": "JPMORGAN",
-        "immediate_origin": "1234567890", "immediate_origin_name": "SHOP", "company_name": "SHOP INC",
-        "company_identification": "1234567890", "company_entry_description": "PAYROLL",
-        "originating_dfi_identification": "02100002", "standard_entry_class_code": "PPD"});
-    let reactor = guests::reactor(&server, NACHA, json!({"configuration": configuration})).await;
+    let reactor = guests::reactor(&server, NACHA, json!({"configuration": sender()})).await;
     let bank = async |routing: &str, account: &str| {
         server
             .private
@@ -105,4 +110,35 @@ async fn a_nacha_file_names_every_fault() {
         faults.len() >= 8 && faults.contains(&"configuration.company_name".to_owned()),
         "{faults:?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_nacha_file_goes_where_the_vault_takes_it_and_nobody_becomes_another() {
+    let server = TestServer::start().await;
+    let args = |id: &str| {
+        let bank = json!({"routing_number": "021000021", "account_number": "987"});
+        let entry = json!({"bank": bank, "amount_cents": 1, "name": "Zoë 李", "individual_id": id,
+            "account_type": "checking", "kind": "credit"});
+        json!({"entries": [entry], "effective_entry_date": "2099-12-01"})
+    };
+    let deep = |segments: usize| format!("/{}", "s/".repeat(segments));
+    let long = |characters: usize| format!("/{}/", "l".repeat(characters - 2));
+    for (container, status) in [
+        (deep(CONTAINER_SEGMENTS_MAX), 200),
+        (deep(CONTAINER_SEGMENTS_MAX + 1), 500),
+        (long(CONTAINER_CHARS_MAX), 200),
+        (long(CONTAINER_CHARS_MAX + 1), 500),
+    ] {
+        let mut configuration = sender();
+        configuration["container"] = json!(container);
+        let members = json!({"configuration": configuration});
+        let reactor = guests::reactor(&server, NACHA, members).await;
+        let answer = react(&server, &reactor, args("E-17")).await;
+        assert_eq!(answer.status, status, "{container}: {}", answer.text());
+        // The vault's own refusal would be the caller's.
+        assert!(status == 200 || answer.text().contains("configuration.container"), "{container}");
+    }
+    let reactor = guests::reactor(&server, NACHA, json!({"configuration": sender()})).await;
+    let faults = react(&server, &reactor, args("李17")).await.faults();
+    assert_eq!(faults, ["args.entries[0].individual_id"]);
 }

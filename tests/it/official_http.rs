@@ -12,6 +12,7 @@ use axum::extract::State;
 use axum::routing::{any, post};
 use http::{HeaderMap, Method, StatusCode, Uri};
 use serde_json::{Value, json};
+use tokamak::token_type::TokenType;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -145,7 +146,7 @@ async fn pay_by_json(
     reply(pay(&seen, &headers, &number, approved)).await
 }
 
-/// Tells what it got; `/endpoint/fail` fails with it.
+/// Tells what it got; `/endpoint/fail` fails with it, and `/endpoint/digits` tells of numbers by a long name.
 async fn endpoint(
     State(seen): State<Shared>,
     method: Method,
@@ -158,6 +159,11 @@ async fn endpoint(
     let text = String::from_utf8(body.to_vec()).unwrap();
     let got = json!({"method": method.as_str(), "uri": uri.to_string(), "headers": headers, "body": text});
     seen.lock().unwrap().requests.push(got);
+    if uri.path().ends_with("/digits") {
+        let (name, numbers) = ("k".repeat(3 << 20), ["12345678901234567890123"; 41].join(","));
+        let deep = format!("{}{}", "[".repeat(120), "]".repeat(120));
+        return (StatusCode::OK, format!(r#"{{"deep":{deep},"id":"c-18","{name}":[{numbers}]}}"#));
+    }
     let status =
         if uri.path().ends_with("/fail") { StatusCode::BAD_GATEWAY } else { StatusCode::CREATED };
     (
@@ -373,6 +379,43 @@ async fn a_forward_that_fails_tells_its_status_and_no_more() {
         }
     }
     assert_eq!(stand_in.requests().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn types_of_tokens_are_those_of_the_vault() {
+    let (server, stand_in) = (server().await, StandIn::start().await);
+    let url = format!("{}/endpoint/cards", stand_in.base);
+    let typed = async |name: &str| {
+        let configuration = json!({"tokenize_path": "/card", "tokenize_type": name});
+        let reactor = forward(&server, &url, configuration).await;
+        react(&server, &reactor, json!({})).await
+    };
+    for name in TokenType::all().map(TokenType::as_str) {
+        // The endpoint's card is no data of other types.
+        let status = if matches!(name, "token" | "card") { 200 } else { 400 };
+        let answer = typed(name).await;
+        assert_eq!(answer.status, status, "{}", answer.text());
+    }
+    let sent = TokenType::all().count();
+    assert_eq!(stand_in.requests().len(), sent);
+    // What no token can be made of is not asked for.
+    let problem = typed("cards").await.expect(500);
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("configuration.tokenize_type must be one of token, card"), "{detail}");
+    assert_eq!(stand_in.requests().len(), sent);
+}
+
+/// The formula has no memory for a name of this length with each of the numbers.
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_with_long_names_of_many_numbers_are_looked_through() {
+    let (server, stand_in) = (server().await, StandIn::start().await);
+    let url = format!("{}/endpoint/digits", stand_in.base);
+    let part = forward(&server, &url, json!({"raw_path": "/id"})).await;
+    assert_eq!(react(&server, &part, json!({})).await.expect(200)["raw"], "c-18");
+    let whole = forward(&server, &url, json!({})).await;
+    let problem = react(&server, &whole, json!({})).await.expect(500);
+    let detail = "what would be returned of the endpoint's answer has a number with more digits than are kept";
+    assert_eq!(problem["detail"], detail);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -118,6 +118,12 @@ async fn a_card_is_charged() {
         (&token["type"], &token["metadata"]["reference"]),
         (&json!("token"), &json!("order-9"))
     );
+    let id = token["id"].as_str().unwrap();
+    let kept = server.revealing().await.get(&format!("/tokens/{id}")).await.expect(200);
+    assert_eq!(
+        (&kept["data"], &kept["containers"]),
+        (&json!("ntk-secret"), &json!(["/pci/high/"]))
+    );
     let sent = seen.lock().unwrap()[0].clone();
     assert_eq!(sent["uri"], "/v1/charges?expand=source");
     assert_eq!(sent["authorization"], "Basic c2tfMTo=");
@@ -160,6 +166,32 @@ async fn a_card_is_charged() {
     wrong["card"] = json!({});
     assert_eq!(react(&server, &path, wrong).await.faults().len(), 3);
     assert_eq!(seen.lock().unwrap().len(), 7);
+}
+
+/// No case can show it, since in those no processor answers.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_charge_whose_token_may_not_be_kept_is_found_in_the_log() {
+    let (server, (base, seen)) = (TestServer::start_with(Setup::open()).await, stand_in().await);
+    let host = base.strip_prefix("http://").unwrap();
+    // Where a token would go that names no container: who may create some there alone makes none.
+    let rule = json!([{"description": "", "priority": 1, "container": "/general/", "transform": "mask",
+        "permissions": ["token:create"]}]);
+    let body = json!({"name": "a", "type": "private", "permissions": [], "rules": rule});
+    let application = server.management.post("/applications", body).await.expect(201)["id"].clone();
+    let members = json!({"application": {"id": application},
+        "configuration": {"PROCESSOR_URL": base, "API_KEY": "sk_1", "SIGNING_SECRET": "s"}});
+    let path = made(&server, CHARGE, &[host], members).await;
+    let card = json!({"number": "4242424242424242", "expiration_month": 7, "expiration_year": 2031, "cvc": "123"});
+    react(&server, &path, json!({"card": card, "amount": 1250})).await.expect(403);
+    assert_eq!(seen.lock().unwrap().len(), 1);
+
+    let invocations = format!("{}/invocations", path.strip_suffix("/react").unwrap());
+    let runs = server.management.get(&invocations).await.expect(200);
+    let log = runs["data"][0]["log"].as_array().unwrap();
+    assert!(log.iter().any(|line| line["message"] == "charged: ch_1"), "{log:?}");
+    for hidden in ["4242424242424242", "ntk-secret"] {
+        assert!(!runs.to_string().contains(hidden), "{log:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Barrier;
 
 use crate::support::TestServer;
-use crate::support::scripts::{react, reactor};
+use crate::support::scripts::{program, react, reactor, run};
 use crate::support::server::Setup;
 
 /// A server whose `/meet` answers when three requests are there, and whose `/never` does not; its address.
@@ -110,4 +110,62 @@ async fn a_signal_of_others_ends_with_the_first() {
     expected.extend([json!("mine"), json!("mine"), json!(false)]);
     expected.extend(types.into_iter().map(|name| json!(name)));
     assert_eq!(answer(body).await, json!(expected));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listener_that_throws_keeps_nothing_from_ending() {
+    let body = "const told = []; const one = new AbortController();\n\
+        const two = AbortSignal.any([one.signal]); const three = AbortSignal.any([two]);\n\
+        two.addEventListener('abort', () => { told.push('two', three.aborted); throw 1; });\n\
+        three.onabort = () => told.push('three');\n\
+        one.signal.onabort = () => { throw new RangeError('mine'); };\n\
+        for (const none of [null, undefined]) one.signal.addEventListener('abort', none);\n\
+        one.signal.addEventListener('abort', { get handleEvent() { throw 1; } });\n\
+        const gone = () => told.push('gone');\n\
+        one.signal.addEventListener('abort', () => {\n\
+          told.push('own', two.aborted); one.signal.removeEventListener('abort', gone);\n\
+        });\n\
+        one.signal.addEventListener('abort', gone);\n\
+        const failed = (signal) => fetch(`${base}/never`, { signal }).then(() => 'answered', (e) => e.name);\n\
+        const waiting = [one.signal, two, three].map(failed);\n\
+        one.signal.addEventListener('abort', () => told.push('last')); one.abort(); one.abort();\n\
+        const raw = [told, await Promise.all(waiting), three.reason === one.signal.reason];";
+    let told = json!(["own", true, "last", "two", true, "three"]);
+    let expected = json!([told, ["AbortError", "AbortError", "AbortError"], true]);
+    assert_eq!(answer(body).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_listener_throws_is_logged_without_what_it_says() {
+    let code = "module.exports = () => {\n\
+        const one = new AbortController();\n\
+        one.signal.addEventListener('abort', () => { throw new RangeError('4242'); });\n\
+        one.signal.addEventListener('abort', null);\n\
+        one.abort(); return { raw: one.signal.aborted };\n};";
+    let outcome = run(&program(code).await, json!({})).await;
+    assert_eq!(outcome.result.unwrap().raw, Some(json!(true)));
+    let [line] = &outcome.log[..] else { panic!("{:?}", outcome.log) };
+    let place = "Uncaught RangeError\n    at formula.js:3:";
+    assert!(line.message.starts_with(place), "{}", line.message);
+    assert!(!line.message.contains("4242"), "{}", line.message);
+}
+
+/// It has ended before its timer can tell, since the script has not waited since.
+#[tokio::test(flavor = "multi_thread")]
+async fn to_look_at_a_signal_tells_nobody() {
+    let body = "const later = (ms) => new Promise((resolve) => setTimeout(resolve, ms));\n\
+        const told = []; setTimeout(() => told.push('timer'), 50);\n\
+        const one = AbortSignal.timeout(100); const other = new AbortController();\n\
+        const two = AbortSignal.any([one, other.signal]);\n\
+        one.onabort = () => told.push('one');\n\
+        two.addEventListener('abort', () => { told.push('two'); throw new TypeError('mine'); });\n\
+        const never = fetch(`${base}/never`, { signal: two }).then(() => 'answered', (e) => e === two.reason);\n\
+        const end = performance.now() + 120; while (performance.now() < end);\n\
+        const raw = [[one.aborted, one.reason.name, two.aborted, two.reason === one.reason]];\n\
+        try { two.throwIfAborted(); } catch (e) { raw.push(e === one.reason); }\n\
+        raw.push([...told]); await later(1); raw.push([...told]);\n\
+        other.abort(); await later(20); raw.push(told.length, await never);";
+    let looked = json!([true, "TimeoutError", true, true]);
+    let expected = json!([looked, true, [], ["timer", "one", "two"], 3, true]);
+    assert_eq!(answer(body).await, expected);
 }

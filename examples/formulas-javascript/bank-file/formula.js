@@ -3,7 +3,8 @@
 // has none, needs a rule that lets it create tokens there. The caller learns the file's totals and its digest.
 //
 // Arguments: `payments` (each with `account` (a bank token's data), `name`, `amount` in minor units), `date` (YYYY-MM-DD).
-// Configuration: `COMPANY_ID`, `COMPANY_NAME`. Names are cut to their fields; whatever else does not fit is refused.
+// Configuration: `COMPANY_ID`, `COMPANY_NAME`. Names are cut to their fields and lose what the format has no characters for;
+// whatever else does not fit is refused.
 
 const WIDTH = 80;
 // With more of them the file is larger than a token may be.
@@ -80,8 +81,9 @@ function check(payments, date) {
 
 // What is wrong here no caller can mend.
 function checkCompany({ COMPANY_ID, COMPANY_NAME }) {
-  if (!isText(COMPANY_ID) || plain(COMPANY_ID).length > 10) {
-    throw new ReactorRuntimeError('COMPANY_ID must have 1 to 10 letters or digits.');
+  // Without a character it would be another company's.
+  if (!/^[A-Za-z0-9 .,/-]+$/.test(COMPANY_ID) || !isText(COMPANY_ID) || plain(COMPANY_ID).length > 10) {
+    throw new ReactorRuntimeError('COMPANY_ID must have 1 to 10 characters: A to Z, digits, blanks and . , / -');
   }
   if (!isText(COMPANY_NAME)) throw new ReactorRuntimeError('COMPANY_NAME must have letters or digits.');
 }

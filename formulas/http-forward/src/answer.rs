@@ -13,11 +13,9 @@ pub(crate) fn answer(received: &http::Response, settings: &Answering) -> Result<
         return Err(unexpected(received.status));
     }
     let mut body = read(received)?;
-    let rounded = received.rounded();
     let tokenize = match &settings.tokenize_path {
-        // Which names lead on from there may be as secret as what becomes a token.
-        Some(path) if rounded_within(&body, path, &rounded).is_some() => {
-            return Err(inexact("tokenized", path));
+        Some(path) if !received.is_exact(path, &body) => {
+            return Err(inexact("tokenized", Some(path)));
         }
         Some(path) => Some(to_tokenize(&body, path, settings)?),
         None => None,
@@ -29,8 +27,9 @@ pub(crate) fn answer(received: &http::Response, settings: &Answering) -> Result<
         // What is to become a token is not to be seen beside it.
         (None, Some(_)) => None,
     };
-    if let Some(place) = shown.and_then(|part| rounded_within(&body, part, &rounded)) {
-        return Err(inexact("returned", place));
+    // What was left out need not be kept.
+    if shown.is_some_and(|part| !received.is_exact(part, &body)) {
+        return Err(inexact("returned", settings.raw_path.as_deref()));
     }
     let response = match (&settings.raw_path, shown) {
         // The endpoint has done its work: that it says less than it might is no failure.
@@ -71,20 +70,11 @@ fn read(received: &http::Response) -> Result<Value, Error> {
     })
 }
 
-/// Where a part of the body has a number that was rounded when it was read.
-fn rounded_within<'r>(body: &Value, part: &str, rounded: &'r [String]) -> Option<&'r str> {
-    let is_within = |place: &&String| {
-        let rest = place.strip_prefix(part);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            // It may have been left out, or be a text's.
-            && body.pointer(place).is_some_and(Value::is_number)
-    };
-    rounded.iter().find(is_within).map(String::as_str)
-}
-
-fn inexact(done: &str, place: &str) -> Error {
+/// What is there, and what leads on to it, are as secret as the rest of the answer: only the configuration's own path is told.
+fn inexact(done: &str, path: Option<&str>) -> Error {
+    let place = path.map(|path| format!(", at {path:?}")).unwrap_or_default();
     Error::runtime(format!(
-        "what would be {done} of the endpoint's answer has a number with more digits than are kept, at {place:?}"
+        "what would be {done} of the endpoint's answer has a number with more digits than are kept{place}"
     ))
 }
 

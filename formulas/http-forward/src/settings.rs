@@ -8,6 +8,18 @@ use tokamak_sdk::{Map, Value};
 use crate::configuration::Members;
 use crate::target;
 
+/// The types of tokens that there are.
+pub(crate) const TOKEN_TYPES: &[&str] = &[
+    "token",
+    "card",
+    "card_number",
+    "bank",
+    "us_bank_account_number",
+    "us_bank_routing_number",
+    "social_security_number",
+    "employer_id_number",
+];
+
 /// The methods that there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
@@ -143,7 +155,7 @@ pub(crate) struct Answering {
     pub(crate) raw_path: Option<String>,
     /// A JSON pointer.
     pub(crate) tokenize_path: Option<String>,
-    pub(crate) tokenize_type: Option<String>,
+    pub(crate) tokenize_type: Option<&'static str>,
     /// JSON pointers.
     pub(crate) redact: Vec<String>,
 }
@@ -162,8 +174,13 @@ impl Answering {
             given.text(name, Some(None), read, "must be a JSON pointer")
         };
         let (raw_path, tokenize_path) = (pointer("raw_path"), pointer("tokenize_path"));
-        let tokenize_type =
-            given.text("tokenize_type", Some(None), |text| Some(Some(text.to_owned())), "");
+        // The vault would refuse another one when the request was sent already, and blame the caller.
+        let tokenize_type = given.text(
+            "tokenize_type",
+            Some(None),
+            |name| TOKEN_TYPES.iter().find(|known| **known == name).map(|known| Some(*known)),
+            &format!("must be one of {}", TOKEN_TYPES.join(", ")),
+        );
         if given.has("tokenize_type") && !given.has("tokenize_path") {
             given.fault("tokenize_type", "must be absent without `tokenize_path`");
         }

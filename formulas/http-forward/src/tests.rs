@@ -5,6 +5,7 @@ use tokamak_sdk::testing::{Call, FakeHttp, Outcome};
 use tokamak_sdk::{ErrorKind, Value, json};
 
 use super::react;
+use crate::settings::TOKEN_TYPES;
 
 const URL: &str = "https://api.example.com/cards";
 const INVOCATION: &str = "01900000-0000-7000-8000-000000000001";
@@ -403,28 +404,32 @@ fn numbers_that_came_out_rounded_are_refused() {
         call(&card(), configuration, &FakeHttp::new().then(Ok(Response::new(200, body))))
     };
     let refused = [
-        (json!({}), "returned", "/a/n"),
-        (json!({ "raw_path": "" }), "returned", "/a/n"),
-        (json!({ "raw_path": "/l" }), "returned", "/l/1"),
-        (json!({ "redact": "[\"/a/*\"]" }), "returned", "/l/1"),
-        (json!({ "tokenize_path": "/a/n" }), "tokenized", "/a/n"),
-        (json!({ "tokenize_path": "/a/n", "tokenize_type": "token" }), "tokenized", "/a/n"),
-        // The names within what is to be a token may be no less secret.
-        (json!({ "tokenize_path": "/a", "raw_path": "/s" }), "tokenized", "/a"),
-        (json!({ "tokenize_path": "/s", "raw_path": "/a" }), "returned", "/a/n"),
+        (json!({}), "returned", None),
+        (json!({ "raw_path": "" }), "returned", Some("")),
+        (json!({ "raw_path": "/a" }), "returned", Some("/a")),
+        (json!({ "raw_path": "/l" }), "returned", Some("/l")),
+        (json!({ "redact": "[\"/a/*\"]" }), "returned", None),
+        (json!({ "tokenize_path": "/a/n" }), "tokenized", Some("/a/n")),
+        (json!({ "tokenize_path": "/a/n", "tokenize_type": "token" }), "tokenized", Some("/a/n")),
+        (json!({ "tokenize_path": "/a", "raw_path": "/s" }), "tokenized", Some("/a")),
+        (json!({ "tokenize_path": "/s", "raw_path": "/a" }), "returned", Some("/a")),
     ];
-    for (configuration, done, place) in refused {
+    for (configuration, done, path) in refused {
         let outcome = answered(body, configuration.clone());
         let error = outcome.error();
         assert_eq!(error.kind(), Some(ErrorKind::Runtime), "{configuration}");
-        let told = error.detail();
-        assert!(told.contains(done) && told.ends_with(&format!("at {place:?}")), "{told}");
-        assert!(!told.contains("4242") && !told.contains("0.12"), "{told}");
+        // Names in the answer may be as secret as what they name.
+        let place = path.map(|path| format!(", at {path:?}")).unwrap_or_default();
+        let detail = format!(
+            "what would be {done} of the endpoint's answer has a number with more digits than are kept{place}"
+        );
+        assert_eq!(error.detail(), detail, "{configuration}");
     }
     let taken = [
         (json!({ "raw_path": "/a/m" }), json!(1), json!(null)),
         (json!({ "raw_path": "/s" }), json!("4242424242424242424242"), json!(null)),
         (json!({ "raw_path": "/a", "redact": "[\"/a/n\"]" }), json!({ "m": 1 }), json!(null)),
+        (json!({ "raw_path": "/l", "redact": "[\"/l/1\"]" }), json!([0.1, null]), json!(null)),
         (
             json!({ "tokenize_path": "/s" }),
             json!({ "status": 200 }),
@@ -436,12 +441,34 @@ fn numbers_that_came_out_rounded_are_refused() {
         assert_eq!((outcome.raw(), outcome.tokenize()), (raw, tokenize), "{configuration}");
     }
     let whole = answered("18446744073709551616", json!({}));
-    assert!(whole.error().detail().ends_with("at \"\""), "{}", whole.error());
+    assert!(whole.error().detail().ends_with("are kept"), "{}", whole.error());
+    // As for who reads it, the last of a name counts.
+    let twice = answered(r#"{"n": 4242424242424242424242, "n": 1}"#, json!({ "raw_path": "/n" }));
+    assert_eq!(twice.raw(), 1);
     let large = answered(r#"{"n": 1e400}"#, json!({ "raw_path": "/m" }));
     assert_eq!(large.error().detail(), "the endpoint's answer has a number that is too large");
     // A text is no number, whatever is in it.
     let text = "4242424242424242424242 cards";
     assert_eq!(answered(text, json!({})).raw()["body"], text);
+}
+
+#[test]
+fn types_of_tokens_are_known_before_anything_is_sent() {
+    for name in TOKEN_TYPES {
+        let typed = json!({ "tokenize_path": "/card", "tokenize_type": name });
+        let outcome = call(&card(), typed, &answering(json!({ "card": "x" })));
+        assert_eq!(outcome.tokenize(), json!({ "type": name, "data": "x" }));
+    }
+    for wrong in ["", "Card", "card ", "secret"] {
+        let typed = json!({ "tokenize_path": "/card", "tokenize_type": wrong });
+        assert_eq!(refused(&card(), typed), ["configuration.tokenize_type"], "{wrong}");
+    }
+    let typed = json!({ "tokenize_path": "/card", "tokenize_type": "cards" });
+    let outcome = call(&card(), typed, &FakeHttp::new());
+    let told = outcome.error().messages("configuration.tokenize_type");
+    let list = "must be one of token, card, card_number, bank, us_bank_account_number, \
+                us_bank_routing_number, social_security_number, employer_id_number";
+    assert_eq!(told, [list]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use tokamak_sdk::{Faults, Value};
 
-use crate::field::{is_digits, is_routing_number, plain};
+use crate::field::{identification, is_digits, is_routing_number, plain};
 use crate::member::Members;
 
 /// Most entries of a file: its text must fit into a token, 1 MiB.
@@ -93,9 +93,12 @@ fn read_entry(given: &Value, path: String, faults: &mut Faults) -> Option<Entry>
     };
     let amount_cents = read_amount(&mut entry, prenote);
     let name = entry.text("name", plain, "must have letters or digits");
-    let id = |id: &str| Some(plain(id).unwrap_or_default()).filter(|id| id.len() <= ID_CHARS_MAX);
-    let individual_id =
-        entry.text_or("individual_id", String::new(), id, "must have at most 15 characters");
+    let individual_id = entry.text_or(
+        "individual_id",
+        String::new(),
+        |id| identification(id, 0..=ID_CHARS_MAX),
+        "must have at most 15 characters, all of them printable ASCII",
+    );
     let account_type =
         entry.choice("account_type", AccountType::parse, "must be `checking` or `savings`");
     let kind = entry.choice("kind", Kind::parse, "must be `credit` or `debit`");

@@ -79,6 +79,14 @@ pub(crate) fn plain(text: &str) -> Option<String> {
     (!plain.is_empty()).then(|| plain.to_owned())
 }
 
+/// What identifies somebody, so many characters in capitals without blanks around them. None where the format cannot have
+/// one of them: without it, or with another in its place, it would be somebody else.
+pub(crate) fn identification(text: &str, count: std::ops::RangeInclusive<usize>) -> Option<String> {
+    let text = text.trim_matches(' ');
+    let right = count.contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    right.then(|| text.to_ascii_uppercase())
+}
+
 /// The letters of Latin-1 and a few beyond; nothing for an accent that stands alone, and a blank for the rest.
 fn without_accent(letter: char) -> &'static str {
     match letter {
@@ -111,7 +119,7 @@ fn without_accent(letter: char) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::{Record, is_routing_number, plain};
+    use super::{Record, identification, is_routing_number, plain};
 
     #[test]
     fn fields_fill_their_width_exactly() {
@@ -132,6 +140,29 @@ mod tests {
         {
             assert!(!is_routing_number(wrong), "{wrong}");
         }
+    }
+
+    #[test]
+    fn identifications_are_written_as_they_are_but_for_case() {
+        for (id, written) in [
+            (" e_1/a~ ", Some("E_1/A~")),
+            ("A  B", Some("A  B")),
+            ("0123456789", Some("0123456789")),
+            ("01234567890", None),
+            ("", None),
+            ("  ", None),
+            ("李17", None),
+            ("Zoë-1", None),
+            ("æ1", None),
+            ("1\u{301}7", None),
+            ("1\t7", None),
+            ("17\n", None),
+            ("\u{a0}17", None),
+            ("1\u{7f}", None),
+        ] {
+            assert_eq!(identification(id, 1..=10).as_deref(), written, "{id:?}");
+        }
+        assert_eq!(identification(" ", 0..=10).as_deref(), Some(""));
     }
 
     #[test]

@@ -25,8 +25,9 @@
 //!   `container` names another place. With `return_file: "raw"` it is `raw.file` instead.
 //!
 //! A file has one batch; the service class follows from its entries. Names are written in capitals, without
-//! accents, and cut to their fields; numbers and identifications that do not fit are refused, never cut. Every
-//! fault of a request is told at once, by its member and without its value.
+//! accents, and cut to their fields; numbers and identifications that do not fit are refused, never cut, and so are
+//! identifications with other characters than printable ASCII, never altered but for the case of letters. Every fault
+//! of a request is told at once, by its member and without its value.
 
 mod date;
 mod entry;

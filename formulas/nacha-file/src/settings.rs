@@ -2,11 +2,18 @@
 
 use tokamak_sdk::{Faults, Value};
 
-use crate::field::{is_digits, is_routing_number, plain};
+use crate::field::{identification, is_digits, is_routing_number, plain};
 use crate::member::Members;
 
 /// Where files are kept unless set: with bank accounts, of which they are full.
 const CONTAINER: &str = "/bank/high/";
+
+/// Most characters of a container, as the vault has it.
+const CONTAINER_CHARS_MAX: usize = 400;
+/// Most segments of one in which a token is put.
+const CONTAINER_SEGMENTS_MAX: usize = 16;
+/// Most characters of what identifies the sender, and of what the entries are.
+const SHORT_CHARS_MAX: usize = 10;
 
 /// The classes of entries that this formula writes; both have the same records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,10 +81,17 @@ impl Settings {
         let origin_name = name("immediate_origin_name");
         let company_name = name("company_name");
 
-        let mut short = |member| given.text(member, short_plain, "must have 1 to 10 characters");
-        let description = short("company_entry_description");
-        let origin = short("immediate_origin");
-        let company = short("company_identification");
+        let description = given.text(
+            "company_entry_description",
+            short_plain,
+            "must have 1 to 10 characters, letters or digits among them",
+        );
+        let mut id = |member| {
+            let read = |id: &str| identification(id, 1..=SHORT_CHARS_MAX);
+            given.text(member, read, "must have 1 to 10 characters, all of them printable ASCII")
+        };
+        let origin = id("immediate_origin");
+        let company = id("company_identification");
 
         let destination = given.text(
             "immediate_destination",
@@ -99,7 +113,7 @@ impl Settings {
             "container",
             CONTAINER.to_owned(),
             |path| is_container(path).then(|| path.to_owned()),
-            "must be a container, such as `/bank/high/`",
+            "must be a container, such as `/bank/high/`, of at most 16 segments and 400 characters",
         );
 
         Some(Self {
@@ -118,15 +132,19 @@ impl Settings {
     }
 }
 
-/// Whether files can be kept there: steps of letters, digits, `-` and `_` between slashes.
+/// Whether files can be kept there: segments of letters, digits, `-` and `_` between slashes. The vault would refuse others
+/// when the file is made already.
 fn is_container(path: &str) -> bool {
     let right = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     let inner = path.strip_prefix('/').and_then(|path| path.strip_suffix('/'));
-    let is_step = |step: &str| !step.is_empty() && step.bytes().all(right);
-    path == "/" || inner.is_some_and(|inner| inner.split('/').all(is_step))
+    let is_segment = |segment: &str| !segment.is_empty() && segment.bytes().all(right);
+    let are_segments = |inner: &str| {
+        inner.split('/').all(is_segment) && inner.split('/').count() <= CONTAINER_SEGMENTS_MAX
+    };
+    path.len() <= CONTAINER_CHARS_MAX && (path == "/" || inner.is_some_and(are_segments))
 }
 
-/// A short text as the format takes it: what tells one from another is not cut.
+/// What recipients read, as the format takes it. It is not cut: half a word says another thing.
 fn short_plain(text: &str) -> Option<String> {
-    plain(text).filter(|plain| plain.chars().count() <= 10)
+    plain(text).filter(|plain| plain.chars().count() <= SHORT_CHARS_MAX)
 }

@@ -128,26 +128,48 @@ fn the_file_is_kept_where_the_owner_says() {
     ] {
         assert_eq!(kept(container).tokenize()["file"]["containers"], json!([expected]));
     }
-    for wrong in ["", "//", "/a//b/", "a/", "/a", "/a b/", "/ä/", "/{{ data }}/"] {
+    // What the vault would refuse when the file is made is refused before.
+    let deepest = format!("/{}", "s/".repeat(16));
+    let longest = format!("/{}/", "l".repeat(398));
+    for container in [&deepest, &longest] {
+        assert_eq!(kept(json!(container)).tokenize()["file"]["containers"], json!([container]));
+    }
+    let (deeper, longer) = (format!("{deepest}s/"), format!("/l{}", &longest[1..]));
+    for wrong in ["", "//", "/a//b/", "a/", "/a", "/a b/", "/ä/", "/{{ data }}/", &deeper, &longer]
+    {
         let outcome = kept(json!(wrong));
         assert_eq!(outcome.error().messages("configuration.container").len(), 1, "{wrong}");
     }
 }
 
 #[test]
-fn what_identifies_is_never_cut() {
+fn what_identifies_is_neither_cut_nor_altered() {
     let id = |id: &str| args(&[with(entry("021000021", "1", 1), json!({ "individual_id": id }))]);
-    // Each ligature is two letters in the file.
-    for (given, written) in
-        [(" employee-000017 ", "EMPLOYEE-000017"), ("æ2345678901234", "AE2345678901234")]
-    {
+    for (given, written) in [
+        (" employee-000017 ", "EMPLOYEE-000017"),
+        ("e_17", "E_17           "),
+        (" ", "               "),
+    ] {
         assert_eq!(file_of(&id(given)).0[2][39..54], *written);
     }
-    for given in ["employee-0000017", "æ23456789012345"] {
+    let message = "must have at most 15 characters, all of them printable ASCII";
+    for given in ["employee-0000017", "李0000017", "æ0000017", "0000017\t"] {
         let outcome = call(&id(given), &configuration());
-        let told = outcome.error().messages("args.entries[0].individual_id");
-        assert_eq!(told, ["must have at most 15 characters"], "{given}");
+        assert_eq!(outcome.error().messages("args.entries[0].individual_id"), [message], "{given}");
         assert!(!format!("{:?}", outcome.error()).contains("0000017"));
+    }
+    for name in ["immediate_origin", "company_identification"] {
+        let written = |value: &str| {
+            let outcome = call(&three_entries(), &with(configuration(), json!({ name: value })));
+            outcome.raw()["file"].as_str().unwrap().contains("A_1")
+        };
+        assert!(written("a_1"), "{name}");
+        for wrong in ["李17", "é17", "1\u{a0}7", "12345678901"] {
+            let outcome = call(&three_entries(), &with(configuration(), json!({ name: wrong })));
+            let member = format!("configuration.{name}");
+            let message = "must have 1 to 10 characters, all of them printable ASCII";
+            assert_eq!(outcome.error().messages(&member), [message], "{wrong}");
+        }
     }
 }
 

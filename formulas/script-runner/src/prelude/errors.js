@@ -136,11 +136,15 @@
   };
   // What it says may hold what the script was given: it is for who tries the script out, not for the caller or the log.
   const tell = (error) => host.log('error', `Uncaught ${host.inWords() ? shared.trace(error) : bare(error)}`);
+  // As any formula ends that needs more than there is: the server knows whose fault it is.
+  const endIfFull = (error) => {
+    const isOfMemory = error === null || error instanceof InternalError;
+    if (isOfMemory && (error?.message === 'out of memory' || host.isFull())) host.outOfMemory();
+  };
   const uncaught = (error) => {
     const [at] = placesOf(error);
     const where = at ? ` at line ${at[0]}, column ${at[1]}` : '';
-    // As any formula ends that needs more than there is: the server knows whose fault it is.
-    if (error instanceof InternalError && (error.message === 'out of memory' || host.isFull())) host.outOfMemory();
+    endIfFull(error);
     tell(error);
     // Values have none, nor have errors that are made when no call of the script is under way: as its answer is written.
     const stack = bare(error).includes('\n    at ') ? "the invocation's log has its stack, and " : '';
@@ -198,6 +202,13 @@
     } catch {
       return 'value';
     }
+  };
+  // What is thrown where the script cannot catch it and the run goes on.
+  shared.tellUncaught = (error) => {
+    try {
+      endIfFull(error);
+    } catch { /* a thrown proxy, say */ }
+    host.log('error', `Uncaught ${toldOf(error)}`);
   };
   shared.tellRejections = () => {
     const reasons = [...rejections.values()];

@@ -92,9 +92,14 @@
   };
   class AbortSignal {
     #isAborted = false;
+    // Whether listeners were told of it, or are about to be.
+    #isTold = false;
     #reason;
     #until = Infinity;
+    // Those that it ends with, none of which has others, and those that end with it.
     #sources = [];
+    #dependents = [];
+    #requests = new Set();
     #listeners = new Set();
     constructor() { this.onabort = null; }
     static timeout(limit) {
@@ -113,12 +118,14 @@
     }
     static any(sources) {
       const signal = new AbortSignal();
+      const first = new Set();
       for (const source of sources) {
         source.#look();
         if (source.#isAborted) return AbortSignal.abort(source.#reason);
-        signal.#sources.push(source);
-        source.addEventListener('abort', () => signal.#end(source.#reason));
+        for (const one of source.#sources.length > 0 ? source.#sources : [source]) first.add(one);
       }
+      for (const source of first) source.#dependents.push(signal);
+      signal.#sources = [...first];
       return signal;
     }
     get aborted() {
@@ -130,33 +137,71 @@
       return this.#reason;
     }
     throwIfAborted() { if (this.aborted) throw this.#reason; }
-    addEventListener(name, listener) { if (name === 'abort') this.#listeners.add(listener); }
-    removeEventListener(name, listener) { this.#listeners.delete(listener); }
-    // A script may compute, or ask the vault, past a signal's time: then it has ended before any timer tells.
-    #look() {
-      for (const source of this.#sources) source.#look();
-      if (!this.#isAborted && this.#until < Infinity && host.now() >= this.#until) this.#end(late());
+    addEventListener(name, listener) {
+      if (name === 'abort' && listener !== null && listener !== undefined) this.#listeners.add(listener);
     }
-    #end(reason) {
+    removeEventListener(name, listener) { this.#listeners.delete(listener); }
+    // A script may compute, or ask the vault, past a signal's time: then it has ended before its timer tells. To look at it
+    // calls nobody.
+    #look() {
+      if (this.#isAborted) return;
+      if (this.#until < Infinity && host.now() >= this.#until) this.#settle(late());
+      for (const source of this.#sources) {
+        source.#look();
+        if (source.#isAborted) this.#settle(source.#reason);
+      }
+    }
+    #settle(reason) {
       if (this.#isAborted) return;
       this.#isAborted = true;
       this.#reason = reason;
-      const listeners = [...this.#listeners];
-      this.#listeners.clear();
-      if (typeof this.onabort === 'function') listeners.unshift(this.onabort);
-      for (const listener of listeners) {
-        if (typeof listener === 'function') listener.call(this, { type: 'abort', target: this });
-        else listener.handleEvent({ type: 'abort', target: this });
+    }
+    // All have ended before anybody hears of it, and those that end with it tell theirs after its own.
+    #end(reason) {
+      if (this.#isTold) return;
+      this.#settle(reason);
+      const ended = [this, ...this.#dependents].filter((signal) => !signal.#isTold);
+      for (const signal of ended) {
+        signal.#settle(this.#reason);
+        signal.#isTold = true;
       }
+      for (const signal of ended) signal.#tell();
+    }
+    #tell() {
+      // First and apart: what listeners do keeps no request going.
+      for (const giveUp of this.#requests) giveUp(this.#reason);
+      this.#requests.clear();
+      const event = { type: 'abort', target: this };
+      const call = (listener) => {
+        try {
+          if (typeof listener === 'function') listener.call(this, event);
+          else listener.handleEvent(event);
+        } catch (error) {
+          shared.tellUncaught(error);
+        }
+      };
+      if (typeof this.onabort === 'function') call(this.onabort);
+      // One may remove another.
+      for (const listener of [...this.#listeners]) if (this.#listeners.has(listener)) call(listener);
+      this.#listeners.clear();
     }
     #endAt() { return Math.min(this.#until, ...this.#sources.map((source) => source.#endAt())); }
     static end(signal, reason) { signal.#end(reason); }
     // When it ends by itself, as the host tells the time.
     static endAt(signal) { return #until in signal ? signal.#endAt() : Infinity; }
+    // Has a request given up when a signal ends, which may be one of the script's own making; what undoes it.
+    static watch(signal, giveUp) {
+      if (#until in signal) {
+        signal.#requests.add(giveUp);
+        return () => signal.#requests.delete(giveUp);
+      }
+      const listener = () => giveUp(signal.reason);
+      signal.addEventListener('abort', listener);
+      return () => signal.removeEventListener('abort', listener);
+    }
   }
-  const { end, endAt } = AbortSignal;
-  delete AbortSignal.end;
-  delete AbortSignal.endAt;
+  const { end, endAt, watch } = AbortSignal;
+  for (const name of ['end', 'endAt', 'watch']) delete AbortSignal[name];
   class AbortController {
     constructor() { this.signal = new AbortSignal(); }
     abort(reason) { end(this.signal, AbortSignal.abort(reason).reason); }
@@ -183,7 +228,7 @@
     return shared.hiding(error, fate);
   };
   // What a request fails with whose signal has ended: by itself, as if the host had not waited longer.
-  const givenUp = ({ reason }, call) => (lateness.has(reason) ? shared.hiding(reason, fateOf('timeout', '', call)) : reason);
+  const givenUp = (reason, call) => (lateness.has(reason) ? shared.hiding(reason, fateOf('timeout', '', call)) : reason);
   // Who waits for an answer, by the request's number.
   const waiting = new Map();
   shared.isFetching = () => waiting.size > 0;
@@ -197,10 +242,9 @@
     return true;
   };
   const answered = (number, signal, call) => new Promise((resolve, reject) => {
-    const give = () => reject(givenUp(signal, call));
-    signal?.addEventListener('abort', give);
+    const stop = signal ? watch(signal, (reason) => reject(givenUp(reason, call))) : () => {};
     waiting.set(number, (answer) => {
-      signal?.removeEventListener('abort', give);
+      stop();
       resolve(answer);
     });
   });
@@ -209,7 +253,7 @@
     const { signal } = request;
     // When there is an answer, the script's calls that led here are over.
     const call = new Error();
-    if (signal?.aborted) throw givenUp(signal, call);
+    if (signal?.aborted) throw givenUp(signal.reason, call);
     const bytes = bytesOf(request);
     if (bytes !== undefined && (request.method === 'GET' || request.method === 'HEAD')) {
       throw new TypeError('a request that gets something has no body');
@@ -221,7 +265,7 @@
     const { method, url } = request;
     const number = host.begin({ method, url, headers, body: bytes, timeout, redirects });
     const answer = await answered(number, signal, call);
-    if (answer.error === 'timeout' && signal?.aborted) throw givenUp(signal, call);
+    if (answer.error === 'timeout' && signal?.aborted) throw givenUp(signal.reason, call);
     if (answer.error !== undefined) throw failed(answer.error, answer.why, call);
     if (request.redirect === 'error' && [301, 302, 303, 307, 308].includes(answer.status)) {
       throw failed('redirect', 'the answer is a redirect', call);
