@@ -166,17 +166,21 @@ pub const WORKERS_TICK_MS: u64 = 500;
 /// Tenants that the workers look at anew at each such time.
 pub const TENANTS_LOOKED_AT: usize = 256;
 /// Webhooks that are being told at the same time.
-pub const DELIVERIES_MAX: usize = 128;
+pub const DELIVERIES_MAX: usize = 256;
 /// The same, of one tenant.
-pub const DELIVERIES_PER_TENANT_MAX: usize = 64;
+pub const DELIVERIES_PER_TENANT_MAX: usize = 128;
 /// The same, of one tenant to one receiver.
 pub const DELIVERIES_PER_RECEIVER_MAX: usize = 8;
-/// Of a tenant's, so many are for receivers that are being told nothing else.
-pub const DELIVERIES_TO_THE_FIRST: usize = 16;
-/// And at most so many are for receivers that do not answer, one for each.
-pub const DELIVERIES_TO_SILENT_MAX: usize = 16;
-/// Of all, so many are for tenants that have none.
-pub const DELIVERIES_TO_FIRST_TENANTS: usize = 16;
+/// The same, to receivers that were told nothing before.
+pub const DELIVERIES_UNKNOWN_MAX: usize = 128;
+/// The same, of one tenant to receivers that were told nothing before.
+pub const DELIVERIES_UNKNOWN_PER_TENANT_MAX: usize = 32;
+/// The same, of one tenant to one receiver that was told nothing before.
+pub const DELIVERIES_PER_UNKNOWN_MAX: usize = 2;
+/// The same, to receivers that took long the last time.
+pub const DELIVERIES_SLOW_MAX: usize = 64;
+/// The same, of one tenant to receivers that took long the last time.
+pub const DELIVERIES_SLOW_PER_TENANT_MAX: usize = 16;
 /// How long a receiver may take to answer, in milliseconds (decisions §8).
 pub const DELIVERY_TIMEOUT_MS: u64 = 15_000;
 /// The wait before the second try of a delivery, in milliseconds (decisions §8).
@@ -237,8 +241,12 @@ pub const WRITE_STALL_MS_MAX: u64 = 30_000;
 pub const WRITE_BYTES_PER_SECOND_MIN: u64 = 8 << 10;
 /// How long a new connection waits for a place when all are taken, in milliseconds.
 pub const ROOM_MS_MAX: u64 = 250;
-/// Connections without a place that wait for one, or read that there is none, at the same time.
+/// Connections without a place that wait for one, at the same time.
 pub const CONNECTIONS_BESIDE_MAX: usize = 2_048;
+/// Connections that have waited and read that there is no place, at the same time.
+pub const CONNECTIONS_TOLD_MAX: usize = 1_024;
+/// How often the log is told of connections that are refused, at most, in milliseconds.
+pub const REFUSALS_LOGGED_MS: u64 = 1_000;
 /// How long a connection that is asked to make room may still take for a request's head that it has begun, in
 /// milliseconds.
 pub const LEAVE_MS_MAX: u64 = 1_000;

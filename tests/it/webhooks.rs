@@ -409,7 +409,7 @@ async fn one_that_does_not_answer_delays_nobody_else() {
         queue(&server, &reactor, &silent.url()).await;
     }
     let began = Instant::now();
-    silent.wait(8).await;
+    silent.wait(2).await;
     // A try of the silent one takes fifteen seconds, and there are forty. A slow machine may need as long itself, once.
     let mut prompt_in_time = false;
     for round in 1..=3 {
@@ -419,10 +419,10 @@ async fn one_that_does_not_answer_delays_nobody_else() {
         }
         prompt.wait(5 * round).await;
         prompt_in_time = asked.elapsed() < Duration::from_secs(10);
-        // Each eight make place for the next eight when their time is over.
+        // Two before it is known, and then one after the other.
         let tries = began.elapsed().as_secs() / 15 + 1;
         let seen = silent.seen().len() as u64;
-        assert!(seen <= 8 * tries, "{seen}: a receiver has so many at a time and no more");
+        assert!(seen <= 2 * tries, "{seen}: a receiver that takes long has one at a time");
         if prompt_in_time {
             break;
         }

@@ -161,7 +161,7 @@ impl Vault {
         let began = Instant::now();
         let answer = self.0.egress.send(request, &|_| true).await;
         let receiver = delivery.receiver();
-        self.0.queue.silent.note(tenant, &receiver, answer.is_ok(), began.elapsed());
+        self.0.queue.receivers.note(tenant, &receiver, began.elapsed());
         match answer {
             Ok(answer) => {
                 let given = answer.headers.iter().filter(|(name, _)| name == "retry-after");

@@ -1,19 +1,21 @@
 //! Which deliveries are begun (decisions §8).
 //!
-//! Places are few, and a receiver that does not answer takes one for as long as a try may last. So that it delays no
-//! other, however many like it there are: each receiver has some places and not all; the last of a tenant's are for
-//! receivers that have none; and those that are known not to answer ([`super::silent`]) have one each, and a part of the
-//! places together.
+//! Places are few, and a receiver that takes long keeps one for as long as a try may last. So that it delays no other, its
+//! last try counts ([`super::receivers`]): one that was slow gets one place at a time, in turns with the others that were,
+//! and these and those that are not known yet have a part of all places each. What is left is for those that were prompt.
+//! One that is not known waits behind others that are not, where very many are told something for the first time.
 
 use std::collections::HashMap;
 use std::ops::Bound;
 
 use super::delivery::{BY_DOUBT, Delivery};
 use super::in_hand::InHand;
+use super::receivers::Pace;
 use crate::crypto::keys::TenantKeys;
 use crate::limits::{
-    DELIVERIES_PER_RECEIVER_MAX, DELIVERIES_PER_TENANT_MAX, DELIVERIES_TO_SILENT_MAX,
-    DELIVERIES_TO_THE_FIRST, DELIVERY_WINDOW_MS,
+    DELIVERIES_MAX, DELIVERIES_PER_RECEIVER_MAX, DELIVERIES_PER_TENANT_MAX,
+    DELIVERIES_PER_UNKNOWN_MAX, DELIVERIES_SLOW_MAX, DELIVERIES_SLOW_PER_TENANT_MAX,
+    DELIVERIES_UNKNOWN_MAX, DELIVERIES_UNKNOWN_PER_TENANT_MAX, DELIVERY_WINDOW_MS,
 };
 use crate::model::id::TenantId;
 use crate::model::time::Timestamp;
@@ -22,38 +24,80 @@ use crate::vault::index::{number, term, term_of};
 use crate::vault::record::{Entity as _, Stored};
 use crate::vault::{Error, Vault};
 
-/// A tenant's places, and who has them.
+/// What there is room for in a tenant.
 struct Places {
-    /// How many each receiver has.
+    /// Deliveries in hand to each of its receivers.
     to: HashMap<String, usize>,
-    /// Who is known not to answer.
-    silent: Vec<String>,
+    known: HashMap<String, Pace>,
+    /// Places that are free, and how many of them are for receivers that are not known, and that were slow.
+    free: usize,
+    unknown: usize,
+    slow: usize,
 }
 
 impl Places {
-    /// Those that are free.
-    fn free(&self) -> usize {
-        DELIVERIES_PER_TENANT_MAX.saturating_sub(self.to.values().sum())
+    fn of(tenant: TenantId, known: HashMap<String, Pace>, in_hand: &InHand) -> Self {
+        let left = |pace: Option<Pace>, of_all: usize, of_tenant: usize| {
+            let held =
+                in_hand.deliveries().filter(|(.., told)| pace.is_none_or(|p| p == told.pace));
+            let own = held.clone().filter(|(other, ..)| *other == tenant).count();
+            of_all.saturating_sub(held.count()).min(of_tenant.saturating_sub(own))
+        };
+        let mut to = HashMap::new();
+        for (_, _, told) in in_hand.deliveries().filter(|(other, ..)| *other == tenant) {
+            *to.entry(told.receiver.clone()).or_default() += 1;
+        }
+        let (unknown, slow) = (Some(Pace::Unknown), Some(Pace::Slow));
+        Self {
+            to,
+            known,
+            free: left(None, DELIVERIES_MAX, DELIVERIES_PER_TENANT_MAX),
+            unknown: left(unknown, DELIVERIES_UNKNOWN_MAX, DELIVERIES_UNKNOWN_PER_TENANT_MAX),
+            slow: left(slow, DELIVERIES_SLOW_MAX, DELIVERIES_SLOW_PER_TENANT_MAX),
+        }
+    }
+
+    fn pace(&self, receiver: &str) -> Pace {
+        self.known.get(receiver).copied().unwrap_or(Pace::Unknown)
     }
 
     /// Whether a receiver may have one more.
     fn has_for(&self, receiver: &str) -> bool {
         let own = self.to.get(receiver).copied().unwrap_or_default();
-        if self.silent.iter().any(|silent| silent == receiver) {
-            let all = self.silent.iter().filter_map(|silent| self.to.get(silent)).sum::<usize>();
-            own == 0 && all < DELIVERIES_TO_SILENT_MAX
-        } else if self.free() <= DELIVERIES_TO_THE_FIRST {
-            own == 0
-        } else {
-            own < DELIVERIES_PER_RECEIVER_MAX
-        }
+        self.free > 0
+            && match self.pace(receiver) {
+                Pace::Prompt => own < DELIVERIES_PER_RECEIVER_MAX,
+                Pace::Unknown => self.unknown > 0 && own < DELIVERIES_PER_UNKNOWN_MAX,
+                Pace::Slow => self.slow > 0 && own == 0,
+            }
     }
 
-    /// The filter for deliveries to those that may not.
-    fn full(&self, keys: &TenantKeys) -> Filter {
-        let known = self.to.keys().chain(&self.silent).filter(|receiver| !self.has_for(receiver));
+    /// Gives it one, and says how it counts.
+    fn take(&mut self, receiver: String) -> Pace {
+        let pace = self.pace(&receiver);
+        match pace {
+            Pace::Prompt => {}
+            Pace::Unknown => self.unknown -= 1,
+            Pace::Slow => self.slow -= 1,
+        }
+        self.free -= 1;
+        *self.to.entry(receiver).or_default() += 1;
+        pace
+    }
+
+    /// Receivers that were prompt or are not known, and may have one more.
+    fn not_slow(&self, keys: &TenantKeys) -> Filter {
         let term = |name: &String| Filter::Term(term_of(keys, term::RECEIVER, &[name]));
-        Filter::Or(known.map(term).collect())
+        if self.unknown == 0 {
+            let prompt = self.known.iter().filter(|(_, pace)| **pace == Pace::Prompt);
+            let prompt = prompt.map(|(name, _)| name).filter(|name| self.has_for(name));
+            return Filter::Or(prompt.map(term).collect());
+        }
+        let slow = self.known.iter().filter(|(_, pace)| **pace == Pace::Slow);
+        let full =
+            self.to.keys().filter(|name| self.pace(name) != Pace::Slow && !self.has_for(name));
+        let none = slow.map(|(name, _)| name).chain(full);
+        Filter::Not(Box::new(Filter::Or(none.map(term).collect())))
     }
 }
 
@@ -64,38 +108,37 @@ impl Vault {
         tenant: TenantId,
         in_hand: &InHand,
         share: usize,
-    ) -> Result<(Vec<Stored<Delivery>>, bool), Error> {
+    ) -> Result<(Vec<(Stored<Delivery>, Pace)>, bool), Error> {
         let keys = self.keys(tenant).await?;
-        let in_doubt = !self.may_remove_ended()?;
-        let mut held = Vec::new();
-        let mut places = Places { to: HashMap::new(), silent: self.0.queue.silent.of(tenant) };
-        for (_, id, receiver) in in_hand.deliveries().filter(|(other, ..)| *other == tenant) {
-            *places.to.entry(receiver.to_owned()).or_default() += 1;
-            held.push(id.to_string());
-        }
+        let due = due_at(self.now(), !self.may_remove_ended()?);
+        let receivers = &self.0.queue.receivers;
+        let mut places = Places::of(tenant, receivers.of(tenant), in_hand);
+        places.free = places.free.min(share);
+        let own = in_hand.deliveries().filter(|(other, ..)| *other == tenant);
+        let mut held: Vec<String> = own.map(|(_, id, _)| id.to_string()).collect();
         let mut begun = Vec::new();
-        loop {
-            let room = share.saturating_sub(begun.len()).min(places.free());
-            if room == 0 {
-                break;
-            }
-            let filter = Filter::And(vec![
-                due_at(self.now(), in_doubt),
-                Filter::Not(Box::new(places.full(&keys))),
-                Filter::Not(Box::new(Filter::Ids(held.clone()))),
-            ]);
-            let mut taken = false;
-            for delivery in self.oldest::<Delivery>(tenant, &filter, room).await? {
+        let but = |held: &[String], to: Filter| {
+            let held = Filter::Not(Box::new(Filter::Ids(held.to_vec())));
+            Filter::And(vec![due.clone(), to, held])
+        };
+        let mut taken = true;
+        while taken && places.free > 0 {
+            taken = false;
+            let filter = but(&held, places.not_slow(&keys));
+            for delivery in self.oldest::<Delivery>(tenant, &filter, places.free).await? {
                 let receiver = delivery.entity.receiver();
                 if places.has_for(&receiver) {
-                    *places.to.entry(receiver).or_default() += 1;
                     taken = true;
                     held.push(delivery.entity.id.to_string());
-                    begun.push(delivery);
+                    begun.push((delivery, places.take(receiver)));
                 }
             }
-            if !taken {
-                break;
+        }
+        for receiver in receivers.next_slow(tenant, places.slow.min(places.free)) {
+            if places.has_for(&receiver) {
+                let to = Filter::Term(term_of(&keys, term::RECEIVER, &[&receiver]));
+                let first = self.oldest::<Delivery>(tenant, &but(&held, to), 1).await?;
+                begun.extend(first.into_iter().map(|first| (first, places.take(receiver.clone()))));
             }
         }
         let store = self.0.store.as_ref();
@@ -126,38 +169,83 @@ fn due_within(from: Bound<u64>, to: Bound<u64>) -> Filter {
 mod tests {
     use std::collections::HashMap;
 
-    use super::{
-        DELIVERIES_PER_RECEIVER_MAX, DELIVERIES_PER_TENANT_MAX, DELIVERIES_TO_SILENT_MAX, Places,
+    use super::{InHand, Pace, Places, TenantId};
+    use crate::limits::{
+        DELIVERIES_MAX, DELIVERIES_PER_RECEIVER_MAX, DELIVERIES_PER_TENANT_MAX,
+        DELIVERIES_PER_UNKNOWN_MAX, DELIVERIES_SLOW_MAX, DELIVERIES_SLOW_PER_TENANT_MAX,
+        DELIVERIES_UNKNOWN_MAX, DELIVERIES_UNKNOWN_PER_TENANT_MAX,
     };
+    use crate::model::id::InvocationId;
+    use crate::vault::jobs::in_hand::{Held, Told};
 
-    #[test]
-    fn whoever_answers_finds_a_place_beside_any_number_that_do_not() {
-        let name = |number: usize| format!("host-{number}:443");
-        for known in [0, 200] {
-            let silent = (0..known).map(name).collect();
-            let mut places = Places { to: HashMap::new(), silent };
-            // Each of two hundred wants as many as it can have.
-            for number in (0..200).cycle().take(200 * 20) {
-                if places.free() > 0 && places.has_for(&name(number)) {
-                    *places.to.entry(name(number)).or_default() += 1;
-                }
-            }
-            let most = places.to.values().max().unwrap();
-            if known == 0 {
-                assert!(places.free() == 0 && *most <= DELIVERIES_PER_RECEIVER_MAX);
-                continue;
-            }
-            assert_eq!(places.free(), DELIVERIES_PER_TENANT_MAX - DELIVERIES_TO_SILENT_MAX);
-            assert!(*most == 1 && places.has_for("another:443"));
-        }
-        // As many as have all that one receiver can have leave some for those that have none.
-        let mut places = Places { to: HashMap::new(), silent: Vec::new() };
-        for number in 0..DELIVERIES_PER_TENANT_MAX / DELIVERIES_PER_RECEIVER_MAX {
-            while places.has_for(&name(number)) {
-                *places.to.entry(name(number)).or_default() += 1;
+    fn tenant(number: usize) -> TenantId {
+        TenantId(uuid::Uuid::from_u128(number as u128))
+    }
+
+    fn name(number: usize) -> String {
+        format!("host-{number}:443")
+    }
+
+    /// Begins as many deliveries of a tenant as there is room for, when each of its receivers wants as many as it can have.
+    fn fill(in_hand: &mut InHand, tenant: TenantId, known: &HashMap<String, Pace>, all: usize) {
+        let mut places = Places::of(tenant, known.clone(), in_hand);
+        for receiver in (0..all).cycle().take(all * DELIVERIES_PER_RECEIVER_MAX).map(name) {
+            if places.has_for(&receiver) {
+                let pace = places.take(receiver.clone());
+                let (id, receiver) =
+                    (InvocationId(uuid::Uuid::from_u128(0)), Some(Told { receiver, pace }));
+                let held = Held { tenant, id, receiver, stands: std::sync::Arc::default() };
+                in_hand.take(held, std::future::pending());
             }
         }
-        assert!(places.free() > 0 && places.has_for("another:443"));
-        assert!(!places.has_for(&name(0)));
+    }
+
+    #[tokio::test]
+    async fn whoever_is_prompt_finds_a_place_beside_any_number_that_are_not() {
+        for (pace, per_receiver, of_tenant, of_all) in [
+            (Pace::Slow, 1, DELIVERIES_SLOW_PER_TENANT_MAX, DELIVERIES_SLOW_MAX),
+            (
+                Pace::Unknown,
+                DELIVERIES_PER_UNKNOWN_MAX,
+                DELIVERIES_UNKNOWN_PER_TENANT_MAX,
+                DELIVERIES_UNKNOWN_MAX,
+            ),
+        ] {
+            let known: HashMap<_, _> = (0..200)
+                .map(|number| (name(number), pace))
+                .filter(|(_, pace)| *pace == Pace::Slow)
+                .collect();
+            let mut in_hand = InHand::default();
+            fill(&mut in_hand, tenant(0), &known, 200);
+            assert_eq!(in_hand.deliveries().count(), of_tenant);
+            let mut to: HashMap<&str, usize> = HashMap::new();
+            for (.., told) in in_hand.deliveries() {
+                *to.entry(&told.receiver).or_default() += 1;
+            }
+            assert!(to.values().all(|count| *count <= per_receiver), "{to:?}");
+            (1..20).for_each(|number| fill(&mut in_hand, tenant(number), &known, 200));
+            assert_eq!(in_hand.deliveries().count(), of_all);
+            // In every tenant, whether it has anything in hand or not.
+            for number in 0..30 {
+                let mut known = known.clone();
+                known.insert("prompt:443".to_owned(), Pace::Prompt);
+                let places = Places::of(tenant(number), known, &in_hand);
+                assert!(places.has_for("prompt:443") && !places.has_for(&name(7)));
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn all_of_them_together_leave_some_for_who_is_prompt() {
+        let slow: HashMap<_, _> = (0..100).map(|number| (name(number), Pace::Slow)).collect();
+        let mut in_hand = InHand::default();
+        (0..20).for_each(|number| fill(&mut in_hand, tenant(number), &slow, 200));
+        assert_eq!(in_hand.deliveries().count(), DELIVERIES_SLOW_MAX + DELIVERIES_UNKNOWN_MAX);
+        const { assert!(DELIVERIES_SLOW_MAX + DELIVERIES_UNKNOWN_MAX < DELIVERIES_MAX) };
+        // Alone, those that are prompt have all of a tenant's places.
+        let prompt: HashMap<_, _> = (0..100).map(|number| (name(number), Pace::Prompt)).collect();
+        let mut in_hand = InHand::default();
+        fill(&mut in_hand, tenant(0), &prompt, 100);
+        assert_eq!(in_hand.deliveries().count(), DELIVERIES_PER_TENANT_MAX);
     }
 }

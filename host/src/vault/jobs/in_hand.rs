@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::task::{self, JoinSet};
 
+use super::receivers::Pace;
 use crate::model::id::{InvocationId, TenantId};
 use crate::store::Filter;
 
@@ -26,9 +27,18 @@ pub struct Held {
     /// The invocation.
     pub id: InvocationId,
     /// Of a delivery; a job has none.
-    pub receiver: Option<String>,
+    pub receiver: Option<Told>,
     /// Of a job, which tells it as it goes on.
     pub stands: Arc<Standing>,
+}
+
+/// To whom a delivery goes.
+#[derive(Clone)]
+pub struct Told {
+    /// The receiver.
+    pub receiver: String,
+    /// How it was known when this was begun.
+    pub pace: Pace,
 }
 
 /// Where a job in hand stands.
@@ -86,10 +96,10 @@ impl InHand {
     }
 
     /// Deliveries in hand: tenant, invocation, receiver.
-    pub fn deliveries(&self) -> impl Iterator<Item = (TenantId, InvocationId, &str)> {
+    pub fn deliveries(&self) -> impl Iterator<Item = (TenantId, InvocationId, &Told)> + Clone {
         self.held.values().filter_map(|held| {
-            let receiver = held.receiver.as_deref()?;
-            Some((held.tenant, held.id, receiver))
+            let told = held.receiver.as_ref()?;
+            Some((held.tenant, held.id, told))
         })
     }
 }

@@ -16,9 +16,9 @@ mod in_hand;
 mod next;
 mod put_off;
 mod queue;
+mod receivers;
 mod results;
 mod run;
-mod silent;
 #[cfg(test)]
 mod tests;
 mod waiting;

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use super::Ended;
 use super::put_off::{OfTenant, PutOff, Until};
-use super::silent::Silent;
+use super::receivers::Receivers;
 use crate::limits::RUN_WAIT_SECONDS;
 use crate::model::id::{InvocationId, ReactorId, TenantId};
 
@@ -30,7 +30,7 @@ pub struct Queue {
     failed: Mutex<HashMap<InvocationId, [u32; 2]>>,
     /// Jobs that are about to be taken in.
     coming: Mutex<HashMap<TenantId, u64>>,
-    pub silent: Silent,
+    pub receivers: Receivers,
     stopping: AtomicBool,
     cut_off: Notify,
     wake: Notify,

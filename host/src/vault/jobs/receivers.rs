@@ -1,79 +1,136 @@
-//! Receivers that do not answer.
+//! What is known of receivers: who takes long, and who does not.
 //!
-//! What this process knows of them, it has seen itself: after a start each is tried again as any other, and known again
-//! after two tries.
+//! A process knows what it has seen itself. After a start each receiver is unknown, and known after its first try.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use crate::model::id::TenantId;
 
-/// Tries in a row without an answer after which a receiver is known for it.
-const TRIES: u32 = 2;
-/// A try that ended sooner took nobody's place.
-const LONG: Duration = Duration::from_secs(2);
-/// Receivers of a tenant that are remembered. When there are more, all are forgotten.
-const RECEIVERS_MAX: usize = 1_000;
+/// A try that takes as long keeps a place from others, answered or not.
+const LONG: Duration = Duration::from_secs(5);
+/// Receivers of a tenant that are remembered; more take the places of those that were not told anything for longest.
+const RECEIVERS_MAX: usize = 512;
+/// How long it is until the slow ones of a tenant are looked at again.
+const LOOKED_AT: Duration = Duration::from_millis(500);
 
-/// Tries in a row without an answer, by tenant and receiver.
+/// How a receiver took its last try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// It was soon over.
+    Prompt,
+    /// It took long.
+    Slow,
+    /// There was none that is remembered.
+    Unknown,
+}
+
+/// What is known, by tenant.
 #[derive(Default)]
-pub struct Silent(Mutex<HashMap<TenantId, HashMap<String, u32>>>);
+pub struct Receivers(Mutex<HashMap<TenantId, OfTenant>>);
 
-impl Silent {
-    /// Takes note of a try: whether it was answered, and how long it took.
-    pub fn note(&self, tenant: TenantId, receiver: &str, is_answered: bool, took: Duration) {
+#[derive(Default)]
+struct OfTenant {
+    known: HashMap<String, Known>,
+    looked: Option<Instant>,
+}
+
+struct Known {
+    is_slow: bool,
+    /// When it was last tried, or looked whether there is something to be tried.
+    last: Instant,
+}
+
+impl Receivers {
+    /// Takes note of a try that took so long.
+    pub fn note(&self, tenant: TenantId, receiver: &str, took: Duration) {
         let mut all = self.0.lock();
-        if is_answered || took < LONG {
-            if let Some(receivers) = all.get_mut(&tenant) {
-                receivers.remove(receiver);
-                if receivers.is_empty() {
-                    all.remove(&tenant);
-                }
+        let OfTenant { known, .. } = all.entry(tenant).or_default();
+        if known.len() >= RECEIVERS_MAX && !known.contains_key(receiver) {
+            let oldest = known.iter().min_by_key(|(_, known)| known.last);
+            if let Some(oldest) = oldest.map(|(name, _)| name.clone()) {
+                known.remove(&oldest);
             }
-            return;
         }
-        let receivers = all.entry(tenant).or_default();
-        if receivers.len() >= RECEIVERS_MAX && !receivers.contains_key(receiver) {
-            receivers.clear();
-        }
-        let tries = receivers.entry(receiver.to_owned()).or_default();
-        *tries = tries.saturating_add(1);
+        let now = Known { is_slow: took >= LONG, last: Instant::now() };
+        known.insert(receiver.to_owned(), now);
     }
 
-    /// A tenant's receivers that are known not to answer.
-    pub fn of(&self, tenant: TenantId) -> Vec<String> {
+    /// The pace of each of a tenant's receivers that is known.
+    pub fn of(&self, tenant: TenantId) -> HashMap<String, Pace> {
         let all = self.0.lock();
-        let receivers = all.get(&tenant).into_iter().flatten();
-        let known = receivers.filter(|(_, tries)| **tries >= TRIES);
-        known.map(|(receiver, _)| receiver.clone()).collect()
+        let known = all.get(&tenant).into_iter().flat_map(|of| &of.known);
+        let pace = |known: &Known| if known.is_slow { Pace::Slow } else { Pace::Prompt };
+        known.map(|(name, known)| (name.clone(), pace(known))).collect()
+    }
+
+    /// A tenant's slow receivers to be tried next, at most so many: those that were not for longest. None until a while
+    /// after the last ones.
+    pub fn next_slow(&self, tenant: TenantId, count: usize) -> Vec<String> {
+        let mut all = self.0.lock();
+        let Some(OfTenant { known, looked }) = all.get_mut(&tenant) else { return Vec::new() };
+        if looked.is_some_and(|looked| looked.elapsed() < LOOKED_AT) {
+            return Vec::new();
+        }
+        let now = Instant::now();
+        *looked = Some(now);
+        let mut slow: Vec<_> = known.iter_mut().filter(|(_, known)| known.is_slow).collect();
+        slow.sort_unstable_by_key(|(_, known)| known.last);
+        let next = slow.into_iter().take(count).map(|(name, known)| {
+            known.last = now;
+            name.clone()
+        });
+        next.collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{LONG, RECEIVERS_MAX, Silent, TRIES};
-    use crate::model::id::TenantId;
     use std::time::Duration;
 
+    use super::{LONG, LOOKED_AT, Pace, RECEIVERS_MAX, Receivers};
+    use crate::model::id::TenantId;
+
+    const SHORT: Duration = Duration::from_millis(5);
+
     #[test]
-    fn who_does_not_answer_is_known_for_it_until_it_does() {
-        let silent = Silent::default();
+    fn a_receiver_is_what_its_last_try_was() {
+        let receivers = Receivers::default();
         let [one, other] = [1, 2].map(|number| TenantId(uuid::Uuid::from_u128(number)));
-        let note = |answered, took| silent.note(one, "a:443", answered, took);
-        note(false, LONG);
-        assert!(silent.of(one).is_empty());
-        note(false, LONG);
-        assert_eq!((silent.of(one), silent.of(other)), (vec!["a:443".to_owned()], Vec::new()));
-        // However late; and whoever refuses at once takes no place.
-        note(true, LONG * 5);
-        assert!(silent.of(one).is_empty());
-        (0..5).for_each(|_| note(false, Duration::from_millis(3)));
-        assert!(silent.of(one).is_empty() && silent.0.lock().is_empty());
-        for number in 0..=RECEIVERS_MAX {
-            (0..TRIES).for_each(|_| silent.note(one, &number.to_string(), false, LONG));
+        assert!(receivers.of(one).is_empty());
+        for (took, pace) in [(LONG, Pace::Slow), (SHORT, Pace::Prompt), (LONG * 2, Pace::Slow)] {
+            receivers.note(one, "a:443", took);
+            assert_eq!(receivers.of(one)["a:443"], pace);
         }
-        assert_eq!(silent.of(one), [RECEIVERS_MAX.to_string()]);
+        assert!(receivers.of(other).is_empty());
+        for number in 0..RECEIVERS_MAX {
+            receivers.note(one, &number.to_string(), SHORT);
+        }
+        let known = receivers.of(one);
+        assert!(known.len() == RECEIVERS_MAX && !known.contains_key("a:443"));
+    }
+
+    #[test]
+    fn slow_ones_take_turns() {
+        let receivers = Receivers::default();
+        let tenant = TenantId(uuid::Uuid::nil());
+        for name in ["a", "b", "c"] {
+            receivers.note(tenant, name, LONG);
+            std::thread::sleep(SHORT);
+        }
+        receivers.note(tenant, "prompt", SHORT);
+        let mut seen = Vec::new();
+        while seen.len() < 6 {
+            let next = receivers.next_slow(tenant, 2);
+            assert!(receivers.next_slow(tenant, 2).is_empty(), "it is too soon");
+            seen.extend(next);
+            std::thread::sleep(LOOKED_AT);
+        }
+        assert_eq!(seen[..2], ["a", "b"]);
+        assert_eq!(seen[2], "c");
+        assert!(["a", "b", "c"].iter().all(|name| seen.iter().any(|seen| seen == name)));
+        assert!(!seen.contains(&"prompt".to_owned()));
     }
 }

@@ -10,11 +10,10 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use tokio::task::{self, JoinError, JoinHandle};
 
-use super::in_hand::{Held, InHand, Standing};
+use super::in_hand::{Held, InHand, Standing, Told};
+use super::receivers::Pace;
 use super::{Delivery, Ended, Job, JobStatus};
-use crate::limits::{
-    DELIVERIES_MAX, DELIVERIES_TO_FIRST_TENANTS, JOBS_APART_MAX, TENANTS_LOOKED_AT, WORKERS_TICK_MS,
-};
+use crate::limits::{DELIVERIES_MAX, JOBS_APART_MAX, TENANTS_LOOKED_AT, WORKERS_TICK_MS};
 use crate::model::id::{InvocationId, TenantId};
 use crate::store::{Filter, Start};
 use crate::vault::index::{term, term_of};
@@ -294,12 +293,6 @@ impl Vault {
                     return;
                 }
                 let Some(tenant) = self.0.queue.next_for_deliveries() else { return };
-                let has_some = in_hand.deliveries().any(|(other, ..)| other == tenant);
-                let left = if has_some { DELIVERIES_TO_FIRST_TENANTS } else { 0 };
-                let Some(room) = room.checked_sub(left).filter(|room| *room > 0) else {
-                    self.0.queue.deliveries_later(tenant);
-                    continue;
-                };
                 match self.due_deliveries(tenant, in_hand, (room / turns).max(1)).await {
                     Ok((due, more)) => {
                         begun += due.len();
@@ -308,8 +301,8 @@ impl Vault {
                         } else if more {
                             self.0.queue.deliveries_again(tenant);
                         }
-                        for delivery in due {
-                            self.begin(tenant, delivery, in_hand);
+                        for (delivery, pace) in due {
+                            self.begin(tenant, delivery, pace, in_hand);
                         }
                     }
                     Err(Error::Unauthenticated) => {}
@@ -325,9 +318,15 @@ impl Vault {
         }
     }
 
-    fn begin(&self, tenant: TenantId, delivery: Stored<Delivery>, in_hand: &mut InHand) {
+    fn begin(
+        &self,
+        tenant: TenantId,
+        delivery: Stored<Delivery>,
+        pace: Pace,
+        in_hand: &mut InHand,
+    ) {
         let (vault, id) = (self.clone(), delivery.entity.id);
-        let receiver = Some(delivery.entity.receiver());
+        let receiver = Some(Told { receiver: delivery.entity.receiver(), pace });
         let work = async move { vault.deliver(tenant, delivery).await };
         in_hand.take(Held { tenant, id, receiver, stands: Arc::default() }, work);
     }
