@@ -5,7 +5,12 @@
 //! process or by the next one, whatever `--compact-seconds` says. A rotation has ended all the same when that fails: the
 //! note stays, and it is tried again.
 
+use std::time::Duration;
+
+use tokio::time::timeout;
+
 use super::root::removal;
+use crate::limits::SWEEP_INTERVAL_MS;
 use crate::store::{Batch, Expect, Put, StoreError};
 use crate::vault::record::kind;
 use crate::vault::sealed_keys::{SYSTEM_TENANT, SealedKeys};
@@ -44,6 +49,9 @@ impl Vault {
     pub async fn sweep_old_keys(&self) -> Result<(), Error> {
         let _one = self.0.keyring.sweeping.lock().await;
         if self.noted_old_keys().await?.is_some() {
+            // While more is sealed anew, more keys come to be old.
+            let bound = Duration::from_millis(SWEEP_INTERVAL_MS);
+            let _ = timeout(bound, self.0.keyring.walking.lock()).await;
             self.compact().await?;
             tracing::info!("no old key is in the store's files any more");
         }
