@@ -166,6 +166,8 @@ async fn a_body_must_come_at_a_rate() {
     for (framing, part) in [
         ("Content-Length: 1000", "{\"type\""),
         ("Transfer-Encoding: chunked", "7\r\n{\"type\"\r\n"),
+        // None of it has come that could be refused for its encoding.
+        ("Transfer-Encoding: chunked\r\nContent-Encoding: gzip", ""),
     ] {
         let head = format!(
             "POST /tokens HTTP/1.1\r\nHost: a\r\nSVC-API-KEY: {key}\r\n\
@@ -320,14 +322,10 @@ async fn ask(address: SocketAddr) -> u16 {
     answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn when_all_places_are_busy_nobody_waits_for_those_who_came_before() {
-    const CLIENTS: u32 = 80;
-    let body_grace = Duration::from_hours(1);
-    let server = bounded(Bounds { connections_max: 3, body_grace, ..Bounds::default() }).await;
-    let _busy = [busy(&server).await, busy(&server).await, busy(&server).await];
-    let (address, began) = (server.address(), Instant::now());
-    let all: Vec<_> = (0..CLIENTS).map(|_| tokio::spawn(ask(address))).collect();
+/// How many of so many clients at the same time are told that there is no place, and after how long all of them know.
+async fn refusals(address: SocketAddr, clients: u32) -> (usize, Duration) {
+    let began = Instant::now();
+    let all: Vec<_> = (0..clients).map(|_| tokio::spawn(ask(address))).collect();
     let mut told = 0;
     for client in all {
         let status = client.await.unwrap();
@@ -335,10 +333,28 @@ async fn when_all_places_are_busy_nobody_waits_for_those_who_came_before() {
         assert!([0, 503].contains(&status), "{status}");
         told += usize::from(status == 503);
     }
-    assert!(told > 0, "nobody was told");
-    // One after the other they would have waited so long.
-    let bound = Duration::from_millis(ROOM_MS_MAX) * CLIENTS;
-    assert!(began.elapsed() < bound, "{:?}", began.elapsed());
+    (told, began.elapsed())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_all_places_are_busy_nobody_waits_for_those_who_came_before() {
+    const CLIENTS: u32 = 80;
+    let body_grace = Duration::from_hours(1);
+    let server = bounded(Bounds { connections_max: 3, body_grace, ..Bounds::default() }).await;
+    let _busy = [busy(&server).await, busy(&server).await, busy(&server).await];
+    // One after the other they would wait for two and a half times as long.
+    let bound = Duration::from_millis(ROOM_MS_MAX) * CLIENTS * 2 / 5;
+    let mut elapsed = Duration::MAX;
+    // A busy machine may be late once.
+    for _ in 0..2 {
+        let (told, this_time) = refusals(server.address(), CLIENTS).await;
+        assert!(told > 0, "nobody was told");
+        elapsed = elapsed.min(this_time);
+        if elapsed < bound {
+            break;
+        }
+    }
+    assert!(elapsed < bound, "{elapsed:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -362,13 +378,8 @@ fn outer_address() -> Option<IpAddr> {
     (!address.is_loopback() && !address.is_unspecified()).then_some(address)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn one_address_does_not_take_the_last_places_from_others() {
-    let Some(outer) = outer_address() else {
-        println!("SKIPPED: this machine has no address but its own");
-        return;
-    };
-    let server = TestServer::start().await;
+/// Serves the vault of a server at all addresses of this machine, within bounds; gives the port.
+async fn serve_everywhere(server: &TestServer, bounds: Bounds) -> u16 {
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let state = State::from(Parts {
@@ -377,10 +388,21 @@ async fn one_address_does_not_take_the_last_places_from_others() {
         rates: Rates::default(),
         scrapers: Scrapers::default(),
     });
-    let body_grace = Duration::from_hours(1);
-    let bounds = Bounds { connections_max: 32, body_grace, ..Bounds::default() };
     let serving = Serving { bounds, ..Serving::default() };
     tokio::spawn(serve_with(listener, state, serving, std::future::pending()));
+    port
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_address_does_not_take_the_last_places_from_others() {
+    let Some(outer) = outer_address() else {
+        println!("SKIPPED: this machine has no address but its own");
+        return;
+    };
+    let server = TestServer::start().await;
+    let body_grace = Duration::from_hours(1);
+    let bounds = Bounds { connections_max: 32, body_grace, ..Bounds::default() };
+    let port = serve_everywhere(&server, bounds).await;
     let (crowd, other) = (SocketAddr::new(outer, port), SocketAddr::from(([127, 0, 0, 1], port)));
     let mut held = Vec::new();
     for _ in 0..30 {
@@ -394,6 +416,61 @@ async fn one_address_does_not_take_the_last_places_from_others() {
     held.pop();
     let answered = async { while ask(crowd).await != 200 {} };
     timeout(PATIENCE, answered).await.expect("there is room again");
+}
+
+/// Whether a connection that is kept answers one more request.
+async fn answers(connection: &mut TcpStream) -> bool {
+    if connection.write_all(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n").await.is_err() {
+        return false;
+    }
+    let mut answer = Vec::new();
+    let read = async {
+        while !answer.ends_with(b"}") {
+            let Ok(1..) = connection.read_buf(&mut answer).await else { return false };
+        }
+        answer.starts_with(b"HTTP/1.1 200 ")
+    };
+    timeout(PATIENCE, read).await.expect("an answer or an end")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_address_that_has_more_than_half_ends_no_connection_of_others() {
+    // With those that are kept and without the spare ones, so many are left for it.
+    const PLACES: usize = 50;
+    const KEPT: usize = 20;
+    const CROWD: usize = PLACES - PLACES / 16 - KEPT;
+    let Some(outer) = outer_address() else {
+        println!("SKIPPED: this machine has no address but its own");
+        return;
+    };
+    let server = TestServer::start().await;
+    let head = Duration::from_hours(1);
+    let bounds = Bounds { connections_max: PLACES, head, ..Bounds::default() };
+    let port = serve_everywhere(&server, bounds).await;
+    let (crowd, other) = (SocketAddr::new(outer, port), SocketAddr::from(([127, 0, 0, 1], port)));
+    let mut kept = Vec::new();
+    for _ in 0..KEPT {
+        let mut connection = TcpStream::connect(other).await.unwrap();
+        assert!(answers(&mut connection).await);
+        kept.push(connection);
+    }
+    let mut crowding = Vec::new();
+    for _ in 0..80 {
+        crowding.push(TcpStream::connect(crowd).await.unwrap());
+    }
+    // Those for whom there is no place are told so, at once or once they have waited.
+    for connection in &mut crowding[CROWD..] {
+        let answer = rest(connection).await;
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    }
+    for connection in &mut kept {
+        assert!(answers(connection).await, "a connection that was kept is gone");
+    }
+    // Those who do not crowd are made room for, as ever.
+    assert_eq!(ask(other).await, 200);
+    for connection in &mut crowding[..CROWD] {
+        assert!(answers(connection).await, "one that had a place is gone");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

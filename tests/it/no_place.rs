@@ -57,6 +57,8 @@ async fn who_finds_no_place_is_told_a_trace_id_that_the_log_names() {
             if answer.starts_with("HTTP/1.1 503 ") {
                 break answer;
             }
+            // One that was refused without being asked takes the log's line of this second.
+            tokio::time::sleep(Duration::from_secs(1)).await;
         }
     });
     let refused = refused.await.expect("a connection too many is refused");

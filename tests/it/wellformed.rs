@@ -39,6 +39,9 @@ async fn a_request_has_one_host() {
         ("Host: a b\r\n", "The Host header must be a host, with a port or without."),
         ("Host: http://a\r\n", "The Host header must be a host, with a port or without."),
         ("Host: a:b\r\n", "The Host header must be a host, with a port or without."),
+        ("Host: [zz]\r\n", "The Host header must be a host, with a port or without."),
+        ("Host: %00\r\n", "The Host header must be a host, with a port or without."),
+        ("Host: a:65536\r\n", "The Host header must be a host, with a port or without."),
     ] {
         for (line, headers) in [
             ("GET /healthz", ""),
@@ -56,7 +59,7 @@ async fn a_request_has_one_host() {
             assert!(head.contains("\r\nx-content-type-options: nosniff"), "{head}");
         }
     }
-    for host in ["a", "a:8080", "a:", "127.0.0.1:80", "[::1]", "[2001:db8::1]:8080"] {
+    for host in ["a", "a_b", "a:8080", "a:", "127.0.0.1:80", "[::1]", "[2001:db8::1]:8080"] {
         let request = format!("GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         assert_eq!(exchange(&server, &request).await.0, 200, "{host}");
     }
@@ -91,6 +94,33 @@ async fn a_body_comes_in_chunks_or_whole_and_in_no_other_coding() {
     assert!(server.private.list("").await.is_empty());
     assert_eq!(send("Transfer-Encoding: Chunked\r\n").await.0, 201);
     assert_eq!(server.private.list("").await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn codings_that_do_not_end_in_chunks_get_a_bare_400() {
+    let server = TestServer::start().await;
+    for codings in ["gzip", "chunked, gzip", "identity", "xchunked", "chunked;a=b"] {
+        let head = format!("POST /tokens HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: {codings}");
+        let (status, head, body) = exchange(&server, &format!("{head}\r\n\r\n")).await;
+        assert_eq!((status, body), (400, Value::Null), "{codings}{head}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_head_that_is_not_well_formed_is_the_last_of_its_connection() {
+    let server = TestServer::start().await;
+    let chunks = "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n";
+    for (request, expected) in [
+        ("GET /healthz HTTP/1.1\r\n\r\n".to_owned(), 400),
+        ("GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n".to_owned(), 400),
+        ("GET /healthz HTTP/1.1\r\nHost: a b\r\n\r\n".to_owned(), 400),
+        (format!("POST /tokens HTTP/1.1\r\nHost: a\r\n{chunks}"), 501),
+    ] {
+        // Which it would not be of its own accord.
+        let (status, head, _) = exchange(&server, &request).await;
+        assert_eq!(status, expected, "{request}{head}");
+        assert!(head.contains("\r\nconnection: close"), "{request}{head}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -190,11 +190,11 @@ async fn read_typed(
 ) -> Result<Arrived, Rejection> {
     match expect_type(request.headers(), content_type) {
         Ok(()) if is_encoded(request.headers()) => {
-            read(request, state, 0).await.map_err(|_| Rejection::encoded())
+            read_none(request, state, Rejection::encoded()).await
         }
         Ok(()) => read(request, state, bytes_max).await,
         Err(refusal) if request.method() == Method::POST => {
-            read(request, state, 0).await.map_err(|_| refusal)
+            read_none(request, state, refusal).await
         }
         Err(refusal) => Err(refusal),
     }
@@ -248,6 +248,19 @@ fn is_encoded(headers: &HeaderMap) -> bool {
         let coding = coding.trim_ascii();
         !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity")
     })
+}
+
+/// Takes in no body, if there is none. Any is refused in this way, unless it fails for a reason of its own, such as that it
+/// does not come.
+async fn read_none(
+    request: Request,
+    state: &State,
+    refusal: Rejection,
+) -> Result<Arrived, Rejection> {
+    match read(request, state, 0).await {
+        Err(error) if error.status() == StatusCode::PAYLOAD_TOO_LARGE => Err(refusal),
+        outcome => outcome,
+    }
 }
 
 /// Takes in the body of a request, or what was taken in before.

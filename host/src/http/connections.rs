@@ -3,6 +3,7 @@
 //! Each connection is a task of its own, the TLS handshake included, so that a slow one delays nobody. When all places
 //! are taken, the connection that has been there longest is asked to end after its present request, which is one whose
 //! head has come: the rest of a head is waited for only shortly. Who finds no place all the same is told so with a 503.
+//! Nobody is asked for the sake of an address that has more than half as many connections as there are places.
 //! How many places there are, and for whom, is a matter of [`super::places`].
 
 use std::convert::Infallible;
@@ -11,7 +12,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request};
@@ -27,7 +28,7 @@ use tokio::sync::{Notify, watch};
 use tower::ServiceExt as _;
 
 use super::heads::{EndingReads, Heads, UnderWay};
-use super::no_place;
+use super::no_place::{self, Refusals};
 use super::pace::{PacedBody, PacedWrites};
 use super::places::{Arrival, Place, Places, Waiting};
 use super::routes::Routes;
@@ -43,6 +44,8 @@ use crate::vault::Vault;
 
 /// How long a refused client is listened to, so that it reads the refusal and not a broken connection.
 const REFUSED_MS: u64 = 1_000;
+/// While one waits for a place, so many of all may be asked by those who may not wait: one in so many.
+const ASKED_PART: usize = 4;
 /// How long no connection is accepted after the system refused to hand one over, in milliseconds.
 const ACCEPT_PAUSE_MS: u64 = 100;
 
@@ -96,6 +99,7 @@ pub(super) struct Connections {
     last_room: Notify,
     /// Handshakes that go on.
     shaking: AtomicUsize,
+    refusals: Refusals,
     stopping: watch::Receiver<bool>,
     /// Names what is refused.
     vault: Vault,
@@ -113,6 +117,7 @@ impl Connections {
         let places = Places::new(bounds.connections_max);
         let (room, staying) = (Notify::new(), AtomicUsize::new(0));
         let (last_room, shaking) = (Notify::new(), AtomicUsize::new(0));
+        let refusals = Refusals::new(bounds.connections_max / ASKED_PART + 1);
         Arc::new(Self {
             bounds,
             tls,
@@ -122,6 +127,7 @@ impl Connections {
             staying,
             last_room,
             shaking,
+            refusals,
             stopping,
             vault,
         })
@@ -155,7 +161,11 @@ impl Connections {
                 Arrival::Waiting(waiting) => {
                     tokio::spawn(async move { all.wait(stream, address, waiting).await });
                 }
-                Arrival::Refused => {
+                Arrival::Refused { crowds } => {
+                    // For who comes next: those whom the row has asked may all be busy, and others idle.
+                    if !crowds && self.refusals.may_ask(Instant::now()) {
+                        self.ask_for_room(false);
+                    }
                     if let Some(refusal) = self.refusal(address) {
                         no_place::tell_at_once(stream, &refusal);
                     }
@@ -180,12 +190,16 @@ impl Connections {
 
     /// Serves a connection once there is a place for it, if one becomes free soon.
     async fn wait(&self, stream: TcpStream, address: SocketAddr, mut waiting: Waiting) {
-        if let Some(place) = self.place(&mut waiting).await {
-            drop(waiting);
+        let place = self.place(&mut waiting).await;
+        // Also of who is told that there is none: reading that takes as long as it likes, and others are to wait meanwhile.
+        drop(waiting);
+        if let Some(place) = place {
             self.converse(stream, address).await;
             drop(place);
         } else if let Some(refusal) = self.refusal(address) {
-            // Up to its end this is one of those without a place.
+            let Some(_reads) = self.places.tell() else {
+                return no_place::tell_at_once(stream, &refusal);
+            };
             let told = no_place::tell(stream, &refusal);
             let _ = tokio::time::timeout(Duration::from_millis(REFUSED_MS), told).await;
         }
@@ -197,12 +211,15 @@ impl Connections {
         if *self.stopping.borrow() {
             return None;
         }
+        let crowds = waiting.crowds();
         let mut place = pin!(waiting.place());
         // Whoever is asked leaves its place to the row, and not to who comes next: so this is in the row before.
         if let Poll::Ready(place) = futures::poll!(place.as_mut()) {
             return place;
         }
-        self.ask_for_room(true);
+        if !crowds {
+            self.ask_for_room(true);
+        }
         let bound = Duration::from_millis(ROOM_MS_MAX);
         tokio::select! {
             place = tokio::time::timeout(bound, place) => place.ok().flatten(),
@@ -212,10 +229,16 @@ impl Connections {
 
     /// What a client reads that gets no place; where it expects a handshake there is nothing to read.
     fn refusal(&self, address: SocketAddr) -> Option<String> {
+        let refused = self.refusals.count(Instant::now());
+        if refused.is_none() && self.tls.is_some() {
+            return None;
+        }
         // No request was read that could have brought one.
         let trace_id = self.vault.draw_trace_id();
-        let client = address.ip();
-        tracing::warn!(%trace_id, %client, "a connection was refused: there is no place for it");
+        if let Some(refused) = refused {
+            let client = address.ip();
+            tracing::warn!(%trace_id, %client, refused, "connections were refused: no place is free");
+        }
         self.tls.is_none().then(|| no_place::text(&trace_id))
     }
 
@@ -320,8 +343,9 @@ impl Connections {
         }
         let mut response = self.router.clone().oneshot(request).await?;
         shield::protect(response.headers_mut(), place, self.tls.is_some());
-        if response.status() == StatusCode::REQUEST_TIMEOUT {
-            // What is left of the body is not waited for.
+        if malformed.is_some() || response.status() == StatusCode::REQUEST_TIMEOUT {
+            // What is left of the body is not waited for. Behind a head that is not well formed, others may see another
+            // request begin than is read here.
             let close = http::HeaderValue::from_static("close");
             response.headers_mut().insert(header::CONNECTION, close);
         }

@@ -5,7 +5,7 @@
 //! process began. So whoever shares an address with a stranger goes on with a key that is new or was used lately. Another
 //! cannot be told from a guess, and waits as the stranger does; after a start that is every key until its first use. Where
 //! all the world has one address, as behind a proxy, nobody is to be locked out. What is remembered is bounded, however many
-//! addresses there are: when there are too many good keys, all are forgotten.
+//! addresses there are: of many good keys, those that were not used lately are forgotten.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
@@ -17,7 +17,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 
 use crate::clock::Clock;
-use crate::crypto::api_key::ApiKey;
+use crate::crypto::api_key::{ApiKey, SESSION_TAG};
 use crate::figures::figures;
 use crate::limits::{GOOD_KEYS_MAX, LOCK_OUT_FORGET_MS, LOCK_OUT_MS_FIRST, LOCK_OUT_MS_MAX};
 
@@ -35,8 +35,29 @@ pub struct LockOut {
     clients: Mutex<Box<[Client]>>,
     /// When the last lock-out ends: before that nobody else needs to look.
     until_ns: AtomicU64,
-    /// Keys that opened something or were issued, by their hash.
-    good: RwLock<HashSet<u64>>,
+    /// Keys of applications that opened something or were issued, and those of sessions: of these anybody may make any
+    /// number who has a public key.
+    good: [RwLock<Lately>; 2],
+}
+
+/// Names of keys that were noted lately: the last ones, and as many before them.
+#[derive(Default)]
+struct Lately {
+    last: HashSet<u64>,
+    before: HashSet<u64>,
+}
+
+impl Lately {
+    fn has(&self, name: u64) -> bool {
+        self.last.contains(&name) || self.before.contains(&name)
+    }
+
+    fn note(&mut self, name: u64) {
+        if self.last.len() >= GOOD_KEYS_MAX / 2 {
+            self.before = std::mem::take(&mut self.last);
+        }
+        self.last.insert(name);
+    }
 }
 
 /// What is remembered of a client, in nanoseconds of the clock.
@@ -56,7 +77,7 @@ impl LockOut {
             hasher: RandomState::new(),
             clients: Mutex::new(vec![Client::default(); PLACES].into_boxed_slice()),
             until_ns: AtomicU64::new(0),
-            good: RwLock::new(HashSet::new()),
+            good: Default::default(),
         })
     }
 
@@ -67,7 +88,7 @@ impl LockOut {
             return Ok(());
         }
         let until = self.clients.lock()[self.place(address)].until_ns;
-        if until <= now || self.good.read().contains(&self.name(key)) {
+        if until <= now || self.of(key).read().has(self.name(key)) {
             return Ok(());
         }
         Err(Duration::from_nanos(until - now))
@@ -75,15 +96,16 @@ impl LockOut {
 
     /// Remembers a key that opened something, or was issued.
     pub fn good(&self, key: &ApiKey) {
-        let name = self.name(key);
-        if self.good.read().contains(&name) {
-            return;
+        let (name, good) = (self.name(key), self.of(key));
+        if !good.read().last.contains(&name) {
+            good.write().note(name);
         }
-        let mut good = self.good.write();
-        if good.len() >= GOOD_KEYS_MAX {
-            good.clear();
-        }
-        good.insert(name);
+    }
+
+    /// Where a key of this kind is remembered.
+    fn of(&self, key: &ApiKey) -> &RwLock<Lately> {
+        let [applications, sessions] = &self.good;
+        if key.tag() == SESSION_TAG { sessions } else { applications }
     }
 
     /// Counts a key that nobody has.
@@ -211,6 +233,23 @@ mod tests {
     }
 
     #[test]
+    fn whoever_goes_on_is_remembered_beside_any_number_of_new_keys() {
+        let here = address("192.0.2.1");
+        let (lock_out, _) = locked_out_after(1);
+        lock_out.unknown(here);
+        for number in 0..30_000_u32 {
+            lock_out.good(&ApiKey::given(format!("key_ses_{number}")));
+            if number % 4_000 == 0 {
+                lock_out.good(&key(1));
+            }
+            lock_out.good(&key(number % 15_000 + 2));
+        }
+        lock_out.check(here, &key(1)).unwrap();
+        assert!(lock_out.check(here, &ApiKey::given("key_ses_3".to_owned())).is_err());
+        lock_out.check(here, &ApiKey::given("key_ses_29999".to_owned())).unwrap();
+    }
+
+    #[test]
     fn what_is_remembered_is_bounded() {
         let (lock_out, _) = locked_out_after(5);
         for number in 0..100_000_u32 {
@@ -218,7 +257,8 @@ mod tests {
             lock_out.good(&key(number));
         }
         assert_eq!(lock_out.clients.lock().len(), PLACES);
-        assert!(lock_out.good.read().len() <= 10_000);
+        let kept = lock_out.good[0].read();
+        assert!(kept.last.len() + kept.before.len() <= 10_000);
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(0));
         assert!(LockOut::new(0, &clock).is_none());
     }

@@ -1,17 +1,70 @@
 //! What a client is told that finds no place (status 503): nothing of it was read, so it is written as it goes over the wire.
+//!
+//! Refusals may come by the thousand, so there are bounds of what each of them does: see [`Refusals`].
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
+use std::time::{Duration, Instant};
 
 use http::StatusCode;
+use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::problem::Problem;
 use super::trace::TRACE_ID;
+use crate::limits::{REFUSALS_LOGGED_MS, ROOM_MS_MAX};
 
 /// Bytes that are read at a time of what nobody looks at.
 const UNREAD_BYTES: usize = 1_024;
+
+/// All refusals of a server.
+pub struct Refusals {
+    /// So many may ask for room while one waits for a place.
+    asks_max: usize,
+    lately: Mutex<Lately>,
+}
+
+struct Lately {
+    /// Those of which the log was not told.
+    untold: u64,
+    silent_until: Instant,
+    asks: usize,
+    asks_until: Instant,
+}
+
+impl Refusals {
+    /// None yet. While one waits for a place, so many of them at most ask those who have one: if each did, nobody would stay
+    /// until it is answered.
+    pub fn new(asks_max: usize) -> Self {
+        let now = Instant::now();
+        let lately = Lately { untold: 0, silent_until: now, asks: 0, asks_until: now };
+        Self { asks_max, lately: Mutex::new(lately) }
+    }
+
+    /// Counts one; when the log is to be told of it, gives how many it is then told of.
+    pub fn count(&self, now: Instant) -> Option<u64> {
+        let mut lately = self.lately.lock();
+        lately.untold += 1;
+        if now < lately.silent_until {
+            return None;
+        }
+        lately.silent_until = now + Duration::from_millis(REFUSALS_LOGGED_MS);
+        Some(std::mem::take(&mut lately.untold))
+    }
+
+    /// Whether one more may ask for room.
+    pub fn may_ask(&self, now: Instant) -> bool {
+        let mut lately = self.lately.lock();
+        if now >= lately.asks_until {
+            lately.asks_until = now + Duration::from_millis(ROOM_MS_MAX);
+            lately.asks = 0;
+        }
+        let may = lately.asks < self.asks_max;
+        lately.asks += usize::from(may);
+        may
+    }
+}
 
 /// The whole answer.
 pub fn text(trace_id: &str) -> String {
@@ -54,11 +107,36 @@ pub fn tell_at_once(stream: TcpStream, text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::{tell_at_once, text};
-    use std::time::Duration;
+    use super::{Refusals, tell_at_once, text};
+    use crate::limits::{REFUSALS_LOGGED_MS, ROOM_MS_MAX};
+    use std::time::{Duration, Instant};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::{TcpListener, TcpStream};
     use tokio::time::timeout;
+
+    #[test]
+    fn the_log_is_told_once_in_a_while_of_how_many() {
+        let refusals = Refusals::new(0);
+        let began = Instant::now();
+        let count = |ms| refusals.count(began + Duration::from_millis(ms));
+        assert_eq!(count(0), Some(1));
+        for ms in [0, 1, REFUSALS_LOGGED_MS - 1] {
+            assert_eq!(count(ms), None, "{ms}");
+        }
+        assert_eq!(count(REFUSALS_LOGGED_MS), Some(4));
+        assert_eq!(count(REFUSALS_LOGGED_MS + 1), None);
+        assert_eq!(count(REFUSALS_LOGGED_MS * 5), Some(2));
+    }
+
+    #[test]
+    fn of_those_who_are_refused_so_many_ask_for_room() {
+        let refusals = Refusals::new(2);
+        let began = Instant::now();
+        for round in 0..3 {
+            let now = began + Duration::from_millis(ROOM_MS_MAX) * round;
+            assert_eq!([0; 4].map(|_| refusals.may_ask(now)), [true, true, false, false]);
+        }
+    }
 
     #[test]
     fn the_refusal_is_as_long_as_it_says() {

@@ -59,7 +59,7 @@ const METADATA_TEXT: &str = "Only with these metadata values: exact but for case
             A number of more digits than 64 bits or a double hold, or larger than a double, is refused and not \
             rounded: where it may be a string, send it as one.\n\n\
             Whatever the operation, a request of HTTP/1.1 must have one `Host` header, a host with a port or without \
-            (400 otherwise), and no transfer coding but `chunked` (501).",
+            (400 otherwise), and no transfer coding but `chunked` (501 for a list that ends in it, else a 400 without a body).",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     tags(

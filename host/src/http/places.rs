@@ -3,10 +3,10 @@
 //! One of sixteen places is spare: these are taken when no other is left, and not by a client's address that has more than
 //! half as many connections as there are places. So nobody alone shuts out all others, and as long as there are places
 //! nobody is bounded. Behind a proxy all clients have one address: it misses the spare places and nothing else, and one on
-//! this machine does not even miss those.
+//! this machine does not even miss those. Nor does anybody make room for who has more than half: it gets what is free.
 //!
-//! Whoever finds no place may wait for one, in a task of its own. Of those who wait, or read that there is none, there are
-//! only so many: they take files as all others do.
+//! Whoever finds no place may wait for one, in a task of its own. Of those who wait there are only so many, and so there
+//! are of those who read that there is none: they take files as all others do.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,14 +17,16 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::lockout::network;
-use crate::limits::CONNECTIONS_BESIDE_MAX;
+use crate::limits::{CONNECTIONS_BESIDE_MAX, CONNECTIONS_TOLD_MAX};
 
 /// A semaphore holds more than anybody's machine has ports.
 const PLACES_MAX: usize = 1 << 20;
 /// One of so many places is spare.
 const SPARE_PART: usize = 16;
-/// As many as one of so many places may be without one.
+/// As many as one of so many places may wait for one.
 const BESIDE_PART: usize = 4;
+/// As many as one of so many places may read that there is none.
+const TOLD_PART: usize = 8;
 /// So many may in any case.
 const BESIDE_MIN: usize = 16;
 
@@ -38,19 +40,21 @@ pub struct Places {
     common: Arc<Semaphore>,
     /// For those who do not crowd.
     spare: Arc<Semaphore>,
-    /// For those who have no place.
+    /// For those who wait for a place.
     beside: Arc<Semaphore>,
+    /// For those who read that there is none.
+    told: Arc<Semaphore>,
     counts: Counts,
 }
 
 /// What becomes of a connection that has come.
 pub enum Arrival {
-    /// It has a place, after which there may be few left.
+    /// It has a place. There may be few left after it, so that room is to be made for those who come next.
     Placed { place: Place, few_left: bool },
     /// It may wait for one.
     Waiting(Waiting),
-    /// There is none, and so many wait that it may not.
-    Refused,
+    /// There is none, and so many wait that it may not; nobody makes room for who crowds.
+    Refused { crowds: bool },
 }
 
 /// A place, until it is dropped.
@@ -84,6 +88,7 @@ impl Places {
             common: Arc::new(Semaphore::new(all - spare)),
             spare: Arc::new(Semaphore::new(spare)),
             beside: Arc::new(Semaphore::new(beside(all))),
+            told: Arc::new(Semaphore::new(told(all))),
             counts: Counts::default(),
         }
     }
@@ -95,19 +100,25 @@ impl Places {
         let spare = (!crowds).then_some(&self.spare);
         if let Some(permit) = free(&self.common).or_else(|| free(spare?)) {
             let place = Place { _permit: permit, _counted: counted };
-            return Arrival::Placed { place, few_left: self.left() < self.all / SPARE_PART };
+            let few_left = !crowds && self.left() < self.all / SPARE_PART;
+            return Arrival::Placed { place, few_left };
         }
         // Nor is the row for those alone who crowd.
         if crowds && self.beside.available_permits() <= beside(self.all) / 2 {
-            return Arrival::Refused;
+            return Arrival::Refused { crowds };
         }
-        let Some(permit) = free(&self.beside) else { return Arrival::Refused };
+        let Some(permit) = free(&self.beside) else { return Arrival::Refused { crowds } };
         Arrival::Waiting(Waiting {
             common: Arc::clone(&self.common),
             spare: spare.cloned(),
             counted,
             _beside: permit,
         })
+    }
+
+    /// One more that has waited and reads that there is no place, if there may be one more.
+    pub fn tell(&self) -> Option<OwnedSemaphorePermit> {
+        free(&self.told)
     }
 
     /// How many places are free.
@@ -138,6 +149,11 @@ impl Places {
 }
 
 impl Waiting {
+    /// Whether it is of those for whom nobody makes room.
+    pub fn crowds(&self) -> bool {
+        self.spare.is_none()
+    }
+
     /// Waits for a place, in one row with all others.
     pub async fn place(&mut self) -> Option<Place> {
         let common = Arc::clone(&self.common).acquire_owned();
@@ -173,15 +189,20 @@ fn free(places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
     Arc::clone(places).try_acquire_owned().ok()
 }
 
-/// How many may have no place.
+/// How many may wait for a place.
 fn beside(all: usize) -> usize {
     (all / BESIDE_PART).clamp(BESIDE_MIN, CONNECTIONS_BESIDE_MAX)
 }
 
+/// How many may read that there is none.
+fn told(all: usize) -> usize {
+    (all / TOLD_PART).clamp(BESIDE_MIN, CONNECTIONS_TOLD_MAX)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Arrival, BESIDE_MIN, Place, Places, Waiting, beside};
-    use crate::limits::CONNECTIONS_BESIDE_MAX;
+    use super::{Arrival, BESIDE_MIN, Place, Places, Waiting, beside, told};
+    use crate::limits::{CONNECTIONS_BESIDE_MAX, CONNECTIONS_TOLD_MAX};
     use std::net::IpAddr;
     use std::time::Duration;
     use tokio::time::timeout;
@@ -195,7 +216,7 @@ mod tests {
         match places.arrive(address(from)) {
             Arrival::Placed { place, few_left } => (place, few_left),
             Arrival::Waiting(_) => panic!("{from} waits"),
-            Arrival::Refused => panic!("{from} is refused"),
+            Arrival::Refused { .. } => panic!("{from} is refused"),
         }
     }
 
@@ -203,7 +224,7 @@ mod tests {
         match places.arrive(address(from)) {
             Arrival::Waiting(waiting) => waiting,
             Arrival::Placed { .. } => panic!("{from} has a place"),
-            Arrival::Refused => panic!("{from} is refused"),
+            Arrival::Refused { .. } => panic!("{from} is refused"),
         }
     }
 
@@ -219,6 +240,7 @@ mod tests {
         }
         let without = [1, 64, 400, usize::MAX].map(beside);
         assert_eq!(without, [BESIDE_MIN, 16, 100, CONNECTIONS_BESIDE_MAX]);
+        assert_eq!([1, 400, usize::MAX].map(told), [BESIDE_MIN, 50, CONNECTIONS_TOLD_MAX]);
     }
 
     #[tokio::test]
@@ -251,7 +273,7 @@ mod tests {
         assert!(placed(&places, "192.0.2.1").1);
         let last = placed(&places, "192.0.2.1");
         assert!(last.1);
-        assert!(waiting(&places, "192.0.2.1").spare.is_none());
+        assert!(waiting(&places, "192.0.2.1").crowds());
         drop((own, others, last));
         assert!(places.counts.lock().is_empty());
     }
@@ -261,7 +283,7 @@ mod tests {
         let places = Places::new(32);
         let of_one = |n: usize| format!("2001:db8:1:2::{n:x}");
         let _held: Vec<_> = (0..30).map(|n| placed(&places, &of_one(n))).collect();
-        assert!(waiting(&places, &of_one(30)).spare.is_none());
+        assert!(waiting(&places, &of_one(30)).crowds());
         let _other = placed(&places, "2001:db8:1:3::1");
         // IPv4 in IPv6's spelling is IPv4.
         let _mapped = placed(&places, "::ffff:192.0.2.1");
@@ -275,7 +297,30 @@ mod tests {
         let own = ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"];
         let _held: Vec<_> = (0..32).map(|n| placed(&places, own[n % own.len()])).collect();
         assert!(places.counts.lock().is_empty());
-        assert!(waiting(&places, "127.0.0.1").spare.is_some());
+        assert!(!waiting(&places, "127.0.0.1").crowds());
+    }
+
+    #[test]
+    fn no_room_is_made_for_who_has_more_than_half() {
+        let places = Places::new(32);
+        let (crowd, other) = ("192.0.2.1", "198.51.100.7");
+        let mut held: Vec<_> = (0..30).map(|_| placed(&places, crowd)).collect();
+        let _other = placed(&places, other);
+        drop(held.pop());
+        // As few are left as after the other.
+        assert!(!placed(&places, crowd).1);
+        assert!(placed(&places, other).1);
+    }
+
+    #[test]
+    fn who_is_told_is_not_among_those_who_wait() {
+        let places = Places::new(32);
+        let _held: Vec<_> = (0..32).map(|_| placed(&places, "127.0.0.1")).collect();
+        let told: Vec<_> = std::iter::from_fn(|| places.tell()).collect();
+        assert_eq!(told.len(), 16);
+        let _row: Vec<_> = (0..16).map(|_| waiting(&places, "127.0.0.1")).collect();
+        drop(told);
+        assert!(places.tell().is_some());
     }
 
     #[test]
@@ -283,10 +328,14 @@ mod tests {
         let places = Places::new(32);
         let _held: Vec<_> = (0..30).map(|_| placed(&places, "192.0.2.1")).collect();
         let crowd: Vec<_> = (0..8).map(|_| waiting(&places, "192.0.2.1")).collect();
-        assert!(matches!(places.arrive(address("192.0.2.1")), Arrival::Refused));
+        let refused = |from| match places.arrive(address(from)) {
+            Arrival::Refused { crowds } => Some(crowds),
+            _ => None,
+        };
+        assert_eq!(refused("192.0.2.1"), Some(true));
         let _last = [placed(&places, "127.0.0.1"), placed(&places, "127.0.0.1")];
         let others: Vec<_> = (0..8).map(|_| waiting(&places, "127.0.0.1")).collect();
-        assert!(matches!(places.arrive(address("127.0.0.1")), Arrival::Refused));
+        assert_eq!(refused("127.0.0.1"), Some(false));
         drop(crowd);
         let _more = waiting(&places, "127.0.0.1");
         drop(others);

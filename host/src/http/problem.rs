@@ -119,6 +119,11 @@ impl Rejection {
         Self(Box::new(response))
     }
 
+    /// Its status.
+    pub fn status(&self) -> StatusCode {
+        self.0.status()
+    }
+
     fn for_now(status: StatusCode, detail: String, wait: Duration) -> Self {
         let mut response = Problem::new(status, detail).into_response();
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
