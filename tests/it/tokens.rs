@@ -288,7 +288,11 @@ async fn a_mask_that_draws_may_show_nothing_but_never_fails() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_token_is_found_and_told_apart_by_is_the_same_each_time() {
     let server = TestServer::start().await;
-    for source in ["{{ data | alias_preserve_length }}", "{{ 'now' | date: '%s' }}"] {
+    for source in [
+        "{{ data | alias_preserve_length }}",
+        "{{ 'now' | date: '%s' }}",
+        "{{ ' Today ' | date: '%s' }}",
+    ] {
         let body = json!({"type": "token", "data": "abc", "fingerprint_expression": source,
             "search_indexes": ["{{ data }}", source]});
         let refused = server.private.post("/tokens", body).await;
@@ -298,7 +302,11 @@ async fn what_a_token_is_found_and_told_apart_by_is_the_same_each_time() {
     let body = json!({"type": "token", "data": "nowhere", "mask": "{{ 'today' | date: '%Y' }}",
         "fingerprint_expression": "{{ data | date: '%Y' }}"});
     server.private.post("/tokens", body).await.expect(201);
-    // Nor does nothing tell one from another.
+    // The default is the same when it is written out, also for data that is nothing.
+    let body =
+        json!({"type": "token", "data": "", "fingerprint_expression": "{{ data | stringify }}"});
+    server.private.post("/tokens", body).await.expect(201);
+    // But nothing tells no contents from others.
     for (source, data) in [("{{ data.a }}", json!({"a": ""})), ("{{ data.a }}", json!({"a": null}))]
     {
         let body = json!({"type": "token", "data": data, "fingerprint_expression": source});

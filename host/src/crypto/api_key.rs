@@ -18,6 +18,9 @@ const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(Zeroizing<String>);
 
+/// The tag of sessions' keys.
+pub const SESSION_TAG: &str = "ses";
+
 impl ApiKey {
     /// Draws a key; `tag` is `mgt`, `prv`, `pub` or `ses`.
     pub fn draw(tag: &str, entropy: &dyn Entropy) -> Self {

@@ -67,7 +67,7 @@ impl Keyring {
         };
         // Before anything is written.
         let protection = examine::protection(&system, Arc::clone(entropy));
-        let mut look = Look::for_upgrade(root.clone(), Arc::clone(entropy));
+        let mut look = Look::for_upgrade(root.clone());
         let is_old = found.is_some() && !system.protected;
         store.protect(protection, is_old.then_some(&mut look as &mut dyn Examiner))?;
         let system = SystemKeys { protected: true, ..system };

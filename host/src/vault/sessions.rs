@@ -21,7 +21,7 @@ use super::kept_application::KeptApplication;
 use super::record::{Entity, Stored, from_json_text, from_record, json_text, kind};
 use super::retry::{TRIES, unless_lost};
 use super::{Error, Vault};
-use crate::crypto::api_key::{ApiKey, KeyHash};
+use crate::crypto::api_key::{ApiKey, KeyHash, SESSION_TAG};
 use crate::crypto::hash;
 use crate::crypto::wiped::Wiped;
 use crate::limits::{SESSION_MS, SESSION_MS_MAX};
@@ -34,9 +34,6 @@ use crate::model::permission::{ApplicationType, Permission};
 use crate::model::rule::{Rights, Rule, SessionRule};
 use crate::model::time::{Timestamp, parse_expiry};
 use crate::store::{Expect, Kind, Unique};
-
-/// The part of a key that tells a session's from an application's.
-const KEY_TAG: &str = "ses";
 
 /// A session as it is kept.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -172,8 +169,8 @@ impl Vault {
     ) -> Result<NewSession, Error> {
         self.expect_session_opener(who).await?;
         let now = self.now();
-        let key = ApiKey::draw(KEY_TAG, self.0.entropy.as_ref());
-        let nonce = ApiKey::draw(KEY_TAG, self.0.entropy.as_ref());
+        let key = ApiKey::draw(SESSION_TAG, self.0.entropy.as_ref());
+        let nonce = ApiKey::draw(SESSION_TAG, self.0.entropy.as_ref());
         let nonce = Zeroizing::new(nonce.random_part().to_owned());
         let session = Session {
             id: self.draw_id(),

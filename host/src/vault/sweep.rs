@@ -115,7 +115,7 @@ impl Vault {
             let Stored { entity: mut token, version } = stored;
             token.erase_transients();
             // No expression depends on what is erased: all give what they gave.
-            token.index_anew(self.0.entropy.as_ref());
+            token.index_anew();
             change.put(&token, Expect::Version(version))?;
             token.event(Operation::Update, "Token members erased").map(Some)
         };

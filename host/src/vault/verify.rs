@@ -57,9 +57,9 @@ pub fn verify(
 ) -> Result<Verified, OpenError> {
     let record = store.find(kind::SYSTEM, SYSTEM_TENANT, KEYS_ID).ok_or(OpenError::Damaged)?;
     let system = open_system_keys(root, &record)?;
-    let protection = examine::protection(&system, Arc::clone(&entropy));
+    let protection = examine::protection(&system, entropy);
     let heads: Vec<_> = heads.iter().filter_map(ExportedHead::to_head).collect();
-    let mut look = Look::into_everything(root.clone(), entropy);
+    let mut look = Look::into_everything(root.clone());
     let mut tell = |damage: Damage| {
         let Damage { kind, tenant, id, what } = damage;
         damaged(Damaged { kind: kind.map(noun), tenant, id, what });

@@ -302,9 +302,9 @@ pub(crate) fn date(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Re
         return Err("takes widths of at most two digits");
     }
     let Value::String(text) = value else { return Ok(value.clone()) };
-    if !arguments.may_vary()
-        && ["now", "today"].iter().any(|moment| text.eq_ignore_ascii_case(moment))
-    {
+    // As liquid reads them.
+    let moment = text.trim().to_lowercase();
+    if matches!(moment.as_str(), "now" | "today") && !arguments.may_vary() {
         return Err("knows no present here");
     }
     let scalar = Scalar::new(text.clone());

@@ -83,12 +83,13 @@ pub struct CreateToken {
     #[serde(default)]
     pub(super) metadata: Member<Map<String, Value>>,
     /// Expressions over `data`, each to a value the token can be found by. They must not depend on
-    /// what is erased, such as the `cvc` of a card.
+    /// what is erased, such as the `cvc` of a card, nor draw at random (`alias_…`) or tell the time (`now`).
     #[schema(value_type = Option<Vec<String>>, max_items = 20, min_length = 1)]
     #[serde(default)]
     pub(super) search_indexes: Member<Indexes>,
     /// Expression over `data` and `metadata` to the value that is fingerprinted. It must not depend
-    /// on what is erased, such as the `cvc` of a card.
+    /// on what is erased, such as the `cvc` of a card, nor draw at random (`alias_…`) or tell the time (`now`), and any but
+    /// the type's default must not be empty.
     #[schema(value_type = Option<String>)]
     #[serde(default)]
     pub(super) fingerprint_expression: Member<String>,

@@ -94,9 +94,9 @@ impl Token {
         Ok(())
     }
 
-    /// Evaluates the search indexes on the data as it is.
-    pub(in crate::vault) fn index_anew(&mut self, entropy: &dyn Entropy) {
-        let scope = Scope { data: self.data.expose(), metadata: None, entropy: Some(entropy) };
+    /// Evaluates the search indexes on the data as it is. One that draws, as those of earlier versions may, gives nothing.
+    pub(in crate::vault) fn index_anew(&mut self) {
+        let scope = Scope { data: self.data.expose(), metadata: None, entropy: None };
         let evaluate = |source: &String| {
             Derived { source, evaluate: Template::evaluate_index }.on(&scope).ok()
         };

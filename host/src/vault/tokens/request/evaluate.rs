@@ -72,7 +72,9 @@ impl Unevaluated {
         let data = self.data.expose();
         let scope = Scope { data, metadata: self.metadata.as_ref(), entropy: None };
         let erased = Erased::of(self.kind, data);
-        let expressions = Expressions { scope, entropy, erased: erased.as_ref(), before };
+        let erased = erased.as_ref();
+        let same = before.filter(|before| self.is_data_of(before));
+        let expressions = Expressions { scope, entropy, erased, before, same };
         if let IdRule::Expression(template) = &self.id {
             expressions.check_id(template, &mut faults);
         }
@@ -83,6 +85,16 @@ impl Unevaluated {
         let fingerprinted = expressions.fingerprinted(self.kind, source, &mut faults);
         let indexed = expressions.indexed(&self.search_indexes, &mut faults);
         faults.into_result(Values { fingerprinted, indexed })
+    }
+
+    /// Whether the token's data was the same, as it would be written now.
+    fn is_data_of(&self, before: &Token) -> bool {
+        let (was, data) = (before.data.expose(), self.data.expose());
+        was == data || {
+            let mut was = was.clone();
+            self.kind.normalize(&mut was);
+            Plaintext::new(was).expose() == data
+        }
     }
 
     fn with(self, values: Values) -> NewToken {
@@ -135,6 +147,8 @@ struct Expressions<'a> {
     erased: Option<&'a Erased>,
     /// The token as it was before a change.
     before: Option<&'a Token>,
+    /// It, if its data stays.
+    same: Option<&'a Token>,
 }
 
 impl Expressions<'_> {
@@ -160,14 +174,15 @@ impl Expressions<'_> {
             faults.take("", shown);
             faults.into_result(())
         };
-        let had = self.before.filter(|before| before.about.mask.as_ref() == Some(mask));
+        let has_it = |before: &Token| before.about.mask.as_ref() == Some(mask);
         // What it draws may let it fail one time and not another.
-        if had.is_some_and(|before| before.data.expose() == self.scope.data) {
+        if self.same.is_some_and(has_it) {
             return;
         }
         let Err(inner) = evaluate(self.scope.data) else { return };
         // One that was there already and failed already wants what was erased: this request is not
         // to blame.
+        let had = self.before.filter(|before| has_it(before));
         if had.is_none_or(|before| evaluate(before.data.expose()).is_ok()) {
             faults.extend_under("mask", inner);
         }
@@ -181,16 +196,12 @@ impl Expressions<'_> {
         faults: &mut Faults,
     ) -> Option<Zeroizing<String>> {
         // Of other data, the fingerprint that the token had would be wrong.
-        let had = self.before.filter(|before| {
-            before.about.fingerprint_expression.as_deref() == source
-                && before.data.expose() == self.scope.data
-        });
+        let had =
+            self.same.filter(|before| before.about.fingerprint_expression.as_deref() == source);
+        let default = kind.default_fingerprint_expression();
         let derived = match source {
-            Some(source) => Derived { source, evaluate: evaluate_filled },
-            None => Derived {
-                source: kind.default_fingerprint_expression(),
-                evaluate: Template::evaluate_text,
-            },
+            Some(source) if source != default => Derived { source, evaluate: evaluate_filled },
+            _ => Derived { source: default, evaluate: Template::evaluate_text },
         };
         let had =
             had.map(|before| Scope { metadata: before.about.metadata.as_ref(), ..self.scope });
