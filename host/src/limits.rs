@@ -173,13 +173,11 @@ pub const DELIVERIES_PER_TENANT_MAX: usize = 128;
 pub const DELIVERIES_PER_RECEIVER_MAX: usize = 8;
 /// The same, to receivers that were told nothing before.
 pub const DELIVERIES_UNKNOWN_MAX: usize = 128;
-/// The same, of one tenant to receivers that were told nothing before.
-pub const DELIVERIES_UNKNOWN_PER_TENANT_MAX: usize = 32;
-/// The same, of one tenant to one receiver that was told nothing before.
-pub const DELIVERIES_PER_UNKNOWN_MAX: usize = 2;
+/// The same, of one tenant to receivers that were told nothing before, one for each.
+pub const DELIVERIES_UNKNOWN_PER_TENANT_MAX: usize = 64;
 /// The same, to receivers that took long the last time.
 pub const DELIVERIES_SLOW_MAX: usize = 64;
-/// The same, of one tenant to receivers that took long the last time.
+/// The same, of one tenant to receivers that took long the last time, one for each.
 pub const DELIVERIES_SLOW_PER_TENANT_MAX: usize = 16;
 /// How long a receiver may take to answer, in milliseconds (decisions §8).
 pub const DELIVERY_TIMEOUT_MS: u64 = 15_000;

@@ -294,6 +294,22 @@ fn limits() -> Vec<(&'static str, String)> {
                 l::DELIVERIES_PER_RECEIVER_MAX
             ),
         ),
+        (
+            "the same, to receivers not told anything before",
+            format!(
+                "{}, of a tenant {}, to one receiver 1",
+                l::DELIVERIES_UNKNOWN_MAX,
+                l::DELIVERIES_UNKNOWN_PER_TENANT_MAX
+            ),
+        ),
+        (
+            "the same, to receivers that took 5 s or more the last time",
+            format!(
+                "{}, of a tenant {}, to one receiver 1",
+                l::DELIVERIES_SLOW_MAX,
+                l::DELIVERIES_SLOW_PER_TENANT_MAX
+            ),
+        ),
         ("what has ended", format!("removed after {}", time(l::SWEEP_INTERVAL_MS))),
     ]
 }

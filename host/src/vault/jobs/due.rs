@@ -1,9 +1,9 @@
 //! Which deliveries are begun (decisions §8).
 //!
 //! Places are few, and a receiver that takes long keeps one for as long as a try may last. So that it delays no other, its
-//! last try counts ([`super::receivers`]): one that was slow gets one place at a time, in turns with the others that were,
-//! and these and those that are not known yet have a part of all places each. What is left is for those that were prompt.
-//! One that is not known waits behind others that are not, where very many are told something for the first time.
+//! last try counts ([`super::receivers`]): one that was slow, or is not known yet, gets one place at a time, the slow ones in
+//! turns, and both kinds have a part of all places each. What is left is for those that were prompt. One that is not known
+//! waits behind others that are not, where very many are told something for the first time.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -13,9 +13,9 @@ use super::in_hand::InHand;
 use super::receivers::Pace;
 use crate::crypto::keys::TenantKeys;
 use crate::limits::{
-    DELIVERIES_MAX, DELIVERIES_PER_RECEIVER_MAX, DELIVERIES_PER_TENANT_MAX,
-    DELIVERIES_PER_UNKNOWN_MAX, DELIVERIES_SLOW_MAX, DELIVERIES_SLOW_PER_TENANT_MAX,
-    DELIVERIES_UNKNOWN_MAX, DELIVERIES_UNKNOWN_PER_TENANT_MAX, DELIVERY_WINDOW_MS,
+    DELIVERIES_MAX, DELIVERIES_PER_RECEIVER_MAX, DELIVERIES_PER_TENANT_MAX, DELIVERIES_SLOW_MAX,
+    DELIVERIES_SLOW_PER_TENANT_MAX, DELIVERIES_UNKNOWN_MAX, DELIVERIES_UNKNOWN_PER_TENANT_MAX,
+    DELIVERY_WINDOW_MS,
 };
 use crate::model::id::TenantId;
 use crate::model::time::Timestamp;
@@ -67,7 +67,7 @@ impl Places {
         self.free > 0
             && match self.pace(receiver) {
                 Pace::Prompt => own < DELIVERIES_PER_RECEIVER_MAX,
-                Pace::Unknown => self.unknown > 0 && own < DELIVERIES_PER_UNKNOWN_MAX,
+                Pace::Unknown => self.unknown > 0 && own == 0,
                 Pace::Slow => self.slow > 0 && own == 0,
             }
     }
@@ -172,8 +172,8 @@ mod tests {
     use super::{InHand, Pace, Places, TenantId};
     use crate::limits::{
         DELIVERIES_MAX, DELIVERIES_PER_RECEIVER_MAX, DELIVERIES_PER_TENANT_MAX,
-        DELIVERIES_PER_UNKNOWN_MAX, DELIVERIES_SLOW_MAX, DELIVERIES_SLOW_PER_TENANT_MAX,
-        DELIVERIES_UNKNOWN_MAX, DELIVERIES_UNKNOWN_PER_TENANT_MAX,
+        DELIVERIES_SLOW_MAX, DELIVERIES_SLOW_PER_TENANT_MAX, DELIVERIES_UNKNOWN_MAX,
+        DELIVERIES_UNKNOWN_PER_TENANT_MAX,
     };
     use crate::model::id::InvocationId;
     use crate::vault::jobs::in_hand::{Held, Told};
@@ -202,14 +202,9 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_is_prompt_finds_a_place_beside_any_number_that_are_not() {
-        for (pace, per_receiver, of_tenant, of_all) in [
-            (Pace::Slow, 1, DELIVERIES_SLOW_PER_TENANT_MAX, DELIVERIES_SLOW_MAX),
-            (
-                Pace::Unknown,
-                DELIVERIES_PER_UNKNOWN_MAX,
-                DELIVERIES_UNKNOWN_PER_TENANT_MAX,
-                DELIVERIES_UNKNOWN_MAX,
-            ),
+        for (pace, of_tenant, of_all) in [
+            (Pace::Slow, DELIVERIES_SLOW_PER_TENANT_MAX, DELIVERIES_SLOW_MAX),
+            (Pace::Unknown, DELIVERIES_UNKNOWN_PER_TENANT_MAX, DELIVERIES_UNKNOWN_MAX),
         ] {
             let known: HashMap<_, _> = (0..200)
                 .map(|number| (name(number), pace))
@@ -222,7 +217,7 @@ mod tests {
             for (.., told) in in_hand.deliveries() {
                 *to.entry(&told.receiver).or_default() += 1;
             }
-            assert!(to.values().all(|count| *count <= per_receiver), "{to:?}");
+            assert!(to.values().all(|count| *count == 1), "{to:?}");
             (1..20).for_each(|number| fill(&mut in_hand, tenant(number), &known, 200));
             assert_eq!(in_hand.deliveries().count(), of_all);
             // In every tenant, whether it has anything in hand or not.
