@@ -165,6 +165,8 @@ pub const HANDED_OUT_MAX: usize = 32;
 pub const WORKERS_TICK_MS: u64 = 500;
 /// Tenants that the workers look at anew at each such time.
 pub const TENANTS_LOOKED_AT: usize = 256;
+/// How long a try takes, answered or not, until its receiver is taken for slow, in milliseconds.
+pub const DELIVERY_SLOW_MS: u64 = 5_000;
 /// Webhooks that are being told at the same time.
 pub const DELIVERIES_MAX: usize = 256;
 /// The same, of one tenant.

@@ -295,15 +295,16 @@ fn limits() -> Vec<(&'static str, String)> {
             ),
         ),
         (
-            "the same, to receivers not told anything before",
+            "sent to receivers not told anything before",
             format!(
                 "{}, of a tenant {}, to one receiver 1",
                 l::DELIVERIES_UNKNOWN_MAX,
                 l::DELIVERIES_UNKNOWN_PER_TENANT_MAX
             ),
         ),
+        ("a slow receiver", format!("one that took {} the last time", time(l::DELIVERY_SLOW_MS))),
         (
-            "the same, to receivers that took 5 s or more the last time",
+            "sent to slow ones",
             format!(
                 "{}, of a tenant {}, to one receiver 1",
                 l::DELIVERIES_SLOW_MAX,

@@ -70,7 +70,9 @@ impl Writer {
             Ok(files) => self.log.copy = Some(Copy::begin(files, done)),
             Err(error) => {
                 tracing::warn!(%error, bytes, "the store cannot be copied, and is not compacted");
-                self.files.has_removed.store(true, Ordering::Release);
+                if done.replaces() {
+                    self.files.has_removed.store(true, Ordering::Release);
+                }
                 done.refuse(error);
             }
         }

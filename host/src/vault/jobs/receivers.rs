@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::limits::DELIVERY_SLOW_MS;
 use crate::model::id::TenantId;
 
 /// A try that takes as long keeps a place from others, answered or not.
-const LONG: Duration = Duration::from_secs(5);
+const LONG: Duration = Duration::from_millis(DELIVERY_SLOW_MS);
 /// Receivers of a tenant that are remembered; more take the places of those that were not told anything for longest.
 const RECEIVERS_MAX: usize = 512;
 /// How long it is until the slow ones of a tenant are looked at again.

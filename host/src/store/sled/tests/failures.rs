@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::time::timeout;
+
 use super::{CACHE_BYTES, open, reopen};
 use crate::store::conformance::{ENTRY, TENANT, entry, puts};
 use crate::store::sled::SledStore;
@@ -77,7 +79,14 @@ fn a_writer_that_does_not_get_on_is_told_of_and_left() {
     // First it may be only slow.
     let late = told(Ok(()));
     assert!(late.as_ref().is_err_and(|late| late.to_string().contains("does not get on")));
+    // Whoever comes then does not wait behind it.
+    let refused = || {
+        let commit = store.commit(puts([entry(TENANT, "b", 1)]));
+        runtime.block_on(async { timeout(Duration::from_secs(2), commit).await.unwrap() })
+    };
+    assert_eq!(refused(), late);
     assert_eq!(told(late), Err(StoreError::Failed));
+    assert_eq!(refused(), Err(StoreError::Failed));
     store.close();
     assert!(folder.path().join("failed").exists() && !under_way.is_finished());
     // Whatever it still does, nothing is acknowledged.
