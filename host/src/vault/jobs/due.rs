@@ -4,6 +4,9 @@
 //! last try counts ([`super::receivers`]): one that was slow, or is not known yet, gets one place at a time, the slow ones in
 //! turns, and both kinds have a part of all places each. What is left is for those that were prompt. One that is not known
 //! waits behind others that are not, where very many are told something for the first time.
+//!
+//! Of any of these places nobody takes another one who has as many as are left: neither a tenant nor a receiver. So there
+//! is one left for whoever has none, however much the others have to be told, as long as they are fewer than the places.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -24,34 +27,45 @@ use crate::vault::index::{number, term, term_of};
 use crate::vault::record::{Entity as _, Stored};
 use crate::vault::{Error, Vault};
 
+/// Places of a tenant that prompt receivers may have: those that were slow find the others.
+const PROMPT_PER_TENANT_MAX: usize = DELIVERIES_PER_TENANT_MAX - DELIVERIES_SLOW_PER_TENANT_MAX;
+/// Slow receivers that are looked at in a turn, at most, until as many have something due as there are places for.
+const SLOW_LOOKED_AT: usize = 64;
+
 /// What there is room for in a tenant.
 struct Places {
     /// Deliveries in hand to each of its receivers.
     to: HashMap<String, usize>,
     known: HashMap<String, Pace>,
-    /// Places that are free, and how many of them are for receivers that are not known, and that were slow.
+    /// Places that are free, and how many of them are for receivers that were prompt, are not known, and were slow.
     free: usize,
+    prompt: usize,
     unknown: usize,
     slow: usize,
 }
 
 impl Places {
     fn of(tenant: TenantId, known: HashMap<String, Pace>, in_hand: &InHand) -> Self {
+        let held = |pace: Option<Pace>| {
+            let held = in_hand.deliveries();
+            held.filter(move |(.., told)| pace.is_none_or(|pace| pace == told.pace))
+        };
+        let own = |pace| held(pace).filter(|(other, ..)| *other == tenant).count();
         let left = |pace: Option<Pace>, of_all: usize, of_tenant: usize| {
-            let held =
-                in_hand.deliveries().filter(|(.., told)| pace.is_none_or(|p| p == told.pace));
-            let own = held.clone().filter(|(other, ..)| *other == tenant).count();
-            of_all.saturating_sub(held.count()).min(of_tenant.saturating_sub(own))
+            let (own, empty) = (own(pace), of_all.saturating_sub(held(pace).count()));
+            // Each one that is taken makes the one number larger and the other smaller.
+            of_tenant.saturating_sub(own).min((empty + 1).saturating_sub(own) / 2)
         };
         let mut to = HashMap::new();
         for (_, _, told) in in_hand.deliveries().filter(|(other, ..)| *other == tenant) {
             *to.entry(told.receiver.clone()).or_default() += 1;
         }
-        let (unknown, slow) = (Some(Pace::Unknown), Some(Pace::Slow));
+        let [prompt, unknown, slow] = [Pace::Prompt, Pace::Unknown, Pace::Slow].map(Some);
         Self {
             to,
             known,
             free: left(None, DELIVERIES_MAX, DELIVERIES_PER_TENANT_MAX),
+            prompt: PROMPT_PER_TENANT_MAX.saturating_sub(own(prompt)),
             unknown: left(unknown, DELIVERIES_UNKNOWN_MAX, DELIVERIES_UNKNOWN_PER_TENANT_MAX),
             slow: left(slow, DELIVERIES_SLOW_MAX, DELIVERIES_SLOW_PER_TENANT_MAX),
         }
@@ -66,7 +80,7 @@ impl Places {
         let own = self.to.get(receiver).copied().unwrap_or_default();
         self.free > 0
             && match self.pace(receiver) {
-                Pace::Prompt => own < DELIVERIES_PER_RECEIVER_MAX,
+                Pace::Prompt => own < DELIVERIES_PER_RECEIVER_MAX.min(self.prompt),
                 Pace::Unknown => self.unknown > 0 && own == 0,
                 Pace::Slow => self.slow > 0 && own == 0,
             }
@@ -76,7 +90,7 @@ impl Places {
     fn take(&mut self, receiver: String) -> Pace {
         let pace = self.pace(&receiver);
         match pace {
-            Pace::Prompt => {}
+            Pace::Prompt => self.prompt -= 1,
             Pace::Unknown => self.unknown -= 1,
             Pace::Slow => self.slow -= 1,
         }
@@ -134,8 +148,14 @@ impl Vault {
                 }
             }
         }
-        for receiver in receivers.next_slow(tenant, places.slow.min(places.free)) {
-            if places.has_for(&receiver) {
+        if places.slow.min(places.free) > 0 {
+            let mut slow = receivers.slow_in_turn(tenant);
+            slow.retain(|receiver| places.has_for(receiver));
+            for receiver in slow.into_iter().take(SLOW_LOOKED_AT) {
+                if places.slow.min(places.free) == 0 {
+                    break;
+                }
+                receivers.had_turn(tenant, &receiver);
                 let to = Filter::Term(term_of(&keys, term::RECEIVER, &[&receiver]));
                 let first = self.oldest::<Delivery>(tenant, &but(&held, to), 1).await?;
                 begun.extend(first.into_iter().map(|first| (first, places.take(receiver.clone()))));
@@ -171,9 +191,8 @@ mod tests {
 
     use super::{InHand, Pace, Places, TenantId};
     use crate::limits::{
-        DELIVERIES_MAX, DELIVERIES_PER_RECEIVER_MAX, DELIVERIES_PER_TENANT_MAX,
-        DELIVERIES_SLOW_MAX, DELIVERIES_SLOW_PER_TENANT_MAX, DELIVERIES_UNKNOWN_MAX,
-        DELIVERIES_UNKNOWN_PER_TENANT_MAX,
+        DELIVERIES_MAX, DELIVERIES_PER_TENANT_MAX, DELIVERIES_SLOW_MAX,
+        DELIVERIES_SLOW_PER_TENANT_MAX, DELIVERIES_UNKNOWN_MAX, DELIVERIES_UNKNOWN_PER_TENANT_MAX,
     };
     use crate::model::id::InvocationId;
     use crate::vault::jobs::in_hand::{Held, Told};
@@ -186,16 +205,87 @@ mod tests {
         format!("host-{number}:443")
     }
 
-    /// Begins as many deliveries of a tenant as there is room for, when each of its receivers wants as many as it can have.
+    /// Begins as many deliveries of a tenant as there is room for, when each of its receivers wants as many as it can have,
+    /// the first of them first.
     fn fill(in_hand: &mut InHand, tenant: TenantId, known: &HashMap<String, Pace>, all: usize) {
-        let mut places = Places::of(tenant, known.clone(), in_hand);
-        for receiver in (0..all).cycle().take(all * DELIVERIES_PER_RECEIVER_MAX).map(name) {
-            if places.has_for(&receiver) {
-                let pace = places.take(receiver.clone());
-                let (id, receiver) =
-                    (InvocationId(uuid::Uuid::from_u128(0)), Some(Told { receiver, pace }));
-                let held = Held { tenant, id, receiver, stands: std::sync::Arc::default() };
-                in_hand.take(held, std::future::pending());
+        let mut began = true;
+        while std::mem::take(&mut began) {
+            let mut places = Places::of(tenant, known.clone(), in_hand);
+            for receiver in (0..all).map(name) {
+                while places.has_for(&receiver) {
+                    let pace = places.take(receiver.clone());
+                    let receiver = receiver.clone();
+                    let (id, receiver) =
+                        (InvocationId(uuid::Uuid::from_u128(0)), Some(Told { receiver, pace }));
+                    let held = Held { tenant, id, receiver, stands: std::sync::Arc::default() };
+                    in_hand.take(held, std::future::pending());
+                    began = true;
+                }
+            }
+        }
+    }
+
+    fn of_tenant(in_hand: &InHand, tenant: TenantId) -> usize {
+        in_hand.deliveries().filter(|(other, ..)| *other == tenant).count()
+    }
+
+    /// Ends the first one in hand that is such a one.
+    fn end_one(in_hand: &mut InHand, is_it: impl Fn(&Held) -> bool) {
+        let found = in_hand.held.iter().find(|(_, held)| is_it(held));
+        if let Some(task) = found.map(|(task, _)| *task) {
+            in_hand.held.remove(&task);
+        }
+    }
+
+    #[tokio::test]
+    async fn tenants_that_want_all_places_leave_some_for_who_has_none() {
+        let slow: HashMap<_, _> = (0..500).map(|number| (name(number), Pace::Slow)).collect();
+        let prompt: HashMap<_, _> = (0..500).map(|number| (name(number), Pace::Prompt)).collect();
+        let none = HashMap::new();
+        for (known, of_all) in [
+            (&none, DELIVERIES_UNKNOWN_MAX),
+            (&slow, DELIVERIES_SLOW_MAX),
+            (&prompt, DELIVERIES_MAX),
+        ] {
+            for tenants in [1, 2, 3, 10] {
+                let mut in_hand = InHand::default();
+                // What one has done is not taken up by itself as long as it has more than are left.
+                for _ in 0..20 {
+                    (0..tenants).for_each(|number| fill(&mut in_hand, tenant(number), known, 500));
+                    for number in 0..tenants {
+                        if of_tenant(&in_hand, tenant(number)) > of_all / (tenants + 1) {
+                            end_one(&mut in_hand, |held| held.tenant == tenant(number));
+                        }
+                    }
+                }
+                (0..tenants).for_each(|number| fill(&mut in_hand, tenant(number), known, 500));
+                let places = Places::of(tenant(100), known.clone(), &in_hand);
+                assert!(places.has_for(&name(7)), "{tenants} of {of_all}");
+                let least = (0..tenants).map(|number| of_tenant(&in_hand, tenant(number))).min();
+                assert!(least >= Some(of_all / 32), "{least:?} of {of_all}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn receivers_with_very_much_to_be_told_leave_places_for_the_others_of_their_tenant() {
+        let mut known: HashMap<_, _> = (0..40).map(|number| (name(number), Pace::Prompt)).collect();
+        known.insert("slow:443".to_owned(), Pace::Slow);
+        known.insert("idle:443".to_owned(), Pace::Prompt);
+        for many in [1, 15, 16, 17, 40] {
+            let mut in_hand = InHand::default();
+            fill(&mut in_hand, tenant(0), &known, many);
+            // One after the other ends, and what it leaves is filled again.
+            for receiver in (0..many).map(name).cycle().take(10 * many) {
+                let of_it = |held: &Held| {
+                    held.receiver.as_ref().is_some_and(|told| told.receiver == receiver)
+                };
+                end_one(&mut in_hand, of_it);
+                fill(&mut in_hand, tenant(0), &known, many);
+            }
+            let places = Places::of(tenant(0), known.clone(), &in_hand);
+            for other in ["idle:443", "slow:443", "new:443"] {
+                assert!(places.has_for(other), "{other} beside {many}");
             }
         }
     }
@@ -241,6 +331,7 @@ mod tests {
         let prompt: HashMap<_, _> = (0..100).map(|number| (name(number), Pace::Prompt)).collect();
         let mut in_hand = InHand::default();
         fill(&mut in_hand, tenant(0), &prompt, 100);
-        assert_eq!(in_hand.deliveries().count(), DELIVERIES_PER_TENANT_MAX);
+        let most = DELIVERIES_PER_TENANT_MAX - DELIVERIES_SLOW_PER_TENANT_MAX;
+        assert_eq!(in_hand.deliveries().count(), most);
     }
 }
