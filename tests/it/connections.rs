@@ -433,11 +433,32 @@ async fn answers(connection: &mut TcpStream) -> bool {
     timeout(PATIENCE, read).await.expect("an answer or an end")
 }
 
+/// So many connections that have been answered and are kept.
+async fn keep(address: SocketAddr, count: usize) -> Vec<TcpStream> {
+    let mut kept = Vec::new();
+    for _ in 0..count {
+        let mut connection = TcpStream::connect(address).await.unwrap();
+        assert!(answers(&mut connection).await);
+        kept.push(connection);
+    }
+    kept
+}
+
+/// Keeps a connection that asks for nothing, and has another as soon as it ends.
+async fn come_again(mut connection: TcpStream, address: SocketAddr) {
+    loop {
+        let mut piece = [0; 512];
+        while let Ok(1..) = connection.read(&mut piece).await {}
+        let Ok(again) = TcpStream::connect(address).await else { return };
+        connection = again;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn one_address_that_has_more_than_half_ends_no_connection_of_others() {
     // With those that are kept and without the spare ones, so many are left for it.
     const PLACES: usize = 50;
-    const KEPT: usize = 20;
+    const KEPT: usize = 10;
     const CROWD: usize = PLACES - PLACES / 16 - KEPT;
     let Some(outer) = outer_address() else {
         println!("SKIPPED: this machine has no address but its own");
@@ -448,12 +469,7 @@ async fn one_address_that_has_more_than_half_ends_no_connection_of_others() {
     let bounds = Bounds { connections_max: PLACES, head, ..Bounds::default() };
     let port = serve_everywhere(&server, bounds).await;
     let (crowd, other) = (SocketAddr::new(outer, port), SocketAddr::from(([127, 0, 0, 1], port)));
-    let mut kept = Vec::new();
-    for _ in 0..KEPT {
-        let mut connection = TcpStream::connect(other).await.unwrap();
-        assert!(answers(&mut connection).await);
-        kept.push(connection);
-    }
+    let mut kept = keep(other, KEPT).await;
     let mut crowding = Vec::new();
     for _ in 0..80 {
         crowding.push(TcpStream::connect(crowd).await.unwrap());
@@ -463,13 +479,64 @@ async fn one_address_that_has_more_than_half_ends_no_connection_of_others() {
         let answer = rest(connection).await;
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 503 "), "{answer}");
     }
+    for connection in &mut crowding[..CROWD] {
+        assert!(answers(connection).await, "one that had a place is gone");
+    }
+    // Others come and go, and are made room for, while some of it wait: it makes that room itself.
+    crowding.truncate(CROWD + 6);
+    for connection in crowding {
+        tokio::spawn(come_again(connection, crowd));
+    }
+    for _ in 0..40 {
+        assert_eq!(ask(other).await, 200);
+    }
     for connection in &mut kept {
         assert!(answers(connection).await, "a connection that was kept is gone");
     }
-    // Those who do not crowd are made room for, as ever.
-    assert_eq!(ask(other).await, 200);
-    for connection in &mut crowding[..CROWD] {
-        assert!(answers(connection).await, "one that had a place is gone");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_address_whose_connections_are_all_busy_ends_no_connection_of_others() {
+    const PLACES: usize = 64;
+    const KEPT: usize = 20;
+    const CROWD: usize = PLACES - PLACES / 16 - KEPT;
+    let Some(outer) = outer_address() else {
+        println!("SKIPPED: this machine has no address but its own");
+        return;
+    };
+    let server = TestServer::start().await;
+    let (head, body_grace) = (Duration::from_hours(1), Duration::from_hours(1));
+    let bounds = Bounds { connections_max: PLACES, head, body_grace, ..Bounds::default() };
+    let port = serve_everywhere(&server, bounds).await;
+    let (crowd, other) = (SocketAddr::new(outer, port), SocketAddr::from(([127, 0, 0, 1], port)));
+    let mut kept = keep(other, KEPT).await;
+    let mut crowding = Vec::new();
+    for _ in 0..CROWD {
+        crowding.push(timeout(PATIENCE, busy_at(crowd, &server)).await.expect("there is a place"));
+    }
+    // More than there are of it to ask.
+    for _ in 0..CROWD + 10 {
+        assert_eq!(ask(other).await, 200);
+    }
+    for connection in &mut kept {
+        assert!(answers(connection).await, "a connection that was kept is gone");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_there_are_hardly_any_places_room_is_made_for_any_address() {
+    let Some(outer) = outer_address() else {
+        println!("SKIPPED: this machine has no address but its own");
+        return;
+    };
+    let server = TestServer::start().await;
+    for connections_max in [1, 2] {
+        let head = Duration::from_hours(1);
+        let bounds = Bounds { connections_max, head, ..Bounds::default() };
+        let port = serve_everywhere(&server, bounds).await;
+        let _idle = keep(SocketAddr::from(([127, 0, 0, 1], port)), connections_max).await;
+        let answered = async { while ask(SocketAddr::new(outer, port)).await != 200 {} };
+        timeout(PATIENCE, answered).await.expect("an idle connection makes room");
     }
 }
 

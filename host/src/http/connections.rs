@@ -3,14 +3,14 @@
 //! Each connection is a task of its own, the TLS handshake included, so that a slow one delays nobody. When all places
 //! are taken, the connection that has been there longest is asked to end after its present request, which is one whose
 //! head has come: the rest of a head is waited for only shortly. Who finds no place all the same is told so with a 503.
-//! Nobody is asked for the sake of an address that has more than half as many connections as there are places.
+//! Nobody is asked for the sake of an address that has more than half as many connections as there are places; what that
+//! address has is asked before all others.
 //! How many places there are, and for whom, is a matter of [`super::places`].
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -23,14 +23,13 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::futures::Notified;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tower::ServiceExt as _;
 
 use super::heads::{EndingReads, Heads, UnderWay};
 use super::no_place::{self, Refusals};
 use super::pace::{PacedBody, PacedWrites};
-use super::places::{Arrival, Place, Places, Waiting};
+use super::places::{Arrival, Asked, Place, Places, Row, Waiting};
 use super::routes::Routes;
 use super::shield;
 use super::tls::Tls;
@@ -85,20 +84,27 @@ impl Default for Bounds {
     }
 }
 
+/// What room is wanted for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Want {
+    /// For those who come next, while there are still places.
+    Spare,
+    /// For those who come next: there is no place.
+    Next,
+    /// For one that waits for it.
+    Now,
+}
+
 /// All connections of a server.
 pub(super) struct Connections {
     bounds: Bounds,
     tls: Option<Tls>,
     router: Routes,
     places: Places,
-    /// Wakes the connection that has been there longest.
-    room: Notify,
-    /// Connections that were not asked to leave yet.
-    staying: AtomicUsize,
-    /// Wakes the handshake that has gone on longest, when there is nobody else to ask.
-    last_room: Notify,
-    /// Handshakes that go on.
-    shaking: AtomicUsize,
+    /// Connections that are past their handshake.
+    served: Row,
+    /// Handshakes that go on: they are asked when there is nobody else to ask.
+    shaking: Row,
     refusals: Refusals,
     stopping: watch::Receiver<bool>,
     /// Names what is refused.
@@ -115,18 +121,14 @@ impl Connections {
         vault: Vault,
     ) -> Arc<Self> {
         let places = Places::new(bounds.connections_max);
-        let (room, staying) = (Notify::new(), AtomicUsize::new(0));
-        let (last_room, shaking) = (Notify::new(), AtomicUsize::new(0));
         let refusals = Refusals::new(bounds.connections_max / ASKED_PART + 1);
         Arc::new(Self {
             bounds,
             tls,
             router,
             places,
-            room,
-            staying,
-            last_room,
-            shaking,
+            served: Row::default(),
+            shaking: Row::default(),
             refusals,
             stopping,
             vault,
@@ -151,10 +153,10 @@ impl Connections {
                 Arrival::Placed { place, few_left } => {
                     if few_left {
                         // Before the last is taken: who is asked may take a while, and many may come meanwhile.
-                        self.ask_for_room(false);
+                        self.ask_for_room(Want::Spare);
                     }
                     tokio::spawn(async move {
-                        all.converse(stream, address).await;
+                        all.converse(stream, address, &place).await;
                         drop(place);
                     });
                 }
@@ -164,7 +166,7 @@ impl Connections {
                 Arrival::Refused { crowds } => {
                     // For who comes next: those whom the row has asked may all be busy, and others idle.
                     if !crowds && self.refusals.may_ask(Instant::now()) {
-                        self.ask_for_room(false);
+                        self.ask_for_room(Want::Next);
                     }
                     if let Some(refusal) = self.refusal(address) {
                         no_place::tell_at_once(stream, &refusal);
@@ -179,12 +181,17 @@ impl Connections {
         self.places.all_free().await;
     }
 
-    /// Asks whoever has been there longest to make room. Handshakes are asked for a place that is wanted now.
-    fn ask_for_room(&self, now: bool) {
-        if self.staying.load(Ordering::Acquire) > 0 {
-            self.room.notify_one();
-        } else if now && self.shaking.load(Ordering::Acquire) > 0 {
-            self.last_room.notify_one();
+    /// Asks whoever has been there longest to make room, of those who crowd before all others. Handshakes of others are
+    /// asked for a place that is wanted now.
+    fn ask_for_room(&self, want: Want) {
+        match self.places.ask_who_crowds() {
+            Asked::One => return,
+            // It is they who leave few places: should others make up for it, they would have those places in the end.
+            Asked::AllBefore if want == Want::Spare => return,
+            Asked::AllBefore | Asked::NoCrowd => {}
+        }
+        if !self.served.ask() && want == Want::Now {
+            self.shaking.ask();
         }
     }
 
@@ -194,7 +201,7 @@ impl Connections {
         // Also of who is told that there is none: reading that takes as long as it likes, and others are to wait meanwhile.
         drop(waiting);
         if let Some(place) = place {
-            self.converse(stream, address).await;
+            self.converse(stream, address, &place).await;
             drop(place);
         } else if let Some(refusal) = self.refusal(address) {
             let Some(_reads) = self.places.tell() else {
@@ -218,7 +225,7 @@ impl Connections {
             return place;
         }
         if !crowds {
-            self.ask_for_room(true);
+            self.ask_for_room(Want::Now);
         }
         let bound = Duration::from_millis(ROOM_MS_MAX);
         tokio::select! {
@@ -242,32 +249,29 @@ impl Connections {
         self.tls.is_none().then(|| no_place::text(&trace_id))
     }
 
-    async fn converse(&self, stream: TcpStream, address: SocketAddr) {
+    async fn converse(&self, stream: TcpStream, address: SocketAddr, place: &Place) {
         // Answers are small and whole: waiting to fill a packet only delays them.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "a connection keeps its delay");
         }
-        let Some(tls) = &self.tls else { return self.serve(stream, address).await };
+        let Some(tls) = &self.tls else { return self.serve(stream, address, place).await };
         let handshake = tokio::time::timeout(self.bounds.handshake, tls.acceptor().accept(stream));
-        let shaken = {
-            let mut asked = pin!(self.last_room.notified());
-            from_now_on(asked.as_mut(), &self.last_room);
-            let _shaking = Staying::count(&self.shaking);
-            tokio::select! {
-                shaken = handshake => shaken,
-                // Nothing was asked yet.
-                () = asked => return,
-                () = self.stopped() => return,
-            }
+        let shaken = tokio::select! {
+            // It can be asked before anything is done for it.
+            biased;
+            // Nothing was requested yet.
+            () = place.asked(&self.shaking) => return,
+            shaken = handshake => shaken,
+            () = self.stopped() => return,
         };
         match shaken {
-            Ok(Ok(stream)) => self.serve(stream, address).await,
+            Ok(Ok(stream)) => self.serve(stream, address, place).await,
             Ok(Err(error)) => tracing::debug!(%error, "a handshake failed"),
             Err(_) => tracing::debug!("a handshake took too long"),
         }
     }
 
-    async fn serve<S>(&self, stream: S, address: SocketAddr)
+    async fn serve<S>(&self, stream: S, address: SocketAddr, place: &Place)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -284,15 +288,12 @@ impl Connections {
             .half_close(false)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
-        let ended = {
-            let mut asked = pin!(self.room.notified());
-            from_now_on(asked.as_mut(), &self.room);
-            let staying = Staying::count(&self.staying);
-            tokio::select! {
-                ended = connection.as_mut() => Some(ended),
-                () = asked => { drop(staying); None }
-                () = self.stopped() => None,
-            }
+        let ended = tokio::select! {
+            // It can be asked before anything is done for it.
+            biased;
+            () = place.asked(&self.served) => None,
+            ended = connection.as_mut() => Some(ended),
+            () = self.stopped() => None,
         };
         let ended = if let Some(ended) = ended {
             ended
@@ -350,28 +351,5 @@ impl Connections {
             response.headers_mut().insert(header::CONNECTION, close);
         }
         Ok(response.map(|body| under_way.with(body)))
-    }
-}
-
-/// Waits in the row from here on. Who was asked and had gone by then leaves the asking behind: it is not for who comes next.
-fn from_now_on<'a>(mut asked: Pin<&mut Notified<'a>>, notify: &'a Notify) {
-    while asked.as_mut().enable() {
-        asked.set(notify.notified());
-    }
-}
-
-/// One more connection that was not asked to leave, as long as it is held.
-struct Staying<'a>(&'a AtomicUsize);
-
-impl<'a> Staying<'a> {
-    fn count(all: &'a AtomicUsize) -> Self {
-        all.fetch_add(1, Ordering::AcqRel);
-        Self(all)
-    }
-}
-
-impl Drop for Staying<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
