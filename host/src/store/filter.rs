@@ -44,20 +44,32 @@ pub enum Filter {
 impl Filter {
     /// Ids that it names, anywhere in it.
     pub(super) fn named_ids<'f>(&'f self, found: &mut Vec<&'f str>) {
+        self.each_part(&mut |part| {
+            if let Self::Ids(ids) = part {
+                found.extend(ids.iter().map(String::as_str));
+            }
+        });
+    }
+
+    /// Beginnings of ids that it names, anywhere in it.
+    pub(super) fn id_prefixes<'f>(&'f self, found: &mut Vec<&'f str>) {
+        self.each_part(&mut |part| {
+            if let Self::IdPrefix(prefix) = part {
+                found.push(prefix.as_str());
+            }
+        });
+    }
+
+    /// Shows all of its parts that have none themselves.
+    fn each_part<'f>(&'f self, look: &mut impl FnMut(&'f Self)) {
         match self {
-            Self::Ids(ids) => found.extend(ids.iter().map(String::as_str)),
             Self::And(parts) | Self::Or(parts) => {
                 for part in parts {
-                    part.named_ids(found);
+                    part.each_part(look);
                 }
             }
-            Self::Not(part) => part.named_ids(found),
-            Self::All
-            | Self::Nothing
-            | Self::Term(_)
-            | Self::IdPrefix(_)
-            | Self::Order { .. }
-            | Self::Range { .. } => {}
+            Self::Not(part) => part.each_part(look),
+            part => look(part),
         }
     }
 }

@@ -34,19 +34,24 @@ impl Lower<'_> {
     }
 
     fn covered(self, rule: &Rule) -> Filter {
+        let conditions = rule.conditions.as_deref().unwrap_or_default();
+        let Some(prefix) = longest_prefix(conditions) else { return Filter::Nothing };
         let container = rule.container.iter().map(|scope| self.within(scope.as_str()));
-        let conditions = rule.conditions.iter().flatten().map(|one| self.condition(one));
-        let parts: Vec<Filter> = container.chain(conditions).collect();
+        let others = conditions.iter().filter_map(|one| self.condition(one));
+        let prefix = Some(prefix).filter(|prefix| !prefix.is_empty());
+        let prefix = prefix.map(|prefix| Filter::IdPrefix(prefix.to_owned()));
+        let parts: Vec<Filter> = container.chain(others).chain(prefix).collect();
         if parts.is_empty() { Filter::Nothing } else { Filter::And(parts) }
     }
 
-    fn condition(self, condition: &Condition) -> Filter {
+    /// What a condition says that is not of the beginning of an id.
+    fn condition(self, condition: &Condition) -> Option<Filter> {
         let value = &condition.value;
         match (condition.attribute, condition.operator) {
-            (Attribute::Id, Operator::Equals) => Filter::Ids(vec![value.clone()]),
-            (Attribute::Id, Operator::StartsWith) => Filter::IdPrefix(value.clone()),
-            (Attribute::Container, Operator::Equals) => self.container(value),
-            (Attribute::Container, Operator::StartsWith) => self.within(value),
+            (Attribute::Id, Operator::Equals) => Some(Filter::Ids(vec![value.clone()])),
+            (Attribute::Id, Operator::StartsWith) => None,
+            (Attribute::Container, Operator::Equals) => Some(self.container(value)),
+            (Attribute::Container, Operator::StartsWith) => Some(self.within(value)),
         }
     }
 
@@ -114,5 +119,40 @@ impl Lower<'_> {
     /// Tokens with this term.
     pub fn term(self, field: &str, value: &[&str]) -> Filter {
         Filter::Term(term_of(self.0, field, value))
+    }
+}
+
+/// What an id begins with for which all of these conditions hold: the longest of what they want, which has to begin with
+/// the others; nothing where no id does. To look for each of them by itself would take as long as there are conditions.
+fn longest_prefix(conditions: &[Condition]) -> Option<&str> {
+    let is_prefix =
+        |one: &&Condition| (one.attribute, one.operator) == (Attribute::Id, Operator::StartsWith);
+    let prefixes = || conditions.iter().filter(is_prefix).map(|one| one.value.as_str());
+    let longest = prefixes().max_by_key(|prefix| prefix.len()).unwrap_or_default();
+    prefixes().all(|one| longest.starts_with(one)).then_some(longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Attribute, Condition, Operator, longest_prefix};
+
+    #[test]
+    fn of_beginnings_that_hold_together_the_longest_says_all() {
+        let longest = |values: &[(Operator, &str)]| {
+            let condition = |(operator, value): &(Operator, &str)| Condition {
+                attribute: Attribute::Id,
+                operator: *operator,
+                value: (*value).to_owned(),
+            };
+            let conditions: Vec<Condition> = values.iter().map(condition).collect();
+            longest_prefix(&conditions).map(str::to_owned)
+        };
+        let begins = Operator::StartsWith;
+        assert_eq!(longest(&[]).as_deref(), Some(""));
+        assert_eq!(longest(&[(Operator::Equals, "user-1")]).as_deref(), Some(""));
+        let some = longest(&[(begins, "user"), (begins, "user-1"), (begins, "u")]);
+        assert_eq!(some.as_deref(), Some("user-1"));
+        assert_eq!(longest(&[(begins, "user"), (begins, "card-")]), None);
+        assert_eq!(longest(&[(begins, "é"), (begins, "e")]), None);
     }
 }

@@ -40,6 +40,14 @@ pub struct Segment {
     prefixes: OnceLock<Prefixes>,
 }
 
+/// What a filter asks for by ids, looked up at once for all of its parts.
+struct ByIds<'f> {
+    /// The times of records by id.
+    times: &'f HashMap<String, u64>,
+    /// The slots of those whose ids begin so.
+    beginning: HashMap<&'f str, RoaringBitmap>,
+}
+
 impl Segment {
     /// How many slots there are.
     pub fn len(&self) -> usize {
@@ -255,15 +263,26 @@ impl Segment {
 
     /// The slots of what matches. `ids` gives the times of records by id.
     pub fn matching(&self, filter: &Filter, ids: &HashMap<String, u64>) -> Cow<'_, RoaringBitmap> {
+        let mut prefixes = Vec::new();
+        filter.id_prefixes(&mut prefixes);
+        // Who asks for none is not to have the order of ids made.
+        let beginning =
+            if prefixes.is_empty() { HashMap::new() } else { self.prefixes().beginning(prefixes) };
+        self.matching_part(filter, &ByIds { times: ids, beginning })
+    }
+
+    fn matching_part(&self, filter: &Filter, ids: &ByIds<'_>) -> Cow<'_, RoaringBitmap> {
         Cow::Owned(match filter {
             Filter::All => return Cow::Borrowed(&self.live),
             Filter::Term(term) => return self.posting(*term).set(),
             Filter::And(parts) => return self.matching_all(parts, ids),
             Filter::Nothing => RoaringBitmap::new(),
-            Filter::IdPrefix(prefix) => self.prefixes().beginning(prefix),
+            Filter::IdPrefix(prefix) => {
+                ids.beginning.get(prefix.as_str()).cloned().unwrap_or_default()
+            }
             Filter::Ids(wanted) => {
                 let slot = |id: &String| {
-                    let position = Position { order_ms: *ids.get(id)?, id: id.clone() };
+                    let position = Position { order_ms: *ids.times.get(id)?, id: id.clone() };
                     self.slot(&Place::of(&position)).map(as_slot)
                 };
                 wanted.iter().filter_map(slot).collect()
@@ -273,24 +292,24 @@ impl Segment {
                 self.numbers.get(field).map(|numbers| numbers.range(*from, *to)).unwrap_or_default()
             }
             Filter::Or(parts) => match parts.as_slice() {
-                [part] => return self.matching(part, ids),
+                [part] => return self.matching_part(part, ids),
                 parts => parts
                     .iter()
-                    .fold(RoaringBitmap::new(), |any, part| any | &*self.matching(part, ids)),
+                    .fold(RoaringBitmap::new(), |any, part| any | &*self.matching_part(part, ids)),
             },
-            Filter::Not(part) => &self.live - &*self.matching(part, ids),
+            Filter::Not(part) => &self.live - &*self.matching_part(part, ids),
         })
     }
 
     /// What matches all of the parts. Sets are narrowed first and cut last, so that no part costs a copy of everything.
-    fn matching_all(&self, parts: &[Filter], ids: &HashMap<String, u64>) -> Cow<'_, RoaringBitmap> {
+    fn matching_all(&self, parts: &[Filter], ids: &ByIds<'_>) -> Cow<'_, RoaringBitmap> {
         let mut all: Option<Cow<'_, RoaringBitmap>> = None;
         let later = |part: &&Filter| matches!(part, Filter::Not(_));
         for part in parts.iter().filter(|part| !matches!(part, Filter::All) && !later(part)) {
             let narrowed = match (all.take(), part) {
-                (None, part) => self.matching(part, ids),
+                (None, part) => self.matching_part(part, ids),
                 (Some(all), Filter::Term(term)) => Cow::Owned(self.posting(*term).within(all)),
-                (Some(all), part) => Cow::Owned(and(all, &self.matching(part, ids))),
+                (Some(all), part) => Cow::Owned(and(all, &self.matching_part(part, ids))),
             };
             if narrowed.is_empty() {
                 return narrowed;
@@ -300,7 +319,7 @@ impl Segment {
         let mut all = all.unwrap_or(Cow::Borrowed(&self.live));
         for part in parts {
             if let Filter::Not(part) = part {
-                let without = self.matching(part, ids);
+                let without = self.matching_part(part, ids);
                 all = Cow::Owned(match all {
                     Cow::Borrowed(all) => all - &*without,
                     Cow::Owned(all) => all - &*without,
