@@ -3,8 +3,12 @@
 //! Pure: given what a caller holds and where a token lies, which transform applies? The vault asks; nothing here
 //! knows how a caller proved who it is.
 
+mod grantor;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+pub use grantor::Grantor;
 
 use super::container::Container;
 use super::permission::Permission;
@@ -51,7 +55,7 @@ pub enum Attribute {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Operator {
-    /// The attribute starts with the value; a container lies in it.
+    /// The attribute starts with the value; a container is the value or lies in it.
     StartsWith,
     /// The attribute is the value.
     Equals,
@@ -88,8 +92,8 @@ pub struct Condition {
     pub attribute: Attribute,
     /// How.
     pub operator: Operator,
-    /// With what; a container for the attribute `container`.
-    #[schema(min_length = 1)]
+    /// With what; a whole container for the attribute `container`, also where the attribute only begins with it.
+    #[schema(min_length = 1, max_length = 400)]
     pub value: String,
 }
 
@@ -210,8 +214,21 @@ impl Rule {
             is_container.then(|| condition.value.parse().ok()).flatten()
         };
         let conditions = self.conditions.iter().flatten().filter_map(of_condition);
-        let bounds: Vec<Container> = self.container.iter().cloned().chain(conditions).collect();
+        let mut bounds: Vec<Container> = self.container.iter().cloned().chain(conditions).collect();
+        bounds.sort_unstable();
+        bounds.dedup();
         if bounds.is_empty() { vec![Container::root()] } else { bounds }
+    }
+
+    /// About how many bytes it takes.
+    pub fn bytes(&self) -> usize {
+        let conditions = self.conditions.iter().flatten();
+        let conditions = conditions.map(|one| size_of::<Condition>() + one.value.len());
+        size_of::<Self>()
+            + self.description.as_ref().map_or(0, String::len)
+            + self.container.as_ref().map_or(0, |container| container.as_str().len())
+            + conditions.sum::<usize>()
+            + self.permissions.len()
     }
 }
 
@@ -226,8 +243,11 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// Puts the rules in order.
+    /// Puts the rules in order. What they are for is not kept: it decides nothing, and is most of what they take.
     pub fn new(permissions: Vec<Permission>, mut rules: Vec<Rule>) -> Self {
+        for rule in &mut rules {
+            rule.description = None;
+        }
         rules.sort_by_key(|rule| rule.priority);
         Self { permissions, rules, within: None }
     }
@@ -290,34 +310,15 @@ impl Rights {
         self.within.as_deref()
     }
 
-    /// Whether whoever holds these rights may grant the permission for everything: nothing would be seen better.
-    pub fn may_grant(&self, permission: Permission) -> bool {
-        let transform = Self::implicit(permission);
-        self.reach(permission, transform, &Container::root())
+    /// What whoever holds these rights may grant.
+    pub fn grantor(&self) -> Grantor<'_> {
+        Grantor::new(self)
     }
 
-    /// Whether whoever holds these rights may grant this rule.
-    pub fn may_grant_rule(&self, rule: &Rule) -> bool {
-        let bounds = rule.bounds();
-        let within = |one| bounds.iter().any(|bound| self.reach(one, rule.transform, bound));
-        rule.permissions.iter().all(|one| within(*one))
-    }
-
-    /// Whether every token in `container` is shown at least as well as `transform` says.
-    ///
-    /// What decides changes only where a rule's container begins, so that it is enough to look there.
-    fn reach(&self, permission: Permission, transform: Transform, container: &Container) -> bool {
-        // Who deletes sees nothing, however well that would be shown.
-        let transform = match permission {
-            Permission::TokenDelete => Transform::Redact,
-            _ => transform,
-        };
-        let below = self.granting(permission).flat_map(Rule::bounds);
-        let below = below.filter(|other| container.holds(other));
-        std::iter::once(container.clone()).chain(below).all(|place| {
-            let token = Subject { id: "", containers: std::slice::from_ref(&place) };
-            self.decide(permission, token).is_some_and(|own| own >= transform)
-        })
+    /// About how many bytes they take.
+    pub fn bytes(&self) -> usize {
+        let rules: usize = self.rules.iter().map(Rule::bytes).sum();
+        size_of::<Self>() + rules + self.within.as_ref().map_or(0, |within| within.bytes())
     }
 
     fn by_permission(&self, permission: Permission) -> Option<Transform> {

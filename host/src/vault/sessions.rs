@@ -366,14 +366,14 @@ fn until<'a>(end: Timestamp, applications: impl IntoIterator<Item = &'a Applicat
 
 /// The first permission that is granted further than the grantor itself holds it, and where.
 fn beyond(own: &Rights, all: &[Permission], rules: &[Rule]) -> Option<(Permission, String)> {
-    if let Some(permission) = all.iter().find(|one| !own.may_grant(**one)) {
+    let mut grantor = own.grantor();
+    if let Some(permission) = all.iter().find(|one| !grantor.may_grant(**one)) {
         return Some((*permission, "permissions".to_owned()));
     }
-    rules.iter().enumerate().find_map(|(index, rule)| {
-        let alone = |one: &Permission| Rule { permissions: vec![*one], ..rule.clone() };
-        let beyond = rule.permissions.iter().find(|one| !own.may_grant_rule(&alone(one)))?;
-        Some((*beyond, format!("rules[{index}]")))
-    })
+    rules
+        .iter()
+        .enumerate()
+        .find_map(|(index, rule)| Some((grantor.first_beyond(rule)?, format!("rules[{index}]"))))
 }
 
 impl Session {

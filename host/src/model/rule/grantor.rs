@@ -1,0 +1,66 @@
+//! What whoever holds rights may grant to a session (decisions §2).
+
+use std::collections::HashMap;
+
+use super::{Rights, Rule, Subject, Transform};
+use crate::model::container::Container;
+use crate::model::permission::Permission;
+
+/// Rights that others are granted rights within.
+pub struct Grantor<'r> {
+    rights: &'r Rights,
+    /// Where a rule for a permission begins, and how a token is shown there: found out once, since a grant may ask for it
+    /// ten thousand times.
+    shown: HashMap<Permission, Vec<(Container, Option<Transform>)>>,
+}
+
+impl<'r> Grantor<'r> {
+    pub(super) fn new(rights: &'r Rights) -> Self {
+        Self { rights, shown: HashMap::new() }
+    }
+
+    /// Whether the permission may be granted for everything: nothing would be seen better.
+    pub fn may_grant(&mut self, permission: Permission) -> bool {
+        let transform = Rights::implicit(permission);
+        self.reach(permission, transform, &Container::root())
+    }
+
+    /// The first permission of a rule that may not be granted as the rule has it.
+    pub fn first_beyond(&mut self, rule: &Rule) -> Option<Permission> {
+        let bounds = rule.bounds();
+        let mut within = |one| bounds.iter().any(|bound| self.reach(one, rule.transform, bound));
+        rule.permissions.iter().copied().find(|one| !within(*one))
+    }
+
+    /// Whether every token in `container` is shown at least as well as `transform` says.
+    ///
+    /// What decides changes only where a rule's container begins, so that it is enough to look there.
+    fn reach(
+        &mut self,
+        permission: Permission,
+        transform: Transform,
+        container: &Container,
+    ) -> bool {
+        // Who deletes sees nothing, however well that would be shown.
+        let transform = match permission {
+            Permission::TokenDelete => Transform::Redact,
+            _ => transform,
+        };
+        let fits = |own: Option<Transform>| own.is_some_and(|own| own >= transform);
+        if !fits(shown(self.rights, permission, container)) {
+            return false;
+        }
+        let rights = self.rights;
+        let below = self.shown.entry(permission).or_insert_with(|| {
+            let places = rights.granting(permission).flat_map(Rule::bounds);
+            places.map(|place| (place.clone(), shown(rights, permission, &place))).collect()
+        });
+        below.iter().all(|(place, own)| !container.holds(place) || fits(*own))
+    }
+}
+
+/// How a token is shown that lies there alone.
+fn shown(rights: &Rights, permission: Permission, place: &Container) -> Option<Transform> {
+    let token = Subject { id: "", containers: std::slice::from_ref(place) };
+    rights.decide(permission, token)
+}
