@@ -3,11 +3,11 @@
 //! A key is looked up by its keyed hash. Callers are remembered for as long as no application of the vault changes, so
 //! that a request costs one hash and no look-up.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::RwLock;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
 
 use super::audit::Actor;
 use super::kept_application::KeptApplication;
@@ -18,12 +18,14 @@ use crate::model::application::Application;
 use crate::model::id::TenantId;
 use crate::model::log::ActorType;
 use crate::model::permission::ApplicationType;
-use crate::model::rule::Rights;
+use crate::model::rule::{Rights, Rule};
 use crate::model::time::Timestamp;
 use crate::store::Unique;
 
-/// Callers remembered at most; past that the memory starts anew.
-const REMEMBERED_MAX: usize = 10_000;
+/// Callers that are remembered, about, if they are as small as most.
+const REMEMBERED: usize = 10_000;
+/// What they take of the memory, at most: each may have a hundred rules with twenty conditions each.
+const REMEMBERED_BYTES_MAX: u64 = 32 << 20;
 /// Characters of the longest text that could be a key.
 const KEY_CHARS_MAX: usize = 128;
 
@@ -59,6 +61,12 @@ impl Caller {
     pub fn actor(&self) -> Actor {
         self.actor
     }
+
+    /// About how many bytes it takes.
+    fn bytes(&self) -> usize {
+        let rules: usize = self.application.rules.iter().map(Rule::bytes).sum();
+        size_of::<Self>() + self.application.name.len() + rules + self.rights.bytes()
+    }
 }
 
 /// Evidence that a caller proved who it is. Only [`Vault::authenticate`] and a reactor's own application make one.
@@ -78,11 +86,33 @@ impl Authenticated {
 }
 
 /// Callers seen lately.
-#[derive(Default)]
 pub struct Callers {
     /// Moves on with every change of any application.
     generation: AtomicU64,
-    remembered: RwLock<HashMap<KeyHash, (u64, Arc<Caller>)>>,
+    remembered: Cache<KeyHash, Remembered, Bytes>,
+}
+
+/// A caller as it was in a generation.
+#[derive(Clone)]
+struct Remembered {
+    generation: u64,
+    caller: Arc<Caller>,
+}
+
+#[derive(Clone)]
+struct Bytes;
+
+impl Weighter<KeyHash, Remembered> for Bytes {
+    fn weight(&self, hash: &KeyHash, remembered: &Remembered) -> u64 {
+        (size_of_val(hash) + remembered.caller.bytes()) as u64
+    }
+}
+
+impl Default for Callers {
+    fn default() -> Self {
+        let remembered = Cache::with_weighter(REMEMBERED, REMEMBERED_BYTES_MAX, Bytes);
+        Self { generation: AtomicU64::default(), remembered }
+    }
 }
 
 impl Callers {
@@ -93,17 +123,12 @@ impl Callers {
 
     fn recall(&self, hash: KeyHash) -> Option<Arc<Caller>> {
         let generation = self.generation.load(Ordering::Acquire);
-        let remembered = self.remembered.read();
-        let (at, caller) = remembered.get(&hash)?;
-        (*at == generation).then(|| Arc::clone(caller))
+        let remembered = self.remembered.get(&hash)?;
+        (remembered.generation == generation).then_some(remembered.caller)
     }
 
     fn remember(&self, hash: KeyHash, generation: u64, caller: Arc<Caller>) {
-        let mut remembered = self.remembered.write();
-        if remembered.len() >= REMEMBERED_MAX {
-            remembered.clear();
-        }
-        remembered.insert(hash, (generation, caller));
+        self.remembered.insert(hash, Remembered { generation, caller });
     }
 }
 
@@ -172,5 +197,72 @@ impl Vault {
             return Ok(None);
         }
         Ok(Some(Caller { key: Some(hash), ..Caller::new(kept.application) }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+
+    use uuid::Uuid;
+
+    use super::{Caller, Callers, KeyHash, REMEMBERED_BYTES_MAX};
+    use crate::model::application::Application;
+    use crate::model::audit::Audit;
+    use crate::model::id::{ApplicationId, TenantId};
+    use crate::model::permission::{ApplicationType, Permission};
+    use crate::model::rule::{Attribute, Condition, Operator, Rule, Transform};
+    use crate::model::time::Timestamp;
+
+    fn hash(number: u8) -> KeyHash {
+        KeyHash([number; 32])
+    }
+
+    /// A caller whose only rule takes so many bytes, about.
+    fn caller(bytes: usize) -> Arc<Caller> {
+        let condition = Condition {
+            attribute: Attribute::Id,
+            operator: Operator::Equals,
+            value: "x".repeat(bytes),
+        };
+        let rule = Rule {
+            description: None,
+            priority: 1,
+            container: None,
+            conditions: Some(vec![condition]),
+            transform: Transform::Mask,
+            permissions: vec![Permission::TokenRead],
+        };
+        Arc::new(Caller::new(Application {
+            id: ApplicationId(Uuid::nil()),
+            tenant_id: TenantId(Uuid::nil()),
+            name: "App".to_owned(),
+            kind: ApplicationType::Private,
+            permissions: Vec::new(),
+            rules: vec![rule],
+            audit: Audit::created(None, Timestamp(1)),
+            expires_at: None,
+        }))
+    }
+
+    #[test]
+    fn callers_are_remembered_by_what_they_take_of_the_memory() {
+        let callers = Callers::default();
+        let generation = callers.generation.load(Ordering::Acquire);
+        let bytes = usize::try_from(REMEMBERED_BYTES_MAX).unwrap() / 64;
+        for number in 0..=u8::MAX {
+            callers.remember(hash(number), generation, caller(bytes));
+        }
+        let known = || (0..=u8::MAX).filter_map(|number| callers.recall(hash(number)));
+        let held: usize = known().map(|caller| caller.bytes()).sum();
+        assert!(held <= usize::try_from(REMEMBERED_BYTES_MAX).unwrap(), "{held}");
+        // One that is larger than all of it may be goes by as it came.
+        callers.remember(hash(1), generation, caller(64 * bytes));
+        assert!(known().all(|caller| caller.bytes() < 8 * bytes));
+        callers.remember(hash(2), generation, caller(1));
+        assert!(callers.recall(hash(2)).is_some());
+        callers.forget_all();
+        assert!(known().next().is_none());
     }
 }

@@ -66,7 +66,9 @@ pub mod kind {
     pub fn some_at_once(kind: Kind, most: usize) -> usize {
         match kind {
             COMPONENT => 1,
-            JOB | ANSWER => most.div_ceil(16),
+            JOB | ANSWER | SESSION => most.div_ceil(16),
+            // A token of a MiB is rare, and so is an application with a hundred long rules.
+            TOKEN | APPLICATION => most.div_ceil(4),
             _ => most,
         }
     }
