@@ -397,6 +397,14 @@ async fn an_exported_head_tells_of_a_store_put_back() {
         assert_eq!(code, 0, "{out}");
         assert!(out.contains("the log leads through"), "{out}");
     }
+    // Of two heads of one number the wrong one is told, whichever stands first.
+    let own = heads.lines().next().unwrap();
+    let mut wrong: Value = serde_json::from_str(own).unwrap();
+    wrong["hash"] = "00".repeat(32).into();
+    for both in [format!("{wrong}\n{own}\n"), format!("{own}\n{wrong}\n")] {
+        let (code, out, _) = with_heads(&both);
+        assert!(code == 1 && out.contains("contradict each other"), "{out}");
+    }
     fs::remove_dir_all(folder.path().join("store")).unwrap();
     copy(&earlier, &folder.path().join("store"));
     assert_eq!(with_heads(&early_heads).0, 0);

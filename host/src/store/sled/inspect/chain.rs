@@ -4,7 +4,7 @@
 //! what is there is kept as stretches of entries that follow from each other, each as long as it is then found to be: a
 //! walk keeps little of them, however many there are and in whatever order they come. What is missing is known at its end.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::super::guard::{Ledger, linked};
 use super::super::rows::{Address, Link};
@@ -13,6 +13,8 @@ use crate::model::id::TenantId;
 use crate::store::{ChainHead, Damage, TextDigest, Walked};
 
 const NOT_EXPORTED: &str = "is not the entry that an exported head tells of";
+/// Said behind the damage where there are several heads of one number: one of them at most is of this log.
+const CONTRADICTED: &str = "; exported heads of this number contradict each other";
 
 /// A log entry, as far as the chain depends on it.
 pub struct Entry {
@@ -40,8 +42,9 @@ struct Chain {
     last: (u64, Hash),
     /// Stretches of which it is not known yet how the chain leads to them, by the numbers of their first entries.
     waiting: BTreeMap<u64, Stretch>,
-    /// Exported heads whose entries did not come yet, by number.
-    heads: BTreeMap<u64, Hash>,
+    /// Exported heads whose entries did not come yet, by number. Of one number there may be several that differ: a store
+    /// that was put back to an earlier time goes on with numbers that were given before.
+    heads: BTreeMap<u64, BTreeSet<Hash>>,
 }
 
 /// Entries of which each was held against the one before it, but for the first.
@@ -67,7 +70,8 @@ impl<'w> Chains<'w> {
             chain.last = ledger.chain.removed;
         }
         for head in heads {
-            chains.entry(head.tenant).or_default().heads.insert(head.sequence, head.hash);
+            let heads = &mut chains.entry(head.tenant).or_default().heads;
+            heads.entry(head.sequence).or_default().insert(head.hash);
         }
         Self { key, chains }
     }
@@ -81,7 +85,7 @@ impl<'w> Chains<'w> {
             damaged(of_entry(&entry.address, what));
             return;
         }
-        chain.pass_head(&entry, walked, damaged);
+        chain.pass_heads(&entry, walked, damaged);
         chain.join(self.key, entry, walked, damaged);
     }
 
@@ -104,15 +108,17 @@ impl Chain {
         sequence <= last.0
     }
 
-    /// Compares an entry with the exported head that tells of it, if one does.
-    fn pass_head(&mut self, entry: &Entry, walked: &mut Walked, damaged: Damaged<'_>) {
-        match self.heads.remove(&entry.link.sequence) {
-            Some(head) if same(&head, &entry.link.hash) => walked.heads += 1,
-            Some(_) => {
+    /// Compares an entry with the exported heads that tell of it, if there are any.
+    fn pass_heads(&mut self, entry: &Entry, walked: &mut Walked, damaged: Damaged<'_>) {
+        let heads = self.heads.remove(&entry.link.sequence).unwrap_or_default();
+        for head in &heads {
+            if same(head, &entry.link.hash) {
+                walked.heads += 1;
+            } else {
                 walked.damages += 1;
-                damaged(of_entry(&entry.address, NOT_EXPORTED));
+                let what = format!("{NOT_EXPORTED}{}", contradicted(&heads));
+                damaged(of_entry(&entry.address, &what));
             }
-            None => {}
         }
     }
 
@@ -165,20 +171,31 @@ impl Chain {
         } else if self.last != last {
             tell("the log ends elsewhere than its ledger says".to_owned());
         }
-        for (sequence, hash) in self.heads {
-            if sequence == removed.0 && same(&hash, &removed.1) {
-                walked.heads += 1;
-            } else if sequence < removed.0 {
-                walked.heads_removed += 1;
-            } else if sequence > self.last.0 {
-                tell(format!(
-                    "the log ends before entry {sequence}, of which an exported head tells"
-                ));
-            } else {
-                tell(format!("entry {sequence}, of which an exported head tells, is another one"));
+        for (sequence, heads) in self.heads {
+            let contradicted = contradicted(&heads);
+            for (at, hash) in heads.iter().enumerate() {
+                if sequence == removed.0 && same(hash, &removed.1) {
+                    walked.heads += 1;
+                } else if sequence < removed.0 && at == 0 {
+                    // Of several, one may be the removed entry's; which one nobody knows any more.
+                    walked.heads_removed += 1;
+                } else if sequence > self.last.0 {
+                    tell(format!(
+                        "the log ends before entry {sequence}, of which an exported head tells{contradicted}"
+                    ));
+                } else {
+                    tell(format!(
+                        "entry {sequence}, of which an exported head tells, is another one{contradicted}"
+                    ));
+                }
             }
         }
     }
+}
+
+/// What is said of heads of one number, if they differ.
+fn contradicted(heads: &BTreeSet<Hash>) -> &'static str {
+    if heads.len() > 1 { CONTRADICTED } else { "" }
 }
 
 fn of_log(tenant: TenantId, what: String) -> Damage {

@@ -251,6 +251,47 @@ async fn a_log_that_was_cut_or_exchanged_is_noticed() {
     assert_eq!(told(&store, &[removed]), [another]);
 }
 
+/// Heads that are appended to one file, by operators whose store was put back to an earlier time between.
+#[tokio::test]
+async fn exported_heads_that_contradict_each_other_are_each_held_against_the_log() {
+    let (folder, heads) = filled().await;
+    let store = Inspection::open(folder.path(), CACHE_BYTES).unwrap();
+    let other = |head: ChainHead, byte| ChainHead { hash: [byte; 32], ..head };
+    let (own, wrong) = (heads[0], other(heads[0], 1));
+    let (walked, damages) = walk(&store, &[own, own]).unwrap();
+    assert_eq!((walked.heads, damages), (1, vec![]));
+    let contradict = "exported heads of this number contradict each other";
+    for heads in [[wrong, own], [own, wrong]] {
+        let is_another =
+            format!("e3: is not the entry that an exported head tells of; {contradict}");
+        assert_eq!(told(&store, &heads), [is_another]);
+        assert_eq!(walk(&store, &heads).unwrap().0.heads, 1);
+    }
+    let wrong_ones = [wrong, other(own, 2), wrong];
+    assert_eq!(told(&store, &wrong_ones).len(), 2, "each once");
+    let later = ChainHead { sequence: own.sequence + 5, ..own };
+    let ends =
+        format!(": the log ends before entry 9, of which an exported head tells; {contradict}");
+    assert_eq!(told(&store, &[later, other(later, 1)]), [ends.clone(), ends]);
+    drop(store);
+
+    // Of a part that was removed since, only one of them may be true.
+    let store = open(folder.path());
+    let removals = store.oldest_entries(ENTRY, TENANT, 3, 9).unwrap();
+    store.commit(Batch { removals, ..Batch::default() }).await.unwrap();
+    drop(store);
+    let store = Inspection::open(folder.path(), CACHE_BYTES).unwrap();
+    let first = ChainHead { sequence: 1, ..own };
+    let walked_with = |heads: &[ChainHead]| {
+        let (walked, damages) = walk(&store, heads).unwrap();
+        let what = damages.into_iter().map(|damage| damage.what).collect::<Vec<_>>();
+        (walked.heads_removed, what)
+    };
+    assert_eq!(walked_with(&[first]), (1, vec![]));
+    let another = format!("entry 1, of which an exported head tells, is another one; {contradict}");
+    assert_eq!(walked_with(&[first, other(first, 1)]), (1, vec![another]));
+}
+
 /// Makes a store one of the second format.
 fn take_apart(folder: &Path) {
     let store = Inspection::open(folder, CACHE_BYTES).unwrap();
