@@ -222,6 +222,45 @@ async fn exports_adjoin_exactly_while_entries_are_made() {
     assert_eq!(export(&["--after", &before])[0], entries[entries.len() - 1]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_that_goes_on_where_entries_are_gone_gives_the_rest_and_tells_which() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server_in(folder.path()).await;
+    let own = server.management.get("/tenants/self").await.expect(200)["id"].clone();
+    let own = own.as_str().unwrap();
+    for _ in 0..20 {
+        server.management.get("/applications").await.expect(200);
+    }
+    server.clock.advance_ms(20 * DAY_MS);
+    server.management.get("/applications").await.expect(200);
+    server.vault.keep_log_for_days(10);
+    assert!(server.vault.sweep().await.unwrap().0 > 20);
+    server.stop().await;
+
+    let export = |words: &[&str]| {
+        about(folder.path(), &[&["audit", "export", "--tenant", own], words].concat())
+    };
+    let (code, left, err) = export(&[]);
+    assert_eq!(code, 0, "{err}");
+    let first: Value = serde_json::from_str(left.lines().next().unwrap()).unwrap();
+    let before = first["sequence"].as_u64().unwrap() - 1;
+    assert!(before > 20, "{before}");
+    let gone = "were removed before they could be exported";
+    let told = || {
+        let (code, out, err) = export(&["--after", "3"]);
+        assert_eq!((code, &out), (4, &left), "{err}");
+        assert!(err.contains(&format!("entries 4 to {before} of the log {gone}")), "{err}");
+        // The export that ended with the last of those that are gone misses nothing.
+        let (code, out, err) = export(&["--after", &before.to_string()]);
+        assert_eq!((code, &out), (0, &left), "{err}");
+        assert!(!err.contains(gone), "{err}");
+    };
+    told();
+    let process = Process::serve(folder.path());
+    told();
+    assert_eq!(process.terminate(), Some(0));
+}
+
 /// What one bad step of a time server must not do.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_is_set_far_forward_removes_nothing_before_it_was_steady_for_a_day() {

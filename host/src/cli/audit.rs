@@ -1,13 +1,15 @@
 //! `tokamak audit`: the audit log, for those who keep it or its heads elsewhere. A running server gives it; without one,
 //! this process reads it.
 
-use std::io::{BufWriter, ErrorKind, Write as _};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::ops::RangeInclusive;
+use std::process::exit;
 
 use clap::Subcommand;
 use tokio::sync::mpsc::channel;
 
 use super::control::Server;
-use super::output::{Output, is_lost};
+use super::output::{Output, is_lost, warn};
 use super::tenant::with_vault;
 use super::{Failure, say};
 use crate::config::Options;
@@ -15,6 +17,9 @@ use crate::http::control::copy_lines;
 use crate::model::id::TenantId;
 use crate::model::time::{Timestamp, parse_rfc3339};
 use crate::vault::{ExportFilter, ExportedHead};
+
+/// Exit code of an export without entries that were to be in it, and that were removed before.
+const REMOVED: i32 = 4;
 
 /// What to do with the log.
 #[derive(Debug, Subcommand)]
@@ -27,7 +32,8 @@ pub enum AuditCommand {
     /// Print entries, those of each tenant in the order of their numbers, a JSON object on each line.
     ///
     /// Two exports of a tenant adjoin exactly where the second one is made with `--after` and the `sequence` in the last line
-    /// of the first one. Times do not adjoin so: entries may be committed a little after the time that they carry.
+    /// of the first one. Times do not adjoin so: entries may be committed a little after the time that they carry. If entries
+    /// between the two were removed at the end of their time, the numbers of these are told, and the exit code is 4.
     Export {
         /// Of this tenant alone.
         #[arg(long, value_name = "ID")]
@@ -71,18 +77,21 @@ fn heads(options: Options) -> Result<(), Failure> {
 
 fn export(filter: ExportFilter, options: Options) -> Result<(), Failure> {
     // The lock of the output is one thread's, and this may go on on another one.
-    let mut out = BufWriter::new(Output(std::io::stdout()));
+    let mut out = Lines { out: BufWriter::new(Output(io::stdout())), removed: None };
     if let Some(server) = Server::find(&options.clone().settle()?.data_dir)? {
         let mut lines = server.stream("POST", "/audit/export", &filter)?;
-        return match copy_lines(&mut lines, &mut out) {
+        match copy_lines(&mut lines, &mut out) {
             // That is told already.
-            Err(_) if is_lost() => Ok(()),
+            Err(_) if is_lost() => return Ok(()),
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
-                Err("the export was cut short; see the server's log".into())
+                return Err("the export was cut short; see the server's log".into());
             }
-            copied => Ok(copied?),
-        };
+            copied => copied?,
+        }
+        tell_removed(out.removed);
+        return Ok(());
     }
+    let mut removed = None;
     with_vault(options, async |vault| {
         vault.check_export(&filter).await?;
         let (give, mut take) = channel(1);
@@ -91,17 +100,74 @@ fn export(filter: ExportFilter, options: Options) -> Result<(), Failure> {
             while let Some(lines) = take.recv().await {
                 out.write_all(&lines)?;
             }
-            out.flush()
+            out.flush().map(|()| out.removed)
         };
         let (given, written) = tokio::join!(give_all, write);
         match written {
             // Who cannot write takes no more, so that the rest was not given. That is told already.
             Err(_) if is_lost() => Ok(()),
-            written => Ok(written.map(|()| given)??),
+            written => {
+                let told = written?;
+                given?;
+                removed = told;
+                Ok(())
+            }
         }
-    })
+    })?;
+    tell_removed(removed);
+    Ok(())
+}
+
+/// Where the lines of an export go, but for the one that is no entry: that is kept.
+struct Lines<W> {
+    out: W,
+    removed: Option<RangeInclusive<u64>>,
+}
+
+impl<W: Write> Write for Lines<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match ExportFilter::removed_in(bytes) {
+            Some(removed) => self.removed = Some(removed),
+            None => self.out.write_all(bytes)?,
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Ends the process, if entries were removed that were to be exported, with an exit code that says so. What there is was
+/// printed: whoever keeps the log elsewhere is to have it before more of it goes, and to know of the gap.
+fn tell_removed(removed: Option<RangeInclusive<u64>>) {
+    let Some(removed) = removed else { return };
+    let (from, to) = removed.into_inner();
+    warn(format_args!(
+        "entries {from} to {to} of the log were removed before they could be exported; what is left was exported"
+    ));
+    exit(REMOVED);
 }
 
 fn time(text: &str) -> Result<Timestamp, String> {
     parse_rfc3339(text).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::Lines;
+
+    #[test]
+    fn what_is_told_of_removed_entries_is_not_among_the_entries() {
+        let mut lines = Lines { out: Vec::new(), removed: None };
+        lines.write_all(b"{\"sequence\":121}\n{\"sequence\":122}\n").unwrap();
+        lines.write_all(b"{\"sequence\":123}\n").unwrap();
+        assert_eq!(lines.removed, None);
+        lines.write_all(b"{\"removed_from\":6,\"removed_to\":120}\n").unwrap();
+        assert_eq!(lines.removed, Some(6..=120));
+        let entries = "{\"sequence\":121}\n{\"sequence\":122}\n{\"sequence\":123}\n";
+        assert_eq!(lines.out, entries.as_bytes());
+    }
 }

@@ -7,7 +7,8 @@
 mod tests;
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::Bound;
+use std::ops::{Bound, RangeInclusive};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::Sender;
@@ -49,6 +50,14 @@ struct ExportedEntry {
     entry: LogEntry,
 }
 
+/// The last line of an export that goes on behind an entry, where entries that followed it were removed since.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Removed {
+    removed_from: u64,
+    removed_to: u64,
+}
+
 /// Which entries are exported.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct ExportFilter {
@@ -64,6 +73,15 @@ pub struct ExportFilter {
     /// Before this time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub to: Option<Timestamp>,
+}
+
+impl ExportFilter {
+    /// The numbers of entries that were to be exported and are not there any more, if this line of an export tells of them
+    /// and is no entry.
+    pub fn removed_in(line: &[u8]) -> Option<RangeInclusive<u64>> {
+        let Removed { removed_from, removed_to } = serde_json::from_slice(line).ok()?;
+        Some(removed_from..=removed_to)
+    }
 }
 
 impl From<ChainHead> for ExportedHead {
@@ -121,8 +139,9 @@ impl Vault {
     }
 
     /// Gives every entry that the filter asks for and that is there when the call begins, and no other, those of each tenant
-    /// in the order of their numbers, as lines of JSON, some at a time. Others may write meanwhile. Ends with an error when
-    /// nobody takes them any more.
+    /// in the order of their numbers, as lines of JSON, some at a time. Where the filter goes on behind an entry, and the one
+    /// after it was removed since, a line that [`ExportFilter::removed_in`] reads comes behind them, by itself. Others may
+    /// write meanwhile. Ends with an error when nobody takes them any more.
     pub async fn export_log(
         &self,
         filter: ExportFilter,
@@ -132,19 +151,24 @@ impl Vault {
         let heads: HashMap<_, _> = heads.iter().map(|head| (head.tenant, head.sequence)).collect();
         // The heads may be ahead of what is found.
         self.settled().await?;
-        // What the operator does to tenants stands in a log of its own.
-        for tenant in self.keys_owners().await? {
-            if filter.tenant.is_none_or(|only| only == tenant) {
-                let last = heads.get(&tenant).copied().unwrap_or_default();
-                let log = TenantsLog {
-                    vault: self,
-                    tenant,
-                    last,
-                    filter,
-                    portion: PORTION,
-                    window: WINDOW,
-                };
-                log.export(give).await?;
+        let wanted = match filter.tenant {
+            Some(only) => vec![only],
+            // What the operator does to tenants stands in a log of its own.
+            None => self.keys_owners().await?,
+        };
+        for tenant in wanted {
+            let last = heads.get(&tenant).copied().unwrap_or_default();
+            let (portion, window) = (PORTION, WINDOW);
+            let log = TenantsLog { vault: self, tenant, last, filter, portion, window };
+            match log.export(give).await {
+                // Whoever asks for all still gets what the others have.
+                Err(Error::Unauthenticated) if filter.tenant.is_none() => {}
+                Err(Error::Unauthenticated) => {
+                    return Err(Error::Conflict(
+                        "The tenant was erased meanwhile: nothing of its log can be read any more.",
+                    ));
+                }
+                exported => exported?,
             }
         }
         Ok(())
@@ -179,6 +203,8 @@ impl TenantsLog<'_> {
     /// Numbers are taken a window at a time, and whatever stretch has some of them is read for each. The order of times is
     /// nearly that of numbers, so that most have those of one window; where a clock was set back, of a few.
     async fn export(&self, give: &Sender<Vec<u8>>) -> Result<(), Error> {
+        // Of an erased tenant's log there may be anything or nothing left: no export is to look whole by that.
+        self.vault.keys(self.tenant).await?;
         let stretches = self.stretches().await?;
         let mut windows: BTreeMap<u64, Vec<&Stretch>> = BTreeMap::new();
         for stretch in &stretches {
@@ -186,11 +212,13 @@ impl TenantsLog<'_> {
                 windows.entry(*window).or_default().push(stretch);
             }
         }
+        let mut first = None;
         for (window, stretches) in windows {
             let mut held = BTreeMap::new();
             for stretch in stretches {
                 self.read(stretch, window, &mut held).await?;
             }
+            first = first.or_else(|| held.keys().next().copied());
             let mut lines = Vec::new();
             for line in held.into_values() {
                 lines.extend(line);
@@ -200,7 +228,40 @@ impl TenantsLog<'_> {
             }
             send(give, lines).await?;
         }
-        Ok(())
+        self.tell_removed(first, give).await
+    }
+
+    /// Tells which entries behind the one to go on behind are not there any more. `given` is the number of the first one that
+    /// was given.
+    async fn tell_removed(&self, given: Option<u64>, give: &Sender<Vec<u8>>) -> Result<(), Error> {
+        let Some(after) = self.filter.after else { return Ok(()) };
+        // Some may have gone since they were given.
+        let first = self.first().await?.min(given.unwrap_or(u64::MAX));
+        let (removed_from, removed_to) = (after.saturating_add(1), first.saturating_sub(1));
+        if removed_from > removed_to {
+            return Ok(());
+        }
+        let removed = Removed { removed_from, removed_to };
+        let mut line = serde_json::to_vec(&removed).map_err(Error::internal)?;
+        line.push(b'\n');
+        send(give, line).await
+    }
+
+    /// The number of the first entry that is there, or behind the last one if none is.
+    async fn first(&self) -> Result<u64, Error> {
+        loop {
+            let (store, tenant) = (Arc::clone(&self.vault.0.store), self.tenant);
+            let look = move || store.oldest_entries(kind::LOG, tenant, u64::MAX, 1);
+            // Where the first entry is among others of another time, this reads through many.
+            let oldest = tokio::task::spawn_blocking(look).await.map_err(Error::internal)??;
+            let Some(oldest) = oldest.first() else { return Ok(self.last.saturating_add(1)) };
+            let place =
+                self.vault.0.store.places(kind::LOG, tenant, &[&oldest.id])?.pop().flatten();
+            // One without a place went in between.
+            if let Some((sequence, _)) = place {
+                return Ok(sequence);
+            }
+        }
     }
 
     /// Stretches of the log that have what is wanted, the newest one first.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tokio::sync::mpsc::channel;
+use serde_json::Value;
+use tokio::sync::mpsc::{Receiver, channel};
 use uuid::Uuid;
 
 use super::{
@@ -21,18 +22,31 @@ fn log(vault: &Vault, tenant: TenantId, filter: ExportFilter) -> TenantsLog<'_> 
     TenantsLog { vault, tenant, last, filter, portion: 7, window: 10 }
 }
 
-/// The numbers of entries, in the order in which they are given.
-async fn given(log: TenantsLog<'_>) -> Vec<u64> {
-    let (give, mut take) = channel(1_000);
-    log.export(&give).await.unwrap();
-    drop(give);
+/// The lines that are given, until nobody gives any.
+async fn lines(mut take: Receiver<Vec<u8>>) -> Vec<Value> {
     let mut text = Vec::new();
     while let Some(lines) = take.recv().await {
         text.extend(lines);
     }
-    let line = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
     let text = String::from_utf8(text).unwrap();
-    text.lines().map(|one| line(one)["sequence"].as_u64().unwrap()).collect()
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The lines of a tenant's export.
+async fn exported(log: TenantsLog<'_>) -> Vec<Value> {
+    let (give, take) = channel(1_000);
+    log.export(&give).await.unwrap();
+    drop(give);
+    lines(take).await
+}
+
+fn number(line: &Value) -> u64 {
+    line["sequence"].as_u64().unwrap()
+}
+
+/// The numbers of entries, in the order in which they are given.
+async fn given(log: TenantsLog<'_>) -> Vec<u64> {
+    exported(log).await.iter().map(number).collect()
 }
 
 /// Makes an entry with this id and at this time.
@@ -130,4 +144,76 @@ async fn no_more_than_a_window_is_held_whatever_was_done_to_the_clock() {
     }
     assert_eq!(last, 102);
     assert!(given(log).await.into_iter().eq(1..=102));
+}
+
+#[tokio::test]
+async fn entries_that_are_gone_behind_the_one_to_go_on_behind_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = vault(folder.path(), 1 << 20).await;
+    let tenant = vault.create_tenant("a", None).await.unwrap().tenant.id;
+    for number in 3..=12_u64 {
+        add(&vault, tenant, u128::from(number), 1_000 + number).await;
+    }
+    let remove = async |count: usize| {
+        let store = &vault.0.store;
+        let removals = store.oldest_entries(kind::LOG, tenant, u64::MAX, count).unwrap();
+        store.commit(Batch { removals, ..Batch::default() }).await.unwrap();
+    };
+    // The numbers of entries, and which are told to be gone.
+    let told = async |filter: ExportFilter| {
+        let mut lines = exported(log(&vault, tenant, filter)).await;
+        let last = lines.last().map(Value::to_string).unwrap_or_default();
+        let gone = ExportFilter::removed_in(last.as_bytes());
+        if gone.is_some() {
+            lines.pop();
+        }
+        (lines.iter().map(number).collect::<Vec<_>>(), gone)
+    };
+    let behind = |after| ExportFilter { after: Some(after), ..ExportFilter::default() };
+    assert_eq!(told(behind(0)).await, ((1..=12).collect(), None));
+    remove(5).await;
+    assert_eq!(told(ExportFilter::default()).await, ((6..=12).collect(), None));
+    for (after, gone) in [(0, Some(1..=5)), (2, Some(3..=5)), (4, Some(5..=5)), (5, None)] {
+        assert_eq!(told(behind(after)).await, ((6..=12).collect(), gone), "{after}");
+    }
+    assert_eq!(told(behind(8)).await, ((9..=12).collect(), None));
+    assert_eq!(told(behind(12)).await, (vec![], None));
+    // Of which times they were nobody knows any more.
+    let from = ExportFilter { from: Some(Timestamp(1_010)), ..behind(2) };
+    assert_eq!(told(from).await, ((10..=12).collect(), Some(3..=5)));
+    remove(7).await;
+    assert_eq!(told(behind(8)).await, (vec![], Some(9..=12)));
+    assert_eq!(told(behind(12)).await, (vec![], None));
+}
+
+#[tokio::test]
+async fn a_tenant_that_is_erased_meanwhile_keeps_no_other_from_being_exported() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = vault(folder.path(), 1 << 20).await;
+    for name in ["a", "b", "c", "d"] {
+        vault.create_tenant(name, None).await.unwrap();
+    }
+    let owners = vault.keys_owners().await.unwrap();
+    let erased = owners[3];
+    let (give, take) = channel(1);
+    let exporting = vault.clone();
+    let exporting =
+        tokio::spawn(async move { exporting.export_log(ExportFilter::default(), &give).await });
+    // Whose logs are exported is settled. Until somebody takes lines, there is room for those of one more tenant at most.
+    while take.is_empty() && !exporting.is_finished() {
+        tokio::task::yield_now().await;
+    }
+    vault.erase_tenant(erased).await.unwrap();
+    let lines = lines(take).await;
+    exporting.await.unwrap().unwrap();
+    let others = [owners[1], owners[2], owners[4]].map(|tenant| tenant.to_string());
+    let found: Vec<_> = lines.iter().map(|line| line["tenant_id"].as_str().unwrap()).collect();
+    let expected: Vec<&str> = others.iter().flat_map(|other| [other.as_str(); 2]).collect();
+    assert_eq!(found, expected);
+
+    // Whoever asks for this one alone is not to take nothing for its log.
+    let (give, _take) = channel(1);
+    let filter = ExportFilter { tenant: Some(erased), ..ExportFilter::default() };
+    let refused = vault.export_log(filter, &give).await.unwrap_err();
+    assert!(refused.to_string().contains("was erased meanwhile"), "{refused}");
 }
