@@ -9,12 +9,13 @@ use std::time::{Duration, Instant, SystemTime};
 use reqwest::Method;
 use serde_json::json;
 use tokamak::crypto::hash::sha256_hex;
+use tokamak::crypto::keys::RootKey;
 use tokamak::crypto::seal::Key;
 use tokamak::runtime::{CacheConfig, CompileBounds};
 
 use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command, eventually};
 use crate::support::hostile_components::variant;
-use crate::support::server::{Setup, runtime};
+use crate::support::server::{Setup, root_key, runtime};
 use crate::support::{Client, TestServer, guests};
 
 const KEY: [u8; 32] = [7; 32];
@@ -223,6 +224,31 @@ async fn the_longest_unused_files_make_room() {
     let server = TestServer::start_with(setup(100)).await;
     upload(&server.management, 9).await;
     assert_eq!(digests(), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_kept_under_the_old_root_key_counts_no_more_once_that_is_rotated() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = |root: &RootKey| CacheConfig {
+        folder: folder.path().join("compiled"),
+        key: CacheConfig::key_of(root),
+        bytes_max: 64 << 20,
+        alone: false,
+    };
+    let sandbox = runtime(2, CompileBounds::default(), Some(cache(&root_key())));
+    let setup = Setup { runtime: Some(sandbox.clone()), ..Setup::default() };
+    let server = TestServer::start_with(setup).await;
+    let before = upload(&server.management, 1).await;
+    assert!(sandbox.load(&before).await.unwrap().is_some());
+    let next = RootKey::parse("QkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkI=").unwrap();
+    server.vault.rotate_root_key(next.clone()).await.unwrap();
+    assert!(sandbox.load(&before).await.unwrap().is_none());
+    // What is compiled from then on is found by the next start, which has the new key.
+    let after = upload(&server.management, 2).await;
+    server.stop().await;
+    let sandbox = runtime(2, CompileBounds::default(), Some(cache(&next)));
+    assert!(sandbox.load(&after).await.unwrap().is_some());
+    assert!(sandbox.load(&before).await.unwrap().is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -238,7 +238,7 @@ async fn open_for(
     let store = SledStore::open_reading_later(store_folder, cache_bytes, READ_LATER)?;
     let cache = CacheConfig {
         folder: settings.data_dir.join("compiled"),
-        key: root_key.derive("compiled components"),
+        key: CacheConfig::key_of(&root_key),
         bytes_max: settings.compiled_cache_mb << 20,
         alone: store_folder == settings.data_dir.join("store"),
     };

@@ -2,7 +2,8 @@
 //!
 //! It holds nothing that cannot be made again: what is missing, damaged or of another engine is compiled anew, and
 //! deleting the folder loses nothing. Whoever can write the folder gets no code run by it: a file counts only with a
-//! hash under a key derived from the operator's, over its name and its code.
+//! hash under a key derived from the operator's, over its name and its code. When the operator changes that key, what was
+//! kept before counts no more: whoever has learned the old one may have written it.
 //!
 //! What no formula has any more is removed: it tells as much as the component does that was deleted. A file's time of
 //! modification is when it was last loaded; the longest unused files make room for new ones.
@@ -14,11 +15,13 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, futimens};
 
+use super::Runtime;
 use super::load::{Compiled, MAC_BYTES};
 use super::memory::is_a_want_of_io;
+use crate::crypto::keys::RootKey;
 use crate::crypto::seal::Key;
 use crate::limits::COMPILED_BYTES_MAX;
 
@@ -32,7 +35,7 @@ const ENGINE_CHARS: usize = 16;
 pub struct CacheConfig {
     /// The folder; it is made when it is needed.
     pub folder: PathBuf,
-    /// What authenticates the files; for this purpose alone.
+    /// What authenticates the files, from the start on; for this purpose alone.
     pub key: Key,
     /// Bytes of all files together.
     pub bytes_max: u64,
@@ -40,9 +43,18 @@ pub struct CacheConfig {
     pub alone: bool,
 }
 
+impl CacheConfig {
+    /// The key for an operator's root key. A cache that was set up with it follows that key's changes.
+    pub fn key_of(root: &RootKey) -> Key {
+        root.derive("compiled components")
+    }
+}
+
 /// Compiled code on disk. A process that holds the data folder has one; its calls block.
 pub struct Cache {
     config: CacheConfig,
+    /// What authenticates the files now.
+    key: RwLock<Key>,
     /// What code must have been compiled for.
     engine: String,
     /// Held by who writes and makes room.
@@ -53,7 +65,16 @@ impl Cache {
     /// A cache of code for the engine of this fingerprint.
     pub fn new(config: CacheConfig, engine: &str) -> Self {
         let engine = engine.chars().take(ENGINE_CHARS).collect();
-        Self { config, engine, writing: Mutex::new(()) }
+        let key = RwLock::new(config.key.clone());
+        Self { config, key, engine, writing: Mutex::new(()) }
+    }
+
+    /// Goes on with the key of the next root key, if it has that of this one.
+    fn follow(&self, root: &RootKey, next: &RootKey) {
+        let mut key = self.key.write();
+        if *key == CacheConfig::key_of(root) {
+            *key = CacheConfig::key_of(next);
+        }
     }
 
     /// The code of a component with this digest. A file that is not what was kept is removed. An error only when the system
@@ -142,7 +163,7 @@ impl Cache {
         let file = File::open(self.config.folder.join(name))?;
         let mut bytes = Vec::new();
         (&file).take((MAC_BYTES + COMPILED_BYTES_MAX) as u64).read_to_end(&mut bytes)?;
-        let compiled = Compiled::authentic(bytes, &self.config.key, name);
+        let compiled = Compiled::authentic(bytes, &self.key.read(), name);
         if compiled.is_some() {
             let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
             let unchanged = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
@@ -153,7 +174,7 @@ impl Cache {
 
     /// Writes a file whole: who reads it meanwhile sees the one before, or none.
     fn write(&self, name: &str, compiled: &Compiled) -> io::Result<()> {
-        let mac = compiled.mac(&self.config.key, name);
+        let mac = compiled.mac(&self.key.read(), name);
         let bytes = (mac.len() + compiled.code().len()) as u64;
         if bytes > self.config.bytes_max {
             return Ok(());
@@ -203,4 +224,58 @@ impl Cache {
 /// The digest in a file's name; `None` for other files.
 fn digest_in(name: &str) -> Option<&str> {
     name.split_once('-').map(|(digest, _)| digest)
+}
+
+impl Runtime {
+    /// Has compiled code count only if it is kept under the next root key, where it had to be kept under this one.
+    pub fn follow_root_key(&self, root: &RootKey, next: &RootKey) {
+        if let Some(cache) = &self.0.cache {
+            cache.follow(root, next);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cache, CacheConfig, Compiled, Key};
+    use crate::crypto::entropy::SeededEntropy;
+    use crate::crypto::hash::sha256_hex;
+    use crate::crypto::keys::RootKey;
+
+    const CODE: &[u8] = b"as if it were code";
+
+    /// Code as a process hands it over.
+    fn compiled() -> Compiled {
+        let length = (CODE.len() as u64).to_be_bytes();
+        let sent = [&length[..], sha256_hex(CODE).as_bytes(), CODE].concat();
+        Compiled::received(sent).unwrap()
+    }
+
+    #[test]
+    fn what_is_kept_under_the_root_key_of_before_counts_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let [old, new, other] = [1, 2, 3].map(|seed| RootKey::draw(&SeededEntropy::new(seed)));
+        let config = |key: Key| CacheConfig {
+            folder: folder.path().to_owned(),
+            key,
+            bytes_max: 1 << 20,
+            alone: true,
+        };
+        let cache = Cache::new(config(CacheConfig::key_of(&old)), "engine");
+        let found = |digest: &str| cache.find(digest).unwrap().is_some();
+        cache.keep("a", &compiled());
+        assert!(found("a"));
+        cache.follow(&old, &new);
+        // Whoever has the old key and may write to the folder.
+        Cache::new(config(CacheConfig::key_of(&old)), "engine").keep("b", &compiled());
+        assert!(!found("a") && !found("b"));
+        // It is compiled anew, and found at the next start.
+        cache.keep("a", &compiled());
+        assert!(found("a"));
+        let next = Cache::new(config(CacheConfig::key_of(&new)), "engine");
+        assert!(next.find("a").unwrap().is_some());
+        // What has a key of its own stays with that.
+        cache.follow(&old, &other);
+        assert!(found("a"));
+    }
 }

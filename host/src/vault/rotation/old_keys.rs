@@ -47,11 +47,14 @@ impl Vault {
 
     /// Makes the store's files anew if old keys are in them. It may wait until a backup is taken.
     pub async fn sweep_old_keys(&self) -> Result<(), Error> {
+        if self.noted_old_keys().await?.is_none() {
+            return Ok(());
+        }
+        // While more is sealed anew, more keys come to be old. Whoever was erased is removed meanwhile.
+        let bound = Duration::from_millis(SWEEP_INTERVAL_MS);
+        let _ = timeout(bound, self.0.keyring.walking.lock()).await;
         let _one = self.0.keyring.sweeping.lock().await;
         if self.noted_old_keys().await?.is_some() {
-            // While more is sealed anew, more keys come to be old.
-            let bound = Duration::from_millis(SWEEP_INTERVAL_MS);
-            let _ = timeout(bound, self.0.keyring.walking.lock()).await;
             self.compact().await?;
             tracing::info!("no old key is in the store's files any more");
         }

@@ -5,14 +5,12 @@
 //! gate of [`super::super::keyring`] sees to that), so that one walk finds all. At its end the older key is removed, and
 //! [`super::old_keys`] has it leave the files.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::Progress;
-use crate::crypto::keys::TenantKeys;
 use crate::crypto::wiped::Wiped;
 use crate::limits::RETIRED_KEY_MS;
 use crate::model::id::TenantId;
@@ -223,7 +221,7 @@ impl Vault {
         if keys.sealing_key().0 != walk.version {
             return Ok(());
         }
-        let known = keyring.tenants.read().get(&tenant).map(|keys| keys.retired.clone());
+        let retired: Vec<u32> = keys.older.keys().copied().collect();
         let mut alone = keys.without_older();
         let put = keyring.put_tenant(tenant, &alone, Expect::Version(version), entropy)?;
         let puts = vec![put, self.note_old_keys()?];
@@ -231,24 +229,32 @@ impl Vault {
             .store
             .commit(Batch { puts, removals: vec![note(tenant)], ..Batch::default() })
             .await?;
-        alone.retired.extend(known.unwrap_or_default());
-        keyring.tenants.write().insert(tenant, Arc::new(alone));
+        {
+            // Those of an earlier rotation, as far as their time is not over by now.
+            let mut known = keyring.tenants.write();
+            let earlier = known.get(&tenant).map(|keys| keys.retired.clone());
+            alone.retired.extend(earlier.unwrap_or_default());
+            known.insert(tenant, Arc::new(alone));
+        }
         tracing::info!(%tenant, version = walk.version, "everything is sealed with the newest key");
         let vault = Arc::downgrade(&self.0);
         // Requests that read a record before it was sealed anew open it still.
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(RETIRED_KEY_MS)).await;
             if let Some(inner) = vault.upgrade() {
-                Self(inner).forget_retired(tenant);
+                Self(inner).forget_retired(tenant, &retired);
             }
         });
         Ok(())
     }
 
-    fn forget_retired(&self, tenant: TenantId) {
+    /// Forgets these versions, and none that a later rotation retired: its time is not over.
+    fn forget_retired(&self, tenant: TenantId, versions: &[u32]) {
         let mut tenants = self.0.keyring.tenants.write();
         if let Some(keys) = tenants.get_mut(&tenant) {
-            *keys = Arc::new(TenantKeys { retired: BTreeMap::new(), ..(**keys).clone() });
+            let mut left = (**keys).clone();
+            left.retired.retain(|version, _| !versions.contains(version));
+            *keys = Arc::new(left);
         }
     }
 }
@@ -261,6 +267,30 @@ fn note(tenant: TenantId) -> Removal {
 #[cfg(test)]
 mod tests {
     use super::{Progress, Resealing};
+    use crate::vault::tests::vault;
+
+    #[tokio::test]
+    async fn a_key_is_forgotten_when_its_own_time_is_over_and_not_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let vault = vault(folder.path(), 1 << 20).await;
+        let tenant = vault.create_tenant("a", None).await.unwrap().tenant.id;
+        let retired = async || -> Vec<u32> {
+            vault.keys(tenant).await.unwrap().retired.keys().copied().collect()
+        };
+        for expected in [&[1][..], &[1, 2]] {
+            vault.rotate_tenant_key(tenant).await.unwrap();
+            vault.reseal().await.unwrap();
+            assert_eq!(retired().await, expected);
+        }
+        // One more rotation is under way when the time of the first is over.
+        vault.rotate_tenant_key(tenant).await.unwrap();
+        vault.forget_retired(tenant, &[1]);
+        assert_eq!(retired().await, [2]);
+        vault.reseal().await.unwrap();
+        assert_eq!(retired().await, [2, 3]);
+        vault.forget_retired(tenant, &[2]);
+        assert_eq!(retired().await, [3]);
+    }
 
     #[test]
     fn no_more_is_done_than_there_is() {

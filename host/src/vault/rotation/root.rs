@@ -2,9 +2,10 @@
 //!
 //! First every tenant's keys are wrapped by the new root key too, beside the old wrapping. Then one commit wraps the
 //! vault's own keys by the new one: from there on it counts, and the old one opens nothing. Then the old wrappings are
-//! replaced, and [`super::old_keys`] has them leave the files. A process that ends before that commit leaves a vault of
-//! the old root key, one that ends after it a vault of the new one; a note in the store lets the next start finish or
-//! undo the rest. So neither key is ever kept under the other.
+//! replaced, and [`super::old_keys`] has them leave the files. Compiled code goes by the key that counts too: what was
+//! kept under the old one is compiled anew. A process that ends before that commit leaves a vault of the old root key,
+//! one that ends after it a vault of the new one; a note in the store lets the next start finish or undo the rest. So
+//! neither key is ever kept under the other.
 
 use crate::crypto::keys::RootKey;
 use crate::store::{Batch, Expect, Kind, Removal};
@@ -24,7 +25,8 @@ impl Vault {
     pub async fn rotate_root_key(&self, next: RootKey) -> Result<usize, Error> {
         let keyring = &self.0.keyring;
         let _one = keyring.operating.lock().await;
-        if keyring.root()?.id() == next.id() {
+        let last = keyring.root()?;
+        if last.id() == next.id() {
             return Err(Error::Conflict("This is the root key already."));
         }
         // Also what an earlier rotation in this process left undone.
@@ -51,6 +53,7 @@ impl Vault {
             return Err(error.into());
         }
         keyring.roots.write().rotate_right(1);
+        self.0.runtime.follow_root_key(&last, &next);
         // From here on the new key counts, whatever becomes of the rest.
         match self.settle_root_key().await {
             Ok(()) => keyring.roots.write().truncate(1),

@@ -44,10 +44,14 @@ impl Vault {
         let mut rotated = keys.rotated(entropy);
         let put = keyring.put_tenant(tenant, &rotated, Expect::Version(version), entropy)?;
         self.0.store.commit(Batch { puts: vec![put], ..Batch::default() }).await?;
-        let known = keyring.tenants.read().get(&tenant).map(|keys| keys.retired.clone());
-        rotated.retired = known.unwrap_or_default();
         let newest = rotated.sealing_key().0;
-        keyring.tenants.write().insert(tenant, Arc::new(rotated));
+        {
+            // Nobody forgets one in between, or it would come back.
+            let mut known = keyring.tenants.write();
+            let retired = known.get(&tenant).map(|keys| keys.retired.clone());
+            rotated.retired = retired.unwrap_or_default();
+            known.insert(tenant, Arc::new(rotated));
+        }
         // Batches whose request was cut off may still be on their way, sealed with the key before.
         self.settled().await?;
         drop(gate);
