@@ -21,6 +21,8 @@ class Key {
     this.application = application;
     // A session's rights are not told to it: what it tries is answered by the server.
     this.isSession = secret.startsWith("key_ses_");
+    // The problem, where its rights could not be read when they were last asked for.
+    this.unread = undefined;
   }
 
   get id() {
@@ -115,10 +117,12 @@ async function readAgain(key) {
   const before = key.application;
   try {
     key.application = (await send(key, "GET", "/applications/key", {})).body;
+    key.unread = undefined;
   } catch (refusal) {
     if (refusal.problem?.status === 401) return { key, ended: true };
     // A server that does not answer now says nothing about the key.
-    noteFailure(problemIn(refusal));
+    key.unread = problemIn(refusal);
+    noteFailure(key.unread);
     return null;
   }
   return key.isSession || sameRights(before, key.application) ? null : { key, before };
@@ -153,9 +157,10 @@ export function keyAt(permission, containers) {
   return keysFor(permission).find((key) => key.mayAt(permission, containers));
 }
 
-/** The key that shows a token in these containers in plaintext, if there is one. */
+/** The key that shows a token in these containers in plaintext, if there is one; a session, which may, if no other key does. */
 export function revealingKey(containers) {
-  return session.keys.find((key) => key.may("token:read") && key.mayReveal("token:read", containers));
+  const able = session.keys.filter((key) => key.may("token:read") && key.mayReveal("token:read", containers));
+  return able.find((key) => !key.isSession) ?? able[0];
 }
 
 /** Whether any key of this tab has a permission. */
@@ -222,7 +227,9 @@ function problemOf(response, text) {
   const trace = response.headers.get("svc-trace-id");
   // Only a run that began has one.
   const run = response.headers.get("svc-invocation-id");
-  if (isProblem) return { title: body.title, status, detail: body.detail, errors: errorsOf(body), trace_id: trace, run };
+  // Seconds; what stands before the server may say a date, or nothing.
+  const wait = Number(response.headers.get("retry-after")) || undefined;
+  if (isProblem) return { title: body.title, status, detail: body.detail, errors: errorsOf(body), trace_id: trace, run, wait };
   return {
     title: `Status ${status}`,
     status,
@@ -230,6 +237,7 @@ function problemOf(response, text) {
     errors: {},
     trace_id: trace,
     run,
+    wait,
   };
 }
 

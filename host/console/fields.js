@@ -161,6 +161,14 @@ export function linesOf(text) {
   return text.split("\n").map((line) => line.trim()).filter((line) => line !== "");
 }
 
+/** Metadata of pairs of key and value. Keys that are missing or there twice are noted in `errors`: one of two would be lost. */
+export function metadataOf(pairs, errors) {
+  const keys = pairs.map(([key]) => key);
+  if (keys.includes("")) errors.metadata = ["has a value without a key"];
+  else if (new Set(keys).size < keys.length) errors.metadata = ["has a key twice"];
+  return Object.fromEntries(pairs);
+}
+
 /** A mask as it is written: an expression as it stands, anything else as JSON. */
 export function maskOf(text, errors) {
   const written = text.trim();

@@ -59,6 +59,12 @@ export function digest(samples) {
   return made;
 }
 
+/** Whether a server that was read `before` has been started anew since: what it counts never falls otherwise. */
+export function isAnew(before, after) {
+  const fell = ([route, buckets]) => [...buckets].some(([edge, value]) => value > (after.routes.get(route)?.get(edge) ?? 0));
+  return after.requests < before.requests || [...before.routes].some(fell);
+}
+
 /** What came in between two digests: buckets of a histogram. */
 export function risen(before, after) {
   return new Map([...after].map(([edge, value]) => [edge, Math.max(0, value - (before?.get(edge) ?? 0))]));

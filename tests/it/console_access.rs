@@ -145,9 +145,11 @@ async fn everything_is_reached_by_keyboard_in_the_order_it_is_read() {
     assert_eq!(browser.focused(), "Containers");
     assert_eq!(browser.eval("document.title"), "Containers · Tokamak console");
     browser.wait_for("pci/");
+    browser.wait("!document.querySelector('[aria-busy=true]')");
     walk(&mut browser, &["▾ /", "1 token", "▸ pci/"]);
     browser.press("Enter");
     browser.wait_for("high/");
+    browser.wait("!document.querySelector('[aria-busy=true]')");
     assert_eq!(browser.eval("document.activeElement.getAttribute('aria-expanded')"), "true");
     walk(&mut browser, &["1 token", "▸ high/"]);
     // Every place that the focus comes to is seen to have it.

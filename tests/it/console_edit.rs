@@ -207,10 +207,62 @@ async fn a_token_that_comes_to_equal_another_one_gives_way_before_the_eyes() {
     sign_in(&mut browser, &server, &[&server.private]);
     browser.visit("tokens/edit/two");
     browser.fill("Change of the data", "first");
+    browser.choose("The change is", "text");
     browser.click("Save");
     browser.wait_for("gave way to it: it is gone");
     assert_eq!(browser.eval("location.hash"), "#/tokens/of/one");
     server.private.get("/tokens/two").await.expect(404);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// What is hidden may be an object, of which a text would leave nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_hidden_data_is_sent_as_what_it_is_said_to_be() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    let revealing = server.revealing().await;
+    let person = json!({"name": "Bob", "born": 1970});
+    let written = r#"{"name": "Anna"}"#;
+    let merged = json!({"name": "Anna", "born": 1970});
+    // Without a mask, with one that makes a text of it, and by a key that would show it.
+    let cases = [
+        (&server.private, Value::Null, "json", merged.clone()),
+        (&server.private, json!("{{ data.name }}"), "json", merged.clone()),
+        (&revealing, Value::Null, "text", json!(written)),
+    ];
+    for (number, (client, mask, way, expected)) in cases.into_iter().enumerate() {
+        let id = format!("person-{number}");
+        let mut token = json!({"id": id, "type": "token", "data": person});
+        if !mask.is_null() {
+            token["mask"] = mask;
+        }
+        server.private.post("/tokens", token).await.expect(201);
+        sign_in(&mut browser, &server, &[client]);
+        browser.visit(&format!("tokens/edit/{id}"));
+        assert_eq!(browser.eval("t.field('The change is').value"), "", "{id}");
+        browser.fill("Change of the data", written);
+        browser.click("Save");
+        browser.wait("document.activeElement === t.field('The change is')");
+        for (choice, said) in [
+            ("text", "Saving changes data. That replaces the whole of data."),
+            ("json", "Saving changes data.name. If data is an object now, its other members stay"),
+            (way, "Saving changes data"),
+        ] {
+            browser.choose("The change is", choice);
+            browser.wait(&format!("t.name(document.body).includes({})", json!(said)));
+        }
+        browser.click("Save");
+        browser.wait_for("The token is changed.");
+        let path = format!("/tokens/{id}");
+        assert_eq!(revealing.get(&path).await.expect(200)["data"], expected, "{id}");
+    }
+    // What is known to be an object is merged into, unless somebody says otherwise.
+    let masked = json!({"id": "masked", "type": "token", "data": person,
+        "mask": {"name": "{{ data.name }}"}});
+    server.private.post("/tokens", masked).await.expect(201);
+    sign_in(&mut browser, &server, &[&server.private]);
+    browser.visit("tokens/edit/masked");
+    assert_eq!(browser.eval("t.field('The change is').value"), "json");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::TestServer;
 use crate::support::browser::Browser;
+use crate::support::{TestServer, guests};
 
 /// A formula that ships with the product.
 const OFFICIAL: &str = "6f2b0c0e-3d5a-4c38-9d6b-5a1f3c7e9b01";
@@ -233,6 +233,119 @@ async fn an_address_that_names_no_view_of_a_page_leads_to_its_list_and_asks_for_
         let asked = browser.eval("later.asked.filter((one) => one.includes('an-id'))");
         assert_eq!(asked, json!([]), "{page}");
     }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// Notes the components that are sent, has files read only when `reads[name].go()` says so, and chooses files by `pick(name)`.
+const FILES: &str = "window.sent = [], window.reads = {},
+    window.fetch = ((send) => async (...given) => {
+        if (['POST', 'PUT'].includes(given[0].method)) {
+            const { component } = JSON.parse(await given[0].clone().text());
+            sent.push(component && atob(component));
+        }
+        return send(...given);
+    })(window.fetch),
+    File.prototype.arrayBuffer = function () {
+        return new Promise((go, fail) => {
+            reads[this.name] = {
+                go: () => Blob.prototype.arrayBuffer.call(this).then(go),
+                fail: () => fail(new DOMException('It is gone.', 'NotReadableError')),
+            };
+        });
+    },
+    window.pick = (name) => {
+        const chosen = new DataTransfer();
+        chosen.items.add(new File([name], name));
+        const field = t.field('Component');
+        field.files = chosen.files;
+        return field.dispatchEvent(new Event('change', { bubbles: true }));
+    }, true";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_file_that_is_sent_is_the_one_that_is_shown() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    browser.sign_in_to(&server);
+    browser.eval(FILES);
+    browser.visit("formulas/new");
+    browser.fill("Name", "of a file");
+    browser.choose("Language", "wasm");
+    browser.wait("t.field('Component')");
+    browser.eval("pick('big'), pick('small')");
+    browser.click("Create");
+    browser.wait("reads.small");
+    // A large one may come long after a small one.
+    browser.eval("reads.small.go(), true");
+    browser.eval("reads.big?.go(), true");
+    browser.wait_for("The formula is no WebAssembly component.");
+    assert_eq!(browser.eval("sent"), json!(["small"]));
+
+    // So is one that is chosen while another one is read.
+    browser.eval("sent = [], pick('first')");
+    browser.click("Create");
+    browser.wait("reads.first");
+    browser.eval("pick('second'), reads.first.go(), true");
+    browser.wait("reads.second");
+    browser.eval("reads.second.go(), true");
+    browser.wait("sent.length > 0 && document.querySelector('.problem')");
+    assert_eq!(browser.eval("sent"), json!(["second"]));
+
+    // What cannot be read is said at the field, and nothing is sent.
+    browser.eval("sent = [], pick('gone')");
+    browser.click("Create");
+    browser.wait("reads.gone");
+    browser.eval("reads.gone.fail(), true");
+    browser.wait("document.querySelector('p.fault')?.innerText.startsWith('cannot be read')");
+    browser.wait("document.activeElement === t.field('Component')");
+    assert_eq!(browser.eval("t.field('Component').ariaInvalid"), "true");
+    // Nor is a file of a field that has been away.
+    browser.choose("Language", "javascript");
+    browser.wait("t.field('Code')");
+    browser.choose("Language", "wasm");
+    browser.wait("t.field('Component')");
+    browser.click("Create");
+    browser.wait("t.field('Component').validity.valueMissing");
+    assert_eq!(browser.eval("sent"), json!([]));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_formula_is_not_saved_without_the_file_that_is_still_read() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    let formula = guests::formula(&server, "bare", json!({"name": "compiled"})).await;
+    browser.sign_in_to(&server);
+    browser.eval(FILES);
+    browser.visit(&format!("formulas/edit/{formula}"));
+    browser.wait("t.field('Component')");
+    browser.eval("pick('another')");
+    browser.click("Save");
+    browser.wait("reads.another");
+    assert_eq!(browser.eval("sent"), json!([]));
+    browser.eval("reads.another.go(), true");
+    browser.wait_for("The formula is no WebAssembly component.");
+    assert_eq!(browser.eval("sent"), json!(["another"]));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_of_metadata_that_is_there_twice_is_refused_in_a_new_token_as_well() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    browser.sign_in_to(&server);
+    browser.visit("tokens/new");
+    browser.fill("Data", "value");
+    browser.click("More");
+    browser.set("Metadata", "customer=17\n customer = 18");
+    browser.click("Create");
+    browser.wait("document.querySelector('p.fault')?.innerText === 'has a key twice'");
+    let tokens = server.private.get("/tokens").await.expect(200);
+    assert_eq!(tokens["pagination"]["total_items"], 0);
+    browser.set("Metadata", "customer=17\nname=a=b");
+    browser.click("Create");
+    browser.wait_for("The token is made");
+    let tokens = server.private.get("/tokens").await.expect(200);
+    assert_eq!(tokens["data"][0]["metadata"], json!({"customer": "17", "name": "a=b"}));
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 

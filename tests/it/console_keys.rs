@@ -196,6 +196,118 @@ async fn who_has_signed_out_is_not_signed_in_by_a_key_that_was_being_added() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
+const NUMBER: &str = "4242424242424242";
+const MASKED: &str = "XXXXXXXXXXXX4242";
+const REVEALED: &str = "document.querySelector('.revealed')";
+
+/// A rule on everything.
+fn rule(transform: &str) -> Value {
+    json!([{"description": "", "priority": 1, "container": "/", "transform": transform,
+        "permissions": ["token:read", "token:search"]}])
+}
+
+/// Waits for what is shown of a token's data, and how it is called; then hides it.
+fn shows(browser: &mut Browser, data: &str, label: &str) {
+    browser.wait(&format!("{REVEALED}?.innerText === {}", json!(data)));
+    assert_eq!(browser.eval(&format!("{REVEALED}.ariaLabel")), label);
+    let told = "document.getElementById('told').textContent.trim()";
+    browser.wait(&format!("{told} === {}", json!(format!("{label} is shown"))));
+    browser.click("Hide");
+    browser.wait(&format!("{told} === {}", json!(format!("{label} is hidden"))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_is_revealed_by_the_rules_of_now_and_nothing_else_is_called_plaintext() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    let token = json!({"id": "a-number", "type": "card_number", "data": NUMBER});
+    server.private.post("/tokens", token).await.expect(201);
+    let body = json!({"name": "clerk", "type": "private", "rules": rule("reveal")});
+    let made = server.management.post("/applications", body).await.expect(201);
+    let path = format!("/applications/{}", made["id"].as_str().unwrap());
+    let masking = server.application("private", &["token:read"], json!([])).await;
+    let keys = [made["key"].as_str().unwrap(), masking.key.as_deref().unwrap()];
+    browser.sign_in(&format!("http://{}", server.address()), &keys);
+    browser.watch_requests();
+    browser.visit("tokens/of/a-number");
+    browser.click("Reveal");
+    shows(&mut browser, NUMBER, "Plaintext");
+
+    // What the rules are by now is not known.
+    browser.refuse("/applications/key", 503);
+    browser.click("Reveal");
+    browser.wait_for("Refused by 503");
+    assert_eq!(browser.eval(REVEALED), Value::Null);
+    browser.refuse("", 0);
+    // Another rule decides by now.
+    let body = json!({"name": "clerk", "rules": rule("mask")});
+    server.management.put(&path, body).await.expect(200);
+    browser.eval("later.asked = [], true");
+    browser.click("Reveal");
+    browser.wait_for("clerk may not see this token in plaintext any more.");
+    browser.wait_for("What clerk may do has changed.");
+    browser.wait("document.activeElement === document.querySelector('h1')");
+    assert_eq!(browser.eval("later.asked.includes('GET /tokens/a-number')"), false);
+    assert_eq!(browser.eval(REVEALED), Value::Null);
+
+    // The token comes to lie where another rule decides.
+    let rules = json!([{"description": "", "priority": 1, "container": "/pci/",
+        "transform": "reveal", "permissions": ["token:read"]}]);
+    let body = json!({"name": "clerk", "permissions": ["token:read"], "rules": rules});
+    server.management.put(&path, body).await.expect(200);
+    browser.visit("keys");
+    browser.visit("tokens/of/a-number");
+    let moved = json!({"containers": ["/elsewhere/"]});
+    server.private.patch("/tokens/a-number", moved).await.expect(200);
+    browser.click("Reveal");
+    shows(&mut browser, MASKED, "Data as clerk sees it");
+
+    // The key has ended: what another one sees is shown.
+    let body = json!({"name": "clerk", "rules": rule("reveal")});
+    server.management.put(&path, body).await.expect(200);
+    browser.visit("keys");
+    browser.visit("tokens/of/a-number");
+    server.management.post(&format!("{path}/regenerate"), json!({})).await.expect(200);
+    browser.click("Reveal");
+    browser.wait_for("The key of clerk opens nothing any more.");
+    browser.wait_for("No key in this tab may see it in plaintext.");
+    browser.wait_for(MASKED);
+    browser.heading("Token a-number");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_session_sees_is_called_that() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    let token = json!({"id": "a-number", "type": "card_number", "data": NUMBER});
+    server.private.post("/tokens", token).await.expect(201);
+    let revealing = server.revealing().await;
+    let public = server.application("public", &["token:create"], json!([])).await;
+    let base = format!("http://{}", server.address());
+    for (transform, seen) in [("reveal", Some(NUMBER)), ("mask", Some(MASKED)), ("redact", None)] {
+        let opened = public.post("/sessions", json!({})).await.expect(201);
+        let grant = json!({"nonce": opened["nonce"], "rules": rule(transform)});
+        revealing.post("/sessions/authorize", grant).await.expect(200);
+        let session = opened["session_key"].as_str().unwrap();
+        browser.sign_in(&base, &[session]);
+        browser.visit("tokens/of/a-number");
+        browser.wait_for("which may see it masked; that is logged.");
+        browser.click("Reveal");
+        match seen {
+            Some(data) => shows(&mut browser, data, "Data as this session sees it"),
+            None => browser.wait_for("It was read, and this session sees no data of it."),
+        }
+        assert_eq!(browser.eval(REVEALED), Value::Null, "{transform}");
+        // A key that is known to show it is taken before a session.
+        browser.sign_in(&base, &[session, revealing.key.as_deref().unwrap()]);
+        browser.visit("tokens/of/a-number");
+        browser.click("Reveal");
+        shows(&mut browser, NUMBER, "Plaintext");
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_of_two_tenants_are_not_in_one_tab() {
     let server = TestServer::start().await;

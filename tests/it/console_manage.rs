@@ -1,6 +1,9 @@
 //! The console for those who manage: applications and their keys, formulas, reactors, deliveries, containers.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokamak::config::RateLimits;
 
 use crate::support::TestServer;
 use crate::support::browser::Browser;
@@ -9,6 +12,9 @@ use crate::support::server::Setup;
 
 const SCRIPT: &str =
     "module.exports = async (request) => ({ raw: { of: request.configuration.NAME } });";
+
+/// Whether all that a page counts is there.
+const COUNTED: &str = "!document.querySelector('[aria-busy=true]')";
 
 /// The rows of the first table of the page that has this caption.
 fn rows(browser: &mut Browser, caption: &str) -> Vec<String> {
@@ -150,6 +156,7 @@ async fn containers_are_found_through_tokens_and_counted() {
     browser.sign_in_to(&server);
     browser.click("Containers");
     browser.wait_for("a/");
+    browser.wait(COUNTED);
     let tree = |browser: &mut Browser| -> Value {
         browser.eval("[...document.querySelectorAll('.node')].map((node) => [...node.children].slice(0, 2).map((one) => one.innerText.replace(/[▾▸]/, '').trim()).join(' '))")
     };
@@ -159,6 +166,7 @@ async fn containers_are_found_through_tokens_and_counted() {
     browser.wait_for("c/");
     browser.eval("t.named('button', '▸ c/').click(), true");
     browser.wait_for("d/");
+    browser.wait(COUNTED);
     let expected = json!([
         "/ 6 tokens",
         "a/ 4 tokens",
@@ -174,6 +182,86 @@ async fn containers_are_found_through_tokens_and_counted() {
     browser.wait_for("1–4 of 4 tokens");
     assert_eq!(browser.eval("t.field('Search').value"), "container:\"/a/*\"");
     assert_eq!(browser.eval("location.hash"), "#/tokens", "queries are in no address");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// As many as need more searches than the key may send at once, of which others beside it are not kept from any.
+#[tokio::test(flavor = "multi_thread")]
+async fn containers_are_counted_although_that_takes_more_searches_than_a_key_may_send_at_once() {
+    let Some(mut browser) = Browser::open() else { return };
+    let rates = RateLimits { search: "20".parse().unwrap(), ..RateLimits::default() };
+    let server = TestServer::start_with(Setup { rates, ..Setup::default() }).await;
+    for number in 10..50 {
+        let token =
+            json!({"type": "token", "data": "value", "containers": [format!("/c-{number}/")]});
+        server.private.post("/tokens", token).await.expect(201);
+    }
+    browser.sign_in_to(&server);
+    browser.eval(
+        "window.live = 0, window.most = 0, window.refused = 0, window.searches = 0,
+        window.fetch = ((send) => async (...given) => {
+            if (!given[0].url?.endsWith('/tokens/search')) return send(...given);
+            searches += 1;
+            live += 1;
+            most = Math.max(most, live);
+            const answer = await send(...given);
+            live -= 1;
+            if (answer.status === 429) refused += 1;
+            return answer;
+        })(window.fetch), true",
+    );
+    // The server's clock stands still unless it is moved.
+    let clock = server.clock.clone();
+    let passing = tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            clock.advance_ms(1_000);
+        }
+    });
+    browser.visit("containers");
+    assert_eq!(browser.texts(".problem"), Vec::<String>::new());
+    assert_eq!(browser.eval("document.querySelectorAll('.tree li').length"), 40);
+    assert_eq!(browser.eval("document.querySelectorAll('.node > a').length"), 41);
+    browser.wait_for("40 tokens");
+    assert_eq!(browser.eval("refused > 0 && most > 1 && most <= 4"), true);
+
+    // Whoever has gone on waits for none of them.
+    passing.abort();
+    browser.eval("refused = 0, t.named('button', 'Refresh').click(), true");
+    browser.wait("refused > 0");
+    browser.visit("keys");
+    let before = browser.eval("searches");
+    std::thread::sleep(Duration::from_millis(2500));
+    assert_eq!(browser.eval("searches"), before);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_of_containers_are_shown_while_they_are_counted_and_stay_if_that_fails() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    for container in ["/a/", "/b/"] {
+        let token = json!({"type": "token", "data": "value", "containers": [container]});
+        server.private.post("/tokens", token).await.expect(201);
+    }
+    browser.sign_in_to(&server);
+    // Counts are asked for by a page past the end. As when others use the key's whole rate for an hour.
+    browser.eval(
+        "window.fetch = ((send) => async (...given) => {
+            if (!given[0].url?.endsWith('/tokens/search')) return send(...given);
+            const { page } = JSON.parse(await given[0].clone().text());
+            if (page === 1) return send(...given);
+            await new Promise((go) => { window.go = go; });
+            return Response.json({ title: 'Too Many Requests', detail: 'Too often.' },
+                { status: 429, headers: { 'Retry-After': '3600' } });
+        })(window.fetch), true",
+    );
+    browser.eval("location.hash = '#/containers', true");
+    browser.wait("window.go && t.named('button', '▸ a/') && t.named('button', '▸ b/')");
+    browser.eval("go(), true");
+    browser.wait_for("Too Many Requests");
+    assert_eq!(browser.texts(".twisty"), ["▾ /", "▸ a/", "▸ b/"]);
+    browser.wait("t.named('button', 'Try again')");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 

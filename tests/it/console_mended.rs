@@ -266,6 +266,39 @@ async fn figures_come_although_each_answer_takes_longer_than_they_are_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn figures_go_on_from_where_they_were_when_the_server_is_started_anew() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    browser.sign_in_to(&server);
+    browser.eval(
+        "window.answered = { a: 100, b: 7 },
+        window.fetch = ((send) => async (...given) => {
+            if (given[0] !== '/metrics') return send(...given);
+            const of = (name) => `{${name}method=\"GET\",route=\"/`;
+            const lines = Object.entries(answered).flatMap(([route, count]) => [
+                `tokamak_http_requests_total${of('status=\"200\",')}${route}\"} ${count}`,
+                `tokamak_http_request_duration_seconds_bucket${of('le=\"+Inf\",')}${route}\"} ${count}`,
+            ]);
+            return new Response(lines.join('\\n'));
+        })(window.fetch), true",
+    );
+    let rows = "[...document.querySelectorAll('[aria-label=\"Requests by route\"] tbody tr')]
+        .map((row) => [...row.children].slice(0, 3).map((cell) => cell.innerText).join(' '))";
+    browser.visit("figures");
+    for (answered, expected) in [
+        ("{ a: 100, b: 7 }", ["GET /a 100 0", "GET /b 7 0"]),
+        ("{ a: 110, b: 8 }", ["GET /a 110 10", "GET /b 8 1"]),
+        // It is started anew, and has answered one of them.
+        ("{ a: 50 }", ["GET /a 50 60", "GET /b 0 1"]),
+        ("{ a: 55 }", ["GET /a 55 65", "GET /b 0 1"]),
+    ] {
+        browser.eval(&format!("answered = {answered}, true"));
+        browser.wait(&format!("{rows}.join() === {}", json!(expected.join(","))));
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_chart_has_a_gap_where_nothing_was_read() {
     let server = TestServer::start().await;
     let Some(mut browser) = Browser::watching(&server) else { return };

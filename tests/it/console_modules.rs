@@ -152,8 +152,17 @@ process_resident_memory_bytes 1.5e8
     // Nothing between two equal readings: no rate below nothing, no time of nothing.
     let still = browser.eval("m.between(now, now, 2)");
     assert_eq!((&still["requests"], &still["p50"]), (&json!(0), &Value::Null));
-    // A server that began anew counts from nothing.
+    // A server that began anew counts from nothing, and is known by what has fallen.
     assert_eq!(browser.eval("m.between(now, before, 2).requests"), json!(0));
+    for (earlier, later, anew) in
+        [("before", "now", false), ("now", "now", false), ("now", "before", true)]
+    {
+        assert_eq!(browser.eval(&format!("m.isAnew({earlier}, {later})")), anew);
+    }
+    // More requests in all, but of another route.
+    let other = text.replace("/tokens/{id}", "/tokens").replace("} 90", "} 900");
+    let other = format!("m.isAnew(now, m.digest(m.parse({})))", json!(other));
+    assert_eq!(browser.eval(&other), true);
     // Those of the real server are read too.
     server.private.get("/tokens").await.expect(200);
     let real = browser.eval("fetch('/metrics').then((answer) => answer.text()).then((text) => m.digest(m.parse(text)).requests)");

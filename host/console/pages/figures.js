@@ -5,7 +5,7 @@ import { chart } from "../charts.js";
 import { bytes, count, duration } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { facts, problemBox, table } from "../parts.js";
-import { between, digest, parse, quantile, risen, total } from "../metrics.js";
+import { between, digest, isAnew, parse, quantile, risen, total } from "../metrics.js";
 import { holder, noteFailure, redraw } from "../state.js";
 
 export const title = "Live figures";
@@ -16,13 +16,14 @@ const SPAN_MS = 300_000;
 /** A reading that takes longer counts as missed. */
 const PATIENCE_MS = 30_000;
 
-const held = holder(() => ({ points: [] }));
+/** `since` is how many requests each route has had while the page is open, also by servers that have ended meanwhile. */
+const held = holder(() => ({ points: [], since: new Map() }));
 let timer;
 /** What stands for the reading that is under way. */
 let reading;
 
 export function open() {
-  Object.assign(held, { points: [], until: performance.now(), last: undefined, first: undefined, problem: undefined, refused: false });
+  Object.assign(held, { points: [], since: new Map(), until: performance.now(), last: undefined, problem: undefined, refused: false });
   look();
 }
 
@@ -96,10 +97,18 @@ function take(now) {
   Object.assign(held, { problem: undefined, refused: false });
   if (held.last) {
     const seconds = (at - held.last.at) / 1000;
-    place(between(held.last.figures, now, seconds));
+    // A server that was started meanwhile counts from nothing.
+    const before = isAnew(held.last.figures, now) ? digest([]) : held.last.figures;
+    place(between(before, now, seconds));
+    for (const [route, buckets] of now.routes) {
+      held.since.set(route, since(route) + total(risen(before.routes.get(route), buckets)));
+    }
   }
-  held.first ??= now;
   held.last = { at, figures: now };
+}
+
+function since(route) {
+  return held.since.get(route) ?? 0;
 }
 
 export function view() {
@@ -137,10 +146,12 @@ function routes() {
   const now = held.last?.figures;
   if (!now) return nothing;
   const ms = (value) => (value === null ? "–" : duration(value * 1_000_000));
-  const rows = [...now.routes]
-    .map(([route, buckets]) => ({ route, buckets, fresh: total(risen(held.first.routes.get(route), buckets)) }))
+  // A server that was started anew may not know routes yet that another one has answered.
+  const answered = [...held.since.keys()].filter((route) => since(route) > 0);
+  const rows = [...new Set([...now.routes.keys(), ...answered])]
+    .map((route) => ({ route, buckets: now.routes.get(route) ?? new Map() }))
     .sort((a, b) => total(b.buckets) - total(a.buckets))
-    .map(({ route, buckets, fresh }) => [html`<code>${route}</code>`, count(total(buckets)), count(fresh), ms(quantile(buckets, 0.5)), ms(quantile(buckets, 0.99))]);
+    .map(({ route, buckets }) => [html`<code>${route}</code>`, count(total(buckets)), count(since(route)), ms(quantile(buckets, 0.5)), ms(quantile(buckets, 0.99))]);
   return html`<section class="card"><h2>Routes</h2>
     ${table("Requests by route", ["Route", "Answered", "While this page is open", "Median", "99 of 100 within"], rows)}</section>`;
 }

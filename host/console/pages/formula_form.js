@@ -29,7 +29,7 @@ export const MEMBERS = [
   { title: "Memory in MiB", of: ({ limits }) => limits?.memory_mb },
 ];
 
-const fresh = () => ({ name: "", description: "", language: "javascript", code: EXAMPLE, component: undefined, hosts: "", parameters: "[]", configuration: "[]", undeclared: "forward", memory: "" });
+const fresh = () => ({ name: "", description: "", language: "javascript", code: EXAMPLE, file: undefined, hosts: "", parameters: "[]", configuration: "[]", undeclared: "forward", memory: "" });
 const held = holder(() => ({ draft: fresh(), seen: undefined }));
 
 /** Reads one anew. */
@@ -88,7 +88,7 @@ function draftOf(formula) {
     language: formula.language,
     code: "",
     codeBefore: undefined,
-    component: undefined,
+    file: undefined,
     hosts: formula.allowed_hosts.join(" "),
     parameters: pretty(formula.request_parameters),
     configuration: pretty(formula.configuration),
@@ -118,7 +118,7 @@ export function formulaForm() {
     ${form(
       submit,
       html`${textField("Name", draft, "name", { required: true, at: at("name") })} ${areaField("Description", draft, "description", { at: at("description"), rows: 2 })}
-        ${draft.id ? nothing : selectField("Language", draft, "language", [["javascript", "JavaScript"], ["wasm", "WebAssembly component"]])}
+        ${draft.id ? nothing : languageField(draft)}
         ${draft.language === "javascript" ? areaField("Code", draft, "code", { at: at("code"), rows: 14, required: true }) : componentField(draft, at("component"))}
         ${textField("Hosts it may reach", draft, "hosts", { at: at("allowed_hosts"), hint: "Names apart by spaces; none when empty" })}
         <details>
@@ -135,24 +135,48 @@ export function formulaForm() {
   </section>`;
 }
 
+function languageField(draft) {
+  const languages = [["javascript", "JavaScript"], ["wasm", "WebAssembly component"]];
+  return selectField("Language", draft, "language", languages, { changed: () => chooseFile(draft, undefined) });
+}
+
+/** The draft holds what the field shows; it is read when it is sent. */
+function chooseFile(draft, file) {
+  draft.file = file;
+  redraw();
+}
+
 function componentField(draft, at) {
-  const chosen = async (event) => {
-    draft.component = await base64(event.target.files[0]);
-    redraw();
-  };
-  const file = (id, hint, faulty) => html`<input id=${id} type="file" accept=".wasm,application/wasm" ?required=${!draft.id} aria-describedby=${hint} aria-invalid=${faulty} @change=${chosen} />`;
+  const chosen = (event) => chooseFile(draft, event.target.files[0]);
+  // A file of the same name that is chosen again is no change to browsers, although it may have been made anew meanwhile.
+  const file = (id, hint, faulty) => html`<input
+    id=${id} type="file" accept=".wasm,application/wasm" ?required=${!draft.id} aria-describedby=${hint} aria-invalid=${faulty}
+    @change=${chosen} @cancel=${chosen} />`;
   const asItIs = draft.id ? "; without one, what is there stays" : "";
   return field("Component", file, `Made by tokamak formula build; 32 MiB at most${asItIs}`, at);
 }
 
+/** The component as it is sent: of the file that the field shows when it has been read. */
+async function componentOf(draft) {
+  for (;;) {
+    const { file, language } = draft;
+    if (!file || language === "javascript") return undefined;
+    const component = await base64(file).catch(() => undefined);
+    if (draft.file !== file) continue;
+    if (component !== undefined) return component;
+    const fault = "cannot be read; it may have changed since it was chosen: choose it again";
+    throw notSent("The file cannot be read.", { component: [fault] });
+  }
+}
+
 async function base64(file) {
-  if (!file) return undefined;
   const bytes = new Uint8Array(await file.arrayBuffer());
   let text = "";
   for (let at = 0; at < bytes.length; at += 0x8000) text += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
   return btoa(text);
 }
 
+/** What is sent, but for a component. */
 function body(draft) {
   const errors = {};
   const made = {
@@ -160,7 +184,6 @@ function body(draft) {
     description: draft.description || undefined,
     icon: draft.icon,
     code: draft.language === "javascript" && draft.code !== draft.codeBefore ? draft.code : undefined,
-    component: draft.language === "javascript" ? undefined : draft.component,
     allowed_hosts: wordsOf(draft.hosts),
     request_parameters: jsonOf(draft.parameters, "request_parameters", errors),
     configuration: jsonOf(draft.configuration, "configuration", errors),
@@ -174,16 +197,18 @@ function body(draft) {
 /** What is to be stored, as a formula: a program that is not sent stays what it is. */
 function yoursOf(draft, after) {
   const made = body(draft);
-  const isSent = made.code !== undefined || made.component !== undefined;
+  const isSent = made.code !== undefined || draft.file !== undefined;
   return { ...made, component_digest: isSent ? "what is written here" : after.component_digest };
 }
 
 async function submit() {
   const { draft, seen, ends } = held;
   const write = async () => {
+    const component = await componentOf(draft);
+    const sent = { body: { ...body(draft), component } };
     const answer = await (seen
-      ? ask("reactor:update", "PUT", `/reactor-formulas/${seen.id}`, { body: body(draft) })
-      : ask("reactor:create", "POST", "/reactor-formulas", { body: body(draft) }));
+      ? ask("reactor:update", "PUT", `/reactor-formulas/${seen.id}`, sent)
+      : ask("reactor:create", "POST", "/reactor-formulas", sent));
     if (held.draft === draft) held.draft = fresh();
     return answer;
   };

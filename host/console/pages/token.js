@@ -1,9 +1,10 @@
 // One token: shown masked, revealed for a moment, deleted.
 
-import { ask, keyAt, may, revealingKey, segment, withAnyKey } from "../api.js";
+import { ask, keyAt, may, revealingKey, segment, session, withAnyKey } from "../api.js";
 import { compact, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { badge, confirm, copyable, facts, problemBox, shown, time, who } from "../parts.js";
+import { readRights } from "../rights.js";
 import { unlessChanged } from "../saving.js";
 import { holder, load, now, redraw, tell } from "../state.js";
 
@@ -19,11 +20,13 @@ const MEMBERS = [
 
 const held = holder(() => ({}));
 let hiding;
+/** What stands for the last revealing, while the page is open. */
+let revealing;
 
-/** Begins with a token. Nothing of another one is to be seen in its place. */
-export function openToken(id) {
+/** Begins with a token. Nothing of another one is to be seen in its place. `reopen` opens the page anew, once all is forgotten. */
+export function openToken(id, reopen) {
   const news = held.news?.fresh && held.news.id === id ? { ...held.news, fresh: false } : undefined;
-  Object.assign(held, { id, one: undefined, news });
+  Object.assign(held, { id, one: undefined, news, reopen });
   readToken();
 }
 
@@ -40,6 +43,7 @@ export function refreshToken() {
 
 /** Leaves nothing that was revealed behind. */
 export function closeToken() {
+  revealing = undefined;
   hide();
 }
 
@@ -118,9 +122,11 @@ function detail(token) {
 }
 
 function data(token) {
-  if (held.revealed?.value) {
+  const got = held.revealed?.value;
+  if (got && got.data !== undefined) {
     return html`<div id="plaintext">
-      <pre class="revealed" tabindex="0" role="region" aria-label="Plaintext">${text(held.revealed.value.data)}</pre>
+      ${got.why ? html`<p><bdi>${got.label}</bdi>. ${got.why}</p>` : nothing}
+      <pre class="revealed" tabindex="0" role="region" aria-label=${got.label}>${text(got.data)}</pre>
       <div class="row">
         <button type="button" class="main" @click=${hideHere}>Hide</button>
         <span class="small">Hidden by itself after 30 seconds. That it was read is in the audit log.</span>
@@ -134,13 +140,14 @@ function data(token) {
     : token.data === undefined
       ? html`<p class="muted">The rule that decides shows no data of this token, or it has no mask.</p>`
       : html`<pre>${text(token.data)}</pre>`;
-  return html`${shownNow} ${problemBox(held.revealed?.problem)}
+  return html`${shownNow} ${got ? html`<p>It was read, and <bdi>${got.by}</bdi> sees no data of it.</p>` : nothing}
+    ${problemBox(held.revealed?.problem)}
     ${key
       ? html`<div class="row">
           <button type="button" class="main" id="reveal" aria-disabled=${busy ? "true" : nothing} @click=${() => reveal(token, key)}>
             Reveal
           </button>
-          <span class="small">Reads it as <bdi>${key.name}</bdi>; that is logged.</span>
+          <span class="small">Reads it as <bdi>${key.name}</bdi>${key.isSession ? ", which may see it masked" : ""}; that is logged.</span>
         </div>`
       : html`<p class="small">No key in this tab may see it in plaintext. <a href="#/keys">Add one</a> of an application with a rule that reveals it.</p>`}`;
 }
@@ -151,12 +158,54 @@ function text(value) {
 
 async function reveal(token, key) {
   if (held.revealed?.loading) return;
-  const got = await load(held, "revealed", () => ask("token:read", "GET", `/tokens/${segment(token.id)}`, { key }));
+  const mine = (revealing = {});
+  const got = await load(held, "revealed", () => revealed(token, key, mine));
   // Somebody went on meanwhile, or another reading overtook this one.
-  if (!got || held.revealed?.value !== got) return;
-  tell("Plaintext is shown");
+  if (revealing !== mine) return;
+  if (!got || held.revealed?.value !== got) {
+    // The button is gone with the right.
+    return queueMicrotask(() => document.activeElement === document.body && document.querySelector("h1")?.focus());
+  }
+  if (got.data === undefined) return tell(`${got.by} sees no data of it`);
+  tell(`${got.label} is shown`);
   hiding = setTimeout(hideHere, REVEALED_MS);
   queueMicrotask(() => document.querySelector(".revealed")?.focus());
+}
+
+/** What a key sees of a token, by the rules of now: what they were may not say whether it is plaintext. */
+async function revealed(token, key, mine) {
+  const visit = now();
+  const { revealed: asked, reopen } = held;
+  await readRights();
+  if (revealing !== mine) return undefined;
+  if (!visit.isKnown()) {
+    // With a key that has ended everything is forgotten; without the last one nobody is here.
+    if (session.keys.length > 0) reopen();
+    return undefined;
+  }
+  // It was to be hidden meanwhile.
+  if (held.revealed !== asked) return undefined;
+  if (key.unread) throw Object.assign(new Error(), { problem: key.unread });
+  if (!session.keys.includes(key) || !mayReveal(key, token)) {
+    const detail = `${key.name} may not see this token in plaintext any more.`;
+    throw Object.assign(new Error(), { problem: { title: "Not revealed", detail, errors: {} } });
+  }
+  const read = await ask("token:read", "GET", `/tokens/${segment(token.id)}`, { key });
+  return { data: read.data, ...described(key, read) };
+}
+
+function mayReveal(key, token) {
+  return key.may("token:read") && key.mayReveal("token:read", token.containers ?? ["/"]);
+}
+
+/** What that is called. It may lie in other containers by now than those that the page shows. */
+function described(key, read) {
+  const by = key.isSession ? "this session" : key.name;
+  if (!key.isSession && mayReveal(key, read)) return { by, label: "Plaintext" };
+  const why = key.isSession
+    ? "It may be masked: a session's rights are not told to it."
+    : "It is not plaintext: another rule decides by now.";
+  return { by, label: `Data as ${by} sees it`, why };
 }
 
 /** Takes plaintext off the page. */
@@ -169,10 +218,11 @@ function hide() {
 
 /** The same while the token stays on the page: who was at what goes finds the way back to it. */
 function hideHere() {
-  if (!held.revealed?.value) return hide();
+  const got = held.revealed?.value;
+  if (got?.data === undefined) return hide();
   const within = document.activeElement?.closest("#plaintext");
   hide();
-  tell("Plaintext is hidden");
+  tell(`${got.label} is hidden`);
   if (within) queueMicrotask(() => document.getElementById("reveal")?.focus());
 }
 

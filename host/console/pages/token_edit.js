@@ -1,7 +1,7 @@
 // Changing a token: what is different goes out as a JSON Merge Patch, and what has changed is told.
 
 import { ask, keyAt, keysFor, segment } from "../api.js";
-import { areaField, checkbox, faultList, form, jsonOf, linesOf, maskOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
+import { areaField, faultList, form, jsonOf, linesOf, maskOf, metadataOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
 import { forTimeField, fromTimeField, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { hasNullMember, isObject, patchBetween, pathsOf, same } from "../merge_patch.js";
@@ -71,11 +71,20 @@ function draftOf(token) {
     ends: token.expires_at ? forTimeField(token.expires_at) : "",
     mask: text(token.mask),
     data: "",
-    json: OBJECTS.includes(token.type) || isObject(token.data) || Array.isArray(token.data),
+    written: writtenAs(token),
     indexes: (token.search_indexes ?? []).join("\n"),
     fingerprint: token.fingerprint_expression ?? "",
     deduplicate: String(token.deduplicate_token ?? ""),
   };
+}
+
+/**
+ * How a change of the data is written: as `text` or as `json`, or nothing that could be known. Where data is hidden, or a mask
+ * made a text of it, it may be an object still, of which a text would leave nothing.
+ */
+function writtenAs({ type, data }) {
+  if (type !== "token") return OBJECTS.includes(type) ? "json" : "text";
+  return isObject(data) || Array.isArray(data) ? "json" : "";
 }
 
 /** What leads from the token to what is written. Members that cannot be read are noted in `errors`. */
@@ -84,7 +93,7 @@ function patchOf(token, draft, errors) {
   // What was not touched stays as it is: a field may be read as something else than what it was filled from.
   const touched = (name, member) => (same(draft[name], begun[name]) ? undefined : member());
   const patch = {
-    metadata: touched("metadata", () => patchBetween(token.metadata ?? {}, metadataOf(draft, errors))),
+    metadata: touched("metadata", () => patchBetween(token.metadata ?? {}, writtenMetadata(draft, errors))),
     containers: touched("containers", () => patchBetween(token.containers, wordsOf(draft.containers) ?? [])),
     expires_at: touched("ends", () => fromTimeField(draft.ends) ?? null),
     mask: touched("mask", () => patchBetween(token.mask ?? undefined, writtenMask(draft, errors))),
@@ -92,8 +101,15 @@ function patchOf(token, draft, errors) {
     fingerprint_expression: touched("fingerprint", () => patchBetween(token.fingerprint_expression, draft.fingerprint.trim() || undefined)),
     deduplicate_token: touched("deduplicate", () => patchBetween(token.deduplicate_token, { true: true, false: false }[draft.deduplicate])),
   };
-  if (draft.data !== "") patch.data = draft.json ? jsonOf(draft.data, "data", errors) : draft.data;
+  if (draft.data !== "") patch.data = writtenData(draft, errors);
   return Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined));
+}
+
+function writtenData({ data, written }, errors) {
+  if (written === "json") return jsonOf(data, "data", errors);
+  if (written === "text") return data;
+  errors.data = ["is text or JSON: say which"];
+  return undefined;
 }
 
 function writtenMask({ mask }, errors) {
@@ -102,12 +118,9 @@ function writtenMask({ mask }, errors) {
   return written;
 }
 
-function metadataOf({ metadata }, errors) {
+function writtenMetadata({ metadata }, errors) {
   const pairs = metadata.filter(({ key, value }) => key !== "" || value !== "");
-  const keys = pairs.map(({ key }) => key);
-  if (keys.includes("")) errors.metadata = ["has a value without a key"];
-  else if (new Set(keys).size < keys.length) errors.metadata = ["has a key twice"];
-  return Object.fromEntries(pairs.map(({ key, value }) => [key, value]));
+  return metadataOf(pairs.map(({ key, value }) => [key, value]), errors);
 }
 
 /** The key to change it with: best one that may write to where the token goes, too. */
@@ -232,18 +245,27 @@ function metadataFields(draft, problem) {
 }
 
 function dataField(token, draft, at) {
-  const toggle = (on) => {
-    draft.json = on;
-    redraw();
+  const hints = {
+    json: 'Empty: as it is. JSON that is merged into the data: {"name": "value"} writes a member, {"name": null} removes it',
+    text: "Empty: as it is. The new value, as text",
+    "": "Empty: as it is. The data is not shown here: whether it is text or JSON is to be said below",
   };
-  const hint = draft.json
-    ? 'Empty: as it is. JSON that is merged into the data: {"name": "value"} writes a member, {"name": null} removes it'
-    : "Empty: as it is. The new value, as text";
-  return html`${areaField("Change of the data", draft, "data", { at, rows: 4, hint })}
-    ${token.type === "token" ? checkbox("The change is JSON", draft.json, toggle) : nothing}`;
+  const ways = [["", "Choose"], ["text", "Text, in place of all the data"], ["json", "JSON, merged into the data"]];
+  return html`${areaField("Change of the data", draft, "data", { at, rows: 4, hint: hints[draft.written] })}
+    ${token.type === "token" ? selectField("The change is", draft, "written", ways, { required: draft.data !== "" }) : nothing}`;
 }
 
 function willChange(token, draft) {
-  const paths = pathsOf(patchOf(token, draft, {}));
-  return html`<p class="small">${paths.length === 0 ? "Nothing is changed yet." : html`Saving changes ${paths.map((path, index) => html`${index > 0 ? ", " : ""}<code>${path}</code>`)}.`}</p>`;
+  const patch = patchOf(token, draft, {});
+  const paths = pathsOf(patch);
+  const named = paths.map((path, index) => html`${index > 0 ? ", " : ""}<code>${path}</code>`);
+  return html`<p class="small">${paths.length === 0 ? "Nothing is changed yet." : html`Saving changes ${named}.`}
+    ${"data" in patch ? leavesOfData(token, patch.data) : nothing}</p>`;
+}
+
+/** What becomes of the rest of the data: members are merged into an object, and anything else takes the place of all. */
+function leavesOfData({ type }, change) {
+  if (!isObject(change)) return html`That replaces the whole of <code>data</code>.`;
+  if (OBJECTS.includes(type)) return nothing;
+  return html`If <code>data</code> is an object now, its other members stay; if not, that replaces the whole of it.`;
 }

@@ -1,7 +1,7 @@
 // A new token.
 
 import { ask, keyAt, may, segment, withAnyKey } from "../api.js";
-import { areaField, checkbox, form, jsonOf, linesOf, maskOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
+import { areaField, checkbox, form, jsonOf, linesOf, maskOf, metadataOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
 import { fromTimeField } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { copyable, lacking, missing, problemBox } from "../parts.js";
@@ -36,11 +36,10 @@ function dataHint() {
 /** The body of the request. What cannot be read is a problem of the console's own, in the words of the server's. */
 function body() {
   const errors = {};
-  const metadata = Object.fromEntries(linesOf(held.metadata).map((line) => {
-    const at = line.indexOf("=");
-    if (at < 1) errors.metadata = ["must be lines of key=value"];
-    return [line.slice(0, at).trim(), line.slice(at + 1).trim()];
-  }));
+  const lines = linesOf(held.metadata).map((line) => ({ line, at: line.indexOf("=") }));
+  const pairs = lines.map(({ line, at }) => [line.slice(0, at).trim(), line.slice(at + 1).trim()]);
+  const metadata = metadataOf(pairs, errors);
+  if (lines.some(({ at }) => at < 1)) errors.metadata = ["must be lines of key=value"];
   const made = {
     id: held.id.trim() || undefined,
     type: held.type,

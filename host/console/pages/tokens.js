@@ -33,7 +33,8 @@ export function open([what, id]) {
     held.query = held.asked;
     if (able()) return list(held.page);
   }
-  if (held.view === "of") openToken(id);
+  // What the token's page forgets with a key that has ended, this one forgets as well.
+  if (held.view === "of") openToken(id, () => open([what, id]));
   if (held.view === "edit") beginEdit(id);
 }
 
