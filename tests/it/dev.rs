@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+
 use crate::support::binary::{Process, command, compiling, run};
+use crate::support::operator::done;
 use crate::support::upstream::Upstream;
 use crate::support::{Client, guests};
 
@@ -23,6 +26,17 @@ fn dev(folder: &Path) -> Process {
 fn value<'a>(process: &'a Process, name: &str) -> &'a str {
     let line = process.printed.iter().find(|line| line.starts_with(name)).unwrap();
     line.rsplit(' ').next().unwrap()
+}
+
+/// The same, with what it complained of until then.
+fn dev_complaining(folder: &Path) -> (Process, String) {
+    let errors = tempfile::NamedTempFile::new().unwrap();
+    let mut dev = command();
+    dev.args(["dev", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder);
+    dev.stderr(errors.reopen().unwrap());
+    let mut process = Process::start(dev);
+    process.read_until("start again");
+    (process, fs::read_to_string(errors.path()).unwrap())
 }
 
 /// The printed commands.
@@ -163,4 +177,89 @@ async fn formulas_reach_this_machine() {
     let management = Client::new(process.address, Some(value(&process, "management key")));
     let seen = guests::fetch(&management, &upstream.url("/echo")).await;
     assert_eq!(seen["status"], 202, "{seen}");
+}
+
+/// Gives an application another key; gives that.
+async fn regenerate(manager: &Client, id: &str) -> String {
+    let made = manager.post(&format!("/applications/{id}/regenerate"), json!({})).await.expect(200);
+    made["key"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_were_replaced_meanwhile_are_made_anew_or_told_of_and_the_rest_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().join("keys.json");
+    let first = dev(folder.path());
+    let keys = ["management key", "private key"].map(|name| value(&first, name).to_owned());
+    let manager = Client::new(first.address, Some(&keys[0]));
+    let applications = manager.get("/applications").await.expect(200)["data"].clone();
+    let application = |kind: &str| {
+        let mut all = applications.as_array().unwrap().iter();
+        all.find(|application| application["type"] == kind).unwrap().clone()
+    };
+    let (management, private) = (application("management"), application("private"));
+    regenerate(&manager, private["id"].as_str().unwrap()).await;
+    assert_eq!(first.terminate(), Some(0));
+
+    // The private key: a new one takes its place, and stays.
+    let (second, told) = dev_complaining(folder.path());
+    assert!(told.contains("keys.json: private_key had ended"), "{told}");
+    let new = value(&second, "private key").to_owned();
+    assert!(new.starts_with("key_prv_") && new != keys[1], "{new}");
+    assert!(fs::read_to_string(&kept).unwrap().contains(&new));
+    paste(&curls(&second)[0]);
+    assert_eq!(paste(&curls(&second)[1])["raw"]["last4"], "4242");
+    let reactor = value(&second, "reactor ").to_owned();
+    let manager = Client::new(second.address, Some(&keys[0]));
+    let management_key = regenerate(&manager, management["id"].as_str().unwrap()).await;
+    assert_eq!(second.terminate(), Some(0));
+
+    // The management key, which nobody but its owner knows by now.
+    let (third, told) = dev_complaining(folder.path());
+    assert!(told.contains(kept.to_str().unwrap()) && told.contains("management_key"), "{told}");
+    assert!(!third.printed.iter().any(|line| line.contains(&keys[0])), "{:?}", third.printed);
+    assert_eq!(value(&third, "private key"), new);
+    assert_eq!(curls(&third).len(), 1, "{:?}", third.printed);
+    Client::new(third.address, Some(&new)).get("/tokens/my-card").await.expect(200);
+    assert_eq!(third.terminate(), Some(0));
+    let text = fs::read_to_string(&kept).unwrap().replace(&keys[0], &management_key);
+    fs::write(&kept, text).unwrap();
+    let (fourth, told) = dev_complaining(folder.path());
+    assert!(!told.contains("keys.json") && !told.contains("reactor"), "{told}");
+    assert_eq!(value(&fourth, "management key"), management_key);
+    assert_eq!(value(&fourth, "reactor "), reactor);
+
+    // The right to look for the reactor.
+    let manager = Client::new(fourth.address, Some(&management_key));
+    let held = management["permissions"].as_array().unwrap().iter();
+    let held: Vec<_> =
+        held.filter(|held| !held.as_str().unwrap().starts_with("reactor:")).collect();
+    let body = json!({"name": "Management", "permissions": held});
+    let path = format!("/applications/{}", management["id"].as_str().unwrap());
+    manager.put(&path, body).await.expect(200);
+    assert_eq!(fourth.terminate(), Some(0));
+    let (fifth, told) = dev_complaining(folder.path());
+    assert!(told.contains("reactor:read"), "{told}");
+    assert_eq!(value(&fifth, "management key"), management_key);
+    assert_eq!(curls(&fifth).len(), 2, "{:?}", fifth.printed);
+    Client::new(fifth.address, Some(&new)).get("/tokens/my-card").await.expect(200);
+}
+
+#[test]
+fn after_its_tenant_was_erased_everything_that_is_printed_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = dev(folder.path());
+    let private = value(&first, "private key").to_owned();
+    assert_eq!(first.terminate(), Some(0));
+    let key = fs::read_to_string(folder.path().join("root-key")).unwrap();
+    let tenants = done(folder.path(), Some(&key), &["tenant", "list", "--json"]);
+    let tenants: serde_json::Value = serde_json::from_str(&tenants).unwrap();
+    let id = tenants[0]["id"].as_str().unwrap();
+    done(folder.path(), Some(&key), &["tenant", "erase", id, "--yes"]);
+    let second = dev(folder.path());
+    assert_ne!(value(&second, "private key"), private);
+    let commands = curls(&second);
+    assert_eq!(paste(&commands[0])["id"], "my-card");
+    assert_eq!(paste(&commands[1])["raw"]["last4"], "4242");
+    assert!(paste(&commands[2])["pagination"]["total_items"].as_u64().unwrap() > 0);
 }

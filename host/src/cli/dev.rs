@@ -1,8 +1,10 @@
 //! `tokamak dev`: everything on one machine, to try it out (decisions §9).
 //!
-//! Data, root key and API keys are kept in one folder, readable by its owner only. A second start finds them there.
+//! Data, root key and API keys are kept in one folder, readable by its owner only. A second start finds them there. The keys
+//! may have ended meanwhile, since the applications that they are of can be changed as any other: that is told, and is no
+//! reason not to serve.
 
-use std::fmt::Display;
+use std::fmt::{Display, Write as _};
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
@@ -13,6 +15,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::output::warn;
 use super::stop::Stop;
 use super::{Failure, confine, disk, folder, logging, root_key, say, serve};
 use crate::config::{Options, RootKeySource, parse_address};
@@ -24,10 +27,12 @@ use crate::model::member;
 use crate::model::permission::ApplicationType;
 use crate::model::permission::marker::{ReactorCreate, ReactorRead};
 use crate::runtime::close_to_others;
-use crate::vault::{PageRequest, Vault};
+use crate::vault::{Authenticated, Error, PageRequest, Vault};
 
 const DEMO_REACTOR: &str = "demo: card insights";
 const DEMO_FORMULA: &str = "card-insights";
+/// What is printed in the place of a key or a reactor that is not to be had.
+const NONE: &str = "none (standard error tells why)";
 
 /// Options of `dev`.
 #[derive(Debug, Args)]
@@ -49,6 +54,13 @@ struct DevKeys {
     management_key: String,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     private_key: Option<String>,
+}
+
+/// What works of it, and what there is to try out.
+struct Ready {
+    management_key: Option<String>,
+    private_key: Option<String>,
+    reactor_id: Option<String>,
 }
 
 /// Runs a development server.
@@ -86,10 +98,9 @@ pub fn run(options: &DevOptions) -> Result<(), Failure> {
     let root_key = keep_root_key(&root_key)?;
     let serves = async {
         let vault = serve::open_for_author(&folder.join("store"), &settings, root_key).await?;
-        let keys = keep_keys(&vault, &folder.join("keys.json")).await?;
-        let reactor_id = keep_reactor(&vault, &keys.management_key).await?;
+        let ready = keep(&vault, &folder.join("keys.json")).await?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        let listening = |address| welcome(address, &keys, &reactor_id);
+        let listening = |address| welcome(address, &ready);
         serve::serve(&settings, (listener, Stop::begin()?), vault, None, listening).await
     };
     let ended = serve::traced(&settings, traces, || serve::block_on(serves));
@@ -106,10 +117,30 @@ pub(super) fn keep_root_key(path: &Path) -> Result<RootKey, Failure> {
     Ok(key)
 }
 
-/// Reads the API keys, or makes tenant and applications. The management key is written before it is made, so that no
-/// crash leaves a vault that nobody can enter.
+/// Finds what the folder keeps, or makes it. What has ended meanwhile is told of, and not shown.
+async fn keep(vault: &Vault, path: &Path) -> Result<Ready, Failure> {
+    let mut keys = keep_keys(vault, path).await?;
+    let manager = holder(vault, Some(&keys.management_key)).await?;
+    keep_private_key(vault, manager.as_ref(), &mut keys, path).await?;
+    let Some(manager) = manager else {
+        warn(format_args!(
+            "{}: management_key has ended: put a management key that works there, such as the new one of its \
+            application, and start again",
+            path.display()
+        ));
+        return Ok(Ready { management_key: None, private_key: keys.private_key, reactor_id: None });
+    };
+    let reactor_id = keep_reactor(vault, &manager).await.inspect_err(|error| {
+        warn(format_args!("no reactor to try out can be found or made: {error}"));
+    });
+    let (management_key, private_key) = (Some(keys.management_key), keys.private_key);
+    Ok(Ready { management_key, private_key, reactor_id: reactor_id.ok() })
+}
+
+/// Reads the API keys, or makes the first tenant. The management key is written before it is made, so that no crash leaves
+/// a vault that nobody can enter.
 async fn keep_keys(vault: &Vault, path: &Path) -> Result<DevKeys, Failure> {
-    let mut keys = if path.exists() {
+    let keys = if path.exists() {
         let named = |error: &dyn Display| format!("{}: {error}", path.display());
         let text = fs::read_to_string(path).map_err(|error| named(&error))?;
         serde_json::from_str(&text).map_err(|error| named(&error))?
@@ -119,22 +150,55 @@ async fn keep_keys(vault: &Vault, path: &Path) -> Result<DevKeys, Failure> {
         DevKeys { management_key: key.expose().to_owned(), private_key: None }
     };
     write_private(path, &serde_json::to_vec_pretty(&keys)?)?;
-    let management_key = ApiKey::given(keys.management_key.clone());
-    vault.bootstrap(Some(management_key.clone())).await?;
-    if keys.private_key.is_none() {
-        let tenant = vault.authenticate(Some(management_key)).await?.caller().tenant();
-        let kind = ApplicationType::Private;
-        let key = vault.issue_application(tenant, kind, "Development").await?;
-        keys.private_key = Some(key.expose().to_owned());
-        write_private(path, &serde_json::to_vec_pretty(&keys)?)?;
-    }
+    vault.bootstrap(Some(ApiKey::given(keys.management_key.clone()))).await?;
     Ok(keys)
 }
 
+/// Sees to it that there is a private key, and that it works. None is made where nobody can tell for which tenant.
+async fn keep_private_key(
+    vault: &Vault,
+    manager: Option<&Authenticated>,
+    keys: &mut DevKeys,
+    path: &Path,
+) -> Result<(), Failure> {
+    if holder(vault, keys.private_key.as_deref()).await?.is_some() {
+        return Ok(());
+    }
+    let (ended, file) = (keys.private_key.take().is_some(), path.display());
+    let tenant = match (manager, &vault.tenants().await?[..]) {
+        (Some(manager), _) => manager.caller().tenant(),
+        (None, [only]) => only.id,
+        (None, _) => {
+            warn(format_args!(
+                "{file}: without a management_key that works, no private_key is made"
+            ));
+            return Ok(());
+        }
+    };
+    let key = vault.issue_application(tenant, ApplicationType::Private, "Development").await?;
+    keys.private_key = Some(key.expose().to_owned());
+    write_private(path, &serde_json::to_vec_pretty(&keys)?)?;
+    if ended {
+        warn(format_args!(
+            "{file}: private_key had ended, and a new one is in its place, of a new application"
+        ));
+    }
+    Ok(())
+}
+
+/// Whom a key is of; nobody once it has ended.
+async fn holder(vault: &Vault, key: Option<&str>) -> Result<Option<Authenticated>, Failure> {
+    let Some(key) = key else { return Ok(None) };
+    match vault.authenticate(Some(ApiKey::given(key.to_owned()))).await {
+        Ok(holder) => Ok(Some(holder)),
+        Err(Error::Unauthenticated) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Finds the reactor that the commands to paste run, or makes it.
-async fn keep_reactor(vault: &Vault, management_key: &str) -> Result<String, Failure> {
-    let who = vault.authenticate(Some(ApiKey::given(management_key.to_owned()))).await?;
-    let (page, read) = (PageRequest::first(), vault.permit::<ReactorRead>(&who, None).await?);
+async fn keep_reactor(vault: &Vault, who: &Authenticated) -> Result<String, Failure> {
+    let (page, read) = (PageRequest::first(), vault.permit::<ReactorRead>(who, None).await?);
     let found = vault.list_reactors(&read, Vec::new(), Some(DEMO_REACTOR), &page).await?;
     if let Some(reactor) = found.data.first() {
         return Ok(reactor.id().to_string());
@@ -147,7 +211,7 @@ async fn keep_reactor(vault: &Vault, management_key: &str) -> Result<String, Fai
         "formula": {"id": formula.id},
     });
     let body = member::read(body).map_err(|faults: Faults| faults.to_string())?;
-    let create = vault.permit::<ReactorCreate>(&who, None).await?;
+    let create = vault.permit::<ReactorCreate>(who, None).await?;
     Ok(vault.create_reactor(&create, body).await?.id().to_string())
 }
 
@@ -164,32 +228,54 @@ fn write_private(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn welcome(address: SocketAddr, keys: &DevKeys, reactor_id: &str) {
-    let (management, private) =
-        (&keys.management_key, keys.private_key.as_deref().unwrap_or_default());
+fn welcome(address: SocketAddr, ready: &Ready) {
+    let (management, private) = (ready.management_key.as_deref(), ready.private_key.as_deref());
+    let reactor = ready.reactor_id.as_deref();
     let card = r#"{"id":"my-card","type":"card","data":{"number":"4242424242424242","expiration_month":12,"expiration_year":2030,"cvc":"123"}}"#;
     let react = r#"{"args":{"card":"{{ my-card }}"}}"#;
     let json = "-H 'Content-Type: application/json'";
-    say(format_args!(
+    let mut text = format!(
         "\
 Tokamak listens on http://{address}
 
-management key  {management}
-private key     {private}
-reactor         {reactor_id}
+management key  {}
+private key     {}
+reactor         {}
 
 Look at it in a browser; sign in with one key, and add the other under \"Your access\":
   http://{address}/console
-
+",
+        management.unwrap_or(NONE),
+        private.unwrap_or(NONE),
+        reactor.unwrap_or(NONE)
+    );
+    if let Some(key) = private {
+        let _ = write!(
+            text,
+            "
 Store a card:
-  curl -sS http://{address}/tokens -H 'SVC-API-KEY: {private}' {json} -d '{card}'
-
+  curl -sS http://{address}/tokens -H 'SVC-API-KEY: {key}' {json} -d '{card}'
+"
+        );
+    }
+    if let (Some(key), Some(reactor)) = (private, reactor) {
+        let _ = write!(
+            text,
+            "
 Run a formula on it:
-  curl -sS http://{address}/reactors/{reactor_id}/react -H 'SVC-API-KEY: {private}' {json} -d '{react}'
-
+  curl -sS http://{address}/reactors/{reactor}/react -H 'SVC-API-KEY: {key}' {json} -d '{react}'
+"
+        );
+    }
+    if let Some(key) = management {
+        let _ = write!(
+            text,
+            "
 See who did what:
-  curl -sS http://{address}/logs -H 'SVC-API-KEY: {management}'
-
-Stop with Ctrl-C; start again and everything is still there."
-    ));
+  curl -sS http://{address}/logs -H 'SVC-API-KEY: {key}'
+"
+        );
+    }
+    text.push_str("\nStop with Ctrl-C; start again and everything is still there.");
+    say(text);
 }
