@@ -24,6 +24,7 @@ mod audit;
 mod audit_verify;
 mod backup;
 mod backup_resumed;
+mod benchmark;
 mod bodies;
 mod bounds;
 mod canary;

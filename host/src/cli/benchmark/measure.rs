@@ -14,7 +14,7 @@ use crate::cli::Failure;
 
 /// Goes up with each change of what sends the requests, or of the yardsticks, by which figures change although the server
 /// is the same.
-const GENERATOR: u32 = 2;
+const GENERATOR: u32 = 3;
 
 /// Everything that was measured in one run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ pub struct Report {
 pub struct Measure {
     /// What was done.
     pub work: Work,
-    /// Tokens in the store when it began.
+    /// Tokens that the benchmark had in the store when it began.
     pub tokens: u64,
     /// Connections.
     pub connections: u32,
@@ -125,14 +125,22 @@ impl Report {
     }
 
     /// Why the figures of an earlier run tell little beside these, if so.
-    pub fn unlike(&self, earlier: &Self) -> Option<&'static str> {
-        let generators = self.generator != earlier.generator;
-        match (generators, self.processors != earlier.processors) {
-            (true, true) => Some("by another load generator, on other processors"),
-            (true, false) => Some("by another load generator"),
-            (false, true) => Some("on other processors"),
-            (false, false) => None,
-        }
+    pub fn unlike(&self, earlier: &Self) -> Option<String> {
+        let reasons = [
+            (self.generator != earlier.generator, "by another load generator"),
+            (self.processors != earlier.processors, "on other processors"),
+            (self.seconds != earlier.seconds, "for another time each"),
+            (self.works() != earlier.works(), "among other work"),
+        ];
+        let reasons = reasons.into_iter().filter_map(|(is_so, how)| is_so.then_some(how));
+        let reasons: Vec<_> = reasons.collect();
+        (!reasons.is_empty()).then(|| reasons.join(", "))
+    }
+
+    /// What was measured: each piece of work leaves the server warm in its own way.
+    fn works(&self) -> Vec<Work> {
+        let all = Work::chosen(&[]).into_iter();
+        all.filter(|work| self.measures.iter().any(|measure| measure.work == *work)).collect()
     }
 
     /// What the yardstick did beside a measurement.

@@ -10,6 +10,7 @@
 
 mod driver;
 mod measure;
+mod output;
 mod plot;
 mod report;
 mod server;
@@ -26,6 +27,7 @@ use tokio::net::TcpListener;
 
 use self::driver::{Load, drive};
 use self::measure::{Measure, Report, appends};
+use self::output::Output;
 use self::report::Progress;
 use self::server::{Target, Yardstick};
 use self::work::{Site, Work};
@@ -63,8 +65,8 @@ pub struct BenchmarkOptions {
     /// Write the figures to this file too, as JSON.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Show how the figures compare with those of a file that `--output` wrote.
-    #[arg(long, value_name = "FILE")]
+    /// Show in the table how the figures compare with those of a file that `--output` wrote.
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
     compare: Option<PathBuf>,
     /// Write a page with tables and plots to this file.
     #[arg(long, value_name = "FILE")]
@@ -82,18 +84,22 @@ pub fn run(options: &BenchmarkOptions) -> Result<(), Failure> {
     }
     // Before anything is measured for minutes.
     let earlier = options.compare.as_deref().map(Report::read).transpose()?;
+    let [figures, page] =
+        [&options.output, &options.report].map(|file| file.as_deref().map(Output::open));
+    let (figures, page) = (figures.transpose()?, page.transpose()?);
     super::descriptors::raise_limit();
     let report = serve::block_on(unless_stopped(measure(options)))?;
-    if let Some(file) = &options.output {
-        std::fs::write(file, serde_json::to_vec_pretty(&report)?)?;
-    }
-    if let Some(file) = &options.report {
-        std::fs::write(file, report::page(&report))?;
-    }
+    // Before the files, of which one may not take it: what took minutes to measure is to be seen.
     if options.json {
         say(serde_json::to_string_pretty(&report)?);
     } else {
         say(report::table(&report, earlier.as_ref()));
+    }
+    if let Some(file) = figures {
+        file.write(&serde_json::to_vec_pretty(&report)?)?;
+    }
+    if let Some(file) = page {
+        file.write(report::page(&report).as_bytes())?;
     }
     Ok(())
 }
@@ -132,16 +138,16 @@ async fn measure(options: &BenchmarkOptions) -> Result<Report, Failure> {
     let mut report = Report::new(options.seconds);
     for size in sizes {
         for connections in &options.connections {
-            progress.show(&format!("filling up to {size} tokens"));
-            site.fill(&target, size).await?;
             for work in &works {
+                progress.show(&format!("filling up to {size} tokens"));
+                site.fill(&target, size).await?;
                 let what = format!("{size} tokens, {connections} connections: {}", work.name());
                 let before = target.usage().await;
                 let load = Load { connections: *connections as usize, time };
                 let to = work.address(target.address, yardstick.address);
                 let told_before = told.load(Ordering::Relaxed);
-                let (work, site) = (*work, Arc::clone(&site));
-                let driven = drive(to, load, move |number| site.request(work, number));
+                let (work, own) = (*work, Arc::clone(&site));
+                let driven = drive(to, load, move |number| own.request(work, number));
                 let mut driven = progress.during(&what, time, driven).await?;
                 if work == Work::Asynchronous {
                     // A run counts when its result was told.
@@ -149,6 +155,10 @@ async fn measure(options: &BenchmarkOptions) -> Result<Report, Failure> {
                 }
                 let usage = target.usage().await.since(&before);
                 report.measures.push(Measure::new(work, size, *connections, &driven, usage));
+                if work == Work::Create {
+                    progress.show("removing what was created");
+                    site.remove_created(&target).await?;
+                }
             }
         }
     }

@@ -234,6 +234,8 @@ fn lines(
 mod tests {
     use std::time::Duration;
 
+    use serde_json::json;
+
     use super::{Progress, Report, line, table};
 
     #[test]
@@ -251,8 +253,10 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_another_generator_are_said_to_be_so() {
+    fn figures_that_were_measured_in_another_way_are_said_to_be_so() {
         let now = Report::new(1);
+        let measured = json!({"work": "get", "tokens": 100, "connections": 1, "per_second": 1.0,
+            "p50_us": 1, "p99_us": 1, "p999_us": 1, "failed": 0});
         let text = |mut earlier: serde_json::Value, without: &str| {
             earlier.as_object_mut().unwrap().remove(without);
             table(&now, Some(&serde_json::from_value(earlier).unwrap()))
@@ -261,9 +265,19 @@ mod tests {
         assert!(!text(kept.clone(), "nothing").contains("another"));
         // As versions wrote it that did not say.
         assert!(text(kept.clone(), "generator").contains("by another load generator: they"));
-        let mut other = kept;
-        other["processors"] = 1_000.into();
-        assert!(text(other, "nothing").contains("on other processors"));
+        for (member, value, told) in [
+            ("processors", json!(1_000), "on other processors: they"),
+            ("seconds", json!(2), "for another time each: they"),
+            ("measures", json!([measured]), "among other work: they"),
+        ] {
+            let mut other = kept.clone();
+            other[member] = value;
+            assert!(text(other, "nothing").contains(told), "{member}");
+        }
+        let mut both = kept;
+        both["processors"] = 1_000.into();
+        both["seconds"] = 2.into();
+        assert!(text(both, "nothing").contains("on other processors, for another time each: they"));
     }
 
     #[tokio::test]

@@ -28,6 +28,9 @@ const SETTLING_PAUSE: Duration = Duration::from_millis(250);
 /// How long that is waited for, at most.
 const SETTLING_MAX: Duration = Duration::from_mins(2);
 
+/// How the names of variables begin that are options.
+const OPTIONS: &str = "TOKAMAK_";
+
 /// A server, and its management key.
 pub struct Target {
     /// Where it listens.
@@ -72,7 +75,7 @@ impl Target {
         let key = ApiKey::draw(ApplicationType::Management.key_tag(), &entropy);
         let folder = std::env::temp_dir().join(format!("tokamak-{}", std::process::id()));
         serve::make_folder(&folder)?;
-        let mut command = Command::new(serve::own_program()?);
+        let mut command = own_command()?;
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--log-format", "text"])
             .args(["--allow-private-networks", "--allow-http-callbacks"])
@@ -102,16 +105,22 @@ impl Target {
     }
 
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Failure> {
-        let stream = TcpStream::connect(self.address).await?;
-        let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
-        tokio::spawn(connection);
         let request = Request::builder()
-            .method(method.clone())
+            .method(method)
             .uri(path)
             .header(header::HOST, self.address.to_string())
             .header(header::CONTENT_TYPE, "application/json")
             .header("SVC-API-KEY", &self.key)
             .body(Full::new(body))?;
+        self.answer(request).await
+    }
+
+    /// What the server answers to a request, whoever's key is in it.
+    pub async fn answer(&self, request: Request<Full<Bytes>>) -> Result<Bytes, Failure> {
+        let (method, path) = (request.method().clone(), request.uri().clone());
+        let stream = TcpStream::connect(self.address).await?;
+        let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
         let answer = sender.send_request(request).await?;
         let status = answer.status();
         let bytes = answer.into_body().collect().await?.to_bytes();
@@ -153,6 +162,18 @@ impl Target {
     }
 }
 
+/// This program, without what the shell has set for a server of its own: it would change what is measured, or keep it from
+/// being measured at all.
+fn own_command() -> Result<Command, Failure> {
+    let mut command = Command::new(serve::own_program()?);
+    for (name, _) in std::env::vars_os() {
+        if name.as_encoded_bytes().starts_with(OPTIONS.as_bytes()) {
+            command.env_remove(name);
+        }
+    }
+    Ok(command)
+}
+
 /// Where a process that was just started says that it listens.
 fn listening(output: Option<ChildStdout>) -> Result<SocketAddr, Failure> {
     let mut lines = BufReader::new(output.ok_or("the server has no output")?).lines();
@@ -177,7 +198,7 @@ pub struct Yardstick {
 impl Yardstick {
     /// Starts it.
     pub fn start() -> Result<Self, Failure> {
-        let mut command = Command::new(serve::own_program()?);
+        let mut command = own_command()?;
         command.args(["benchmark", "--yardstick"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn()?;
         let output = process.stdout.take();

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::driver::{Load, drive};
 use super::server::Target;
 use crate::cli::Failure;
+use crate::limits::PAGE_SIZE_MAX;
 
 const CARD_INSIGHTS: &str = "card-insights";
 /// A script of the usual kind.
@@ -24,23 +25,29 @@ const SCRIPT: &str = "module.exports = async function (req) {
   return { raw: { last4: digits.slice(-4), expires } };
 };
 ";
-/// Connections that fill the store.
-const FILLERS: usize = 64;
+/// What fills the store, and empties it.
+const UNTIL_DONE: Load = Load { connections: 64, time: Duration::from_hours(24) };
 /// Tokens that are never deleted.
 const LEFT: u64 = 100;
+/// Tokens of one value of metadata, at least: as many as a page has unless it is asked for more.
+const LISTED: u64 = 20;
+/// Values that are given in turns, so that tokens of one value are no neighbours in the store.
+const IN_TURNS: u64 = 5;
+/// The `kind` of tokens that are created to see how fast that goes.
+const CREATED: &str = "created";
+/// Values of metadata, at most.
+const GROUPS_MAX: u64 = 1_000;
 
-/// A piece of work.
+/// A piece of work. They are measured in this order: those that add tokens and remove them come last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[value(rename_all = "snake_case")]
 pub enum Work {
     /// The yardstick: a bare handler echoes JSON.
     Echo,
-    /// A card is stored.
-    Create,
     /// A token is read, masked.
     Get,
-    /// Twenty tokens of one of a thousand values of metadata.
+    /// Twenty tokens of one value of metadata.
     List,
     /// Twenty tokens by a query of three terms.
     Search,
@@ -52,6 +59,8 @@ pub enum Work {
     Script,
     /// A reactor runs from the queue, and its result is told.
     Asynchronous,
+    /// A card is stored.
+    Create,
     /// A token is deleted.
     Delete,
 }
@@ -131,18 +140,46 @@ impl Site {
     /// Stores cards until there are so many.
     pub async fn fill(self: &Arc<Self>, target: &Target, size: u64) -> Result<(), Failure> {
         let first = *lock(&self.live);
-        let time = Duration::from_hours(24);
-        let load = Load { connections: FILLERS, time };
+        if first >= size {
+            return Ok(());
+        }
         let own = Arc::clone(self);
-        let driven = drive(target.address, load, move |number| {
+        let stored = drive(target.address, UNTIL_DONE, move |number| {
             let number = first + number;
             (number < size).then(|| own.post("/tokens", &own.card(number, true)))
-        })
-        .await?;
-        if let Some(reason) = driven.reason {
+        });
+        if let Some(reason) = stored.await?.reason {
             return Err(format!("filling the store: {reason}").into());
         }
-        *lock(&self.live) = size.max(first);
+        *lock(&self.live) = size;
+        Ok(())
+    }
+
+    /// Removes what was created, whose ids the server drew: what is measured next finds as many tokens as before.
+    pub async fn remove_created(self: &Arc<Self>, target: &Target) -> Result<(), Failure> {
+        let mut ids: Vec<String> = Vec::new();
+        loop {
+            let page = ids.len() / PAGE_SIZE_MAX + 1;
+            let path = format!("/tokens?metadata.kind={CREATED}&size={PAGE_SIZE_MAX}&page={page}");
+            let answer = target.answer(self.get(&path)).await?;
+            let answer: Value = serde_json::from_slice(&answer)?;
+            let found = answer["data"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let found = found.iter().filter_map(|token| token["id"].as_str().map(str::to_owned));
+            let before = ids.len();
+            ids.extend(found);
+            if ids.len() < before + PAGE_SIZE_MAX {
+                break;
+            }
+        }
+        let (own, created) = (Arc::clone(self), ids.len() as u64);
+        let removed = drive(target.address, UNTIL_DONE, move |number| {
+            Some(own.delete(ids.get(usize::try_from(number).ok()?)?))
+        });
+        let removed = removed.await?;
+        if removed.done < created {
+            let reason = removed.reason.unwrap_or_default();
+            return Err(format!("removing what was created: {reason}").into());
+        }
         Ok(())
     }
 
@@ -151,10 +188,10 @@ impl Site {
         let live = *lock(&self.live);
         // Neighbours in time are no neighbours in the store.
         let some = number.wrapping_mul(7_919) % live;
-        let group = number % 1_000;
+        let group = number % groups(live);
         Some(match work {
             Work::Echo => self.post("/echo", &self.card(number, false)),
-            Work::Create => self.post("/tokens", &self.card(number, false)),
+            Work::Create => self.post("/tokens", &self.created(number)),
             Work::Get => self.get(&format!("/tokens/{}", self.id(some))),
             Work::List => self.get(&format!("/tokens?metadata.group={group}")),
             Work::Search => {
@@ -181,16 +218,16 @@ impl Site {
                     return None;
                 }
                 *live -= 1;
-                let id = self.id(*live);
+                let last = *live;
                 drop(live);
-                self.build(Method::DELETE, &format!("/tokens/{id}"), "application/json", None)
+                self.delete(&self.id(last))
             }
         })
     }
 
     /// How many bytes the body of a create has.
     pub fn bytes_of_a_create(&self) -> usize {
-        self.card(1_000_000, false).to_string().len()
+        self.created(1_000_000).to_string().len()
     }
 
     fn id(&self, number: u64) -> String {
@@ -202,12 +239,18 @@ impl Site {
             "type": "card",
             "data": {"number": "4242424242424242", "expiration_month": number % 12 + 1,
                 "expiration_year": 2060},
-            "metadata": {"group": (number % 1_000).to_string(), "kind": "benchmark"},
+            "metadata": {"group": group_of(number).to_string(), "kind": "benchmark"},
             "containers": [format!("/pci/high/{}/", number % 10)],
         });
         if named {
             card["id"] = json!(self.id(number));
         }
+        card
+    }
+
+    fn created(&self, number: u64) -> Value {
+        let mut card = self.card(number, false);
+        card["metadata"]["kind"] = json!(CREATED);
         card
     }
 
@@ -222,6 +265,11 @@ impl Site {
 
     fn get(&self, path: &str) -> Request<Full<Bytes>> {
         self.build(Method::GET, path, "application/json", None)
+    }
+
+    fn delete(&self, id: &str) -> Request<Full<Bytes>> {
+        let path = format!("/tokens/{id}");
+        self.build(Method::DELETE, &path, "application/json", None)
     }
 
     fn post(&self, path: &str, body: &Value) -> Request<Full<Bytes>> {
@@ -249,4 +297,48 @@ impl Site {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// The value of metadata of a token: of each further hundred tokens, there are twenty of each of five further values, until
+/// there are as many values as there may be, and then the first ones again.
+fn group_of(number: u64) -> u64 {
+    (number / (LISTED * IN_TURNS) * IN_TURNS + number % IN_TURNS) % GROUPS_MAX
+}
+
+/// How many of the values have their twenty tokens, where there are so many tokens.
+fn groups(live: u64) -> u64 {
+    (live / (LISTED * IN_TURNS) * IN_TURNS).clamp(1, GROUPS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::{GROUPS_MAX, LISTED, Work, group_of, groups};
+
+    #[test]
+    fn there_are_twenty_tokens_of_each_value_that_is_asked_for() {
+        for (live, expected) in
+            [(100, 5), (199, 5), (1_000, 50), (2_050, 100), (10_000, 500), (20_000, 1_000)]
+        {
+            assert_eq!(groups(live), expected, "{live}");
+        }
+        for live in [100, 199, 1_000, 2_050, 19_999, 20_000, 20_150, 45_678] {
+            let mut tokens = BTreeMap::new();
+            for number in 0..live {
+                *tokens.entry(group_of(number)).or_insert(0) += 1;
+            }
+            assert!(groups(live) <= GROUPS_MAX);
+            for group in 0..groups(live) {
+                assert!(tokens[&group] >= LISTED, "{live}: {} of {group}", tokens[&group]);
+            }
+        }
+    }
+
+    #[test]
+    fn what_adds_tokens_and_removes_them_is_measured_last() {
+        let works = Work::chosen(&[]);
+        assert_eq!(works[works.len() - 2..], [Work::Create, Work::Delete]);
+        assert_eq!(Work::chosen(&[Work::Create, Work::List]), [Work::List, Work::Create]);
+    }
 }

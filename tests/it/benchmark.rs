@@ -1,0 +1,93 @@
+//! `tokamak benchmark`: what its rows say, what it is told, and what it refuses before it measures.
+
+use std::fs;
+use std::io::Write as _;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::support::Client;
+use crate::support::binary::{MANAGEMENT_KEY, Process, command, run};
+
+fn works(report: &Value) -> Vec<&str> {
+    let measures = report["measures"].as_array().unwrap().iter();
+    let works = measures.map(|measure| {
+        assert_eq!(measure["failed"], 0, "{measure}");
+        measure["work"].as_str().unwrap()
+    });
+    works.collect()
+}
+
+/// What was created to see how fast that goes is in no later row's way.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_measurement_leaves_as_many_tokens_as_it_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = Process::serve(&folder.path().join("data"));
+    let mut benchmark = command();
+    let address = format!("http://{}", process.address);
+    benchmark.args(["benchmark", "--address", &address, "--seconds", "1", "--json"]);
+    benchmark.args(["--tokens", "100,200", "--connections", "1,2", "--only", "create,list"]);
+    let mut benchmark = benchmark.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    benchmark.stdin.take().unwrap().write_all(MANAGEMENT_KEY.as_bytes()).unwrap();
+    let output = benchmark.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(works(&report), ["list", "create"].repeat(4));
+    let body = json!({"name": "r", "type": "private", "permissions": ["token:read"]});
+    let made = process.management().post("/applications", body).await.expect(201);
+    let reader = Client::new(process.address, made["key"].as_str());
+    let total = async |query: &str| {
+        let found = reader.get(&format!("/tokens?size=1{query}")).await.expect(200);
+        found["pagination"]["total_items"].as_u64().unwrap()
+    };
+    assert_eq!(total("").await, 200);
+    // Twenty tokens are listed, and not fewer.
+    for group in 0..10 {
+        assert_eq!(total(&format!("&metadata.group={group}")).await, 20, "{group}");
+    }
+}
+
+/// Each of these would keep a server from starting, or from answering.
+#[test]
+fn what_the_shell_sets_for_a_server_is_not_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let figures = folder.path().join("figures.json");
+    let mut benchmark = command();
+    benchmark.args(["benchmark", "--seconds", "1", "--tokens", "100", "--connections", "2"]);
+    benchmark.args(["--only", "get", "--output"]).arg(&figures);
+    for (name, value) in [
+        ("TOKAMAK_TLS_CERTIFATE", "/nowhere/certificate.pem"),
+        ("TOKAMAK_TLS_KEY", "/nowhere/key.pem"),
+        ("TOKAMAK_ROOT_KEY_FILE", "/nowhere/root-key"),
+        ("TOKAMAK_RATE_LIMIT_READ", "1"),
+    ] {
+        benchmark.env(name, value);
+    }
+    let (code, table, told) = run(benchmark);
+    assert_eq!(code, 0, "{told}");
+    assert!(table.lines().any(|line| line.trim_start().starts_with("get ")), "{table}");
+    let report: Value = serde_json::from_slice(&fs::read(&figures).unwrap()).unwrap();
+    assert_eq!(works(&report), ["get"]);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_told_before_anything_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("none/figures");
+    for option in ["--output", "--report"] {
+        let mut benchmark = command();
+        benchmark.args(["benchmark", "--seconds", "1", "--only", "echo", option]).arg(&file);
+        let (code, printed, told) = run(benchmark);
+        assert_eq!((code, printed.as_str()), (1, ""), "{option}: {told}");
+        assert!(told.contains(file.to_str().unwrap()), "{option}: {told}");
+    }
+}
+
+#[test]
+fn figures_are_compared_in_a_table_alone() {
+    let mut benchmark = command();
+    benchmark.args(["benchmark", "--json", "--compare", "figures.json"]);
+    let (code, _, told) = run(benchmark);
+    assert_eq!(code, 2, "{told}");
+    assert!(told.contains("--json") && told.contains("--compare"), "{told}");
+}
