@@ -12,7 +12,9 @@ use tokamak::crypto::keys::RootKey;
 use tokamak::store::sled::SledStore;
 
 use crate::support::Client;
-use crate::support::binary::{Process, ROOT_KEY, assert_sound, command, eventually, run};
+use crate::support::binary::{
+    Process, ROOT_KEY, assert_sound, command, ending_signals, eventually, run,
+};
 use crate::support::operator::{copy, done, occurrences, operate};
 
 /// Another 32 bytes in base64.
@@ -251,7 +253,7 @@ async fn a_restore_that_does_not_come_to_its_end_leaves_no_place_for_another_vau
     assert!(Command::new("mkfifo").arg(&chunk).status().unwrap().success());
     let restored = folder.path().join("made/restored");
     // Told to end, it leaves nothing.
-    for signal in ["-TERM", "-INT"] {
+    for signal in ending_signals() {
         let mut child = waiting(&restored, &to).await;
         let id = child.id().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
@@ -421,4 +423,24 @@ async fn a_backup_of_the_first_version_is_restored() {
     assert_eq!(long["data"], "x".repeat(20_000));
     assert_eq!(client.search("metadata.n:22").await, ["card-1"]);
     assert_eq!(process.terminate(), Some(0));
+}
+
+/// Lost with the disk that it guards against, it would be none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_into_the_data_folder_is_refused_with_a_server_and_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let process = Process::serve(&data);
+    let refused = |to: &Path, root_key: Option<&str>| {
+        let (code, _, err) = operate(&data, root_key, &["backup", "--to", to.to_str().unwrap()]);
+        assert_eq!(code, 1, "{err}");
+        assert!(err.contains(&format!("{} lies in the data folder", to.display())), "{err}");
+    };
+    let within = data.join("backups/today");
+    refused(&within, None);
+    refused(&data, None);
+    assert_eq!(process.terminate(), Some(0));
+    refused(&within, Some(ROOT_KEY));
+    assert!(!data.join("backups").exists());
+    backup(&data, Some(ROOT_KEY), &folder.path().join("data-backup"));
 }

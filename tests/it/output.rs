@@ -39,7 +39,8 @@ fn closed() -> Stdio {
 fn what_cannot_be_printed_is_told_and_no_success() {
     let folder = tempfile::tempdir().unwrap();
     done(folder.path(), Some(ROOT_KEY), &["tenant", "create", "first"]);
-    let backup = folder.path().join("backup");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let backup = elsewhere.path().join("backup");
     let commands: [&[&str]; 12] = [
         &["tenant", "list"],
         &["tenant", "list", "--json"],

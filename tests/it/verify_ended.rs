@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Command};
 
-use crate::support::binary::{ROOT_KEY, about, command, eventually};
+use crate::support::binary::{ROOT_KEY, about, command, ending_signals, eventually};
 use crate::support::operator::done;
 
 /// What lies in a folder.
@@ -32,7 +32,7 @@ async fn a_verify_that_is_told_to_end_leaves_no_copy() {
     let (data, scratch) = (folder.path().join("data"), folder.path().join("scratch"));
     fs::create_dir(&scratch).unwrap();
     done(&data, Some(ROOT_KEY), &["tenant", "create", "first"]);
-    for signal in ["-TERM", "-INT"] {
+    for signal in ending_signals() {
         let mut child = waiting(&data, &scratch).await;
         let id = child.id().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());

@@ -9,8 +9,8 @@
 mod target;
 
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read as _};
-use std::path::{Path, PathBuf};
+use std::io::{self, ErrorKind, Read as _};
+use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
 
@@ -33,7 +33,8 @@ const GONE: &str = "the server has stopped meanwhile";
 /// Options of `backup`.
 #[derive(Debug, Args)]
 pub struct BackupOptions {
-    /// The folder to write to: a new or an empty one, or one with a backup that did not come to its end.
+    /// The folder to write to, outside of the data folder: a new or an empty one, or one with a backup that did not come to
+    /// its end.
     #[arg(long, value_name = "FOLDER")]
     to: PathBuf,
     /// Print one JSON object instead of text.
@@ -52,6 +53,7 @@ pub fn run(command: BackupOptions) -> Result<(), Failure> {
     if server.is_none() {
         refuse_without_store(&data)?;
     }
+    refuse_within(&to, &data)?;
     let made = missing(&to);
     let manifest = write(options, (server, data.as_path()), &to, json).inspect_err(|_| {
         // Folders in which there is something stay.
@@ -70,6 +72,36 @@ pub fn run(command: BackupOptions) -> Result<(), Failure> {
         ));
     }
     Ok(())
+}
+
+/// Refuses the data folder and what lies below it: a backup there would be lost with what it is a backup of.
+fn refuse_within(to: &Path, data: &Path) -> Result<(), Failure> {
+    let named = |folder: &Path, error: io::Error| format!("{}: {error}", folder.display());
+    let vault = data.canonicalize().map_err(|error| named(data, error))?;
+    if !place(to).map_err(|error| named(to, error))?.starts_with(vault) {
+        return Ok(());
+    }
+    let (to, data) = (to.display(), data.display());
+    Err(format!(
+        "{to} lies in the data folder, {data}, with which it would be lost: name a folder elsewhere, best on another disk"
+    )
+    .into())
+}
+
+/// Where a folder lies, or will lie once it is made: what is there of its path may be links.
+fn place(folder: &Path) -> io::Result<PathBuf> {
+    let mut place = Path::new(".").canonicalize()?;
+    for part in folder.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                place.pop();
+            }
+            part => place.push(part),
+        }
+        place = place.canonicalize().unwrap_or(place);
+    }
+    Ok(place)
 }
 
 /// Writes all of it to a folder.
@@ -172,7 +204,37 @@ pub fn read_bounded(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, Fail
 
 #[cfg(test)]
 mod tests {
-    use super::{chunk_name, chunk_number};
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::{chunk_name, chunk_number, refuse_within};
+
+    #[test]
+    fn no_backup_is_made_in_the_folder_that_it_is_of() {
+        let folder = tempfile::tempdir().unwrap();
+        let (data, beside) = (folder.path().join("data"), folder.path().join("data-backup"));
+        fs::create_dir_all(data.join("store")).unwrap();
+        symlink(&data, folder.path().join("link")).unwrap();
+        symlink("data/store", folder.path().join("deep")).unwrap();
+        for within in
+            ["data", "data/", "data/x/y", "data/../data/x", "link/x", "deep/../x", "new/../data/x"]
+        {
+            let to = folder.path().join(within);
+            let said = refuse_within(&to, &data).unwrap_err().to_string();
+            assert!(said.contains(&format!("{} lies in the data folder", to.display())), "{said}");
+            // By whatever name the data folder goes.
+            assert!(refuse_within(&to, &folder.path().join("link")).is_err(), "{within}");
+        }
+        for elsewhere in
+            ["", "x", "data-backup", "data/../x", "link/../x", "new/../x", "deep/../../x"]
+        {
+            let to = folder.path().join(elsewhere);
+            assert!(refuse_within(&to, &data).is_ok(), "{elsewhere}");
+        }
+        assert!(!beside.exists() && !folder.path().join("new").exists(), "nothing is made");
+        assert!(refuse_within("x".as_ref(), &data).is_ok());
+        assert!(refuse_within("x".as_ref(), ".".as_ref()).is_err());
+    }
 
     #[test]
     fn chunks_have_names_that_sort_and_nothing_else_has() {

@@ -20,6 +20,16 @@ pub const MANAGEMENT_KEY: &str = "key_mgt_0123456789abcdefghijABCDEFGHIJ01";
 const STEP: Duration = Duration::from_millis(100);
 const STEPS_MAX: u32 = 600;
 
+/// Signals by which a person ends a command. Not an interrupt where it is ignored, as a shell has it ignored by what runs
+/// in the background: commands leave that so.
+pub fn ending_signals() -> Vec<&'static str> {
+    const INTERRUPT: u64 = 1 << 1;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap();
+    if ignored & INTERRUPT == 0 { vec!["-TERM", "-INT"] } else { vec!["-TERM"] }
+}
+
 /// A command of the binary with nothing of the environment that could be an option.
 pub fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tokamak"));
