@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokamak::runtime::{CompileBounds, Compiler, Runtime, RuntimeConfig};
 
-use crate::support::binary::{Process, compiling, eventually};
+use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command, compiling, eventually};
 use crate::support::hostile_components::{hungry, slow, variant};
 use crate::support::server::{Setup, runtime};
 use crate::support::{Answer, Client, TestServer, guests};
@@ -170,6 +170,25 @@ async fn a_server_that_is_stopped_does_not_wait_for_the_compiler() {
     // Less than the minute that the compiler has.
     assert!(began.elapsed() < Duration::from_secs(50), "{:?}", began.elapsed());
     gone(child).await;
+}
+
+/// A server that is confined lets nothing that it starts say so: this one is not.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_memory_the_compiler_is_ended_before_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut serve = command();
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--confine=false"]);
+    serve.arg("--data-dir").arg(folder.path());
+    serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
+    let process = Process::start(serve);
+    let score = |id: u32| std::fs::read_to_string(format!("/proc/{id}/oom_score_adj"));
+    let parent = process.id();
+    // What ships is compiled first. A process that has just begun has not said it yet.
+    let soonest = || {
+        compiling(parent, "").into_iter().find(|id| score(*id).is_ok_and(|it| it.trim() == "1000"))
+    };
+    eventually("process that compiles and is to be ended first", soonest).await;
+    assert_ne!(score(parent).unwrap().trim(), "1000");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tokamak::limits as l;
 
 use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
 use crate::support::{Client, TestServer};
@@ -497,4 +498,30 @@ fn where_a_proxy_is_in_front_no_address_is_locked_out() {
     let settings: toml::Table = example("tokamak.toml").parse().unwrap();
     assert_eq!(settings["lock-out-after"].as_integer(), Some(0));
     assert!(!settings.contains_key("rate-limit-unauthenticated"));
+}
+
+/// What shares the container's memory is counted, and has room there.
+#[test]
+fn the_memory_of_the_container_is_what_its_comment_adds_up() {
+    // What tokens take of applications and of the log, for a tenant that has no other room.
+    const OPENED_BESIDE_MB: u64 = 128;
+    let compose = example("compose.yaml");
+    let runs_mb = compose.split(r#""--reactor-memory-mb", ""#).nth(1).unwrap();
+    let runs_mb: u64 = runs_mb.split('"').next().unwrap().parse().unwrap();
+    let counted = [
+        runs_mb,
+        (l::BODIES_BYTES_MAX >> 20) as u64,
+        (l::OPENED_BYTES_MAX >> 20) as u64 + OPENED_BESIDE_MB,
+        l::PROGRAMS_MEMORY_MB_DEFAULT,
+        2 * l::CACHE_MB_DEFAULT,
+        l::COMPILE_MEMORY_MB_MAX,
+    ];
+    let together_mb: u64 = counted.iter().sum();
+    let told = format!("together {},{:03}.", together_mb / 1_000, together_mb % 1_000);
+    assert!(compose.contains(&told), "{told} of {counted:?}");
+    for limit in ["mem_limit: ", "memswap_limit: "] {
+        let gib =
+            compose.split(&format!("\n    {limit}")).nth(1).unwrap().split('g').next().unwrap();
+        assert!((gib.parse::<u64>().unwrap() << 10) > together_mb, "{limit}{gib}");
+    }
 }

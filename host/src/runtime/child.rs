@@ -40,6 +40,8 @@ const PANICKED: i32 = 101;
 const THREADS: &str = "2";
 /// How much the process gives way to others.
 const NICE: i32 = 10;
+/// Where a process says how soon it is to be ended when there is no memory left, and the soonest that there is.
+const ENDED_SOON: (&str, &str) = ("/proc/self/oom_score_adj", "1000");
 /// Bytes of what the process complains that go to the log.
 const COMPLAINT_BYTES_MAX: u64 = 4 << 10;
 
@@ -204,6 +206,10 @@ pub fn compile_standard_input(bounds: CompileBounds) -> ExitCode {
 
 /// Takes less than the process was given, for good.
 fn bound(bounds: CompileBounds) -> io::Result<()> {
+    // Where it shares its memory with the server, the kernel would else end the larger one of the two, which is the server. A
+    // server that is confined may not write there, and nor may what it starts: then it stays as it was.
+    let (file, soonest) = ENDED_SOON;
+    let _ = std::fs::write(file, soonest);
     let most = |current, maximum| Rlimit { current: Some(current), maximum: Some(maximum) };
     let bytes = bounds.memory_mb.saturating_mul(1 << 20);
     setrlimit(Resource::As, most(bytes, bytes))?;
