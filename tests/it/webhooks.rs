@@ -448,16 +448,20 @@ async fn nobody_there_is_a_failed_try_without_a_status() {
     assert_eq!(tried["status"], "pending");
 }
 
-/// The example is built by the command that builds the tests, beside them.
+/// The example, which is built by the command that builds the tests, beside them.
+fn example(secrets: &str) -> Process {
+    let tests = std::env::current_exe().unwrap();
+    let example = tests.parent().unwrap().with_file_name("examples").join("webhook-receiver");
+    let mut command = std::process::Command::new(example);
+    command.arg("127.0.0.1:0").env("WEBHOOK_SECRETS", secrets);
+    Process::start(command)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_example_receives_what_is_signed_and_nothing_else() {
     let (server, reactor) = server().await;
     let secret = secrets(&server).await.remove(0);
-    let tests = std::env::current_exe().unwrap();
-    let example = tests.parent().unwrap().with_file_name("examples").join("webhook-receiver");
-    let mut command = std::process::Command::new(example);
-    command.args(["127.0.0.1:0", &secret]);
-    let mut receiver = Process::start(command);
+    let mut receiver = example(&secret);
     let url = format!("http://{}/hook", receiver.address);
     let place = queue(&server, &reactor, &url).await;
     let told = delivery(&server.private, &place, |told| told["status"] == "delivered").await;
@@ -467,6 +471,33 @@ async fn the_example_receives_what_is_signed_and_nothing_else() {
     receiver.read_until("came once more");
     let forged = Client::new(receiver.address, None).post("/hook", json!({"type": "forged"})).await;
     assert_eq!(forged.status, 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_knows_what_it_dealt_with_and_not_all_of_it_for_ever() {
+    const REMEMBERED: usize = 1_000;
+    let (old, new) = ("whsec_b2xk", "whsec_bmV3");
+    let mut receiver = example(&format!("{old} {new}"));
+    let client = Client::new(receiver.address, None);
+    let send = async |secret: &str, id: &str, body: &str| {
+        let sent = Utc::now().timestamp();
+        let signature = standardwebhooks::Webhook::new(secret).unwrap();
+        let signature = signature.sign(id, sent, body.as_bytes()).unwrap();
+        let request = client.request(reqwest::Method::POST, "/hook").body(body.to_owned());
+        let request = request.header("webhook-id", id).header("webhook-timestamp", sent);
+        client.send(request.header("webhook-signature", signature)).await.status.as_u16()
+    };
+    // What failed is tried again, and not taken for done.
+    assert_eq!(send(old, "first", "no JSON").await, 500);
+    assert_eq!(send(old, "first", "no JSON").await, 500);
+    assert_eq!(send(new, "first", r#"{"type":"one"}"#).await, 204);
+    assert_eq!(send(new, "first", "no JSON").await, 204);
+    receiver.read_until("first came once more");
+    for number in 0..REMEMBERED {
+        assert_eq!(send(new, &format!("other-{number}"), "{}").await, 204);
+    }
+    assert_eq!(send(new, "first", r#"{"type":"again"}"#).await, 204);
+    receiver.read_until(r#"first "again""#);
 }
 
 /// Deliveries of one tenant to receivers that do not answer, as many as may be in hand, keep no other tenant's waiting:
