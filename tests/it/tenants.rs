@@ -72,7 +72,7 @@ async fn a_cards_cvc_is_erased_in_time() {
     server.clock.advance_ms(1);
     let erased = json!({"number": "4242424242424242", "expiration_month": 1});
     assert_eq!(reader.get("/tokens/card").await.expect(200)["data"], erased);
-    // A mask that wanted it shows nothing instead of failing.
+    // A mask that is one text with it shows nothing instead of failing.
     assert!(server.private.get("/tokens/card").await.expect(200).get("data").is_none());
     assert_eq!(server.vault.sweep().await.unwrap().0, 1);
     assert_eq!(server.vault.sweep().await.unwrap().0, 0);
@@ -85,6 +85,30 @@ async fn a_cards_cvc_is_erased_in_time() {
     assert_eq!(reader.get("/tokens/card").await.expect(200)["data"]["cvc"], "456");
     server.clock.advance_ms(1);
     assert!(reader.get("/tokens/card").await.expect(200)["data"].get("cvc").is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cvc_that_is_erased_hides_nothing_else_of_a_mask() {
+    let server = TestServer::start().await;
+    let mask = json!({"n": "{{ data.number | last4 }}", "c": "{{ data.cvc }}",
+        "both": ["{{ data.cvc | reveal_last: 1 }}", "{{ data.number | slice: 0, 6 }}"]});
+    let card = json!({"id": "card", "type": "card",
+        "data": {"number": "4242424242424242", "cvc": "123"}, "mask": mask});
+    let made = server.private.post("/tokens", card).await.expect(201);
+    let before = json!({"n": "4242", "c": "123", "both": ["XX3", "424242"]});
+    assert_eq!(made["data"], before);
+    server.clock.advance_ms(HOUR_MS);
+    let after = json!({"n": "4242", "both": [null, "424242"]});
+    assert_eq!(server.private.get("/tokens/card").await.expect(200)["data"], after);
+    let found = server.private.post("/tokens/search", json!({"query": "type:card"})).await;
+    assert_eq!(found.expect(200)["data"][0]["data"], after);
+    // Whoever writes one is told all the same.
+    let patch = json!({"mask": {"n": "{{ data.number | last4 }}", "c": "{{ data.cvc }}!"}});
+    let refused = server.private.patch("/tokens/card", patch).await;
+    assert_eq!(refused.faults(), ["mask.both[0]", "mask.c"]);
+    let without = json!({"type": "card", "data": {"number": "4242424242424242"}, "mask": mask});
+    let refused = server.private.post("/tokens", without).await;
+    assert_eq!(refused.faults(), ["mask.both[0]", "mask.c"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -36,18 +36,40 @@ impl Mask {
         Self(parse(mask, Path::Root, faults))
     }
 
-    /// What the mask shows of this data, found with so much work.
+    /// What the mask shows of this data, found with so much work; or all that cannot be evaluated.
     pub fn evaluate(
         &self,
         data: &Value,
         entropy: &dyn Entropy,
         work: &Work,
     ) -> Result<Value, Faults> {
-        let scope = Evaluation::new(Scope { data, metadata: None, entropy: Some(entropy) }, work);
         let mut faults = Faults::new();
+        let shown = self.look_at(data, entropy, work, &mut faults);
+        faults.into_result(shown.unwrap_or_default())
+    }
+
+    /// As [`Self::evaluate`], of data that may be other than that which the mask was checked against: without the members
+    /// whose expressions cannot be evaluated, and with `null` for such items of arrays. Nothing of a mask that is one text
+    /// when that cannot be.
+    pub fn evaluate_in_part(
+        &self,
+        data: &Value,
+        entropy: &dyn Entropy,
+        work: &Work,
+    ) -> Option<Value> {
+        self.look_at(data, entropy, work, &mut Faults::new())
+    }
+
+    fn look_at(
+        &self,
+        data: &Value,
+        entropy: &dyn Entropy,
+        work: &Work,
+        faults: &mut Faults,
+    ) -> Option<Value> {
+        let scope = Evaluation::new(Scope { data, metadata: None, entropy: Some(entropy) }, work);
         let mut left = EXPRESSION_OUTPUT_BYTES_MAX;
-        let value = evaluate(&self.0, Path::Root, &scope, &mut left, &mut faults);
-        faults.into_result(value)
+        evaluate(&self.0, Path::Root, &scope, &mut left, faults)
     }
 }
 
@@ -74,36 +96,39 @@ fn parse(mask: &Value, path: Path<'_>, faults: &mut Faults) -> Node {
     }
 }
 
+/// What a part of a mask shows. One that cannot be evaluated has a fault, and gives nothing.
 fn evaluate(
     node: &Node,
     path: Path<'_>,
     scope: &Evaluation<'_>,
     left: &mut usize,
     faults: &mut Faults,
-) -> Value {
+) -> Option<Value> {
     match node {
-        Node::Literal(value) => value.clone(),
+        Node::Literal(value) => Some(value.clone()),
         Node::Template(template) => {
             let bounded = template.evaluate_in(scope).and_then(|value| {
                 *left = left.checked_sub(to_text(&value).len()).ok_or(ExpressionError::TooLarge)?;
                 Ok(value)
             });
-            faults.check_at(path, bounded).unwrap_or(Value::Null)
+            faults.check_at(path, bounded)
         }
         Node::Array(items) => {
             let mut values = Vec::with_capacity(items.len());
             for (index, item) in items.iter().enumerate() {
-                values.push(evaluate(item, path.item(index), scope, left, faults));
+                // The items behind it keep their places.
+                let value = evaluate(item, path.item(index), scope, left, faults);
+                values.push(value.unwrap_or_default());
             }
-            Value::Array(values)
+            Some(Value::Array(values))
         }
         Node::Object(members) => {
             let mut values = Map::with_capacity(members.len());
             for (name, member) in members {
                 let value = evaluate(member, path.member(name), scope, left, faults);
-                values.insert(name.clone(), value);
+                values.extend(value.map(|value| (name.clone(), value)));
             }
-            Value::Object(values)
+            Some(Value::Object(values))
         }
     }
 }

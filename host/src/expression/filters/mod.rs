@@ -4,16 +4,18 @@
 //! position or by name.
 
 mod card;
+mod date;
 mod encode;
 mod number;
+mod path;
 mod reveal;
 mod shape;
 mod standard;
 
 use std::fmt;
 
+pub(super) use self::path::PATH_BYTES_MAX;
 pub(super) use self::reveal::last_shown;
-pub(super) use self::shape::PATH_BYTES_MAX;
 
 use liquid_core::parser::{FilterArguments, ParameterReflection};
 use liquid_core::{
@@ -62,7 +64,7 @@ pub(super) const TABLE: &[Row] = &[
     row("alias_card", &["bin", "last4"], card::alias_card),
     row("alias_preserve_format", &["first", "last"], reveal::alias_preserve_format),
     row("alias_preserve_length", &["first", "last"], reveal::alias_preserve_length),
-    row("json", &["path"], shape::json),
+    row("json", &["path"], path::json),
     row("stringify", &[], shape::stringify),
     row("json_stringify", &[], shape::json_stringify),
     row("pad_left", &["n", "char"], shape::pad_left),
@@ -80,8 +82,8 @@ pub(super) const TABLE: &[Row] = &[
     // Liquid's own writes an object with its members in any order.
     row("sort", &["property"], shape::sort),
     row("sort_natural", &["property"], shape::sort_natural),
-    // Liquid's own pads to any width, and takes no day without a time.
-    row("date", &["format"], shape::date),
+    // Liquid's own pads to any width, and takes no day without a time, no number and nothing as RFC 3339 writes it.
+    row("date", &["format"], date::date),
     // Liquid's own counts bytes from the end, not characters.
     row("slice", &["offset", "length"], shape::slice),
     // Liquid's own counts bytes.

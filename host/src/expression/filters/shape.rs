@@ -3,58 +3,15 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-use liquid_core::model::{DateTime, Scalar};
 use serde_json::{Number, Value};
-use serde_json_path::JsonPath;
 
 use super::number::is_whole;
 use super::{Arguments, ITEMS_MAX, MADE_BYTES_MAX, Refusal, single};
 use crate::expression::value::{canonical, to_text};
-use crate::model::exact::{is_exact, without_leading_zeros};
+use crate::model::exact::{is_exact, is_too_large, without_leading_zeros};
 
 /// Characters a value may be padded to.
 const PADDED_CHARS_MAX: usize = 4_096;
-/// Bytes of a path; each step may visit all that is below it.
-pub(crate) const PATH_BYTES_MAX: usize = 256;
-const PATH_REFUSED: Refusal =
-    "takes a short path without lists, and with at most one .. or one filter";
-/// Digits of a width in a date's format.
-const DATE_WIDTH_DIGITS_MAX: usize = 2;
-
-/// The one value that a JSONPath (RFC 9535) finds.
-pub(crate) fn json(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
-    let path = arguments.text(0, "");
-    check_path(&path)?;
-    let path = JsonPath::parse(&path).map_err(|_| "takes a JSONPath")?;
-    let found = path.query(value);
-    match found.at_most_one() {
-        Ok(Some(found)) => Ok(found.clone()),
-        Ok(None) => Err("found nothing at its path"),
-        Err(_) => Err("found several values at its path"),
-    }
-}
-
-/// Refuses paths whose cost grows faster than the data: each `..` visits everything below what the one before it
-/// found, and a list of selectors may find the same value again and again. A filter looks into each value it is given,
-/// at places of that value alone: with `..` it would do so at every level, and from the root for each one anew.
-fn check_path(path: &str) -> Result<(), Refusal> {
-    let (mut quote, mut escaped, mut descents, mut filters) = (None, false, 0, 0);
-    for (at, c) in path.char_indices() {
-        match (quote, c) {
-            (Some(_), _) if escaped => escaped = false,
-            (Some(_), '\\') => escaped = true,
-            (Some(open), c) if c == open => quote = None,
-            (None, '\'' | '"') => quote = Some(c),
-            (None, ',') => return Err(PATH_REFUSED),
-            (None, '$' | '*') if filters > 0 => return Err(PATH_REFUSED),
-            (None, '?') => filters += 1,
-            (None, '.') if path[at + 1..].starts_with('.') => descents += 1,
-            (Some(_) | None, _) => {}
-        }
-    }
-    let wide = descents + filters > 1;
-    if path.len() > PATH_BYTES_MAX || wide { Err(PATH_REFUSED) } else { Ok(()) }
-}
 
 /// Canonical JSON; a string stays itself.
 #[expect(clippy::unnecessary_wraps, reason = "a row of the table, where filters may refuse")]
@@ -113,9 +70,12 @@ pub(crate) fn to_number(value: &Value, _: &Arguments<'_>) -> Result<Value, Refus
                 return Err("takes a whole number only if it fits in 64 bits");
             }
             let text = without_leading_zeros(text);
+            if is_too_large(&text) {
+                return Err("takes a number only if it is not too large");
+            }
             // A JSON number but for that, and nothing else: no hexadecimal, no infinity.
-            let number: Number = serde_json::from_str(text).map_err(|_| "takes a number")?;
-            if !is_exact(text) {
+            let number: Number = serde_json::from_str(&text).map_err(|_| "takes a number")?;
+            if !is_exact(&text) {
                 return Err("takes a number only of as many digits as a number can hold");
             }
             Ok(Value::Number(number))
@@ -293,35 +253,4 @@ pub(crate) fn sort_natural(value: &Value, arguments: &Arguments<'_>) -> Result<V
         (key.is_none(), key.map(|key| to_text(key).to_lowercase()))
     });
     Ok(Value::Array(items))
-}
-
-/// A date in another format; what is no date stays itself.
-pub(crate) fn date(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
-    let format = arguments.text(0, "");
-    if has_wide_field(&format) {
-        return Err("takes widths of at most two digits");
-    }
-    let Value::String(text) = value else { return Ok(value.clone()) };
-    // As liquid reads them.
-    let moment = text.trim().to_lowercase();
-    if matches!(moment.as_str(), "now" | "today") && !arguments.may_vary() {
-        return Err("knows no present here");
-    }
-    let scalar = Scalar::new(text.clone());
-    let day = || scalar.to_date().map(|day| DateTime::from_ymd(day.year(), day.month(), day.day()));
-    match scalar.to_date_time().or_else(day) {
-        Some(date) if !format.is_empty() => {
-            date.format(&format).map(Value::from).map_err(|_| "takes a format such as %Y-%m-%d")
-        }
-        _ => Ok(value.clone()),
-    }
-}
-
-/// Whether a date's format asks for a width of more digits than any date has use for.
-fn has_wide_field(format: &str) -> bool {
-    format.split('%').skip(1).any(|field| {
-        let width = field.trim_start_matches(['-', '_', '0', '^', '#']);
-        let digits = width.bytes().take_while(u8::is_ascii_digit).count();
-        digits > DATE_WIDTH_DIGITS_MAX
-    })
 }

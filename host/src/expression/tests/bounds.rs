@@ -117,9 +117,16 @@ fn paths_cost_no_more_than_the_data() {
         "$..a[?@.b]",
         "$[?@..a]",
         "$[?@.a][?@.b]",
-        "$[?@.a == $.b]",
+        "$[?$.a == $.b]",
+        "$[?@.a == $.b && $.a == $.b]",
+        "$[?$..a]",
+        "$[?$.*]",
+        "$[?$[0:1]]",
+        "$[?length($.a) > 1]",
+        "$[?(length($.a) > 1)]",
         "$[?@.*]",
         "$[?count(@.*) > 1]",
+        "$[?count(@['a','b']) > 1]",
         "$[0,0]",
         &format!("$.{}", "a".repeat(300)),
     ] {
@@ -128,6 +135,18 @@ fn paths_cost_no_more_than_the_data() {
             matches!(refused, Err(ExpressionError::Filter { filter: "json", .. })),
             "{path} {refused:?}"
         );
+    }
+    for (path, part) in [
+        ("$[0,0]", "without lists"),
+        ("$..a..b", "at most one .. or one filter"),
+        ("$[?match(@.a, 'b')]", "match() and search()"),
+        ("$[?@.a || search(@.a, 'b')]", "match() and search()"),
+        ("$[?$.a == $.b]", "once in a comparison"),
+        ("$[?@.*]", "without *"),
+        (format!("$.{}", "a".repeat(300)).as_str(), "at most 256 bytes"),
+    ] {
+        let refused = filtered(&format!("json: \"{path}\""), &json!({"a": 1})).unwrap_err();
+        assert!(refused.to_string().contains(part), "{path} {refused}");
     }
     // Within quotes the same characters are a name.
     let data = json!({"a..b,c?..": 7});

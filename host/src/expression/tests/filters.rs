@@ -146,6 +146,18 @@ fn json_paths() {
         ("json: '$.rows[?@.kind == \"b\"].n'", rows.clone(), json!(7)),
         ("json: '$.rows[?@.n > 1 && !@.gone].kind'", rows.clone(), json!("b")),
         ("json: \"$['a']['b'][0]\"", data.clone(), json!(1)),
+        // What is behind a filter is none of it.
+        ("json: '$.rows[?@.kind == \"b\"][\"n\"]'", rows.clone(), json!(7)),
+        ("json: '$.rows[?@.gone].*'", json!({"rows": [{"gone": 5}, {"n": 1}]}), json!(5)),
+    ]);
+    let chosen = json!({"want": 7, "kind": "b", "two": 2, "i": [
+        {"v": 1, "n": "x"}, {"v": 7, "n": "yz", "kind": "b"}, {"v": 7, "n": "z", "kind": "a"}]});
+    check(&[
+        ("json: '$.i[?@.v == $.i[0].v].n'", chosen.clone(), json!("x")),
+        ("json: '$.i[?@.v == $.want && $.kind == @.kind].n'", chosen.clone(), json!("yz")),
+        ("json: '$.i[?(@.n == \"z\") || @.v == $.none].kind'", chosen.clone(), json!("a")),
+        ("json: '$.i[?length(@.n) == $.two].v'", chosen.clone(), json!(7)),
+        ("json: '$.i[?$.want && @.v < 2].n'", chosen.clone(), json!("x")),
     ]);
     for path in ["$.list[*]", "$.nothing", "$..b[*]", "a.b", "$["] {
         let refused = filtered(&format!("json: '{path}'"), &data);
@@ -169,6 +181,7 @@ fn casts_text_and_encodings() {
         ("to_number", json!("03"), json!(3)),
         ("to_number", json!("00.5"), json!(0.5)),
         ("to_number", json!(" -1.5e2 "), json!(-150.0)),
+        ("to_number", json!("-007"), json!(-7)),
         ("to_boolean", json!("TRUE"), json!(true)),
         ("to_boolean", json!(false), json!(false)),
         ("to_base64", json!("hello"), json!("aGVsbG8=")),
@@ -188,6 +201,7 @@ fn casts_text_and_encodings() {
         ("to_number", json!("0x10")),
         ("to_number", json!("00x10")),
         ("to_number", json!("NaN")),
+        ("to_number", json!("1e400")),
         ("to_number", json!([1])),
         ("to_boolean", json!("yes")),
         ("to_boolean", json!(1)),

@@ -134,10 +134,20 @@ fn masks_of_any_shape() {
         Mask::parse(&unfit).unwrap().evaluate(&data, &entropy, &work()).unwrap_err().into_map();
     assert_eq!(faults.keys().collect::<Vec<_>>(), ["a", "b[0]"]);
     assert!(!format!("{faults:?}").contains("4242"));
+    // Where the data was other when the mask was written, what can be evaluated is shown.
+    let in_part = json!({"a": "{{ data.year }}", "n": "{{ data.number | last4 }}",
+        "b": ["{{ data.year }}", 7], "c": {"d": "{{ data.year }} of {{ data.number }}"}, "e": null});
+    let in_part = Mask::parse(&in_part).unwrap().evaluate_in_part(&data, &entropy, &work());
+    assert_eq!(in_part, Some(json!({"n": "4242", "b": [null, 7], "c": {}, "e": null})));
+    let text = Mask::parse(&json!("{{ data.number }}-{{ data.year }}")).unwrap();
+    assert_eq!(text.evaluate_in_part(&data, &entropy, &work()), None);
     // All of a mask together is bounded.
     let data = Value::from("x".repeat(40_000));
     let twice = json!(["{{ data }}", "{{ data }}"]);
-    assert!(Mask::parse(&twice).unwrap().evaluate(&data, &entropy, &work()).is_err());
+    let twice = Mask::parse(&twice).unwrap();
+    assert!(twice.evaluate(&data, &entropy, &work()).is_err());
+    let shown = twice.evaluate_in_part(&data, &entropy, &work());
+    assert_eq!(shown, Some(json!([data, null])));
 }
 
 #[test]

@@ -70,7 +70,8 @@ pub struct CreateToken {
     #[serde(default)]
     pub(super) data: Member<Value>,
     /// What callers with the transform `mask` see: text or any JSON with expressions over `data`. `null` means no
-    /// mask; absent, the type's default. One over the `cvc` of a card shows nothing once that is erased.
+    /// mask; absent, the type's default. An expression over the `cvc` of a card shows nothing once that is erased: its
+    /// member is left out, its item of an array is `null`, and the rest stays.
     #[schema(value_type = Option<Value>)]
     #[serde(default)]
     pub(super) mask: Member<Value>,
@@ -89,11 +90,12 @@ pub struct CreateToken {
     pub(super) search_indexes: Member<Indexes>,
     /// Expression over `data` and `metadata` to the value that is fingerprinted. It must not depend
     /// on what is erased, such as the `cvc` of a card, nor draw at random (`alias_…`) or tell the time (`now`), and any but
-    /// the type's default must not be empty.
+    /// the type's default must not be empty. Numbers are compared as JSON has them: `100` is another one than `100.0`,
+    /// which is the same as `1e2`.
     #[schema(value_type = Option<String>)]
     #[serde(default)]
     pub(super) fingerprint_expression: Member<String>,
-    /// Whether the token is to be deduplicated.
+    /// Whether the token is to be deduplicated: by its fingerprint.
     #[schema(value_type = Option<bool>)]
     #[serde(default)]
     pub(super) deduplicate_token: Member<bool>,

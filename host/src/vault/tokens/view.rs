@@ -35,7 +35,7 @@ pub struct TokenView {
     /// The mask expression.
     #[serde(skip_serializing_if = "Option::is_none")]
     mask: Option<Value>,
-    /// Equal for equal contents of one type in one tenant.
+    /// Equal for equal contents of one type in one tenant, of which `100` and `100.0` are two.
     fingerprint: String,
     /// Where the token lies.
     containers: Vec<Container>,
@@ -211,12 +211,11 @@ impl Vault {
             (Transform::Reveal, _) => Ok(Some(token.data.expose().clone())),
             (Transform::Mask, Some(mask)) => {
                 let mask = Mask::parse(mask).map_err(Error::internal)?;
-                let masked = with_effort(EXPRESSION_WORK_BYTES_MAX, |work| {
-                    mask.evaluate(token.data.expose(), self.0.entropy.as_ref(), work)
-                });
-                // It was evaluated when it was written, but may want a member that was erased since, or refuse what it
-                // drew this time.
-                Ok(masked.ok())
+                // All of it could be evaluated when it was written, but an expression may want a member that was erased
+                // since, or refuse what it drew this time. That hides nothing of the others.
+                Ok(with_effort(EXPRESSION_WORK_BYTES_MAX, |work| {
+                    mask.evaluate_in_part(token.data.expose(), self.0.entropy.as_ref(), work)
+                }))
             }
             (Transform::Redact, _) | (Transform::Mask, None) => Ok(None),
         }
