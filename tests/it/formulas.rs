@@ -256,6 +256,34 @@ async fn digests_are_those_of_the_bytes_and_reactors_run_what_was_put_last() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_script_has_room_for_what_runs_it() {
+    let server = TestServer::start().await;
+    let with = |memory_mb: u64| json!({"name": "s", "limits": {"memory_mb": memory_mb}});
+    let script = |memory_mb: u64| {
+        let mut body = with(memory_mb);
+        body["code"] = json!("module.exports = () => ({ raw: 1 });");
+        body
+    };
+    let refusal = json!({"limits.memory_mb": ["must be at least 2 for a script"]});
+    let formulas = "/reactor-formulas";
+    let refused = server.management.post(formulas, script(1)).await;
+    assert_eq!(refused.expect(400)["errors"], refusal);
+    let made = server.management.post(formulas, script(2)).await.expect(201);
+    let path = format!("{formulas}/{}", made["id"].as_str().unwrap());
+    // Nor is it taken from it, whether the code comes along or not.
+    for body in [with(1), script(1)] {
+        let refused = server.management.put(&path, body).await;
+        assert_eq!(refused.expect(400)["errors"], refusal);
+    }
+    server.management.put(&path, with(2)).await.expect(200);
+    let component = guests::formula(&server, "bare", json!({"limits": {"memory_mb": 1}})).await;
+    let path = format!("{formulas}/{component}");
+    server.management.put(&path, with(1)).await.expect(200);
+    let refused = server.management.put(&path, script(1)).await;
+    assert_eq!(refused.expect(400)["errors"], refusal);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn limits_are_whole_numbers_of_mebibytes() {
     let server = TestServer::start().await;
     let id = guests::formula(&server, "probe", json!({})).await;

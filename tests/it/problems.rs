@@ -3,7 +3,8 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::TestServer;
+use crate::support::server::Setup;
+use crate::support::{TestServer, guests};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_problem_names_every_faulty_member_at_once() {
@@ -52,6 +53,34 @@ async fn a_message_says_what_is_wrong_and_nothing_before_it() {
     let application = json!({"name": "a", "type": "private", "rules": [5]});
     let application = server.management.post("/applications", application).await.expect(400);
     assert_eq!(application["errors"], json!({"rules[0]": ["must be an object"]}));
+    let rule = json!({"description": "x".repeat(4_001), "priority": 1, "container": "/",
+        "transform": "mask", "permissions": ["token:read"]});
+    let application = json!({"name": "a", "type": "private", "rules": [rule]});
+    let application = server.management.post("/applications", application).await.expect(400);
+    let long = json!({"rules[0].description": ["must have at most 4000 characters"]});
+    assert_eq!(application["errors"], long);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_an_address_to_call_back_it_is_said_what_is_wrong_with_it() {
+    let server = TestServer::start_with(Setup::open()).await;
+    let reactor = guests::echo_reactor(&server).await;
+    let path = format!("/reactors/{reactor}/react");
+    let long = format!("https://example.com/{}", "x".repeat(2_048));
+    for (url, reason) in [
+        ("/hook", "the address is not an absolute one"),
+        ("http://127.0.0.1:99999/", "the address has a port that is no number up to 65535"),
+        ("https://exa mple.com/", "the address has a host with characters that no name has"),
+        (
+            " http://127.0.0.1/",
+            "the address has a space or a control character at its start or end",
+        ),
+        (long.as_str(), "must have at most 2048 characters"),
+    ] {
+        let body = json!({"args": {}, "callback_url": url});
+        let problem = server.private.post(&path, body).await.expect(400);
+        assert_eq!(problem["errors"], json!({"callback_url": [reason]}), "{url}");
+    }
 }
 
 /// JSON has one kind of number only; clients whose numbers are floats write whole ones so.

@@ -36,10 +36,10 @@ fn casts() -> Vec<(Value, [Value; 5])> {
         (json!(""), [json!(""), no(), no(), no(), no()]),
         (json!("12"), [json!("12"), json!(12), no(), no(), no()]),
         (json!("-1.5e2"), [json!("-1.5e2"), json!(-150.0), no(), no(), no()]),
-        (json!(" 12"), [json!(" 12"), no(), no(), no(), no()]),
+        (json!(" 12"), [json!(" 12"), json!(12), no(), no(), no()]),
         (json!("+12"), [json!("+12"), no(), no(), no(), no()]),
         (json!("012"), [json!("012"), json!(12), no(), no(), no()]),
-        (json!("-012"), [json!("-012"), no(), no(), no(), no()]),
+        (json!("-012"), [json!("-012"), json!(-12), no(), no(), no()]),
         (json!("0x1f"), [json!("0x1f"), no(), no(), no(), no()]),
         (json!("NaN"), [json!("NaN"), no(), no(), no(), no()]),
         (json!("1e999"), [json!("1e999"), no(), no(), no(), no()]),
@@ -54,6 +54,7 @@ fn casts() -> Vec<(Value, [Value; 5])> {
         ),
         (json!("true"), [json!("true"), no(), json!(true), no(), no()]),
         (json!("FALSE"), [json!("FALSE"), no(), json!(false), no(), no()]),
+        (json!("true\n"), [json!("true\n"), no(), json!(true), no(), no()]),
         (json!("yes"), [json!("yes"), no(), no(), no(), no()]),
         (json!("{\"a\": 1}"), [json!("{\"a\": 1}"), no(), no(), json!({"a": 1}), no()]),
         (json!("[1, null]"), [json!("[1, null]"), no(), no(), no(), json!([1, null])]),
@@ -89,6 +90,26 @@ async fn every_type_to_every_type_plain_and_from_a_token() {
             }
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn spaces_around_a_reference_make_no_other_number() {
+    let server = TestServer::start().await;
+    let reactor = of_every_type(&server).await;
+    for (kind, value) in [("number", json!(12)), ("boolean", json!(true))] {
+        let token = server.private.token("token", value.clone()).await;
+        let args = json!({kind: format!(" {{{{ {token} }}}}\n")});
+        assert_eq!(got(&server, &reactor, args).await, json!({kind: value}));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_number_that_is_too_large_is_said_to_be_so() {
+    let server = TestServer::start().await;
+    let reactor = of_every_type(&server).await;
+    let answer = react(&server, &reactor, json!({"number": "1e400"})).await;
+    let reason = "cannot be cast to number: is too large a number";
+    assert_eq!(answer.expect(400)["errors"], json!({"args.number": [reason]}));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -158,8 +158,27 @@ async fn what_is_wrong_with_a_grant_is_named() {
         let shown = grant.to_string();
         assert_eq!(authorize(&private, &nonce, grant).await.faults(), expected, "{shown}");
     }
+    // What is wrong with one member hides nothing of the others, and each is told what is wrong.
+    let long = "x".repeat(401);
+    let whole = "must be a whole container: it must start and end with /";
+    for (condition, member, reason) in [
+        (condition("container", "like", "/pci"), "operator", whole),
+        (json!({"attribute": "container", "value": "/pci"}), "operator", whole),
+        (condition("type", "equals", ""), "attribute", "must not be empty"),
+        (condition("id", "like", &long), "operator", "must have at most 400 characters"),
+    ] {
+        let shown = condition.to_string();
+        let answer = authorize(&private, &nonce, conditional(json!([condition]))).await;
+        let [member, value] = [member, "value"].map(|of| format!("rules[0].conditions[0].{of}"));
+        assert_eq!(answer.faults(), [member, value.clone()], "{shown}");
+        assert_eq!(answer.json()["errors"][value], json!([reason]), "{shown}");
+    }
+    let alone = authorize(&private, &nonce, conditional(json!([condition("id", "equals", &long)])));
+    assert_eq!(alone.await.faults(), ["rules[0].conditions[0].value"]);
     let without = private.post("/sessions/authorize", json!({"permissions": ["token:read"]})).await;
     assert_eq!(without.faults(), ["nonce"]);
+    let longest = conditional(json!([condition("id", "equals", &long[1..])]));
+    authorize(&private, &nonce, longest).await.expect(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

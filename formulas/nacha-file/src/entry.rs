@@ -129,9 +129,13 @@ fn read_bank(mut bank: Members) -> Option<(String, String)> {
     routing_number.zip(account_number)
 }
 
-/// The amount; how much it may be is open while it is not known whether this is a prenote.
+/// The amount, which a prenote need not have; how much it may be is open while it is not known whether this is one.
 fn read_amount(entry: &mut Members, prenote: Option<bool>) -> Option<u64> {
-    let cents = match entry.get("amount_cents") {
+    let given = match prenote {
+        Some(false) => Some(entry.required("amount_cents")?),
+        _ => entry.get("amount_cents"),
+    };
+    let cents = match given {
         None => Some(0),
         Some(given) => {
             let expected = "must be a whole number of cents, 0 or more";

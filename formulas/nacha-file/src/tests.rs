@@ -357,19 +357,24 @@ const KIND: &str = "must be `credit` or `debit`";
 #[test]
 fn all_faults_of_all_entries_are_told() {
     check(
-        &json!({ "entries": [{}, {}], "effective_entry_date": "x" }),
+        &json!({ "entries": [{}, {}, { "prenote": true }], "effective_entry_date": "x" }),
         &configuration(),
         &[
             ("args.entries[0].bank", REQUIRED),
-            ("args.entries[0].amount_cents", "must be from 1 to 9999999999"),
+            ("args.entries[0].amount_cents", REQUIRED),
             ("args.entries[0].name", REQUIRED),
             ("args.entries[0].account_type", REQUIRED),
             ("args.entries[0].kind", REQUIRED),
             ("args.entries[1].bank", REQUIRED),
-            ("args.entries[1].amount_cents", "must be from 1 to 9999999999"),
+            ("args.entries[1].amount_cents", REQUIRED),
             ("args.entries[1].name", REQUIRED),
             ("args.entries[1].account_type", REQUIRED),
             ("args.entries[1].kind", REQUIRED),
+            // A prenote needs no amount.
+            ("args.entries[2].bank", REQUIRED),
+            ("args.entries[2].name", REQUIRED),
+            ("args.entries[2].account_type", REQUIRED),
+            ("args.entries[2].kind", REQUIRED),
             ("args.effective_entry_date", "must be a date, YYYY-MM-DD"),
         ],
     );

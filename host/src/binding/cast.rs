@@ -2,7 +2,7 @@
 //!
 //! | From, to | string | number | boolean | object, array |
 //! |---|---|---|---|---|
-//! | string | itself | a JSON number, zeros in front | `true`, `false` in any case | JSON text of one |
+//! | string | itself | a JSON number, zeros in front, spaces around | `true`, `false` in any case, spaces around | JSON text of one |
 //! | number | as in JSON | itself | - | - |
 //! | boolean | `true`, `false` | - | itself | - |
 //!
@@ -30,6 +30,8 @@ pub(super) enum Uncastable {
     Number,
     #[error("cannot be cast to number: has more digits than a number can hold")]
     Precision,
+    #[error("cannot be cast to number: is too large a number")]
+    TooLarge,
     #[error("cannot be cast: holds a number of more digits than one can hold")]
     PrecisionWithin,
     #[error("cannot be cast to boolean: must be true or false")]
@@ -74,17 +76,21 @@ fn text(value: &Value) -> Result<Value, Uncastable> {
     }
 }
 
-/// JSON's own grammar but for zeros in front: no spaces, plus signs, hexadecimals, infinities.
+/// JSON's own grammar but for zeros in front and white space around, as forms and templates leave it: no plus signs,
+/// hexadecimals, infinities.
 fn number(text: &str) -> Result<Value, Uncastable> {
-    let text = exact::without_leading_zeros(text);
-    let number: Number = text.parse().map_err(|_| Uncastable::Number)?;
-    if !exact::is_exact(text) {
+    let text = exact::without_leading_zeros(text.trim_ascii());
+    let unread =
+        || if exact::is_too_large(&text) { Uncastable::TooLarge } else { Uncastable::Number };
+    let number: Number = text.parse().map_err(|_| unread())?;
+    if !exact::is_exact(&text) {
         return Err(Uncastable::Precision);
     }
     Ok(Value::Number(number))
 }
 
 fn boolean(text: &str) -> Result<Value, Uncastable> {
+    let text = text.trim_ascii();
     [("true", true), ("false", false)]
         .into_iter()
         .find(|(name, _)| name.eq_ignore_ascii_case(text))

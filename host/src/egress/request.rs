@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use url::{Host, Url};
+use url::{Host, ParseError, Url};
 
 use super::guard::Guard;
 use super::{EgressError, Outbound};
@@ -33,6 +33,7 @@ const FORBIDDEN: &[&str] = &[
     "upgrade",
 ];
 const FORBIDDEN_PREFIX: &str = "proxy-";
+const NO_HOST: &str = "the address has no host";
 /// Methods that mean something else than an exchange with a host.
 const FORBIDDEN_METHODS: &[&str] = &["CONNECT", "PRI", "TRACE"];
 
@@ -54,20 +55,39 @@ fn can_be_looked_up(name: &str) -> bool {
 /// not arrive.
 pub fn as_written(text: &str) -> Result<(), EgressError> {
     use url::SyntaxViolation as V;
-    let is_mended = Cell::new(false);
+    let mended = Cell::new(None::<&'static str>);
     let note = |violation| {
-        let mends = matches!(
-            violation,
-            V::Backslash | V::C0SpaceIgnored | V::ExpectedDoubleSlash | V::TabOrNewlineIgnored
-        );
-        is_mended.set(is_mended.get() || mends);
+        let reason = match violation {
+            V::Backslash => "the address has a \\ where there should be a /",
+            V::C0SpaceIgnored => {
+                "the address has a space or a control character at its start or end"
+            }
+            V::ExpectedDoubleSlash => "the address must have // behind its http: or https:",
+            V::TabOrNewlineIgnored => "the address has a tab or a line break in it",
+            _ => return,
+        };
+        // The first says most: others may follow from it.
+        mended.set(mended.get().or(Some(reason)));
     };
     // What cannot be read at all was refused before.
     let _ = Url::options().syntax_violation_callback(Some(&note)).parse(text);
-    if is_mended.get() {
-        return Err(EgressError::Invalid("the address is not written as one"));
+    mended.get().map_or(Ok(()), |reason| Err(EgressError::Invalid(reason)))
+}
+
+/// Why a text is no address, in fixed words: it may hold a secret.
+fn unreadable(error: ParseError) -> &'static str {
+    match error {
+        ParseError::RelativeUrlWithoutBase => "the address is not an absolute one",
+        ParseError::EmptyHost => NO_HOST,
+        ParseError::InvalidPort => "the address has a port that is no number up to 65535",
+        ParseError::IdnaError | ParseError::InvalidDomainCharacter => {
+            "the address has a host with characters that no name has"
+        }
+        ParseError::InvalidIpv4Address | ParseError::InvalidIpv6Address => {
+            "the address has a host that is written as an IP address and is none"
+        }
+        _ => "the address is not written as one",
     }
-    Ok(())
 }
 
 impl AddressRules<'_> {
@@ -77,7 +97,7 @@ impl AddressRules<'_> {
             return Err(EgressError::Invalid("the address is too long"));
         }
         let url = Url::parse(text);
-        self.check(url.map_err(|_| EgressError::Invalid("the address is not an absolute one"))?)
+        self.check(url.map_err(|error| EgressError::Invalid(unreadable(error)))?)
     }
 
     /// Checks an address: all that can be known of it without asking for what its name resolves to.
@@ -96,7 +116,7 @@ impl AddressRules<'_> {
         }
         // A host of digits is connected to as it stands, past every resolver. The parser has read all its spellings.
         let may_be_reached = match url.host() {
-            None => return Err(EgressError::Invalid("the address has no host")),
+            None => return Err(EgressError::Invalid(NO_HOST)),
             // What else a name stands for is looked at when it is connected to.
             Some(Host::Domain(name)) => !is_loopback(name) || self.loopback_may_be_reached(),
             Some(Host::Ipv4(address)) => (self.guard)(address.into()),

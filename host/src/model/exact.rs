@@ -42,11 +42,13 @@ pub fn is_exact(text: &str) -> bool {
 
 /// The text of a number without the zeros in front of its digits: JSON has none there, and forms and files have, as in the
 /// month `03`.
-pub fn without_leading_zeros(text: &str) -> &str {
-    let digits = text.trim_start_matches('0');
+pub fn without_leading_zeros(text: &str) -> Cow<'_, str> {
+    let (sign, number) = text.split_at(usize::from(text.starts_with('-')));
+    let digits = number.trim_start_matches('0');
     // One stays where no digit follows.
     let stays = usize::from(!digits.starts_with(|c: char| c.is_ascii_digit()));
-    &text[(text.len() - digits.len()).saturating_sub(stays)..]
+    let number = &number[(number.len() - digits.len()).saturating_sub(stays)..];
+    if sign.is_empty() { number.into() } else { format!("{sign}{number}").into() }
 }
 
 /// Parses a JSON text. A number that is larger than any double has another in its place, so that it hides nothing else:
@@ -64,7 +66,7 @@ fn is_out_of_range(error: &serde_json::Error) -> bool {
 
 /// Whether it is a number, and one larger than any double. A body may have millions of them: so no words are made of each,
 /// as the parser does.
-fn is_too_large(number: &str) -> bool {
+pub fn is_too_large(number: &str) -> bool {
     let digits = number.strip_prefix('-').unwrap_or(number).as_bytes();
     // What is a number elsewhere, and none in JSON.
     let begins_otherwise = !digits.first().is_some_and(u8::is_ascii_digit)

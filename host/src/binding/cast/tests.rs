@@ -29,6 +29,12 @@ fn casts() {
         (json!("false"), Boolean, json!(false)),
         (json!("True"), Boolean, json!(true)),
         (json!("FALSE"), Boolean, json!(false)),
+        // As a template or a form leaves it around a value.
+        (json!(" 12"), Number, json!(12)),
+        (json!("12 "), Number, json!(12)),
+        (json!("\t-1.5\r\n"), Number, json!(-1.5)),
+        (json!(" true"), Boolean, json!(true)),
+        (json!("False\n"), Boolean, json!(false)),
         (json!("{}"), Object, json!({})),
         (json!(" {\"a\": [1, \"x\"]} "), Object, json!({"a": [1, "x"]})),
         (json!("[]"), Array, json!([])),
@@ -45,6 +51,8 @@ fn whole_numbers_stay_whole() {
         ("0012", "12"),
         ("00", "0"),
         ("00.50", "0.5"),
+        ("-007", "-7"),
+        ("-00.5", "-0.5"),
         ("0018446744073709551615", "18446744073709551615"),
     ] {
         assert_eq!(cast(json!(text), Number).unwrap().to_string(), number, "{text}");
@@ -60,9 +68,9 @@ fn whole_numbers_stay_whole() {
 #[test]
 fn text_that_is_no_number() {
     for text in [
-        "", " ", "abc", " 42", "42 ", "+42", "-042", "0 42", "0x42", "00x2a", ".5", "5.", "1e",
+        "", " ", "abc", "\u{a0}42", "+42", "- 42", "0 42", "0x42", "00x2a", ".5", "5.", "1e",
         "1e+", "0x2a", "1_000", "1,000", "NaN", "nan", "Infinity", "-inf", "--1", "-", "٤٢",
-        "42\n", "1e999", "true", "null", "\"42\"", "[1]",
+        "true", "null", "\"42\"", "[1]",
     ] {
         assert_eq!(cast(json!(text), Number), Err(Uncastable::Number), "{text:?}");
     }
@@ -74,6 +82,9 @@ fn text_that_is_no_number() {
         &"9".repeat(40),
     ] {
         assert_eq!(cast(json!(text), Number), Err(Uncastable::Precision), "{text}");
+    }
+    for text in ["1e400", "-1e400", "001e400", " 1e999 ", &"9".repeat(400)] {
+        assert_eq!(cast(json!(text), Number), Err(Uncastable::TooLarge), "{text}");
     }
 }
 
@@ -89,7 +100,8 @@ fn what_cannot_be_cast() {
         (json!(1), Boolean, Uncastable::Boolean),
         (json!("1"), Boolean, Uncastable::Boolean),
         (json!("yes"), Boolean, Uncastable::Boolean),
-        (json!(" true"), Boolean, Uncastable::Boolean),
+        (json!("\u{a0}true"), Boolean, Uncastable::Boolean),
+        (json!("1e400"), Number, Uncastable::TooLarge),
         (json!(null), Boolean, Uncastable::Boolean),
         (json!([]), Object, Uncastable::Object),
         (json!("[]"), Object, Uncastable::Object),
@@ -157,8 +169,9 @@ proptest! {
         text in "[-+]?([1-9][0-9]{0,11}|0)?([.][0-9]{0,6})?([eE][-+]?[0-9]{0,2})?",
     ) {
         // Zeros in front change nothing, where a digit follows.
-        let zeros = zeros * usize::from(text.starts_with(|c: char| c.is_ascii_digit()));
-        let ours = cast(json!("0".repeat(zeros) + &text), Number);
+        let (sign, digits) = text.split_at(usize::from(text.starts_with('-')));
+        let zeros = zeros * usize::from(digits.starts_with(|c: char| c.is_ascii_digit()));
+        let ours = cast(json!(format!("{sign}{}{digits}", "0".repeat(zeros))), Number);
         let json: Option<Value> = serde_json::from_str(&text).ok();
         match ours {
             // It is one, and would come out as another.

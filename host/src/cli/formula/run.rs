@@ -22,7 +22,8 @@ pub struct RunOptions {
     /// A value of the reactor's configuration, as text: it is read as what the formula declares. May be repeated.
     #[arg(long, value_name = "NAME=VALUE")]
     config: Vec<String>,
-    /// A token that is there: its data, or an object with `type` and `data`. May be repeated.
+    /// A token that is there: its data, or an object with `type` and `data` (others on the machine see it in the list of
+    /// processes: give what is sensitive to `test`, whose cases are files). May be repeated.
     #[arg(long, value_name = "ID=JSON")]
     token: Vec<String>,
     /// What the application behind `svc` may do: an object of `permissions` and `rules`, as in the body of `POST
@@ -147,6 +148,7 @@ pub fn figures(invocation: &InvocationView) -> String {
 #[cfg(test)]
 mod tests {
     use super::{RunOptions, Svc, pair};
+    use clap::Args as _;
     use serde_json::json;
 
     fn options(config: &[&str], token: &[&str]) -> RunOptions {
@@ -167,6 +169,16 @@ mod tests {
         let tokens = json!({ "card": { "type": "card", "data": {} }, "text": "x" });
         assert_eq!(serde_json::Value::Object(trial.tokens), tokens);
         assert!(trial.svc == Svc::Absent && trial.request.is_empty());
+    }
+
+    #[test]
+    fn who_may_give_data_is_told_who_else_sees_it() {
+        let command = RunOptions::augment_args(clap::Command::new("run"));
+        for name in ["args", "token"] {
+            let option = command.get_arguments().find(|option| option.get_id() == name).unwrap();
+            let help = option.get_help().unwrap().to_string();
+            assert!(help.contains("the list of processes"), "{name}: {help}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use super::{AddressRules, EgressError, Hop, Outbound};
+use super::{AddressRules, EgressError, Hop, Outbound, as_written};
 use crate::egress::Wanted;
 use crate::egress::guard::{Guard, is_public};
 use crate::limits::{
@@ -133,6 +133,39 @@ fn what_is_no_address_to_send_to() {
     }
     let exact = format!("https://example.com/{}", "a".repeat(HTTP_URL_BYTES_MAX - 20));
     assert!(PUBLIC.read(&exact).is_ok());
+}
+
+#[test]
+fn each_is_told_what_is_wrong_with_it() {
+    let (host, number) = (
+        "the address has a host with characters that no name has",
+        "the address has a host that is written as an IP address and is none",
+    );
+    let port = "the address has a port that is no number up to 65535";
+    for (text, reason) in [
+        ("secret", "the address is not an absolute one"),
+        ("//example.com/secret", "the address is not an absolute one"),
+        ("https://", "the address has no host"),
+        ("http://127.0.0.1:99999/secret", port),
+        ("https://example.com:secret/", port),
+        ("https://exa mple.com/secret", host),
+        ("https://exa<mple.com/secret", host),
+        ("https://256.256.256.256/secret", number),
+        ("https://[::1/secret", number),
+    ] {
+        assert_eq!(ANYWHERE.read(text).err(), Some(EgressError::Invalid(reason)), "{text}");
+    }
+    for (text, reason) in [
+        ("https://a.b\\c", "the address has a \\ where there should be a /"),
+        (" https://a.b/", "the address has a space or a control character at its start or end"),
+        ("https://a.b/\n", "the address has a space or a control character at its start or end"),
+        ("https:a.b/", "the address must have // behind its http: or https:"),
+        ("https://a.b/\tc", "the address has a tab or a line break in it"),
+    ] {
+        assert!(ANYWHERE.read(text).is_ok(), "{text:?}");
+        assert_eq!(as_written(text), Err(EgressError::Invalid(reason)), "{text:?}");
+    }
+    assert_eq!(as_written("https://a.b/c?d"), Ok(()));
 }
 
 #[test]

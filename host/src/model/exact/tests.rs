@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{check, is_exact, parse};
+use super::{check, is_exact, is_too_large, parse, without_leading_zeros};
 
 fn paths(text: &str) -> Vec<String> {
     parse(text.as_bytes()).unwrap();
@@ -43,6 +43,38 @@ fn numbers_that_are_kept_as_they_are() {
         "999999999999999e99",
     ] {
         assert!(is_exact(text), "{text}");
+    }
+}
+
+#[test]
+fn zeros_in_front_are_dropped_behind_a_sign_too() {
+    for (text, expected) in [
+        ("007", "7"),
+        ("-007", "-7"),
+        ("00.5", "0.5"),
+        ("-00.5", "-0.5"),
+        ("000", "0"),
+        ("-000", "-0"),
+        ("-7", "-7"),
+        ("700", "700"),
+        // No number before, and none after.
+        ("-", "-"),
+        ("--07", "--07"),
+        ("+07", "+07"),
+        ("", ""),
+    ] {
+        assert_eq!(without_leading_zeros(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn numbers_that_are_larger_than_any_double() {
+    let long = "9".repeat(400);
+    for text in ["1e400", "-1e400", "2E+308", long.as_str()] {
+        assert!(is_too_large(text), "{text}");
+    }
+    for text in ["1e308", "-1", "0e999", "1e-400", "inf", "-infinity", "NaN", "1e", "1.e400", ""] {
+        assert!(!is_too_large(text), "{text}");
     }
 }
 

@@ -6,7 +6,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::limits::{CONDITIONS_MAX, DESCRIPTION_CHARS_MAX, FAULTS_MAX, RULES_MAX};
+use crate::limits::{
+    CONDITIONS_MAX, DESCRIPTION_CHARS_MAX, FAULTS_MAX, RULES_MAX, TOKEN_ID_CHARS_MAX,
+};
 use crate::model::container::Container;
 use crate::model::faults::Faults;
 use crate::model::member::{FromJson, Member, Text};
@@ -188,7 +190,8 @@ fn read_rule(
     let body: WriteRule = faults.take("", crate::model::member::read(Value::Object(value)))?;
     let description = body.description.optional("description", faults);
     if description.as_ref().is_some_and(|text| text.chars().count() > DESCRIPTION_CHARS_MAX) {
-        faults.add("description", "is too long");
+        let message = format!("must have at most {DESCRIPTION_CHARS_MAX} characters");
+        faults.add("description", message);
     }
     let priority = body.priority.required("priority", faults);
     if let Some(priority) = priority {
@@ -275,15 +278,33 @@ fn read_condition(value: Value, faults: &mut Faults) -> Option<Condition> {
     let body: WriteCondition = faults.take("", crate::model::member::read(Value::Object(value)))?;
     let attribute = body.attribute.required_text("attribute", faults);
     let operator = body.operator.required_text("operator", faults);
-    let value = body.value.required("value", faults)?;
+    let value = body.value.required("value", faults);
+    let value = value.and_then(|value| read_compared(value, attribute, faults));
+    Some(Condition { attribute: attribute?, operator: operator?, value: value? })
+}
+
+/// What an attribute is compared with; whatever is wrong with the rest of the condition.
+fn read_compared(
+    value: String,
+    attribute: Option<Attribute>,
+    faults: &mut Faults,
+) -> Option<String> {
     if value.is_empty() {
         faults.add("value", "must not be empty");
+        return None;
     }
-    let (attribute, operator) = (attribute?, operator?);
-    if attribute == Attribute::Container {
+    match attribute {
         // As containers are kept: in lower case, whole segments.
-        let container = faults.check("value", value.parse::<Container>())?;
-        return Some(Condition { attribute, operator, value: container.to_string() });
+        Some(Attribute::Container) => {
+            let container = value.parse::<Container>();
+            let container =
+                container.map_err(|reason| format!("must be a whole container: it {reason}"));
+            faults.check("value", container).map(|container| container.to_string())
+        }
+        Some(Attribute::Id) if value.chars().count() > TOKEN_ID_CHARS_MAX => {
+            faults.add("value", format!("must have at most {TOKEN_ID_CHARS_MAX} characters"));
+            None
+        }
+        _ => Some(value),
     }
-    Some(Condition { attribute, operator, value })
 }

@@ -187,6 +187,7 @@ impl Vault {
             Some(code) => (code.language, self.verify(permit.tenant(), code).await?),
             None => (stored.entity.language, stored.entity.component_digest.clone()),
         };
+        definition.check_for(language)?;
         let audit = stored.entity.audit.modified(Some(permit.actor_id()), self.now());
         let about = About { id, tenant: permit.tenant(), language, digest, audit };
         let formula = assemble(definition, about);

@@ -84,7 +84,7 @@ pub struct WriteFormula {
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only the description reads it")]
 struct WriteLimits {
-    /// Memory, in MiB.
+    /// Memory, in MiB; of a script at least 2, since what runs it takes more than 1.
     #[schema(minimum = 1, maximum = 512, default = 64)]
     memory_mb: Option<u32>,
 }
@@ -107,8 +107,12 @@ impl Code {
     }
 }
 
+/// Memory of a script, least, in MiB: the engine that runs it begins with more than 1.
+const SCRIPT_MEMORY_MB_MIN: u32 = 2;
+
 /// What is said when there is neither a component nor a script.
 const REQUIRED: &str = "is required, or code is";
+const MEMORY: &str = "limits.memory_mb";
 
 /// A formula's description, valid.
 #[derive(Clone)]
@@ -121,6 +125,16 @@ pub(super) struct Definition {
     pub(super) undeclared_arguments: Undeclared,
     pub(super) allowed_hosts: Vec<String>,
     pub(super) limits: FormulaLimits,
+}
+
+impl Definition {
+    /// Checks what may be for one language and not for another, once it is known which it is.
+    pub(super) fn check_for(&self, language: Language) -> Result<(), Error> {
+        if language == Language::Javascript && self.limits.memory_mb < SCRIPT_MEMORY_MB_MIN {
+            return Err(Error::invalid(MEMORY, too_little_for_a_script()));
+        }
+        Ok(())
+    }
 }
 
 impl WriteFormula {
@@ -178,6 +192,11 @@ impl WriteFormula {
         let hosts = self.allowed_hosts.optional("allowed_hosts", &mut faults);
         let hosts = hosts.map_or_else(Vec::new, |Few(hosts)| hosts);
         let limits = self.limits.optional("limits", &mut faults).unwrap_or_default();
+        let limits = read_limits(limits, &mut faults);
+        // Whatever is in it, it is a script.
+        if given == (false, true) && limits.memory_mb < SCRIPT_MEMORY_MB_MIN {
+            faults.add(MEMORY, too_little_for_a_script());
+        }
         let definition = Definition {
             name: name.unwrap_or_default(),
             description,
@@ -186,7 +205,7 @@ impl WriteFormula {
             request_parameters,
             undeclared_arguments,
             allowed_hosts: hosts.into_iter().map(|Host(text)| text).collect(),
-            limits: read_limits(limits, &mut faults),
+            limits,
         };
         Ok(faults.into_result((definition, code))?)
     }
@@ -272,10 +291,14 @@ fn read_limits(mut members: Map<String, Value>, faults: &mut Faults) -> FormulaL
         }
         _ => {
             let message = format!("must be a whole number from 1 to {FORMULA_MEMORY_MB_MAX}");
-            faults.add("limits.memory_mb", message);
+            faults.add(MEMORY, message);
             default
         }
     }
+}
+
+fn too_little_for_a_script() -> String {
+    format!("must be at least {SCRIPT_MEMORY_MB_MIN} for a script")
 }
 
 /// A pattern of hosts, as it stands in a request.
@@ -336,6 +359,11 @@ mod tests {
             (json!({"component": "%", "language": "javascript"}), vec!["component", "language"]),
             (json!({"component": "%", "code": 5}), vec!["code", "component"]),
             (json!({"code": 5, "language": "wasm"}), vec!["code", "language"]),
+            // What runs scripts takes more than that, and components may take less.
+            (json!({"code": script, "limits": {"memory_mb": 1}}), vec!["limits.memory_mb"]),
+            (json!({"code": 5, "limits": {"memory_mb": 1}}), vec!["code", "limits.memory_mb"]),
+            (json!({"code": script, "limits": {"memory_mb": 2}}), vec![]),
+            (json!({"component": wasm, "limits": {"memory_mb": 1}}), vec![]),
         ] {
             let mut body = body;
             body["name"] = json!("a");

@@ -1,5 +1,7 @@
 //! Taking a run into the queue.
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value};
 
 use super::results::JobView;
@@ -18,11 +20,14 @@ use crate::vault::record::Entity as _;
 use crate::vault::run_error::RunError;
 use crate::vault::{Error, Vault};
 
+static TOO_LONG: LazyLock<String> =
+    LazyLock::new(|| format!("must have at most {CALLBACK_URL_CHARS_MAX} characters"));
+
 impl Vault {
     /// Checks an address to call back. What its name stands for is looked at when it is called.
     pub(in crate::vault) fn check_callback(&self, text: &str) -> Result<String, &'static str> {
         if text.chars().count() > CALLBACK_URL_CHARS_MAX {
-            return Err("has too many characters");
+            return Err(TOO_LONG.as_str());
         }
         match self.0.egress.check_address(text, !self.0.allow_http_callbacks) {
             Ok(url) => Ok(url.into()),
