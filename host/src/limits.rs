@@ -167,17 +167,17 @@ pub const WORKERS_TICK_MS: u64 = 500;
 pub const TENANTS_LOOKED_AT: usize = 256;
 /// How long a try takes, answered or not, until its receiver is taken for slow, in milliseconds.
 pub const DELIVERY_SLOW_MS: u64 = 5_000;
-/// Webhooks that are being told at the same time.
-pub const DELIVERIES_MAX: usize = 256;
+/// Webhooks that are being told at the same time to receivers that were prompt the last time.
+pub const DELIVERIES_PROMPT_MAX: usize = 160;
 /// The same, of one tenant.
-pub const DELIVERIES_PER_TENANT_MAX: usize = 128;
+pub const DELIVERIES_PROMPT_PER_TENANT_MAX: usize = 64;
 /// The same, of one tenant to one receiver.
 pub const DELIVERIES_PER_RECEIVER_MAX: usize = 8;
-/// The same, to receivers that were told nothing before.
-pub const DELIVERIES_UNKNOWN_MAX: usize = 128;
+/// Webhooks that are being told at the same time, beside those, to receivers that were told nothing before.
+pub const DELIVERIES_UNKNOWN_MAX: usize = 160;
 /// The same, of one tenant to receivers that were told nothing before, one for each.
 pub const DELIVERIES_UNKNOWN_PER_TENANT_MAX: usize = 64;
-/// The same, to receivers that took long the last time.
+/// The same, beside all these, to receivers that took long the last time.
 pub const DELIVERIES_SLOW_MAX: usize = 64;
 /// The same, of one tenant to receivers that took long the last time, one for each.
 pub const DELIVERIES_SLOW_PER_TENANT_MAX: usize = 16;

@@ -286,16 +286,16 @@ fn limits() -> Vec<(&'static str, String)> {
             ),
         ),
         (
-            "sent at the same time",
+            "sent to prompt ones at the same time",
             format!(
                 "{}, of a tenant {}, to one receiver {}",
-                l::DELIVERIES_MAX,
-                l::DELIVERIES_PER_TENANT_MAX,
+                l::DELIVERIES_PROMPT_MAX,
+                l::DELIVERIES_PROMPT_PER_TENANT_MAX,
                 l::DELIVERIES_PER_RECEIVER_MAX
             ),
         ),
         (
-            "sent to receivers not told anything before",
+            "beside them, to receivers not told anything before",
             format!(
                 "{}, of a tenant {}, to one receiver 1",
                 l::DELIVERIES_UNKNOWN_MAX,
@@ -304,7 +304,7 @@ fn limits() -> Vec<(&'static str, String)> {
         ),
         ("a slow receiver", format!("one that took {} the last time", time(l::DELIVERY_SLOW_MS))),
         (
-            "sent to slow ones",
+            "beside them, to slow ones",
             format!(
                 "{}, of a tenant {}, to one receiver 1",
                 l::DELIVERIES_SLOW_MAX,

@@ -64,6 +64,7 @@ impl Vault {
         drop(keys);
         self.0.callers.forget_all();
         self.0.settings.write().remove(&tenant);
+        self.0.queue.receivers.forget(tenant);
         let destroyed = self.destroy_keys(tenant).await;
         if destroyed.is_err() {
             keyring.erased.write().remove(&tenant);

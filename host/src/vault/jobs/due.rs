@@ -1,12 +1,13 @@
 //! Which deliveries are begun (decisions §8).
 //!
 //! Places are few, and a receiver that takes long keeps one for as long as a try may last. So that it delays no other, its
-//! last try counts ([`super::receivers`]): one that was slow, or is not known yet, gets one place at a time, the slow ones in
-//! turns, and both kinds have a part of all places each. What is left is for those that were prompt. One that is not known
-//! waits behind others that are not, where very many are told something for the first time.
+//! last try counts ([`super::receivers`]): those that were prompt, those that were slow, and those that are not known yet
+//! have places of their own. The latter two get one at a time each, the slow ones in turns.
 //!
-//! Of any of these places nobody takes another one who has as many as are left: neither a tenant nor a receiver. So there
-//! is one left for whoever has none, however much the others have to be told, as long as they are fewer than the places.
+//! Of each kind, a tenant that has some places gets another one only as long as it has fewer than are free, and leaves the
+//! last eighth to those that have none: so there is one for whoever has none, once what was begun before has ended, however
+//! much the others have to be told. In a tenant, a receiver that was prompt gets another one only as long as it has fewer
+//! than the tenant may still take.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -16,9 +17,9 @@ use super::in_hand::InHand;
 use super::receivers::Pace;
 use crate::crypto::keys::TenantKeys;
 use crate::limits::{
-    DELIVERIES_MAX, DELIVERIES_PER_RECEIVER_MAX, DELIVERIES_PER_TENANT_MAX, DELIVERIES_SLOW_MAX,
-    DELIVERIES_SLOW_PER_TENANT_MAX, DELIVERIES_UNKNOWN_MAX, DELIVERIES_UNKNOWN_PER_TENANT_MAX,
-    DELIVERY_WINDOW_MS,
+    DELIVERIES_PER_RECEIVER_MAX, DELIVERIES_PROMPT_MAX, DELIVERIES_PROMPT_PER_TENANT_MAX,
+    DELIVERIES_SLOW_MAX, DELIVERIES_SLOW_PER_TENANT_MAX, DELIVERIES_UNKNOWN_MAX,
+    DELIVERIES_UNKNOWN_PER_TENANT_MAX, DELIVERY_WINDOW_MS,
 };
 use crate::model::id::TenantId;
 use crate::model::time::Timestamp;
@@ -27,8 +28,8 @@ use crate::vault::index::{number, term, term_of};
 use crate::vault::record::{Entity as _, Stored};
 use crate::vault::{Error, Vault};
 
-/// Places of a tenant that prompt receivers may have: those that were slow find the others.
-const PROMPT_PER_TENANT_MAX: usize = DELIVERIES_PER_TENANT_MAX - DELIVERIES_SLOW_PER_TENANT_MAX;
+/// One of so many places is for tenants that have none of the kind.
+const LAST_PART: usize = 8;
 /// Slow receivers that are looked at in a turn, at most, until as many have something due as there are places for.
 const SLOW_LOOKED_AT: usize = 64;
 
@@ -37,8 +38,7 @@ struct Places {
     /// Deliveries in hand to each of its receivers.
     to: HashMap<String, usize>,
     known: HashMap<String, Pace>,
-    /// Places that are free, and how many of them are for receivers that were prompt, are not known, and were slow.
-    free: usize,
+    /// Places that it may take for receivers that were prompt, are not known, and were slow.
     prompt: usize,
     unknown: usize,
     slow: usize,
@@ -46,28 +46,28 @@ struct Places {
 
 impl Places {
     fn of(tenant: TenantId, known: HashMap<String, Pace>, in_hand: &InHand) -> Self {
-        let held = |pace: Option<Pace>| {
-            let held = in_hand.deliveries();
-            held.filter(move |(.., told)| pace.is_none_or(|pace| pace == told.pace))
-        };
-        let own = |pace| held(pace).filter(|(other, ..)| *other == tenant).count();
-        let left = |pace: Option<Pace>, of_all: usize, of_tenant: usize| {
-            let (own, empty) = (own(pace), of_all.saturating_sub(held(pace).count()));
-            // Each one that is taken makes the one number larger and the other smaller.
-            of_tenant.saturating_sub(own).min((empty + 1).saturating_sub(own) / 2)
+        let left = |pace: Pace, of_all: usize, of_tenant: usize| {
+            let held = in_hand.deliveries().filter(|(.., told)| told.pace == pace);
+            let own = held.clone().filter(|(other, ..)| *other == tenant).count();
+            let free = of_all.saturating_sub(held.count());
+            // Each one that is taken makes its own number larger and the other smaller.
+            let fair = (free + 1).saturating_sub(of_all / LAST_PART + own) / 2;
+            let first = usize::from(own == 0).min(free);
+            of_tenant.saturating_sub(own).min(fair.max(first))
         };
         let mut to = HashMap::new();
         for (_, _, told) in in_hand.deliveries().filter(|(other, ..)| *other == tenant) {
             *to.entry(told.receiver.clone()).or_default() += 1;
         }
-        let [prompt, unknown, slow] = [Pace::Prompt, Pace::Unknown, Pace::Slow].map(Some);
+        let prompt = (DELIVERIES_PROMPT_MAX, DELIVERIES_PROMPT_PER_TENANT_MAX);
+        let unknown = (DELIVERIES_UNKNOWN_MAX, DELIVERIES_UNKNOWN_PER_TENANT_MAX);
+        let slow = (DELIVERIES_SLOW_MAX, DELIVERIES_SLOW_PER_TENANT_MAX);
         Self {
             to,
             known,
-            free: left(None, DELIVERIES_MAX, DELIVERIES_PER_TENANT_MAX),
-            prompt: PROMPT_PER_TENANT_MAX.saturating_sub(own(prompt)),
-            unknown: left(unknown, DELIVERIES_UNKNOWN_MAX, DELIVERIES_UNKNOWN_PER_TENANT_MAX),
-            slow: left(slow, DELIVERIES_SLOW_MAX, DELIVERIES_SLOW_PER_TENANT_MAX),
+            prompt: left(Pace::Prompt, prompt.0, prompt.1),
+            unknown: left(Pace::Unknown, unknown.0, unknown.1),
+            slow: left(Pace::Slow, slow.0, slow.1),
         }
     }
 
@@ -78,12 +78,11 @@ impl Places {
     /// Whether a receiver may have one more.
     fn has_for(&self, receiver: &str) -> bool {
         let own = self.to.get(receiver).copied().unwrap_or_default();
-        self.free > 0
-            && match self.pace(receiver) {
-                Pace::Prompt => own < DELIVERIES_PER_RECEIVER_MAX.min(self.prompt),
-                Pace::Unknown => self.unknown > 0 && own == 0,
-                Pace::Slow => self.slow > 0 && own == 0,
-            }
+        match self.pace(receiver) {
+            Pace::Prompt => own < DELIVERIES_PER_RECEIVER_MAX.min(self.prompt),
+            Pace::Unknown => self.unknown > 0 && own == 0,
+            Pace::Slow => self.slow > 0 && own == 0,
+        }
     }
 
     /// Gives it one, and says how it counts.
@@ -94,7 +93,6 @@ impl Places {
             Pace::Unknown => self.unknown -= 1,
             Pace::Slow => self.slow -= 1,
         }
-        self.free -= 1;
         *self.to.entry(receiver).or_default() += 1;
         pace
     }
@@ -107,27 +105,26 @@ impl Places {
             let prompt = prompt.map(|(name, _)| name).filter(|name| self.has_for(name));
             return Filter::Or(prompt.map(term).collect());
         }
-        let slow = self.known.iter().filter(|(_, pace)| **pace == Pace::Slow);
-        let full =
-            self.to.keys().filter(|name| self.pace(name) != Pace::Slow && !self.has_for(name));
-        let none = slow.map(|(name, _)| name).chain(full);
+        // Also of those that have none in hand, when there is no place for any of them.
+        let known =
+            self.known.iter().filter(|(name, pace)| **pace == Pace::Slow || !self.has_for(name));
+        let unknown = self.to.keys().filter(|name| self.pace(name) == Pace::Unknown);
+        let none = known.map(|(name, _)| name).chain(unknown);
         Filter::Not(Box::new(Filter::Or(none.map(term).collect())))
     }
 }
 
 impl Vault {
-    /// Deliveries of a tenant to begin now, at most so many, and whether any wait, due or not.
+    /// Deliveries of a tenant to begin now, and whether any wait, due or not.
     pub(super) async fn due_deliveries(
         &self,
         tenant: TenantId,
         in_hand: &InHand,
-        share: usize,
     ) -> Result<(Vec<(Stored<Delivery>, Pace)>, bool), Error> {
         let keys = self.keys(tenant).await?;
         let due = due_at(self.now(), !self.may_remove_ended()?);
         let receivers = &self.0.queue.receivers;
         let mut places = Places::of(tenant, receivers.of(tenant), in_hand);
-        places.free = places.free.min(share);
         let own = in_hand.deliveries().filter(|(other, ..)| *other == tenant);
         let mut held: Vec<String> = own.map(|(_, id, _)| id.to_string()).collect();
         let mut begun = Vec::new();
@@ -136,10 +133,10 @@ impl Vault {
             Filter::And(vec![due.clone(), to, held])
         };
         let mut taken = true;
-        while taken && places.free > 0 {
+        while taken && places.prompt + places.unknown > 0 {
             taken = false;
-            let filter = but(&held, places.not_slow(&keys));
-            for delivery in self.oldest::<Delivery>(tenant, &filter, places.free).await? {
+            let (filter, most) = (places.not_slow(&keys), places.prompt + places.unknown);
+            for delivery in self.oldest::<Delivery>(tenant, &but(&held, filter), most).await? {
                 let receiver = delivery.entity.receiver();
                 if places.has_for(&receiver) {
                     taken = true;
@@ -148,11 +145,11 @@ impl Vault {
                 }
             }
         }
-        if places.slow.min(places.free) > 0 {
+        if places.slow > 0 {
             let mut slow = receivers.slow_in_turn(tenant);
             slow.retain(|receiver| places.has_for(receiver));
             for receiver in slow.into_iter().take(SLOW_LOOKED_AT) {
-                if places.slow.min(places.free) == 0 {
+                if places.slow == 0 {
                     break;
                 }
                 receivers.had_turn(tenant, &receiver);
@@ -191,7 +188,7 @@ mod tests {
 
     use super::{InHand, Pace, Places, TenantId};
     use crate::limits::{
-        DELIVERIES_MAX, DELIVERIES_PER_TENANT_MAX, DELIVERIES_SLOW_MAX,
+        DELIVERIES_PROMPT_MAX, DELIVERIES_PROMPT_PER_TENANT_MAX, DELIVERIES_SLOW_MAX,
         DELIVERIES_SLOW_PER_TENANT_MAX, DELIVERIES_UNKNOWN_MAX, DELIVERIES_UNKNOWN_PER_TENANT_MAX,
     };
     use crate::model::id::InvocationId;
@@ -245,7 +242,7 @@ mod tests {
         for (known, of_all) in [
             (&none, DELIVERIES_UNKNOWN_MAX),
             (&slow, DELIVERIES_SLOW_MAX),
-            (&prompt, DELIVERIES_MAX),
+            (&prompt, DELIVERIES_PROMPT_MAX),
         ] {
             for tenants in [1, 2, 3, 10] {
                 let mut in_hand = InHand::default();
@@ -261,6 +258,10 @@ mod tests {
                 (0..tenants).for_each(|number| fill(&mut in_hand, tenant(number), known, 500));
                 let places = Places::of(tenant(100), known.clone(), &in_hand);
                 assert!(places.has_for(&name(7)), "{tenants} of {of_all}");
+                // And for some more of those at once.
+                (100..110).for_each(|number| fill(&mut in_hand, tenant(number), known, 500));
+                let none = (100..110).find(|number| of_tenant(&in_hand, tenant(*number)) == 0);
+                assert!(none.is_none() || of_all == DELIVERIES_SLOW_MAX, "{none:?} of {of_all}");
                 let least = (0..tenants).map(|number| of_tenant(&in_hand, tenant(number))).min();
                 assert!(least >= Some(of_all / 32), "{least:?} of {of_all}");
             }
@@ -272,21 +273,45 @@ mod tests {
         let mut known: HashMap<_, _> = (0..40).map(|number| (name(number), Pace::Prompt)).collect();
         known.insert("slow:443".to_owned(), Pace::Slow);
         known.insert("idle:443".to_owned(), Pace::Prompt);
-        for many in [1, 15, 16, 17, 40] {
+        for (tenants, many) in
+            [(1, 1), (1, 8), (1, 16), (1, 17), (1, 25), (2, 8), (2, 12), (2, 20), (4, 8), (4, 12)]
+        {
             let mut in_hand = InHand::default();
-            fill(&mut in_hand, tenant(0), &known, many);
+            (0..tenants).for_each(|number| fill(&mut in_hand, tenant(number), &known, many));
             // One after the other ends, and what it leaves is filled again.
-            for receiver in (0..many).map(name).cycle().take(10 * many) {
-                let of_it = |held: &Held| {
-                    held.receiver.as_ref().is_some_and(|told| told.receiver == receiver)
-                };
-                end_one(&mut in_hand, of_it);
-                fill(&mut in_hand, tenant(0), &known, many);
+            for receiver in (0..many).map(name).cycle().take(20 * many) {
+                for number in 0..tenants {
+                    end_one(&mut in_hand, |held| {
+                        let told = held.receiver.as_ref();
+                        held.tenant == tenant(number)
+                            && told.is_some_and(|told| told.receiver == receiver)
+                    });
+                    fill(&mut in_hand, tenant(number), &known, many);
+                }
             }
-            let places = Places::of(tenant(0), known.clone(), &in_hand);
-            for other in ["idle:443", "slow:443", "new:443"] {
-                assert!(places.has_for(other), "{other} beside {many}");
+            for number in 0..tenants {
+                let places = Places::of(tenant(number), known.clone(), &in_hand);
+                for other in ["idle:443", "slow:443", "new:443"] {
+                    assert!(places.has_for(other), "{other} beside {many} of {tenants}");
+                }
             }
+        }
+    }
+
+    /// However much a tenant tells those that do not answer, and others those that do.
+    #[tokio::test]
+    async fn places_of_one_kind_are_no_matter_for_another() {
+        let slow: HashMap<_, _> = (0..100).map(|number| (name(number), Pace::Slow)).collect();
+        let prompt: HashMap<_, _> = (0..100).map(|number| (name(number), Pace::Prompt)).collect();
+        let mut in_hand = InHand::default();
+        fill(&mut in_hand, tenant(0), &slow, 200);
+        (1..3).for_each(|number| fill(&mut in_hand, tenant(number), &prompt, 100));
+        for number in 0..3 {
+            let mut known = if number == 0 { slow.clone() } else { prompt.clone() };
+            known.insert("idle:443".to_owned(), Pace::Prompt);
+            let places = Places::of(tenant(number), known, &in_hand);
+            assert!(places.has_for("idle:443") || number > 0);
+            assert!(places.has_for("new:443") || number == 0);
         }
     }
 
@@ -308,10 +333,10 @@ mod tests {
                 *to.entry(&told.receiver).or_default() += 1;
             }
             assert!(to.values().all(|count| *count == 1), "{to:?}");
-            (1..20).for_each(|number| fill(&mut in_hand, tenant(number), &known, 200));
+            (1..40).for_each(|number| fill(&mut in_hand, tenant(number), &known, 200));
             assert_eq!(in_hand.deliveries().count(), of_all);
             // In every tenant, whether it has anything in hand or not.
-            for number in 0..30 {
+            for number in 0..60 {
                 let mut known = known.clone();
                 known.insert("prompt:443".to_owned(), Pace::Prompt);
                 let places = Places::of(tenant(number), known, &in_hand);
@@ -324,14 +349,12 @@ mod tests {
     async fn all_of_them_together_leave_some_for_who_is_prompt() {
         let slow: HashMap<_, _> = (0..100).map(|number| (name(number), Pace::Slow)).collect();
         let mut in_hand = InHand::default();
-        (0..20).for_each(|number| fill(&mut in_hand, tenant(number), &slow, 200));
+        (0..40).for_each(|number| fill(&mut in_hand, tenant(number), &slow, 200));
         assert_eq!(in_hand.deliveries().count(), DELIVERIES_SLOW_MAX + DELIVERIES_UNKNOWN_MAX);
-        const { assert!(DELIVERIES_SLOW_MAX + DELIVERIES_UNKNOWN_MAX < DELIVERIES_MAX) };
         // Alone, those that are prompt have all of a tenant's places.
         let prompt: HashMap<_, _> = (0..100).map(|number| (name(number), Pace::Prompt)).collect();
         let mut in_hand = InHand::default();
         fill(&mut in_hand, tenant(0), &prompt, 100);
-        let most = DELIVERIES_PER_TENANT_MAX - DELIVERIES_SLOW_PER_TENANT_MAX;
-        assert_eq!(in_hand.deliveries().count(), most);
+        assert_eq!(in_hand.deliveries().count(), DELIVERIES_PROMPT_PER_TENANT_MAX);
     }
 }

@@ -158,7 +158,7 @@ async fn a_delivery_that_cannot_be_read_is_put_off_and_one_that_cannot_be_noted_
     vault.end_unended(&InHand::default()).await;
     let delivery = async || vault.get::<Delivery>(tenant, &id.to_string()).await.unwrap();
     let due = async || {
-        let (due, pending) = vault.due_deliveries(tenant, &InHand::default(), 8).await.unwrap();
+        let (due, pending) = vault.due_deliveries(tenant, &InHand::default()).await.unwrap();
         (due.len(), pending)
     };
     assert_eq!(due().await, (1, true));

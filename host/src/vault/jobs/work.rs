@@ -13,7 +13,7 @@ use tokio::task::{self, JoinError, JoinHandle};
 use super::in_hand::{Held, InHand, Standing, Told};
 use super::receivers::Pace;
 use super::{Delivery, Ended, Job, JobStatus};
-use crate::limits::{DELIVERIES_MAX, JOBS_APART_MAX, TENANTS_LOOKED_AT, WORKERS_TICK_MS};
+use crate::limits::{JOBS_APART_MAX, TENANTS_LOOKED_AT, WORKERS_TICK_MS};
 use crate::model::id::{InvocationId, TenantId};
 use crate::store::{Filter, Start};
 use crate::vault::index::{term, term_of};
@@ -282,18 +282,14 @@ impl Vault {
         }
     }
 
-    /// Begins deliveries that are due: each tenant's share of the room in a turn, until there is no more of either.
+    /// Begins deliveries that are due, of one tenant after the other, until there are no more or no places.
     async fn hand_out_deliveries(&self, in_hand: &mut InHand) {
         loop {
             let turns = self.0.queue.delivery_turns();
             let mut begun = 0;
             for _ in 0..turns {
-                let room = DELIVERIES_MAX.saturating_sub(in_hand.deliveries().count());
-                if room == 0 {
-                    return;
-                }
                 let Some(tenant) = self.0.queue.next_for_deliveries() else { return };
-                match self.due_deliveries(tenant, in_hand, (room / turns).max(1)).await {
+                match self.due_deliveries(tenant, in_hand).await {
                     Ok((due, more)) => {
                         begun += due.len();
                         if due.is_empty() && more {
@@ -305,7 +301,7 @@ impl Vault {
                             self.begin(tenant, delivery, pace, in_hand);
                         }
                     }
-                    Err(Error::Unauthenticated) => {}
+                    Err(Error::Unauthenticated) => self.0.queue.receivers.forget(tenant),
                     Err(error) => {
                         tracing::warn!(%error, "the deliveries cannot be read");
                         self.0.queue.deliveries_later(tenant);
