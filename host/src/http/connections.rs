@@ -227,9 +227,19 @@ impl Connections {
         if !crowds {
             self.ask_for_room(Want::Now);
         }
-        let bound = Duration::from_millis(ROOM_MS_MAX);
+        let half = Duration::from_millis(ROOM_MS_MAX / 2);
+        let waited = async {
+            if let Ok(place) = tokio::time::timeout(half, place.as_mut()).await {
+                return place;
+            }
+            // Who crowds and was asked may be busy for long, and somebody else idle.
+            if !crowds && self.places.is_crowded() {
+                self.served.ask();
+            }
+            tokio::time::timeout(half, place).await.ok().flatten()
+        };
         tokio::select! {
-            place = tokio::time::timeout(bound, place) => place.ok().flatten(),
+            place = waited => place,
             () = self.stopped() => None,
         }
     }

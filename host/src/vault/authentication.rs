@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use super::audit::Actor;
 use super::kept_application::KeptApplication;
@@ -110,7 +110,15 @@ impl Weighter<KeyHash, Remembered> for Bytes {
 
 impl Default for Callers {
     fn default() -> Self {
-        let remembered = Cache::with_weighter(REMEMBERED, REMEMBERED_BYTES_MAX, Bytes);
+        // In few pieces, however many processors there are: a part of one must hold the largest.
+        let mut options = OptionsBuilder::new();
+        options.shards(8).estimated_items_capacity(REMEMBERED);
+        let options = options.weight_capacity(REMEMBERED_BYTES_MAX).build();
+        let (hasher, lifecycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
+        let remembered = match options {
+            Ok(options) => Cache::with_options(options, Bytes, hasher, lifecycle),
+            Err(_) => Cache::with_weighter(REMEMBERED, REMEMBERED_BYTES_MAX, Bytes),
+        };
         Self { generation: AtomicU64::default(), remembered }
     }
 }
