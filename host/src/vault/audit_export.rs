@@ -213,12 +213,21 @@ impl TenantsLog<'_> {
             }
         }
         let mut first = None;
+        // What was removed behind what was given already: entries go from the beginning on, and faster than they are taken.
+        let (mut last, mut gap) = (None, None::<RangeInclusive<u64>>);
         for (window, stretches) in windows {
             let mut held = BTreeMap::new();
             for stretch in stretches {
                 self.read(stretch, window, &mut held).await?;
             }
             first = first.or_else(|| held.keys().next().copied());
+            for number in held.keys().copied() {
+                if let Some(next) = last.map(|last: u64| last + 1).filter(|next| *next < number) {
+                    let begin = gap.as_ref().map_or(next, |gap| *gap.start());
+                    gap = Some(begin..=number - 1);
+                }
+                last = Some(number);
+            }
             let mut lines = Vec::new();
             for line in held.into_values() {
                 lines.extend(line);
@@ -228,16 +237,30 @@ impl TenantsLog<'_> {
             }
             send(give, lines).await?;
         }
-        self.tell_removed(first, give).await
+        // It may have been erased since: what was found then is no whole log.
+        self.vault.keys(self.tenant).await?;
+        let ExportFilter { from, to, .. } = self.filter;
+        // Numbers between those of some times are no gap.
+        let gap = gap.filter(|_| from.is_none() && to.is_none());
+        self.tell_removed(first, gap, give).await
     }
 
     /// Tells which entries behind the one to go on behind are not there any more. `given` is the number of the first one that
     /// was given.
-    async fn tell_removed(&self, given: Option<u64>, give: &Sender<Vec<u8>>) -> Result<(), Error> {
+    async fn tell_removed(
+        &self,
+        given: Option<u64>,
+        gap: Option<RangeInclusive<u64>>,
+        give: &Sender<Vec<u8>>,
+    ) -> Result<(), Error> {
         let Some(after) = self.filter.after else { return Ok(()) };
         // Some may have gone since they were given.
         let first = self.first().await?.min(given.unwrap_or(u64::MAX));
-        let (removed_from, removed_to) = (after.saturating_add(1), first.saturating_sub(1));
+        let (mut removed_from, mut removed_to) = (after.saturating_add(1), first.saturating_sub(1));
+        if let Some(gap) = gap {
+            removed_from = if removed_from > removed_to { *gap.start() } else { removed_from };
+            removed_to = *gap.end();
+        }
         if removed_from > removed_to {
             return Ok(());
         }
