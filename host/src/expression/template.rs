@@ -16,7 +16,7 @@ use quick_cache::sync::Cache;
 use serde_json::Value;
 
 use super::ExpressionError;
-use super::filters::{Failed, MADE_BYTES_MAX, Randomness, last_shown};
+use super::filters::{Failed, Kept, MADE_BYTES_MAX, Randomness, last_shown};
 use super::language::{self, LANGUAGE};
 use super::numbers;
 use super::simple::{last_shown_member, member, named_by_json};
@@ -50,13 +50,19 @@ pub struct Scope<'a> {
 pub struct Evaluation<'a> {
     scope: Scope<'a>,
     globals: OnceCell<liquid_core::Object>,
+    is_kept: bool,
     work: &'a Work,
 }
 
 impl<'a> Evaluation<'a> {
-    /// Evaluates in this scope, with this much work.
+    /// Evaluates in this scope, with this much work, what is shown or handed on.
     pub fn new(scope: Scope<'a>, work: &'a Work) -> Self {
-        Self { scope, globals: OnceCell::new(), work }
+        Self { scope, globals: OnceCell::new(), is_kept: false, work }
+    }
+
+    /// As [`Self::new`], what is kept with a token.
+    fn kept(scope: Scope<'a>, work: &'a Work) -> Self {
+        Self { is_kept: true, ..Self::new(scope, work) }
     }
 
     /// The variables as liquid's.
@@ -205,9 +211,9 @@ impl Template {
         Ok(template)
     }
 
-    /// Evaluates it: one expression alone keeps its type, anything else becomes text.
+    /// Evaluates it to what is kept: one expression alone keeps its type, anything else becomes text.
     pub fn evaluate(&self, scope: &Scope<'_>) -> Result<Value, ExpressionError> {
-        self.evaluate_in(&Evaluation::new(*scope, &Work::new(EXPRESSION_WORK_BYTES_MAX)))
+        self.evaluate_in(&Evaluation::kept(*scope, &Work::new(EXPRESSION_WORK_BYTES_MAX)))
     }
 
     /// Evaluates it where others are evaluated too.
@@ -225,9 +231,9 @@ impl Template {
         Ok(value)
     }
 
-    /// Evaluates it to text: strings as they are, other values as canonical JSON.
+    /// Evaluates it to text that is kept: strings as they are, other values as canonical JSON.
     pub fn evaluate_text(&self, scope: &Scope<'_>, work: &Work) -> Result<String, ExpressionError> {
-        self.text(&Evaluation::new(*scope, work))
+        self.text(&Evaluation::kept(*scope, work))
     }
 
     fn text(&self, evaluation: &Evaluation<'_>) -> Result<String, ExpressionError> {
@@ -250,13 +256,13 @@ impl Template {
         self.0.len() == 1 && text.len() <= to_text(evaluation.scope.data).len()
     }
 
-    /// Evaluates it to the text of a single value that is not empty.
+    /// Evaluates it to the text of a single value that is not empty, to be kept.
     pub fn evaluate_index(
         &self,
         scope: &Scope<'_>,
         work: &Work,
     ) -> Result<String, ExpressionError> {
-        match self.evaluate_in(&Evaluation::new(*scope, work))? {
+        match self.evaluate_in(&Evaluation::kept(*scope, work))? {
             Value::Array(_) | Value::Object(_) => Err(ExpressionError::NotSingle),
             Value::Null => Err(ExpressionError::Empty),
             Value::String(text) if text.is_empty() => Err(ExpressionError::Empty),
@@ -318,6 +324,7 @@ fn compute(
     if let Some(entropy) = evaluation.scope.entropy {
         runtime.registers().get_mut::<Randomness>().seed(entropy);
     }
+    runtime.registers().get_mut::<Kept>().0 = evaluation.is_kept;
     *runtime.registers().get_mut::<Work>() = evaluation.work.take();
     let mut json = Vec::new();
     // What liquid is known to panic on has a filter of ours; on the unknown it is an error of the expression.

@@ -1,4 +1,10 @@
 //! Dates in other formats.
+//!
+//! What is shown or handed to a formula is read as RFC 3339 writes times, and as seconds since 1970. What is kept (ids,
+//! fingerprints, search indexes) is read as liquid reads it: tokens are found and told apart by what was evaluated when
+//! they were stored, and that must come out again whenever it is evaluated anew.
+
+use std::borrow::Cow;
 
 use liquid_core::model::{DateTime, Scalar};
 use serde_json::{Number, Value};
@@ -11,7 +17,8 @@ const DATE_WIDTH_DIGITS_MAX: usize = 2;
 /// Bytes of a time of day with as fine a fraction of a second as liquid reads, `00:00:00.000000000`.
 const CLOCK_BYTES_MAX: usize = 18;
 
-/// A date in another format; what is no date stays itself. A whole number counts seconds since 1970.
+/// A date in another format; what is no date stays itself. A whole number counts seconds since 1970, unless the value
+/// is kept.
 pub(crate) fn date(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
     let format = arguments.text(0, "");
     if has_wide_field(&format) {
@@ -19,7 +26,7 @@ pub(crate) fn date(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Re
     }
     let text = match value {
         Value::String(text) => text.clone(),
-        Value::Number(number) => seconds(number),
+        Value::Number(number) if !arguments.is_kept() => seconds(number),
         _ => return Ok(value.clone()),
     };
     // As liquid reads them.
@@ -27,7 +34,8 @@ pub(crate) fn date(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Re
     if matches!(moment.as_str(), "now" | "today") && !arguments.may_vary() {
         return Err("knows no present here");
     }
-    let date = liquids(&text).or_else(|| liquids(&in_liquids_form(text.trim())?));
+    let date = liquids(&text);
+    let date = if arguments.is_kept() { date } else { date.or_else(|| rfc3339s(text.trim())) };
     match date {
         Some(date) if !format.is_empty() => {
             date.format(&format).map(Value::from).map_err(|_| "takes a format such as %Y-%m-%d")
@@ -50,7 +58,21 @@ fn seconds(number: &Number) -> String {
     whole.map_or_else(|| number.to_string(), |float| format!("{float:.0}"))
 }
 
-/// A moment or a day as RFC 3339 writes it, in a form that liquid knows: at the offset that it was written with.
+/// A moment or a day as RFC 3339 writes it.
+fn rfc3339s(text: &str) -> Option<DateTime> {
+    liquids(&in_liquids_form(&without_leap_second(text))?)
+}
+
+/// A leap second as the second before it: no clock here has one.
+fn without_leap_second(text: &str) -> Cow<'_, str> {
+    let parts = text.split_at_checked("0000-00-00T00:00".len());
+    match parts.and_then(|(minute, rest)| Some((minute, rest.strip_prefix(":60")?))) {
+        Some((minute, rest)) => Cow::Owned(format!("{minute}:59{rest}")),
+        None => Cow::Borrowed(text),
+    }
+}
+
+/// What RFC 3339 writes, in a form that liquid knows: at the offset that it was written with.
 fn in_liquids_form(text: &str) -> Option<String> {
     // From here on it is known to have all its parts, and nothing else.
     parse_span(text).ok()?;

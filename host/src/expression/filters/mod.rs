@@ -117,6 +117,10 @@ impl Randomness {
     }
 }
 
+/// Whether the value is kept with a token: an id, or what the token is found and told apart by.
+#[derive(Default)]
+pub(super) struct Kept(pub(super) bool);
+
 /// What we said when we refused.
 #[derive(Default)]
 pub(super) struct Failed(pub(super) Option<ExpressionError>);
@@ -206,6 +210,11 @@ impl Arguments<'_> {
     /// Whether the value may be another one each time.
     pub(super) fn may_vary(&self) -> bool {
         self.runtime.registers().get_mut::<Randomness>().0.is_some()
+    }
+
+    /// Whether the value is kept: it must be what was made of the same whenever it is made again.
+    pub(super) fn is_kept(&self) -> bool {
+        self.runtime.registers().get_mut::<Kept>().0
     }
 
     /// Draws with this evaluation's randomness.

@@ -15,6 +15,8 @@ const PATTERN: Refusal =
     "takes a path without match() and search(): each value would need its pattern read anew";
 const FILTER: Refusal =
     "takes a filter without *, and with $ only for one value by itself, once in a comparison";
+const UNCOMPARED: Refusal = "takes a filter with $ only beside ==, !=, <, <=, > or >=, \
+     since whether it finds anything is the same for every value";
 
 /// The one value that a path finds.
 pub(crate) fn json(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
@@ -69,6 +71,8 @@ struct Walk {
     filters: usize,
     /// How often `$` stands between two operators of a filter that are `&&` or `||`.
     roots: usize,
+    /// Whether something is compared there.
+    compares: bool,
 }
 
 impl Walk {
@@ -81,7 +85,9 @@ impl Walk {
                 _ => Bracket::Call,
             }),
             ']' | ')' => {
-                self.open.pop();
+                if let Some(Bracket::Filter | Bracket::Group) = self.open.pop() {
+                    self.end_condition()?;
+                }
             }
             ',' if self.open.last() != Some(&Bracket::Call) => return Err(LIST),
             '?' => {
@@ -102,7 +108,8 @@ impl Walk {
     fn step_in_filter(&mut self, c: char) -> Result<(), Refusal> {
         let in_call = self.open.contains(&Bracket::Call);
         match c {
-            '&' | '|' => self.roots = 0,
+            '&' | '|' => self.end_condition()?,
+            '=' | '<' | '>' => self.compares = true,
             '$' => {
                 self.roots += 1;
                 if in_call || self.roots > 1 {
@@ -115,6 +122,14 @@ impl Walk {
             _ => {}
         }
         Ok(())
+    }
+
+    /// A comparison walks to the one value at once. A test of whether there is any would copy its way there for each
+    /// value anew, and say the same each time.
+    fn end_condition(&mut self) -> Result<(), Refusal> {
+        let is_compared = self.compares || self.roots == 0;
+        (self.roots, self.compares) = (0, false);
+        if is_compared { Ok(()) } else { Err(UNCOMPARED) }
     }
 }
 

@@ -88,8 +88,12 @@ pub(crate) fn to_number(value: &Value, _: &Arguments<'_>) -> Result<Value, Refus
 pub(crate) fn to_boolean(value: &Value, _: &Arguments<'_>) -> Result<Value, Refusal> {
     match value {
         Value::Bool(_) => Ok(value.clone()),
-        Value::String(text) if text.eq_ignore_ascii_case("true") => Ok(true.into()),
-        Value::String(text) if text.eq_ignore_ascii_case("false") => Ok(false.into()),
+        // As arguments are cast.
+        Value::String(text) => match text.trim_ascii() {
+            text if text.eq_ignore_ascii_case("true") => Ok(true.into()),
+            text if text.eq_ignore_ascii_case("false") => Ok(false.into()),
+            _ => Err("takes true or false"),
+        },
         _ => Err("takes true or false"),
     }
 }

@@ -157,7 +157,7 @@ fn json_paths() {
         ("json: '$.i[?@.v == $.want && $.kind == @.kind].n'", chosen.clone(), json!("yz")),
         ("json: '$.i[?(@.n == \"z\") || @.v == $.none].kind'", chosen.clone(), json!("a")),
         ("json: '$.i[?length(@.n) == $.two].v'", chosen.clone(), json!(7)),
-        ("json: '$.i[?$.want && @.v < 2].n'", chosen.clone(), json!("x")),
+        ("json: '$.i[?@.v<$.two && (2 > @.v)].n'", chosen.clone(), json!("x")),
     ]);
     for path in ["$.list[*]", "$.nothing", "$..b[*]", "a.b", "$["] {
         let refused = filtered(&format!("json: '{path}'"), &data);
@@ -184,6 +184,8 @@ fn casts_text_and_encodings() {
         ("to_number", json!("-007"), json!(-7)),
         ("to_boolean", json!("TRUE"), json!(true)),
         ("to_boolean", json!(false), json!(false)),
+        ("to_boolean", json!(" true\n"), json!(true)),
+        ("to_boolean", json!("\tFalse "), json!(false)),
         ("to_base64", json!("hello"), json!("aGVsbG8=")),
         ("to_base16", json!("hello"), json!("68656c6c6f")),
         (
@@ -204,6 +206,7 @@ fn casts_text_and_encodings() {
         ("to_number", json!("1e400")),
         ("to_number", json!([1])),
         ("to_boolean", json!("yes")),
+        ("to_boolean", json!("\u{a0}true")),
         ("to_boolean", json!(1)),
         ("to_string", json!(null)),
         ("hmac: 'md5', 'key'", json!("x")),

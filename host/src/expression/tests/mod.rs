@@ -9,14 +9,15 @@ mod templates;
 
 use serde_json::Value;
 
-use super::{ExpressionError, Scope, Template, Work};
+use super::{Evaluation, ExpressionError, Scope, Template, Work};
 use crate::crypto::entropy::SeededEntropy;
 use crate::limits::{ARGUMENTS_WORK_BYTES_MAX, EXPRESSION_WORK_BYTES_MAX};
 
-/// Evaluates a template on data.
+/// Evaluates a template on data, as what is shown.
 fn evaluate(source: &str, data: &Value) -> Result<Value, ExpressionError> {
     let entropy = SeededEntropy::new(7);
-    Template::parse(source)?.evaluate(&Scope { data, metadata: None, entropy: Some(&entropy) })
+    let scope = Scope { data, metadata: None, entropy: Some(&entropy) };
+    Template::parse(source)?.evaluate_in(&Evaluation::new(scope, &work()))
 }
 
 /// Evaluates `{{ data | … }}`.

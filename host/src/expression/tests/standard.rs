@@ -142,7 +142,11 @@ fn of_anything() -> Vec<Row> {
         ("date: '%Y-%m-%d'", json!(318_384_000.0), json!("1980-02-03")),
         ("date: '%Y-%m-%d'", json!("318384000"), json!("1980-02-03")),
         ("date: '%Y'", json!(-86_400), json!("1969")),
-        // What is no moment stays itself.
+        ("date: '%d %H:%M:%S'", json!("2016-12-31T23:59:60Z"), json!("31 23:59:59")),
+        ("date: '%H:%M:%S %z'", json!("2017-01-01T01:59:60.5+02:00"), json!("01:59:59 +0200")),
+        // What is no moment stays itself, and so does what liquid has no offset for.
+        ("date: '%Y'", json!("2020-02-03T04:05:61Z"), json!("2020-02-03T04:05:61Z")),
+        ("date: '%Y'", json!("2020-02-03T04:05:06+20:00"), json!("2020-02-03T04:05:06+20:00")),
         ("date: '%Y'", json!("2020-02-30T00:00:00Z"), json!("2020-02-30T00:00:00Z")),
         ("date: '%Y'", json!(1.5), json!(1.5)),
         ("date: '%Y'", json!(u64::MAX), json!(u64::MAX)),

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{evaluate, work};
-use crate::crypto::entropy::SeededEntropy;
-use crate::expression::{ExpressionError, Mask, Scope, Template};
+use super::{arguments_work, evaluate, work};
+use crate::crypto::entropy::{Entropy, SeededEntropy};
+use crate::expression::{Arguments, ExpressionError, Mask, Scope, Template, TokenParts};
 
 #[test]
 fn one_expression_alone_keeps_its_type_and_anything_else_is_text() {
@@ -97,6 +97,36 @@ fn index_values_are_single_and_not_empty() {
     assert_eq!(index("{{ data }}", json!({"a": 1})), Err(ExpressionError::NotSingle));
     assert_eq!(index("{{ data }}", json!("")), Err(ExpressionError::Empty));
     assert_eq!(index("{{ data }}", json!(null)), Err(ExpressionError::Empty));
+}
+
+#[test]
+fn dates_are_read_in_more_forms_but_in_what_is_kept() {
+    let entropy = SeededEntropy::new(7);
+    let source = "{{ data | date: '%Y' }}";
+    let (template, mask) = (Template::parse(source).unwrap(), Mask::parse(&json!(source)).unwrap());
+    let args = Arguments::parse(&json!("{{ one | date: '%Y' }}")).unwrap();
+    for (data, kept) in [
+        (json!("1980-02-03T00:00:00Z"), "1980-02-03T00:00:00Z"),
+        (json!("1980-02-03t00:00+02:00"), "1980-02-03t00:00+02:00"),
+        (json!(318_384_000), "318384000"),
+        // In liquid's own forms they are the same.
+        (json!("1980-02-03"), "1980"),
+        (json!("1980-02-03 04:05:06 +0000"), "1980"),
+        (json!("318384000"), "1980"),
+    ] {
+        // Ids are drawn, fingerprints and indexes are not.
+        let drawn: &dyn Entropy = &entropy;
+        for entropy in [Some(drawn), None] {
+            let scope = Scope { data: &data, metadata: None, entropy };
+            let text = template.evaluate_text(&scope, &work());
+            assert_eq!(text.as_deref(), Ok(kept), "{data}");
+            assert_eq!(template.evaluate_index(&scope, &work()), text, "{data}");
+        }
+        assert_eq!(mask.evaluate(&data, &entropy, &work()).unwrap(), json!("1980"), "{data}");
+        let token = TokenParts { id: "one".to_owned(), data, whole: None };
+        let filled = args.fill(&|_| Some(&token), &entropy, &arguments_work());
+        assert_eq!(filled.unwrap(), json!("1980"));
+    }
 }
 
 #[test]
