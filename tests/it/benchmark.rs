@@ -18,11 +18,19 @@ fn works(report: &Value) -> Vec<&str> {
     works.collect()
 }
 
-/// What was created to see how fast that goes is in no later row's way.
+/// What was created to see how fast that goes is in no later row's way. What others call so stays.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_measurement_leaves_as_many_tokens_as_it_found() {
     let folder = tempfile::tempdir().unwrap();
     let process = Process::serve(&folder.path().join("data"));
+    let permissions = ["token:create", "token:read"];
+    let body = json!({"name": "r", "type": "private", "permissions": permissions});
+    let made = process.management().post("/applications", body).await.expect(201);
+    let other = Client::new(process.address, made["key"].as_str());
+    for kind in ["created", "Created"] {
+        let token = json!({"type": "token", "data": kind, "metadata": {"kind": kind}});
+        other.post("/tokens", token).await.expect(201);
+    }
     let mut benchmark = command();
     let address = format!("http://{}", process.address);
     benchmark.args(["benchmark", "--address", &address, "--seconds", "1", "--json"]);
@@ -33,14 +41,12 @@ async fn a_measurement_leaves_as_many_tokens_as_it_found() {
     assert!(output.status.success(), "{output:?}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(works(&report), ["list", "create"].repeat(4));
-    let body = json!({"name": "r", "type": "private", "permissions": ["token:read"]});
-    let made = process.management().post("/applications", body).await.expect(201);
-    let reader = Client::new(process.address, made["key"].as_str());
     let total = async |query: &str| {
-        let found = reader.get(&format!("/tokens?size=1{query}")).await.expect(200);
+        let found = other.get(&format!("/tokens?size=1{query}")).await.expect(200);
         found["pagination"]["total_items"].as_u64().unwrap()
     };
-    assert_eq!(total("").await, 200);
+    assert_eq!(total("&metadata.kind=created").await, 2);
+    assert_eq!(total("").await, 202);
     // Twenty tokens are listed, and not fewer.
     for group in 0..10 {
         assert_eq!(total(&format!("&metadata.group={group}")).await, 20, "{group}");
@@ -81,6 +87,19 @@ fn a_file_that_cannot_be_written_is_told_before_anything_is_measured() {
         assert_eq!((code, printed.as_str()), (1, ""), "{option}: {told}");
         assert!(told.contains(file.to_str().unwrap()), "{option}: {told}");
     }
+}
+
+#[test]
+fn a_benchmark_that_fails_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let [figures, page] = ["figures", "page"].map(|name| folder.path().join(name));
+    let mut benchmark = command();
+    benchmark.args(["benchmark", "--address", "nowhere", "--output"]).arg(&figures);
+    benchmark.arg("--report").arg(&page);
+    let (code, printed, told) = run(benchmark);
+    assert_eq!((code, printed.as_str()), (1, ""), "{told}");
+    assert!(told.contains("--address"), "{told}");
+    assert!(!figures.exists() && !page.exists(), "{told}");
 }
 
 #[test]

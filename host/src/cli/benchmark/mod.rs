@@ -41,8 +41,8 @@ const PATIENCE: Duration = Duration::from_mins(2);
 #[derive(Debug, Args)]
 pub struct BenchmarkOptions {
     /// A server to measure, such as `http://127.0.0.1:8080`; without it one is started on an empty folder. Its management
-    /// key is read from standard input; an application, a formula and two reactors are made there and stay, and so do the
-    /// tokens.
+    /// key is read from standard input; an application, a formula and two reactors are made there and stay, and so do
+    /// its tokens, but for those that measuring removes. No other token is touched.
     #[arg(long, value_name = "URL")]
     address: Option<String>,
     /// Seconds of each measurement.

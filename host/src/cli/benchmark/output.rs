@@ -1,7 +1,7 @@
 //! A file that figures are written to. It is opened before anything is measured: to hear only then that it cannot be written
 //! would be minutes late.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -11,21 +11,40 @@ use crate::cli::Failure;
 pub struct Output {
     path: PathBuf,
     file: File,
+    /// It was not there before, and nothing is in it: whoever finds it later would take it for figures.
+    is_to_go: bool,
 }
 
 impl Output {
     /// Opens it. What is in it stays until there is something else to write.
     pub fn open(path: &Path) -> Result<Self, Failure> {
-        let file = File::options().write(true).create(true).truncate(false).open(path);
+        let made = File::options().write(true).create_new(true).open(path);
+        let is_to_go = made.is_ok();
+        let file = match made {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // A link that leads nowhere is there as well.
+                File::options().write(true).create(true).truncate(false).open(path)
+            }
+            made => made,
+        };
         let file = file.map_err(|error| named(path, &error))?;
-        Ok(Self { path: path.to_owned(), file })
+        Ok(Self { path: path.to_owned(), file, is_to_go })
     }
 
     /// Writes it anew.
-    pub fn write(self, bytes: &[u8]) -> Result<(), Failure> {
-        let Self { path, mut file } = self;
-        let written = emptied(&file).and_then(|()| file.write_all(bytes));
-        written.map_err(|error| named(&path, &error))
+    pub fn write(mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let written = emptied(&self.file).and_then(|()| self.file.write_all(bytes));
+        written.map_err(|error| named(&self.path, &error))?;
+        self.is_to_go = false;
+        Ok(())
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if self.is_to_go {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -54,6 +73,22 @@ mod tests {
         Output::open(&path).unwrap().write(b"a").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "a");
         Output::open("/dev/null".as_ref()).unwrap().write(b"a").unwrap();
+    }
+
+    #[test]
+    fn one_that_was_not_there_stays_only_if_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("figures.json");
+        let opened = Output::open(&path).unwrap();
+        assert!(path.exists());
+        drop(opened);
+        assert!(!path.exists());
+        Output::open(&path).unwrap().write(b"{}").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{}");
+        // Empty, but somebody's.
+        fs::write(&path, "").unwrap();
+        drop(Output::open(&path).unwrap());
+        assert!(path.exists());
     }
 
     #[test]

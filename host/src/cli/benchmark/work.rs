@@ -33,7 +33,7 @@ const LEFT: u64 = 100;
 const LISTED: u64 = 20;
 /// Values that are given in turns, so that tokens of one value are no neighbours in the store.
 const IN_TURNS: u64 = 5;
-/// The `kind` of tokens that are created to see how fast that goes.
+/// How the `kind` of tokens begins that are created to see how fast that goes.
 const CREATED: &str = "created";
 /// Values of metadata, at most.
 const GROUPS_MAX: u64 = 1_000;
@@ -96,6 +96,8 @@ impl Work {
 
 /// What was set up in the server.
 pub struct Site {
+    /// The id of the application that does the work, and its key.
+    application: String,
     key: String,
     react: String,
     script: String,
@@ -125,8 +127,10 @@ impl Site {
             Ok(format!("/reactors/{}/react", text(&reactor["id"])))
         };
         // Ids of another benchmark of the same server are others.
-        let prefix = text(&application["id"]).chars().take(13).collect();
+        let id = text(&application["id"]);
+        let prefix = id.chars().take(13).collect();
         Ok(Self {
+            application: id,
             key: text(&application["key"]),
             react: react(&formulas["data"][0]["id"]).await?,
             script: react(&script["id"]).await?,
@@ -157,19 +161,16 @@ impl Site {
 
     /// Removes what was created, whose ids the server drew: what is measured next finds as many tokens as before.
     pub async fn remove_created(self: &Arc<Self>, target: &Target) -> Result<(), Failure> {
+        let kind = self.kind_of_created();
         let mut ids: Vec<String> = Vec::new();
+        let mut start = String::new();
         loop {
-            let page = ids.len() / PAGE_SIZE_MAX + 1;
-            let path = format!("/tokens?metadata.kind={CREATED}&size={PAGE_SIZE_MAX}&page={page}");
+            let path = format!("/tokens?metadata.kind={kind}&size={PAGE_SIZE_MAX}{start}");
             let answer = target.answer(self.get(&path)).await?;
             let answer: Value = serde_json::from_slice(&answer)?;
-            let found = answer["data"].as_array().map(Vec::as_slice).unwrap_or_default();
-            let found = found.iter().filter_map(|token| token["id"].as_str().map(str::to_owned));
-            let before = ids.len();
-            ids.extend(found);
-            if ids.len() < before + PAGE_SIZE_MAX {
-                break;
-            }
+            ids.extend(self.own_among(&answer));
+            let Some(next) = answer["pagination"]["next"].as_str() else { break };
+            start = format!("&start={next}");
         }
         let (own, created) = (Arc::clone(self), ids.len() as u64);
         let removed = drive(target.address, UNTIL_DONE, move |number| {
@@ -250,8 +251,21 @@ impl Site {
 
     fn created(&self, number: u64) -> Value {
         let mut card = self.card(number, false);
-        card["metadata"]["kind"] = json!(CREATED);
+        card["metadata"]["kind"] = json!(self.kind_of_created());
         card
+    }
+
+    /// No other benchmark's, and nothing that people call theirs: it is what is found to be removed.
+    fn kind_of_created(&self) -> String {
+        format!("{CREATED}-{}", self.prefix)
+    }
+
+    /// Ids of the tokens of a page that this application made. The server may hold others' tokens, which a value of
+    /// metadata alone must not erase.
+    fn own_among(&self, page: &Value) -> Vec<String> {
+        let tokens = page["data"].as_array().map(Vec::as_slice).unwrap_or_default().iter();
+        let own = tokens.filter(|token| token["created_by"] == self.application.as_str());
+        own.filter_map(|token| token["id"].as_str().map(str::to_owned)).collect()
     }
 
     fn arguments(&self, some: u64, live: u64) -> Value {
@@ -314,7 +328,40 @@ fn groups(live: u64) -> u64 {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::{GROUPS_MAX, LISTED, Work, group_of, groups};
+    use serde_json::json;
+
+    use super::{GROUPS_MAX, LISTED, Mutex, Site, Work, group_of, groups};
+
+    fn site(application: &str, prefix: &str) -> Site {
+        Site {
+            application: application.to_owned(),
+            key: String::new(),
+            react: String::new(),
+            script: String::new(),
+            callback: String::new(),
+            host: String::new(),
+            live: Mutex::new(0),
+            prefix: prefix.to_owned(),
+        }
+    }
+
+    #[test]
+    fn only_what_this_benchmark_created_is_removed() {
+        let [one, other] = ["one", "other"].map(|name| site(name, name));
+        let kind = |site: &Site| site.created(1)["metadata"]["kind"].clone();
+        assert_eq!(kind(&one), one.kind_of_created());
+        assert_ne!(kind(&one), kind(&other));
+        let page = json!({"data": [
+            {"id": "a", "created_by": "one"},
+            {"id": "b", "created_by": "other"},
+            {"id": "c"},
+            {"id": "d", "created_by": null},
+            {"id": "e", "created_by": "one"},
+        ]});
+        assert_eq!(one.own_among(&page), ["a", "e"]);
+        assert_eq!(other.own_among(&page), ["b"]);
+        assert!(one.own_among(&json!({})).is_empty());
+    }
 
     #[test]
     fn there_are_twenty_tokens_of_each_value_that_is_asked_for() {
