@@ -181,14 +181,11 @@ async fn without_memory_the_compiler_is_ended_before_the_server() {
     serve.arg("--data-dir").arg(folder.path());
     serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
     let process = Process::start(serve);
-    let score = |id: u32| std::fs::read_to_string(format!("/proc/{id}/oom_score_adj"));
-    let parent = process.id();
-    // What ships is compiled first. A process that has just begun has not said it yet.
-    let soonest = || {
-        compiling(parent, "").into_iter().find(|id| score(*id).is_ok_and(|it| it.trim() == "1000"))
-    };
-    eventually("process that compiles and is to be ended first", soonest).await;
-    assert_ne!(score(parent).unwrap().trim(), "1000");
+    // It says so before it compiles, and this one has done so for long.
+    let (child, uploading) = begin(&process).await;
+    assert_eq!(told(child, "oom_score_adj").trim(), "1000");
+    assert_ne!(told(process.id(), "oom_score_adj").trim(), "1000");
+    uploading.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,7 +14,9 @@ use std::path::Path;
 use std::process::{ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{DumpableBehavior, Resource, Rlimit, nice, set_dumpable_behavior, setrlimit};
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, Signal, nice, set_dumpable_behavior, setrlimit,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
@@ -154,9 +156,12 @@ impl Said {
         let complaint = String::from_utf8_lossy(&complaint);
         let complaint = complaint.trim();
         if let Some(signal) = status.signal() {
-            // Out of time or memory, or of stack: all of them are the component's doing.
             tracing::warn!(signal, complaint, "a process that compiled a component was ended");
-            return Err(ComponentError::TooCostly.into());
+            // What the component does itself, out of time or memory or of stack, ends otherwise. This is the kernel, which
+            // chooses this process first when the machine is short of memory, whatever it compiles; or it is a person.
+            let killed = signal == Signal::KILL.as_raw();
+            let why = if killed { ComponentError::TooSlow } else { ComponentError::TooCostly };
+            return Err(why.into());
         }
         if output.len() > COMPILED_BYTES_MAX {
             return Err(ComponentError::TooCostly.into());
@@ -262,7 +267,7 @@ mod tests {
         let costly = || Err(ComponentError::TooCostly.into());
         let table = [
             ("out of memory", 6, "", costly()),
-            ("killed", 9, "", costly()),
+            ("killed", 9, "", Err(ComponentError::TooSlow.into())),
             ("a stack that overflowed", 11, "", costly()),
             ("out of time", 24, "", costly()),
             ("refused", exited(INVALID), "no\nway", invalid("no way")),

@@ -19,7 +19,8 @@ pub struct RunOptions {
     /// see it in the list of processes: a file is better for what is sensitive); `-` reads standard input.
     #[arg(long, value_name = "FILE|JSON|-")]
     args: Option<PathBuf>,
-    /// A value of the reactor's configuration, as text: it is read as what the formula declares. May be repeated.
+    /// A value of the reactor's configuration, as text: it is read as what the formula declares (others on the machine
+    /// see it in the list of processes: give what is sensitive to `test`, whose cases are files). May be repeated.
     #[arg(long, value_name = "NAME=VALUE")]
     config: Vec<String>,
     /// A token that is there: its data, or an object with `type` and `data` (others on the machine see it in the list of
@@ -174,7 +175,7 @@ mod tests {
     #[test]
     fn who_may_give_data_is_told_who_else_sees_it() {
         let command = RunOptions::augment_args(clap::Command::new("run"));
-        for name in ["args", "token"] {
+        for name in ["args", "config", "token"] {
             let option = command.get_arguments().find(|option| option.get_id() == name).unwrap();
             let help = option.get_help().unwrap().to_string();
             assert!(help.contains("the list of processes"), "{name}: {help}");
