@@ -69,7 +69,8 @@ pub enum ComponentError {
     /// It makes the compiler take more than it may.
     #[error("Compiling the component takes too much memory or time: make its functions smaller.")]
     TooCostly,
-    /// It took the compiler more time on the clock than it may have, which may be the machine's doing.
+    /// It took the compiler more time on the clock than it may have, or the kernel ended that for want of memory: either may
+    /// be the machine's doing.
     #[error(
         "Compiling the component takes too much memory or time here: make its functions smaller, or try again later."
     )]
