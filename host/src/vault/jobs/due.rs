@@ -6,14 +6,15 @@
 //!
 //! Of each kind, a tenant that has some places gets another one only as long as it has fewer than are free, and leaves the
 //! last eighth to those that have none: so there is one for whoever has none, once what was begun before has ended, however
-//! much the others have to be told. In a tenant, a receiver that was prompt gets another one only as long as it has fewer
-//! than the tenant may still take.
+//! much the others have to be told. Where tenants are more than places, they take turns. In a tenant, a receiver that was
+//! prompt gets another one only as long as it has fewer than the tenant may still take.
 
 use std::collections::HashMap;
 use std::ops::Bound;
 
 use super::delivery::{BY_DOUBT, Delivery};
-use super::in_hand::InHand;
+use super::in_hand::{InHand, Told};
+use super::queue::Queue;
 use super::receivers::Pace;
 use crate::crypto::keys::TenantKeys;
 use crate::limits::{
@@ -33,6 +34,18 @@ const LAST_PART: usize = 8;
 /// Slow receivers that are looked at in a turn, at most, until as many have something due as there are places for.
 const SLOW_LOOKED_AT: usize = 64;
 
+/// Tenants that are looked at when one of the last places of a kind is free, before the one that had it.
+const OTHERS_FIRST: usize = 4;
+
+/// How many places there are for receivers of this pace: in all, and for one tenant.
+const fn places(pace: Pace) -> (usize, usize) {
+    match pace {
+        Pace::Prompt => (DELIVERIES_PROMPT_MAX, DELIVERIES_PROMPT_PER_TENANT_MAX),
+        Pace::Unknown => (DELIVERIES_UNKNOWN_MAX, DELIVERIES_UNKNOWN_PER_TENANT_MAX),
+        Pace::Slow => (DELIVERIES_SLOW_MAX, DELIVERIES_SLOW_PER_TENANT_MAX),
+    }
+}
+
 /// What there is room for in a tenant.
 struct Places {
     /// Deliveries in hand to each of its receivers.
@@ -46,7 +59,8 @@ struct Places {
 
 impl Places {
     fn of(tenant: TenantId, known: HashMap<String, Pace>, in_hand: &InHand) -> Self {
-        let left = |pace: Pace, of_all: usize, of_tenant: usize| {
+        let left = |pace: Pace| {
+            let (of_all, of_tenant) = places(pace);
             let held = in_hand.deliveries().filter(|(.., told)| told.pace == pace);
             let own = held.clone().filter(|(other, ..)| *other == tenant).count();
             let free = of_all.saturating_sub(held.count());
@@ -59,16 +73,8 @@ impl Places {
         for (_, _, told) in in_hand.deliveries().filter(|(other, ..)| *other == tenant) {
             *to.entry(told.receiver.clone()).or_default() += 1;
         }
-        let prompt = (DELIVERIES_PROMPT_MAX, DELIVERIES_PROMPT_PER_TENANT_MAX);
-        let unknown = (DELIVERIES_UNKNOWN_MAX, DELIVERIES_UNKNOWN_PER_TENANT_MAX);
-        let slow = (DELIVERIES_SLOW_MAX, DELIVERIES_SLOW_PER_TENANT_MAX);
-        Self {
-            to,
-            known,
-            prompt: left(Pace::Prompt, prompt.0, prompt.1),
-            unknown: left(Pace::Unknown, unknown.0, unknown.1),
-            slow: left(Pace::Slow, slow.0, slow.1),
-        }
+        let [prompt, unknown, slow] = [Pace::Prompt, Pace::Unknown, Pace::Slow].map(left);
+        Self { to, known, prompt, unknown, slow }
     }
 
     fn pace(&self, receiver: &str) -> Pace {
@@ -111,6 +117,18 @@ impl Places {
         let unknown = self.to.keys().filter(|name| self.pace(name) == Pace::Unknown);
         let none = known.map(|(name, _)| name).chain(unknown);
         Filter::Not(Box::new(Filter::Or(none.map(term).collect())))
+    }
+}
+
+impl Queue {
+    /// A try of a tenant has ended. Where there was hardly a place of its kind, others that waited for one come first: the
+    /// tenant would have it again and again.
+    pub(super) fn ended(&self, tenant: TenantId, told: &Told, in_hand: &InHand) {
+        let held = in_hand.deliveries().filter(|(.., other)| other.pace == told.pace).count();
+        if held + 1 >= places(told.pace).0 {
+            self.deliveries.lock().look_again(OTHERS_FIRST);
+        }
+        self.deliveries_of(tenant);
     }
 }
 
@@ -186,7 +204,7 @@ fn due_within(from: Bound<u64>, to: Bound<u64>) -> Filter {
 mod tests {
     use std::collections::HashMap;
 
-    use super::{InHand, Pace, Places, TenantId};
+    use super::{InHand, Pace, Places, Queue, TenantId};
     use crate::limits::{
         DELIVERIES_PROMPT_MAX, DELIVERIES_PROMPT_PER_TENANT_MAX, DELIVERIES_SLOW_MAX,
         DELIVERIES_SLOW_PER_TENANT_MAX, DELIVERIES_UNKNOWN_MAX, DELIVERIES_UNKNOWN_PER_TENANT_MAX,
@@ -296,6 +314,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[tokio::test]
+    async fn no_tenant_has_the_last_places_again_and_again() {
+        let slow: HashMap<_, _> = [(name(0), Pace::Slow)].into();
+        let (queue, mut in_hand) = (Queue::default(), InHand::default());
+        let mut told = std::collections::HashSet::new();
+        let tenants = DELIVERIES_SLOW_MAX * 3 / 2;
+        (0..tenants).for_each(|number| queue.deliveries_of(tenant(number)));
+        for round in 0..10 * tenants {
+            while let Some(next) = queue.next_for_deliveries() {
+                fill(&mut in_hand, next, &slow, 1);
+                queue.deliveries_later(next);
+            }
+            told.extend(in_hand.deliveries().map(|(tenant, ..)| tenant));
+            let task = *in_hand.held.keys().nth(round % in_hand.held.len()).unwrap();
+            let ended = in_hand.held.remove(&task).unwrap();
+            queue.ended(ended.tenant, &ended.receiver.unwrap(), &in_hand);
+        }
+        assert_eq!(told.len(), tenants);
     }
 
     /// However much a tenant tells those that do not answer, and others those that do.

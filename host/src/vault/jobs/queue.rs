@@ -21,7 +21,7 @@ const LONGEST_WAIT: u32 = 12;
 #[derive(Default)]
 pub struct Queue {
     jobs: Mutex<Turns>,
-    deliveries: Mutex<Turns>,
+    pub(super) deliveries: Mutex<Turns>,
     /// Runs that ended without a note of it, and how they are to be ended.
     unended: Mutex<HashMap<(TenantId, InvocationId), Ended<'static>>>,
     /// Jobs that wait for something.
@@ -44,7 +44,7 @@ struct Order {
 }
 
 #[derive(Default)]
-struct Turns {
+pub(super) struct Turns {
     now: Order,
     /// Nothing to be begun when it was last looked at.
     later: Order,
@@ -65,7 +65,7 @@ impl Order {
 }
 
 impl Turns {
-    fn look_again(&mut self, count: usize) {
+    pub(super) fn look_again(&mut self, count: usize) {
         for _ in 0..count {
             let Some(tenant) = self.later.next() else { return };
             self.now.add(tenant);

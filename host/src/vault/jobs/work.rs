@@ -106,15 +106,15 @@ impl Vault {
         if broke {
             tracing::error!(invocation = %id, "a worker broke");
         }
-        match (receiver.is_some(), broke) {
-            (true, broke) => {
-                queue.deliveries_of(tenant);
+        match (receiver, broke) {
+            (Some(told), broke) => {
+                queue.ended(tenant, &told, in_hand);
                 if broke {
                     self.note_broken_try(tenant, id).await;
                 }
             }
-            (false, false) => queue.jobs_of(tenant),
-            (false, true) => {
+            (None, false) => queue.jobs_of(tenant),
+            (None, true) => {
                 self.give_up_if_hopeless(tenant, id, &Error::Internal).await;
                 queue.unended(tenant, id, Ended::Broken);
                 queue.deliveries_of(tenant);
