@@ -227,19 +227,9 @@ impl Connections {
         if !crowds {
             self.ask_for_room(Want::Now);
         }
-        let half = Duration::from_millis(ROOM_MS_MAX / 2);
-        let waited = async {
-            if let Ok(place) = tokio::time::timeout(half, place.as_mut()).await {
-                return place;
-            }
-            // Who crowds and was asked may be busy for long, and somebody else idle.
-            if !crowds && self.places.is_crowded() {
-                self.served.ask();
-            }
-            tokio::time::timeout(half, place).await.ok().flatten()
-        };
+        let bound = Duration::from_millis(ROOM_MS_MAX);
         tokio::select! {
-            place = waited => place,
+            place = tokio::time::timeout(bound, place) => place.ok().flatten(),
             () = self.stopped() => None,
         }
     }

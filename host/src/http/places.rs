@@ -184,11 +184,6 @@ impl Places {
         if crowds.any(|client| client.row.ask()) { Asked::One } else { Asked::AllBefore }
     }
 
-    /// Whether anybody crowds.
-    pub fn is_crowded(&self) -> bool {
-        !self.clients.lock().crowding.is_empty()
-    }
-
     /// Waits until all places are free.
     pub async fn all_free(&self) {
         let all = u32::try_from(self.all).unwrap_or(u32::MAX);
