@@ -112,7 +112,7 @@ impl Default for Callers {
     fn default() -> Self {
         // In few pieces, however many processors there are: a part of one must hold the largest.
         let mut options = OptionsBuilder::new();
-        options.shards(8).estimated_items_capacity(REMEMBERED);
+        options.shards(4).estimated_items_capacity(REMEMBERED);
         let options = options.weight_capacity(REMEMBERED_BYTES_MAX).build();
         let (hasher, lifecycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
         let remembered = match options {
