@@ -2,7 +2,6 @@
 //! this process reads it.
 
 use std::io::{self, BufWriter, ErrorKind, Write};
-use std::ops::RangeInclusive;
 use std::process::exit;
 
 use clap::Subcommand;
@@ -16,7 +15,7 @@ use crate::config::Options;
 use crate::http::control::copy_lines;
 use crate::model::id::TenantId;
 use crate::model::time::{Timestamp, parse_rfc3339};
-use crate::vault::{ExportFilter, ExportedHead};
+use crate::vault::{ExportFilter, ExportedHead, Removed};
 
 /// Exit code of an export without entries that were to be in it, and that were removed before.
 const REMOVED: i32 = 4;
@@ -77,7 +76,7 @@ fn heads(options: Options) -> Result<(), Failure> {
 
 fn export(filter: ExportFilter, options: Options) -> Result<(), Failure> {
     // The lock of the output is one thread's, and this may go on on another one.
-    let mut out = Lines { out: BufWriter::new(Output(io::stdout())), removed: None };
+    let mut out = Lines { out: BufWriter::new(Output(io::stdout())), removed: Vec::new() };
     if let Some(server) = Server::find(&options.clone().settle()?.data_dir)? {
         let mut lines = server.stream("POST", "/audit/export", &filter)?;
         match copy_lines(&mut lines, &mut out) {
@@ -88,10 +87,10 @@ fn export(filter: ExportFilter, options: Options) -> Result<(), Failure> {
             }
             copied => copied?,
         }
-        tell_removed(out.removed);
+        tell_removed(&out.removed);
         return Ok(());
     }
-    let mut removed = None;
+    let mut removed = Vec::new();
     with_vault(options, async |vault| {
         vault.check_export(&filter).await?;
         let (give, mut take) = channel(1);
@@ -114,20 +113,20 @@ fn export(filter: ExportFilter, options: Options) -> Result<(), Failure> {
             }
         }
     })?;
-    tell_removed(removed);
+    tell_removed(&removed);
     Ok(())
 }
 
-/// Where the lines of an export go, but for the one that is no entry: that is kept.
+/// Where the lines of an export go, but for those that are no entries: these are kept.
 struct Lines<W> {
     out: W,
-    removed: Option<RangeInclusive<u64>>,
+    removed: Vec<Removed>,
 }
 
 impl<W: Write> Write for Lines<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match ExportFilter::removed_in(bytes) {
-            Some(removed) => self.removed = Some(removed),
+        match Removed::read(bytes) {
+            Some(removed) => self.removed.push(removed),
             None => self.out.write_all(bytes)?,
         }
         Ok(bytes.len())
@@ -140,13 +139,16 @@ impl<W: Write> Write for Lines<W> {
 
 /// Ends the process, if entries were removed that were to be exported, with an exit code that says so. What there is was
 /// printed: whoever keeps the log elsewhere is to have it before more of it goes, and to know of the gap.
-fn tell_removed(removed: Option<RangeInclusive<u64>>) {
-    let Some(removed) = removed else { return };
-    let (from, to) = removed.into_inner();
-    warn(format_args!(
-        "entries {from} to {to} of the log were removed before they could be exported; what is left was exported"
-    ));
-    exit(REMOVED);
+fn tell_removed(removed: &[Removed]) {
+    for Removed { tenant_id, removed_from, removed_to } in removed {
+        warn(format_args!(
+            "entries {removed_from} to {removed_to} of the log were removed before they could be exported; \
+            what is left was exported (tenant {tenant_id})"
+        ));
+    }
+    if !removed.is_empty() {
+        exit(REMOVED);
+    }
 }
 
 fn time(text: &str) -> Result<Timestamp, String> {
@@ -157,16 +159,19 @@ fn time(text: &str) -> Result<Timestamp, String> {
 mod tests {
     use std::io::Write as _;
 
-    use super::Lines;
+    use super::{Lines, Removed, TenantId};
 
     #[test]
     fn what_is_told_of_removed_entries_is_not_among_the_entries() {
-        let mut lines = Lines { out: Vec::new(), removed: None };
+        let mut lines = Lines { out: Vec::new(), removed: Vec::new() };
         lines.write_all(b"{\"sequence\":121}\n{\"sequence\":122}\n").unwrap();
         lines.write_all(b"{\"sequence\":123}\n").unwrap();
-        assert_eq!(lines.removed, None);
-        lines.write_all(b"{\"removed_from\":6,\"removed_to\":120}\n").unwrap();
-        assert_eq!(lines.removed, Some(6..=120));
+        assert!(lines.removed.is_empty());
+        let tenant_id = TenantId(uuid::Uuid::from_u128(7));
+        let removed = Removed { tenant_id, removed_from: 6, removed_to: 120 };
+        let line = serde_json::to_string(&removed).unwrap() + "\n";
+        lines.write_all(line.as_bytes()).unwrap();
+        assert_eq!(lines.removed, [removed]);
         let entries = "{\"sequence\":121}\n{\"sequence\":122}\n{\"sequence\":123}\n";
         assert_eq!(lines.out, entries.as_bytes());
     }

@@ -50,12 +50,23 @@ struct ExportedEntry {
     entry: LogEntry,
 }
 
-/// The last line of an export that goes on behind an entry, where entries that followed it were removed since.
-#[derive(Debug, Serialize, Deserialize)]
+/// A line behind the entries of a tenant, of some that were to be exported, and were removed before or meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Removed {
-    removed_from: u64,
-    removed_to: u64,
+pub struct Removed {
+    /// Whose.
+    pub tenant_id: TenantId,
+    /// The number of the first.
+    pub removed_from: u64,
+    /// That of the last.
+    pub removed_to: u64,
+}
+
+impl Removed {
+    /// What a line of an export tells of them, if it does and is no entry.
+    pub fn read(line: &[u8]) -> Option<Self> {
+        serde_json::from_slice(line).ok()
+    }
 }
 
 /// Which entries are exported.
@@ -73,15 +84,6 @@ pub struct ExportFilter {
     /// Before this time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub to: Option<Timestamp>,
-}
-
-impl ExportFilter {
-    /// The numbers of entries that were to be exported and are not there any more, if this line of an export tells of them
-    /// and is no entry.
-    pub fn removed_in(line: &[u8]) -> Option<RangeInclusive<u64>> {
-        let Removed { removed_from, removed_to } = serde_json::from_slice(line).ok()?;
-        Some(removed_from..=removed_to)
-    }
 }
 
 impl From<ChainHead> for ExportedHead {
@@ -139,9 +141,9 @@ impl Vault {
     }
 
     /// Gives every entry that the filter asks for and that is there when the call begins, and no other, those of each tenant
-    /// in the order of their numbers, as lines of JSON, some at a time. Where the filter goes on behind an entry, and the one
-    /// after it was removed since, a line that [`ExportFilter::removed_in`] reads comes behind them, by itself. Others may
-    /// write meanwhile. Ends with an error when nobody takes them any more.
+    /// in the order of their numbers, as lines of JSON, some at a time. Behind them comes a line by itself for each stretch of
+    /// them that was removed, meanwhile or since the entry that the filter goes on behind ([`Removed`]). Others may write
+    /// meanwhile. Ends with an error when nobody takes them any more.
     pub async fn export_log(
         &self,
         filter: ExportFilter,
@@ -199,6 +201,21 @@ struct Stretch {
     windows: Vec<u64>,
 }
 
+/// Numbers of entries in their order, which have no gaps unless some were removed.
+struct Numbers {
+    next: u64,
+    gaps: Vec<RangeInclusive<u64>>,
+}
+
+impl Numbers {
+    fn see(&mut self, number: u64) {
+        if self.next < number {
+            self.gaps.push(self.next..=number - 1);
+        }
+        self.next = self.next.max(number.saturating_add(1));
+    }
+}
+
 impl TenantsLog<'_> {
     /// Numbers are taken a window at a time, and whatever stretch has some of them is read for each. The order of times is
     /// nearly that of numbers, so that most have those of one window; where a clock was set back, of a few.
@@ -212,21 +229,19 @@ impl TenantsLog<'_> {
                 windows.entry(*window).or_default().push(stretch);
             }
         }
-        let mut first = None;
-        // What was removed behind what was given already: entries go from the beginning on, and faster than they are taken.
-        let (mut last, mut gap) = (None, None::<RangeInclusive<u64>>);
+        let ExportFilter { after, from, to, .. } = self.filter;
+        let next = match after {
+            Some(after) => after.saturating_add(1),
+            None => self.first().await?,
+        };
+        let mut numbers = Numbers { next, gaps: Vec::new() };
         for (window, stretches) in windows {
             let mut held = BTreeMap::new();
             for stretch in stretches {
                 self.read(stretch, window, &mut held).await?;
             }
-            first = first.or_else(|| held.keys().next().copied());
-            for number in held.keys().copied() {
-                if let Some(next) = last.map(|last: u64| last + 1).filter(|next| *next < number) {
-                    let begin = gap.as_ref().map_or(next, |gap| *gap.start());
-                    gap = Some(begin..=number - 1);
-                }
-                last = Some(number);
+            for number in held.keys() {
+                numbers.see(*number);
             }
             let mut lines = Vec::new();
             for line in held.into_values() {
@@ -239,35 +254,21 @@ impl TenantsLog<'_> {
         }
         // It may have been erased since: what was found then is no whole log.
         self.vault.keys(self.tenant).await?;
-        let ExportFilter { from, to, .. } = self.filter;
-        // Numbers between those of some times are no gap.
-        let gap = gap.filter(|_| from.is_none() && to.is_none());
-        self.tell_removed(first, gap, give).await
-    }
-
-    /// Tells which entries behind the one to go on behind are not there any more. `given` is the number of the first one that
-    /// was given.
-    async fn tell_removed(
-        &self,
-        given: Option<u64>,
-        gap: Option<RangeInclusive<u64>>,
-        give: &Sender<Vec<u8>>,
-    ) -> Result<(), Error> {
-        let Some(after) = self.filter.after else { return Ok(()) };
-        // Some may have gone since they were given.
-        let first = self.first().await?.min(given.unwrap_or(u64::MAX));
-        let (mut removed_from, mut removed_to) = (after.saturating_add(1), first.saturating_sub(1));
-        if let Some(gap) = gap {
-            removed_from = if removed_from > removed_to { *gap.start() } else { removed_from };
-            removed_to = *gap.end();
+        if from.is_some() || to.is_some() {
+            // Of which times those were that are gone nobody knows any more: of any, if they were to be gone on behind.
+            numbers = Numbers { next, gaps: Vec::new() };
+            numbers.see(if after.is_some() { self.first().await? } else { next });
+        } else {
+            numbers.see(self.last.saturating_add(1));
         }
-        if removed_from > removed_to {
-            return Ok(());
+        for gap in numbers.gaps {
+            let (removed_from, removed_to) = gap.into_inner();
+            let removed = Removed { tenant_id: self.tenant, removed_from, removed_to };
+            let mut line = serde_json::to_vec(&removed).map_err(Error::internal)?;
+            line.push(b'\n');
+            send(give, line).await?;
         }
-        let removed = Removed { removed_from, removed_to };
-        let mut line = serde_json::to_vec(&removed).map_err(Error::internal)?;
-        line.push(b'\n');
-        send(give, line).await
+        Ok(())
     }
 
     /// The number of the first entry that is there, or behind the last one if none is.

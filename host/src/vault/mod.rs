@@ -63,7 +63,7 @@ use uuid::Uuid;
 pub use answers::{Answer, Attempt, Claim, Form, Repetition};
 pub use applications::{ApplicationWithKey, WriteApplication};
 pub use audit::{Actor, LogEntry};
-pub use audit_export::{ExportFilter, ExportedHead};
+pub use audit_export::{ExportFilter, ExportedHead, Removed};
 pub use authentication::{Authenticated, Caller};
 pub use backup::{
     Backup, BackupError, CHUNK_FILE_BYTES_MAX, MANIFEST_BYTES_MAX, Manifest, Piece, Reader,
