@@ -17,6 +17,7 @@ use std::time::SystemTime;
 
 use parking_lot::{Mutex, RwLock};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, futimens};
+use subtle::ConstantTimeEq as _;
 
 use super::Runtime;
 use super::load::{Compiled, MAC_BYTES};
@@ -72,7 +73,7 @@ impl Cache {
     /// Goes on with the key of the next root key, if it has that of this one.
     fn follow(&self, root: &RootKey, next: &RootKey) {
         let mut key = self.key.write();
-        if *key == CacheConfig::key_of(root) {
+        if key.as_slice().ct_eq(CacheConfig::key_of(root).as_slice()).into() {
             *key = CacheConfig::key_of(next);
         }
     }
