@@ -34,6 +34,8 @@ pub(super) enum Uncastable {
     TooLarge,
     #[error("cannot be cast: holds a number of more digits than one can hold")]
     PrecisionWithin,
+    #[error("cannot be cast: holds a number that is too large")]
+    TooLargeWithin,
     #[error("cannot be cast to boolean: must be true or false")]
     Boolean,
     #[error("cannot be cast to object: must be an object or the JSON text of one")]
@@ -100,7 +102,9 @@ fn boolean(text: &str) -> Result<Value, Uncastable> {
 
 fn json(value: &Value, wanted: fn(&Value) -> bool, or: Uncastable) -> Result<Value, Uncastable> {
     let text = value.as_str().ok_or(or)?;
-    let mut parsed: Value = serde_json::from_str(text).map_err(|_| or)?;
+    let mut parsed: Value = serde_json::from_str(text).map_err(|error| {
+        if exact::is_out_of_range(&error) { Uncastable::TooLargeWithin } else { or }
+    })?;
     let verdict = if !wanted(&parsed) {
         Err(or)
     } else if !is_within(&parsed, JSON_DEPTH_MAX) {

@@ -60,7 +60,8 @@ pub fn parse(text: &[u8]) -> serde_json::Result<Value> {
     }
 }
 
-fn is_out_of_range(error: &serde_json::Error) -> bool {
+/// Whether a text was not parsed for a number that is larger than any double.
+pub fn is_out_of_range(error: &serde_json::Error) -> bool {
     error.to_string().starts_with(OUT_OF_RANGE)
 }
 

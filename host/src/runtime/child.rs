@@ -157,11 +157,13 @@ impl Said {
         let complaint = complaint.trim();
         if let Some(signal) = status.signal() {
             tracing::warn!(signal, complaint, "a process that compiled a component was ended");
-            // What the component does itself, out of time or memory or of stack, ends otherwise. This is the kernel, which
-            // chooses this process first when the machine is short of memory, whatever it compiles; or it is a person.
-            let killed = signal == Signal::KILL.as_raw();
-            let why = if killed { ComponentError::TooSlow } else { ComponentError::TooCostly };
-            return Err(why.into());
+            // What the component does itself, out of time or memory or of stack, ends otherwise. This is the kernel, which has
+            // no memory left, whatever is compiled; or it is a person.
+            return Err(if signal == Signal::KILL.as_raw() {
+                CompileError::NoMemory("a process that compiles was killed".to_owned())
+            } else {
+                ComponentError::TooCostly.into()
+            });
         }
         if output.len() > COMPILED_BYTES_MAX {
             return Err(ComponentError::TooCostly.into());
@@ -267,7 +269,12 @@ mod tests {
         let costly = || Err(ComponentError::TooCostly.into());
         let table = [
             ("out of memory", 6, "", costly()),
-            ("killed", 9, "", Err(ComponentError::TooSlow.into())),
+            (
+                "killed",
+                9,
+                "",
+                Err(CompileError::NoMemory("a process that compiles was killed".to_owned())),
+            ),
             ("a stack that overflowed", 11, "", costly()),
             ("out of time", 24, "", costly()),
             ("refused", exited(INVALID), "no\nway", invalid("no way")),

@@ -69,10 +69,9 @@ pub enum ComponentError {
     /// It makes the compiler take more than it may.
     #[error("Compiling the component takes too much memory or time: make its functions smaller.")]
     TooCostly,
-    /// It took the compiler more time on the clock than it may have, or the kernel ended that for want of memory: either may
-    /// be the machine's doing.
+    /// It took the compiler more time on the clock than it may have, which may be the machine's doing.
     #[error(
-        "Compiling the component takes too much memory or time here: make its functions smaller, or try again later."
+        "Compiling the component takes too much time here: make its functions smaller, or try again later."
     )]
     TooSlow,
     /// It is compiled, to more code than is kept for one owner.
@@ -107,7 +106,7 @@ pub enum CompileError {
     /// The component is no formula that runs.
     #[error(transparent)]
     Component(#[from] ComponentError),
-    /// The system gave no memory for it, which says nothing of the code; the cause is for the operator.
+    /// The system gave no memory for it or for compiling it, which says nothing of the code; the cause is for the operator.
     #[error("there is no memory for the code: {0}")]
     NoMemory(String),
     /// A fault of ours; the cause is for the operator.

@@ -12,6 +12,8 @@ mod protection;
 mod record;
 pub mod sled;
 
+use std::collections::HashMap;
+
 use futures::future::BoxFuture;
 use thiserror::Error;
 
@@ -144,6 +146,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Where the log of each tenant ends.
     fn chain_heads(&self) -> Result<Vec<ChainHead>, StoreError>;
+
+    /// The number of the first entry that each tenant's log has, or is to have next if it has none.
+    fn log_starts(&self) -> Result<HashMap<TenantId, u64>, StoreError>;
 
     /// Numbers and hashes of log entries in their tenant's chain; `None` for what is none.
     fn places(

@@ -14,6 +14,7 @@ use super::{Error, Vault};
 use crate::limits::LOG_ENTRIES_REMOVED_AT_ONCE;
 use crate::model::id::TenantId;
 use crate::model::log::{EntityType, Operation};
+use crate::model::time::Timestamp;
 use crate::store::StoreError;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
@@ -28,13 +29,24 @@ impl Vault {
         self.0.retention.0.store(days, Ordering::Relaxed);
     }
 
+    /// Whether log entries of this time and of all later ones are still kept.
+    pub(super) fn keeps_log_of(&self, time: Timestamp) -> bool {
+        self.log_ends().is_none_or(|before_ms| time.0 >= before_ms)
+    }
+
+    /// Before which time log entries are to go.
+    fn log_ends(&self) -> Option<u64> {
+        let days = self.0.retention.0.load(Ordering::Relaxed);
+        (days > 0).then(|| self.now().0.saturating_sub(u64::from(days) * DAY_MS))
+    }
+
     /// Removes a tenant's entries whose time is over.
     pub(super) async fn sweep_log(&self, tenant: TenantId) -> Result<usize, Error> {
         let days = self.0.retention.0.load(Ordering::Relaxed);
-        if days == 0 || !self.may_remove_ended()? {
+        let Some(before_ms) = self.log_ends() else { return Ok(0) };
+        if !self.may_remove_ended()? {
             return Ok(0);
         }
-        let before_ms = self.now().0.saturating_sub(u64::from(days) * DAY_MS);
         let (mut removed, mut lost) = (0, 0);
         loop {
             let at_once = LOG_ENTRIES_REMOVED_AT_ONCE;

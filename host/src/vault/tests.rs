@@ -1,5 +1,6 @@
 //! What tests of the vault's inside stand on.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,11 +28,16 @@ pub(super) async fn vault(folder: &Path, programs_bytes_max: u64) -> Vault {
 
 /// A vault on a store, without a tenant.
 pub(super) async fn vault_on(store: Arc<dyn Store>, programs_bytes_max: u64) -> Vault {
+    vault_at(0, store, programs_bytes_max).await
+}
+
+/// The same, at this time.
+pub(super) async fn vault_at(now_ms: u64, store: Arc<dyn Store>, programs_bytes_max: u64) -> Vault {
     let foundation = Foundation {
         store,
         runtime: Runtime::new(RuntimeConfig::new(1)).unwrap(),
         egress: Egress::new(EgressConfig::default()).unwrap(),
-        clock: Arc::new(ManualClock::new(0)),
+        clock: Arc::new(ManualClock::new(now_ms)),
         entropy: Arc::new(SeededEntropy::new(1)),
         root_key: RootKey::draw(&SeededEntropy::new(2)),
         fuel_per_ms: 1,
@@ -119,6 +125,10 @@ impl Store for Failing {
 
     fn chain_heads(&self) -> Result<Vec<ChainHead>, StoreError> {
         self.store.chain_heads()
+    }
+
+    fn log_starts(&self) -> Result<HashMap<TenantId, u64>, StoreError> {
+        self.store.log_starts()
     }
 
     fn places(

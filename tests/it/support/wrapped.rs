@@ -2,6 +2,7 @@
 //!
 //! To have a store behave in another way: a type with a [`Hook`].
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -143,6 +144,10 @@ impl<H: Hook> Store for Wrapped<H> {
 
     fn chain_heads(&self) -> Result<Vec<ChainHead>, StoreError> {
         self.store.chain_heads()
+    }
+
+    fn log_starts(&self) -> Result<HashMap<TenantId, u64>, StoreError> {
+        self.store.log_starts()
     }
 
     fn places(

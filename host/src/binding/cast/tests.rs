@@ -126,6 +126,10 @@ fn numbers_within_json_text_stay_what_they_are() {
     let text = |number: &str| json!(format!("[{{\"a\": {number}}}]"));
     assert_eq!(cast(text("0.1"), Array), Ok(json!([{"a": 0.1}])));
     assert_eq!(cast(text("12345678901234567890123"), Array), Err(Uncastable::PrecisionWithin));
+    assert_eq!(cast(text("1e400"), Array), Err(Uncastable::TooLargeWithin));
+    assert_eq!(cast(json!("{\"a\": -1E999}"), Object), Err(Uncastable::TooLargeWithin));
+    assert_eq!(cast(json!("[1e400"), Array), Err(Uncastable::TooLargeWithin));
+    assert_eq!(cast(json!("[1e300"), Array), Err(Uncastable::Array));
 }
 
 #[test]

@@ -12,6 +12,8 @@ use serde_json::{Number, Value};
 use super::{Arguments, Refusal};
 use crate::model::time::parse_span;
 
+/// What is said of a format that is none.
+const FORMAT: &str = "takes a format such as %Y-%m-%d";
 /// Digits of a width in a date's format.
 const DATE_WIDTH_DIGITS_MAX: usize = 2;
 /// Bytes of a time of day with as fine a fraction of a second as liquid reads, `00:00:00.000000000`.
@@ -23,6 +25,9 @@ pub(crate) fn date(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Re
     let format = arguments.text(0, "");
     if has_wide_field(&format) {
         return Err("takes widths of at most two digits");
+    }
+    if has_unreadable_field(&format) {
+        return Err(FORMAT);
     }
     let text = match value {
         Value::String(text) => text.clone(),
@@ -38,7 +43,7 @@ pub(crate) fn date(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Re
     let date = if arguments.is_kept() { date } else { date.or_else(|| rfc3339s(text.trim())) };
     match date {
         Some(date) if !format.is_empty() => {
-            date.format(&format).map(Value::from).map_err(|_| "takes a format such as %Y-%m-%d")
+            date.format(&format).map(Value::from).map_err(|_| FORMAT)
         }
         _ => Ok(value.clone()),
     }
@@ -88,11 +93,31 @@ fn in_liquids_form(text: &str) -> Option<String> {
     Some(format!("{day} {clock}{seconds} {sign}{digits:0<4}"))
 }
 
+/// What may stand between the flags of a field and its name.
+fn is_between(c: char) -> bool {
+    c.is_ascii_digit() || matches!(c, ':' | 'E' | 'O')
+}
+
+/// The fields of a date's format and what follows them, without their `%` and flags.
+fn fields(format: &str) -> impl Iterator<Item = &str> {
+    let mut rest = format;
+    std::iter::from_fn(move || {
+        let (_, field) = rest.split_once('%')?;
+        let field = field.trim_start_matches(['-', '_', '0', '^', '#']);
+        let name = field.trim_start_matches(is_between);
+        rest = name.strip_prefix('%').unwrap_or(name);
+        Some(field)
+    })
+}
+
 /// Whether a date's format asks for a width of more digits than any date has use for.
 fn has_wide_field(format: &str) -> bool {
-    format.split('%').skip(1).any(|field| {
-        let width = field.trim_start_matches(['-', '_', '0', '^', '#']);
-        let digits = width.bytes().take_while(u8::is_ascii_digit).count();
-        digits > DATE_WIDTH_DIGITS_MAX
-    })
+    fields(format)
+        .any(|field| field.bytes().take_while(u8::is_ascii_digit).count() > DATE_WIDTH_DIGITS_MAX)
+}
+
+/// Whether a date's format has a field that is named by something else than ASCII: liquid panics on these.
+fn has_unreadable_field(format: &str) -> bool {
+    fields(format)
+        .any(|field| field.trim_start_matches(is_between).starts_with(|c: char| !c.is_ascii()))
 }

@@ -197,8 +197,17 @@ fn dates_are_no_wider_than_dates() {
             "{expression}"
         );
     }
+    // Liquid cuts its format through the middle of a character.
+    for format in ["%é", "%-é", "%10é", "%^#é", "%:é", "%::é", "%Eé", "%OŸ", "%Y%\u{1f600}"]
+    {
+        let refused = evaluate(&format!("{{{{ data.at | date: '{format}' }}}}"), &data);
+        let Err(ExpressionError::Filter { filter: "date", .. }) = refused else {
+            panic!("{format}: {refused:?}")
+        };
+    }
     for (expression, expected) in [
         ("data.at | date: '%d/%m/%Y'", "02/01/2020"),
+        ("data.at | date: '%dé%%é'", "02é%é"),
         ("data.day | date: '%d.%m.%y'", "02.01.20"),
         ("data.day | date: ''", "2020-01-02"),
         ("data.format | date: '%Y'", "%99999999d"),

@@ -204,6 +204,11 @@ impl Guard {
         self.ledgers.get(&tenant).map_or(1, |ledger| ledger.chain.removed.0 + 1)
     }
 
+    /// The same, of each tenant.
+    pub fn firsts(&self) -> HashMap<TenantId, u64> {
+        self.ledgers.iter().map(|(tenant, ledger)| (*tenant, ledger.chain.removed.0 + 1)).collect()
+    }
+
     /// Where the log of each tenant that has one ends.
     pub fn heads(&self) -> Vec<ChainHead> {
         let ended = self.ledgers.iter().filter(|(_, ledger)| ledger.chain.last.0 > 0);

@@ -35,6 +35,7 @@ mod waiting;
 mod wanted;
 mod writer;
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -320,12 +321,11 @@ impl Store for SledStore {
     }
 
     fn chain_heads(&self) -> Result<Vec<ChainHead>, StoreError> {
-        let guard = self.guard.lock();
-        // The guard may be ahead of what a failed write left.
-        if self.failed.load(Ordering::Acquire) {
-            return Err(StoreError::Failed);
-        }
-        Ok(guard.as_ref().map(Guard::heads).unwrap_or_default())
+        self.of_guard(Guard::heads)
+    }
+
+    fn log_starts(&self) -> Result<HashMap<TenantId, u64>, StoreError> {
+        self.of_guard(Guard::firsts)
     }
 
     fn places(

@@ -5,9 +5,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::SledStore;
 use super::failure::unreadable;
+use super::guard::Guard;
 use super::index::Found;
 use super::live::Live;
 use super::packs;
@@ -33,6 +35,19 @@ struct Page {
 type Bodies = HashMap<String, (Head, Vec<u8>)>;
 
 impl SledStore {
+    /// What the guard knows, none of which is about to be.
+    pub(super) fn of_guard<T: Default>(
+        &self,
+        look: impl FnOnce(&Guard) -> T,
+    ) -> Result<T, StoreError> {
+        let guard = self.guard.lock();
+        // It may be ahead of what a failed write left.
+        if self.failed.load(Ordering::Acquire) {
+            return Err(StoreError::Failed);
+        }
+        Ok(guard.as_ref().map(look).unwrap_or_default())
+    }
+
     /// A record as it is now.
     pub(super) fn read(
         &self,

@@ -2,25 +2,29 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::mpsc::{Receiver, channel};
 use uuid::Uuid;
 
 use super::{
-    ChainHead, ExportFilter, ExportedHead, KeptEntry, LogEntry, Removed, TenantId, TenantsLog,
-    Timestamp, kind,
+    ChainHead, ExportFilter, ExportedHead, LogEntry, Removed, TenantId, TenantsLog, Timestamp,
 };
 use crate::model::log::{EntityType, Operation};
 use crate::store::Batch;
+use crate::store::sled::SledStore;
 use crate::vault::Vault;
-use crate::vault::tests::vault;
+use crate::vault::audit::KeptEntry;
+use crate::vault::record::kind;
+use crate::vault::tests::{vault, vault_at};
 
 /// A log that is read so that there are many stretches of it.
 fn log(vault: &Vault, tenant: TenantId, filter: ExportFilter) -> TenantsLog<'_> {
     let heads = vault.log_heads().unwrap();
     let last = heads.iter().find(|head| head.tenant == tenant).unwrap().sequence;
-    TenantsLog { vault, tenant, last, filter, portion: 7, window: 10 }
+    let first = vault.0.store.log_starts().unwrap()[&tenant];
+    TenantsLog { vault, tenant, first, last, filter, portion: 7, window: 10 }
 }
 
 /// The lines that are given, until nobody gives any.
@@ -149,10 +153,10 @@ async fn no_more_than_a_window_is_held_whatever_was_done_to_the_clock() {
     }
     let log = log(&vault, tenant, ExportFilter::default());
     let (stretches, mut last) = (log.stretches().await.unwrap(), 0);
-    assert!(stretches.iter().any(|stretch| stretch.windows.len() > 1));
+    assert!(stretches.iter().any(|stretch| log.windows(stretch).len() > 1));
     for window in 0..=10 {
         let mut held = BTreeMap::new();
-        for stretch in stretches.iter().filter(|one| one.windows.contains(&window)) {
+        for stretch in stretches.iter().filter(|one| log.windows(one).contains(&window)) {
             log.read(stretch, window, &mut held).await.unwrap();
         }
         assert!(held.len() <= 10, "{window}: {}", held.len());
@@ -199,14 +203,23 @@ async fn entries_that_are_gone_behind_the_one_to_go_on_behind_are_told() {
 /// Whoever takes lines slowly is overtaken: what it then misses is told, and nothing else.
 #[tokio::test]
 async fn entries_that_are_removed_before_they_are_taken_are_told() {
-    for (after, gone) in [(None, 40), (Some(1), 40), (None, 62), (Some(5), 62)] {
+    let from = Some(Timestamp(1_000));
+    for (after, from, gone) in [
+        (None, None, 40),
+        (Some(1), None, 40),
+        (None, None, 62),
+        (Some(5), None, 62),
+        (None, from, 40),
+        (Some(1), from, 40),
+        (None, from, 62),
+    ] {
         let folder = tempfile::tempdir().unwrap();
         let vault = vault(folder.path(), 1 << 20).await;
         let tenant = vault.create_tenant("a", None).await.unwrap().tenant.id;
         for number in 3..=62_u64 {
             add(&vault, tenant, u128::from(number), 1_000 + number).await;
         }
-        let log = log(&vault, tenant, ExportFilter { after, ..ExportFilter::default() });
+        let log = log(&vault, tenant, ExportFilter { after, from, ..ExportFilter::default() });
         let (give, mut take) = channel(1);
         let export = async {
             log.export(&give).await.unwrap();
@@ -221,11 +234,53 @@ async fn entries_that_are_removed_before_they_are_taken_are_told() {
             [first, lines(take).await].concat()
         };
         let (given, gone) = told(tokio::join!(export, taking).1);
-        assert!(!gone.is_empty(), "after {after:?}");
+        assert!(!gone.is_empty(), "after {after:?}, from {from:?}");
         let mut all: Vec<u64> = given.into_iter().chain(gone.into_iter().flatten()).collect();
         all.sort_unstable();
-        assert!(all.iter().copied().eq(after.unwrap_or_default() + 1..=62), "{all:?}");
+        // The first two are of another time.
+        let first = if from.is_some() { 3 } else { after.unwrap_or_default() + 1 };
+        assert!(all.iter().copied().eq(first..=62), "{all:?}");
     }
+}
+
+/// What goes before the turn of its tenant comes, or while its log is looked through, was there when the export began.
+#[tokio::test]
+async fn entries_that_are_removed_before_they_are_found_are_told() {
+    const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+    let folder = tempfile::tempdir().unwrap();
+    let store = SledStore::open(folder.path(), 1 << 20).unwrap();
+    let vault = vault_at(10 * DAY_MS, Arc::new(store), 1 << 20).await;
+    for name in ["a", "b", "c"] {
+        vault.create_tenant(name, None).await.unwrap();
+    }
+    let tenant = vault.keys_owners().await.unwrap()[3];
+    for number in 3..=12_u64 {
+        add(&vault, tenant, u128::from(number), 1_000 + number).await;
+    }
+    // Of those before it one may wait to be given, and one to be taken.
+    let (give, take) = channel(1);
+    let exporting = vault.clone();
+    let exporting =
+        tokio::spawn(async move { exporting.export_log(ExportFilter::default(), &give).await });
+    while take.is_empty() && !exporting.is_finished() {
+        tokio::task::yield_now().await;
+    }
+    remove(&vault, tenant, 7).await;
+    let own = lines(take).await.into_iter();
+    let own = own.filter(|line| line["tenant_id"] == tenant.to_string()).collect();
+    exporting.await.unwrap().unwrap();
+    assert_eq!(told(own), ((8..=12).collect(), vec![1..=7]));
+
+    // Of those that are gone, nobody knows any more of which times they were but that they were too old to be kept.
+    let behind = async |from| {
+        let filter = ExportFilter { from: Some(from), ..ExportFilter::default() };
+        let log = TenantsLog { first: 3, ..log(&vault, tenant, filter) };
+        told(exported(log).await)
+    };
+    vault.keep_log_for_days(1);
+    assert_eq!(behind(Timestamp(1_009)).await, ((9..=12).collect(), vec![3..=7]));
+    assert_eq!(behind(Timestamp(8 * DAY_MS)).await, (vec![], vec![3..=7]));
+    assert_eq!(behind(Timestamp(9 * DAY_MS)).await, (vec![], vec![]));
 }
 
 #[tokio::test]
