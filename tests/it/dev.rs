@@ -246,6 +246,31 @@ async fn keys_that_were_replaced_meanwhile_are_made_anew_or_told_of_and_the_rest
 }
 
 #[test]
+fn keys_whose_file_is_lost_are_made_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().join("keys.json");
+    let first = dev(folder.path());
+    let reactor = value(&first, "reactor ").to_owned();
+    assert_eq!(first.terminate(), Some(0));
+    fs::remove_file(&kept).unwrap();
+    let (second, told) = dev_complaining(folder.path());
+    assert!(told.contains("keys.json was missing"), "{told}");
+    assert!(!told.contains("does not work") && !told.contains("had ended"), "{told}");
+    let text = fs::read_to_string(&kept).unwrap();
+    for (name, tag) in [("management key", "key_mgt_"), ("private key", "key_prv_")] {
+        let key = value(&second, name);
+        assert!(key.starts_with(tag) && text.contains(key), "{key}");
+    }
+    assert_eq!(value(&second, "reactor "), reactor);
+    for curl in curls(&second) {
+        paste(&curl);
+    }
+    assert_eq!(second.terminate(), Some(0));
+    let (_third, told) = dev_complaining(folder.path());
+    assert!(!told.contains("keys.json"), "{told}");
+}
+
+#[test]
 fn after_its_tenant_was_erased_everything_that_is_printed_works() {
     let folder = tempfile::tempdir().unwrap();
     let first = dev(folder.path());

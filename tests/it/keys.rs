@@ -220,7 +220,7 @@ async fn the_root_key_changes_without_a_server_too() {
     rotate.args(["keys", "rotate", "--root", "--json", "--data-dir"]).arg(folder.path());
     rotate.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_NEW_ROOT_KEY", NEW_KEY);
     let output = rotate.output().unwrap();
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), "{\"tenants\":2}\n");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "{\"keys\":2}\n");
     let process = serve(folder.path(), &["--root-key-command", &format!("echo {NEW_KEY}")]);
     let client = Client::new(process.address, client.key.as_deref());
     let read = client.get(&format!("/tokens/{id}")).await.expect(200);

@@ -298,10 +298,10 @@ async fn tenants_that_a_rotation_of_all_leaves_out_are_named() {
     let tenant = rotating(folder.path()).await;
     let told = done(folder.path(), Some(ROOT_KEY), &[&rotate[..], &["--json"]].concat());
     let told: Value = serde_json::from_str(&told).unwrap();
-    assert_eq!(told, json!({"tenants": 1, "skipped": [tenant]}));
+    assert_eq!(told, json!({"keys": 1, "skipped": [tenant]}));
     // By now that is over.
     let told = done(folder.path(), Some(ROOT_KEY), &[&rotate[..], &["--json"]].concat());
-    assert_eq!(serde_json::from_str::<Value>(&told).unwrap(), json!({"tenants": 2}));
+    assert_eq!(serde_json::from_str::<Value>(&told).unwrap(), json!({"keys": 2}));
 
     let folder = tempfile::tempdir().unwrap();
     let tenant = rotating(folder.path()).await;

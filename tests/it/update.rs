@@ -140,13 +140,39 @@ async fn null_removes_or_puts_back_the_default() {
         .expect(200);
     assert_eq!(after["containers"], json!(["/pci/high/"]));
     assert!(after.get("expires_at").is_none());
-    // The default mask follows the data.
+    // The default mask follows the data, to less and not to more.
     let second = json!({"id": "second", "type": "card",
         "data": {"number": "4242424242424242", "expiration_month": 1}});
     server.private.post("/tokens", second).await.expect(201);
     let path = "/tokens/second";
     let after = server.private.patch(path, json!({"data": {"expiration_month": null}})).await;
     assert_eq!(after.expect(200)["data"], json!({"number": "XXXXXXXXXXXX4242"}));
+    let more = json!({"data": {"expiration_month": 2, "expiration_year": 2033}});
+    let after = server.private.patch(path, more.clone()).await.expect(200);
+    assert_eq!(after["data"], json!({"number": "XXXXXXXXXXXX4242"}));
+    // What became of it stays the default's.
+    let [month, none] =
+        [1, 0].map(|month| json!({"data": {"expiration_month": (month > 0).then_some(month)}}));
+    let third = json!({"id": "third", "type": "card",
+        "data": {"number": "4242424242424242", "expiration_month": 1}});
+    server.private.post("/tokens", third).await.expect(201);
+    for (patch, shown) in [
+        (&more, json!({"number": "XXXXXXXXXXXX4242", "expiration_month": 2})),
+        (&none, json!({"number": "XXXXXXXXXXXX4242"})),
+        (&month, json!({"number": "XXXXXXXXXXXX4242"})),
+    ] {
+        let after = server.private.patch("/tokens/third", patch.clone()).await.expect(200);
+        assert_eq!(after["data"], shown);
+    }
+    // Nor does a mask that looks like it.
+    let own = json!({"id": "own", "type": "card", "data": {"number": "4242424242424242"},
+        "mask": {"number": "{{ data.number | reveal_last: 4 }}"}});
+    server.private.post("/tokens", own).await.expect(201);
+    let after = server.private.patch("/tokens/own", more).await.expect(200);
+    assert_eq!(after["data"], json!({"number": "XXXXXXXXXXXX4242"}));
+    let month = json!({"mask": {"expiration_month": "{{ data.expiration_month }}"}});
+    let after = server.private.patch("/tokens/own", month).await.expect(200);
+    assert_eq!(after["data"], json!({"number": "XXXXXXXXXXXX4242", "expiration_month": 2}));
     // Expressions stay as they are, even if there are none.
     let ssn = json!({"id": "ssn", "type": "social_security_number", "data": "123456789",
         "search_indexes": []});

@@ -124,8 +124,8 @@ async fn keep(vault: &Vault, path: &Path) -> Result<Ready, Failure> {
     keep_private_key(vault, manager.as_ref(), &mut keys, path).await?;
     let Some(manager) = manager else {
         warn(format_args!(
-            "{}: management_key has ended: put a management key that works there, such as the new one of its \
-            application, and start again",
+            "{}: management_key does not work: put one there that does, such as the new one of its application, and \
+            start again",
             path.display()
         ));
         return Ok(Ready { management_key: None, private_key: keys.private_key, reactor_id: None });
@@ -138,12 +138,20 @@ async fn keep(vault: &Vault, path: &Path) -> Result<Ready, Failure> {
 }
 
 /// Reads the API keys, or makes the first tenant. The management key is written before it is made, so that no crash leaves
-/// a vault that nobody can enter.
+/// a vault that nobody can enter. Where there is a tenant already, and the file is lost, it gets another one.
 async fn keep_keys(vault: &Vault, path: &Path) -> Result<DevKeys, Failure> {
     let keys = if path.exists() {
         let named = |error: &dyn Display| format!("{}: {error}", path.display());
         let text = fs::read_to_string(path).map_err(|error| named(&error))?;
         serde_json::from_str(&text).map_err(|error| named(&error))?
+    } else if let [only] = &vault.tenants().await?[..] {
+        let key =
+            vault.issue_application(only.id, ApplicationType::Management, "Development").await?;
+        warn(format_args!(
+            "{} was missing: the keys in it now are new ones, of new applications",
+            path.display()
+        ));
+        DevKeys { management_key: key.expose().to_owned(), private_key: None }
     } else {
         let tag = ApplicationType::Management.key_tag();
         let key = ApiKey::draw(tag, &SystemEntropy::new()?);

@@ -120,8 +120,7 @@ fn rotate_root(rotate: RotateOptions) -> Result<(), Failure> {
         if json {
             say(serde_json::to_string(rotated)?);
         } else {
-            // One of the owners is the vault itself.
-            let tenants = counted(rotated.tenants.saturating_sub(1), "tenant", "tenants");
+            let tenants = counted(rotated.keys.saturating_sub(1), "tenant", "tenants");
             say(format_args!(
                 "The root key was rotated; it wraps the keys of {tenants} and those of what belongs \
                 to none. From now on the vault starts with the new one only. {after}"
@@ -156,7 +155,7 @@ fn rotate_tenants(rotate: RotateOptions) -> Result<(), Failure> {
         if json {
             say(serde_json::to_string(rotated)?);
         } else {
-            let drawn = counted(rotated.tenants, "key was drawn", "keys were drawn");
+            let drawn = counted(rotated.keys, "key was drawn", "keys were drawn");
             say(format_args!("{drawn}. {after}"));
             if !rotated.skipped.is_empty() {
                 say(about_skipped(&rotated.skipped));

@@ -69,11 +69,11 @@ pub struct RotateTenants {
     pub tenant_id: Option<TenantId>,
 }
 
-/// How many keys were changed.
+/// Keys that were changed.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Rotated {
-    /// Tenants whose keys were wrapped anew or drawn, with those of what belongs to no tenant.
-    pub tenants: usize,
+    /// How many were wrapped anew or drawn: those of tenants, and that of what belongs to none.
+    pub keys: usize,
     /// Tenants whose keys were left as they are, since their last rotation is still under way.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub skipped: Vec<TenantId>,
@@ -115,8 +115,8 @@ pub struct Refusal {
 
 impl Rotated {
     /// All that were to be changed, so many.
-    pub fn all(tenants: usize) -> Self {
-        Self { tenants, skipped: Vec::new() }
+    pub fn all(keys: usize) -> Self {
+        Self { keys, skipped: Vec::new() }
     }
 }
 
@@ -243,8 +243,8 @@ async fn rotate_root(Shared(vault): Shared<Vault>, body: Bytes) -> Result<Reply<
         bytes.zeroize();
     }
     let root = RootKey::parse(&read?.root_key).map_err(|error| bad(&error))?;
-    let tenants = whole(async move { vault.rotate_root_key(root).await }).await?;
-    Ok(Reply(Rotated::all(tenants)))
+    let keys = whole(async move { vault.rotate_root_key(root).await }).await?;
+    Ok(Reply(Rotated::all(keys)))
 }
 
 async fn rotate(Shared(vault): Shared<Vault>, body: Bytes) -> Result<Reply<Rotated>, Refused> {
@@ -264,10 +264,10 @@ pub async fn rotate_all(vault: &Vault) -> Result<Rotated, Error> {
         std::iter::once(system).chain(tenants).map(|key| (key.tenant_id, key.version))
     };
     let before: Vec<(TenantId, u32)> = versions(vault.keys_status().await?).collect();
-    let tenants = vault.rotate_all_tenant_keys().await?;
+    let keys = vault.rotate_all_tenant_keys().await?;
     let after: HashMap<TenantId, u32> = versions(vault.keys_status().await?).collect();
     let left = before.into_iter().filter(|(tenant, version)| after.get(tenant) == Some(version));
-    Ok(Rotated { tenants, skipped: left.map(|(tenant, _)| tenant).collect() })
+    Ok(Rotated { keys, skipped: left.map(|(tenant, _)| tenant).collect() })
 }
 
 async fn compact(

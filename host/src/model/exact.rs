@@ -19,6 +19,8 @@ const ROUNDED: &str =
     "has more digits than a number can hold; where it may be a string, send it as one";
 /// What is wrong with a number that is larger than any double.
 const TOO_LARGE: &str = "is too large a number; where it may be a string, send it as one";
+/// What is wrong with one that is smaller than any double and not zero.
+const TOO_SMALL: &str = "is too small a number; where it may be a string, send it as one";
 /// How the parser begins to tell of one.
 const OUT_OF_RANGE: &str = "number out of range";
 /// Stands for one where all else of a text is looked at. Nothing that is too large is written in fewer characters.
@@ -221,7 +223,13 @@ impl<'t, R: Fn(&str) -> bool> Walk<'t, R> {
         let text = self.number_text();
         // More than are named change nothing any more.
         if counts && !self.faults.are_cut_short() && !is_exact(text) {
-            self.faults.add_at(path, if is_too_large(text) { TOO_LARGE } else { ROUNDED });
+            let is_zero = || text.parse::<f64>().is_ok_and(|parsed| parsed == 0.0);
+            let fault = match text {
+                _ if is_too_large(text) => TOO_LARGE,
+                _ if is_zero() => TOO_SMALL,
+                _ => ROUNDED,
+            };
+            self.faults.add_at(path, fault);
         }
     }
 

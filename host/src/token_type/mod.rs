@@ -153,6 +153,17 @@ impl TokenType {
         }
     }
 
+    /// Takes from a mask the members of the default one whose members of `data` are gone: without them it would evaluate no
+    /// more. It gets none for those that are new: a mask that nobody changes shows nothing else than before.
+    pub fn follow_with_mask(self, mask: &mut Value, (before, after): (&Value, &Value)) {
+        let defaults = [before, after].map(|data| self.default_mask(data).unwrap_or_default());
+        if let (Value::Object(members), [Value::Object(before), after]) = (mask, defaults) {
+            members.retain(|name, member| {
+                before.get(name) != Some(member) || after.get(name).is_some()
+            });
+        }
+    }
+
     /// The expression whose value is fingerprinted when the token names none.
     pub fn default_fingerprint_expression(self) -> &'static str {
         self.0.fingerprint

@@ -128,6 +128,16 @@ fn a_default_mask_names_only_members_that_are_there() {
     let mask = of("card").default_mask(&year).unwrap();
     assert_eq!(mask["expiration_year"], "{{ data.expiration_year }}");
     assert!(mask.get("expiration_month").is_none());
+    let follow = |mut mask: Value, after: &Value| {
+        of("card").follow_with_mask(&mut mask, (&year, after));
+        mask
+    };
+    let bare = json!({"number": NUMBER});
+    assert_eq!(follow(mask.clone(), &bare), number);
+    assert_eq!(follow(number.clone(), &year), number);
+    for own in [json!({"expiration_year": "**"}), json!("{{ data.expiration_year }}"), json!({})] {
+        assert_eq!(follow(own.clone(), &bare), own);
+    }
     assert_eq!(of("card").default_mask(&json!({})), None);
     assert_eq!(of("card").default_mask(&json!("no object")), None);
 }

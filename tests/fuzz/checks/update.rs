@@ -213,12 +213,13 @@ fn check_patched(
     let metadata = patched("metadata").filter(|metadata| !metadata.is_null());
     let none = || json!({});
     assert_eq!(after.get("metadata").cloned().unwrap_or_else(none), metadata.unwrap_or_else(none));
-    let default_mask = before.get("mask").cloned() == kind.default_mask(&before["data"]);
-    if patch.get("mask").is_none() && default_mask {
-        assert_eq!(after.get("mask").cloned(), kind.default_mask(&after["data"]));
-    } else {
-        assert_eq!(after.get("mask").cloned(), patched("mask").filter(|mask| !mask.is_null()));
+    let mut mask = patched("mask").filter(|mask| !mask.is_null());
+    if patch.get("mask").is_none()
+        && let Some(mask) = &mut mask
+    {
+        kind.follow_with_mask(mask, (&before["data"], &after["data"]));
     }
+    assert_eq!(after.get("mask"), mask.as_ref());
     for name in ["containers", "fingerprint_expression", "deduplicate_token", "expires_at"] {
         if patch.get(name).is_none() {
             assert_eq!(before.get(name), after.get(name), "{name}");

@@ -79,6 +79,19 @@ fn numbers_that_are_larger_than_any_double() {
 }
 
 #[test]
+fn what_is_wrong_is_named() {
+    for (text, told) in [
+        ("1e400", "is too large"),
+        ("-1e-400", "is too small"),
+        ("4e-324", "has more digits"),
+        ("9007199254740993.5", "has more digits"),
+    ] {
+        let faults = check(format!("[{text}]").as_bytes(), |_| true).unwrap_err().into_map();
+        assert!(faults["[0]"][0].starts_with(told), "{text}: {faults:?}");
+    }
+}
+
+#[test]
 fn numbers_that_would_be_rounded() {
     for text in [
         "12345678901234567890123",

@@ -56,7 +56,8 @@ pub struct UpdateToken {
     #[schema(value_type = TokenData, required = false)]
     #[serde(default)]
     data: Member<Value>,
-    /// Merged into the mask; `null` leaves the token without one.
+    /// Merged into the mask; `null` leaves the token without one. A default mask loses the members that `data` loses, and
+    /// gets none.
     #[schema(value_type = Option<Value>)]
     #[serde(default)]
     mask: Member<Value>,
@@ -311,10 +312,10 @@ impl UpdateToken {
             data => merged(Some(token.data.expose()), data.required("data", faults)),
         };
         let mask = match self.mask {
-            Member::Absent if about.mask == kind.default_mask(token.data.expose()) => {
-                Member::Absent
-            }
-            Member::Absent => about.mask.clone().map_or(Member::Null, Member::Given),
+            Member::Absent => about.mask.clone().map_or(Member::Null, |mut mask| {
+                kind.follow_with_mask(&mut mask, (token.data.expose(), &data));
+                Member::Given(mask)
+            }),
             Member::Null => Member::Null,
             mask => {
                 let patch = mask.required("mask", faults);
