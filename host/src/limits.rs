@@ -319,8 +319,8 @@ pub const HTTP_CALLS_MAX: u64 = 100;
 pub const HTTP_CALLS_UNDER_WAY_MAX: usize = 8;
 /// Bytes of an outbound request's body, and of its answer's.
 pub const HTTP_BODY_BYTES_MAX: usize = 4 << 20;
-/// Bytes of bodies, together, of one script's requests that are under way.
-pub const HTTP_BODIES_UNDER_WAY_BYTES_MAX: usize = 8 << 20;
+/// Bytes of one run's requests that are under way, together: two of the largest bodies, and what stands before bodies.
+pub const HTTP_BODIES_UNDER_WAY_BYTES_MAX: usize = 9 << 20;
 /// Headers of an outbound request, and of its answer.
 pub const HTTP_HEADERS_MAX: usize = 100;
 /// Bytes of an outbound request's headers, and of its answer's: names and values.

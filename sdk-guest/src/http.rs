@@ -248,7 +248,7 @@ impl Response {
     /// Numbers are held as `u64`, `i64` or `f64`: one of more digits comes out rounded, unless
     /// [`exact_json`](Self::exact_json) reads it.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, crate::Error> {
-        serde_json::from_slice(&self.body)
+        serde_json::from_slice(self.json_text())
             .map_err(|_| crate::Error::runtime("the answer is not the JSON that was expected"))
     }
 
@@ -264,7 +264,7 @@ impl Response {
     /// ```
     pub fn exact_json<T: DeserializeOwned>(&self) -> Result<T, crate::Error> {
         let value = self.json()?;
-        match exact::first(&self.body, "", Kept::All) {
+        match exact::first(self.json_text(), "", Kept::All) {
             Some(_) => {
                 Err(crate::Error::runtime("the answer has a number with more digits than are kept"))
             }
@@ -275,8 +275,9 @@ impl Response {
     /// Where the first number is that [`json`](Self::json) rounds, of those in the part at a JSON pointer; as a JSON pointer,
     /// which may hold data: names that the other server chose.
     pub fn rounded_within(&self, part: &str) -> Option<String> {
-        let at = exact::first(&self.body, part, Kept::All)?;
-        Some(exact::pointer(&self.body, at))
+        let text = self.json_text();
+        let at = exact::first(text, part, Kept::All)?;
+        Some(exact::pointer(text, at))
     }
 
     /// Whether no number of `kept` came out rounded, of those in the part at a JSON pointer. `kept` is the answer as
@@ -291,7 +292,12 @@ impl Response {
     /// assert!(answer.is_exact("", &kept));
     /// ```
     pub fn is_exact(&self, part: &str, kept: &Value) -> bool {
-        exact::first(&self.body, part, Kept::Only(kept)).is_none()
+        exact::first(self.json_text(), part, Kept::Only(kept)).is_none()
+    }
+
+    /// The body without the mark of the order of bytes that some put before it, and that is none of its characters.
+    fn json_text(&self) -> &[u8] {
+        self.body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&self.body)
     }
 
     /// The body as text. What is not UTF-8 is a runtime error.

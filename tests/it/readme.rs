@@ -251,10 +251,11 @@ fn limits() -> Vec<(&'static str, String)> {
         (
             "calls of `svc`, requests to hosts",
             format!(
-                "{}, {}; a body or an answer {}",
+                "{}, {}; a body or an answer {}, requests under way {} together",
                 number(l::SVC_CALLS_MAX),
                 l::HTTP_CALLS_MAX,
-                bytes(l::HTTP_BODY_BYTES_MAX)
+                bytes(l::HTTP_BODY_BYTES_MAX),
+                bytes(l::HTTP_BODIES_UNDER_WAY_BYTES_MAX)
             ),
         ),
         (

@@ -75,6 +75,9 @@ async fn promises_and_timers() {
         ("await (async () => { const id = setTimeout(() => { throw new Error('late'); }, 1); clearTimeout(id); return await require('timers/promises').setTimeout(3, 'slept'); })()", json!("slept")),
         ("await (async () => { let sum = 0; for await (const n of (async function* () { yield 1; yield 2; })()) sum += n; return sum; })()", json!(3)),
         ("await { then: (resolve) => resolve('thenable') }", json!("thenable")),
+        ("await (async () => { const seen = []; for (const [at, ms] of [90, 30, 60, 30, 1].entries()) setTimeout(() => seen.push(at), ms); clearTimeout(setTimeout(() => seen.push('gone'), 45)); await new Promise((r) => setTimeout(r, 120)); return seen; })()", json!([4, 1, 3, 2, 0])),
+        // As many as a run has time for, if each one costs little.
+        ("await (async () => { const seen = []; const gone = []; for (let at = 0; at < 10000; at += 1) { setTimeout(() => seen.push(at), 1); gone.push(setTimeout(() => seen.push('gone'), 50)); } gone.forEach(clearTimeout); await new Promise((r) => setTimeout(r, 60)); return [seen.length, seen.every((one, at) => one === at)]; })()", json!([10_000, true])),
     ])
     .await;
 }
@@ -85,6 +88,8 @@ async fn text_and_bytes() {
         ("[...new TextEncoder().encode('añ😀')]", json!([97, 195, 177, 240, 159, 152, 128])),
         ("new TextDecoder().decode(new Uint8Array([0xef, 0xbb, 0xbf, 104, 105]))", json!("hi")),
         ("new TextDecoder('utf-8', { fatal: true }).decode(new Uint8Array([255]))", json!("TypeError: the bytes are no UTF-8")),
+        ("new TextDecoder('utf-16le', { fatal: true }).decode(new Uint8Array([0, 0xd8]))", json!("TypeError: the bytes are no UTF-16")),
+        ("new TextDecoder().decode(new Uint8Array([0xe2]), { stream: true })", json!("TypeError: a text is decoded as a whole, and not in parts")),
         ("new TextDecoder().decode(new Uint8Array([97, 255]))", json!("a\u{fffd}")),
         ("new TextDecoder('utf-16le').decode(new Uint8Array([104, 0, 105, 0]))", json!("hi")),
         ("new TextEncoder().encodeInto('aé', new Uint8Array(2))", json!({"read": 1, "written": 1})),
@@ -104,10 +109,18 @@ async fn text_and_bytes() {
         ("(() => { const b = Buffer.alloc(4); return [b.write('ff00', 1, 'hex'), b.write('aa', 'hex'), b.write('0102', 3, 1, 'hex'), b.write('é', 'latin1'), b.toString('hex')]; })()", json!([2, 1, 1, 1, "e9ff0001"])),
         ("[Buffer.alloc(3).fill('ab', 'hex'), Buffer.alloc(3).fill('ab', 1, 'hex'), Buffer.alloc(3).fill('ab', 0, 2, 'hex'), Buffer.alloc(3).fill('ab', 0, 'hex')].map((b) => b.toString('hex'))", json!(["ababab", "00abab", "abab00", "ababab"])),
         ("[Buffer.from('aabb', 'hex').indexOf('bb', 'hex'), Buffer.from('aabb', 'hex').includes('bb', 'hex'), Buffer.from('aabb', 'hex').includes('cc', 'hex')]", json!([1, true, false])),
+        ("[Buffer.from('a.b.c').lastIndexOf('.'), Buffer.from('a.b.c').lastIndexOf('.', 2), Buffer.from('abab').lastIndexOf('ab', -3), Buffer.from('abab').lastIndexOf(97), Buffer.from('ab').lastIndexOf('abc')]", json!([3, 1, 0, 2, -1])),
+        ("[Buffer.from('hello').indexOf('l', -2), Buffer.from('hello').includes('h', -2), Buffer.from('hello').indexOf(364, -9), Buffer.from('abc').toString('utf8', -2), Buffer.from('abc').toString('utf8', 1, -1)]", json!([3, false, 2, "abc", ""])),
+        ("[Buffer.alloc(2).write('a€'), Buffer.alloc(3).write('ab', 'utf16le'), Buffer.alloc(4).write('a€')]", json!([1, 2, 4])),
+        ("Buffer.alloc(2).writeUInt16BE(70000)", json!("RangeError: the value is none of 0 to 65535")),
+        ("Buffer.alloc(1).writeInt8(-129)", json!("RangeError: the value is none of -128 to 127")),
+        ("Buffer.alloc(8).writeBigUInt64LE(-1n)", json!("RangeError: the value is none of 0 to 18446744073709551615")),
+        ("[Buffer.alloc(2).writeUInt16BE(65535), Buffer.alloc(4).writeInt32LE(-2147483648), Buffer.alloc(4).writeFloatBE(1e300)]", json!([2, 4, 4])),
         ("Buffer.alloc(1).write('a', 'nonsense')", json!("TypeError: Unknown encoding: nonsense")),
         ("[Buffer.isBuffer(Buffer.alloc(1)), Buffer.from('x') instanceof Uint8Array, Buffer.from('ÿ', 'latin1')[0]]", json!([true, true, 255])),
         ("(() => { const shared = Buffer.from('abc'); shared.subarray(0, 1)[0] = 122; return shared.toString(); })()", json!("zbc")),
         ("(() => { const a = { d: new Date(0), m: new Map([[1, { x: [1] }]]), s: new Set([2]) }; a.self = a; const b = structuredClone(a); b.m.get(1).x.push(2); return [b.self === b, b.d instanceof Date, a.m.get(1).x.length, b.s.has(2)]; })()", json!([true, true, 1, true])),
+        ("(() => { const a = JSON.parse('{\"__proto__\":{\"admin\":true},\"x\":1}'); const b = structuredClone(a); return [b.admin === undefined, Object.keys(b), Object.getPrototypeOf(b) === Object.prototype]; })()", json!([true, ["__proto__", "x"], true])),
         ("structuredClone(() => 1)", json!("DataCloneError: functions and symbols cannot be cloned")),
     ])
     .await;
@@ -122,6 +135,9 @@ async fn addresses() {
         ("new URL('nonsense')", json!("TypeError: Invalid URL")),
         ("[URL.canParse('https://a'), URL.canParse('x'), URL.parse('x')]", json!([true, false, null])),
         ("(() => { const u = new URL('https://a.example/?x=1'); u.searchParams.append('y', 'ä b&'); u.pathname = '/p q'; u.port = 99; u.hash = 'z'; return String(u); })()", json!("https://a.example:99/p%20q?x=1&y=%C3%A4+b%26#z")),
+        ("(() => { const u = new URL('https://a.example/?a=1'); const p = u.searchParams; u.search = '?b=2'; p.append('c', '3'); return [u.href, u.searchParams === p, p.get('b')]; })()", json!(["https://a.example/?b=2&c=3", true, "2"])),
+        ("(() => { const u = new URL('https://a.example/?a=1'); const p = u.searchParams; p.set('a', 2); u.hash = 'h'; const before = u.href; u.href = 'https://b.example/?z'; p.append('y', 1); return [before, p.has('a'), u.href, new URL(u).search]; })()", json!(["https://a.example/?a=2#h", false, "https://b.example/?z=&y=1", "?z=&y=1"])),
+        ("(() => { const u = new URL('https://a.example/'); for (let at = 0; at < 5000; at += 1) u.searchParams.append('k', at); return u.href.length; })()", json!(33_908)),
         ("JSON.stringify({ u: new URL('https://münchen.example') })", json!("{\"u\":\"https://xn--mnchen-3ya.example/\"}")),
         ("new URLSearchParams({ a: 1, b: 'x y' }).toString()", json!("a=1&b=x+y")),
         ("[...new URLSearchParams('?a=1&a=2&b=%20+')]", json!([["a", "1"], ["a", "2"], ["b", "  "]])),

@@ -61,6 +61,8 @@ fn read(received: &http::Response) -> Result<Value, Error> {
     let Ok(text) = received.text() else {
         return Err(Error::runtime("the endpoint's answer is neither JSON nor text in UTF-8"));
     };
+    // Some put a mark of the order of bytes before it, which is none of its characters.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let parsed: Result<Value, _> = text.parse();
     parsed.or_else(|error| {
         if error.to_string().starts_with(OUT_OF_RANGE) {

@@ -488,10 +488,23 @@ fn answers_that_are_not_json_are_text() {
 }
 
 #[test]
+fn a_mark_before_json_is_none_of_it() {
+    let marked = |text: &str| {
+        FakeHttp::new().then(Ok(Response::new(200, format!("\u{feff}{text}").as_str())))
+    };
+    let redact = json!({ "redact": json!(["/card/number"]).to_string() });
+    let outcome = call(&card(), redact, &marked(r#"{"card":{"number":"secret"},"id":7}"#));
+    assert_eq!(outcome.raw(), json!({ "status": 200, "body": { "card": {}, "id": 7 } }));
+    let long = call(&card(), json!({}), &marked(r#"{"id":12345678901234567890123}"#));
+    assert_eq!(long.error().kind(), Some(ErrorKind::Runtime));
+    let text = call(&card(), json!({}), &marked("<ok/>"));
+    assert_eq!(text.raw()["body"], json!("<ok/>"));
+}
+
+#[test]
 fn nothing_is_left_of_a_text_when_something_is_to_be_left_out() {
     let card = r#"{ "card": { "number": "secret" } }"#;
     let texts = [
-        format!("\u{feff}{card}"),
         format!(")]}}',\n{card}"),
         format!("{card}\n{card}\n"),
         format!("{card},"),

@@ -9,17 +9,22 @@ use crate::style::{Approval, Verdict};
 /// What is kept of the invocation's time to say that the processor did not answer within it.
 const RESERVE_MS: u64 = 500;
 
-/// Which argument a parameter of the processor's stands for; the first part that its name holds decides.
-const PARAMETERS: &[(&str, &str)] = &[
-    ("amount", "args.amount"),
-    ("currency", "args.currency"),
-    ("number", "args.card.number"),
-    ("month", "args.card.expiration_month"),
-    ("year", "args.card.expiration_year"),
-    ("cvc", "args.card.cvc"),
-    ("cvv", "args.card.cvc"),
-    ("billing", "args.billing"),
-    ("reference", "args.reference"),
+/// Which argument a parameter of the processor's stands for, if any; the first part that its name holds decides.
+const PARAMETERS: &[(&str, Option<&str>)] = &[
+    ("billing", Some("args.billing")),
+    ("address", Some("args.billing")),
+    // Numbers of something else than of the card.
+    ("phone", None),
+    ("account", None),
+    ("routing", None),
+    ("amount", Some("args.amount")),
+    ("currency", Some("args.currency")),
+    ("reference", Some("args.reference")),
+    ("number", Some("args.card.number")),
+    ("month", Some("args.card.expiration_month")),
+    ("year", Some("args.card.expiration_year")),
+    ("cvc", Some("args.card.cvc")),
+    ("cvv", Some("args.card.cvc")),
 ];
 
 /// What is known of a payment before it is answered for.
@@ -110,7 +115,7 @@ fn judge(
             }
         },
         402 => Err(declined(code)),
-        400 | 422 => Err(refused(&body, code)),
+        400 | 422 => Err(refused(&body, code, payment)),
         401 | 403 => {
             let what = with_code("the processor does not accept the reactor's key", code);
             Err(Error::runtime(attempt.unmade(what)))
@@ -140,17 +145,18 @@ fn declined(code: Option<String>) -> Error {
 }
 
 /// The processor found something wrong; if it is an argument, that is the caller's affair.
-fn refused(body: &Value, code: Option<String>) -> Error {
+fn refused(body: &Value, code: Option<String>, payment: &Payment) -> Error {
     let detail = "the processor refused the payment";
     let types = [&body["error"]["type"], &body["type"], &body["error"]["code"], &body["code"]];
     let reused =
         types.iter().any(|value| value.as_str().is_some_and(|text| text.contains("idempotency")));
-    if reused {
+    // An invocation's own id is nobody else's.
+    if reused && payment.retry_of.is_some() {
         return Error::bad_request(detail).at("args.retry_of", "is the id of another payment");
     }
     let named = [&body["error"]["param"], &body["param"], &body["error_codes"][0]];
     let member = named.iter().filter_map(|value| value.as_str()).find_map(|name| {
-        PARAMETERS.iter().find(|(part, _)| name.contains(part)).map(|(_, member)| *member)
+        PARAMETERS.iter().find(|(part, _)| name.contains(part)).and_then(|(_, member)| *member)
     });
     match member {
         Some(member) => Error::bad_request(with_code(detail, code))

@@ -383,20 +383,25 @@ fn answers_that_cannot_be_read_leave_the_payment_uncertain() {
 
 #[test]
 fn what_the_processor_finds_wrong_names_the_argument() {
+    let param = |name: &str| json!({ "error": { "code": "wrong", "param": name } });
+    let code = |code: &str| json!({ "error_codes": [code] });
+    let reused = json!({ "error": { "type": "idempotency_error" } });
     let table = [
-        (
-            json!({ "error": { "code": "amount_too_small", "param": "amount" } }),
-            Some("args.amount"),
-        ),
-        (json!({ "error": { "param": "currency" } }), Some("args.currency")),
-        (
-            json!({ "error": { "param": "payment_method_data[card][exp_year]" } }),
-            Some("args.card.expiration_year"),
-        ),
-        (json!({ "error_codes": ["card_number_invalid"] }), Some("args.card.number")),
-        (json!({ "error": { "type": "idempotency_error" } }), Some("args.retry_of")),
-        (json!({ "error": { "param": "confirm" } }), None),
+        (param("amount"), Some("args.amount")),
+        (param("currency"), Some("args.currency")),
+        (param("payment_method_data[card][exp_year]"), Some("args.card.expiration_year")),
+        (param("source[number]"), Some("args.card.number")),
+        (param("data[billing_details][phone_number]"), Some("args.billing")),
+        (code("card_number_invalid"), Some("args.card.number")),
+        (code("phone_number_invalid"), None),
+        (code("customer_account_number_invalid"), None),
+        // The key was the invocation's own id, which is nobody else's.
+        (reused.clone(), None),
+        (param("confirm"), None),
     ];
+    let again = with(args(), json!({ "retry_of": EARLIER }));
+    let outcome = call(&again, &configuration("json"), &FakeHttp::new().json(400, reused));
+    assert_eq!(outcome.error().messages("args.retry_of").len(), 1);
     for (answer, member) in table {
         for status in [400, 422] {
             let network = FakeHttp::new().json(status, answer.clone());

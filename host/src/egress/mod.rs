@@ -5,10 +5,13 @@
 //! name stands for. The last check is made on the very addresses that are connected to, so that a name that changes its
 //! mind gains nothing; it is made anew for each connection and each redirect.
 //!
-//! The one place that holds an HTTP client: no proxy, no cookies, no decompression, nothing followed by itself.
+//! The one place that holds HTTP clients: no proxy, no cookies, no decompression, nothing followed by itself. The command
+//! line's own is reqwest's ([`api`]). What strangers answer is read by the layer below it, hyper's, where the size of a head
+//! and the bytes that are read at once can be bounded: whoever is asked may be hostile to all others here.
 //! It knows nothing of formulas, tenants or the vault: an owner is a number, and owners share no connection.
 
 mod api;
+mod connect;
 mod guard;
 mod hosts;
 mod lookup;
@@ -26,6 +29,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http_body_util::Full;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use parking_lot::Mutex;
 use rustls::pki_types::CertificateDer;
 use thiserror::Error;
@@ -35,6 +41,7 @@ pub use guard::is_public;
 pub use hosts::{AllowedHosts, HostPattern};
 pub use url::Url;
 
+use connect::Connector;
 use guard::Guard;
 use lookup::{Lookup, Lookups, SystemLookup};
 use pools::Pools;
@@ -43,11 +50,13 @@ use resolve::GuardedResolver;
 use url::Position;
 
 use crate::config::Network;
-use crate::limits::{HTTP_CONNECT_MS, HTTP_HEADERS_MAX, HTTP_IDLE_MAX, HTTP_IDLE_MS};
+use crate::limits::{HTTP_HEADERS_BYTES_MAX, HTTP_HEADERS_MAX, HTTP_IDLE_MAX, HTTP_IDLE_MS};
 use crate::model::plaintext::opaque;
 
 /// Headers of an answer that are read: more than are taken, for whom the status tells everything.
 const READ_HEADERS_MAX: usize = 4 * HTTP_HEADERS_MAX;
+/// Bytes of a head that are read: what is taken, with what stands around names and values, and more than that, as above.
+const READ_HEAD_BYTES_MAX: usize = 2 * HTTP_HEADERS_BYTES_MAX;
 
 /// How requests are sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -140,8 +149,10 @@ struct Shared {
     guard: Guard,
     lookups: Arc<Lookups>,
     tls: rustls::ClientConfig,
-    clients: Mutex<Pools<reqwest::Client>>,
+    clients: Mutex<Pools<HttpClient>>,
 }
+
+type HttpClient = Client<Connector, Full<Bytes>>;
 
 impl Egress {
     /// Sets up what all clients share, with the machine's resolver and the certificates that the machine trusts.
@@ -156,11 +167,8 @@ impl Egress {
         trusted: &[CertificateDer<'static>],
     ) -> Result<Self, SetupError> {
         let (lookups, clients) = (Arc::new(Lookups::new(lookup)), Mutex::default());
-        let egress =
-            Self(Arc::new(Shared { guard, lookups, tls: tls::trusting(trusted)?, clients }));
-        // If there can be none, it is better known now.
-        egress.make_client(0).map_err(|error| SetupError(error.to_string()))?;
-        Ok(egress)
+        let tls = tls::trusting(trusted)?;
+        Ok(Self(Arc::new(Shared { guard, lookups, tls, clients })))
     }
 
     /// Reads an address that requests are to be sent to later, and checks all of it that does not depend on what its
@@ -176,32 +184,27 @@ impl Egress {
     }
 
     /// An owner's client for a host.
-    fn client(&self, owner: u128, url: &Url) -> Result<reqwest::Client, reqwest::Error> {
+    fn client(&self, owner: u128, url: &Url) -> HttpClient {
         let origin = &url[Position::BeforeScheme..Position::BeforePath];
         let kept = self.0.clients.lock().get(owner, origin);
         if let Some(client) = kept {
-            return Ok(client);
+            return client;
         }
-        let client = self.make_client(owner)?;
-        Ok(self.0.clients.lock().keep(owner, origin, client))
+        let client = self.make_client(owner);
+        self.0.clients.lock().keep(owner, origin, client)
     }
 
-    fn make_client(&self, owner: u128) -> Result<reqwest::Client, reqwest::Error> {
+    fn make_client(&self, owner: u128) -> HttpClient {
         let (lookups, guard) = (Arc::clone(&self.0.lookups), self.0.guard.clone());
-        reqwest::Client::builder()
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .referer(false)
-            // What was sent may have moved money: whether it is sent again is for whoever asked.
-            .retry(reqwest::retry::never())
-            .http1_only()
+        let resolver = GuardedResolver { lookups, guard, owner };
+        // Only what was never sent is sent again: what was may have moved money.
+        Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
             .http1_max_headers(READ_HEADERS_MAX)
-            .tls_backend_preconfigured(tls::for_one_client(&self.0.tls))
-            .connect_timeout(Duration::from_millis(HTTP_CONNECT_MS))
+            .http1_max_buf_size(READ_HEAD_BYTES_MAX)
             .pool_max_idle_per_host(HTTP_IDLE_MAX)
             .pool_idle_timeout(Duration::from_millis(HTTP_IDLE_MS))
-            .user_agent("tokamak")
-            .dns_resolver(GuardedResolver { lookups, guard, owner })
-            .build()
+            .build(Connector::new(resolver, tls::for_one_client(&self.0.tls)))
     }
 }

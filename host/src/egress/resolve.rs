@@ -3,10 +3,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use futures::FutureExt as _;
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use futures::future::BoxFuture;
+use hyper_util::client::legacy::connect::dns::Name;
 use thiserror::Error;
+use tower::Service;
 
 use super::guard::Guard;
 use super::lookup::Lookups;
@@ -24,20 +27,30 @@ pub enum Unresolved {
 }
 
 /// The resolver that an owner's clients connect by.
+#[derive(Clone)]
 pub struct GuardedResolver {
     pub lookups: Arc<Lookups>,
     pub guard: Guard,
     pub owner: u128,
 }
 
-impl Resolve for GuardedResolver {
-    fn resolve(&self, name: Name) -> Resolving {
+impl Service<Name> for GuardedResolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = Unresolved;
+    type Future = BoxFuture<'static, Result<Self::Response, Unresolved>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Unresolved>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
         let (lookups, guard, owner) = (Arc::clone(&self.lookups), self.guard.clone(), self.owner);
         let resolve = async move {
             let found =
                 lookups.find(owner, name.as_str()).await.map_err(|_| Unresolved::Unknown)?;
-            let addresses = checked(found, &guard)?;
-            Ok(Box::new(addresses.into_iter().map(|ip| SocketAddr::new(ip, 0))) as Addrs)
+            let addresses = checked(found, &guard)?.into_iter();
+            let addresses: Vec<_> = addresses.map(|ip| SocketAddr::new(ip, 0)).collect();
+            Ok(addresses.into_iter())
         };
         resolve.boxed()
     }

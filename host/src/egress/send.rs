@@ -2,9 +2,13 @@
 
 use std::error::Error;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use http::HeaderMap;
-use reqwest::Response;
+use http::{HeaderMap, HeaderValue, Request, Response, Uri, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Body as _, Incoming};
+use tokio::sync::Notify;
 use url::Url;
 
 use super::redirect::{follow, target};
@@ -12,6 +16,10 @@ use super::request::Hop;
 use super::resolve::Unresolved;
 use super::{Answer, Egress, EgressError, Outbound, Wanted};
 use crate::limits::{HTTP_BODY_BYTES_MAX, HTTP_HEADERS_BYTES_MAX, HTTP_HEADERS_MAX};
+
+/// Heads before the one of the answer, such as `100 Continue`, that are read: a host could send them without end.
+const EARLY_HEADS_MAX: usize = 16;
+const NOT_HTTP: &str = "the answer is no valid HTTP";
 
 impl Egress {
     /// Sends a request to hosts that `permits` lets pass, the redirects' too, and reads as much of the answer as is
@@ -67,14 +75,43 @@ impl Egress {
         }
     }
 
-    async fn once(&self, hop: &Hop, owner: u128) -> Result<Response, EgressError> {
-        let client = self.client(owner, &hop.url);
-        let client = client.map_err(|error| explain(&error, "no connection could be set up"))?;
-        let request = client.request(hop.method.clone(), hop.url.clone());
-        let request = request.headers(hop.headers.clone());
-        let request = hop.body.iter().fold(request, |request, body| request.body(body.clone()));
-        request.send().await.map_err(|error| explain(&error, "the exchange broke off"))
+    async fn once(&self, hop: &Hop, owner: u128) -> Result<Response<Incoming>, EgressError> {
+        let to = hop.url.as_str().parse::<Uri>();
+        let to = to.map_err(|_| EgressError::Invalid("the address cannot be sent to"))?;
+        let mut request = Request::new(Full::new(hop.body.clone().unwrap_or_default()));
+        *request.method_mut() = hop.method.clone();
+        *request.uri_mut() = to;
+        *request.headers_mut() = hop.headers.clone();
+        let own = [(header::ACCEPT, "*/*"), (header::USER_AGENT, "tokamak")];
+        for (name, value) in own {
+            let headers = request.headers_mut();
+            headers.entry(name).or_insert_with(|| HeaderValue::from_static(value));
+        }
+        let too_many = early_heads(&mut request);
+        tokio::select! {
+            answer = self.client(owner, &hop.url).request(request) => {
+                answer.map_err(|error| {
+                    let unconnected = "no connection to the host could be made";
+                    let broken = "the exchange broke off";
+                    explain(&error, if error.is_connect() { unconnected } else { broken })
+                })
+            }
+            // The connection goes with the request.
+            () = too_many.notified() => Err(EgressError::TooLarge),
+        }
     }
+}
+
+/// Tells when more heads came before the answer's own than are read.
+fn early_heads<B>(request: &mut Request<B>) -> Arc<Notify> {
+    let (seen, too_many) = (AtomicUsize::new(0), Arc::new(Notify::new()));
+    let told = Arc::clone(&too_many);
+    hyper::ext::on_informational(request, move |_| {
+        if seen.fetch_add(1, Ordering::Relaxed) == EARLY_HEADS_MAX {
+            told.notify_one();
+        }
+    });
+    too_many
 }
 
 /// Where the server sends its clients is not for the formula to have written better.
@@ -97,7 +134,7 @@ fn check_headers(headers: &HeaderMap) -> Result<(), EgressError> {
 }
 
 async fn read(
-    response: Response,
+    response: Response<Incoming>,
     wanted: Wanted,
     has_room: &(dyn Fn(usize) -> bool + Send + Sync),
 ) -> Result<Answer, EgressError> {
@@ -107,7 +144,7 @@ async fn read(
         headers.map(|(name, value)| (name.as_str().to_owned(), text(value.as_bytes()))).collect();
     let status = response.status().as_u16();
     let body = match wanted {
-        Wanted::Whole => read_body(response, has_room).await?,
+        Wanted::Whole => read_body(response.into_body(), has_room).await?,
         // Dropped with its rest; the client closes the connection unless there is none.
         Wanted::Head => Vec::new(),
     };
@@ -115,16 +152,18 @@ async fn read(
 }
 
 async fn read_body(
-    mut response: Response,
+    mut coming: Incoming,
     has_room: &(dyn Fn(usize) -> bool + Send + Sync),
 ) -> Result<Vec<u8>, EgressError> {
-    let announced = response.content_length().unwrap_or_default();
-    if announced > HTTP_BODY_BYTES_MAX as u64 {
+    if coming.size_hint().lower() > HTTP_BODY_BYTES_MAX as u64 {
         return Err(EgressError::TooLarge);
     }
     let mut body = Vec::new();
-    let broke = |error| explain(&error, "the connection broke before the answer was whole");
-    while let Some(chunk) = response.chunk().await.map_err(broke)? {
+    while let Some(frame) = coming.frame().await {
+        let frame = frame
+            .map_err(|error| explain(&error, "the connection broke before the answer was whole"))?;
+        // Trailers are nobody's.
+        let Ok(chunk) = frame.into_data() else { continue };
         if body.len() + chunk.len() > HTTP_BODY_BYTES_MAX {
             return Err(EgressError::TooLarge);
         }
@@ -137,8 +176,8 @@ async fn read_body(
 }
 
 /// Puts the client's error into fixed words: its own may quote the address.
-fn explain(error: &reqwest::Error, otherwise: &'static str) -> EgressError {
-    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+fn explain(error: &(dyn Error + 'static), otherwise: &'static str) -> EgressError {
+    let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(known) = of_a_cause(error) {
             return known;
@@ -149,8 +188,7 @@ fn explain(error: &reqwest::Error, otherwise: &'static str) -> EgressError {
             None => error.source(),
         };
     }
-    let unconnected = "no connection to the host could be made";
-    EgressError::Unreachable(if error.is_connect() { unconnected } else { otherwise })
+    EgressError::Unreachable(otherwise)
 }
 
 fn of_a_cause(error: &(dyn Error + 'static)) -> Option<EgressError> {
@@ -160,13 +198,30 @@ fn of_a_cause(error: &(dyn Error + 'static)) -> Option<EgressError> {
             Unresolved::Unknown => EgressError::Unreachable("the host's name has no address"),
         });
     }
-    if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse_too_large) {
-        return Some(EgressError::TooLarge);
+    if let Some(error) = error.downcast_ref::<hyper::Error>() {
+        return match error {
+            error if error.is_parse_too_large() => Some(EgressError::TooLarge),
+            error if error.is_parse() => Some(EgressError::Unreachable(NOT_HTTP)),
+            _ => None,
+        };
     }
-    let reason = match error.downcast_ref::<io::Error>()?.kind() {
+    if let Some(error) = error.downcast_ref::<rustls::Error>() {
+        return Some(EgressError::Unreachable(match error {
+            rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented => {
+                "no secure connection: the host is not trusted"
+            }
+            _ => "no secure connection: the host does not agree to one",
+        }));
+    }
+    let error = error.downcast_ref::<io::Error>()?;
+    let reason = match error.kind() {
         io::ErrorKind::ConnectionRefused => "the host refused the connection",
-        // What TLS finds wrong comes as this.
-        io::ErrorKind::InvalidData => "no secure connection: the host is not trusted",
+        // What TLS finds wrong comes as this too, and says so within.
+        io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput
+            if error.get_ref().is_none_or(|held| !held.is::<rustls::Error>()) =>
+        {
+            NOT_HTTP
+        }
         _ => return None,
     };
     Some(EgressError::Unreachable(reason))

@@ -153,7 +153,7 @@ impl Outgoing {
         let bytes = body + request.url.len() + headers.sum::<usize>();
         let Some(counted) = Counted::take(bytes, &self.under_way.waiting) else {
             let most = HTTP_BODIES_UNDER_WAY_BYTES_MAX >> 20;
-            let reason = format!("bodies of requests under way may take {most} MiB together");
+            let reason = format!("requests under way may take {most} MiB together");
             return Err(Error::Denied(reason));
         };
         Ok((http, counted))

@@ -10,6 +10,8 @@
     if (known === undefined) throw new TypeError(`Unknown encoding: ${name}`);
     return known;
   };
+  // A place that is counted from the end when it is negative.
+  const fromStart = (at, length) => (at < 0 ? Math.max(0, length + at) : at);
   const over = (bytes) => new Buffer(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   class Buffer extends Uint8Array {
     static from(value, encoding, length) {
@@ -57,8 +59,9 @@
       }
       return Math.sign(one.length - other.length);
     }
+    // Unlike those of `subarray`, its numbers do not count from the end.
     toString(encoding, start = 0, end = this.length) {
-      return host.decode(super.subarray(start, end), encodingOf(encoding));
+      return host.decode(super.subarray(Math.max(0, start), Math.max(0, end)), encodingOf(encoding));
     }
     toJSON() { return { type: 'Buffer', data: Array.from(this) }; }
     equals(other) { return Buffer.compare(this, other) === 0; }
@@ -69,9 +72,14 @@
     write(text, start = 0, length = this.length - start, encoding = 'utf8') {
       if (typeof start === 'string') return this.write(text, 0, this.length, start);
       if (typeof length === 'string') return this.write(text, start, this.length - start, length);
-      const bytes = host.encode(text, encodingOf(encoding)).subarray(0, Math.min(length, this.length - start));
-      this.set(bytes, start);
-      return bytes.length;
+      const known = encodingOf(encoding);
+      const bytes = host.encode(text, known);
+      let written = Math.min(bytes.length, length, this.length - start);
+      // Not within a character.
+      if (known === 'utf8') while (written < bytes.length && (bytes[written] & 0xc0) === 0x80) written -= 1;
+      if (known === 'utf16le') written -= written % 2;
+      this.set(bytes.subarray(0, written), start);
+      return written;
     }
     copy(into, at = 0, start = 0, end = this.length) {
       const taken = super.subarray(start, Math.min(end, start + into.length - at));
@@ -86,28 +94,44 @@
       for (let at = start; at < end; at += 1) this[at] = bytes.length === 0 ? 0 : bytes[(at - start) % bytes.length];
       return this;
     }
+    #has(wanted, at) {
+      let same = 0;
+      while (same < wanted.length && this[at + same] === wanted[same]) same += 1;
+      return same === wanted.length;
+    }
     indexOf(value, start = 0, encoding = 'utf8') {
       if (typeof start === 'string') return this.indexOf(value, 0, start);
-      if (typeof value === 'number') return super.indexOf(value, start);
+      if (typeof value === 'number') return super.indexOf(value & 255, start);
       const wanted = typeof value === 'string' ? host.encode(value, encodingOf(encoding)) : value;
-      for (let at = Math.max(start, 0); at + wanted.length <= this.length; at += 1) {
-        let same = 0;
-        while (same < wanted.length && this[at + same] === wanted[same]) same += 1;
-        if (same === wanted.length) return at;
+      for (let at = fromStart(start, this.length); at + wanted.length <= this.length; at += 1) {
+        if (this.#has(wanted, at)) return at;
+      }
+      return -1;
+    }
+    lastIndexOf(value, start = this.length, encoding = 'utf8') {
+      if (typeof start === 'string') return this.lastIndexOf(value, this.length, start);
+      if (typeof value === 'number') return super.lastIndexOf(value & 255, start);
+      const wanted = typeof value === 'string' ? host.encode(value, encodingOf(encoding)) : value;
+      const last = start < 0 ? this.length + start : start;
+      for (let at = Math.min(last, this.length - wanted.length); at >= 0; at -= 1) {
+        if (this.#has(wanted, at)) return at;
       }
       return -1;
     }
     includes(value, start, encoding) { return this.indexOf(value, start, encoding) !== -1; }
   }
   const view = (bytes) => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  for (const [name, width, method] of [
-    ['UInt8', 1, 'Uint8'], ['Int8', 1, 'Int8'], ['UInt16', 2, 'Uint16'], ['Int16', 2, 'Int16'],
-    ['UInt32', 4, 'Uint32'], ['Int32', 4, 'Int32'], ['Float', 4, 'Float32'], ['Double', 8, 'Float64'],
-    ['BigUInt64', 8, 'BigUint64'], ['BigInt64', 8, 'BigInt64'],
+  for (const [name, width, method, least, most] of [
+    ['UInt8', 1, 'Uint8', 0, 255], ['Int8', 1, 'Int8', -128, 127],
+    ['UInt16', 2, 'Uint16', 0, 65535], ['Int16', 2, 'Int16', -32768, 32767],
+    ['UInt32', 4, 'Uint32', 0, 4294967295], ['Int32', 4, 'Int32', -2147483648, 2147483647],
+    ['Float', 4, 'Float32', -Infinity, Infinity], ['Double', 8, 'Float64', -Infinity, Infinity],
+    ['BigUInt64', 8, 'BigUint64', 0n, 2n ** 64n - 1n], ['BigInt64', 8, 'BigInt64', -(2n ** 63n), 2n ** 63n - 1n],
   ]) {
     for (const [order, little] of width === 1 ? [['', true]] : [['LE', true], ['BE', false]]) {
       Buffer.prototype[`read${name}${order}`] = function (at = 0) { return view(this)[`get${method}`](at, little); };
       Buffer.prototype[`write${name}${order}`] = function (value, at = 0) {
+        if (value < least || value > most) throw new RangeError(`the value is none of ${least} to ${most}`);
         view(this)[`set${method}`](at, value, little);
         return at + width;
       };

@@ -32,13 +32,18 @@
       this.ignoreBOM = Boolean(ignoreBOM);
     }
     get encoding() { return this.#label === 'utf8' ? 'utf-8' : this.#label; }
-    decode(given) {
+    decode(given, { stream = false } = {}) {
+      // What a part ends in the middle of would be lost.
+      if (stream) throw new TypeError('a text is decoded as a whole, and not in parts');
       if (given === undefined) return '';
       const bytes = shared.bytes(given);
       if (this.fatal && this.#encoding === 'utf8' && !host.isUtf8(bytes)) {
         throw new TypeError('the bytes are no UTF-8');
       }
       const text = host.decode(bytes, this.#encoding);
+      if (this.fatal && this.#encoding === 'utf16le' && (bytes.length % 2 !== 0 || !text.isWellFormed())) {
+        throw new TypeError('the bytes are no UTF-16');
+      }
       return !this.ignoreBOM && text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
     }
   }
@@ -63,6 +68,7 @@
     return host.decode(host.encode(text, 'base64'), 'latin1');
   };
 
+  const { defineProperty } = Object;
   const cloned = (value, known) => {
     if (typeof value === 'function' || typeof value === 'symbol') {
       throw new DOMException('functions and symbols cannot be cloned', 'DataCloneError');
@@ -96,7 +102,12 @@
       throw new DOMException('this kind of object cannot be cloned', 'DataCloneError');
     }
     const copy = keep(Array.isArray(value) ? new Array(value.length) : {});
-    for (const key of Object.keys(value)) copy[key] = cloned(value[key], known);
+    for (const key of Object.keys(value)) {
+      const held = cloned(value[key], known);
+      // To assign that one would give the copy a prototype.
+      if (key === '__proto__') defineProperty(copy, key, { value: held, writable: true, enumerable: true, configurable: true });
+      else copy[key] = held;
+    }
     return copy;
   };
   const structuredClone = (value) => cloned(value, new Map());

@@ -267,11 +267,13 @@
     const answer = await answered(number, signal, call);
     if (answer.error === 'timeout' && signal?.aborted) throw givenUp(signal.reason, call);
     if (answer.error !== undefined) throw failed(answer.error, answer.why, call);
-    if (request.redirect === 'error' && [301, 302, 303, 307, 308].includes(answer.status)) {
-      throw failed('redirect', 'the answer is a redirect', call);
-    }
     const pairs = [];
     for (let at = 0; at < answer.headers.length; at += 2) pairs.push([answer.headers[at], answer.headers[at + 1]]);
+    const isRedirect = [301, 302, 303, 307, 308].includes(answer.status);
+    if (request.redirect === 'error' && isRedirect) throw failed('redirect', 'the answer is a redirect', call);
+    if (request.redirect === 'follow' && isRedirect && pairs.some(([name]) => name === 'location')) {
+      throw failed('redirect', 'there are too many redirects', call);
+    }
     return new Response(answer.body, { status: answer.status, headers: pairs }, request.url);
   };
   shared.globals({ fetch, Headers, Request, Response, AbortSignal, AbortController });

@@ -1,31 +1,69 @@
 // Timers, and what is waited for when nothing else is left to do: the next of them, or an answer to a request.
 (function (host, shared) {
   'use strict';
-  const waiting = [];
+  // By their ids; and in a heap, none due before the one at half its place. Those that were removed stay in the heap for a
+  // while, without a call.
+  const known = new Map();
+  let heap = [];
   let next = 1;
+  const isBefore = (one, other) => one.at < other.at || (one.at === other.at && one.id < other.id);
+  const lift = (timer) => {
+    let place = heap.length;
+    while (place > 0 && isBefore(timer, heap[(place - 1) >> 1])) {
+      heap[place] = heap[(place - 1) >> 1];
+      place = (place - 1) >> 1;
+    }
+    heap[place] = timer;
+  };
+  const takeFirst = () => {
+    const first = heap[0];
+    const last = heap.pop();
+    if (heap.length === 0) return first;
+    let place = 0;
+    for (;;) {
+      let below = 2 * place + 1;
+      if (below + 1 < heap.length && isBefore(heap[below + 1], heap[below])) below += 1;
+      if (below >= heap.length || !isBefore(heap[below], last)) break;
+      heap[place] = heap[below];
+      place = below;
+    }
+    heap[place] = last;
+    return first;
+  };
   const add = (call, delay, every, values) => {
     if (typeof call !== 'function') throw new TypeError('a timer takes a function');
     const wait = Math.max(1, Math.trunc(Number(delay)) || 0);
-    const id = next++;
-    waiting.push({ id, at: host.now() + wait, every: every ? wait : 0, call, values });
-    return id;
+    const timer = { id: next++, at: host.now() + wait, every: every ? wait : 0, call, values };
+    known.set(timer.id, timer);
+    lift(timer);
+    return timer.id;
   };
   const remove = (id) => {
-    const at = waiting.findIndex((timer) => timer.id === id);
-    if (at >= 0) waiting.splice(at, 1);
+    const timer = known.get(id);
+    if (timer === undefined) return;
+    known.delete(id);
+    timer.call = timer.values = null;
+    if (heap.length > 2 * known.size + 100) {
+      const left = heap.filter((one) => one.call !== null);
+      heap = [];
+      left.forEach(lift);
+    }
   };
   // Waits for the timer that is due first and calls it, or for an answer if one comes before; false when there is neither.
   shared.fire = () => {
-    if (waiting.length === 0) return shared.isFetching() && shared.takeAnswer(undefined);
-    let first = waiting[0];
-    for (const timer of waiting) if (timer.at < first.at) first = timer;
+    while (heap.length > 0 && heap[0].call === null) takeFirst();
+    if (heap.length === 0) return shared.isFetching() && shared.takeAnswer(undefined);
+    const first = heap[0];
     const left = Math.max(0, first.at - host.now());
     if (shared.isFetching()) {
       if (shared.takeAnswer(Math.ceil(left))) return true;
     } else if (left > 0) host.sleep(left);
-    if (first.every > 0) first.at = host.now() + first.every;
-    else remove(first.id);
-    first.call(...first.values);
+    const { call, values } = takeFirst();
+    if (first.every > 0) {
+      first.at = host.now() + first.every;
+      lift(first);
+    } else known.delete(first.id);
+    call(...values);
     return true;
   };
   // For other files: what a script puts in a timer's place is its own.

@@ -4,24 +4,28 @@
   const decode = (text) => host.decode(host.percentDecode(text.replace(/\+/g, ' ')), 'utf8');
   const encode = (text) => encodeURIComponent(String(text).toWellFormed())
     .replace(/[!'()~]/g, (mark) => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`).replace(/%20/g, '+');
+  const read = (query) => query.replace(/^\?/, '').split('&').filter((part) => part !== '').map((part) => {
+    const at = part.indexOf('=');
+    return (at < 0 ? [part, ''] : [part.slice(0, at), part.slice(at + 1)]).map(decode);
+  });
   class URLSearchParams {
     #pairs = [];
-    #url = null;
-    constructor(given = '', url = null) {
-      this.#url = url;
+    #changed = () => {};
+    constructor(given = '') {
       if (given !== null && typeof given === 'object') {
         const pairs = typeof given[Symbol.iterator] === 'function' ? given : Object.entries(given);
         for (const [name, value] of pairs) this.#pairs.push([String(name), String(value)]);
         return;
       }
-      for (const part of String(given).replace(/^\?/, '').split('&')) {
-        if (part === '') continue;
-        const at = part.indexOf('=');
-        const [name, value] = at < 0 ? [part, ''] : [part.slice(0, at), part.slice(at + 1)];
-        this.#pairs.push([decode(name), decode(value)]);
-      }
+      this.#pairs = read(String(given));
     }
-    #changed() { this.#url?.(this.toString()); }
+    // Those of an address, which is told when they change, and tells when it does.
+    static of(query, changed) {
+      const params = new URLSearchParams();
+      params.#changed = changed;
+      params.#pairs = read(query);
+      return [params, (changedTo) => { params.#pairs = read(changedTo); }];
+    }
     get size() { return this.#pairs.length; }
     append(name, value) { this.#pairs.push([String(name), String(value)]); this.#changed(); }
     delete(name, value) {
@@ -51,9 +55,25 @@
     [Symbol.iterator]() { return this.entries(); }
     toString() { return this.#pairs.map(([name, value]) => `${encode(name)}=${encode(value)}`).join('&'); }
   }
+  const { of } = URLSearchParams;
+  delete URLSearchParams.of;
   class URL {
-    #parts;
+    #known;
     #params = null;
+    #refill = () => {};
+    // Whether the parameters have changed: the query is written when it is wanted.
+    #isStale = false;
+    get #parts() {
+      if (this.#isStale) {
+        this.#isStale = false;
+        this.#known = host.urlSet(this.#known.href, 'search', this.#params.toString());
+      }
+      return this.#known;
+    }
+    set #parts(parts) {
+      this.#isStale = false;
+      this.#known = parts;
+    }
     constructor(url, base) {
       const parts = host.url(String(url), base === undefined ? undefined : String(base));
       if (parts === undefined) throw new TypeError('Invalid URL');
@@ -63,14 +83,13 @@
     static parse(url, base) { return URL.canParse(url, base) ? new URL(url, base) : null; }
     _set(part, value) {
       this.#parts = host.urlSet(this.#parts.href, part, String(value));
-      if (part !== 'search' && part !== 'href') return;
-      this.#params = null;
+      if (part === 'search') this.#refill(this.#parts.search);
     }
     _part(part) { return this.#parts[part]; }
     get searchParams() {
-      this.#params ??= new URLSearchParams(this.search, (text) => {
-        this.#parts = host.urlSet(this.#parts.href, 'search', text);
-      });
+      if (this.#params === null) {
+        [this.#params, this.#refill] = of(this.#parts.search, () => { this.#isStale = true; });
+      }
       return this.#params;
     }
     get origin() { return this.#parts.origin; }
@@ -78,7 +97,7 @@
     set href(value) {
       if (host.url(String(value), undefined) === undefined) throw new TypeError('Invalid URL');
       this.#parts = host.url(String(value), undefined);
-      this.#params = null;
+      this.#refill(this.#parts.search);
     }
     toString() { return this.href; }
     toJSON() { return this.href; }

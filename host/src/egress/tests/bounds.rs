@@ -37,6 +37,7 @@ async fn what_is_too_large() {
         ("endless headers", Server::repeating("HTTP/1.1 200 OK\r\n", b"x: y\r\n").await),
         ("an endless header", Server::repeating("HTTP/1.1 200 OK\r\nx: ", wide.clone()).await),
         ("an endless first line", Server::repeating("HTTP/1.1 200 ", wide.clone()).await),
+        ("never begins", Server::repeating("", b"HTTP/1.1 100 Continue\r\n\r\n").await),
     ] {
         let (error, _) = error_of(server, LONG).await;
         assert_eq!(error, EgressError::TooLarge, "{name}");
@@ -57,7 +58,6 @@ async fn what_never_ends_ends_with_its_time() {
             Server::falling_silent("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nx")
                 .await,
         ),
-        ("never begins", Server::repeating("", b"HTTP/1.1 100 Continue\r\n\r\n").await),
     ] {
         let (error, took) = error_of(server, SHORT).await;
         assert_eq!(error, EgressError::Timeout, "{name}");
@@ -86,7 +86,23 @@ async fn what_is_said_beside_the_body_is_bounded() {
         ),
     ] {
         let (error, _) = error_of(Server::repeating(CHUNKED, piece).await, LONG).await;
-        assert!(!matches!(error, EgressError::Timeout), "{name}: {error:?}");
+        assert_eq!(error, EgressError::Unreachable("the answer is no valid HTTP"), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heads_before_the_answers_own_are_few() {
+    let early = |count: usize| {
+        let early = "HTTP/1.1 103 Early Hints\r\nx: y\r\n\r\n".repeat(count);
+        format!("{early}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    };
+    let egress = anywhere();
+    let server = Server::answering(early(16)).await;
+    assert_eq!(send(&egress, get(server.url("a.test", "/"))).await.unwrap().body, b"ok");
+    let server = Server::repeating("", b"HTTP/1.1 100 Go on\r\n\r\n".repeat(4_000)).await;
+    let asked = (0..50).map(|owner| Outbound { owner, ..get(server.url("a.test", "/")) });
+    for answer in futures::future::join_all(asked.map(|one| send(&egress, one))).await {
+        assert_eq!(answer, Err(EgressError::TooLarge));
     }
 }
 
