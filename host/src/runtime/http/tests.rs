@@ -146,13 +146,13 @@ fn request(body_bytes: usize) -> Request {
 async fn requests_that_wait_do_not_fill_the_hosts_memory() {
     let ends = Instant::now() + Duration::from_mins(1);
     let mut outgoing = Outgoing::new(Some(Arc::new(Silent)), ends, memory());
-    // One and a half of the largest fit beside each other, so the third is too much, and small ones are not.
-    for bytes in [HTTP_BODY_BYTES_MAX, HTTP_BODY_BYTES_MAX / 2, HTTP_BODY_BYTES_MAX, 10] {
+    // Two of the largest fit beside each other, so the third is too much, and small ones are not.
+    for bytes in [HTTP_BODY_BYTES_MAX, HTTP_BODY_BYTES_MAX, HTTP_BODY_BYTES_MAX, 10] {
         outgoing.begin(request(bytes)).unwrap();
     }
     let (number, answer) = outgoing.next_answer(Some(30_000)).await.unwrap().unwrap();
     assert_eq!(number, 2);
-    assert!(matches!(answer, Err(Error::Denied(reason)) if reason.contains("8 MiB")));
+    assert!(matches!(answer, Err(Error::Denied(reason)) if reason.contains("9 MiB")));
     outgoing.begin(request(HTTP_BODY_BYTES_MAX + 1)).unwrap();
     let (number, answer) = outgoing.next_answer(Some(30_000)).await.unwrap().unwrap();
     assert!(number == 4 && matches!(answer, Err(Error::TooLarge)));
