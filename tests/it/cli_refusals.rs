@@ -93,6 +93,11 @@ fn where_no_vault_is_none_is_made() {
     // The first tenant may be made before a server runs.
     done(&none, Some(ROOT_KEY), &["tenant", "create", "first"]);
     assert!(done(&none, Some(ROOT_KEY), &["tenant", "list"]).contains("  first\n"));
+    // But not in the store of another vault.
+    let store = none.join("store");
+    let (code, _, err) = operate(&store, Some(ROOT_KEY), &["tenant", "create", "second"]);
+    assert!(code == 1 && err.contains("is the store of a vault"), "{err}");
+    assert!(!store.join("store").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]

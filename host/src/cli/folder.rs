@@ -36,6 +36,14 @@ pub fn keep_to_ourselves() {
     umask(Mode::RWXG | Mode::RWXO);
 }
 
+/// Refuses to begin a vault in the store of another one, whose folder somebody named in place of the one around it.
+pub fn refuse_store(data: &Path) -> Result<(), Failure> {
+    if ["conf", "db", "journal"].iter().any(|file| !data.join(file).exists()) {
+        return Ok(());
+    }
+    Err(format!("{} is the store of a vault: name the folder that it is in", data.display()).into())
+}
+
 /// Refuses to begin a vault in a folder that everybody may write to. One that is there already is served, with a warning:
 /// some volumes have no other modes, and who upgrades is to find the vault as it was.
 pub fn refuse_open(data: &Path) -> Result<(), Failure> {

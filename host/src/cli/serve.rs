@@ -201,6 +201,7 @@ pub async fn open(settings: &Settings, root_key: RootKey) -> Result<Vault, Failu
     folder::refuse_unrestored(&settings.data_dir)?;
     let store = settings.data_dir.join("store");
     if !store.exists() {
+        folder::refuse_store(&settings.data_dir)?;
         let folder = settings.data_dir.display();
         tracing::info!(%folder, "there is no vault: a new one is begun");
     }
