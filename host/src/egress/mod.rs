@@ -55,8 +55,8 @@ use crate::model::plaintext::opaque;
 
 /// Headers of an answer that are read: more than are taken, for whom the status tells everything.
 const READ_HEADERS_MAX: usize = 4 * HTTP_HEADERS_MAX;
-/// Bytes of a head that are read: what is taken, with what stands around names and values, and more than that, as above.
-const READ_HEAD_BYTES_MAX: usize = 2 * HTTP_HEADERS_BYTES_MAX;
+/// Bytes of a head that are read: what is taken, with what stands around names and values. Nobody's memory counts them.
+const READ_HEAD_BYTES_MAX: usize = HTTP_HEADERS_BYTES_MAX + (16 << 10);
 
 /// How requests are sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
