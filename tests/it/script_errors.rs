@@ -306,7 +306,12 @@ async fn unanswered_requests_become_what_they_do_in_rust() {
         (
             json!({"url": upstream.url("/redirects/1"), "options": {"redirect": "error"}}),
             500,
-            "The script ended with an uncaught TypeError",
+            "the other server redirects where that is not followed",
+        ),
+        (
+            json!({"url": upstream.url("/redirects/11")}),
+            500,
+            "the other server redirects where that is not followed",
         ),
         (
             json!({"url": upstream.url("/redirects/1"), "options": {"redirect": "zzz"}}),

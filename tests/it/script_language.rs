@@ -76,6 +76,7 @@ async fn promises_and_timers() {
         ("await (async () => { let sum = 0; for await (const n of (async function* () { yield 1; yield 2; })()) sum += n; return sum; })()", json!(3)),
         ("await { then: (resolve) => resolve('thenable') }", json!("thenable")),
         ("await (async () => { const seen = []; for (const [at, ms] of [90, 30, 60, 30, 1].entries()) setTimeout(() => seen.push(at), ms); clearTimeout(setTimeout(() => seen.push('gone'), 45)); await new Promise((r) => setTimeout(r, 120)); return seen; })()", json!([4, 1, 3, 2, 0])),
+        ("await (async () => { const seen = []; for (const ms of [Infinity, 2 ** 31, -5, NaN]) setTimeout(() => seen.push(String(ms)), ms); clearTimeout(String(setTimeout(() => seen.push('gone'), 1))); await new Promise((r) => setTimeout(r, 20)); return seen; })()", json!(["Infinity", "2147483648", "-5", "NaN"])),
         // As many as a run has time for, if each one costs little.
         ("await (async () => { const seen = []; const gone = []; for (let at = 0; at < 10000; at += 1) { setTimeout(() => seen.push(at), 1); gone.push(setTimeout(() => seen.push('gone'), 50)); } gone.forEach(clearTimeout); await new Promise((r) => setTimeout(r, 60)); return [seen.length, seen.every((one, at) => one === at)]; })()", json!([10_000, true])),
     ])
@@ -88,6 +89,8 @@ async fn text_and_bytes() {
         ("[...new TextEncoder().encode('añ😀')]", json!([97, 195, 177, 240, 159, 152, 128])),
         ("new TextDecoder().decode(new Uint8Array([0xef, 0xbb, 0xbf, 104, 105]))", json!("hi")),
         ("new TextDecoder('utf-8', { fatal: true }).decode(new Uint8Array([255]))", json!("TypeError: the bytes are no UTF-8")),
+        ("[[65, 0, 66], [0, 0xd8, 65, 0], [0, 0xd8, 1]].map((bytes) => new TextDecoder('utf-16le').decode(new Uint8Array(bytes)))", json!(["A\u{fffd}", "\u{fffd}A", "\u{fffd}"])),
+        ("['utf8', 'utf-16', 'latin1'].map((label) => new TextDecoder(label).encoding)", json!(["utf-8", "utf-16le", "windows-1252"])),
         ("new TextDecoder('utf-16le', { fatal: true }).decode(new Uint8Array([0, 0xd8]))", json!("TypeError: the bytes are no UTF-16")),
         ("new TextDecoder().decode(new Uint8Array([0xe2]), { stream: true })", json!("TypeError: a text is decoded as a whole, and not in parts")),
         ("new TextDecoder().decode(new Uint8Array([97, 255]))", json!("a\u{fffd}")),
@@ -111,6 +114,9 @@ async fn text_and_bytes() {
         ("[Buffer.from('aabb', 'hex').indexOf('bb', 'hex'), Buffer.from('aabb', 'hex').includes('bb', 'hex'), Buffer.from('aabb', 'hex').includes('cc', 'hex')]", json!([1, true, false])),
         ("[Buffer.from('a.b.c').lastIndexOf('.'), Buffer.from('a.b.c').lastIndexOf('.', 2), Buffer.from('abab').lastIndexOf('ab', -3), Buffer.from('abab').lastIndexOf(97), Buffer.from('ab').lastIndexOf('abc')]", json!([3, 1, 0, 2, -1])),
         ("[Buffer.from('hello').indexOf('l', -2), Buffer.from('hello').includes('h', -2), Buffer.from('hello').indexOf(364, -9), Buffer.from('abc').toString('utf8', -2), Buffer.from('abc').toString('utf8', 1, -1)]", json!([3, false, 2, "abc", ""])),
+        ("[Buffer.from('abc').indexOf('c', 1.5), Buffer.from('abc').indexOf('', 9), Buffer.from([97, 98, 0]).indexOf('b', 'utf16le'), Buffer.from('a-b', 'utf16le').lastIndexOf('b', 'utf16le'), Buffer.from('abc').lastIndexOf('b', NaN)]", json!([2, 3, -1, 4, 1])),
+        ("[Buffer.from('abcd').compare(Buffer.from('xbcx'), 1, 3, 1, 3), Buffer.from('b').compare(Buffer.from('a')), Buffer.from('ab').copy(Buffer.alloc(1), 1), Buffer.from('ab').copy(Buffer.alloc(3), 2)]", json!([0, 1, 0, 1])),
+        ("Buffer.from('ab').copy(Buffer.alloc(3), 0, 3)", json!("RangeError: the place is outside of the buffer")),
         ("[Buffer.alloc(2).write('a€'), Buffer.alloc(3).write('ab', 'utf16le'), Buffer.alloc(4).write('a€')]", json!([1, 2, 4])),
         ("Buffer.alloc(2).writeUInt16BE(70000)", json!("RangeError: the value is none of 0 to 65535")),
         ("Buffer.alloc(1).writeInt8(-129)", json!("RangeError: the value is none of -128 to 127")),
@@ -121,6 +127,11 @@ async fn text_and_bytes() {
         ("(() => { const shared = Buffer.from('abc'); shared.subarray(0, 1)[0] = 122; return shared.toString(); })()", json!("zbc")),
         ("(() => { const a = { d: new Date(0), m: new Map([[1, { x: [1] }]]), s: new Set([2]) }; a.self = a; const b = structuredClone(a); b.m.get(1).x.push(2); return [b.self === b, b.d instanceof Date, a.m.get(1).x.length, b.s.has(2)]; })()", json!([true, true, 1, true])),
         ("(() => { const a = JSON.parse('{\"__proto__\":{\"admin\":true},\"x\":1}'); const b = structuredClone(a); return [b.admin === undefined, Object.keys(b), Object.getPrototypeOf(b) === Object.prototype]; })()", json!([true, ["__proto__", "x"], true])),
+        ("[structuredClone(Object(5)) + 1, structuredClone(Object('a')) + 'b', structuredClone({ a: Object(true) }).a.valueOf()]", json!([6, "ab", true])),
+        ("(() => { const b = new Uint8Array(4); const c = structuredClone({ one: b.subarray(1), two: new DataView(b.buffer) }); c.one[0] = 7; return [c.two.getUint8(1), c.one.length, b[1]]; })()", json!([7, 3, 0])),
+        ("(() => { const m = new Map([[{ get x() { m.set('more', 1); return 1; } }, 2]]); return structuredClone(m).size; })()", json!(1)),
+        ("structuredClone((function* () {})())", json!("DataCloneError: this kind of object cannot be cloned")),
+        ("structuredClone(new ArrayBuffer(1), { transfer: [new ArrayBuffer(1)] })", json!("DataCloneError: nothing can be transferred here")),
         ("structuredClone(() => 1)", json!("DataCloneError: functions and symbols cannot be cloned")),
     ])
     .await;
@@ -142,6 +153,9 @@ async fn addresses() {
         ("new URLSearchParams({ a: 1, b: 'x y' }).toString()", json!("a=1&b=x+y")),
         ("[...new URLSearchParams('?a=1&a=2&b=%20+')]", json!([["a", "1"], ["a", "2"], ["b", "  "]])),
         ("(() => { const p = new URLSearchParams('a=1&b=2&a=3'); p.delete('b'); p.set('a', 9); p.append('c', '~*()'); return [p.getAll('a'), p.get('b'), p.has('c'), p.size, String(p)]; })()", json!([["9"], null, true, 2, "a=9&c=%7E*%28%29"])),
+        ("(() => { const p = new URLSearchParams('a=1&b=2&c=3'); for (const [name] of p) p.delete(name); return String(p); })()", json!("b=2")),
+        ("new URLSearchParams([['a']])", json!("TypeError: a parameter is a name and a value")),
+        ("new URLSearchParams().append('a')", json!("TypeError: append takes a name and a value")),
         ("new URLSearchParams([['q', 'a=b&c']]).toString()", json!("q=a%3Db%26c")),
     ])
     .await;

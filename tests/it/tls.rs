@@ -237,7 +237,12 @@ async fn handshakes_that_do_not_end_make_room_for_others() {
     let mut silent = Vec::new();
     for _ in 0..16 {
         silent.push(TcpStream::connect(address).await.unwrap());
-        assert!(healthy(&trusting(&certificate, address, Version::TLS_1_3), address).await);
+        // On a busy machine room may not be made in the moment that is waited for it.
+        let mut tries = 0;
+        while !healthy(&trusting(&certificate, address, Version::TLS_1_3), address).await {
+            tries += 1;
+            assert!(tries < 20);
+        }
     }
     // Those that were there first have gone.
     let mut piece = [0; 16];

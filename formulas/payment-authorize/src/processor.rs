@@ -12,8 +12,10 @@ const RESERVE_MS: u64 = 500;
 /// Which argument a parameter of the processor's stands for, if any; the first part that its name holds decides.
 const PARAMETERS: &[(&str, Option<&str>)] = &[
     ("billing", Some("args.billing")),
+    // Addresses that nobody gave, and numbers of something else than of the card.
+    ("ip_address", None),
+    ("email", None),
     ("address", Some("args.billing")),
-    // Numbers of something else than of the card.
     ("phone", None),
     ("account", None),
     ("routing", None),

@@ -10,6 +10,13 @@
     if (known === undefined) throw new TypeError(`Unknown encoding: ${name}`);
     return known;
   };
+  const whole = (number) => Math.trunc(Number(number)) || 0;
+  const bytesOf = (bytes, start, end) => Uint8Array.prototype.subarray.call(bytes, Math.max(0, start), Math.max(0, end));
+  // What is looked for, and how far its places are apart.
+  const wantedOf = (value, name) => {
+    const encoding = encodingOf(name);
+    return typeof value === 'string' ? [host.encode(value, encoding), encoding === 'utf16le' ? 2 : 1] : [value, 1];
+  };
   // A place that is counted from the end when it is negative.
   const fromStart = (at, length) => (at < 0 ? Math.max(0, length + at) : at);
   const over = (bytes) => new Buffer(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -65,7 +72,9 @@
     }
     toJSON() { return { type: 'Buffer', data: Array.from(this) }; }
     equals(other) { return Buffer.compare(this, other) === 0; }
-    compare(other) { return Buffer.compare(this, other); }
+    compare(other, otherStart = 0, otherEnd = other.length, start = 0, end = this.length) {
+      return Buffer.compare(bytesOf(this, start, end), bytesOf(other, otherStart, otherEnd));
+    }
     slice(start, end) { return this.subarray(start, end); }
     subarray(start, end) { return over(super.subarray(start, end)); }
     // As in Node, an encoding may stand in the place of the numbers before it.
@@ -82,6 +91,8 @@
       return written;
     }
     copy(into, at = 0, start = 0, end = this.length) {
+      if (at < 0 || start < 0 || start > this.length) throw new RangeError('the place is outside of the buffer');
+      if (at >= into.length || start >= end) return 0;
       const taken = super.subarray(start, Math.min(end, start + into.length - at));
       into.set(taken, at);
       return taken.length;
@@ -102,8 +113,10 @@
     indexOf(value, start = 0, encoding = 'utf8') {
       if (typeof start === 'string') return this.indexOf(value, 0, start);
       if (typeof value === 'number') return super.indexOf(value & 255, start);
-      const wanted = typeof value === 'string' ? host.encode(value, encodingOf(encoding)) : value;
-      for (let at = fromStart(start, this.length); at + wanted.length <= this.length; at += 1) {
+      const [wanted, step] = wantedOf(value, encoding);
+      const first = fromStart(whole(start), this.length);
+      if (wanted.length === 0) return Math.min(first, this.length);
+      for (let at = first; at + wanted.length <= this.length; at += step) {
         if (this.#has(wanted, at)) return at;
       }
       return -1;
@@ -111,10 +124,11 @@
     lastIndexOf(value, start = this.length, encoding = 'utf8') {
       if (typeof start === 'string') return this.lastIndexOf(value, this.length, start);
       if (typeof value === 'number') return super.lastIndexOf(value & 255, start);
-      const wanted = typeof value === 'string' ? host.encode(value, encodingOf(encoding)) : value;
-      const last = start < 0 ? this.length + start : start;
+      const [wanted, step] = wantedOf(value, encoding);
+      const given = Number.isNaN(Number(start)) ? this.length : whole(start);
+      const last = given < 0 ? this.length + given : given;
       for (let at = Math.min(last, this.length - wanted.length); at >= 0; at -= 1) {
-        if (this.#has(wanted, at)) return at;
+        if (at % step === 0 && this.#has(wanted, at)) return at;
       }
       return -1;
     }

@@ -21,17 +21,16 @@
     }
   }
   const LABELS = { 'utf-8': 'utf8', utf8: 'utf8', 'utf-16le': 'utf16le', 'utf-16': 'utf16le', 'latin1': 'latin1', 'iso-8859-1': 'latin1', 'ascii': 'latin1', 'us-ascii': 'latin1' };
+  const NAMES = { utf8: 'utf-8', utf16le: 'utf-16le', latin1: 'windows-1252' };
   class TextDecoder {
     #encoding;
-    #label;
     constructor(label = 'utf-8', { fatal = false, ignoreBOM = false } = {}) {
-      this.#label = String(label).trim().toLowerCase();
-      this.#encoding = LABELS[this.#label];
+      this.#encoding = LABELS[String(label).trim().toLowerCase()];
       if (this.#encoding === undefined) throw new RangeError(`the encoding ${label} is not known`);
       this.fatal = Boolean(fatal);
       this.ignoreBOM = Boolean(ignoreBOM);
     }
-    get encoding() { return this.#label === 'utf8' ? 'utf-8' : this.#label; }
+    get encoding() { return NAMES[this.#encoding]; }
     decode(given, { stream = false } = {}) {
       // What a part ends in the middle of would be lost.
       if (stream) throw new TypeError('a text is decoded as a whole, and not in parts');
@@ -40,9 +39,12 @@
       if (this.fatal && this.#encoding === 'utf8' && !host.isUtf8(bytes)) {
         throw new TypeError('the bytes are no UTF-8');
       }
-      const text = host.decode(bytes, this.#encoding);
-      if (this.fatal && this.#encoding === 'utf16le' && (bytes.length % 2 !== 0 || !text.isWellFormed())) {
-        throw new TypeError('the bytes are no UTF-16');
+      let text = host.decode(bytes, this.#encoding);
+      if (this.#encoding === 'utf16le' && (bytes.length % 2 !== 0 || !text.isWellFormed())) {
+        if (this.fatal) throw new TypeError('the bytes are no UTF-16');
+        // Half a unit at the end goes with half a pair before it.
+        const isLost = bytes.length % 2 !== 0 && !/[\ud800-\udbff]$/.test(text);
+        text = text.toWellFormed() + (isLost ? '\ufffd' : '');
       }
       return !this.ignoreBOM && text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
     }
@@ -69,6 +71,8 @@
   };
 
   const { defineProperty } = Object;
+  const { toString } = Object.prototype;
+  const OTHERS = new Set(['Promise', 'WeakMap', 'WeakSet', 'WeakRef', 'Symbol', 'Generator', 'AsyncGenerator'].map((kind) => `[object ${kind}]`));
   const cloned = (value, known) => {
     if (typeof value === 'function' || typeof value === 'symbol') {
       throw new DOMException('functions and symbols cannot be cloned', 'DataCloneError');
@@ -77,28 +81,29 @@
     if (known.has(value)) return known.get(value);
     const keep = (copy) => { known.set(value, copy); return copy; };
     if (value instanceof Date) return keep(new Date(value.getTime()));
+    for (const kind of [Number, String, Boolean, BigInt]) if (value instanceof kind) return keep(Object(value.valueOf()));
     if (value instanceof RegExp) return keep(new RegExp(value.source, value.flags));
     if (value instanceof ArrayBuffer) return keep(value.slice(0));
     if (ArrayBuffer.isView(value)) {
       const kind = value instanceof shared.Buffer ? Uint8Array : value.constructor;
-      const bytes = value.buffer.slice(value.byteOffset, value.byteOffset + value.byteLength);
-      return keep(new kind(bytes));
+      // Views of the same bytes stay so.
+      return keep(new kind(cloned(value.buffer, known), value.byteOffset, value.length ?? value.byteLength));
     }
     if (value instanceof Map) {
       const copy = keep(new Map());
-      for (const [key, held] of value) copy.set(cloned(key, known), cloned(held, known));
+      for (const [key, held] of [...value]) copy.set(cloned(key, known), cloned(held, known));
       return copy;
     }
     if (value instanceof Set) {
       const copy = keep(new Set());
-      for (const held of value) copy.add(cloned(held, known));
+      for (const held of [...value]) copy.add(cloned(held, known));
       return copy;
     }
     if (value instanceof Error) {
       const kind = { TypeError, RangeError, SyntaxError, ReferenceError, EvalError, URIError }[value.name] ?? Error;
       return keep(new kind(value.message, value.cause === undefined ? undefined : { cause: cloned(value.cause, known) }));
     }
-    if (value instanceof Promise || value instanceof WeakMap || value instanceof WeakSet) {
+    if (OTHERS.has(toString.call(value))) {
       throw new DOMException('this kind of object cannot be cloned', 'DataCloneError');
     }
     const copy = keep(Array.isArray(value) ? new Array(value.length) : {});
@@ -110,7 +115,11 @@
     }
     return copy;
   };
-  const structuredClone = (value) => cloned(value, new Map());
+  function structuredClone(value, { transfer = [] } = {}) {
+    if (arguments.length === 0) throw new TypeError('structuredClone takes a value');
+    if (transfer.length > 0) throw new DOMException('nothing can be transferred here', 'DataCloneError');
+    return cloned(value, new Map());
+  }
   shared.DOMException = DOMException;
   shared.globals({ TextEncoder, TextDecoder, DOMException, atob, btoa, structuredClone });
 })

@@ -3,6 +3,7 @@
   'use strict';
   // By their ids; and in a heap, none due before the one at half its place. Those that were removed stay in the heap for a
   // while, without a call.
+  const WAIT_MAX = 2 ** 31 - 1;
   const known = new Map();
   let heap = [];
   let next = 1;
@@ -32,16 +33,18 @@
   };
   const add = (call, delay, every, values) => {
     if (typeof call !== 'function') throw new TypeError('a timer takes a function');
-    const wait = Math.max(1, Math.trunc(Number(delay)) || 0);
+    const asked = Math.trunc(Number(delay));
+    // As in Node: what is no such wait is none.
+    const wait = asked >= 1 && asked <= WAIT_MAX ? asked : 1;
     const timer = { id: next++, at: host.now() + wait, every: every ? wait : 0, call, values };
     known.set(timer.id, timer);
     lift(timer);
     return timer.id;
   };
   const remove = (id) => {
-    const timer = known.get(id);
+    const timer = known.get(Number(id));
     if (timer === undefined) return;
-    known.delete(id);
+    known.delete(timer.id);
     timer.call = timer.values = null;
     if (heap.length > 2 * known.size + 100) {
       const left = heap.filter((one) => one.call !== null);

@@ -4,6 +4,8 @@
   const decode = (text) => host.decode(host.percentDecode(text.replace(/\+/g, ' ')), 'utf8');
   const encode = (text) => encodeURIComponent(String(text).toWellFormed())
     .replace(/[!'()~]/g, (mark) => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`).replace(/%20/g, '+');
+  // A symbol is none, and says so.
+  const text = (value) => `${value}`;
   const read = (query) => query.replace(/^\?/, '').split('&').filter((part) => part !== '').map((part) => {
     const at = part.indexOf('=');
     return (at < 0 ? [part, ''] : [part.slice(0, at), part.slice(at + 1)]).map(decode);
@@ -14,7 +16,11 @@
     constructor(given = '') {
       if (given !== null && typeof given === 'object') {
         const pairs = typeof given[Symbol.iterator] === 'function' ? given : Object.entries(given);
-        for (const [name, value] of pairs) this.#pairs.push([String(name), String(value)]);
+        for (const pair of pairs) {
+          const [name, value, ...more] = pair;
+          if (value === undefined && pair.length < 2 || more.length > 0) throw new TypeError('a parameter is a name and a value');
+          this.#pairs.push([text(name), text(value)]);
+        }
         return;
       }
       this.#pairs = read(String(given));
@@ -27,7 +33,11 @@
       return [params, (changedTo) => { params.#pairs = read(changedTo); }];
     }
     get size() { return this.#pairs.length; }
-    append(name, value) { this.#pairs.push([String(name), String(value)]); this.#changed(); }
+    append(name, value) {
+      if (arguments.length < 2) throw new TypeError('append takes a name and a value');
+      this.#pairs.push([text(name), text(value)]);
+      this.#changed();
+    }
     delete(name, value) {
       this.#pairs = this.#pairs.filter(([known, held]) => known !== String(name) || (value !== undefined && held !== String(value)));
       this.#changed();
@@ -38,6 +48,7 @@
       return this.#pairs.some(([known, held]) => known === String(name) && (value === undefined || held === String(value)));
     }
     set(name, value) {
+      if (arguments.length < 2) throw new TypeError('set takes a name and a value');
       const at = this.#pairs.findIndex(([known]) => known === String(name));
       if (at < 0) {
         this.#pairs.push([String(name), String(value)]);
@@ -48,10 +59,11 @@
       this.#changed();
     }
     sort() { this.#pairs.sort(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0)); this.#changed(); }
-    forEach(each, self) { for (const [name, value] of this.#pairs) each.call(self, value, name, this); }
-    * entries() { for (const [name, value] of this.#pairs) yield [name, value]; }
-    * keys() { for (const [name] of this.#pairs) yield name; }
-    * values() { for (const [, value] of this.#pairs) yield value; }
+    forEach(each, self) { for (const [name, value] of this) each.call(self, value, name, this); }
+    // What changes meanwhile is seen.
+    * entries() { for (let at = 0; at < this.#pairs.length; at += 1) yield [...this.#pairs[at]]; }
+    * keys() { for (const [name] of this.entries()) yield name; }
+    * values() { for (const [, value] of this.entries()) yield value; }
     [Symbol.iterator]() { return this.entries(); }
     toString() { return this.#pairs.map(([name, value]) => `${encode(name)}=${encode(value)}`).join('&'); }
   }
