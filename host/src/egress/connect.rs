@@ -31,6 +31,11 @@ use crate::limits::HTTP_CONNECT_MS;
 /// Bytes that are read without letting others go first, about: what parsing the worst of them takes is a millisecond.
 const READ_AT_ONCE: usize = 64 << 10;
 
+/// What a read counts for at least: whoever sends a byte at a time has what came before it looked at again.
+const READ_LEAST: usize = 4 << 10;
+/// How often a host that says nothing is asked whether it is there.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+
 /// Connects one owner's clients.
 #[derive(Clone)]
 pub struct Connector {
@@ -44,6 +49,14 @@ impl Connector {
         let mut tcp = HttpConnector::new_with_resolver(resolver);
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
+        // Divided among the addresses of a name: where one is dead the next is tried in time.
+        tcp.set_connect_timeout(Some(Duration::from_millis(HTTP_CONNECT_MS) / 3));
+        // Who is gone is missed before the request has run past its time.
+        tcp.set_keepalive(Some(KEEPALIVE));
+        tcp.set_keepalive_interval(Some(KEEPALIVE));
+        tcp.set_keepalive_retries(Some(3));
+        #[cfg(target_os = "linux")]
+        tcp.set_tcp_user_timeout(Some(2 * KEEPALIVE));
         Self { tcp, tls: TlsConnector::from(Arc::new(tls)) }
     }
 }
@@ -164,7 +177,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Gentle<S> {
         let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
         match polled {
             Poll::Pending => self.read = 0,
-            Poll::Ready(_) => self.read += buffer.filled().len() - before,
+            Poll::Ready(_) => self.read += (buffer.filled().len() - before).max(READ_LEAST),
         }
         polled
     }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use url::{Host, ParseError, Url};
 
 use super::guard::Guard;
@@ -130,6 +130,10 @@ impl AddressRules<'_> {
         }
         if url.as_str().len() > HTTP_URL_BYTES_MAX {
             return Err(EgressError::Invalid("the address is too long"));
+        }
+        // The client reads it once more, and not as much as the parser does.
+        if url.as_str().parse::<Uri>().is_err() {
+            return Err(EgressError::Invalid("the address has a host that nothing has"));
         }
         url.set_fragment(None);
         Ok(url)

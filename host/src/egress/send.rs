@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use http::{HeaderMap, HeaderValue, Request, Response, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
 use tokio::sync::Notify;
@@ -18,7 +18,7 @@ use super::{Answer, Egress, EgressError, Outbound, Wanted};
 use crate::limits::{HTTP_BODY_BYTES_MAX, HTTP_HEADERS_BYTES_MAX, HTTP_HEADERS_MAX};
 
 /// Heads before the one of the answer, such as `100 Continue`, that are read: a host could send them without end.
-const EARLY_HEADS_MAX: usize = 16;
+const EARLY_HEADS_MAX: usize = 100;
 const NOT_HTTP: &str = "the answer is no valid HTTP";
 
 impl Egress {
@@ -82,8 +82,12 @@ impl Egress {
         *request.method_mut() = hop.method.clone();
         *request.uri_mut() = to;
         *request.headers_mut() = hop.headers.clone();
+        // Some do not take that there is no body from there being none (RFC 9110 §8.6).
+        let has_body = matches!(hop.method, Method::POST | Method::PUT | Method::PATCH);
+        let is_empty = hop.body.as_ref().is_none_or(bytes::Bytes::is_empty);
+        let nothing = (has_body && is_empty).then_some((header::CONTENT_LENGTH, "0"));
         let own = [(header::ACCEPT, "*/*"), (header::USER_AGENT, "tokamak")];
-        for (name, value) in own {
+        for (name, value) in own.into_iter().chain(nothing) {
             let headers = request.headers_mut();
             headers.entry(name).or_insert_with(|| HeaderValue::from_static(value));
         }
@@ -97,7 +101,9 @@ impl Egress {
                 })
             }
             // The connection goes with the request.
-            () = too_many.notified() => Err(EgressError::TooLarge),
+            () = too_many.notified() => {
+                Err(EgressError::Unreachable("the host says more before its answer than is read"))
+            }
         }
     }
 }
@@ -218,7 +224,9 @@ fn of_a_cause(error: &(dyn Error + 'static)) -> Option<EgressError> {
         io::ErrorKind::ConnectionRefused => "the host refused the connection",
         // What TLS finds wrong comes as this too, and says so within.
         io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput
-            if error.get_ref().is_none_or(|held| !held.is::<rustls::Error>()) =>
+            // The system says so of an address.
+            if error.raw_os_error().is_none()
+                && error.get_ref().is_none_or(|held| !held.is::<rustls::Error>()) =>
         {
             NOT_HTTP
         }

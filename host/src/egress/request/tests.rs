@@ -120,6 +120,7 @@ fn what_is_no_address_to_send_to() {
         "https://[fe80::1%eth0]/",
         "https://[fe80::1%25eth0]/",
         "https://a b/",
+        "https://a\"b.test/",
         "https://a\0b/",
         "https://example.com:65536/",
         "https://256.256.256.256/",

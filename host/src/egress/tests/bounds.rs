@@ -37,7 +37,6 @@ async fn what_is_too_large() {
         ("endless headers", Server::repeating("HTTP/1.1 200 OK\r\n", b"x: y\r\n").await),
         ("an endless header", Server::repeating("HTTP/1.1 200 OK\r\nx: ", wide.clone()).await),
         ("an endless first line", Server::repeating("HTTP/1.1 200 ", wide.clone()).await),
-        ("never begins", Server::repeating("", b"HTTP/1.1 100 Continue\r\n\r\n").await),
     ] {
         let (error, _) = error_of(server, LONG).await;
         assert_eq!(error, EgressError::TooLarge, "{name}");
@@ -97,12 +96,12 @@ async fn heads_before_the_answers_own_are_few() {
         format!("{early}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
     };
     let egress = anywhere();
-    let server = Server::answering(early(16)).await;
+    let server = Server::answering(early(100)).await;
     assert_eq!(send(&egress, get(server.url("a.test", "/"))).await.unwrap().body, b"ok");
     let server = Server::repeating("", b"HTTP/1.1 100 Go on\r\n\r\n".repeat(4_000)).await;
     let asked = (0..50).map(|owner| Outbound { owner, ..get(server.url("a.test", "/")) });
     for answer in futures::future::join_all(asked.map(|one| send(&egress, one))).await {
-        assert_eq!(answer, Err(EgressError::TooLarge));
+        assert!(matches!(answer, Err(EgressError::Unreachable(_))), "{answer:?}");
     }
 }
 

@@ -126,6 +126,26 @@ async fn a_request_and_its_answer() {
 }
 
 #[tokio::test]
+async fn what_may_have_a_body_says_that_it_has_none() {
+    for (method, body, says) in [
+        ("POST", None, true),
+        ("PUT", Some(""), true),
+        ("PATCH", None, true),
+        ("GET", None, false),
+        ("DELETE", None, false),
+    ] {
+        let server =
+            Server::answering("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n").await;
+        let body = body.map(Into::into);
+        let method = method.to_owned();
+        let request = Outbound { method, body, ..get(server.url("a.test", "/")) };
+        send(&anywhere(), request).await.unwrap();
+        let seen = server.seen().remove(0).to_lowercase();
+        assert_eq!(seen.matches("content-length: 0\r\n").count(), usize::from(says), "{seen}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_encoded_stays_so() {
     let server = Server::answering(
         "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x08zz",
