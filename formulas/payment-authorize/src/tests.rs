@@ -6,6 +6,8 @@ use tokamak_sdk::{ErrorKind, Value, json};
 
 use super::react;
 
+mod refused;
+
 /// 2026-11-30, one minute before midnight.
 const NOVEMBER_MS: u64 = 1_796_083_140_000;
 const INVOCATION: &str = "01900000-0000-7000-8000-000000000001";
@@ -377,39 +379,6 @@ fn answers_that_cannot_be_read_leave_the_payment_uncertain() {
             let outcome = call(&args(), &configuration(style), &network);
             assert_eq!(outcome.error().kind(), Some(ErrorKind::Runtime), "{style} {body}");
             assert!(outcome.error().detail().contains(INVOCATION), "{}", outcome.error());
-        }
-    }
-}
-
-#[test]
-fn what_the_processor_finds_wrong_names_the_argument() {
-    let param = |name: &str| json!({ "error": { "code": "wrong", "param": name } });
-    let code = |code: &str| json!({ "error_codes": [code] });
-    let reused = json!({ "error": { "type": "idempotency_error" } });
-    let table = [
-        (param("amount"), Some("args.amount")),
-        (param("confirm"), None),
-        (param("payment_method_data[card][exp_year]"), Some("args.card.expiration_year")),
-        (param("data[billing_details][phone_number]"), Some("args.billing")),
-        (code("card_number_invalid"), Some("args.card.number")),
-        (code("customer_account_number_invalid"), None),
-        // The key was the invocation's own id, which is nobody else's.
-        (reused.clone(), None),
-    ];
-    let again = with(args(), json!({ "retry_of": EARLIER }));
-    let outcome = call(&again, &configuration("json"), &FakeHttp::new().json(400, reused));
-    assert_eq!(outcome.error().messages("args.retry_of").len(), 1);
-    for (answer, member) in table {
-        for status in [400, 422] {
-            let network = FakeHttp::new().json(status, answer.clone());
-            let outcome = call(&args(), &configuration("json"), &network);
-            match member {
-                Some(member) => {
-                    assert_eq!(outcome.error().kind(), Some(ErrorKind::BadRequest), "{answer}");
-                    assert_eq!(outcome.error().messages(member).len(), 1, "{answer}");
-                }
-                None => assert_eq!(outcome.error().kind(), Some(ErrorKind::Runtime), "{answer}"),
-            }
         }
     }
 }

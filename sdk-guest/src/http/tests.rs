@@ -110,6 +110,18 @@ fn answers_are_read_without_showing_what_they_hold() {
 }
 
 #[test]
+fn a_mark_before_json_is_none_of_it() {
+    let marked = |text: &str| Response::new(200, format!("\u{feff}{text}"));
+    let answer = marked(r#"{"id": 12345678901234567890123, "n": 7}"#);
+    let kept = answer.json::<Value>().unwrap();
+    assert_eq!(kept["n"], 7);
+    assert_eq!(answer.rounded_within("").as_deref(), Some("/id"));
+    assert!(!answer.is_exact("", &kept) && answer.is_exact("/n", &kept));
+    assert!(answer.exact_json::<Value>().is_err() && marked("[1]").exact_json::<Value>().is_ok());
+    assert!(marked("\u{feff}[1]").json::<Value>().is_err());
+}
+
+#[test]
 fn a_number_that_would_be_rounded_is_refused_when_it_is_to_be_exact() {
     let exact = Response::new(200, r#"{"a": [18446744073709551615, 0.1]}"#);
     assert_eq!(exact.exact_json::<Value>().unwrap(), exact.json::<Value>().unwrap());

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::mpsc::{Receiver, channel};
+use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use super::{
-    ChainHead, ExportFilter, ExportedHead, LogEntry, Removed, TenantId, TenantsLog, Timestamp,
+    ChainHead, Error, ExportFilter, ExportedHead, LogEntry, Removed, TenantId, TenantsLog,
+    Timestamp,
 };
 use crate::model::log::{EntityType, Operation};
 use crate::store::Batch;
@@ -69,6 +71,18 @@ async fn add(vault: &Vault, tenant: TenantId, id: u128, time_ms: u64) {
     let mut change = vault.change(tenant).await.unwrap();
     change.put_entry(&KeptEntry { id: Uuid::from_u128(id), entry }).unwrap();
     vault.0.store.commit(change.batch).await.unwrap();
+}
+
+/// Begins to export all logs; gives that, and the lines, once there are some to be taken.
+async fn begun(vault: &Vault) -> (JoinHandle<Result<(), Error>>, Receiver<Vec<u8>>) {
+    let (give, take) = channel(1);
+    let exporting = vault.clone();
+    let exporting =
+        tokio::spawn(async move { exporting.export_log(ExportFilter::default(), &give).await });
+    while take.is_empty() && !exporting.is_finished() {
+        tokio::task::yield_now().await;
+    }
+    (exporting, take)
 }
 
 /// Removes as many as this, from the first one on.
@@ -258,13 +272,7 @@ async fn entries_that_are_removed_before_they_are_found_are_told() {
         add(&vault, tenant, u128::from(number), 1_000 + number).await;
     }
     // Of those before it one may wait to be given, and one to be taken.
-    let (give, take) = channel(1);
-    let exporting = vault.clone();
-    let exporting =
-        tokio::spawn(async move { exporting.export_log(ExportFilter::default(), &give).await });
-    while take.is_empty() && !exporting.is_finished() {
-        tokio::task::yield_now().await;
-    }
+    let (exporting, take) = begun(&vault).await;
     remove(&vault, tenant, 7).await;
     let own = lines(take).await.into_iter();
     let own = own.filter(|line| line["tenant_id"] == tenant.to_string()).collect();
@@ -292,14 +300,8 @@ async fn a_tenant_that_is_erased_meanwhile_keeps_no_other_from_being_exported() 
     }
     let owners = vault.keys_owners().await.unwrap();
     let erased = owners[3];
-    let (give, take) = channel(1);
-    let exporting = vault.clone();
-    let exporting =
-        tokio::spawn(async move { exporting.export_log(ExportFilter::default(), &give).await });
     // Whose logs are exported is settled. Until somebody takes lines, there is room for those of one more tenant at most.
-    while take.is_empty() && !exporting.is_finished() {
-        tokio::task::yield_now().await;
-    }
+    let (exporting, take) = begun(&vault).await;
     vault.erase_tenant(erased).await.unwrap();
     let lines = lines(take).await;
     exporting.await.unwrap().unwrap();

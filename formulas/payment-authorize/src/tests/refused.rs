@@ -1,0 +1,62 @@
+//! What is told of a payment that the processor refused.
+
+use super::{EARLIER, ErrorKind, FakeHttp, Value, args, call, configuration, json, with};
+
+fn param(name: &str) -> Value {
+    json!({ "error": { "param": name } })
+}
+
+fn code(code: &str) -> Value {
+    json!({ "error_codes": [code] })
+}
+
+fn reused() -> Value {
+    json!({ "error": { "type": "idempotency_error" } })
+}
+
+#[test]
+fn what_the_processor_finds_wrong_names_the_argument() {
+    let table = [
+        (
+            json!({ "error": { "code": "amount_too_small", "param": "amount" } }),
+            Some("args.amount"),
+        ),
+        (param("currency"), Some("args.currency")),
+        (param("payment_method_data[card][exp_year]"), Some("args.card.expiration_year")),
+        (param("source[number]"), Some("args.card.number")),
+        (param("data[billing_details][phone_number]"), Some("args.billing")),
+        (param("address_line1"), Some("args.billing")),
+        (param("confirm"), None),
+        (param("ip_address"), None),
+        (param("email"), None),
+        (code("card_number_invalid"), Some("args.card.number")),
+        (code("phone_number_invalid"), None),
+        (code("customer_account_number_invalid"), None),
+        // The key was the invocation's own id, which is nobody else's.
+        (reused(), None),
+    ];
+    for (answer, member) in table {
+        for status in [400, 422] {
+            let network = FakeHttp::new().json(status, answer.clone());
+            let outcome = call(&args(), &configuration("json"), &network);
+            match member {
+                Some(member) => {
+                    assert_eq!(outcome.error().kind(), Some(ErrorKind::BadRequest), "{answer}");
+                    assert_eq!(outcome.error().messages(member).len(), 1, "{answer}");
+                }
+                None => assert_eq!(outcome.error().kind(), Some(ErrorKind::Runtime), "{answer}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_that_was_given_may_be_another_payments() {
+    let again = with(args(), json!({ "retry_of": EARLIER }));
+    for status in [400, 422] {
+        let network = FakeHttp::new().json(status, reused());
+        let outcome = call(&again, &configuration("json"), &network);
+        assert_eq!(outcome.error().kind(), Some(ErrorKind::BadRequest));
+        assert_eq!(outcome.error().messages("args.retry_of").len(), 1);
+    }
+}
