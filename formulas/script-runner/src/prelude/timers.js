@@ -1,9 +1,9 @@
 // Timers, and what is waited for when nothing else is left to do: the next of them, or an answer to a request.
 (function (host, shared) {
   'use strict';
+  const WAIT_MAX = 2 ** 31 - 1;
   // By their ids; and in a heap, none due before the one at half its place. Those that were removed stay in the heap for a
   // while, without a call.
-  const WAIT_MAX = 2 ** 31 - 1;
   const known = new Map();
   let heap = [];
   let next = 1;

@@ -8,11 +8,14 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::time::timeout;
 
 use super::super::lookup::Lookup;
 use super::super::{AllowedHosts, EgressConfig, is_public};
 use super::server::Server;
 use super::{Egress, EgressError, Names, Outbound, PUBLIC, anywhere, egress, get, send};
+use crate::limits::HTTP_CONNECT_MS;
 
 const NOT_PUBLIC: EgressError = EgressError::Denied("the host's address is not a public one");
 const ENDING: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
@@ -21,7 +24,7 @@ const ENDING: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\
 async fn inside_and_outside() -> (Server, Server) {
     let outside = Server::hanging_up_after(ENDING).await;
     let inside = SocketAddr::from(([127, 0, 0, 2], outside.port));
-    let answer = |_, mut stream: tokio::net::TcpStream| -> BoxFuture<'static, _> {
+    let answer = |_, mut stream: TcpStream| -> BoxFuture<'static, _> {
         async move {
             stream.write_all(ENDING.as_bytes()).await.ok()?;
             None
@@ -106,6 +109,30 @@ async fn this_machine_by_all_its_names() {
         assert_eq!(send(&guarded, get(server.url(host, "/"))).await, Err(NOT_PUBLIC), "{host}");
         assert_eq!(server.connections(), before, "{host}");
     }
+}
+
+/// An address that swallows what is sent to it, as long as the streams are there: connections wait until there is room.
+async fn swallowing(address: SocketAddr) -> (TcpListener, Vec<TcpStream>) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(address).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let mut waiting = Vec::new();
+    while let Ok(stream) = timeout(Duration::from_millis(300), TcpStream::connect(address)).await {
+        waiting.push(stream.unwrap());
+    }
+    (listener, waiting)
+}
+
+#[tokio::test]
+async fn beside_an_address_that_is_dead_the_next_is_tried_in_time() {
+    let server = Server::hanging_up_after(ENDING).await;
+    let _dead = swallowing(SocketAddr::from(([127, 0, 0, 3], server.port))).await;
+    let two: &[&[&str]] = &[&["127.0.0.3", "127.0.0.1"]];
+    let egress = egress(|_| true, &Names::new(&[("two.test", two)]));
+    // A dead address that is the only one may use up more than this.
+    let timeout = Duration::from_millis(HTTP_CONNECT_MS / 3 - 1_000);
+    let request = Outbound { timeout, ..get(server.url("two.test", "/")) };
+    assert_eq!(send(&egress, request).await.unwrap().body, b"ok");
 }
 
 #[tokio::test]
