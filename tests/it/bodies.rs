@@ -203,3 +203,60 @@ async fn bodies_in_memory_have_a_room_of_which_one_tenant_has_half() {
     };
     once_there_is_room(send).await.expect(400);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_sends_a_body_reads_why_its_head_is_refused() {
+    let server = with_room(BODIES_BYTES_MAX).await;
+    let body = vec![b'x'; 3 << 20];
+    let length = format!("Content-Length: {}", body.len());
+    let long_line = format!("POST /tokens?{}", "x".repeat(17 << 10));
+    let long_header = format!("X-Long: {}", "x".repeat(40 << 10));
+    for (line, more, status) in [
+        (long_line.as_str(), "X-A: a", 414),
+        ("POST /tokens", long_header.as_str(), 431),
+        ("POST /tokens", "Host: b", 400),
+        ("POST /nowhere", "X-A: a", 404),
+        ("PUT /tokens", "X-A: a", 405),
+    ] {
+        let headers = [JSON, length.as_str(), more];
+        let mut connection = begin(&server, &server.private, line, &headers).await;
+        let sent = timeout(PATIENCE, connection.write_all(&body)).await.expect("it is taken");
+        assert!(sent.is_ok(), "{status}: {sent:?}");
+        let head = head(&mut connection).await;
+        assert!(head.starts_with(&format!("http/1.1 {status} ")), "{status}: {head}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_is_refused_is_not_asked_for() {
+    let server = with_room(BODIES_BYTES_MAX).await;
+    let too_long = "Content-Length: 50000000";
+    let short = "Content-Length: 27";
+    for (line, key, length, status) in [
+        ("POST /tokens", "key_prv_none", short, 401),
+        ("POST /applications", "private", short, 403),
+        ("POST /nowhere", "private", short, 404),
+        ("POST /tokens", "private", too_long, 413),
+    ] {
+        let key = if key == "private" { server.private.key.clone().unwrap() } else { key.into() };
+        let client = server.client(&key);
+        // Which of two tasks is the first to run differs from time to time.
+        for _ in 0..20 {
+            let headers = [JSON, length, "Expect: 100-continue"];
+            let mut connection = begin(&server, &client, line, &headers).await;
+            let head = head(&mut connection).await;
+            assert!(head.starts_with(&format!("http/1.1 {status} ")), "{line}: {head}");
+            // As what is left is not read, nothing else is either.
+            assert!(head.contains("\r\nconnection: close\r\n"), "{line}: {head}");
+        }
+    }
+    // One that is not refused is asked for, and its connection stays.
+    let body = br#"{"type":"token","data":"ab"}"#;
+    let length = format!("Content-Length: {}", body.len());
+    let headers = [JSON, length.as_str(), "Expect: 100-continue"];
+    let mut connection = begin(&server, &server.private, "POST /tokens", &headers).await;
+    assert!(head(&mut connection).await.starts_with("http/1.1 100 "));
+    connection.write_all(body).await.unwrap();
+    let made = head(&mut connection).await;
+    assert!(made.starts_with("http/1.1 201 ") && !made.contains("connection: close"), "{made}");
+}

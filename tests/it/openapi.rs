@@ -351,7 +351,10 @@ async fn the_page_needs_no_key_and_nothing_from_elsewhere() {
         assert_eq!(stranger.get(&path).await.status, 200, "{path}");
     }
     assert!(stranger.get("/docs/swagger-initializer.js").await.text().contains("/openapi.json"));
-    stranger.get("/docs/nothing.js").await.expect(404);
+    for nothing in ["/docs/nothing.js", "/docs/%ff", "/console/%ff/a", "/console/a/%ff"] {
+        let problem = stranger.get(nothing).await.expect(404);
+        assert_eq!(problem["detail"], "There is no such file.");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

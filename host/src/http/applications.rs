@@ -14,13 +14,12 @@ use super::extract::{Id, Known, Permitted, Seer};
 use super::problem::Rejection;
 use super::query::Query;
 use crate::model::application::Application;
-use crate::model::faults::Faults;
 use crate::model::id::ApplicationId;
 use crate::model::permission::marker::{
     ApplicationCreate, ApplicationDelete, ApplicationRead, ApplicationUpdate,
 };
 use crate::model::permission::{ApplicationType, Permission};
-use crate::vault::{ApplicationWithKey, Error, WriteApplication};
+use crate::vault::{ApplicationWithKey, WriteApplication};
 
 /// Create an application.
 #[utoipa::path(post, operation_id = "create_application", path = "/applications", tag = "applications", request_body = WriteApplication,
@@ -42,12 +41,11 @@ pub async fn create(
 pub async fn list(
     Permitted(permit): Permitted<ApplicationRead>,
     Shared(state): Shared<State>,
-    query: Query,
+    mut query: Query,
 ) -> Result<Reply<Paginated<Application>>, Rejection> {
-    let mut faults = Faults::new();
-    let page = query.page(&mut faults);
-    let ids = query.every("id", &mut faults);
-    let (page, ids) = faults.into_result((page, ids)).map_err(Error::from)?;
+    let page = query.page();
+    let ids = query.every("id");
+    let (page, ids) = query.checked((page, ids))?;
     Ok(Reply(state.vault.list_applications(&permit, ids, &page).await?.into()))
 }
 
@@ -150,11 +148,10 @@ pub struct PermissionView {
     responses((status = 200, description = "The permissions", body = Vec<PermissionView>), Refusals))]
 pub async fn permissions(
     Known(_): Known,
-    query: Query,
+    mut query: Query,
 ) -> Result<Reply<Vec<PermissionView>>, Rejection> {
-    let mut faults = Faults::new();
-    let kind = query.parsed::<ApplicationType>("application_type", &mut faults);
-    let kind = faults.into_result(kind).map_err(Error::from)?;
+    let kind = query.parsed::<ApplicationType>("application_type");
+    let kind = query.checked(kind)?;
     let held =
         |permission: &&Permission| kind.is_none_or(|kind| permission.holders().contains(&kind));
     let view = |permission: &Permission| PermissionView {

@@ -27,6 +27,7 @@ use tokio::sync::watch;
 use tower::ServiceExt as _;
 
 use super::heads::{EndingReads, Heads, UnderWay};
+use super::linger;
 use super::no_place::{self, Refusals};
 use super::pace::{PacedBody, PacedWrites};
 use super::places::{Arrival, Asked, Place, Places, Row, Waiting};
@@ -334,6 +335,7 @@ impl Connections {
         let Bounds { body_grace, body_bytes_per_second, .. } = self.bounds;
         let place = shield::Place::of(request.uri().path());
         let malformed = Malformed::find(request.version(), request.headers());
+        let waits = linger::waits_to_send(request.version(), request.headers());
         let mut request: Request = request.map(|body| {
             let paced = PacedBody::new(body, body_grace, body_bytes_per_second);
             under_way.again().with(Body::new(paced))
@@ -344,7 +346,9 @@ impl Connections {
         }
         let mut response = self.router.clone().oneshot(request).await?;
         shield::protect(response.headers_mut(), place, self.tls.is_some());
-        if malformed.is_some() || response.status() == StatusCode::REQUEST_TIMEOUT {
+        let status = response.status();
+        let is_left = status == StatusCode::REQUEST_TIMEOUT || waits && !status.is_success();
+        if malformed.is_some() || is_left {
             // What is left of the body is not waited for. Behind a head that is not well formed, others may see another
             // request begin than is read here.
             let close = http::HeaderValue::from_static("close");

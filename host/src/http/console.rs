@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 
 use axum::Router;
 use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use http::{HeaderMap, HeaderName, StatusCode, header};
@@ -116,7 +117,9 @@ async fn page(headers: HeaderMap) -> Response {
     (own, kind, MADE.page.as_str()).into_response()
 }
 
-async fn file(Path((digest, name)): Path<(String, String)>) -> Response {
+async fn file(path: Result<Path<(String, String)>, PathRejection>) -> Response {
+    // What is no UTF-8 is no file's name.
+    let (digest, name) = path.map(|Path(path)| path).unwrap_or_default();
     let found = FILES.iter().find(|(file, _)| *file == name).filter(|_| digest == MADE.digest);
     let Some((_, bytes)) = found else {
         return Problem::new(StatusCode::NOT_FOUND, "There is no such file.").into_response();

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRef, Path as InPath, State as Shared};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
@@ -297,8 +298,9 @@ async fn create_tenant(
 
 async fn erase(
     Shared(Desk { vault, backups }): Shared<Desk>,
-    InPath(id): InPath<String>,
+    id: Result<InPath<String>, PathRejection>,
 ) -> Result<StatusCode, Refused> {
+    let InPath(id) = id.map_err(|error| bad(&error))?;
     let tenant: TenantId = id.parse().map_err(|error| bad(&error))?;
     let erasing = vault.clone();
     whole(async move { erasing.erase_tenant(tenant).await }).await?;

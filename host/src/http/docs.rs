@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use axum::body::Bytes;
 use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use http::{StatusCode, header};
 use utoipa_swagger_ui::Config;
@@ -35,8 +36,11 @@ pub async fn page() -> Redirect {
 }
 
 /// A file of the page.
-pub async fn file(Path(name): Path<String>) -> Response {
-    let found = if name == INITIALIZER { INITIALIZER_MADE.clone() } else { find(&name) };
+pub async fn file(name: Result<Path<String>, PathRejection>) -> Response {
+    // What is no UTF-8 is no file's name.
+    let found = name.ok().and_then(|Path(name)| {
+        if name == INITIALIZER { INITIALIZER_MADE.clone() } else { find(&name) }
+    });
     match found {
         Some(Content { content_type, bytes }) => {
             ([(header::CONTENT_TYPE, content_type)], bytes).into_response()
@@ -63,7 +67,7 @@ mod tests {
     use http_body_util::BodyExt as _;
 
     async fn bytes_of(name: &str) -> Bytes {
-        let mut body = file(Path(name.to_owned())).await.into_body();
+        let mut body = file(Ok(Path(name.to_owned()))).await.into_body();
         body.frame().await.unwrap().unwrap().into_data().unwrap()
     }
 

@@ -15,11 +15,10 @@ use super::envelope::{Created, Paginated, Reply};
 use super::extract::{Id, Permitted};
 use super::problem::Rejection;
 use super::query::Query;
-use crate::model::faults::Faults;
 use crate::model::formula::Language;
 use crate::model::id::FormulaId;
 use crate::model::permission::marker::{ReactorCreate, ReactorDelete, ReactorRead, ReactorUpdate};
-use crate::vault::{Error, FormulaView, WriteFormula};
+use crate::vault::{FormulaView, WriteFormula};
 
 /// Create a formula.
 #[utoipa::path(post, operation_id = "create_formula", path = "/reactor-formulas", tag = "formulas", request_body = WriteFormula,
@@ -42,12 +41,11 @@ pub async fn create(
 pub async fn list(
     Permitted(permit): Permitted<ReactorRead>,
     Shared(state): Shared<State>,
-    query: Query,
+    mut query: Query,
 ) -> Result<Reply<Paginated<FormulaView>>, Rejection> {
-    let mut faults = Faults::new();
-    let page = query.page(&mut faults);
-    let ids = query.every("id", &mut faults);
-    let (page, ids) = faults.into_result((page, ids)).map_err(Error::from)?;
+    let page = query.page();
+    let ids = query.every("id");
+    let (page, ids) = query.checked((page, ids))?;
     let name = query.first("name");
     Ok(Reply(state.vault.list_formulas(&permit, ids, name, &page).await?.into()))
 }

@@ -10,19 +10,33 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
+use http::{HeaderMap, Version, header};
 use http_body_util::BodyExt as _;
 
 use crate::limits::{LINGER_BYTES_MAX, LINGER_MS_MAX};
 
-/// Gives the request a body that is read to its end even when it is dropped before.
+/// Gives the request a body that is read to its end even when it is dropped before, unless the client waits to be told to
+/// send it.
 pub fn lasting(request: Request) -> Request {
     if request.body().is_end_stream() {
         return request;
     }
-    request.map(|body| Body::new(Lingering(Some(body))))
+    let waits = waits_to_send(request.version(), request.headers());
+    request.map(|body| Body::new(Lingering { body: Some(body), waits }))
 }
 
-struct Lingering(Option<Body>);
+/// Whether the client sends the body once it is told to (RFC 9110, section 10.1.1): to read any of it tells it so.
+pub fn waits_to_send(version: Version, headers: &HeaderMap) -> bool {
+    let expected = headers.get(header::EXPECT);
+    let waits =
+        expected.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
+    waits && version >= Version::HTTP_11
+}
+
+struct Lingering {
+    body: Option<Body>,
+    waits: bool,
+}
 
 impl HttpBody for Lingering {
     type Data = Bytes;
@@ -32,26 +46,30 @@ impl HttpBody for Lingering {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<http_body::Frame<Bytes>, axum::Error>>> {
-        let Some(body) = self.0.as_mut() else { return Poll::Ready(None) };
+        self.waits = false;
+        let Some(body) = self.body.as_mut() else { return Poll::Ready(None) };
         let frame = Pin::new(body).poll_frame(context);
         if let Poll::Ready(None | Some(Err(_))) = frame {
-            self.0 = None;
+            self.body = None;
         }
         frame
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.as_ref().is_none_or(HttpBody::is_end_stream)
+        self.body.as_ref().is_none_or(HttpBody::is_end_stream)
     }
 
     fn size_hint(&self) -> http_body::SizeHint {
-        self.0.as_ref().map(HttpBody::size_hint).unwrap_or_default()
+        self.body.as_ref().map(HttpBody::size_hint).unwrap_or_default()
     }
 }
 
 impl Drop for Lingering {
     fn drop(&mut self) {
-        let Some(body) = self.0.take().filter(|body| !body.is_end_stream()) else { return };
+        let Some(body) = self.body.take().filter(|body| !body.is_end_stream()) else { return };
+        if self.waits {
+            return;
+        }
         // Outside a runtime there is no connection left to read from either.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let bound = Duration::from_millis(LINGER_MS_MAX);

@@ -8,11 +8,10 @@ use super::envelope::{Paginated, Reply};
 use super::extract::Permitted;
 use super::problem::Rejection;
 use super::query::Query;
-use crate::model::faults::Faults;
 use crate::model::log::EntityType;
 use crate::model::permission::marker::LogRead;
 use crate::model::time::{Timestamp, parse_span};
-use crate::vault::{EntityTypeView, Error, LogEntry, LogFilter};
+use crate::vault::{EntityTypeView, LogEntry, LogFilter};
 
 /// List log entries.
 #[utoipa::path(get, operation_id = "list_logs", path = "/logs", tag = "logs",
@@ -27,17 +26,16 @@ use crate::vault::{EntityTypeView, Error, LogEntry, LogFilter};
 pub async fn list(
     Permitted(permit): Permitted<LogRead>,
     Shared(state): Shared<State>,
-    query: Query,
+    mut query: Query,
 ) -> Result<Reply<Paginated<LogEntry>>, Rejection> {
-    let mut faults = Faults::new();
-    let page = query.page(&mut faults);
+    let page = query.page();
     let filter = LogFilter {
-        entity_type: query.parsed("entity_type", &mut faults),
+        entity_type: query.parsed("entity_type"),
         entity_id: query.first("entity_id").map(str::to_owned),
-        start: date(&query, "start_date", &mut faults),
-        end: date(&query, "end_date", &mut faults),
+        start: date(&mut query, "start_date"),
+        end: date(&mut query, "end_date"),
     };
-    let (page, filter) = faults.into_result((page, filter)).map_err(Error::from)?;
+    let (page, filter) = query.checked((page, filter))?;
     Ok(Reply(state.vault.list_logs(&permit, filter, &page).await?.into()))
 }
 
@@ -52,6 +50,6 @@ pub async fn entity_types(
 }
 
 /// A date is its midnight. One before all entries or after them is as good a bound as any.
-fn date(query: &Query, name: &str, faults: &mut Faults) -> Option<Timestamp> {
-    query.first(name).and_then(|text| faults.check(name, parse_span(text))).map(|(from, _)| from)
+fn date(query: &mut Query, name: &str) -> Option<Timestamp> {
+    query.read(name, parse_span).map(|(from, _)| from)
 }

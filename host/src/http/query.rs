@@ -4,6 +4,7 @@
 //! `metadata[k]=v`: clients made of the description write the latter, since OpenAPI has no style
 //! for the former.
 
+use std::fmt::Display;
 use std::str::FromStr;
 
 use axum::extract::FromRequestParts;
@@ -16,20 +17,23 @@ use crate::model::container::Container;
 use crate::model::faults::Faults;
 use crate::vault::{Error, PageRequest, parse_scope};
 
-/// The parameters of a query, in their order.
+/// The parameters of a query, in their order, and what is found wrong with them as they are read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Query(Vec<(String, String)>);
+pub struct Query {
+    parameters: Vec<(String, String)>,
+    faults: Faults,
+}
 
 impl FromRequestParts<State> for Query {
     type Rejection = Rejection;
 
     async fn from_request_parts(parts: &mut Parts, _: &State) -> Result<Self, Rejection> {
-        Ok(Self::parse(parts.uri.query().unwrap_or_default()).map_err(Error::from)?)
+        Ok(Self::parse(parts.uri.query().unwrap_or_default()))
     }
 }
 
 impl Query {
-    fn parse(text: &str) -> Result<Self, Faults> {
+    fn parse(text: &str) -> Self {
         let mut faults = Faults::new();
         let mut parameters = Vec::new();
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
@@ -40,35 +44,56 @@ impl Query {
                 (None, _) => faults.add("", "the name of a query parameter is no UTF-8"),
             }
         }
-        faults.into_result(Self(parameters))
+        Self { parameters, faults }
+    }
+
+    /// What was read of it, if nothing was wrong.
+    pub fn checked<T>(&self, read: T) -> Result<T, Error> {
+        Ok(self.faults.clone().into_result(read)?)
     }
 
     /// The first value of a parameter.
     pub fn first(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
+        let found = self.parameters.iter().find(|(found, _)| found == name);
+        found.map(|(_, value)| value.as_str())
     }
 
     /// Every value of a parameter, parsed.
-    pub fn every<T>(&self, name: &str, faults: &mut Faults) -> Vec<T>
+    pub fn every<T>(&mut self, name: &str) -> Vec<T>
     where
-        T: FromStr<Err: std::fmt::Display>,
+        T: FromStr<Err: Display>,
     {
-        let values = self.0.iter().filter(|(found, _)| found == name);
-        values.filter_map(|(_, value)| faults.check(name, value.parse())).collect()
+        self.each(name, str::parse)
     }
 
     /// The first value of a parameter, parsed.
-    pub fn parsed<T>(&self, name: &str, faults: &mut Faults) -> Option<T>
+    pub fn parsed<T>(&mut self, name: &str) -> Option<T>
     where
-        T: FromStr<Err: std::fmt::Display>,
+        T: FromStr<Err: Display>,
     {
-        self.first(name).and_then(|value| faults.check(name, value.parse()))
+        self.read(name, str::parse)
+    }
+
+    /// The first value of a parameter, read like this.
+    pub fn read<T, E: Display>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Option<T> {
+        let read = self.first(name).map(read)?;
+        self.faults.check(name, read)
+    }
+
+    fn each<T, E: Display>(&mut self, name: &str, read: impl Fn(&str) -> Result<T, E>) -> Vec<T> {
+        let Self { parameters, faults } = self;
+        let values = parameters.iter().filter(|(found, _)| found == name);
+        values.filter_map(|(_, value)| faults.check(name, read(value))).collect()
     }
 
     /// The parameters whose names begin so, less that beginning; a name that is repeated counts once.
     pub fn under(&self, prefix: &str) -> Vec<(String, String)> {
         let mut found: Vec<(String, String)> = Vec::new();
-        for (name, value) in &self.0 {
+        for (name, value) in &self.parameters {
             if let Some(key) = name.strip_prefix(prefix)
                 && !found.iter().any(|(known, _)| known == key)
             {
@@ -79,27 +104,30 @@ impl Query {
     }
 
     /// The members of an object, by their keys: a member without a key would narrow nothing, or find nothing.
-    pub fn members(&self, object: &str, faults: &mut Faults) -> Vec<(String, String)> {
+    pub fn members(&mut self, object: &str) -> Vec<(String, String)> {
         let members = self.under(&format!("{object}."));
         let is_whole = |name: &str| {
             let rest = name.strip_prefix(object);
             rest.is_some_and(|rest| matches!(rest, "" | ".") || rest.starts_with('['))
         };
-        if self.0.iter().any(|(name, _)| is_whole(name)) {
-            faults.add(object, format!("must name a key, such as {object}.customer"));
+        if self.parameters.iter().any(|(name, _)| is_whole(name)) {
+            self.faults.add(object, format!("must name a key, such as {object}.customer"));
         }
         members
     }
 
     /// The containers of `container`, with a flag for a trailing `*`.
-    pub fn containers(&self, faults: &mut Faults) -> Vec<(Container, bool)> {
-        let values = self.0.iter().filter(|(name, _)| name == "container");
-        values.filter_map(|(_, value)| faults.check("container", parse_scope(value))).collect()
+    pub fn containers(&mut self) -> Vec<(Container, bool)> {
+        self.each("container", parse_scope)
     }
 
     /// Which page is asked for.
-    pub fn page(&self, faults: &mut Faults) -> PageRequest {
-        PageRequest::parse(self.first("page"), self.first("size"), self.first("start"), faults)
+    pub fn page(&mut self) -> PageRequest {
+        let mut faults = std::mem::take(&mut self.faults);
+        let [page, size, start] = ["page", "size", "start"].map(|name| self.first(name));
+        let page = PageRequest::parse(page, size, start, &mut faults);
+        self.faults = faults;
+        page
     }
 }
 
@@ -132,26 +160,24 @@ fn decode(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::Query;
-    use crate::model::faults::Faults;
 
     #[test]
     fn repeated_parameters_in_both_spellings() {
-        let query = Query::parse("id=a&id[]=b&id%5B%5D=c%20d&size=5&x").unwrap();
-        let mut faults = Faults::new();
-        assert_eq!(query.every::<String>("id", &mut faults), ["a", "b", "c d"]);
+        let mut query = Query::parse("id=a&id[]=b&id%5B%5D=c%20d&size=5&x");
+        assert_eq!(query.every::<String>("id"), ["a", "b", "c d"]);
         assert_eq!(query.first("size"), Some("5"));
         assert_eq!(query.first("x"), Some(""));
         assert_eq!(query.first("absent"), None);
-        assert!(Query::parse("a=%ff").is_err());
+        assert!(query.checked(()).is_ok() && Query::parse("a=%ff").checked(()).is_err());
         // Some clients number them; a number may be the name of a member of metadata.
-        let query = Query::parse("id[0]=a&id%5B1%5D=b&metadata[0]=c").unwrap();
-        assert_eq!(query.every::<String>("id", &mut faults), ["a", "b"]);
+        let mut query = Query::parse("id[0]=a&id%5B1%5D=b&metadata[0]=c");
+        assert_eq!(query.every::<String>("id"), ["a", "b"]);
         assert_eq!(query.under("metadata."), [("0".to_owned(), "c".to_owned())]);
     }
 
     #[test]
     fn members_in_both_spellings() {
-        let query = Query::parse("metadata.a=1&metadata[b]=2&metadata%5Bc.d%5D=3&x[y").unwrap();
+        let query = Query::parse("metadata.a=1&metadata[b]=2&metadata%5Bc.d%5D=3&x[y");
         let found = query.under("metadata.");
         let found: Vec<_> =
             found.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
@@ -159,8 +185,7 @@ mod tests {
         assert_eq!(query.first("x[y"), Some(""));
         let bracketed = Query::parse(
             "metadata.a[b]=1&metadata[c[d]]=2&metadata.e[]=3&metadata[f.g][]=4&metadata[h[]=5",
-        )
-        .unwrap();
+        );
         let keys = bracketed.under("metadata.").into_iter().map(|(key, _)| key);
         assert_eq!(keys.collect::<Vec<_>>(), ["a[b]", "c[d]", "e[]", "f.g", "h["]);
     }
@@ -176,27 +201,28 @@ mod tests {
             "metadata",
             "metadata.a=1&metadata",
         ] {
-            let mut faults = Faults::new();
-            Query::parse(text).unwrap().members("metadata", &mut faults);
-            assert_eq!(faults.into_map().keys().collect::<Vec<_>>(), ["metadata"], "{text}");
+            let mut query = Query::parse(text);
+            query.members("metadata");
+            assert_eq!(query.faults.into_map().keys().collect::<Vec<_>>(), ["metadata"], "{text}");
         }
-        let mut faults = Faults::new();
-        let query = Query::parse("metadata.a=1&metadata[b]=2&metadatas=3").unwrap();
-        assert_eq!(query.members("metadata", &mut faults).len(), 2);
-        assert!(faults.is_empty());
+        let mut query = Query::parse("metadata.a=1&metadata[b]=2&metadatas=3");
+        assert_eq!(query.members("metadata").len(), 2);
+        assert!(query.checked(()).is_ok());
     }
 
     #[test]
     fn a_value_that_is_no_text_is_named() {
-        let faults = Query::parse("page=%FF&%FF=1&metadata[a]=%FF").unwrap_err().into_map();
-        assert_eq!(faults.keys().collect::<Vec<_>>(), ["", "metadata.a", "page"]);
+        let mut query = Query::parse("page=%FF&%FF=1&metadata[a]=%FF&size=x");
+        // With all else that is wrong.
+        query.page();
+        let paths = query.faults.into_map().into_keys().collect::<Vec<_>>();
+        assert_eq!(paths, ["", "metadata.a", "page", "size"]);
     }
 
     #[test]
     fn what_does_not_parse_is_named() {
-        let query = Query::parse("id=1&id=x").unwrap();
-        let mut faults = Faults::new();
-        assert_eq!(query.every::<u8>("id", &mut faults), [1]);
-        assert!(faults.concern("id"));
+        let mut query = Query::parse("id=1&id=x");
+        assert_eq!(query.every::<u8>("id"), [1]);
+        assert!(query.faults.concern("id"));
     }
 }

@@ -16,7 +16,6 @@ use super::extract::{Id, InvocationOf, Permitted};
 use super::problem::Rejection;
 use super::query::Query;
 use super::trace::IsTold;
-use crate::model::faults::Faults;
 use crate::model::id::{InvocationId, ReactorId};
 use crate::model::permission::marker::{
     ReactorCreate, ReactorDelete, ReactorRead, ReactorUpdate, TokenUse,
@@ -49,12 +48,11 @@ pub async fn create(
 pub async fn list(
     Permitted(permit): Permitted<ReactorRead>,
     Shared(state): Shared<State>,
-    query: Query,
+    mut query: Query,
 ) -> Result<Reply<Paginated<ReactorView>>, Rejection> {
-    let mut faults = Faults::new();
-    let page = query.page(&mut faults);
-    let ids = query.every("id", &mut faults);
-    let (page, ids) = faults.into_result((page, ids)).map_err(Error::from)?;
+    let page = query.page();
+    let ids = query.every("id");
+    let (page, ids) = query.checked((page, ids))?;
     let name = query.first("name");
     Ok(Reply(state.vault.list_reactors(&permit, ids, name, &page).await?.into()))
 }
@@ -183,10 +181,9 @@ pub async fn invocations(
     Permitted(permit): Permitted<ReactorRead>,
     Shared(state): Shared<State>,
     Id(id): Id<ReactorId>,
-    query: Query,
+    mut query: Query,
 ) -> Result<Reply<Paginated<InvocationView>>, Rejection> {
-    let mut faults = Faults::new();
-    let page = query.page(&mut faults);
-    let page = faults.into_result(page).map_err(Error::from)?;
+    let page = query.page();
+    let page = query.checked(page)?;
     Ok(Reply(state.vault.list_invocations(&permit, id, &page).await?.into()))
 }

@@ -117,6 +117,7 @@ pub(super) fn router_with(state: State, console: bool) -> Routes {
 async fn around_all(Shared(state): Shared<State>, request: Request, next: Next) -> Response {
     let inner = state.clone();
     let within = move |request: Request| async move {
+        let request = linger::lasting(request);
         // Before a browser is told what it may send: it sends no such head.
         if let Some(refusal) = wellformed::refusal(&request) {
             return refusal;
@@ -125,7 +126,7 @@ async fn around_all(Shared(state): Shared<State>, request: Request, next: Next) 
             if let Some(refusal) = shield::refusal_of_head(&request) {
                 return refusal;
             }
-            let run = idempotency::layer(Shared(inner), linger::lasting(request), next);
+            let run = idempotency::layer(Shared(inner), request, next);
             answers::counted(run).await
         };
         cors::around(request, keyed).await

@@ -12,13 +12,10 @@ use super::envelope::{Created, Paginated, Reply, segment};
 use super::extract::{Id, Permitted};
 use super::problem::Rejection;
 use super::query::Query;
-use crate::model::faults::Faults;
 use crate::model::permission::marker::{
     TokenCreate, TokenDelete, TokenRead, TokenSearch, TokenUpdate,
 };
-use crate::vault::{
-    CreateToken, Error, SearchTokens, TokenFilter, TokenPage, TokenView, UpdateToken,
-};
+use crate::vault::{CreateToken, SearchTokens, TokenFilter, TokenPage, TokenView, UpdateToken};
 
 /// Create a token.
 #[utoipa::path(post, operation_id = "create_token", path = "/tokens", tag = "tokens", request_body = CreateToken,
@@ -52,18 +49,17 @@ pub async fn create(
 pub async fn list(
     Permitted(permit): Permitted<TokenRead>,
     Shared(state): Shared<State>,
-    query: Query,
+    mut query: Query,
 ) -> Result<TokenPage, Rejection> {
-    let mut faults = Faults::new();
-    let page = query.page(&mut faults);
+    let page = query.page();
     let filter = TokenFilter {
-        ids: query.every("id", &mut faults),
-        types: query.every("type", &mut faults),
-        fingerprints: query.every("fingerprint", &mut faults),
-        containers: query.containers(&mut faults),
-        metadata: query.members("metadata", &mut faults),
+        ids: query.every("id"),
+        types: query.every("type"),
+        fingerprints: query.every("fingerprint"),
+        containers: query.containers(),
+        metadata: query.members("metadata"),
     };
-    let (page, filter) = faults.into_result((page, filter)).map_err(Error::from)?;
+    let (page, filter) = query.checked((page, filter))?;
     Ok(state.vault.list_tokens(&permit, filter, &page).await?)
 }
 
