@@ -9,6 +9,8 @@ use tokamak::limits::{
     ALLOWED_HOSTS_MAX, FORMULA_PARAMETERS_MAX, ICON_BYTES_MAX, METADATA_KEYS_MAX, RULES_MAX,
 };
 
+use crate::support::receiver::{Hook, Receiver};
+use crate::support::server::Setup;
 use crate::support::{Client, TestServer, guests};
 
 const ANSWER_BYTES_MAX: usize = 64 << 10;
@@ -264,4 +266,45 @@ async fn many_large_tokens_at_once_wait_for_each_other_and_are_all_made() {
     for answer in made.await {
         answer.unwrap().expect(201);
     }
+}
+
+/// References whose filters take long: of one tenant so many are under way or wait, and what comes beside them is refused
+/// and not held, however many ask and leave. A run that was taken into the queue waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_slow_references_at_once_some_are_refused_and_queued_runs_are_not() {
+    let server = TestServer::start_with(Setup::open()).await;
+    let receiver = Receiver::start().await;
+    let react = format!("/reactors/{}/react", guests::echo_reactor(&server).await);
+    let id = server.private.token("token", json!("zyx".repeat(3_000))).await;
+    let sort = "split: '' | sort_natural | join: ''";
+    let slow = format!("{{{{ {id} | {sort} | {sort} | {sort} | size }}}}");
+    let args = json!({"a": vec![slow; 4]});
+    let body = json!({"args": args, "callback_url": receiver.url()});
+    let queued: Vec<_> = join_all((0..3).map(|_| server.private.post(&react, body.clone()))).await;
+    let detokenize = server.revealing().await;
+    let asked = (0..150).map(|number| {
+        let (private, revealing) = (server.private.clone(), detokenize.clone());
+        let (react, args) = (react.clone(), args.clone());
+        tokio::spawn(async move {
+            match number % 3 {
+                0 => revealing.post("/detokenize", args).await,
+                _ => private.post(&react, json!({"args": args})).await,
+            }
+        })
+    });
+    let mut refused = 0;
+    for answer in join_all(asked).await {
+        let answer = answer.unwrap();
+        let is_crowded = answer.status == 429 && answer.text().contains("takes long to evaluate");
+        assert!(is_crowded || answer.status == 200, "{}", answer.text());
+        refused += usize::from(is_crowded);
+    }
+    assert!((1..150).contains(&refused), "{refused}");
+    for answer in queued {
+        answer.expect(202);
+    }
+    let hooks = receiver.wait(3).await;
+    let seen = |hook: &Hook| hook.json()["data"]["response"]["raw"]["args"]["a"].clone();
+    assert!(hooks.iter().all(|hook| seen(hook) == json!([9_000, 9_000, 9_000, 9_000])));
+    server.private.post(&react, json!({"args": args})).await.expect(200);
 }

@@ -1,13 +1,14 @@
 //! Callers that hang up: what they began is carried to its end, whole.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
 use crate::support::TestServer;
+use crate::support::binary::Process;
 
 /// Sends a request and closes the connection without reading an answer: the later the higher the number, so that on any
 /// machine some are gone before the server has begun, and some after.
@@ -98,4 +99,29 @@ async fn a_repetition_after_a_hang_up_makes_nothing_twice() {
         let found = server.private.list(&format!("metadata.n={number}")).await;
         assert_eq!(found.len(), 1, "{number}");
     }
+}
+
+/// Requests whose callers have left are counted when they end, as all others are.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_carried_to_its_end_is_counted_although_nobody_waits_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = Process::serve(folder.path());
+    let management = process.management();
+    let body = json!({"name": "a", "type": "private", "permissions": ["token:create"]});
+    let made = management.post("/applications", body).await.expect(201);
+    let key = made["key"].as_str().unwrap();
+    // What takes long enough to leave before it has ended.
+    let mask = "{{ data | upcase | downcase | upcase | downcase | size }}";
+    let body = json!({"type": "token", "data": "x".repeat(200_000), "mask": mask}).to_string();
+    let sent = 20;
+    for number in 0..sent {
+        send_and_leave(process.address, (number, key), ("POST /tokens", ""), &body).await;
+    }
+    let counted = r#"tokamak_http_requests_total{method="POST",route="/tokens",status="201"}"#;
+    let began = Instant::now();
+    while process.figure(counted).await != Some(sent.into()) {
+        assert!(began.elapsed() < Duration::from_mins(2), "{:?}", process.figure(counted).await);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(process.figure("tokamak_http_requests_in_flight").await, Some(1));
 }

@@ -124,6 +124,7 @@ mod restart;
 mod routes;
 mod rules;
 mod rules_react;
+mod run_rights;
 mod script_answers;
 mod script_checks;
 mod script_errors;

@@ -103,9 +103,13 @@ async fn what_is_wrong_with_a_reference_is_told_at_its_place() {
         assert_eq!(answer.faults(), ["args.a"], "{wrong}");
     }
     let refused = json!({"a": format!("{{{{ {number} | to_number | card_exp: 'MM' }}}}")});
-    let answer = react(&server, &reactor, refused).await;
-    assert_eq!(answer.faults(), ["args.a"]);
-    assert!(!answer.text().contains(CARD));
+    let revealing = server.revealing().await;
+    for (client, faults) in [(&revealing, ["args.a"]), (&server.private, ["args"])] {
+        let body = json!({"args": refused});
+        let answer = client.post(&format!("/reactors/{reactor}/react"), body).await;
+        assert_eq!(answer.faults(), faults);
+        assert!(!answer.text().contains(CARD));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -45,9 +45,17 @@ pub struct Arguments {
     /// Those of which the whole token is wanted somewhere.
     wholes: Vec<TokenId>,
     /// Where they stand: as many places as faults can name.
-    uses: Vec<(TokenId, String)>,
+    uses: Vec<Use>,
     /// In how many places each stands as it is, and in how many what filters make of it.
     counts: HashMap<TokenId, (usize, usize)>,
+}
+
+/// A reference.
+struct Use {
+    id: TokenId,
+    path: String,
+    /// It is all that stands there, and shows what the token holds as it is, or a member of that.
+    is_plain: bool,
 }
 
 enum Node {
@@ -62,7 +70,7 @@ enum Piece {
     Reference { id: TokenId, whole: bool, filters: Option<Template> },
 }
 
-opaque!(Arguments, Node, Piece);
+opaque!(Arguments, Node, Piece, Use);
 
 impl Arguments {
     /// Finds the references in a value; faults are at paths within it.
@@ -96,8 +104,8 @@ impl Arguments {
 
     /// Where a token is referred to.
     pub fn paths_of(&self, id: &TokenId) -> Vec<String> {
-        let uses = self.uses.iter().filter(|(used, _)| used == id);
-        uses.map(|(_, path)| path.clone()).collect()
+        let uses = self.uses.iter().filter(|used| used.id == *id);
+        uses.map(|used| used.path.clone()).collect()
     }
 
     /// In how many places a token stands as it is, and in how many what filters make of it, which is bounded by itself.
@@ -112,7 +120,17 @@ impl Arguments {
 
     /// Whether a reference stands at this path or above it. With more references than faults can name, everywhere.
     pub fn reach(&self, path: &str) -> bool {
-        self.uses.len() >= FAULTS_MAX || self.uses.iter().any(|(_, used)| is_within(path, used))
+        self.uses.len() >= FAULTS_MAX || self.uses_at(path).next().is_some()
+    }
+
+    /// Whether a value at this path is refused for no more than what kind of value it is, as far as it is of a token: what
+    /// filters make of it, and what it comes to within a text, may be made to fail for some data only.
+    pub fn is_plain(&self, path: &str) -> bool {
+        self.uses.len() < FAULTS_MAX && self.uses_at(path).all(|used| used.is_plain)
+    }
+
+    fn uses_at(&self, path: &str) -> impl Iterator<Item = &Use> {
+        self.uses.iter().filter(move |used| is_within(path, &used.path))
     }
 
     /// The value with every reference replaced, with so much work.
@@ -154,7 +172,9 @@ impl Arguments {
 
     fn pieces(&mut self, text: &str, path: Path<'_>) -> Result<Vec<Piece>, ReferenceError> {
         let mut pieces = Vec::new();
-        for stretch in stretches(text, Quotes::InFilters)? {
+        let stretches = stretches(text, Quotes::InFilters)?;
+        let is_alone = stretches.len() == 1;
+        for stretch in stretches {
             match stretch {
                 Stretch::Text(text) => pieces.push(Piece::Text(text.to_owned())),
                 Stretch::Expression(source) => {
@@ -167,7 +187,12 @@ impl Arguments {
                         let (as_it_is, made) = self.counts.entry(id.clone()).or_default();
                         *if source.contains('|') { made } else { as_it_is } += 1;
                         if self.uses.len() < FAULTS_MAX {
-                            self.uses.push((id.clone(), path.to_string()));
+                            let is_plain = is_alone && is_plain(source);
+                            self.uses.push(Use {
+                                id: id.clone(),
+                                path: path.to_string(),
+                                is_plain,
+                            });
                         }
                     }
                     pieces.push(piece);
@@ -232,6 +257,12 @@ fn reference(source: &str) -> Result<Piece, ReferenceError> {
     let expression = |source: &String| Template::parse(&format!("{{{{ {source} }}}}"));
     let filters = in_data.as_ref().or(source.as_ref()).map(expression).transpose()?;
     Ok(Piece::Reference { id, whole, filters })
+}
+
+/// Whether a reference has no filters, or one that looks for a member by its name.
+fn is_plain(source: &str) -> bool {
+    let filters = source.split_once('|').map(|(_, filters)| format!("data | {filters}"));
+    filters.is_none_or(|filters| named_by_json(&filters).is_some())
 }
 
 /// The expression on a token's data that comes to the same as this one on the token.

@@ -232,12 +232,14 @@ async fn renewed(
     Ok(answer(token))
 }
 
-/// A run's kept answer, with the tokens it made as they were shown, if they are as they were.
+/// A run's kept answer for a caller that could still ask for it, with the tokens it made as they were shown, if they are
+/// as they were.
 async fn with_tokens(
     state: &State,
     who: &Authenticated,
     repetition: Repetition,
 ) -> Result<Answer, Rejection> {
+    state.vault.may_repeat(who, &repetition).await?;
     opened(weight::of_json(repetition.answer.body.as_bytes())).map_err(Error::from)?;
     let mut answer: Value = serde_json::from_str(&repetition.answer.body).unwrap_or_default();
     // A result that is to be delivered again holds the answer of its run, which somebody else may have asked for.

@@ -48,34 +48,38 @@ where
     };
     traces::continue_from(&span, request.headers());
     let (began, counted) = (Instant::now(), figures().request_begins());
-    // What changes something is carried to its end even when the caller hangs up: what is committed is then also
-    // forgotten by caches, kept for repetitions and logged. A task of its own ends with nobody but itself.
     // Whatever wraps it copies it.
     let run = Box::pin(next(request));
-    let run = traces::within(Arc::clone(&trace_id), run).instrument(span.clone());
-    let response = if matches!(method, Method::GET | Method::HEAD) {
-        AssertUnwindSafe(run).catch_unwind().await.map_err(drop)
-    } else {
-        // Which a server that stops waits for.
-        state.under_way().spawn(run).await.map_err(drop)
-    };
-    let response = response.unwrap_or_else(|()| {
+    let run = AssertUnwindSafe(traces::within(Arc::clone(&trace_id), run).instrument(span.clone()));
+    let changes = !matches!(method, Method::GET | Method::HEAD);
+    let whole = async move {
         // Where it panicked is in the log by the hook, without what it said.
-        let detail = "The server failed to handle the request.";
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail).into_response()
-    });
-    let mut response = write_problem(response, &trace_id, is_named);
-    if let Ok(value) = HeaderValue::from_str(&trace_id) {
-        response.headers_mut().insert(TRACE_ID, value);
+        let response = run.catch_unwind().await.unwrap_or_else(|_| failed());
+        let mut response = write_problem(response, &trace_id, is_named);
+        if let Ok(value) = HeaderValue::from_str(&trace_id) {
+            response.headers_mut().insert(TRACE_ID, value);
+        }
+        let status = response.status().as_u16();
+        drop(counted);
+        let is_told = response.extensions().get::<IsTold>().is_some();
+        let is_ours = response.extensions().get::<ByFormula>().is_none();
+        let ours = is_ours.then_some(status);
+        figures().request_answered(method.as_str(), &route, ours, is_told, began.elapsed());
+        span.in_scope(|| tracing::info!(status, "answered"));
+        response
+    };
+    if !changes {
+        return whole.await;
     }
-    let status = response.status().as_u16();
-    drop(counted);
-    let is_told = response.extensions().get::<IsTold>().is_some();
-    let is_ours = response.extensions().get::<ByFormula>().is_none();
-    let ours = is_ours.then_some(status);
-    figures().request_answered(method.as_str(), &route, ours, is_told, began.elapsed());
-    span.in_scope(|| tracing::info!(status, "answered"));
-    response
+    // What changes something is carried to its end even when the caller hangs up: what is committed is then also
+    // forgotten by caches, kept for repetitions, counted and logged. A task of its own ends with nobody but itself, and a
+    // server that stops waits for it.
+    state.under_way().spawn(whole).await.unwrap_or_else(|_| failed())
+}
+
+fn failed() -> Response {
+    let detail = "The server failed to handle the request.";
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail).into_response()
 }
 
 fn given(request: &Request) -> Option<Arc<str>> {

@@ -20,6 +20,7 @@ use zeroize::Zeroizing;
 
 use super::audit::Event;
 use super::authentication::Authenticated;
+use super::jobs::UsedToken;
 use super::record::{Entity, from_json_text, from_record, json_text, kind};
 use super::{Change, Error, Vault, ended};
 use crate::crypto::hash;
@@ -28,6 +29,7 @@ use crate::crypto::wiped::Wiped;
 use crate::limits::IDEMPOTENT_ANSWER_MS;
 use crate::model::id::TenantId;
 use crate::model::log::{EntityType, Operation};
+use crate::model::permission::marker::TokenUse;
 use crate::model::plaintext::wipe;
 use crate::model::time::Timestamp;
 use crate::store::Kind;
@@ -53,6 +55,9 @@ pub struct KeptAnswer {
     /// What the request made, changed or read; a repetition is logged for each.
     #[serde(default)]
     about: Vec<(EntityType, String)>,
+    /// The tokens of which a formula made what it tells.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    given: Vec<UsedToken>,
     created_at: Timestamp,
 }
 
@@ -61,6 +66,7 @@ pub struct Repetition {
     /// The answer, as much of it as was kept.
     pub answer: Answer,
     about: Vec<(EntityType, String)>,
+    given: Vec<UsedToken>,
 }
 
 /// Makes of what an operation answers what is kept of it. Secrets that are not kept are wiped.
@@ -135,8 +141,8 @@ impl Vault {
         let repeated = async || match self.kept_answer(tenant, &id).await? {
             None => Ok(None),
             Some(kept) if kept.request_digest == request_digest => {
-                let KeptAnswer { answer, about, .. } = kept;
-                Ok(Some(Attempt::Repeated(Repetition { answer, about })))
+                let KeptAnswer { answer, about, given, .. } = kept;
+                Ok(Some(Attempt::Repeated(Repetition { answer, about, given })))
             }
             Some(_) => Err(Error::KeyReused),
         };
@@ -175,6 +181,21 @@ impl Vault {
         Ok(Some(kept).filter(|_| !is_over))
     }
 
+    /// Refuses the answer of a run to a caller that may not use the tokens any more as the formula saw them.
+    pub async fn may_repeat(
+        &self,
+        who: &Authenticated,
+        repetition: &Repetition,
+    ) -> Result<(), Error> {
+        let permit = self.permit::<TokenUse>(who, None).await?;
+        match repetition.given.iter().find(|token| !token.is_for(&permit)) {
+            Some(UsedToken { entity_type, id, .. }) => {
+                Err(self.deny(&permit, (*entity_type, id)).await)
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Logs that an answer is given once more: whoever gets it reads what it tells of (decisions §10).
     pub async fn log_repetition(
         &self,
@@ -198,7 +219,12 @@ fn answer_id(keys: &TenantKeys, who: &Authenticated, key: &str) -> String {
 
 impl Claim {
     /// Has the answer kept with what a change does.
-    pub(super) fn keep_in(&self, change: &mut Change, body: &impl Serialize) -> Result<(), Error> {
+    pub(super) fn keep_in(
+        &self,
+        change: &mut Change,
+        body: &impl Serialize,
+        given: &[UsedToken],
+    ) -> Result<(), Error> {
         let mut body = serde_json::to_value(body).map_err(Error::internal)?;
         let answer = (self.form)(&mut body);
         wipe(&mut body);
@@ -207,6 +233,7 @@ impl Claim {
             request_digest: self.request_digest,
             answer,
             about: Vec::new(),
+            given: given.to_vec(),
             created_at: change.now(),
         });
         Ok(())

@@ -3,8 +3,8 @@
 //! Almost all expressions cost microseconds and are evaluated where they are met. What costs more is begun anew on a
 //! thread that may block, as many at a time as there are cores; the rest waits. Whoever waits holds a thread too, and
 //! there are not many: so those have seats, a tenant only some of them. Without one, what is slow waits where it takes no
-//! thread, for as long as it takes ([`in_turn`]), or for a time and with so many others ([`unless_crowded`]). So a mask
-//! made to be slow delays nobody but those who ask for it.
+//! thread, for a time and with so many others ([`unless_crowded`]), or for as long as it takes where it must not be refused
+//! any more ([`taken_on`]). So a mask made to be slow delays nobody but those who ask for it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -58,7 +58,7 @@ thread_local! {
 
 /// Evaluates with up to so much work. What is evaluated may be so twice: it must change nothing.
 ///
-/// Outside of [`unless_crowded`] and [`in_turn`] it waits on its thread: that is for what comes one at a time.
+/// Outside of [`unless_crowded`] it waits on its thread: that is for what comes one at a time.
 pub fn with_effort<T>(work_bytes_max: usize, evaluate: impl Fn(&Work) -> T) -> T {
     let quick = Work::new(QUICK_BYTES.min(work_bytes_max));
     let outcome = evaluate(&quick);
@@ -86,15 +86,10 @@ pub async fn unless_crowded<T>(tenant: TenantId, evaluate: impl Fn() -> T) -> Re
     EFFORT.unless_crowded(tenant, evaluate).await.ok_or(Error::Busy(CROWDED))
 }
 
-/// Does what must not be refused any more, such as to store what a formula has answered: what is slow in it waits as
-/// long as it takes.
+/// Does what must not be refused any more, such as to store what a formula has answered or to begin a run that was taken
+/// into the queue: what is slow in it waits as long as it takes.
 pub async fn taken_on<T>(work: impl Future<Output = T>) -> T {
     TAKEN_ON.scope((), work).await
-}
-
-/// As [`unless_crowded`], for what is never refused.
-pub async fn in_turn<T>(tenant: TenantId, evaluate: impl Fn() -> T) -> T {
-    EFFORT.in_turn(tenant, evaluate).await
 }
 
 /// Where something slow is evaluated now; nowhere when it is refused.

@@ -28,6 +28,7 @@ use uuid::Uuid;
 use super::answers::Claim;
 use super::audit::{Actor, Event};
 use super::authentication::{Authenticated, Caller};
+use super::jobs::UsedToken;
 use super::{Change, Error, Vault};
 use crate::model::container::Container;
 use crate::model::id::{TenantId, TokenId};
@@ -98,7 +99,17 @@ impl<P> Permit<P> {
         change: &mut Change,
         body: &impl Serialize,
     ) -> Result<(), Error> {
-        self.claim().map_or(Ok(()), |claim| claim.keep_in(change, body))
+        self.keep_answer_of(change, body, &[])
+    }
+
+    /// The same, of an answer that tells of what a formula made of these tokens.
+    pub(super) fn keep_answer_of(
+        &self,
+        change: &mut Change,
+        body: &impl Serialize,
+        given: &[UsedToken],
+    ) -> Result<(), Error> {
+        self.claim().map_or(Ok(()), |claim| claim.keep_in(change, body, given))
     }
 }
 

@@ -186,7 +186,7 @@ impl Vault {
         let mut change = self.change(session.tenant_id).await?;
         change.put(&session, Expect::New)?;
         let made = NewSession { session_key: key, nonce, expires_at: session.expires_at };
-        claim.map_or(Ok(()), |claim| claim.keep_in(&mut change, &made))?;
+        claim.map_or(Ok(()), |claim| claim.keep_in(&mut change, &made, &[]))?;
         change.commit(who.0.actor(), vec![event]).await?;
         Ok(made)
     }
@@ -250,7 +250,7 @@ impl Vault {
         let mut change = self.change(session.tenant_id).await?;
         change.put(&session, Expect::Version(version))?;
         let view = session.view();
-        claim.map_or(Ok(()), |claim| claim.keep_in(&mut change, &view))?;
+        claim.map_or(Ok(()), |claim| claim.keep_in(&mut change, &view, &[]))?;
         unless_lost(change.try_commit(who.0.actor(), vec![event]).await?, view)
     }
 

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use serde_json::Value;
 
-use super::effort::{in_turn, with_effort};
+use super::effort::{unless_crowded, with_effort};
 use super::permit::Permit;
 use super::tokens::{CreateToken, Drafts, Token, TokenView};
 use super::{Change, Error, NoRoom, Share, Vault, audit::Actor, audit::Event};
@@ -147,7 +147,7 @@ impl Vault {
             .collect::<Result<Vec<_>, Error>>()?;
         // What a filter finds wrong tells of the data too: the tokens are read, whatever comes of it.
         let entropy = self.0.entropy.as_ref();
-        let filled = fill_arguments(permit.tenant(), &arguments, &parts, entropy).await;
+        let filled = fill_arguments(permit.tenant(), &arguments, &parts, entropy).await?;
         // Wiped before anything else is waited for.
         drop((parts, tokens));
         let kept = filled.as_ref().map_or(Ok(()), |filled| keep_filled(&mut room, filled));
@@ -213,16 +213,16 @@ pub fn keep_filled(room: &mut Share, filled: &Value) -> Result<(), NoRoom> {
     room.grow_to(bytes)
 }
 
-/// Puts tokens in the place of their references.
+/// Puts tokens in the place of their references; refused where too much of this is under way.
 pub async fn fill_arguments(
     tenant: TenantId,
     arguments: &Arguments,
     parts: &[TokenParts],
     entropy: &dyn crate::crypto::entropy::Entropy,
-) -> Result<Value, Faults> {
+) -> Result<Result<Value, Faults>, Error> {
     let parts: HashMap<&str, &TokenParts> =
         parts.iter().map(|parts| (parts.id.as_str(), parts)).collect();
-    in_turn(tenant, || {
+    unless_crowded(tenant, || {
         with_effort(ARGUMENTS_WORK_BYTES_MAX, |work| {
             arguments.fill(&|id| parts.get(id.as_str()).copied(), entropy, work)
         })

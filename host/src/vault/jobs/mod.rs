@@ -38,6 +38,7 @@ pub(super) use delivery::Delivery;
 use super::audit::{Actor, Event};
 use super::index::{Index, term, term_of};
 use super::invocations::{Invocation, InvocationStatus};
+use super::permit::Permit;
 use super::record::{Entity, Stored, from_json_text, json_text, kind};
 use super::run_error::RunError;
 use super::{Change, Error};
@@ -48,8 +49,9 @@ use crate::limits::INVOCATION_KEPT_MS;
 use crate::model::container::Container;
 use crate::model::id::{ApplicationId, InvocationId, ReactorId, TenantId};
 use crate::model::log::{ActorType, EntityType, Operation};
+use crate::model::permission::marker::TokenUse;
 use crate::model::plaintext::opaque;
-use crate::model::rule::Subject;
+use crate::model::rule::{Subject, Transform};
 use crate::model::time::Timestamp;
 use crate::store::{Expect, Kind, Term};
 
@@ -98,8 +100,10 @@ impl JobStatus {
 /// Who asked for a run. Its rights are looked up anew when the run begins: what was taken away meanwhile is not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum By {
+pub enum By {
+    /// An application.
     Application(ApplicationId),
+    /// A session.
     Session(Uuid),
 }
 
@@ -123,11 +127,19 @@ pub struct UsedToken {
     pub id: String,
     /// Where it lay then.
     pub containers: Vec<Container>,
+    /// How the formula saw it.
+    #[serde(default = "anyhow")]
+    pub transform: Transform,
 }
 
 /// What earlier versions did not keep.
 fn any_token() -> EntityType {
     EntityType::Token
+}
+
+/// The same: whoever may use the token at all may see what came of it.
+fn anyhow() -> Transform {
+    Transform::Redact
 }
 
 impl UsedToken {
@@ -137,9 +149,10 @@ impl UsedToken {
         Event::done(self.entity_type, self.id.as_str(), Operation::Use, message)
     }
 
-    /// What rules decide on.
-    pub fn subject(&self) -> Subject<'_> {
-        Subject { id: &self.id, containers: &self.containers }
+    /// Whether a caller may have a formula see it so.
+    pub(super) fn is_for(&self, permit: &Permit<TokenUse>) -> bool {
+        let subject = Subject { id: &self.id, containers: &self.containers };
+        permit.decide(subject) >= Some(self.transform) && permit.first_uncovered(subject).is_none()
     }
 }
 
@@ -158,7 +171,7 @@ pub struct Job {
     callback_url: String,
     /// How long the run may take.
     pub timeout_ms: u64,
-    /// The tokens it is given: who may use them may read the result.
+    /// The tokens it is given: who may use them so may read the result.
     given: Vec<UsedToken>,
     status: JobStatus,
     /// The formula's answer, as `POST …/react` would give it.

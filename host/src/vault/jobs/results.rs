@@ -153,13 +153,14 @@ impl Vault {
         // One that was not tried yet too: its first try may be under way, with what is to be told anew.
         delivery.again(self.now());
         change.put(&delivery, Expect::Version(version))?;
-        permit.keep_answer(&mut change, &JobView::of(job.clone(), Some(delivery.view())))?;
+        let view = JobView::of(job.clone(), Some(delivery.view()));
+        permit.keep_answer_of(&mut change, &view, &job.given)?;
         let mut events = vec![event_of(job, Operation::Update, "Webhook queued again")];
         events.extend_from_slice(read);
         unless_lost(change.try_commit(permit.actor(), events).await?, delivery.view())
     }
 
-    /// The job, if the caller may use every token that it was given, whatever it asks for.
+    /// The job, if the caller may use every token that it was given as it was given it, whatever it asks for.
     async fn job_for(
         &self,
         permit: &Permit<TokenUse>,
@@ -170,11 +171,7 @@ impl Vault {
         if job.reactor_id != reactor_id {
             return Err(Error::NotFound("result"));
         }
-        let covered = |token: &super::UsedToken| {
-            let subject = token.subject();
-            permit.decide(subject).is_some() && permit.first_uncovered(subject).is_none()
-        };
-        if !job.given.iter().all(covered) {
+        if !job.given.iter().all(|token| token.is_for(permit)) {
             let entity = (EntityType::Reactor, &*job.reactor_id.to_string());
             return Err(self.deny_as(permit, entity, attempted).await);
         }

@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::in_hand::Standing;
 use super::put_off::Until;
@@ -18,6 +18,7 @@ use crate::model::permission::marker::TokenUse;
 use crate::runtime::{ComponentError, Slot};
 use crate::store::Expect;
 use crate::vault::authentication::{Authenticated, Caller};
+use crate::vault::effort::taken_on;
 use crate::vault::kept_application::KeptApplication;
 use crate::vault::permit::Permit;
 use crate::vault::react::{Ready, Run, references};
@@ -216,7 +217,8 @@ impl Vault {
         let id = job.entity.id;
         let job = self.begin_job(job, &permit, &mut ready).await?;
         self.read_again(tenant, &mut ready).await;
-        let mut run = Run::new(self, &permit, ready, job.entity.timeout_ms).of_job(job, slot);
+        let mut run = Run::new(self, &permit, ready, (job.entity.timeout_ms, Instant::now()))
+            .of_job(job, slot);
         let ended = match self.invoke(&mut run).await {
             Ok(outcome) => match self.settle(run, outcome).await.map_err(|failed| failed.error) {
                 // The run's failure is its result; only the store's is not.
@@ -253,7 +255,8 @@ impl Vault {
         let short = Duration::from_millis(WORKERS_TICK_MS);
         let Ok(found) = tokio::time::timeout(short, program).await else { return Ok(None) };
         found?;
-        let ready = self.ready(&permit, job.reactor_id, arguments).await?;
+        // Nor is it refused for what others ask for.
+        let ready = taken_on(self.ready(&permit, job.reactor_id, arguments)).await?;
         Ok(Some((permit, ready, slot)))
     }
 
@@ -348,7 +351,11 @@ impl Vault {
     }
 
     /// Who asked for a run, with the rights it has now.
-    async fn caller_of(&self, tenant: TenantId, by: By) -> Result<Authenticated, Error> {
+    pub(in crate::vault) async fn caller_of(
+        &self,
+        tenant: TenantId,
+        by: By,
+    ) -> Result<Authenticated, Error> {
         let caller = match by {
             By::Application(id) => {
                 let kept = self.find::<KeptApplication>(tenant, &[&id.to_string()]).await?;

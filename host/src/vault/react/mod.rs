@@ -8,6 +8,8 @@
 mod request;
 mod run;
 
+use std::time::Instant;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -18,7 +20,7 @@ pub(super) use run::Run;
 
 use super::audit::Event;
 use super::authentication::{Authenticated, Caller};
-use super::effort::in_turn;
+use super::effort::unless_crowded;
 use super::jobs::UsedToken;
 use super::kept_application::KeptApplication;
 use super::permit::Permit;
@@ -32,12 +34,17 @@ use crate::model::faults::{Faults, is_within};
 use crate::model::formula::{Formula, Reactor};
 use crate::model::id::{InvocationId, ReactorId, TenantId};
 use crate::model::log::Operation;
+use crate::model::permission::Permission;
 use crate::model::permission::marker::TokenUse;
 use crate::model::plaintext::{Plaintext, opaque, wipe};
-use crate::model::rule::{Subject, Transform};
+use crate::model::rule::Transform;
 
 /// Said of a reactor whose application is gone.
 const ENDED: &str = "The reactor's application has ended.";
+
+/// Said of arguments to whoever may not read their tokens.
+const UNSEEN: &str = "has an expression or a type that does not fit what a token holds; a key that may read the tokens \
+    as the formula sees them is told which";
 
 /// What a reactor answers.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -94,6 +101,19 @@ pub(super) struct Ready {
     pub given: Vec<UsedToken>,
 }
 
+/// Arguments with what their references stand for.
+#[derive(Default)]
+struct Detokenized {
+    /// They; wiped when they are bound or cannot be.
+    args: Option<Value>,
+    /// One entry for each token that was opened.
+    uses: Vec<Event>,
+    /// These tokens.
+    given: Vec<UsedToken>,
+    /// Whether the caller may read all that it has a formula see.
+    sees_all: bool,
+}
+
 /// The references in arguments that were taken before.
 pub(super) fn references(args: Option<Map<String, Value>>) -> Result<Option<Arguments>, Error> {
     let arguments = args.map(|args| Arguments::parse(&Value::Object(args))).transpose();
@@ -126,6 +146,19 @@ fn beside_references(wrong: Faults, arguments: &Arguments, formula: &Formula) ->
     faults
 }
 
+/// What is wrong with arguments, to whoever may not read what their tokens hold. A filter or a cast that fails for some data
+/// and not for other tells of it, and each member that is named would tell more.
+fn told(faults: Faults, arguments: &Arguments) -> Faults {
+    let is_plain = |path: &str| arguments.is_plain(path.strip_prefix("args.").unwrap_or_default());
+    let named = faults.clone().only(is_plain);
+    if named == faults {
+        return faults;
+    }
+    let mut faults = Faults::one("args", UNSEEN);
+    faults.extend_under("", named);
+    faults
+}
+
 /// The reactor with its configuration as its formula declares it now: it may have been replaced since. What it does not
 /// declare any more it does not get, and values are cast anew; what does not fit is refused before anything is opened.
 fn reconfigured(mut reactor: Reactor, formula: &Formula) -> Result<Reactor, Error> {
@@ -153,6 +186,8 @@ impl Vault {
         id: ReactorId,
         body: ReactRequest,
     ) -> Result<Reacted, FailedRun> {
+        // What it takes to open its tokens is a part of its time.
+        let asked = Instant::now();
         let mut faults = Faults::new();
         let checked = body.check(|url| self.check_callback(url), &mut faults);
         let Checked { args, arguments, asynchronous } = checked;
@@ -170,7 +205,7 @@ impl Vault {
             // happens then.
             self.log(permit.tenant(), permit.actor(), std::mem::take(&mut ready.uses)).await?;
         }
-        let run = Run::new(self, permit, ready, self.0.react_timeout_ms);
+        let run = Run::new(self, permit, ready, (self.0.react_timeout_ms, asked));
         self.run(run).await.map(Reacted::Answered)
     }
 
@@ -229,8 +264,9 @@ impl Vault {
         let reactor = reconfigured(reactor, &formula)?;
         let application = self.reactors_application(&reactor).await?;
         let mut room = self.0.opened.share(permit.tenant());
-        let detokenized = self.detokenize_arguments(permit, arguments, &formula, &mut room);
-        let (args, uses, given) = detokenized.await?;
+        let detokenized =
+            self.detokenize_arguments(permit, arguments.as_ref(), &formula, &mut room);
+        let Detokenized { args, uses, given, sees_all } = detokenized.await?;
         match bind(args, &formula.request_parameters, formula.undeclared_arguments) {
             Ok(args) => {
                 let args = Plaintext::new(args);
@@ -239,7 +275,11 @@ impl Vault {
             Err(faults) => {
                 // The tokens were read, although nothing came of it.
                 self.log(permit.tenant(), permit.actor(), uses).await?;
-                Err(faults.into())
+                Err(match arguments {
+                    Some(arguments) if !sees_all => told(faults, &arguments),
+                    _ => faults,
+                }
+                .into())
             }
         }
     }
@@ -248,33 +288,34 @@ impl Vault {
     async fn detokenize_arguments(
         &self,
         permit: &Permit<TokenUse>,
-        arguments: Option<Arguments>,
+        arguments: Option<&Arguments>,
         formula: &Formula,
         room: &mut Share,
-    ) -> Result<(Option<Value>, Vec<Event>, Vec<UsedToken>), Error> {
-        let Some(arguments) = arguments else { return Ok((None, Vec::new(), Vec::new())) };
-        let tokens = match self.referenced(permit.tenant(), &arguments, room).await {
+    ) -> Result<Detokenized, Error> {
+        let Some(arguments) = arguments else { return Ok(Detokenized::default()) };
+        let tokens = match self.referenced(permit.tenant(), arguments, room).await {
             Err(Error::Invalid(missing)) => {
-                return Err(beside_references(missing, &arguments, formula).into());
+                return Err(beside_references(missing, arguments, formula).into());
             }
             tokens => tokens?,
         };
         let mut parts = Vec::with_capacity(tokens.len());
         let mut uses = Vec::with_capacity(tokens.len());
         let mut given = Vec::with_capacity(tokens.len());
+        let mut sees_all = true;
         for token in &tokens {
             let transform = self.decide_use(permit, token).await?;
-            // A run that was taken on is not refused for what others ask for.
-            let shown = in_turn(permit.tenant(), || self.parts(token, transform, &arguments));
-            parts.push(shown.await?);
+            let show = || self.parts(token, transform, arguments);
+            parts.push(unless_crowded(permit.tenant(), show).await??);
             uses.push(token.event(Operation::Use, "Token used by a reactor")?);
-            let Subject { id, containers } = token.about.subject();
-            let (id, containers) = (id.to_owned(), containers.to_vec());
+            let subject = token.about.subject();
+            sees_all &= permit.rights().decide(Permission::TokenRead, subject) >= Some(transform);
+            let (id, containers) = (subject.id.to_owned(), subject.containers.to_vec());
             let entity_type = token.token_type()?.log_entity_type();
-            given.push(UsedToken { entity_type, id, containers });
+            given.push(UsedToken { entity_type, id, containers, transform });
         }
         let entropy = self.0.entropy.as_ref();
-        let filled = fill_arguments(permit.tenant(), &arguments, &parts, entropy).await;
+        let filled = fill_arguments(permit.tenant(), arguments, &parts, entropy).await?;
         // Wiped before anything else is waited for.
         drop((parts, tokens));
         match filled {
@@ -284,12 +325,13 @@ impl Vault {
                     self.log(permit.tenant(), permit.actor(), uses).await?;
                     return Err(no_room.into());
                 }
-                Ok((Some(filled), uses, given))
+                Ok(Detokenized { args: Some(filled), uses, given, sees_all })
             }
             Err(faults) => {
                 // What a filter finds wrong tells of the data too.
                 self.log(permit.tenant(), permit.actor(), uses).await?;
-                Err(beside_references(faults, &arguments, formula).into())
+                let faults = beside_references(faults, arguments, formula);
+                Err(if sees_all { faults } else { told(faults, arguments) }.into())
             }
         }
     }

@@ -26,7 +26,7 @@ use crate::vault::audit::Event;
 use crate::vault::authentication::Authenticated;
 use crate::vault::effort::taken_on;
 use crate::vault::invocations::{Invocation, InvocationStatus, LineView};
-use crate::vault::jobs::{Ended, Job};
+use crate::vault::jobs::{Ended, Job, UsedToken};
 use crate::vault::permit::Permit;
 use crate::vault::record::Stored;
 use crate::vault::retry::TRIES;
@@ -49,11 +49,14 @@ pub struct Run<'p> {
     room: Option<Share>,
     id: InvocationId,
     began: Timestamp,
+    asked: Instant,
     timeout_ms: u64,
     /// The reactor's application, when it has one.
     application: Option<Authenticated>,
     /// One entry for each token that was detokenized.
     uses: Vec<Event>,
+    /// These tokens.
+    given: Vec<UsedToken>,
     /// What it was queued as.
     job: Option<Stored<Job>>,
     /// The slot that was taken for it before it began.
@@ -61,12 +64,18 @@ pub struct Run<'p> {
 }
 
 impl<'p> Run<'p> {
-    /// A run that somebody waits for.
-    pub fn new(vault: &Vault, permit: &'p Permit<TokenUse>, ready: Ready, timeout_ms: u64) -> Self {
-        let Ready { reactor, formula, application, args, room, uses, given: _ } = ready;
+    /// A run that somebody waits for, which has so much time since then.
+    pub fn new(
+        vault: &Vault,
+        permit: &'p Permit<TokenUse>,
+        ready: Ready,
+        (timeout_ms, asked): (u64, Instant),
+    ) -> Self {
+        let Ready { reactor, formula, application, args, room, uses, given } = ready;
         let room = Some(room);
         let id = InvocationId(vault.draw_id());
-        let began = vault.now();
+        let so_far = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let began = Timestamp(vault.now().0.saturating_sub(so_far));
         let (job, slot) = (None, None);
         Self {
             permit,
@@ -76,9 +85,11 @@ impl<'p> Run<'p> {
             room,
             id,
             began,
+            asked,
             timeout_ms,
             application,
             uses,
+            given,
             job,
             slot,
         }
@@ -134,7 +145,7 @@ impl Vault {
 
     /// Runs the formula. Its time is that of the whole: until its program is there, for a slot, and to run.
     pub(in crate::vault) async fn invoke(&self, run: &mut Run<'_>) -> Result<Outcome, Error> {
-        let began = Instant::now();
+        let began = run.asked;
         let _counted = figures().invocation_begins();
         let time = Duration::from_millis(run.timeout_ms);
         let to_begin = time.saturating_sub(time / LEFT_TO_RUN);
@@ -285,7 +296,7 @@ impl Vault {
             let keeps = run.job.is_some() || run.permit.claim().is_some();
             let tokens = tokens.filter(|_| keeps).map(|kept| kept()).transpose()?;
             let (tokens, raw) = (tokens.as_ref(), raw.as_ref());
-            run.permit.keep_answer(change, &Answered { tokens, raw })?;
+            run.permit.keep_answer_of(change, &Answered { tokens, raw }, &run.given)?;
             run.left_behind(change, invocation, Ended::Completed { tokens, raw })
         };
         // Null is how most languages say that there is none.
@@ -301,7 +312,7 @@ impl Vault {
                 let now = self.as_it_is_now(application).await.map_err(Answer::Uncommitted)?;
                 now.ok_or(Answer::Failed(Error::Conflict(ENDED)))?
             }
-            None => run.permit.authenticated(),
+            None => self.caller_again(run.permit).await?,
         };
         let permit = self.permit::<TokenCreate>(&maker, None).await.map_err(Answer::Failed)?;
         let prepared = Box::pin(self.prepare_tokens(&permit, value, Faults::new())).await;
@@ -310,6 +321,21 @@ impl Vault {
         // Apart, since most runs make no tokens, and are moved with all that they could wait for.
         let made = Box::pin(self.tokenize_with(&permit, prepared, caller, more)).await;
         Ok(ReactResponse { tokens: Some(made.map_err(Answer::tokenize)?), raw })
+    }
+}
+
+impl Vault {
+    /// Who asked for a run, with the rights it has by now. What ends by its time is let finish what it began.
+    async fn caller_again(&self, permit: &Permit<TokenUse>) -> Result<Authenticated, Answer> {
+        match self.caller_of(permit.tenant(), permit.actor().into()).await {
+            Ok(caller) => Ok(caller),
+            Err(Error::Unauthenticated) => {
+                let began = permit.authenticated();
+                let is_over = began.0.ends.is_some_and(|ends| ends <= self.now());
+                if is_over { Ok(began) } else { Err(Answer::Failed(Error::Unauthenticated)) }
+            }
+            Err(error) => Err(Answer::Uncommitted(error)),
+        }
     }
 }
 
@@ -349,6 +375,7 @@ fn title(error: &Error) -> &'static str {
     match error {
         Error::Run(run) => run.title(),
         Error::Invalid(_) => "Bad Request",
+        Error::Unauthenticated => "Unauthorized",
         Error::Forbidden { .. } => "Forbidden",
         Error::Conflict(_) => "Conflict",
         _ => "Reactor Runtime Error",

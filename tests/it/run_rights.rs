@@ -1,0 +1,188 @@
+//! Who sees what came of a run: who could have a formula see the same now (interface §4.5 rule 1, §2.3; decisions §1, §7).
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::receiver::Receiver;
+use crate::support::server::Setup;
+use crate::support::{Answer, Client, TestServer, guests};
+
+const CARD: &str = "4242424242424242";
+
+fn rules(container: &str, transform: &str) -> Value {
+    json!([{"description": "", "priority": 1, "container": container, "transform": transform,
+        "permissions": ["token:use"]}])
+}
+
+/// Runs `probe` on a card under an idempotency key.
+async fn run(client: &Client, reactor: &str, card: &str) -> Answer {
+    let args = json!({"behaviour": "respond", "raw": format!("{{{{ {card} }}}}")});
+    let request = client.request(Method::POST, &format!("/reactors/{reactor}/react"));
+    let request = request.json(&json!({"args": args}));
+    client.send(request.header("SVC-IDEMPOTENCY-KEY", "k")).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_is_for_those_whom_a_formula_may_see_as_much_for() {
+    let server = TestServer::start_with(Setup::open()).await;
+    let reactor = guests::echo_reactor(&server).await;
+    let card = server.private.token("card_number", json!(CARD)).await;
+    let mut clients = Vec::new();
+    for transform in ["redact", "mask", "reveal"] {
+        clients.push(server.application("private", &[], rules("/pci/", transform)).await);
+    }
+    for (asked, client) in clients.iter().enumerate() {
+        let receiver = Receiver::start().await;
+        let args = json!({"behaviour": "respond", "raw": [format!("{{{{ {card} }}}}")]});
+        let body = json!({"args": args, "callback_url": receiver.url()});
+        let queued = client.post(&format!("/reactors/{reactor}/react"), body).await;
+        queued.expect(202);
+        let place = queued.headers["location"].to_str().unwrap();
+        let told = receiver.wait(1).await[0].json()["data"]["response"]["raw"].clone();
+        let shown = [json!([null]), json!(["XXXXXXXXXXXX4242"]), json!([CARD])];
+        assert_eq!(told, shown[asked]);
+        for (asks, client) in clients.iter().enumerate() {
+            let status = if asks < asked { 403 } else { 200 };
+            let answer = client.get(place).await;
+            assert_eq!(answer.status, status, "{asked} {asks}: {}", answer.text());
+            assert!(asks >= asked || !answer.text().contains("4242"));
+            let again = client.post(&format!("{place}/redeliver"), json!({})).await;
+            assert_eq!(again.status, if asks < asked { 403 } else { 202 }, "{asked} {asks}");
+        }
+        // The receiver gets what it was to get, whoever asks for it.
+        let hooks = receiver.wait(2).await;
+        assert!(hooks.iter().all(|hook| hook.json()["data"]["response"]["raw"] == told));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_answer_of_a_run_is_not_repeated_to_who_may_not_use_its_tokens_so_any_more() {
+    let server = TestServer::start().await;
+    let reactor = guests::echo_reactor(&server).await;
+    let card = server.private.token("card_number", json!(CARD)).await;
+    let body = json!({"name": "a", "type": "private", "rules": rules("/pci/", "reveal")});
+    let made = server.management.post("/applications", body).await.expect(201);
+    let client = server.client(made["key"].as_str().unwrap());
+    let application = format!("/applications/{}", made["id"].as_str().unwrap());
+    let first = run(&client, &reactor, &card).await.expect(200);
+    assert_eq!(first["raw"], CARD);
+    for (now, status) in [
+        (rules("/pci/", "mask"), 403),
+        (rules("/zzz/", "reveal"), 403),
+        (rules("/", "reveal"), 200),
+        (rules("/pci/", "redact"), 403),
+        (json!([]), 403),
+    ] {
+        let body = json!({"name": "a", "permissions": ["token:read"], "rules": now});
+        server.management.put(&application, body).await.expect(200);
+        let again = run(&client, &reactor, &card).await;
+        assert_eq!(again.status, status, "{now}: {}", again.text());
+        assert_eq!(again.text().contains("4242"), status == 200, "{now}");
+    }
+    // Each attempt on the card is in the log of the card, but for the last, which holds no such permission at all.
+    let page = server.management.get(&format!("/logs?entity_id={card}")).await.expect(200);
+    let entries = page["data"].as_array().unwrap().iter();
+    let denied = entries.filter(|entry| entry["message"] == "Denied: token:use");
+    assert_eq!(denied.count(), 3, "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_without_an_application_makes_tokens_with_the_rights_that_its_caller_has_then() {
+    let server = TestServer::start_with(Setup::open()).await;
+    let receiver = Receiver::start().await;
+    let code = "module.exports = async () => {
+        await new Promise((done) => setTimeout(done, 2500));
+        return { tokenize: 'made' };
+    };";
+    let formula = json!({"name": "slow", "code": code});
+    let formula = server.management.post("/reactor-formulas", formula).await.expect(201);
+    let reactor = guests::reactor(&server, formula["id"].as_str().unwrap(), json!({})).await;
+    for (what, status) in [("nothing", 200), ("narrow", 403), ("delete", 401), ("key", 200)] {
+        let permissions = json!(["token:use", "token:create"]);
+        let body = json!({"name": "caller", "type": "private", "permissions": permissions});
+        let made = server.management.post("/applications", body).await.expect(201);
+        let client = server.client(made["key"].as_str().unwrap());
+        let application = format!("/applications/{}", made["id"].as_str().unwrap());
+        let body = json!({"args": {}, "callback_url": receiver.url()});
+        let queued = client.post(&format!("/reactors/{reactor}/react"), body).await;
+        queued.expect(202);
+        let place = queued.headers["location"].to_str().unwrap().to_owned();
+        let result = async || server.private.get(&place).await.expect(200);
+        while result().await["status"] == "queued" {
+            tokio::task::yield_now().await;
+        }
+        match what {
+            "narrow" => {
+                let less = json!({"name": "caller", "permissions": ["token:use"]});
+                server.management.put(&application, less).await.expect(200);
+            }
+            "delete" => {
+                server.management.delete(&application).await.expect(204);
+            }
+            // What ends a key ends nothing that was asked for with it.
+            "key" => {
+                let path = format!("{application}/regenerate");
+                server.management.post(&path, json!({})).await.expect(200);
+            }
+            _ => {}
+        }
+        while result().await["status"] == "running" {
+            tokio::task::yield_now().await;
+        }
+        let ended = result().await;
+        match status {
+            200 => assert!(ended["response"]["tokens"].is_string(), "{what}: {ended}"),
+            _ => assert_eq!(ended["error"]["status"], status, "{what}: {ended}"),
+        }
+    }
+}
+
+/// Each of ten members fails for another digit: named, they would tell it, and a few requests the whole number.
+#[tokio::test(flavor = "multi_thread")]
+async fn which_filter_fails_for_what_a_token_holds_is_told_to_those_who_may_read_it() {
+    let server = TestServer::start().await;
+    let parameters = json!([{"name": "n", "type": "number", "optional": true}]);
+    let formula =
+        guests::formula(&server, "probe", json!({"request_parameters": parameters})).await;
+    let reactor = guests::reactor(&server, &formula, json!({})).await;
+    let card = server.private.token("card_number", json!(CARD)).await;
+    let digits: serde_json::Map<String, Value> = (0..10)
+        .map(|digit| {
+            let filters = format!("slice: 0 | replace: '{digit}', 'x' | to_number");
+            (format!("is_{digit}"), json!(format!("{{{{ {card} | {filters} }}}}")))
+        })
+        .collect();
+    let beside = |name: &str, value: Value| {
+        let mut args = digits.clone();
+        args.insert(name.to_owned(), value);
+        Value::Object(args)
+    };
+    let alone = |value: String| json!({"n": value});
+    let unseeing = server.application("private", &[], rules("/pci/", "reveal")).await;
+    let masked = server.application("private", &[], rules("/pci/", "mask")).await;
+    let revealing = server.revealing().await;
+    for (args, told, named) in [
+        (Value::Object(digits.clone()), vec!["args"], vec!["args.is_4"]),
+        // What is wrong whatever a token holds is named to everybody.
+        (beside("n", json!("x")), vec!["args", "args.n"], vec!["args.is_4", "args.n"]),
+        // A number that is too large for some digits only.
+        (alone(format!("1e{{{{ {card} | slice: 0, 3 }}}}")), vec!["args"], vec!["args.n"]),
+        (alone(format!("{{{{ {card} | append: 'x' }}}}")), vec!["args"], vec!["args.n"]),
+        // What kind of value it is.
+        (alone(format!("x{{{{ {card} }}}}")), vec!["args"], vec!["args.n"]),
+        (json!({"n": [format!("{{{{ {card} }}}}")]}), vec!["args.n"], vec!["args.n"]),
+    ] {
+        let react = format!("/reactors/{reactor}/react");
+        let body = json!({"args": args});
+        for (client, faults) in [(&server.private, &told), (&unseeing, &told), (&revealing, &named)]
+        {
+            let answer = client.post(&react, body.clone()).await;
+            assert_eq!(answer.faults(), *faults, "{args}");
+            assert!(!answer.text().contains("4242"), "{}", answer.text());
+        }
+    }
+    // So it is with what a mask holds, for those who may not read that.
+    let shown = json!({"args": {"a": format!("{{{{ {card} | slice: -4, 4 | plus: 1 | card_exp: 'MM' }}}}")}});
+    let react = format!("/reactors/{reactor}/react");
+    assert_eq!(masked.post(&react, shown).await.faults(), ["args"]);
+}
