@@ -14,15 +14,16 @@ use crate::model::plaintext::opaque;
 #[derive(Default, Deserialize, ToSchema)]
 pub struct ReactRequest {
     /// Arguments, in which `{{ <token id> }}` stands for a token's data.
-    #[schema(value_type = Option<Object>, example = json!({"card": "{{ my-card }}"}))]
+    #[schema(value_type = Option<HashMap<String, Value>>, example = json!({"card": "{{ my-card }}"}))]
     #[serde(default)]
     args: Member<Map<String, Value>>,
     /// Where the result goes; the run is queued, and answered at once with 202. An `https` address that is public.
     #[schema(value_type = Option<String>, format = "uri", max_length = 2048)]
     #[serde(default)]
     callback_url: Member<String>,
-    /// How long the run may take, in milliseconds; only with `callback_url`.
-    #[schema(value_type = Option<u32>, minimum = 10_000, maximum = 210_000, default = 10_000)]
+    /// How long the run may take, in milliseconds: 10,000 if it is absent. Only with `callback_url`.
+    // No default for machines: a client that was made of the description would send it with every request.
+    #[schema(value_type = Option<u32>, minimum = 10_000, maximum = 210_000)]
     #[serde(default)]
     timeout_ms: Member<u32>,
 }

@@ -19,7 +19,7 @@ pub struct WriteReactor {
     #[serde(default)]
     name: Member<String>,
     /// Values for the formula's `configuration`.
-    #[schema(value_type = Object, required = true)]
+    #[schema(value_type = HashMap<String, Value>, required = true)]
     #[serde(default)]
     configuration: Member<Map<String, Value>>,
     /// The formula to configure.
