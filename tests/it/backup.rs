@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -443,4 +443,28 @@ async fn a_backup_into_the_data_folder_is_refused_with_a_server_and_without() {
     refused(&within, Some(ROOT_KEY));
     assert!(!data.join("backups").exists());
     backup(&data, Some(ROOT_KEY), &folder.path().join("data-backup"));
+}
+
+/// A timer's and a person's: one of them is made, whichever was first to make the folder.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_backups_to_one_folder_at_the_same_time_one_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let process = Process::serve(&data);
+    private(&process).await;
+    for round in 0..6 {
+        let to = folder.path().join(format!("to-{round}/deep"));
+        let begin = || {
+            let mut backup = command();
+            backup.arg("backup").arg("--to").arg(&to).arg("--data-dir").arg(&data);
+            backup.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let both = [begin(), begin()].map(|backup| backup.wait_with_output().unwrap());
+        let made = both.iter().filter(|output| output.status.success()).count();
+        let said = both.map(|output| String::from_utf8(output.stderr).unwrap());
+        assert_eq!(made, 1, "{round}: {said:?}");
+        let why = ["is under way", "holds a backup already"];
+        assert!(why.iter().any(|why| said.concat().contains(why)), "{said:?}");
+        assert!(to.join("manifest.json").is_file());
+    }
 }

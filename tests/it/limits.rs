@@ -198,6 +198,12 @@ async fn the_operator_sets_limits_by_flag_variable_and_file() {
     assert!(!is_limited(&management, "/tokens").await);
     assert_eq!(process.terminate(), Some(0));
 
+    for wrong in ["0.5", "\"often\"", "-1", "[1]"] {
+        std::fs::write(&file, format!("rate-limit-read = {wrong}\n")).unwrap();
+        let output = command().arg("serve").arg("--config").arg(&file).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && stderr.contains("must be RATE or"), "{stderr}");
+    }
     for (option, value) in [
         ("--rate-limit-read", "often"),
         ("--rate-limit-write", "5:0"),

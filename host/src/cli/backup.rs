@@ -55,10 +55,14 @@ pub fn run(command: BackupOptions) -> Result<(), Failure> {
     }
     refuse_within(&to, &data)?;
     let made = missing(&to);
-    let manifest = write(options, (server, data.as_path()), &to, json).inspect_err(|_| {
+    let undo = |_: &Failure| {
         // Folders in which there is something stay.
         let _ = made.iter().try_for_each(fs::remove_dir);
-    })?;
+    };
+    let (target, _) = Target::find(&to).inspect_err(undo)?;
+    // Another backup may have found that they are missing as well, and be at work in them: then they are not removed.
+    let _ours = target.hold()?;
+    let manifest = write(options, (server, data.as_path()), &to, json).inspect_err(undo)?;
     if json {
         say(serde_json::to_string(&manifest)?);
     } else {
@@ -104,15 +108,13 @@ fn place(folder: &Path) -> io::Result<PathBuf> {
     Ok(place)
 }
 
-/// Writes all of it to a folder.
+/// Writes all of it to a folder that is held.
 fn write(
     options: Options,
     (server, data): (Option<Server>, &Path),
     to: &Path,
     json: bool,
 ) -> Result<Manifest, Failure> {
-    let (target, _) = Target::find(to)?;
-    let _ours = target.hold()?;
     // Whoever held it before may have written to it since.
     let (target, begun) = Target::find(to)?;
     let tell = |what: &str| {

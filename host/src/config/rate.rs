@@ -24,7 +24,10 @@ pub struct InvalidRate;
 
 /// A rate in a TOML file: a number will do when there is no burst.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "must be RATE or RATE:BURST in whole requests, such as 50 or 50:200, or 0 for no limit"
+)]
 enum Written {
     Number(u32),
     Text(String),

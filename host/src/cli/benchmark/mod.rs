@@ -32,7 +32,7 @@ use self::report::Progress;
 use self::server::{Target, Yardstick};
 use self::work::{Site, Work};
 use super::stop::Stop;
-use super::{Failure, say, serve};
+use super::{Failure, output as terminal, say, serve};
 
 /// How long results of asynchronous runs are waited for, at most.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -45,7 +45,7 @@ pub struct BenchmarkOptions {
     /// its tokens, but for those that measuring removes. No other token is touched.
     #[arg(long, value_name = "URL")]
     address: Option<String>,
-    /// Seconds of each measurement.
+    /// Seconds of each measurement; deletes end with the tokens there are.
     #[arg(long, default_value_t = 5, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
     /// Connections, each with one request under way; several numbers measure with each.
@@ -154,7 +154,14 @@ async fn measure(options: &BenchmarkOptions) -> Result<Report, Failure> {
                     wait_until_told(&told, told_before + driven.done, &mut driven.elapsed).await?;
                 }
                 let usage = target.usage().await.since(&before);
-                report.measures.push(Measure::new(work, size, *connections, &driven, usage));
+                if driven.done + driven.failed > 0 {
+                    let measure = Measure::new(work, size, *connections, &driven, usage);
+                    report.measures.push(measure);
+                } else {
+                    // As for deletes of tokens that are as few as are left for whatever comes next.
+                    Progress::clear();
+                    terminal::warn(format_args!("{what}: left out, there was nothing to do"));
+                }
                 if work == Work::Create {
                     progress.show("removing what was created");
                     site.remove_created(&target).await?;

@@ -278,7 +278,8 @@ fn test(on: &On<Both<Only>>) -> Result<bool, Failure> {
     let (project, Built { code, .. }) = on.open()?;
     let cases = Case::of_project(&on.project, on.own.own.only.as_deref())?;
     if cases.is_empty() {
-        return Err("there are no such cases".into());
+        let such = if on.own.own.only.is_some() { "such " } else { "" };
+        return Err(format!("there are no {such}cases").into());
     }
     let (json, count) = (on.json, cases.len());
     let judged = serve::block_on(async {

@@ -4,6 +4,7 @@
 //! variant of [`Language`], its way to code in `build`, its template in `new`.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -98,7 +99,9 @@ impl Project {
     pub fn open(root: &Path) -> Result<Self, Failure> {
         let path = root.join(MANIFEST);
         let text = fs::read_to_string(&path).map_err(|error| {
-            format!("{}: {error}; `tokamak formula new NAME` makes a project", path.display())
+            let is_none = error.kind() == ErrorKind::NotFound;
+            let remedy = if is_none { "; `tokamak formula new NAME` makes a project" } else { "" };
+            format!("{}: {error}{remedy}", path.display())
         })?;
         let value: Value = serde_json::from_str(&text)
             .map_err(|error| format!("{} is no JSON: {error}", path.display()))?;

@@ -22,6 +22,9 @@ const PREFIX: &str = "tokamak-verify-copy-";
 /// What is said by a process that was told to end.
 const TOLD: &str = "verify was told to end before it had looked at everything";
 
+/// How often a folder may be gone in the moment after it was made.
+const GONE_MAX: u32 = 100;
+
 /// A copy of a store, removed when dropped, or when the process is told to end.
 pub struct Copy {
     folder: PathBuf,
@@ -60,7 +63,7 @@ impl Copy {
 
     /// Makes a new folder that is nobody else's.
     fn begin(scratch: &Path) -> Result<Self, Failure> {
-        let mut number = 0_u32;
+        let (mut number, mut gone) = (0_u32, 0);
         loop {
             let folder = scratch.join(format!("{PREFIX}{number}"));
             let made = DirBuilder::new().mode(0o700).create(&folder);
@@ -68,9 +71,9 @@ impl Copy {
                 Ok(lock) if is_ours(&lock, &folder) => return Ok(Self { folder, _lock: lock }),
                 // Somebody took it for one that was left, in the moment before it was locked.
                 Ok(_) => {}
-                Err(error)
-                    if [ErrorKind::AlreadyExists, ErrorKind::NotFound].contains(&error.kind())
-                        && scratch.is_dir() => {}
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                // The same, before it could be opened. But there are folders in which none can be made.
+                Err(error) if error.kind() == ErrorKind::NotFound && gone < GONE_MAX => gone += 1,
                 Err(error) => {
                     return Err(format!("{} cannot be made: {error}", folder.display()).into());
                 }
@@ -167,6 +170,9 @@ mod tests {
         assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
         let nowhere = Copy::begin(&scratch.path().join("none")).err().unwrap();
         assert!(nowhere.to_string().contains("none"), "{nowhere}");
+        // A folder that is there, and takes none.
+        let nowhere = Copy::begin("/proc".as_ref()).err().unwrap();
+        assert!(nowhere.to_string().contains("/proc/"), "{nowhere}");
     }
 
     #[test]

@@ -3,9 +3,11 @@
 //! sled does not get over a disk that is full: what its log could not take is lost to it until the next start. So it
 //! never comes to that. Below one bound nothing new is taken; below a lower one nothing at all, so that what was stored
 //! can meanwhile be read, logged and deleted. Space that returns is noticed by the next write. The same holds for a disk
-//! that is mounted read-only while the store is open: it is not written to until it can be.
+//! that is mounted read-only while the store is open: it is not written to until it can be. And where the folder was
+//! removed, what is written to the files that are still open is gone with the process: nothing is acknowledged then.
 
 use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -26,6 +28,8 @@ pub enum Room {
     Free(u64),
     /// It is mounted so that nothing can be written to it.
     ReadOnly,
+    /// The folder is not on it any more.
+    Removed,
     /// It does not tell; it may have any space.
     Untold,
 }
@@ -45,7 +49,9 @@ impl Space {
     /// What is free where this folder lies.
     pub fn of(folder: &Path) -> Result<Self, StoreError> {
         let opened = File::open(folder).map_err(refused_at(folder))?;
+        let is_removed = |folder: &File| folder.metadata().is_ok_and(|found| found.nlink() == 0);
         let space = Self::told(move || match rustix::fs::fstatvfs(&opened) {
+            _ if is_removed(&opened) => Room::Removed,
             Ok(disk) if disk.f_flag.contains(StatVfsMountFlags::RDONLY) => Room::ReadOnly,
             Ok(disk) => Room::Free(disk.f_bavail.saturating_mul(disk.f_frsize)),
             Err(_) => Room::Untold,
@@ -74,6 +80,7 @@ impl Space {
         match (self.measure)() {
             Room::Free(free) if free < wanted => Err(StoreError::Full),
             Room::ReadOnly => Err(StoreError::ReadOnly),
+            Room::Removed => Err(removed()),
             Room::Free(_) | Room::Untold => Ok(()),
         }
     }
@@ -98,6 +105,10 @@ impl Space {
     }
 }
 
+fn removed() -> StoreError {
+    StoreError::Unavailable("its folder was removed while it was open".to_owned())
+}
+
 /// What is left for a group.
 pub struct Left<'a> {
     space: &'a Space,
@@ -112,6 +123,7 @@ impl Left<'_> {
         let kept = if batch.urgent { DISK_LAST_MB << 20 } else { DISK_RESERVE_MB << 20 };
         match &mut self.room {
             Room::ReadOnly => return Err(self.space.refuse(StoreError::ReadOnly)),
+            Room::Removed => return Err(self.space.refuse(removed())),
             Room::Free(free) if *free < kept.saturating_add(wanted) => {
                 return Err(self.space.refuse(StoreError::Full));
             }
@@ -188,6 +200,24 @@ mod tests {
         let space = Space::of(folder.path()).unwrap();
         assert!(matches!((space.measure)(), Room::Free(free) if free > 0));
         assert!(Space::of(&folder.path().join("none")).is_err());
+        folder.close().unwrap();
+        assert_eq!((space.measure)(), Room::Removed);
+        assert!(matches!(space.check(), Err(StoreError::Unavailable(_))));
+    }
+
+    #[tokio::test]
+    async fn a_store_whose_folder_is_gone_acknowledges_nothing_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let space = Space::of(folder.path()).unwrap();
+        let store = SledStore::open_within(folder.path(), 8 << 20, space).unwrap();
+        store.protect(conformance::protection(), Some(&mut conformance::Entries)).unwrap();
+        store.commit(batch("a", 10, false)).await.unwrap();
+        folder.close().unwrap();
+        for urgent in [false, true] {
+            let refused = store.commit(batch("b", 10, urgent)).await;
+            assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
+        }
+        assert!(matches!(store.health(), Err(StoreError::Unavailable(_))));
     }
 
     #[tokio::test]
