@@ -118,6 +118,9 @@ async fn log_lines_are_kept_with_the_invocation_and_nothing_else_is() {
         (&runs[0]["status"], &runs[0]["error"]),
         (&json!("failed"), &json!("Reactor Runtime Error"))
     );
+    // Who looks into it need not be who asked for it.
+    let last = lines(&runs[0]).pop().unwrap();
+    assert!(last.0 == "server" && last.1.starts_with("The formula trapped: "), "{last:?}");
     assert_eq!(runs[3]["status"], "completed");
     for run in runs {
         assert!(

@@ -31,10 +31,10 @@ pub enum InvocationStatus {
     Failed,
 }
 
-/// A line that a formula logged or printed.
+/// A line that a formula logged or printed, or what the server says of a run that it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LineView {
-    /// `trace` to `error`, `stdout` or `stderr`.
+    /// `trace` to `error`, `stdout` or `stderr`; `server` where it is the server's.
     pub level: String,
     /// The text.
     pub message: String,
@@ -70,6 +70,13 @@ pub struct Invocation {
 
 /// An invocation, as a response shows it.
 pub type InvocationView = Invocation;
+
+impl LineView {
+    /// What the server says.
+    pub(super) fn of_the_server(message: String) -> Self {
+        Self { level: "server".to_owned(), message }
+    }
+}
 
 impl From<LogLine> for LineView {
     fn from(line: LogLine) -> Self {

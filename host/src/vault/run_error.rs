@@ -146,6 +146,12 @@ impl RunError {
         }
     }
 
+    /// What the server says of it, if the formula did not say it.
+    pub(super) fn of_the_server(&self) -> Option<String> {
+        let is_the_formulas = matches!(self, Self::Reported { .. } | Self::Custom { .. });
+        (!is_the_formulas).then(|| self.to_string())
+    }
+
     /// The status and title of its problem.
     pub fn status_and_title(&self) -> (u16, &'static str) {
         match self {

@@ -270,7 +270,11 @@ impl Vault {
                     }
                 }
             }
-            Err(error) => Error::Run(Box::new(error)),
+            Err(error) => {
+                // For those who look into a run that somebody else asked for.
+                invocation.log.extend(error.of_the_server().map(LineView::of_the_server));
+                Error::Run(Box::new(error))
+            }
         };
         invocation.status = InvocationStatus::Failed;
         invocation.error = Some(title(&error).to_owned());
