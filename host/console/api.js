@@ -64,6 +64,20 @@ class Key {
 
 export const session = holder(() => ({ keys: [] }));
 
+/**
+ * What a person asked to be changed and is not known to have been: each with what names it to the server, which does not do
+ * twice what it did under one name. Bodies may hold plaintext: they are kept for as long as their page is looked at.
+ */
+const asked = holder(() => ({ changes: [] }));
+
+/** Answers that the server repeated: what was asked for was done before, and the answer to that was lost. */
+const repeated = new WeakSet();
+
+/** Whether this answer was given before. It lacks what is told only once. */
+export function isRepeated(answer) {
+  return repeated.has(answer);
+}
+
 /** Takes a key into this tab, if the server knows it and nobody has signed out meanwhile. */
 export async function addKey(text) {
   const secret = text.trim();
@@ -128,33 +142,41 @@ async function readAgain(key) {
   return key.isSession || sameRights(before, key.application) ? null : { key, before };
 }
 
-/** The keys of this tab that have a permission. Those that show tokens masked come first: plaintext is asked for by name. */
+/**
+ * The keys of this tab that have a permission. Those that show tokens masked come first: plaintext is asked for by name.
+ * Sessions, which may have it, come last.
+ */
 export function keysFor(permission) {
-  const able = session.keys.filter((key) => key.may(permission));
-  return [...able.filter((key) => !key.reveals), ...able.filter((key) => key.reveals)];
+  const place = (key) => (key.isSession ? 2 : key.reveals ? 1 : 0);
+  return session.keys.filter((key) => key.may(permission)).sort((a, b) => place(a) - place(b));
 }
 
-/** The first of them, which requests are sent with. */
-export function keyFor(permission) {
-  return keysFor(permission)[0];
-}
-
-/** What the first key with this permission is answered that is not refused: rules may close to one what they open to another. */
-export async function withAnyKey(permission, work) {
-  const keys = keysFor(permission);
+/** What the first of these keys is answered that is not refused: rules may close to one what they open to another. */
+export async function withAnyOf(keys, work) {
   for (const key of keys.slice(0, -1)) {
     try {
       return await work(key);
     } catch (refusal) {
-      if (refusal.problem?.status !== 403) throw refusal;
+      // What a run that began is answered may be the formula's own word, and it would run again.
+      if (refusal.problem?.status !== 403 || refusal.problem.run) throw refusal;
     }
   }
   return work(keys.at(-1));
 }
 
-/** The key that may do this to a token in these containers, if there is one. */
+/** The same of all keys with this permission. */
+export function withAnyKey(permission, work) {
+  return withAnyOf(keysFor(permission), work);
+}
+
+/** The keys that may do this to a token in these containers. */
+export function keysAt(permission, containers) {
+  return keysFor(permission).filter((key) => key.mayAt(permission, containers));
+}
+
+/** The first of them, if there is one. */
 export function keyAt(permission, containers) {
-  return keysFor(permission).find((key) => key.mayAt(permission, containers));
+  return keysAt(permission, containers)[0];
 }
 
 /** The key that shows a token in these containers in plaintext, if there is one; a session, which may, if no other key does. */
@@ -165,21 +187,21 @@ export function revealingKey(containers) {
 
 /** Whether any key of this tab has a permission. */
 export function may(permission) {
-  return keyFor(permission) !== undefined;
+  return keysFor(permission).length > 0;
 }
 
 /**
- * Sends a request with the key that has `permission`, or with `options.key`. Gives the body of the answer.
+ * Sends a request with a key that has `permission`, or with `options.key`. Gives the body of the answer.
  *
  * Options: `body` (JSON), `bytes` and `type` (anything else), `key`, `text` (give the body as text).
  */
 export async function ask(permission, method, path, options = {}) {
-  const key = options.key ?? keyFor(permission);
-  if (!key) {
+  const keys = options.key ? [options.key] : keysFor(permission);
+  if (keys.length === 0) {
     const detail = `No key in this tab holds ${permission}.`;
     throw new Refusal({ title: "No key for this", detail, errors: {}, isUnsent: true });
   }
-  return (await send(key, method, path, options)).body;
+  return (await withAnyOf(keys, (key) => send(key, method, path, options))).body;
 }
 
 async function send(key, method, path, options) {
@@ -196,22 +218,70 @@ async function send(key, method, path, options) {
   } else if (options.type) {
     headers.set("Content-Type", options.type);
   }
+  const change = changeOf({ key, method, path, body });
+  if (change?.name) headers.set("SVC-IDEMPOTENCY-KEY", change.name);
   const own = { cache: "no-store", credentials: "omit", redirect: "error", referrerPolicy: "no-referrer" };
+  try {
+    const answer = await answered(key, () => new Request(path, { method, headers, body, ...own }), options.text);
+    asked.changes = asked.changes.filter((one) => one !== change);
+    return answer;
+  } catch (refusal) {
+    if (change) keepAsking(change, refusal.problem);
+    throw refusal;
+  }
+}
+
+/** What is answered, if it is a success. */
+async function answered(key, request, asText) {
   let response;
   try {
-    response = await key.send(new Request(path, { method, headers, body, ...own }));
+    response = await key.send(request());
   } catch {
-    throw new Refusal({ title: "No answer", detail: "The server cannot be reached.", errors: {} });
+    lost("No answer", "The server cannot be reached.");
   }
-  const text = await response.text().catch(() => {
-    throw new Refusal({ title: "No whole answer", detail: "The server's answer broke off.", errors: {} });
-  });
+  const text = await response.text().catch(() => lost("No whole answer", "The server's answer broke off."));
   if (!response.ok) throw new Refusal(problemOf(response, text));
-  return { status: response.status, body: options.text ? text : parsed(text) };
+  const body = asText ? text : parsed(text);
+  if (response.headers.get("svc-idempotent-replay") === "true" && body instanceof Object) repeated.add(body);
+  return { status: response.status, body };
+}
+
+function lost(title, detail) {
+  throw new Refusal({ title, detail, errors: {}, isLost: true });
 }
 
 function parsed(text) {
-  return text === "" ? null : jsonFrom(text);
+  try {
+    return text === "" ? null : jsonFrom(text);
+  } catch {
+    return lost("No answer", "What answered is no server of this kind.");
+  }
+}
+
+/** What a request that changes something is known by as long as it is not known to be done. One that changes nothing is none. */
+function changeOf(request) {
+  const { method, path } = request;
+  asked.changes = asked.changes.filter(({ visit }) => visit.isHere());
+  if (method === "GET" || path === "/tokens/search") return undefined;
+  const isSame = (one) => Object.keys(request).every((member) => one[member] === request[member]);
+  // To delete is to delete once.
+  return asked.changes.find(isSame) ?? { ...request, name: method === "DELETE" ? undefined : newName(), visit: now(), isLost: false };
+}
+
+/** Has the same request go by the same name until it is done: the server keeps no failure under it. */
+function keepAsking(change, problem) {
+  if (!asked.changes.includes(change)) asked.changes.push(change);
+  if (problem?.isLost) {
+    change.isLost = true;
+    problem.detail += " Perhaps it was done all the same.";
+    if (change.name && change.visit.isHere()) problem.detail += " To ask for the very same again on this page does not do it twice.";
+  }
+  if (problem) problem.isLost = change.isLost;
+}
+
+/** `crypto.randomUUID` is for secure origins only. */
+function newName() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 /** What went wrong; an answer that a formula shaped may be anything. */
@@ -229,7 +299,12 @@ function problemOf(response, text) {
   const run = response.headers.get("svc-invocation-id");
   // Seconds; what stands before the server may say a date, or nothing.
   const wait = Number(response.headers.get("retry-after")) || undefined;
-  if (isProblem) return { title: body.title, status, detail: body.detail, errors: errorsOf(body), trace_id: trace, run, wait };
+  // A browser may send again what was not answered, while it is still done.
+  const isUnderWay = isProblem && status === 409 && body.detail.includes("idempotency key");
+  // What stands before the server says only that it waited no longer.
+  const isLost = isUnderWay || (status >= 500 && trace === null);
+  const detail = isUnderWay ? "It was asked for before, and is being carried out: the answer to that was lost." : body?.detail;
+  if (isProblem) return { title: body.title, status, detail, errors: errorsOf(body), trace_id: trace, run, wait, isLost };
   return {
     title: `Status ${status}`,
     status,
@@ -238,6 +313,7 @@ function problemOf(response, text) {
     trace_id: trace,
     run,
     wait,
+    isLost,
   };
 }
 

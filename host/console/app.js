@@ -8,7 +8,7 @@ import { html, nothing } from "./lit.js";
 import { notices } from "./notices.js";
 import { askNoMore, confirm, dialog, lostTogether } from "./parts.js";
 import { readRights } from "./rights.js";
-import { failuresDuring, forgetAll, goOn, now, redraw, tell } from "./state.js";
+import { failuresDuring, forgetAll, goOn, now, redraw, tell, tellNoMore } from "./state.js";
 import { isDark, toggleTheme } from "./theme.js";
 import * as applications from "./pages/applications.js";
 import * as containers from "./pages/containers.js";
@@ -74,6 +74,7 @@ async function follow() {
   if (page === current && opening === null && page.takes?.(...parts)) return;
   // What is asked is of the page that is left, or has just been answered.
   askNoMore();
+  tellNoMore();
   current?.close?.();
   forgetKept();
   current = page;
@@ -165,6 +166,8 @@ function decodePart(part) {
 }
 
 addEventListener("hashchange", follow);
+// A browser may keep a page that was left as it stands, with its keys, and bring it back.
+for (const name of ["pagehide", "pageshow"]) addEventListener(name, ({ persisted }) => persisted && out());
 addEventListener("popstate", () => {
   // Another address is followed as such.
   if (current !== null && opening === null && location.hash === at) current.cameBack?.();
@@ -177,11 +180,12 @@ function lostBySigningOut() {
   return lostTogether([...allUnkept(), own?.isOfKey ? undefined : own]);
 }
 
+function out() {
+  forgetAll();
+  tell("Signed out");
+}
+
 function signOut() {
-  const out = () => {
-    forgetAll();
-    tell("Signed out");
-  };
   const lost = lostBySigningOut();
   if (lost) confirm(lost.title, lost.text, "Sign out", async () => lost.letGo(), { after: out });
   else out();
@@ -259,7 +263,7 @@ function navigation() {
   return html`<nav id="pages" class=${menuOpen ? "pages open" : "pages"} aria-label="Console">
     <ul>${PAGES.map(link)}</ul>
     <p class="small keys">
-      ${session.keys.map((key) => html`<span>${key.name}${key.name.toLowerCase() === key.type ? nothing : html` <em>${key.type}</em>`}</span>`)}
+      ${session.keys.map((key) => html`<span><bdi>${key.name}</bdi>${key.name.toLowerCase() === key.type ? nothing : html` <em>${key.type}</em>`}</span>`)}
     </p>
   </nav>`;
 }

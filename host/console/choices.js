@@ -4,7 +4,7 @@ import { ask, withQuery } from "./api.js";
 import { selectField, textField } from "./fields.js";
 import { brief, count } from "./format.js";
 import { html, nothing } from "./lit.js";
-import { problemBox } from "./parts.js";
+import { keepFocus, problemBox } from "./parts.js";
 import { load, redraw } from "./state.js";
 
 const PAGE = 100;
@@ -51,7 +51,7 @@ export function choiceField(label, held, name, { lists, from }, settings) {
   const choice = selectField(label, held, name, [["", none], ...unread, ...shown.map((one) => [one.id, named(one)])], settings);
   if (few) return choice;
   const known = able.some((one) => one.id === wanted);
-  const byId = isCut(list) && ID.test(wanted) && !known ? () => add(lists, from, wanted) : undefined;
+  const byId = isCut(list) && ID.test(wanted) && !known ? () => keepFocus(add(lists, from, wanted), () => controlOf(label)) : undefined;
   // Enter in a filter is no wish to save.
   const stay = (event) => {
     if (event.key === "Enter" && event.target.tagName === "INPUT") event.preventDefault();
@@ -61,6 +61,10 @@ export function choiceField(label, held, name, { lists, from }, settings) {
     </div>
     ${byId ? html`<div class="row"><button type="button" class="quiet" @click=${byId}>Offer the one of this id</button></div>` : nothing}
     ${problemBox(lists[`${from}_added`]?.problem)}`;
+}
+
+function controlOf(label) {
+  return [...document.querySelectorAll("main label")].find((one) => one.textContent === label)?.control;
 }
 
 /** Texts that are there more than once. */

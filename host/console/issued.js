@@ -2,7 +2,7 @@
 // forgotten meanwhile, until somebody says that it is kept or signs out.
 
 import { html, nothing } from "./lit.js";
-import { notify } from "./notices.js";
+import { notify, outdate, said } from "./notices.js";
 import { copyable } from "./parts.js";
 import { holder, redraw, tell } from "./state.js";
 
@@ -27,10 +27,24 @@ export async function make(name, work) {
 export function keep({ id, name, key }, visit) {
   // Whoever has signed out is gone, and it is not for whoever signs in next.
   if (!visit.isOurs()) return;
+  outdate(id);
+  if (key === undefined) return tellLost(id, name);
   held.keys[id] = { id, name, key, isKept: false };
   redraw();
   if (visit.isKnown()) return;
-  notify({ title: `A new key of ${name} is made.`, text: "It came late, and is shown once, on “Your access”." });
+  notify({ title: said`A new key of ${name} is made.`, text: "It came late, and is shown once, on “Your access”." });
+}
+
+/** An answer that is repeated has no key, and the one before it, if there was one, has ended. */
+function tellLost(id, name) {
+  delete held.keys[id];
+  redraw();
+  notify({
+    title: said`The key of “${name}” was made, and nobody can see it.`,
+    text: "It was in an answer that was lost, and is not shown again. Make another one on the application's page, by “New key”.",
+    leads: `#/applications/of/${id}`,
+    of: id,
+  });
 }
 
 /** The key that was made of this application, if one was. */

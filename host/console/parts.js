@@ -23,13 +23,22 @@ export function problemBox(problem, id = nothing, again = undefined) {
   </div>`;
 }
 
-async function tryAgain(again) {
-  await again();
-  // The button went with what it stood in, and the focus with it; there is another one if it failed again.
+function tryAgain(again) {
+  return keepFocus(again());
+}
+
+/**
+ * Waits for `work`. Where the button that began it went with what it stood in, and the focus with it, it goes to the way to
+ * try again if it failed, and else to the heading; or to what `place` gives.
+ */
+export async function keepFocus(work, place = () => undefined) {
+  const done = await work;
+  // After what was found is drawn.
   setTimeout(() => {
     if (document.activeElement !== document.body) return;
-    (document.querySelector("main .again") ?? document.querySelector("h1"))?.focus({ preventScroll: true });
+    (place() ?? document.querySelector("main .again") ?? document.querySelector("h1"))?.focus({ preventScroll: true });
   });
+  return done;
 }
 
 /**
@@ -123,7 +132,7 @@ export function pager(pagination, noun, go, note = nothing) {
   const last = Math.min(page * size, total);
   // Where it leads nowhere it is not `disabled`, which would take the focus from whoever has just come there by it.
   const button = (label, to, able) => html`<button
-    type="button" class="quiet" aria-disabled=${able ? nothing : "true"} @click=${() => able && go(to)}>${label}</button>`;
+    type="button" class="quiet" aria-disabled=${able ? nothing : "true"} @click=${() => able && keepFocus(go(to))}>${label}</button>`;
   return html`<nav class="pager" aria-label="Pages">
     <p>${total === 0 ? `No ${plural(noun)}` : html`${count(first)}–${count(last)} of <strong>${counted(total, noun)}</strong>`}${note}</p>
     ${pages > 1

@@ -3,7 +3,7 @@
 
 import { changedRights } from "./access.js";
 import { readKeysAgain } from "./api.js";
-import { notify } from "./notices.js";
+import { notify, said } from "./notices.js";
 
 /** Reads them anew, and says what is different. */
 export async function readRights() {
@@ -12,8 +12,8 @@ export async function readRights() {
 }
 
 function notice({ key, before, ended }) {
-  if (ended) return { title: `The key of ${key.name} opens nothing any more.`, text: "It was revoked, replaced or has ended, and is forgotten here." };
+  if (ended) return { title: said`The key of ${key.name} opens nothing any more.`, text: "It was revoked, replaced or has ended, and is forgotten here." };
   const { gained, lost } = changedRights(before, key.application);
   const lists = [["New", gained], ["No more", lost]].filter(([, rights]) => rights.length > 0);
-  return { title: `What ${key.name} may do has changed.`, text: lists.length === 0 ? "Its rules decide in another order." : "", lists };
+  return { title: said`What ${key.name} may do has changed.`, text: lists.length === 0 ? "Its rules decide in another order." : "", lists };
 }

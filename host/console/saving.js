@@ -8,7 +8,7 @@
 import { pretty } from "./format.js";
 import { html, nothing } from "./lit.js";
 import { same } from "./merge_patch.js";
-import { notify } from "./notices.js";
+import { notify, said } from "./notices.js";
 import { problemBox, table, time, who } from "./parts.js";
 import { load, now, problemOf, redraw, tell } from "./state.js";
 
@@ -16,7 +16,7 @@ const CHANGED = "Somebody changed this since you opened it.";
 
 /**
  * Does `work` and keeps where it stands in `held.sent`. `done` gets the answer if its page is still looked at. Whoever went on
- * stays where they are, and is told how it ended: of `what`, and where it is, `leads(answer)`.
+ * stays where they are, and is told how it ended: of `what`, which may be `said`, and where it is, `leads(answer)`.
  */
 export async function save(held, what, work, { done, leads }) {
   const visit = now();
@@ -31,9 +31,11 @@ export async function save(held, what, work, { done, leads }) {
     }
   });
   if (!visit.isKnown()) return;
-  if (visit.isHere()) return problem ? tell(`${what} is not saved`) : done(answer);
+  // Without an answer nobody knows.
+  const failed = problem?.isLost ? said`${what} may have been saved` : said`${what} is not saved`;
+  if (visit.isHere()) return problem ? tell(failed.text) : done(answer);
   const text = "You had gone on before that was known.";
-  notify(problem ? { title: `${what} is not saved.`, text: `${problem.detail} ${text}` } : { title: `${what} is saved.`, text, leads: leads(answer) });
+  notify(problem ? { title: said`${failed}.`, text: `${problem.detail} ${text}` } : { title: said`${what} is saved.`, text, leads: leads(answer) });
 }
 
 /** What would be lost of a form that is half filled; nothing of one that is being sent or was. */

@@ -7,6 +7,8 @@ let pages = 0;
 let keepers = 0;
 let owners = 0;
 let failures = null;
+/** Whether what was told last leads to another page. */
+let leading = false;
 
 /** Says how the page is drawn. */
 export function onRedraw(how) {
@@ -128,9 +130,16 @@ export function viewOf(what, id) {
   return id && ["of", "edit"].includes(what) ? what : "list";
 }
 
-/** Tells those who hear the page rather than see it. */
-export function tell(text) {
+/** Tells those who hear the page rather than see it. What is told of a page goes with it, but for what `leads` to the next one. */
+export function tell(text, { leads = false } = {}) {
   const place = document.getElementById("told");
   // The same words twice would not be read twice.
   place.textContent = place.textContent === text ? `${text} ` : text;
+  leading = leads;
+}
+
+/** Says that another page is shown. */
+export function tellNoMore() {
+  if (!leading) document.getElementById("told").textContent = "";
+  leading = false;
 }

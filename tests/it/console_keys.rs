@@ -325,3 +325,70 @@ async fn keys_of_two_tenants_are_not_in_one_tab() {
     browser.wait_for("Your access");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_takes_nothing_from_what_other_keys_may_do() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = TestServer::start().await;
+    let token = json!({"id": "a-number", "type": "card_number", "data": NUMBER});
+    server.private.post("/tokens", token).await.expect(201);
+    let revealing = server.revealing().await;
+    let public = server.application("public", &["token:create"], json!([])).await;
+    let opened = public.post("/sessions", json!({})).await.expect(201);
+    let rules = json!([{"description": "", "priority": 1, "container": "/", "transform": "mask",
+        "permissions": ["token:read"]}]);
+    let grant = json!({"nonce": opened["nonce"], "rules": rules});
+    revealing.post("/sessions/authorize", grant).await.expect(200);
+    let session = opened["session_key"].as_str().unwrap();
+    let base = format!("http://{}", server.address());
+    let search = |browser: &mut Browser| {
+        browser.fill("Search", "type:card_number");
+        browser.press("Enter");
+    };
+    // It may read and not search: what there is is listed, and a query is refused.
+    browser.sign_in(&base, &[session]);
+    browser.visit("tokens");
+    browser.wait_for("a-number");
+    search(&mut browser);
+    browser.wait("document.querySelector('main .problem')");
+
+    let reading = server.application("private", &["token:read"], json!([])).await;
+    let own = server.private.get("/applications/key").await.expect(200);
+    let seen = |name: &str| format!("as {name} sees them");
+    browser.sign_in(&base, &[session, reading.key.as_deref().unwrap()]);
+    browser.visit("tokens");
+    browser.wait_for(&seen("test"));
+    // The key that may search is asked before the session, which was there first.
+    browser.sign_in(&base, &[session, server.private.key.as_deref().unwrap()]);
+    browser.visit("tokens");
+    search(&mut browser);
+    browser.wait("document.querySelector('tbody tr')");
+    browser.wait_for(&seen(own["name"].as_str().unwrap()));
+    browser.visit("containers");
+    browser.wait_for("pci/");
+    assert_eq!(browser.eval("document.querySelector('main .problem')"), Value::Null);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_a_browser_brings_back_holds_no_key() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    let token = json!({"id": "a-number", "type": "card_number", "data": NUMBER});
+    server.private.post("/tokens", token).await.expect(201);
+    browser.sign_in_to(&server);
+    browser.visit("tokens/of/a-number");
+    let shown = "(kind, persisted) => dispatchEvent(new PageTransitionEvent(kind, { persisted }))";
+    browser.eval(&format!("({shown})('pageshow', false)"));
+    browser.wait_for(MASKED);
+    for kind in ["pagehide", "pageshow"] {
+        browser.eval(&format!("({shown})('{kind}', true)"));
+        browser.heading("Sign in");
+        assert_eq!(browser.eval(&format!("t.text().includes('{MASKED}')")), false, "{kind}");
+        browser.fill("API key", server.private.key.as_deref().unwrap());
+        browser.press("Enter");
+        browser.wait("document.querySelectorAll('.pages .keys span').length === 1");
+        browser.wait_for(MASKED);
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

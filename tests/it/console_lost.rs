@@ -256,3 +256,138 @@ async fn arguments_that_were_not_run_are_not_left_without_a_question() {
     browser.wait("!document.querySelector('dialog')");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+/// Notes what names each change that is asked for, and loses the answers to them while `losing.now`.
+const LOSING: &str = "(() => {
+    const send = window.fetch;
+    window.losing = { names: [], now: false };
+    window.fetch = async (...given) => {
+        const name = given[0].headers?.get('SVC-IDEMPOTENCY-KEY');
+        if (name) losing.names.push(name);
+        const answer = await send(...given);
+        if (name && losing.now) throw new TypeError('it is lost');
+        return answer;
+    };
+    return true;
+})()";
+const PERHAPS: &str = "Perhaps it was done all the same.";
+
+fn lose(browser: &mut Browser, now: bool) {
+    browser.eval(&format!("losing.now = {now}"));
+}
+
+/// How often each name was sent, in the order of their first times.
+fn times_sent(browser: &mut Browser) -> Value {
+    let names = "Object.values(Object.groupBy(losing.names, (one) => one))";
+    browser.eval(&format!("{names}.map((all) => all.length)"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_done_although_no_answer_came_is_not_done_twice() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    browser.eval(LOSING);
+    browser.write_application("desk");
+    lose(&mut browser, true);
+    browser.click("Create");
+    browser.wait_for(PERHAPS);
+    let told = "document.getElementById('told').textContent.trim()";
+    browser.wait(&format!("{told} === 'The application “desk” may have been saved'"));
+    lose(&mut browser, false);
+    browser.click("Create");
+    browser.heading("desk");
+    let unseen = "The key of “desk” was made, and nobody can see it.";
+    browser.wait_for(unseen);
+    assert_eq!(browser.eval(SHOWN), Value::Null);
+    assert!(!browser.asks_before_the_end(), "there is no key to keep");
+    let all = server.management.get("/applications?size=100").await.expect(200);
+    let desks = all["data"].as_array().unwrap().iter().filter(|one| one["name"] == "desk");
+    assert_eq!(desks.count(), 1);
+    assert_eq!(times_sent(&mut browser), json!([2]));
+
+    // The same of a new key, and after that of another one.
+    lose(&mut browser, true);
+    browser.click("New key");
+    browser.agree();
+    browser.wait("document.querySelector('dialog .problem')");
+    browser.wait_for(PERHAPS);
+    lose(&mut browser, false);
+    browser.press("Enter");
+    browser.wait("!document.querySelector('dialog')");
+    browser.wait_for(unseen);
+    assert_eq!(browser.eval(SHOWN), Value::Null);
+    browser.click("New key");
+    browser.agree();
+    browser.wait(SHOWN);
+    browser.wait(&format!("!t.text().includes({})", json!(unseen)));
+    let key = browser.eval(SHOWN);
+    server.client(key.as_str().unwrap()).get("/applications/key").await.expect(200);
+    assert_eq!(times_sent(&mut browser), json!([2, 2, 1]));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_request_goes_by_another_name() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    browser.eval(LOSING);
+    browser.visit("tokens/new");
+    lose(&mut browser, true);
+    for data in ["one", "two"] {
+        browser.fill("Data", data);
+        browser.click("Create");
+        browser.wait_for(PERHAPS);
+    }
+    lose(&mut browser, false);
+    browser.click("Create");
+    browser.wait_for("The token is made:");
+    // What was answered is over: to ask for the same again is a wish of its own.
+    browser.fill("Data", "two");
+    browser.click("Create");
+    browser.wait("losing.names.length === 4 && t.field('Data').value === ''");
+    assert_eq!(times_sent(&mut browser), json!([1, 2, 1]));
+    let made = server.private.get("/tokens").await.expect(200);
+    assert_eq!(made["pagination"]["total_items"], 3);
+    // What only reads has none.
+    browser.visit("tokens");
+    browser.wait("document.querySelectorAll('tbody tr').length === 3");
+    assert_eq!(browser.eval("losing.names.length"), 4);
+
+    // Whoever has gone on is told that it is not known.
+    browser.visit("tokens/new");
+    browser.fill("Data", "three");
+    lose(&mut browser, true);
+    browser.hold("POST /tokens");
+    browser.click("Create");
+    browser.until_held();
+    browser.visit("containers");
+    browser.let_go();
+    browser.wait_for("The new token may have been saved.");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_of_which_the_answer_was_lost_is_not_run_again_to_see_it() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    let [one, _] = reactors(&server).await;
+    browser.eval(LOSING);
+    browser.visit(&format!("reactors/of/{one}"));
+    browser.fill("Arguments", r#"{"card": "4242"}"#);
+    lose(&mut browser, true);
+    browser.click("Run");
+    browser.wait_for(PERHAPS);
+    lose(&mut browser, false);
+    browser.click("Run");
+    browser.wait_for("It ran when it was asked for first, and not again");
+    browser.wait("document.querySelector('pre.result').innerText.includes('4242')");
+    let path = format!("/reactors/{one}/invocations");
+    let runs = server.management.get(&path).await.expect(200);
+    assert_eq!(runs["pagination"]["total_items"], 1);
+    browser.click("Run");
+    browser.wait("document.querySelector('[aria-label=Result] .badge.good')");
+    let runs = server.management.get(&path).await.expect(200);
+    assert_eq!(runs["pagination"]["total_items"], 2);
+    assert_eq!(times_sent(&mut browser), json!([2, 1]));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

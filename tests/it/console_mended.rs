@@ -368,3 +368,85 @@ async fn ids_that_stand_for_something_else_in_a_browser_are_ids_of_nothing() {
     }
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+/// Presses a button by keyboard.
+fn press(browser: &mut Browser, name: &str) {
+    let button = format!("t.named('button', {})", json!(name));
+    browser.wait(&format!("{button} && !{button}.ariaDisabled"));
+    browser.eval(&format!("{button}.focus(), true"));
+    browser.press("Enter");
+}
+
+const AT_HEADING: &str = "document.activeElement === document.querySelector('h1')";
+const AT_TRYING_AGAIN: &str = "document.activeElement === t.named('button', 'Try again')";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_focus_does_not_go_with_the_button_that_was_pressed() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    for number in 0..21 {
+        let token = json!({"id": format!("token-{number}"), "type": "token", "data": "value"});
+        server.private.post("/tokens", token).await.expect(201);
+    }
+    browser.visit("tokens");
+    browser.fill("Search", "id:nothing");
+    browser.press("Enter");
+    browser.wait_for("No token is found.");
+    press(&mut browser, "Search for all");
+    browser.wait(AT_HEADING);
+    browser.wait("document.querySelectorAll('tbody tr').length === 20");
+
+    browser.fail(&["/tokens/search"]);
+    press(&mut browser, "Next");
+    browser.wait(AT_TRYING_AGAIN);
+    browser.fail(&[]);
+    browser.press("Enter");
+    browser.wait(&format!("document.querySelector('tbody') && {AT_HEADING}"));
+
+    browser.visit("logs/token/nothing");
+    browser.wait_for("No entry is like this.");
+    press(&mut browser, "Clear the filters");
+    browser.wait(&format!("location.hash === '#/logs' && {AT_HEADING}"));
+    browser.wait("document.querySelector('tbody tr')");
+    let told = "document.getElementById('told').textContent";
+    browser.wait(&format!("{told}.endsWith('entries')"));
+    // What was told of one page is not of the next.
+    browser.visit("keys");
+    assert_eq!(browser.eval(told), "");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delivery_that_failed_to_be_asked_for_is_tried_again_as_that() {
+    let server = TestServer::start_with(Setup::open()).await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    let receiver = Receiver::start().await;
+    let reactor = reactor(&server).await;
+    let body = json!({"args": {}, "callback_url": receiver.url()});
+    let queued = server.private.post(&format!("/reactors/{reactor}/react"), body).await.json();
+    receiver.wait(1).await;
+    let run = queued["invocation_id"].as_str().unwrap();
+    browser.visit(&format!("invocations/{reactor}/{run}"));
+    let path = format!("/reactors/{reactor}/results/{run}");
+    browser.fail(&[path.as_str()]);
+    press(&mut browser, "Look again");
+    browser.wait(AT_TRYING_AGAIN);
+    browser.fail(&[]);
+    browser.press("Enter");
+    browser.wait(AT_HEADING);
+    while browser.eval("Boolean(t.named('button', 'Deliver again'))") == false {
+        browser.click("Look again");
+    }
+    let redelivery = format!("{path}/redeliver");
+    browser.fail(&[redelivery.as_str()]);
+    press(&mut browser, "Deliver again");
+    browser.wait(AT_TRYING_AGAIN);
+    browser.fail(&[]);
+    browser.press("Enter");
+    browser.wait("document.getElementById('told').textContent.includes('queued again')");
+    receiver.wait(2).await;
+    browser.wait(
+        "[...document.querySelectorAll('.badge')].some((one) => one.innerText === 'delivered')",
+    );
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

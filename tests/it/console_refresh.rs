@@ -310,7 +310,11 @@ async fn each_of_many_can_be_chosen() {
         "['submit', 'invalid'].map((kind) => document.addEventListener(kind, () => window.isSent = true, true)), true",
     );
     browser.press("Enter");
-    browser.click("Offer the one of this id");
+    let offer = "t.named('button', 'Offer the one of this id')";
+    browser.wait(offer);
+    browser.eval(&format!("{offer}.focus(), true"));
+    browser.press("Enter");
+    browser.wait("document.activeElement === t.field('Acts as')");
     browser.choose("Acts as", &beyond);
     assert_eq!(browser.eval("window.isSent ?? false"), false, "Enter in a filter sends the form");
     let chosen = "t.field('Acts as').selectedOptions[0].text";

@@ -393,3 +393,66 @@ async fn a_copy_that_fails_is_told() {
     browser.wait_for("Could not be copied: select the text.");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+/// What the result of a run says of one thing.
+fn fact(browser: &mut Browser, name: &str) -> Value {
+    browser.eval(&format!(
+        "[...document.querySelectorAll('#result dl div')].find((row) =>
+            row.firstElementChild.innerText === {})?.lastElementChild.innerText",
+        json!(name)
+    ))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whom_a_reactor_is_run_as_is_chosen_and_named() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    let reactor = reactor(&server).await;
+    let token = json!({"id": "a-number", "type": "card_number", "data": "4242424242424242"});
+    server.private.post("/tokens", token).await.expect(201);
+    let rule = json!([{"description": "", "priority": 1, "container": "/", "transform": "mask",
+        "permissions": ["token:use"]}]);
+    let masking = server.application("private", &[], rule).await;
+    let own = server.private.get("/applications/key").await.expect(200);
+    let keys = [&server.management, &masking, &server.private];
+    let keys = keys.map(|client| client.key.as_deref().unwrap());
+    browser.sign_in(&format!("http://{}", server.address()), &keys);
+    browser.visit(&format!("reactors/of/{reactor}"));
+    browser.fill("Arguments", r#"{"number": "{{ a-number }}"}"#);
+    // The first of them, which is said.
+    assert_eq!(browser.eval("t.field('Run as').selectedOptions[0].text"), "test");
+    browser.click("Run");
+    browser.wait("document.querySelector('pre.result')?.innerText.includes('XXXXXXXXXXXX4242')");
+    assert_eq!(fact(&mut browser, "Run as"), "test");
+    browser.choose("Run as", own["id"].as_str().unwrap());
+    browser.click("Run");
+    browser.wait("document.querySelector('pre.result')?.innerText.includes('4242424242424242')");
+    assert_eq!(fact(&mut browser, "Run as"), own["name"]);
+
+    // Where there is one there is nothing to choose, and it is named all the same.
+    browser.visit("keys");
+    browser.click("Forget this key, of test");
+    browser.visit(&format!("reactors/of/{reactor}"));
+    browser.wait("t.named('button', 'Run')");
+    assert_eq!(browser.eval("t.field('Run as') === undefined"), true);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_is_in_sight_on_a_small_screen() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    let reactor = reactor(&server).await;
+    browser.set_width(360);
+    browser.sign_in_to(&server);
+    browser.visit(&format!("reactors/of/{reactor}"));
+    browser.eval("document.querySelector('main form').style.paddingTop = '60rem', true");
+    browser.eval("t.named('button', 'Run').focus(), true");
+    browser.press("Enter");
+    browser.wait("document.activeElement.ariaLabel === 'Result'");
+    let below = browser.eval("document.getElementById('result').offsetTop > innerHeight");
+    assert_eq!(below, true);
+    let place = "document.activeElement.getBoundingClientRect()";
+    browser.wait(&format!("{place}.top >= 0 && {place}.top < innerHeight - 100"));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

@@ -7,6 +7,7 @@ import { fromTimeField } from "../format.js";
 import { make } from "../issued.js";
 import { html, nothing } from "../lit.js";
 import { same } from "../merge_patch.js";
+import { said } from "../notices.js";
 import { missing } from "../parts.js";
 import { preview } from "../preview.js";
 import { notSaved, overwrite, refuseChanges, reread, save, unsent } from "../saving.js";
@@ -87,7 +88,7 @@ async function submit() {
     return answer;
   };
   const read = () => readApplication(seen.id);
-  await save(held, `The application “${draft.name}”`, () => (seen ? overwrite({ seen, read, members: MEMBERS, yours: () => yours, write }) : write()), ends);
+  await save(held, said`The application “${draft.name}”`, () => (seen ? overwrite({ seen, read, members: MEMBERS, yours: () => yours, write }) : write()), ends);
 }
 
 export function applicationForm() {

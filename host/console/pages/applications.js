@@ -6,7 +6,7 @@ import { forgetIssued, issued, issuedFor, keep, make, unkeptOf } from "../issued
 import { html, nothing } from "../lit.js";
 import { badge, confirm, copyable, empty, facts, lacking, pager, shown, table, time } from "../parts.js";
 import { preview } from "../preview.js";
-import { notify } from "../notices.js";
+import { notify, said } from "../notices.js";
 import { unlessChanged } from "../saving.js";
 import { holder, load, loadPage, now, tell, viewOf } from "../state.js";
 import { MEMBERS, applicationForm, begin, leaveForm, readApplication, refreshForm, unkeptForm } from "./application_form.js";
@@ -47,12 +47,12 @@ async function find(id) {
 }
 
 function shownOnce(application) {
-  tell("Application made; its key is shown this once");
+  if (application.key) tell("Application made; its key is shown this once", { leads: true });
   location.hash = address(application);
 }
 
 function changed(application) {
-  tell("Application changed");
+  tell("Application changed", { leads: true });
   location.hash = address(application);
 }
 
@@ -127,7 +127,7 @@ function one(application) {
     await ask("application:delete", "DELETE", `/applications/${application.id}`);
     // Its key opens nothing any more: nobody is asked about it.
     forgetIssued(application.id);
-    tell("Application deleted");
+    tell("Application deleted", { leads: visit.isHere() });
     if (visit.isHere()) location.hash = "#/applications";
   };
   const unchanged = (isAsked) => unlessChanged({ seen: application, read: () => readApplication(application.id), members: MEMBERS, erase }, isAsked);
@@ -136,12 +136,12 @@ function one(application) {
     const visit = now();
     const answer = await make(application.name, () => ask("application:update", "POST", `/applications/${application.id}/regenerate`));
     // Perhaps it ends the key that it was asked for with.
-    if (visit.isOurs()) renewKey(answer);
+    if (visit.isOurs() && answer.key) renewKey(answer);
     keep({ ...answer, name: application.name }, visit);
-    if (!visit.isKnown()) return;
+    if (!visit.isKnown() || !answer.key) return;
     // It is not to be seen on the page of another one.
     if (visit.isHere()) tell("A new key is made, and shown this once");
-    else notify({ title: `A new key of ${application.name} is made.`, text: "You had gone on before: it is shown once, on its page.", leads: address(application) });
+    else notify({ title: said`A new key of ${application.name} is made.`, text: "You had gone on before: it is shown once, on its page.", leads: address(application) });
   };
   const regenerate = () =>
     confirm("Make a new key?", html`The key that “<bdi>${application.name}</bdi>” has now ends at once.`, "New key", issue, {

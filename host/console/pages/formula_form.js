@@ -5,6 +5,7 @@ import { areaField, field, form, jsonOf, notSent, selectField, submitButton, tex
 import { compact, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { same } from "../merge_patch.js";
+import { said } from "../notices.js";
 import { missing } from "../parts.js";
 import { changesSince, notSaved, overwrite, refuseChanges, reread, save, unsent } from "../saving.js";
 import { holder, load, redraw } from "../state.js";
@@ -213,5 +214,5 @@ async function submit() {
     return answer;
   };
   const rewrite = () => overwrite({ seen, read: () => readFormula(seen.id), members: MEMBERS, yours: (after) => yoursOf(draft, after), write });
-  await save(held, `The formula “${draft.name}”`, seen ? rewrite : write, ends);
+  await save(held, said`The formula “${draft.name}”`, seen ? rewrite : write, ends);
 }

@@ -17,7 +17,7 @@ const address = ({ id }) => `#/formulas/of/${id}`;
 const ends = {
   leads: address,
   done: (formula) => {
-    tell("Formula saved");
+    tell("Formula saved", { leads: true });
     location.hash = address(formula);
   },
 };
@@ -119,7 +119,7 @@ function one(formula) {
   const erase = async () => {
     const visit = now();
     await ask("reactor:delete", "DELETE", `/reactor-formulas/${formula.id}`);
-    tell("Formula deleted");
+    tell("Formula deleted", { leads: visit.isHere() });
     if (visit.isHere()) location.hash = "#/formulas";
   };
   const unchanged = (isAsked) => unlessChanged({ seen: formula, read: () => readFormula(formula.id), members: MEMBERS, erase }, isAsked);

@@ -5,7 +5,7 @@ import { choiceField, loadChoices } from "../choices.js";
 import { form, submitButton, textField } from "../fields.js";
 import { bytes, count, counted, duration, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { badge, copyable, empty, facts, lacking, pager, problemBox, shown, table, time } from "../parts.js";
+import { badge, copyable, empty, facts, keepFocus, lacking, pager, problemBox, shown, table, time } from "../parts.js";
 import { holder, load, loadPage, now, redraw, tell } from "../state.js";
 
 export const title = "Runs";
@@ -76,10 +76,9 @@ function readJob(reactor, run) {
 
 async function look(run) {
   const { reactor } = held;
-  if (await load(held.jobs, run, () => readJob(reactor, run), () => look(run))) return follow(reactor, run);
+  if (await load(held.jobs, run, () => readJob(reactor, run), () => look(run))) follow(reactor, run);
   // Results are kept for as long as the records of runs are.
-  if (held.jobs[run]?.problem?.status === 404 && held.record?.id === run) rememberWaited(run);
-  return undefined;
+  else if (held.jobs[run]?.problem?.status === 404 && held.record?.id === run) rememberWaited(run);
 }
 
 /** Reads a run again a few times, until it is settled, its page is left or somebody else reads it. */
@@ -109,9 +108,10 @@ function isBusy(run) {
 
 async function redeliver(run) {
   const path = `/reactors/${segment(held.reactor)}/results/${segment(run)}/redeliver`;
-  if (!(await load(held.jobs, run, () => ask("token:use", "POST", path)))) return;
+  const { reactor } = held;
+  if (!(await load(held.jobs, run, () => ask("token:use", "POST", path), () => redeliver(run)))) return;
   tell("The delivery is queued again");
-  follow(held.reactor, run);
+  follow(reactor, run);
 }
 
 export function view() {
@@ -156,6 +156,8 @@ function runs() {
 
 function ended({ data, pagination }) {
   if (data.length === 0) return empty("No run of this reactor has ended in the last days.", html`<p><a href="#/reactors/of/${held.reactor}">Run it</a> on its page.</p>`);
+  // Results are for those who may run it.
+  const mayUse = may("token:use");
   const row = (run) => [
     time(run.finished_at),
     html`${badge(run.status, run.status === "completed" ? "good" : "bad")}${run.error ? html`<br /><span class="small">${run.error}</span>` : nothing}`,
@@ -165,9 +167,10 @@ function ended({ data, pagination }) {
     run.log.length === 0
       ? "none"
       : html`<details .open=${held.unfolded.has(run.id)} @toggle=${(event) => fold(run.id, event.target.open)}><summary>${counted(run.log.length, "line")}</summary>${lines(run)}</details>`,
-    may("token:use") ? deliveryOf(run) : nothing,
+    ...(mayUse ? [deliveryOf(run)] : []),
   ];
-  return html`${table("Runs that have ended, newest first", ["Ended", "How", "Time", "Fuel", "Memory", "Log", "Result"], data.map(row))}
+  const heads = ["Ended", "How", "Time", "Fuel", "Memory", "Log", ...(mayUse ? ["Result"] : [])];
+  return html`${table("Runs that have ended, newest first", heads, data.map(row))}
     ${pager(pagination, "run", list)}`;
 }
 
@@ -223,7 +226,7 @@ function undelivered(record) {
 function actions(job) {
   const run = job.invocation_id;
   // Each would overtake the other, and what is overtaken is not told.
-  const once = (work) => () => isBusy(run) || work(run);
+  const once = (work) => () => isBusy(run) || keepFocus(work(run));
   const off = isBusy(run) ? "true" : nothing;
   const ended = job.status === "completed" || job.status === "failed";
   return html`<div class="row">

@@ -35,7 +35,7 @@ export function view() {
     <section class="card">
       <h2>Add a key</h2>
       <p>Each request is sent with a key of this tab that may do it. Where several may read tokens, one that shows them
-        masked is taken.</p>
+        masked is taken, and a session last of all. Whom a reactor is run as is chosen on its page.</p>
       ${keyForm(held, "Another API key", "Add", open)}
     </section>`;
 }

@@ -2,9 +2,9 @@
 
 import { ask, may, segment, withQuery } from "../api.js";
 import { form, selectField, submitButton, textField } from "../fields.js";
-import { brief, compact, fromTimeField } from "../format.js";
+import { brief, compact, counted, fromTimeField } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { badge, empty, lacking, pager, problemBox, shown, table, time, who } from "../parts.js";
+import { badge, empty, keepFocus, lacking, pager, problemBox, shown, table, time, who } from "../parts.js";
 import { holder, load, loadPage, redraw, tell } from "../state.js";
 
 export const title = "Audit log";
@@ -27,7 +27,7 @@ export function open([type = "", id = ""], query) {
 /** Whoever filters or turns a page stays where they are on it. */
 export function takes(rest, query) {
   if (!held.inPlace) return false;
-  open(rest, query);
+  keepFocus(open(rest, query));
   redraw();
   return true;
 }
@@ -44,7 +44,7 @@ function readTypes() {
 function show({ entity_type, entity_id, from, to }, page) {
   const path = [entity_type, entity_id.trim()].map(segment).join("/").replace(/\/+$/, "");
   const wanted = withQuery(path === "" ? "#/logs" : `#/logs/${path}`, { from, to, page: page > 1 ? page : "" });
-  if (wanted === location.hash) return list(page);
+  if (wanted === location.hash) return keepFocus(list(page));
   held.inPlace = true;
   location.hash = wanted;
   return undefined;
@@ -54,7 +54,7 @@ async function list(page) {
   const { entity_type, entity_id, from, to } = held.filter;
   const filter = { entity_type, entity_id, start_date: fromTimeField(from), end_date: fromTimeField(to) };
   const found = await loadPage(held, page, (number) => ask("log:read", "GET", withQuery("/logs", { ...filter, page: number, size: 50 })));
-  if (found) tell(`${found.pagination.total_items} entries`);
+  if (found) tell(counted(found.pagination.total_items, "entry"));
 }
 
 export function view() {

@@ -6,6 +6,7 @@ import { areaField, checkbox, form, selectField, submitButton, textField } from 
 import { counted, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { same } from "../merge_patch.js";
+import { said } from "../notices.js";
 import { missing, prose } from "../parts.js";
 import { changesSince, notSaved, overwrite, refuseChanges, reread, save, unsent } from "../saving.js";
 import { holder, redraw } from "../state.js";
@@ -202,7 +203,7 @@ async function submit() {
     return answer;
   };
   const read = () => readReactor(seen.id);
-  await save(held, `The reactor “${draft.name}”`, () => (seen ? overwrite({ seen, read, members: MEMBERS, yours: () => named(body), write }) : write()), ends);
+  await save(held, said`The reactor “${draft.name}”`, () => (seen ? overwrite({ seen, read, members: MEMBERS, yours: () => named(body), write }) : write()), ends);
 }
 
 /** The same with the name of whom it acts as, as far as that is known. */

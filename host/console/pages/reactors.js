@@ -19,7 +19,7 @@ const address = ({ id }) => `#/reactors/of/${id}`;
 const ends = {
   leads: address,
   done: (reactor) => {
-    tell("Reactor saved");
+    tell("Reactor saved", { leads: true });
     location.hash = address(reactor);
   },
 };
@@ -141,7 +141,7 @@ function remove(reactor) {
   const erase = async () => {
     const visit = now();
     await ask("reactor:delete", "DELETE", `/reactors/${reactor.id}`);
-    tell("Reactor deleted");
+    tell("Reactor deleted", { leads: visit.isHere() });
     if (!visit.isHere()) return;
     // What was to be run on it is of no more use: nobody is asked about it.
     unkeptTrial()?.letGo();

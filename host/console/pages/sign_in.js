@@ -1,6 +1,6 @@
 // Signing in: a key, and what it may do.
 
-import { addKey } from "../api.js";
+import { addKey, session } from "../api.js";
 import { field, form, submitButton } from "../fields.js";
 import { allIssued } from "../issued.js";
 import { html, nothing } from "../lit.js";
@@ -28,7 +28,7 @@ export function keyForm(state, label, action, done = () => {}) {
     // Who has signed out meanwhile is at another form.
     if (!visit.isOurs()) return;
     if (key) {
-      tell(`Signed in as ${key.name}`);
+      tell(`Signed in as ${key.name}`, { leads: session.keys.length === 1 });
       done(key);
     } else {
       document.querySelector("#key-form input")?.focus();

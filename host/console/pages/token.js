@@ -1,6 +1,6 @@
 // One token: shown masked, revealed for a moment, deleted.
 
-import { ask, keyAt, may, revealingKey, segment, session, withAnyKey } from "../api.js";
+import { ask, keyAt, keysAt, may, revealingKey, segment, session, withAnyKey, withAnyOf } from "../api.js";
 import { compact, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { badge, confirm, copyable, facts, problemBox, shown, time, who } from "../parts.js";
@@ -89,8 +89,8 @@ function detail(token) {
   const json = (value) => (value === undefined || value === null ? undefined : html`<pre>${typeof value === "string" ? value : pretty(value)}</pre>`);
   const erase = async () => {
     const visit = now();
-    await ask("token:delete", "DELETE", `/tokens/${segment(token.id)}`, { key: keyAt("token:delete", places) });
-    tell("Token deleted");
+    await withAnyOf(keysAt("token:delete", places), (key) => ask("token:delete", "DELETE", `/tokens/${segment(token.id)}`, { key }));
+    tell("Token deleted", { leads: visit.isHere() });
     if (visit.isHere()) location.hash = "#/tokens";
   };
   const unchanged = (isAsked) => unlessChanged({ seen: token, read: () => findToken(token.id), members: MEMBERS, erase }, isAsked);

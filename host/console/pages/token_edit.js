@@ -1,6 +1,6 @@
 // Changing a token: what is different goes out as a JSON Merge Patch, and what has changed is told.
 
-import { ask, keyAt, keysFor, segment } from "../api.js";
+import { ask, isRepeated, keyAt, keysAt, segment, withAnyOf } from "../api.js";
 import { areaField, faultList, form, jsonOf, linesOf, maskOf, metadataOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
 import { forTimeField, fromTimeField, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
@@ -123,12 +123,18 @@ function writtenMetadata({ metadata }, errors) {
   return metadataOf(pairs.map(({ key, value }) => [key, value]), errors);
 }
 
-/** The key to change it with: best one that may write to where the token goes, too. */
-function updatingKey(token, patch) {
-  const from = token.containers ?? ["/"];
-  const able = keysFor("token:update").filter((key) => key.mayAt("token:update", from));
+/** The keys to change it with: best those that may write to where the token goes, too. */
+function updatingKeys(token, patch) {
+  const able = keysAt("token:update", token.containers ?? ["/"]);
   const reaches = (key) => (patch.containers ?? []).every((place) => key.mayAt("token:update", [place]));
-  return able.find(reaches) ?? able[0];
+  return [...able.filter(reaches), ...able.filter((key) => !reaches(key))];
+}
+
+async function changed(key, id, patch) {
+  const own = { key, bytes: JSON.stringify(patch), type: "application/merge-patch+json" };
+  const token = await ask("token:update", "PATCH", `/tokens/${segment(id)}`, own);
+  // What is repeated is shown as it may be read.
+  return { token: conceal(key, isRepeated(token) ? "token:read" : "token:update", token), wroteData: "data" in patch };
 }
 
 async function submit() {
@@ -138,15 +144,12 @@ async function submit() {
     const patch = patchOf(before, draft, errors);
     if (Object.keys(errors).length > 0) throw notSent("Some fields cannot be read.", errors);
     if (Object.keys(patch).length === 0) throw notSent("Nothing is different from what the token is.");
-    const key = updatingKey(before, patch);
-    const own = { key, bytes: JSON.stringify(patch), type: "application/merge-patch+json" };
-    const token = await ask("token:update", "PATCH", `/tokens/${segment(before.id)}`, own);
-    return { token: conceal(key, "token:update", token), wroteData: "data" in patch };
+    return withAnyOf(updatingKeys(before, patch), (key) => changed(key, before.id, patch));
   };
   const leads = ({ token }) => `#/tokens/of/${segment(token.id)}`;
   const done = (after) => {
     announce(after.token.id, news(before, after));
-    tell("Token changed");
+    tell("Token changed", { leads: true });
     location.hash = leads(after);
   };
   await save(held, `The token ${before.id}`, work, { done, leads });
@@ -158,6 +161,8 @@ function news(before, { token, wroteData }) {
     return html`<div class="good-news" role="status"><p>With this change <code>${before.id}</code> had the contents of this token,
       and gave way to it: it is gone, and this one is as it was.</p></div>`;
   }
+  // A repeated answer to whoever may not read it is an outline.
+  if (token.created_at === undefined) return html`<div class="good-news" role="status"><p>The token is changed.</p></div>`;
   const text = (value) => (value === undefined || value === null ? "–" : html`<code>${typeof value === "string" ? value : pretty(value)}</code>`);
   const written = (name, value) => (name === "expires_at" ? time(value) : text(value));
   const differs = MEMBERS.filter(([name]) => !same(before[name], token[name]));

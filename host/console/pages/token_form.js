@@ -1,6 +1,6 @@
 // A new token.
 
-import { ask, keyAt, may, segment, withAnyKey } from "../api.js";
+import { ask, keysAt, keysFor, may, segment, withAnyOf } from "../api.js";
 import { areaField, checkbox, form, jsonOf, linesOf, maskOf, metadataOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
 import { fromTimeField } from "../format.js";
 import { html, nothing } from "../lit.js";
@@ -70,10 +70,9 @@ export function unkeptForm() {
 async function submit() {
   const work = async () => {
     const made = body();
-    const create = (key) => ask("token:create", "POST", "/tokens", { body: made, key });
-    if (made.containers) return create(keyAt("token:create", made.containers));
-    // Where it lies is for the server to say: rules may close there to one key what they open to another.
-    return withAnyKey("token:create", create);
+    // Without containers, where it lies is for the server to say.
+    const able = made.containers ? keysAt("token:create", made.containers) : keysFor("token:create");
+    return withAnyOf(able, (key) => ask("token:create", "POST", "/tokens", { body: made, key }));
   };
   const done = (token) => {
     // The form held plaintext.

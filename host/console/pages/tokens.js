@@ -1,10 +1,10 @@
 // Tokens: searched and listed, masked.
 
-import { ask, keyFor, may, segment, withQuery } from "../api.js";
+import { ask, keysFor, may, segment, withAnyKey, withQuery } from "../api.js";
 import { form, selectField, submitButton } from "../fields.js";
 import { brief, compact, counted } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { empty, lacking, pager, problemBox, shown, table, time } from "../parts.js";
+import { empty, keepFocus, lacking, pager, problemBox, shown, table, time } from "../parts.js";
 import { isObject, same } from "../merge_patch.js";
 import { readRights } from "../rights.js";
 import { QUERY_FAULT, searchBox } from "../search_box.js";
@@ -127,17 +127,24 @@ async function listAgain(page) {
 }
 
 async function list(page) {
-  const size = Number(held.size);
-  const found = await loadPage(held, page, async (number) => {
-    if (may("token:search")) {
-      const key = keyFor("token:search");
-      const body = { query: held.asked.trim() === "" ? null : held.asked, page: number, size };
-      return masked(key, "token:search", await ask("token:search", "POST", "/tokens/search", { body, key }));
-    }
-    const key = keyFor("token:read");
-    return masked(key, "token:read", await ask("token:read", "GET", withQuery("/tokens", { page: number, size }), { key }));
-  });
+  const found = await loadPage(held, page, find);
   if (found) tell(`${counted(found.pagination.total_items, "token")} found`);
+}
+
+/** A page of what is searched for. A session may turn out to be one that may not search: without a query, to list is the same. */
+async function find(page) {
+  const size = Number(held.size);
+  const query = held.asked.trim() === "" ? null : held.asked;
+  const searched = async (key) => masked(key, "token:search", await ask("token:search", "POST", "/tokens/search", { body: { query, page, size }, key }));
+  const read = async (key) => masked(key, "token:read", await ask("token:read", "GET", withQuery("/tokens", { page, size }), { key }));
+  if (!may("token:search")) return withAnyKey("token:read", read);
+  try {
+    return await withAnyKey("token:search", searched);
+  } catch (refusal) {
+    const isUntold = keysFor("token:search").every((key) => key.isSession);
+    if (!isUntold || query !== null || refusal.problem?.status !== 403) throw refusal;
+    return withAnyKey("token:read", read);
+  }
 }
 
 /** Plaintext that a key's rules would show is dropped: it is shown for one token at a time, when asked for. */
@@ -206,7 +213,7 @@ function found({ data, pagination, seenBy }) {
 function none() {
   const all = () => goTo({ query: "", asked: "", caret: undefined, page: 1 });
   if (held.asked.trim() !== "") {
-    return empty("No token is found.", html`<p><button type="button" @click=${all}>Search for all</button> or change the query above.</p>`);
+    return empty("No token is found.", html`<p><button type="button" @click=${() => keepFocus(all())}>Search for all</button> or change the query above.</p>`);
   }
   const make = html`<p><a href="#/tokens/new">Make one</a>, or let a program make them.</p>`;
   return empty("No token is found.", may("token:create") ? make : html`<p><a href="#/keys">Add a key</a> that sees others, or that holds <code>token:create</code>.</p>`);

@@ -1,12 +1,12 @@
 // Running a reactor: arguments in, result, log lines, fuel and time out.
 
-import { ask, may, segment, withQuery } from "../api.js";
-import { areaField, checkbox, form, jsonOf, notSent, submitButton, textField } from "../fields.js";
-import { measured, pretty } from "../format.js";
+import { ask, isRepeated, keysFor, may, segment, withQuery } from "../api.js";
+import { areaField, checkbox, form, jsonOf, notSent, selectField, submitButton, textField } from "../fields.js";
+import { brief, measured, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { same } from "../merge_patch.js";
 import { facts, lacking, problemBox } from "../parts.js";
-import { holder, load, redraw, tell } from "../state.js";
+import { holder, load, now, redraw, tell } from "../state.js";
 import { outcome, queuedJob, remember, rememberWaited } from "./invocations.js";
 
 /** The record of a run may be there a moment after its answer. */
@@ -59,9 +59,17 @@ function sample(parameters) {
   return made;
 }
 
+/** The key to run it with: the one that was chosen, as long as it is there. */
+function runner() {
+  const able = keysFor("token:use");
+  return able.find((key) => key.id === held.as) ?? able[0];
+}
+
 async function submit() {
   // Somebody may go on to another reactor before this one has answered.
   const { id, later } = held;
+  const visit = now();
+  const begun = document.activeElement;
   held.tried = written(held);
   const ran = await load(held, "ran", async () => {
     const errors = {};
@@ -72,27 +80,40 @@ async function submit() {
       body.callback_url = held.callback;
       if (held.timeout !== "") body.timeout_ms = Number(held.timeout);
     }
+    const key = runner();
+    const as = key?.name;
     const before = await newest(id);
     const began = performance.now();
-    const answer = await ask("token:use", "POST", `/reactors/${segment(id)}/react`, { body })
+    const answer = await ask("token:use", "POST", `/reactors/${segment(id)}/react`, { body, key })
       .then((value) => ({ value }), (error) => ({ problem: error.problem ?? { title: "The console failed", detail: String(error), errors: {} } }));
     const took = performance.now() - began;
     if (later && answer.value) {
       remember(id, answer.value);
-      return { ...answer, took, queued: true };
+      return { ...answer, as, took, queued: true };
     }
-    const { status, run, isUnsent } = answer.problem ?? {};
-    const isRefused = isUnsent || (run === null && status < 500);
+    if (isRepeated(answer.value)) return { ...answer, as, took, isRepeated: true };
+    const { status, run, isUnsent, isLost } = answer.problem ?? {};
+    const isRefused = isUnsent || (!isLost && run === null && status < 500);
     if (run && !later) rememberWaited(run);
     // A server that just failed may fail again.
     const records = before && !isRefused ? await recordsSince(id, before).catch(() => undefined) : undefined;
     // The formula may have done its work before its record could not be stored, or while somebody between answered, or
     // nobody did.
     const isUnknown = answer.problem !== undefined && !run && !isRefused;
-    return { ...answer, took, isRefused, isUnknown, records };
+    return { ...answer, as, took, isRefused, isUnknown, records };
   });
-  if (ran) tell(ran.queued ? "The run is queued" : ran.value ? "The reactor answered" : "The run failed");
+  if (ran && visit.isHere()) setTimeout(() => toResult(begun));
+  if (ran) tell(ran.queued ? "The run is queued" : ran.value ? "The reactor answered" : ran.isUnknown ? "It may have run" : "The run failed");
   else if (held.ran?.problem) tell("Nothing was run");
+}
+
+/** The result is below the form, which may be longer than the screen. Whoever has gone on from where they were stays there. */
+function toResult(begun) {
+  const result = document.getElementById("result");
+  if (!result || ![begun, document.body].includes(document.activeElement)) return;
+  result.focus({ preventScroll: true });
+  const isCalm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  result.scrollIntoView({ block: "nearest", behavior: isCalm ? "instant" : "smooth" });
 }
 
 /** The newest records of runs, for those who may read them. */
@@ -129,7 +150,7 @@ export function tryReactor() {
                 ${textField("Time in milliseconds", held, "timeout", { at: at("timeout_ms"), type: "number", placeholder: "10000" })}
               </div>`
             : nothing}
-          ${submitButton("Run", held.ran)}`,
+          ${chooseRunner()} ${submitButton("Run", held.ran)}`,
         "Run the reactor",
       )}
       ${problemBox(held.ran?.problem)}
@@ -137,13 +158,28 @@ export function tryReactor() {
     ${held.ran?.value && !held.ran.loading ? result(held.ran.value) : nothing}`;
 }
 
-function result({ value, problem, took, isRefused, isUnknown, records, queued }) {
-  if (queued) return html`<section class="card"><h2>Queued run</h2>${queuedJob(value)}<p><a href="#/invocations/${held.id}">Follow it</a></p></section>`;
-  return html`<section class="card" aria-label="Result">
+/** Where several keys may run it, a person says which: what the formula gets depends on it. */
+function chooseRunner() {
+  const able = keysFor("token:use");
+  if (able.length < 2) return nothing;
+  const isAlone = ({ name }) => able.filter((other) => other.name === name).length === 1;
+  const choices = able.map((key) => [key.id, isAlone(key) ? key.name : `${key.name} ${brief(key.application.id)}`]);
+  return selectField("Run as", held, "as", choices, { hint: "The rules of this key say what the formula gets of tokens." });
+}
+
+function result({ value, problem, as, took, isRefused, isUnknown, isRepeated: again, records, queued }) {
+  const by = facts([as && ["Run as", html`<bdi>${as}</bdi>`], !queued && ["Seen from here", measured(took.toFixed(0), "ms")]]);
+  if (queued) {
+    return html`<section class="card" id="result" aria-label="Queued run" tabindex="-1">
+      <h2>Queued run</h2>${queuedJob(value)} ${by}<p><a href="#/invocations/${held.id}">Follow it</a></p>
+    </section>`;
+  }
+  return html`<section class="card" id="result" aria-label="Result" tabindex="-1">
     <h2>Result</h2>
     ${problem ? problemBox(problem) : html`<pre class="result" tabindex="0" role="region" aria-label="Answer">${pretty(value)}</pre>`}
-    ${facts([["Seen from here", measured(took.toFixed(0), "ms")]])}
-    ${isRefused ? html`<p class="small">It was refused before the formula began: there is no record of it.</p>`
+    ${by}
+    ${again ? html`<p class="small">It ran when it was asked for first, and not again: this is the answer that was lost. <a href="#/invocations/${held.id}">Its record</a> is among its runs.</p>`
+      : isRefused ? html`<p class="small">It was refused before the formula began: there is no record of it.</p>`
       : isUnknown ? html`<p class="small">Which record is that of this run is not known. The formula may have run, and done what it does: look there before you run it again.</p>
         ${records?.length > 0 ? recorded(records) : nothing}`
       : recorded(records)}
