@@ -115,7 +115,7 @@ fn limits() -> Vec<(&'static str, String)> {
         (
             "JSON body",
             format!(
-                "{}, nested {} levels deep; of a formula as much beside its component",
+                "{}, nested {} levels deep; of a formula as much more as a component may have in it",
                 bytes(l::REQUEST_BODY_BYTES_MAX),
                 l::JSON_DEPTH_MAX
             ),

@@ -1,4 +1,5 @@
-//! Scripts that are replaced after a run was accepted and before it has its script: the new one is run, as of components.
+//! Scripts that are replaced while a run begins: before it has its script the new one is run, as of components, and then the
+//! old one.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -51,20 +52,21 @@ impl World {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_script_that_is_replaced_while_a_call_begins_is_run_as_it_is_by_then() {
+async fn a_script_that_is_replaced_once_a_call_has_it_is_run_as_it_was() {
     let world = World::start().await;
     let token = world.server.private.token("token", json!("x")).await;
     let args = json!({"args": {"a": format!("{{{{ {token} }}}}")}});
     // What may send something out is logged before it runs, when it is known which script it is.
     let mut held = world.store.hook.hold_next(LOG);
-    let mut call = pin!(world.server.private.post(&world.path, args));
+    let mut call = pin!(world.server.private.post(&world.path, args.clone()));
     tokio::select! {
         _ = held.arrived() => {}
         answer = call.as_mut() => panic!("answered before: {}", answer.text()),
     }
     world.replace().await;
     held.let_go();
-    assert_eq!(call.await.expect(200)["raw"], "after");
+    assert_eq!(call.await.expect(200)["raw"], "before");
+    assert_eq!(world.server.private.post(&world.path, args).await.expect(200)["raw"], "after");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -166,10 +166,10 @@ async fn which_filter_fails_for_what_a_token_holds_is_told_to_those_who_may_read
         // What is wrong whatever a token holds is named to everybody.
         (beside("n", json!("x")), vec!["args", "args.n"], vec!["args.is_4", "args.n"]),
         // A number that is too large for some digits only.
-        (alone(format!("1e{{{{ {card} | slice: 0, 3 }}}}")), vec!["args"], vec!["args.n"]),
-        (alone(format!("{{{{ {card} | append: 'x' }}}}")), vec!["args"], vec!["args.n"]),
+        (alone(format!("1e{{{{ {card} | slice: 0, 3 }}}}")), vec!["args.n"], vec!["args.n"]),
+        (alone(format!("{{{{ {card} | append: 'x' }}}}")), vec!["args.n"], vec!["args.n"]),
         // What kind of value it is.
-        (alone(format!("x{{{{ {card} }}}}")), vec!["args"], vec!["args.n"]),
+        (alone(format!("x{{{{ {card} }}}}")), vec!["args.n"], vec!["args.n"]),
         (json!({"n": [format!("{{{{ {card} }}}}")]}), vec!["args.n"], vec!["args.n"]),
     ] {
         let react = format!("/reactors/{reactor}/react");
@@ -184,5 +184,57 @@ async fn which_filter_fails_for_what_a_token_holds_is_told_to_those_who_may_read
     // So it is with what a mask holds, for those who may not read that.
     let shown = json!({"args": {"a": format!("{{{{ {card} | slice: -4, 4 | plus: 1 | card_exp: 'MM' }}}}")}});
     let react = format!("/reactors/{reactor}/react");
-    assert_eq!(masked.post(&react, shown).await.faults(), ["args"]);
+    let answer = masked.post(&react, shown).await;
+    assert_eq!(answer.faults(), ["args.a"]);
+    assert!(answer.text().contains("does not fit what a token holds"), "{}", answer.text());
+}
+
+/// A filter meets a bound for one digit only. What is wrong beside it whatever a token holds would tell, by what of it is
+/// named, where that was.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_named_beside_a_bound_does_not_tell_for_what_it_was_met() {
+    let server = TestServer::start().await;
+    let reactor = guests::echo_reactor(&server).await;
+    let card = server.private.token("card_number", json!(CARD)).await;
+    let large = |digit: u32| {
+        let grow = |what: &str| format!("replace: '{what}', '{}'", "xy".repeat(100));
+        let filters = [grow(&digit.to_string()), grow("x"), grow("y"), grow("x")].join(" | ");
+        format!("{{{{ {card} | slice: 0 | {filters} | size }}}}")
+    };
+    let wrong = format!("{{{{ {card} | json: '$.none' }}}}");
+    let react = format!("/reactors/{reactor}/react");
+    for (digits, told) in [
+        ([3, 4, 5], vec!["args"]),
+        ([4, 3, 5], vec!["args"]),
+        ([3, 5, 6], vec!["args.b", "args.d", "args.f"]),
+    ] {
+        let [a, c, e] = digits.map(large);
+        let args = json!({"a": a, "b": wrong, "c": c, "d": wrong, "e": e, "f": wrong});
+        let answer = server.private.post(&react, json!({"args": args})).await;
+        assert_eq!(answer.faults(), told, "{digits:?}");
+    }
+    let args = json!({"a": large(4), "b": wrong});
+    assert_eq!(server.private.post(&react, json!({"args": args})).await.faults(), ["args.a"]);
+}
+
+/// What a run takes may be ready too late: one that moves money would be cut off, and does not begin.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_time_went_by_until_its_arguments_were_ready_does_not_begin() {
+    let setup = Setup { react_timeout_ms: 100, ..Setup::default() };
+    let server = TestServer::start_with(setup).await;
+    let reactor = guests::echo_reactor(&server).await;
+    let react = format!("/reactors/{reactor}/react");
+    // Until it is compiled, and there.
+    while server.private.post(&react, json!({})).await.status != 200 {}
+    let id = server.private.token("token", json!("zyx".repeat(3_000))).await;
+    let sort = "split: '' | sort_natural | join: ''";
+    let slow = format!("{{{{ {id} | {sort} | {sort} | {sort} | size }}}}");
+    let began = std::time::Instant::now();
+    let body = json!({"args": {"a": vec![slow; 20]}});
+    let problem = server.private.post(&react, body).await.expect(504);
+    assert!(began.elapsed().as_millis() > 90, "the references take longer than that");
+    assert!(problem["detail"].as_str().unwrap().contains("did not begin"), "{problem}");
+    let runs = format!("/reactors/{reactor}/invocations?size=1");
+    let run = server.management.get(&runs).await.expect(200)["data"][0].clone();
+    assert_eq!((&run["fuel"], &run["log"][0]["level"]), (&json!(0), &json!("server")));
 }

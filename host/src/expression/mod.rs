@@ -22,7 +22,7 @@ mod work;
 use thiserror::Error;
 
 pub use mask::Mask;
-pub use reference::{Arguments, TokenParts};
+pub use reference::{Arguments, TokenParts, Unfilled};
 pub use template::{Evaluation, Scope, Template};
 pub use work::Work;
 

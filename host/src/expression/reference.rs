@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::simple::named_by_json;
+use super::simple::{is_singular_json, named_by_json};
 use super::template::{Evaluation, Quotes, Scope, Stretch, Template, stretches};
 use super::value::to_text;
 use super::work::{Work, weight};
@@ -48,6 +48,16 @@ pub struct Arguments {
     uses: Vec<Use>,
     /// In how many places each stands as it is, and in how many what filters make of it.
     counts: HashMap<TokenId, (usize, usize)>,
+}
+
+/// Why references cannot be replaced.
+#[derive(Debug)]
+pub struct Unfilled {
+    /// What is wrong, and where.
+    pub faults: Faults,
+    /// Whether a bound was met, for which all that was replaced before counts: what is wrong at one place may be so for what
+    /// stands at others.
+    pub is_bound: bool,
 }
 
 /// A reference.
@@ -129,6 +139,18 @@ impl Arguments {
         self.uses.len() < FAULTS_MAX && self.uses_at(path).all(|used| used.is_plain)
     }
 
+    /// Whether all references are plain: then bounds are met for how much tokens hold, and not for what.
+    pub fn are_plain(&self) -> bool {
+        self.uses.len() < FAULTS_MAX && self.uses.iter().all(|used| used.is_plain)
+    }
+
+    /// Where what is refused may be so for what a token holds, if that is one place.
+    pub fn only_place_that_is_not_plain(&self) -> Option<&str> {
+        let mut places = self.uses.iter().filter(|used| !used.is_plain).map(|used| &used.path);
+        let first = places.next().filter(|_| self.uses.len() < FAULTS_MAX)?;
+        places.all(|place| place == first).then_some(first)
+    }
+
     fn uses_at(&self, path: &str) -> impl Iterator<Item = &Use> {
         self.uses.iter().filter(move |used| is_within(path, &used.path))
     }
@@ -139,11 +161,13 @@ impl Arguments {
         parts: &dyn Fn(&TokenId) -> Option<&'p TokenParts>,
         entropy: &dyn Entropy,
         work: &Work,
-    ) -> Result<Value, Faults> {
+    ) -> Result<Value, Unfilled> {
         let left = FILLED_BYTES_MAX;
-        let mut filling = Filling { parts, entropy, work, left, faults: Faults::new() };
+        let (faults, is_bound) = (Faults::new(), false);
+        let mut filling = Filling { parts, entropy, work, left, faults, is_bound };
         let value = filling.fill(&self.root, Path::Root);
-        filling.faults.into_result(value)
+        let Filling { faults, is_bound, .. } = filling;
+        faults.into_result(value).map_err(|faults| Unfilled { faults, is_bound })
     }
 
     fn node(&mut self, value: &Value, path: Path<'_>, faults: &mut Faults) -> Node {
@@ -259,10 +283,9 @@ fn reference(source: &str) -> Result<Piece, ReferenceError> {
     Ok(Piece::Reference { id, whole, filters })
 }
 
-/// Whether a reference has no filters, or one that looks for a member by its name.
+/// Whether a reference has no filters, or one that looks for a member by its name or number.
 fn is_plain(source: &str) -> bool {
-    let filters = source.split_once('|').map(|(_, filters)| format!("data | {filters}"));
-    filters.is_none_or(|filters| named_by_json(&filters).is_some())
+    source.split_once('|').is_none_or(|(_, filter)| is_singular_json(filter))
 }
 
 /// The expression on a token's data that comes to the same as this one on the token.
@@ -281,6 +304,7 @@ struct Filling<'f, 'p> {
     work: &'f Work,
     left: usize,
     faults: Faults,
+    is_bound: bool,
 }
 
 impl Filling<'_, '_> {
@@ -292,6 +316,7 @@ impl Filling<'_, '_> {
             Node::Text(pieces) => {
                 let filled = self.text(pieces);
                 if filled.as_ref().is_err_and(|error| error.is_bound()) {
+                    self.is_bound = true;
                     self.work.spend();
                 }
                 self.faults.check_at(path, filled).unwrap_or(Value::Null)

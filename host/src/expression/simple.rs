@@ -25,6 +25,16 @@ pub fn named_by_json<'s>(source: &'s str) -> Option<Vec<String>> {
     names.collect::<Option<_>>().filter(|_| trim(data) == "data")
 }
 
+/// Whether this filter is `json: '$.name[1]['name']'`: what a value holds has no say in whether anything is found there, only
+/// what members and items it has.
+pub fn is_singular_json(filter: &str) -> bool {
+    let path = filter.trim().strip_prefix("json:").map(str::trim).unwrap_or_default();
+    let quoted = |quote: char| path.strip_prefix(quote)?.strip_suffix(quote);
+    let path = ['\'', '"'].into_iter().find_map(quoted).unwrap_or_default();
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "$._-[]'\"".contains(c);
+    path.starts_with('$') && path.chars().all(is_part) && !path.contains("..")
+}
+
 /// The path and the number of `data.member | reveal_last: n`.
 pub fn last_shown_member(source: &str) -> Option<(Vec<String>, usize)> {
     let (path, filter) = source.split_once('|')?;
@@ -43,7 +53,31 @@ fn is_name(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{last_shown_member, member, named_by_json};
+    use super::{is_singular_json, last_shown_member, member, named_by_json};
+
+    #[test]
+    fn what_a_value_holds_has_no_say_in_a_path_of_names_and_numbers() {
+        for path in ["$", "$.a", "$.a.b_1", "$[0]", "$.a[-1].b", "$[\"a-b\"]", "$.a['b']['c']"] {
+            let quote = if path.contains('\'') { '"' } else { '\'' };
+            assert!(is_singular_json(&format!(" json: {quote}{path}{quote} ")), "{path}");
+        }
+        for filter in [
+            "json: '$..a'",
+            "json: '$.*'",
+            "json: '$[?@.a]'",
+            "json: '$[?@.a == 1]'",
+            "json: '$[0:1]'",
+            "json: '$[0,1]'",
+            "json: path",
+            "json: 'a'",
+            "json: '$.a' | upcase",
+            "json: '$.a', 1",
+            "slice: 1",
+            "",
+        ] {
+            assert!(!is_singular_json(filter), "{filter}");
+        }
+    }
 
     #[test]
     fn only_what_is_simple_is_taken_for_it() {

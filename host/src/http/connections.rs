@@ -11,6 +11,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -336,8 +337,10 @@ impl Connections {
         let place = shield::Place::of(request.uri().path());
         let malformed = Malformed::find(request.version(), request.headers());
         let waits = linger::waits_to_send(request.version(), request.headers());
+        let mut asked_for = None;
         let mut request: Request = request.map(|body| {
             let paced = PacedBody::new(body, body_grace, body_bytes_per_second);
+            asked_for = waits.then(|| paced.asked_for());
             under_way.again().with(Body::new(paced))
         });
         request.extensions_mut().insert(ConnectInfo(address));
@@ -346,9 +349,10 @@ impl Connections {
         }
         let mut response = self.router.clone().oneshot(request).await?;
         shield::protect(response.headers_mut(), place, self.tls.is_some());
-        let status = response.status();
-        let is_left = status == StatusCode::REQUEST_TIMEOUT || waits && !status.is_success();
-        if malformed.is_some() || is_left {
+        // Its client waits to be told to send it, and is not going to be.
+        let is_left = asked_for.is_some_and(|asked_for| !asked_for.load(Ordering::Relaxed));
+        let is_late = response.status() == StatusCode::REQUEST_TIMEOUT;
+        if malformed.is_some() || is_left || is_late {
             // What is left of the body is not waited for. Behind a head that is not well formed, others may see another
             // request begin than is read here.
             let close = http::HeaderValue::from_static("close");

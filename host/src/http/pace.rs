@@ -4,6 +4,8 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -34,13 +36,20 @@ pub struct PacedBody<B> {
     bytes_per_second: u64,
     received: u64,
     timer: Option<Pin<Box<Sleep>>>,
+    /// Whether anybody has asked for it.
+    asked_for: Arc<AtomicBool>,
 }
 
 impl<B> PacedBody<B> {
     /// Gives the body `grace`, and a second for each so many bytes that have come.
     pub fn new(body: B, grace: Duration, bytes_per_second: u64) -> Self {
-        let began = Instant::now();
-        Self { body, began, grace, bytes_per_second, received: 0, timer: None }
+        let (began, asked_for) = (Instant::now(), Arc::default());
+        Self { body, began, grace, bytes_per_second, received: 0, timer: None, asked_for }
+    }
+
+    /// Tells, however long the body is there, whether anybody has asked for it.
+    pub fn asked_for(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.asked_for)
     }
 
     fn deadline(&self) -> Instant {
@@ -66,6 +75,7 @@ where
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::BoxError>>> {
         let this = &mut *self;
+        this.asked_for.store(true, Ordering::Relaxed);
         if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
             let bytes = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
             this.received += bytes.map_or(0, Bytes::len) as u64;

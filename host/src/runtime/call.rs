@@ -253,6 +253,8 @@ pub enum Failure {
     NotCompiled,
     /// No slot was free in time: it never began.
     NoSlot,
+    /// What it takes was not there in time: it never began.
+    TooLate,
     /// It ended the process instead of answering.
     Exited,
     /// Its answer cannot be used.
@@ -284,6 +286,7 @@ impl fmt::Debug for Failure {
             Self::Deadline => f.write_str("Deadline"),
             Self::NotCompiled => f.write_str("NotCompiled"),
             Self::NoSlot => f.write_str("NoSlot"),
+            Self::TooLate => f.write_str("TooLate"),
             Self::Exited => f.write_str("Exited"),
             Self::BadResponse { cause } => write!(f, "BadResponse({cause})"),
             Self::TooLarge => f.write_str("TooLarge"),

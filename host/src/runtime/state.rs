@@ -124,8 +124,9 @@ impl State {
         self.svc_calls += 1;
         if self.svc_calls > SVC_CALLS_MAX {
             return Ok(Err(Problem {
-                status: 429,
-                title: "Too Many Requests".to_owned(),
+                // To try again would come to the same.
+                status: 500,
+                title: "Reactor Runtime Error".to_owned(),
                 detail: format!("One invocation may call the vault {SVC_CALLS_MAX} times."),
                 errors: Vec::new(),
             }));

@@ -1,10 +1,11 @@
 //! Evaluating expressions without standing in anybody's way.
 //!
 //! Almost all expressions cost microseconds and are evaluated where they are met. What costs more is begun anew on a
-//! thread that may block, as many at a time as there are cores; the rest waits. Whoever waits holds a thread too, and
-//! there are not many: so those have seats, a tenant only some of them. Without one, what is slow waits where it takes no
-//! thread, for a time and with so many others ([`unless_crowded`]), or for as long as it takes where it must not be refused
-//! any more ([`taken_on`]). So a mask made to be slow delays nobody but those who ask for it.
+//! thread that may block, as many at a time as there are cores; the rest waits, and tenants take turns ([`turns`]). Whoever
+//! waits holds a thread too, and there are not many: so those have seats, a tenant only some of them. Without one, what is
+//! slow waits where it takes no thread, for a time and with so many others ([`unless_crowded`]), or for as long as it takes
+//! where it must not be refused any more ([`taken_on`]). So a mask made to be slow delays hardly anybody but those who ask
+//! for it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,11 +13,12 @@ use std::sync::{Arc, LazyLock};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use self::turns::Places;
 use super::Error;
 use crate::expression::Work;
 use crate::limits::REACT_TIMEOUT_MS;
@@ -24,6 +26,7 @@ use crate::model::id::TenantId;
 
 #[cfg(test)]
 mod tests;
+mod turns;
 
 /// Work that is done on the spot: well under a millisecond.
 const QUICK_BYTES: usize = 64 << 10;
@@ -66,9 +69,9 @@ pub fn with_effort<T>(work_bytes_max: usize, evaluate: impl Fn(&Work) -> T) -> T
         return outcome;
     }
     // Of one that is refused, nobody looks at what came of it.
-    let Some(effort) = seated() else { return outcome };
+    let Some((effort, tenant)) = seated() else { return outcome };
     let patiently = || {
-        let _place = effort.places.take();
+        let _place = effort.places.take(tenant);
         evaluate(&Work::new(work_bytes_max))
     };
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
@@ -92,15 +95,15 @@ pub async fn taken_on<T>(work: impl Future<Output = T>) -> T {
     TAKEN_ON.scope((), work).await
 }
 
-/// Where something slow is evaluated now; nowhere when it is refused.
-fn seated() -> Option<&'static Effort> {
+/// Where something slow is evaluated now, and for whom; nowhere when it is refused.
+fn seated() -> Option<(&'static Effort, Option<TenantId>)> {
     SCOPE.with_borrow_mut(|scope| {
-        let Some(scope) = scope else { return Some(&*EFFORT) };
+        let Some(scope) = scope else { return Some((&*EFFORT, None)) };
         if scope.seat.is_none() && !scope.refused {
             scope.seat = scope.effort.try_seat(scope.tenant);
             scope.refused = scope.seat.is_none();
         }
-        (!scope.refused).then_some(scope.effort)
+        (!scope.refused).then_some((scope.effort, Some(scope.tenant)))
     })
 }
 
@@ -147,7 +150,7 @@ impl Drop for Open {
 
 impl Effort {
     fn new(places: usize, seats: usize, per_tenant: usize) -> Self {
-        let places = Places { free: Mutex::new(places), freed: Condvar::new() };
+        let places = Places::new(places);
         let of_all = Room::new(seats, WAITING);
         Self { places, of_all, per_tenant, patience: PATIENCE, tenants: Mutex::default() }
     }
@@ -232,29 +235,5 @@ impl Held {
         let own = own.try_acquire_owned().ok()?;
         let of_all = Arc::clone(of_all).try_acquire_owned().ok()?;
         Some(Self { _own: own, _of_all: of_all })
-    }
-}
-
-/// As many as there are cores.
-struct Places {
-    free: Mutex<usize>,
-    freed: Condvar,
-}
-
-struct Place<'p>(&'p Places);
-
-impl Places {
-    fn take(&self) -> Place<'_> {
-        let mut free = self.free.lock();
-        self.freed.wait_while(&mut free, |free| *free == 0);
-        *free -= 1;
-        Place(self)
-    }
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        *self.0.free.lock() += 1;
-        self.0.freed.notify_one();
     }
 }

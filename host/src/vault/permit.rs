@@ -32,7 +32,7 @@ use super::jobs::UsedToken;
 use super::{Change, Error, Vault};
 use crate::model::container::Container;
 use crate::model::id::{TenantId, TokenId};
-use crate::model::log::{EntityType, Operation};
+use crate::model::log::{ActorType, EntityType, Operation};
 use crate::model::permission::Grant;
 use crate::model::rule::{Rights, Subject, Transform};
 
@@ -147,8 +147,15 @@ impl Vault {
         let entity = (entity_type, id.as_str());
         let event = Event { operation, ..Event::denied(P::PERMISSION, Some(entity)) };
         self.log_denied(who.0.tenant(), who.0.actor(), event).await?;
-        let detail = format!("The application does not hold {}.", P::PERMISSION);
-        Err(Error::Forbidden { permission: P::PERMISSION, detail })
+        let permission = P::PERMISSION;
+        let detail = match who.0.actor.kind {
+            ActorType::Session => format!(
+                "The session was not granted {permission}: a private application that holds it grants it, by \
+                 POST /sessions/authorize."
+            ),
+            _ => format!("The application does not hold {permission}."),
+        };
+        Err(Error::Forbidden { permission, detail })
     }
 
     /// Logs that no rule of the caller matches, and gives the refusal.

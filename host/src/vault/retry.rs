@@ -9,7 +9,8 @@ use crate::store::StoreError;
 
 /// Tries of a change that only another change of the same entity can get in the way of.
 pub const TRIES: usize = 2;
-/// Tries of a change that writes what others write too although they change something else: reactors their formula.
+/// Tries of a change that writes what others write too although they change something else: reactors their formula and
+/// their application, of which a key must end in spite of them.
 pub const HOLDING_TRIES: usize = 8;
 /// Half of the longest pause before the second try, in milliseconds; it doubles with every further one.
 const PAUSE_MS: u64 = 4;

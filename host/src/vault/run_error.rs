@@ -121,6 +121,9 @@ impl RunError {
             Failure::NoSlot => {
                 Self::Timeout("No slot was free in time, and the run did not begin; try again.")
             }
+            Failure::TooLate => Self::Timeout(
+                "What the run takes was not ready in time, and the run did not begin; try again.",
+            ),
             Failure::NotCompiled => Self::NotCompiled,
             Failure::Saturated => Self::Saturated,
             Failure::HostFault(cause) => {

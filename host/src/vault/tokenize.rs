@@ -14,7 +14,7 @@ use super::effort::{unless_crowded, with_effort};
 use super::permit::Permit;
 use super::tokens::{CreateToken, Drafts, Token, TokenView};
 use super::{Change, Error, NoRoom, Share, Vault, audit::Actor, audit::Event};
-use crate::expression::{Arguments, TokenParts};
+use crate::expression::{Arguments, TokenParts, Unfilled};
 use crate::limits::{
     ARGUMENTS_WORK_BYTES_MAX, EXPRESSION_OUTPUT_BYTES_MAX, JSON_DEPTH_MAX, TOKENS_PER_CALL_MAX,
 };
@@ -147,13 +147,15 @@ impl Vault {
             .collect::<Result<Vec<_>, Error>>()?;
         // What a filter finds wrong tells of the data too: the tokens are read, whatever comes of it.
         let entropy = self.0.entropy.as_ref();
-        let filled = fill_arguments(permit.tenant(), &arguments, &parts, entropy).await?;
+        let filled = fill_arguments(permit.tenant(), &arguments, &parts, entropy).await;
         // Wiped before anything else is waited for.
         drop((parts, tokens));
-        let kept = filled.as_ref().map_or(Ok(()), |filled| keep_filled(&mut room, filled));
+        let fits = |filled: &Value| keep_filled(&mut room, filled);
+        let kept =
+            filled.as_ref().ok().and_then(|filled| filled.as_ref().ok()).map_or(Ok(()), fits);
         self.log(permit.tenant(), permit.actor(), events).await?;
         kept?;
-        Ok(filled?)
+        Ok(filled?.map_err(|unfilled| unfilled.faults)?)
     }
 
     /// The tokens that arguments refer to, in the order of their ids there; each missing one is a fault at the member
@@ -219,7 +221,7 @@ pub async fn fill_arguments(
     arguments: &Arguments,
     parts: &[TokenParts],
     entropy: &dyn crate::crypto::entropy::Entropy,
-) -> Result<Result<Value, Faults>, Error> {
+) -> Result<Result<Value, Unfilled>, Error> {
     let parts: HashMap<&str, &TokenParts> =
         parts.iter().map(|parts| (parts.id.as_str(), parts)).collect();
     unless_crowded(tenant, || {

@@ -38,8 +38,8 @@ pub fn check(input: &str) {
             assert!(ids.iter().all(|id| id.as_str() != NONE), "a token that is none was filled in");
             Check { arguments: &arguments, tokens: &tokens }.place("", &args, &filled);
         }
-        Err(faults) => {
-            let told = faults.to_string();
+        Err(unfilled) => {
+            let told = unfilled.faults.to_string();
             assert!(!tokens.keys().any(|id| told.contains(&secret(id.as_str()))), "{told}");
         }
     }

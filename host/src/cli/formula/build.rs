@@ -25,7 +25,7 @@ const GO_ADVICE: &str = "Install Go 1.24 from https://go.dev/dl, TinyGo 0.36 or 
 /// What is known of projects in Go.
 pub const GO_CAUTION: &str = "no test builds this template: it is a start, not a project that is known to work. It \
     needs Go 1.24, TinyGo 0.36 and wasm-tools, and `go mod tidy` first. TinyGo asks for interfaces of WASI that the \
-    world of formulas does not have, and a server refuses a component that imports files, sockets or the environment";
+    world of formulas does not have, and a server refuses a component that imports files or sockets";
 
 /// What a build made, and where it lies.
 #[derive(Debug, Clone)]

@@ -95,9 +95,10 @@ fn many_small_values_cost_more_than_their_text() {
 fn what_is_too_large_once_is_not_tried_again() {
     let token = TokenParts { id: "one".to_owned(), data: json!("x".repeat(70_000)), whole: None };
     let args = Arguments::parse(&json!(vec!["{{ one | upcase }}"; 100])).unwrap();
-    let faults =
+    let unfilled =
         args.fill(&|_| Some(&token), &SeededEntropy::new(1), &arguments_work()).unwrap_err();
-    assert_eq!(faults.into_map().into_keys().collect::<Vec<_>>(), ["[0]"]);
+    assert!(unfilled.is_bound);
+    assert_eq!(unfilled.faults.into_map().into_keys().collect::<Vec<_>>(), ["[0]"]);
 }
 
 #[test]
@@ -166,7 +167,7 @@ fn a_path_of_names_has_the_bounds_of_any_expression() {
         let token = TokenParts { id: "one".to_owned(), data, whole: None };
         let args = Arguments::parse(&json!(vec![source; count])).unwrap();
         args.fill(&|_| Some(&token), &entropy, &arguments_work())
-            .map_err(|faults| faults.to_string())
+            .map_err(|unfilled| unfilled.faults.to_string())
     };
     let beside = |bytes: usize| json!({"a": 1, "b": "x".repeat(bytes)});
     assert_eq!(fill(beside(1 << 20), 10), Ok(json!(vec![1; 10])));

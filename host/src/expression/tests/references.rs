@@ -21,7 +21,8 @@ fn fill(value: &Value) -> Result<Value, Faults> {
     ];
     let arguments = Arguments::parse(value)?;
     let find = |id: &crate::model::id::TokenId| tokens.iter().find(|parts| parts.id == id.as_str());
-    arguments.fill(&find, &SeededEntropy::new(7), &arguments_work())
+    let filled = arguments.fill(&find, &SeededEntropy::new(7), &arguments_work());
+    filled.map_err(|unfilled| unfilled.faults)
 }
 
 #[test]

@@ -16,7 +16,7 @@ use super::kept_application::KeptApplication;
 use super::page::{Page, PageRequest};
 use super::permit::Permit;
 use super::record::Stored;
-use super::retry::{TRIES, unless_lost};
+use super::retry::{HOLDING_TRIES, TRIES, unless_lost};
 use super::{Error, Vault};
 use crate::crypto::api_key::ApiKey;
 use crate::model::application::Application;
@@ -177,7 +177,7 @@ impl Vault {
         permit: &Permit<ApplicationUpdate>,
         id: ApplicationId,
     ) -> Result<ApplicationWithKey, Error> {
-        self.retried(TRIES, || self.try_regenerate_key(permit, id).boxed()).await
+        self.retried(HOLDING_TRIES, || self.try_regenerate_key(permit, id).boxed()).await
     }
 
     /// One try; `None` when the application was changed meanwhile.

@@ -155,8 +155,16 @@ impl Vault {
         permit: &Permit<ReactorRead>,
         id: FormulaId,
     ) -> Result<(Language, Vec<u8>), Error> {
-        let formula = self.formula(permit.tenant(), id).await?;
-        let bytes = self.component(permit.tenant(), id).await?;
+        let mut formula = self.formula(permit.tenant(), id).await?;
+        let mut bytes = self.component(permit.tenant(), id).await?;
+        // Either may have been replaced between the two.
+        for _ in 0..TRIES {
+            if sha256_hex(&bytes) == formula.component_digest {
+                break;
+            }
+            formula = self.formula(permit.tenant(), id).await?;
+            bytes = self.component(permit.tenant(), id).await?;
+        }
         let event = event(id, Operation::Read, "Component read");
         self.log(permit.tenant(), permit.actor(), vec![event]).await?;
         Ok((formula.language, bytes))

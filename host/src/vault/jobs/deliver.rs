@@ -85,7 +85,11 @@ impl Vault {
                 // Somebody queued it again meanwhile: that stands, beside this try.
                 delivery.tried_before(answered);
             }
-            let mut change = self.change(tenant).await?;
+            let mut change = match self.change(tenant).await {
+                // The tenant is erased, and all that is told of it with it.
+                Err(Error::Unauthenticated) => return Ok(()),
+                change => change?,
+            };
             change.put(&delivery, Expect::Version(version))?;
             let committed = change.try_commit(Actor::OPERATOR, Vec::new()).await?;
             if unless_lost(committed, ())?.is_some() {

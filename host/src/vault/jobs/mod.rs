@@ -100,10 +100,8 @@ impl JobStatus {
 /// Who asked for a run. Its rights are looked up anew when the run begins: what was taken away meanwhile is not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum By {
-    /// An application.
+enum By {
     Application(ApplicationId),
-    /// A session.
     Session(Uuid),
 }
 

@@ -89,7 +89,8 @@ impl Vault {
             Some(later) => self.0.queue.put_off_reactor(tenant, reactor, id, later),
         }
         match turn {
-            Ok(Turn::Taken) => self.0.queue.forget_failures(id),
+            // Or its tenant is erased, and all that is told of it with it.
+            Ok(Turn::Taken) | Err(Error::Unauthenticated) => self.0.queue.forget_failures(id),
             Ok(Turn::Passed) => {}
             Err(error) => {
                 tracing::error!(invocation = %id, %error, "a run could not be begun or stored");
@@ -350,12 +351,23 @@ impl Vault {
         Ok(())
     }
 
-    /// Who asked for a run, with the rights it has now.
-    pub(in crate::vault) async fn caller_of(
+    /// Who asked for a run that goes on, with the rights it has by now. What ends by its time is let finish what it began.
+    pub(in crate::vault) async fn caller_by_now(
         &self,
-        tenant: TenantId,
-        by: By,
+        permit: &Permit<TokenUse>,
     ) -> Result<Authenticated, Error> {
+        match self.caller_of(permit.tenant(), permit.actor().into()).await {
+            Err(Error::Unauthenticated) => {
+                let began = permit.authenticated();
+                let is_over = began.0.ends.is_some_and(|ends| ends <= self.now());
+                if is_over { Ok(began) } else { Err(Error::Unauthenticated) }
+            }
+            caller => caller,
+        }
+    }
+
+    /// Who asked for a run, with the rights it has now.
+    async fn caller_of(&self, tenant: TenantId, by: By) -> Result<Authenticated, Error> {
         let caller = match by {
             By::Application(id) => {
                 let kept = self.find::<KeptApplication>(tenant, &[&id.to_string()]).await?;

@@ -29,7 +29,7 @@ use super::tokenize::{fill_arguments, keep_filled};
 use super::tokens::Token;
 use super::{Error, Share, Vault};
 use crate::binding::{bind, configure};
-use crate::expression::Arguments;
+use crate::expression::{Arguments, Unfilled};
 use crate::model::faults::{Faults, is_within};
 use crate::model::formula::{Formula, Reactor};
 use crate::model::id::{InvocationId, ReactorId, TenantId};
@@ -147,16 +147,18 @@ fn beside_references(wrong: Faults, arguments: &Arguments, formula: &Formula) ->
 }
 
 /// What is wrong with arguments, to whoever may not read what their tokens hold. A filter or a cast that fails for some data
-/// and not for other tells of it, and each member that is named would tell more.
-fn told(faults: Faults, arguments: &Arguments) -> Faults {
+/// and not for other tells of it, and whatever is named beside it may tell more: where it stands among others, how many
+/// there are. So that is all that is said of tokens then.
+fn told((faults, is_bound): (Faults, bool), arguments: &Arguments, formula: &Formula) -> Faults {
     let is_plain = |path: &str| arguments.is_plain(path.strip_prefix("args.").unwrap_or_default());
-    let named = faults.clone().only(is_plain);
-    if named == faults {
+    let is_all = !is_bound && !faults.are_cut_short();
+    if arguments.are_plain() || is_all && faults.clone().only(is_plain) == faults {
         return faults;
     }
-    let mut faults = Faults::one("args", UNSEEN);
-    faults.extend_under("", named);
-    faults
+    let place = arguments.only_place_that_is_not_plain().map(|path| format!("args.{path}"));
+    let mut told = Faults::one(place.unwrap_or_else(|| "args".to_owned()), UNSEEN);
+    told.extend_under("", beside_references(Faults::new(), arguments, formula));
+    told
 }
 
 /// The reactor with its configuration as its formula declares it now: it may have been replaced since. What it does not
@@ -195,15 +197,10 @@ impl Vault {
             let refusal = self.refusal(permit.tenant(), id, arguments, faults);
             return Err(Box::pin(refusal).await.into());
         }
-        let mut ready = self.ready(permit, id, arguments).await?;
+        let ready = self.ready(permit, id, arguments).await?;
         if let Some(asynchronous) = asynchronous {
             let job = Box::pin(self.queue_job(permit, ready, args, asynchronous)).await?;
             return Ok(Reacted::Queued(job));
-        }
-        if !ready.formula.allowed_hosts.is_empty() || ready.application.is_some() {
-            // What the formula sends out, or stores, stays so: that it was given the tokens is in the log before, whatever
-            // happens then.
-            self.log(permit.tenant(), permit.actor(), std::mem::take(&mut ready.uses)).await?;
         }
         let run = Run::new(self, permit, ready, (self.0.react_timeout_ms, asked));
         self.run(run).await.map(Reacted::Answered)
@@ -276,7 +273,7 @@ impl Vault {
                 // The tokens were read, although nothing came of it.
                 self.log(permit.tenant(), permit.actor(), uses).await?;
                 Err(match arguments {
-                    Some(arguments) if !sees_all => told(faults, &arguments),
+                    Some(arguments) if !sees_all => told((faults, false), &arguments, &formula),
                     _ => faults,
                 }
                 .into())
@@ -299,14 +296,11 @@ impl Vault {
             }
             tokens => tokens?,
         };
-        let mut parts = Vec::with_capacity(tokens.len());
         let mut uses = Vec::with_capacity(tokens.len());
         let mut given = Vec::with_capacity(tokens.len());
         let mut sees_all = true;
         for token in &tokens {
             let transform = self.decide_use(permit, token).await?;
-            let show = || self.parts(token, transform, arguments);
-            parts.push(unless_crowded(permit.tenant(), show).await??);
             uses.push(token.event(Operation::Use, "Token used by a reactor")?);
             let subject = token.about.subject();
             sees_all &= permit.rights().decide(Permission::TokenRead, subject) >= Some(transform);
@@ -314,26 +308,43 @@ impl Vault {
             let entity_type = token.token_type()?.log_entity_type();
             given.push(UsedToken { entity_type, id, containers, transform });
         }
-        let entropy = self.0.entropy.as_ref();
-        let filled = fill_arguments(permit.tenant(), arguments, &parts, entropy).await?;
+        let filled = self.filled(permit.tenant(), arguments, (&tokens, &given)).await;
         // Wiped before anything else is waited for.
-        drop((parts, tokens));
-        match filled {
-            Ok(mut filled) => {
-                if let Err(no_room) = keep_filled(room, &filled) {
+        drop(tokens);
+        let refused = match filled {
+            Ok(Ok(mut filled)) => match keep_filled(room, &filled) {
+                Ok(()) => return Ok(Detokenized { args: Some(filled), uses, given, sees_all }),
+                Err(no_room) => {
                     wipe(&mut filled);
-                    self.log(permit.tenant(), permit.actor(), uses).await?;
-                    return Err(no_room.into());
+                    no_room.into()
                 }
-                Ok(Detokenized { args: Some(filled), uses, given, sees_all })
-            }
-            Err(faults) => {
-                // What a filter finds wrong tells of the data too.
-                self.log(permit.tenant(), permit.actor(), uses).await?;
+            },
+            Ok(Err(Unfilled { faults, is_bound })) => {
                 let faults = beside_references(faults, arguments, formula);
-                Err(if sees_all { faults } else { told(faults, arguments) }.into())
+                let seen =
+                    if sees_all { faults } else { told((faults, is_bound), arguments, formula) };
+                seen.into()
             }
+            Err(error) => error,
+        };
+        // What is refused, or takes too long, for some data only tells of the data too.
+        self.log(permit.tenant(), permit.actor(), uses).await?;
+        Err(refused)
+    }
+
+    /// Arguments with these tokens, each shown so, in the place of their references.
+    async fn filled(
+        &self,
+        tenant: TenantId,
+        arguments: &Arguments,
+        (tokens, given): (&[Token], &[UsedToken]),
+    ) -> Result<Result<Value, Unfilled>, Error> {
+        let mut parts = Vec::with_capacity(tokens.len());
+        for (token, UsedToken { transform, .. }) in tokens.iter().zip(given) {
+            let show = || self.parts(token, *transform, arguments);
+            parts.push(unless_crowded(tenant, show).await??);
         }
+        fill_arguments(tenant, arguments, &parts, self.0.entropy.as_ref()).await
     }
 
     /// How a reactor sees a token: as the caller's rule for `token:use` shapes it.

@@ -162,6 +162,12 @@ impl Vault {
             };
             program?
         };
+        if !run.formula.allowed_hosts.is_empty() || run.application.is_some() {
+            // What the formula sends out, or stores, stays so: that it was given the tokens is in the log before, whatever
+            // happens then.
+            let uses = std::mem::take(&mut run.uses);
+            self.log(run.permit.tenant(), run.permit.actor(), uses).await?;
+        }
         let owner = run.permit.tenant().0.as_u128();
         let slot = if let Some(slot) = run.slot.take() {
             slot
@@ -172,6 +178,9 @@ impl Vault {
                 Err(failure) => return Ok(Outcome::without_a_run(failure, began.elapsed())),
             }
         };
+        if began.elapsed() > to_begin {
+            return Ok(Outcome::without_a_run(Failure::TooLate, began.elapsed()));
+        }
         let svc = |who: &Authenticated| -> Arc<dyn GuestVault> {
             Arc::new(Svc::new(self.clone(), who.clone()))
         };
@@ -262,7 +271,12 @@ impl Vault {
                 // In a place of its own, since whatever wraps it copies it.
                 let answered = Box::pin(self.answer(&run, response, &invocation));
                 match taken_on(uncounted(answered)).await {
-                    Err(Answer::Failed(error)) => error,
+                    Err(Answer::Failed(error)) => {
+                        let title = title(&error);
+                        let message = format!("What it wanted tokenized was refused: {title}.");
+                        invocation.log.push(LineView::of_the_server(message));
+                        error
+                    }
                     Err(Answer::Uncommitted(error)) => return Err(error.into()),
                     Ok(answer) => {
                         figures().invocation_ended(&Ending::COMPLETED, usage.elapsed, usage.fuel);
@@ -316,7 +330,7 @@ impl Vault {
                 let now = self.as_it_is_now(application).await.map_err(Answer::Uncommitted)?;
                 now.ok_or(Answer::Failed(Error::Conflict(ENDED)))?
             }
-            None => self.caller_again(run.permit).await?,
+            None => self.caller_by_now(run.permit).await.map_err(Answer::of_caller)?,
         };
         let permit = self.permit::<TokenCreate>(&maker, None).await.map_err(Answer::Failed)?;
         let prepared = Box::pin(self.prepare_tokens(&permit, value, Faults::new())).await;
@@ -325,21 +339,6 @@ impl Vault {
         // Apart, since most runs make no tokens, and are moved with all that they could wait for.
         let made = Box::pin(self.tokenize_with(&permit, prepared, caller, more)).await;
         Ok(ReactResponse { tokens: Some(made.map_err(Answer::tokenize)?), raw })
-    }
-}
-
-impl Vault {
-    /// Who asked for a run, with the rights it has by now. What ends by its time is let finish what it began.
-    async fn caller_again(&self, permit: &Permit<TokenUse>) -> Result<Authenticated, Answer> {
-        match self.caller_of(permit.tenant(), permit.actor().into()).await {
-            Ok(caller) => Ok(caller),
-            Err(Error::Unauthenticated) => {
-                let began = permit.authenticated();
-                let is_over = began.0.ends.is_some_and(|ends| ends <= self.now());
-                if is_over { Ok(began) } else { Err(Answer::Failed(Error::Unauthenticated)) }
-            }
-            Err(error) => Err(Answer::Uncommitted(error)),
-        }
     }
 }
 
@@ -361,6 +360,13 @@ enum Answer {
 }
 
 impl Answer {
+    fn of_caller(error: Error) -> Self {
+        match error {
+            Error::Unauthenticated => Self::Failed(error),
+            error => Self::Uncommitted(error),
+        }
+    }
+
     fn tokenize(error: Error) -> Self {
         match error {
             Error::Invalid(inner) => {
@@ -388,5 +394,7 @@ fn title(error: &Error) -> &'static str {
 
 /// Whether arguments and configurations of the one are those of the other.
 fn take_the_same(one: &Formula, other: &Formula) -> bool {
-    one.request_parameters == other.request_parameters && one.configuration == other.configuration
+    one.request_parameters == other.request_parameters
+        && one.undeclared_arguments == other.undeclared_arguments
+        && one.configuration == other.configuration
 }
