@@ -1,6 +1,7 @@
 //! `svc`: what a formula may do with the vault (decisions §7).
 
 use serde_json::{Value, json};
+use tokamak::limits::SVC_CALLS_MAX;
 
 use crate::support::{TestServer, guests};
 
@@ -313,6 +314,35 @@ async fn rights_taken_away_are_gone_at_the_next_run_and_tenants_stay_apart() {
     let found = call(&server, &reactor, "search", json!({"query": format!("id:{foreign}")})).await;
     assert_eq!(found["total"], 0);
     stranger.get(&format!("/tokens/{foreign}")).await.expect(200);
+}
+
+/// To try again would come to the same, so nobody is told to.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_calls_the_vault_too_often_is_not_told_to_try_again() {
+    let server = TestServer::start().await;
+    let made = json!({"name": "acting", "type": "private", "permissions": ["token:read"]});
+    let made = server.management.post("/applications", made).await.expect(201);
+    let code = "module.exports = async ({ args, svc }) => {
+        let calls = 0;
+        for (; calls < args.calls; calls++) {
+            await svc.tokens.get('nobody').catch((error) => {
+                if (error.status !== 404) throw error;
+            });
+        }
+        return { raw: calls };
+    };";
+    let formula = json!({"name": "often", "code": code});
+    let formula = server.management.post("/reactor-formulas", formula).await.expect(201);
+    let body = json!({"name": "r", "configuration": {}, "formula": {"id": formula["id"]},
+        "application": {"id": made["id"]}});
+    let reactor = server.management.post("/reactors", body).await.expect(201);
+    let react = format!("/reactors/{}/react", reactor["id"].as_str().unwrap());
+    let calls = json!({"args": {"calls": SVC_CALLS_MAX}});
+    assert_eq!(server.private.post(&react, calls).await.expect(200)["raw"], SVC_CALLS_MAX);
+    let more = json!({"args": {"calls": SVC_CALLS_MAX + 1}});
+    let answer = server.private.post(&react, more).await;
+    assert!(answer.expect(500)["detail"].as_str().unwrap().contains("1000 times"));
+    assert!(!answer.headers.contains_key("retry-after"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

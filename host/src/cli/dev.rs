@@ -197,7 +197,7 @@ async fn keep_private_key(
 /// Whom a key is of; nobody once it has ended.
 async fn holder(vault: &Vault, key: Option<&str>) -> Result<Option<Authenticated>, Failure> {
     let Some(key) = key else { return Ok(None) };
-    match vault.authenticate(Some(ApiKey::given(key.to_owned()))).await {
+    match vault.holder_of(Some(ApiKey::given(key.to_owned()))).await {
         Ok(holder) => Ok(Some(holder)),
         Err(Error::Unauthenticated) => Ok(None),
         Err(error) => Err(error.into()),

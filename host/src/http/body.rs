@@ -31,6 +31,8 @@ use crate::vault::{Error, Share};
 
 const JSON: &str = "application/json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
+/// What a component is sent as.
+const WASM: &str = "application/wasm";
 
 /// What a body takes of the memory, up to the end of its operation: that has it as a parameter.
 type Room = Option<Share>;
@@ -130,7 +132,7 @@ impl FromRequest<State> for ComponentBody {
     type Rejection = Rejection;
 
     async fn from_request(request: Request, state: &State) -> Result<Self, Rejection> {
-        let arrived = read_typed(request, state, "application/wasm", COMPONENT_BYTES_MAX).await?;
+        let arrived = read_typed(request, state, WASM, COMPONENT_BYTES_MAX).await?;
         let Arrived { bytes, room, place } = arrived;
         let room = room.filter(|_| place.is_none());
         Ok(Self(bytes.to_vec(), place, room))
@@ -234,6 +236,11 @@ fn expect_type(headers: &HeaderMap, expected: &str) -> Result<(), Rejection> {
     }
     let detail = if differ {
         format!("The request has content types that differ; it must be {expected} alone.")
+    } else if expected == WASM {
+        format!(
+            "The body's content type must be {expected}. A script is replaced as `code` of the formula, by \
+             PUT /reactor-formulas/{{id}}."
+        )
     } else {
         format!("The body's content type must be {expected}.")
     };

@@ -213,7 +213,7 @@
     unreachable: ['service-unavailable', 'the other server cannot be reached'],
     timeout: ['service-unavailable', 'the other server did not answer in time'],
     'too-large': ['runtime', "the formula's request or its answer is too large"],
-    redirect: ['runtime', 'the other server redirects where that is not followed'],
+    redirect: ['runtime', 'the other server redirects where that is not followed, or too often'],
   };
   // What the host says of it is in fixed words, so it may be logged. An address may not: it may hold anything.
   const fateOf = (code, said, call) => {
