@@ -339,7 +339,7 @@ impl Connections {
         let waits = linger::waits_to_send(request.version(), request.headers());
         let mut asked_for = None;
         let mut request: Request = request.map(|body| {
-            let paced = PacedBody::new(body, body_grace, body_bytes_per_second);
+            let mut paced = PacedBody::new(body, body_grace, body_bytes_per_second);
             asked_for = waits.then(|| paced.asked_for());
             under_way.again().with(Body::new(paced))
         });

@@ -36,20 +36,20 @@ pub struct PacedBody<B> {
     bytes_per_second: u64,
     received: u64,
     timer: Option<Pin<Box<Sleep>>>,
-    /// Whether anybody has asked for it.
-    asked_for: Arc<AtomicBool>,
+    /// Told when somebody asks for it.
+    asked_for: Option<Arc<AtomicBool>>,
 }
 
 impl<B> PacedBody<B> {
     /// Gives the body `grace`, and a second for each so many bytes that have come.
     pub fn new(body: B, grace: Duration, bytes_per_second: u64) -> Self {
-        let (began, asked_for) = (Instant::now(), Arc::default());
+        let (began, asked_for) = (Instant::now(), None);
         Self { body, began, grace, bytes_per_second, received: 0, timer: None, asked_for }
     }
 
     /// Tells, however long the body is there, whether anybody has asked for it.
-    pub fn asked_for(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.asked_for)
+    pub fn asked_for(&mut self) -> Arc<AtomicBool> {
+        Arc::clone(self.asked_for.get_or_insert_default())
     }
 
     fn deadline(&self) -> Instant {
@@ -75,7 +75,9 @@ where
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::BoxError>>> {
         let this = &mut *self;
-        this.asked_for.store(true, Ordering::Relaxed);
+        if let Some(asked_for) = &this.asked_for {
+            asked_for.store(true, Ordering::Relaxed);
+        }
         if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
             let bytes = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
             this.received += bytes.map_or(0, Bytes::len) as u64;
