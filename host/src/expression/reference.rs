@@ -136,7 +136,9 @@ impl Arguments {
     /// Whether a value at this path is refused for no more than what kind of value it is, as far as it is of a token: what
     /// filters make of it, and what it comes to within a text, may be made to fail for some data only.
     pub fn is_plain(&self, path: &str) -> bool {
-        self.uses.len() < FAULTS_MAX && self.uses_at(path).all(|used| used.is_plain)
+        // What is wrong with all of it may be so for anything in it.
+        let all_of_it = path.is_empty() && !self.are_plain();
+        self.uses.len() < FAULTS_MAX && !all_of_it && self.uses_at(path).all(|used| used.is_plain)
     }
 
     /// Whether all references are plain: then bounds are met for how much tokens hold, and not for what.

@@ -11,12 +11,12 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 use std::thread::available_parallelism;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::timeout_at;
 
 use self::turns::Places;
 use super::Error;
@@ -51,6 +51,7 @@ static EFFORT: LazyLock<Effort> = LazyLock::new(|| {
 
 tokio::task_local! {
     static TAKEN_ON: ();
+    static UNTIL: Instant;
 }
 
 thread_local! {
@@ -69,15 +70,19 @@ pub fn with_effort<T>(work_bytes_max: usize, evaluate: impl Fn(&Work) -> T) -> T
         return outcome;
     }
     // Of one that is refused, nobody looks at what came of it.
-    let Some((effort, tenant)) = seated() else { return outcome };
+    let Some(Seated { effort, tenant, until }) = seated() else { return outcome };
     let patiently = || {
-        let _place = effort.places.take(tenant);
-        evaluate(&Work::new(work_bytes_max))
+        let _place = effort.places.take(tenant, until)?;
+        Some(evaluate(&Work::new(work_bytes_max)))
     };
-    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+    let patiently = match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(patiently),
         _ => patiently(),
-    }
+    };
+    patiently.unwrap_or_else(|| {
+        SCOPE.with_borrow_mut(|scope| scope.iter_mut().for_each(|scope| scope.refused = true));
+        outcome
+    })
 }
 
 /// Evaluates for a tenant what asks for its work [`with_effort`]. What is slow in it waits for a seat; [`Error::Busy`]
@@ -89,21 +94,36 @@ pub async fn unless_crowded<T>(tenant: TenantId, evaluate: impl Fn() -> T) -> Re
     EFFORT.unless_crowded(tenant, evaluate).await.ok_or(Error::Busy(CROWDED))
 }
 
+/// Does what is in vain from then on: what is slow in it waits no longer than that.
+pub async fn until<T>(end: Instant, work: impl Future<Output = T>) -> T {
+    UNTIL.scope(end, work).await
+}
+
 /// Does what must not be refused any more, such as to store what a formula has answered or to begin a run that was taken
 /// into the queue: what is slow in it waits as long as it takes.
 pub async fn taken_on<T>(work: impl Future<Output = T>) -> T {
     TAKEN_ON.scope((), work).await
 }
 
-/// Where something slow is evaluated now, and for whom; nowhere when it is refused.
-fn seated() -> Option<(&'static Effort, Option<TenantId>)> {
+/// Where something slow is evaluated now, for whom, and until when it may wait for its turn.
+struct Seated {
+    effort: &'static Effort,
+    tenant: Option<TenantId>,
+    until: Option<Instant>,
+}
+
+/// Where something slow is evaluated now; nowhere when it is refused.
+fn seated() -> Option<Seated> {
     SCOPE.with_borrow_mut(|scope| {
-        let Some(scope) = scope else { return Some((&*EFFORT, None)) };
+        let Some(scope) = scope else {
+            return Some(Seated { effort: &EFFORT, tenant: None, until: None });
+        };
         if scope.seat.is_none() && !scope.refused {
             scope.seat = scope.effort.try_seat(scope.tenant);
             scope.refused = scope.seat.is_none();
         }
-        (!scope.refused).then_some((scope.effort, Some(scope.tenant)))
+        let (effort, tenant, until) = (scope.effort, Some(scope.tenant), scope.until);
+        (!scope.refused).then_some(Seated { effort, tenant, until })
     })
 }
 
@@ -134,6 +154,8 @@ struct Held {
 struct Scope {
     effort: &'static Effort,
     tenant: TenantId,
+    /// Until when it may wait, if it may not for as long as it takes.
+    until: Option<Instant>,
     /// Taken at the first evaluation that is slow.
     seat: Option<Held>,
     refused: bool,
@@ -158,11 +180,11 @@ impl Effort {
     /// Evaluates in this seat, or in one that is taken when it is needed; nothing when there is none.
     fn attempt<T>(
         &'static self,
-        tenant: TenantId,
+        (tenant, until): (TenantId, Option<Instant>),
         seat: Option<Held>,
         evaluate: impl FnOnce() -> T,
     ) -> Option<T> {
-        SCOPE.set(Some(Scope { effort: self, tenant, seat, refused: false }));
+        SCOPE.set(Some(Scope { effort: self, tenant, until, seat, refused: false }));
         let open = Open;
         let outcome = evaluate();
         let refused = SCOPE.with_borrow(|scope| scope.as_ref().is_some_and(|scope| scope.refused));
@@ -173,7 +195,7 @@ impl Effort {
     async fn in_turn<T>(&'static self, tenant: TenantId, evaluate: impl Fn() -> T) -> T {
         let mut seat = None;
         loop {
-            if let Some(outcome) = self.attempt(tenant, seat, &evaluate) {
+            if let Some(outcome) = self.attempt((tenant, None), seat, &evaluate) {
                 return outcome;
             }
             seat = self.seat(tenant).await;
@@ -185,13 +207,20 @@ impl Effort {
         tenant: TenantId,
         evaluate: impl Fn() -> T,
     ) -> Option<T> {
-        if let Some(outcome) = self.attempt(tenant, None, &evaluate) {
+        let (now, end) = (Instant::now(), UNTIL.try_with(|end| *end).ok());
+        if end.is_some_and(|end| end <= now) {
+            return None;
+        }
+        let until = now + self.patience;
+        let until = end.map_or(until, |end| until.min(end));
+        let who = (tenant, Some(until));
+        if let Some(outcome) = self.attempt(who, None, &evaluate) {
             return Some(outcome);
         }
         let waiting = self.try_wait(tenant)?;
-        let seat = timeout(self.patience, self.seat(tenant)).await.ok()?;
+        let seat = timeout_at(until.into(), self.seat(tenant)).await.ok()?;
         drop(waiting);
-        self.attempt(tenant, seat, evaluate)
+        self.attempt(who, seat, evaluate)
     }
 
     fn try_seat(&self, tenant: TenantId) -> Option<Held> {

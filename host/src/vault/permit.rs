@@ -149,10 +149,11 @@ impl Vault {
         self.log_denied(who.0.tenant(), who.0.actor(), event).await?;
         let permission = P::PERMISSION;
         let detail = match who.0.actor.kind {
-            ActorType::Session => format!(
-                "The session was not granted {permission}: a private application that holds it grants it, by \
+            ActorType::Session if who.0.rights.is_empty() => format!(
+                "The session was not granted {permission}: a private application grants it what it holds itself, by \
                  POST /sessions/authorize."
             ),
+            ActorType::Session => format!("The session was not granted {permission}."),
             _ => format!("The application does not hold {permission}."),
         };
         Err(Error::Forbidden { permission, detail })

@@ -18,7 +18,18 @@ pub fn unavailable(cause: impl std::fmt::Display) -> StoreError {
 
 /// What the file system refused at a path, for the operator: where, why, and what to do.
 pub fn refused(path: &Path, cause: &io::Error) -> StoreError {
-    unavailable(format_args!("{}: {cause}{}", path.display(), remedy(cause.kind())))
+    let is_missing = |folder: &Path| {
+        folder.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    };
+    // A confined process may not make it anew either, and is told so before that it is not there.
+    let is_gone =
+        cause.kind() == ErrorKind::PermissionDenied && path.parent().is_some_and(is_missing);
+    let remedy = if is_gone {
+        "; its folder is not there any more: was it moved or removed while it was open?".to_owned()
+    } else {
+        remedy(cause.kind())
+    };
+    unavailable(format_args!("{}: {cause}{remedy}", path.display()))
 }
 
 /// The same, for whatever is refused at this path.
@@ -69,21 +80,22 @@ pub fn note_failure(folder: &Path) {
 #[cfg(test)]
 mod tests {
     use std::io::ErrorKind;
-    use std::path::Path;
 
     use super::{StoreError, refused_at, unreadable};
 
     #[test]
     fn what_is_refused_is_named_with_its_remedy() {
-        let said =
-            |kind: ErrorKind| refused_at(Path::new("/data/store/db"))(kind.into()).to_string();
-        for (kind, expected) in [
-            (ErrorKind::PermissionDenied, "chown -R"),
-            (ErrorKind::ReadOnlyFilesystem, "mounted read-only"),
-            (ErrorKind::NotFound, "not found"),
+        let folder = tempfile::tempdir().unwrap();
+        let (there, gone) = (folder.path().join("db"), folder.path().join("gone/db"));
+        for (path, kind, expected) in [
+            (&there, ErrorKind::PermissionDenied, "chown -R"),
+            (&gone, ErrorKind::PermissionDenied, "moved or removed"),
+            (&there, ErrorKind::ReadOnlyFilesystem, "mounted read-only"),
+            (&gone, ErrorKind::NotFound, "not found"),
         ] {
-            let said = said(kind);
-            assert!(said.starts_with("the storage is unavailable: /data/store/db: "), "{said}");
+            let said = refused_at(path)(kind.into()).to_string();
+            let begins = format!("the storage is unavailable: {}: ", path.display());
+            assert!(said.starts_with(&begins), "{said}");
             assert!(said.contains(expected), "{said}");
         }
     }

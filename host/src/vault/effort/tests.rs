@@ -132,7 +132,7 @@ fn however_many_are_slow_the_threads_are_left_to_others() {
     for _ in 0..TASKS {
         let (gate, tell) = (Arc::clone(&gate), tell.clone());
         runtime.spawn(async move {
-            tell.send(FEW.attempt(TENANT, None, || slow(&gate))).unwrap();
+            tell.send(FEW.attempt((TENANT, None), None, || slow(&gate))).unwrap();
         });
     }
     let refused = next(&told, TASKS - ROOM);
@@ -224,10 +224,10 @@ fn no_tenant_takes_all_the_seats() {
 fn what_is_refused_in_part_is_refused_as_a_whole() {
     static NONE: LazyLock<Effort> = LazyLock::new(|| Effort::new(1, 0, 0));
     let quick = || with_effort(10 * QUICK_BYTES, |work| work.pay(100).is_ok());
-    assert_eq!(NONE.attempt(TENANT, None, quick), Some(true));
-    assert_eq!(NONE.attempt(TENANT, None, || (slow_alone(), quick()).1), None);
+    assert_eq!(NONE.attempt((TENANT, None), None, quick), Some(true));
+    assert_eq!(NONE.attempt((TENANT, None), None, || (slow_alone(), quick()).1), None);
     // And nothing of it stays behind.
-    assert_eq!(NONE.attempt(TENANT, None, quick), Some(true));
+    assert_eq!(NONE.attempt((TENANT, None), None, quick), Some(true));
     assert!(slow_alone());
 }
 

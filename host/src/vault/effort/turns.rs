@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
@@ -33,19 +34,31 @@ impl Places {
         Self(Mutex::new(Row { free, ..Row::default() }))
     }
 
-    /// Waits for a place, on this thread.
-    pub fn take(&self, tenant: Option<TenantId>) -> Place<'_> {
+    /// Waits for a place, on this thread; for as long as it takes, or until then.
+    pub fn take(&self, tenant: Option<TenantId>, until: Option<Instant>) -> Option<Place<'_>> {
         let turn = {
             let mut row = self.0.lock();
             // Who gives a place up gives it to whoever waits, so that none is free then.
             if row.free > 0 {
                 row.free -= 1;
-                return Place(self);
+                return Some(Place(self));
             }
             row.wait(tenant)
         };
-        turn.called.wait_while(&mut turn.come.lock(), |come| !*come);
-        Place(self)
+        let is_called = |come: &mut bool| !*come;
+        match until {
+            None => turn.called.wait_while(&mut turn.come.lock(), is_called),
+            Some(until) => {
+                turn.called.wait_while_until(&mut turn.come.lock(), is_called, until);
+                let mut row = self.0.lock();
+                // It may have come since.
+                if !*turn.come.lock() {
+                    row.leave(tenant, &turn);
+                    return None;
+                }
+            }
+        }
+        Some(Place(self))
     }
 }
 
@@ -57,6 +70,14 @@ impl Row {
             None => self.waiting.push_back((tenant, VecDeque::from([Arc::clone(&turn)]))),
         }
         turn
+    }
+
+    /// Gives a turn up.
+    fn leave(&mut self, tenant: Option<TenantId>, turn: &Arc<Turn>) {
+        if let Some((_, turns)) = self.waiting.iter_mut().find(|(waits, _)| *waits == tenant) {
+            turns.retain(|other| !Arc::ptr_eq(other, turn));
+        }
+        self.waiting.retain(|(_, turns)| !turns.is_empty());
     }
 
     /// Whose turn it is.
@@ -110,13 +131,13 @@ mod tests {
     fn tenants_take_turns_and_each_in_its_order() {
         let places = Arc::new(Places::new(1));
         let (told, order) = channel();
-        let first = places.take(None);
+        let first = places.take(None, None);
         let mut threads = Vec::new();
         // One tenant asks for much before the others come.
         for (number, tenant) in [1, 1, 1, 1, 2, 3, 2].into_iter().enumerate() {
             let (shared, told) = (Arc::clone(&places), told.clone());
             threads.push(thread::spawn(move || {
-                let _place = shared.take(Some(TenantId(Uuid::from_u128(tenant))));
+                let _place = shared.take(Some(TenantId(Uuid::from_u128(tenant))), None);
                 told.send((tenant, number)).unwrap();
             }));
             until_waiting(&places, number + 1);
@@ -133,9 +154,14 @@ mod tests {
     #[test]
     fn as_many_as_there_are_places_go_at_once_and_no_more() {
         let places = Arc::new(Places::new(2));
-        let both = [places.take(None), places.take(None)];
+        let both = [places.take(None, None), places.take(None, None)];
         let shared = Arc::clone(&places);
-        let third = thread::spawn(move || drop(shared.take(None)));
+        let third = thread::spawn(move || drop(shared.take(None, None)));
+        until_waiting(&places, 1);
+        // Who gives up leaves the row to the others.
+        let soon = Instant::now() + Duration::from_millis(20);
+        assert!(places.take(None, Some(soon)).is_none());
+        assert!(places.take(Some(TenantId(Uuid::nil())), Some(soon)).is_none());
         until_waiting(&places, 1);
         drop(both);
         third.join().unwrap();

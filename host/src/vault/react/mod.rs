@@ -5,6 +5,8 @@
 //! ([`run`]). The number of round trips to the store does not depend on the number of tokens. A run that somebody waits
 //! for and one from the queue (`super::jobs`) go the same way.
 
+mod faults;
+mod replaced;
 mod request;
 mod run;
 
@@ -16,11 +18,12 @@ use utoipa::ToSchema;
 
 pub use request::ReactRequest;
 pub(super) use request::{Asynchronous, Checked};
-pub(super) use run::Run;
+pub(super) use run::{Run, time_to_begin};
 
+use self::faults::{beside_references, instead, under_args};
 use super::audit::Event;
 use super::authentication::{Authenticated, Caller};
-use super::effort::unless_crowded;
+use super::effort::{unless_crowded, until};
 use super::jobs::UsedToken;
 use super::kept_application::KeptApplication;
 use super::permit::Permit;
@@ -41,10 +44,6 @@ use crate::model::rule::Transform;
 
 /// Said of a reactor whose application is gone.
 const ENDED: &str = "The reactor's application has ended.";
-
-/// Said of arguments to whoever may not read their tokens.
-const UNSEEN: &str = "has an expression or a type that does not fit what a token holds; a key that may read the tokens \
-    as the formula sees them is told which";
 
 /// What a reactor answers.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -120,47 +119,6 @@ pub(super) fn references(args: Option<Map<String, Value>>) -> Result<Option<Argu
     arguments.map_err(under_args)
 }
 
-/// Faults of the arguments as those of the body.
-fn under_args(faults: Faults) -> Error {
-    let mut under = Faults::new();
-    under.extend_under("args", faults);
-    Error::Invalid(under)
-}
-
-/// What is wrong with references, and beside it with members that are none: all of it at once.
-fn beside_references(wrong: Faults, arguments: &Arguments, formula: &Formula) -> Faults {
-    let mut faults = Faults::new();
-    faults.extend_under("args", wrong);
-    let literal = Some(arguments.without_references());
-    match bind(literal, &formula.request_parameters, formula.undeclared_arguments) {
-        Ok(mut bound) => wipe(&mut bound),
-        Err(bound) => {
-            let is_known = |path: &str| {
-                let inner = path.strip_prefix("args.").unwrap_or_default();
-                !arguments.reach(inner) && !faults.reach(path)
-            };
-            let bound = bound.only(is_known);
-            faults.extend_under("", bound);
-        }
-    }
-    faults
-}
-
-/// What is wrong with arguments, to whoever may not read what their tokens hold. A filter or a cast that fails for some data
-/// and not for other tells of it, and whatever is named beside it may tell more: where it stands among others, how many
-/// there are. So that is all that is said of tokens then.
-fn told((faults, is_bound): (Faults, bool), arguments: &Arguments, formula: &Formula) -> Faults {
-    let is_plain = |path: &str| arguments.is_plain(path.strip_prefix("args.").unwrap_or_default());
-    let is_all = !is_bound && !faults.are_cut_short();
-    if arguments.are_plain() || is_all && faults.clone().only(is_plain) == faults {
-        return faults;
-    }
-    let place = arguments.only_place_that_is_not_plain().map(|path| format!("args.{path}"));
-    let mut told = Faults::one(place.unwrap_or_else(|| "args".to_owned()), UNSEEN);
-    told.extend_under("", beside_references(Faults::new(), arguments, formula));
-    told
-}
-
 /// The reactor with its configuration as its formula declares it now: it may have been replaced since. What it does not
 /// declare any more it does not get, and values are cast anew; what does not fit is refused before anything is opened.
 fn reconfigured(mut reactor: Reactor, formula: &Formula) -> Result<Reactor, Error> {
@@ -197,7 +155,11 @@ impl Vault {
             let refusal = self.refusal(permit.tenant(), id, arguments, faults);
             return Err(Box::pin(refusal).await.into());
         }
-        let ready = self.ready(permit, id, arguments).await?;
+        let ready = self.ready(permit, id, arguments);
+        let ready = match asynchronous {
+            Some(_) => ready.await?,
+            None => until(asked + time_to_begin(self.0.react_timeout_ms), ready).await?,
+        };
         if let Some(asynchronous) = asynchronous {
             let job = Box::pin(self.queue_job(permit, ready, args, asynchronous)).await?;
             return Ok(Reacted::Queued(job));
@@ -272,11 +234,11 @@ impl Vault {
             Err(faults) => {
                 // The tokens were read, although nothing came of it.
                 self.log(permit.tenant(), permit.actor(), uses).await?;
-                Err(match arguments {
-                    Some(arguments) if !sees_all => told((faults, false), &arguments, &formula),
-                    _ => faults,
-                }
-                .into())
+                let instead = arguments.filter(|_| !sees_all).and_then(|arguments| {
+                    let within = (&faults.below("args"), faults.are_cut_short());
+                    instead(within, &arguments, &formula)
+                });
+                Err(instead.unwrap_or(faults).into())
             }
         }
     }
@@ -320,10 +282,9 @@ impl Vault {
                 }
             },
             Ok(Err(Unfilled { faults, is_bound })) => {
-                let faults = beside_references(faults, arguments, formula);
-                let seen =
-                    if sees_all { faults } else { told((faults, is_bound), arguments, formula) };
-                seen.into()
+                let instead = || instead((&faults, is_bound), arguments, formula);
+                let instead = if sees_all { None } else { instead() };
+                instead.unwrap_or_else(|| beside_references(faults, arguments, formula)).into()
             }
             Err(error) => error,
         };

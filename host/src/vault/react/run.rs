@@ -12,13 +12,13 @@ use super::{ENDED, FailedRun, ReactResponse, Ready};
 use crate::figures::{Ending, figures};
 use crate::model::faults::Faults;
 use crate::model::formula::{Formula, Language, Reactor};
-use crate::model::id::{InvocationId, TenantId};
+use crate::model::id::InvocationId;
 use crate::model::log::{EntityType, Operation};
 use crate::model::permission::marker::{TokenCreate, TokenUse};
 use crate::model::plaintext::Plaintext;
 use crate::model::time::Timestamp;
 use crate::runtime::{
-    Budget, Call, Failure, GuestInvocation, GuestResponse, GuestVault, Outcome, Program, Slot,
+    Budget, Call, Failure, GuestInvocation, GuestResponse, GuestVault, Outcome, Slot,
 };
 use crate::store::Expect;
 use crate::traces;
@@ -29,7 +29,6 @@ use crate::vault::invocations::{Invocation, InvocationStatus, LineView};
 use crate::vault::jobs::{Ended, Job, UsedToken};
 use crate::vault::permit::Permit;
 use crate::vault::record::Stored;
-use crate::vault::retry::TRIES;
 use crate::vault::run_error::RunError;
 use crate::vault::svc::Svc;
 use crate::vault::tokenize::Kept;
@@ -39,11 +38,17 @@ use crate::vault::{Change, Error, Share, Vault, let_go_of_all_but, uncounted};
 /// does not begin then.
 const LEFT_TO_RUN: u32 = 10;
 
+/// How long a run of so much time may wait until it begins.
+pub fn time_to_begin(timeout_ms: u64) -> Duration {
+    let time = Duration::from_millis(timeout_ms);
+    time.saturating_sub(time / LEFT_TO_RUN)
+}
+
 /// A run that is under way or over.
 pub struct Run<'p> {
-    permit: &'p Permit<TokenUse>,
+    pub(super) permit: &'p Permit<TokenUse>,
     reactor: Reactor,
-    formula: Formula,
+    pub(super) formula: Formula,
     /// Taken by the call, and what they take of the memory until then.
     args: Plaintext,
     room: Option<Share>,
@@ -148,7 +153,7 @@ impl Vault {
         let began = run.asked;
         let _counted = figures().invocation_begins();
         let time = Duration::from_millis(run.timeout_ms);
-        let to_begin = time.saturating_sub(time / LEFT_TO_RUN);
+        let to_begin = time_to_begin(run.timeout_ms);
         // What runs scripts may be at hand, and the script not.
         let is_wasm = run.formula.language == Language::Wasm;
         let at_hand = is_wasm.then(|| self.program_at_hand(&run.formula)).flatten();
@@ -213,34 +218,6 @@ impl Vault {
         let mut outcome = run.await;
         outcome.usage.elapsed = began.elapsed();
         Ok(outcome)
-    }
-
-    /// The program of a run's formula. When its component or script was just replaced by another one that takes the same,
-    /// that is run.
-    async fn program_to_run(&self, run: &mut Run<'_>) -> Result<Program, Error> {
-        let (tenant, id) = (run.permit.tenant(), run.formula.id);
-        let mut lost = 0;
-        loop {
-            match self.program_of(tenant, &run.formula).await {
-                Err(Error::Conflict(_)) if lost + 1 < TRIES => lost += 1,
-                program => return program,
-            }
-            let formula = self.formula(tenant, id).await?;
-            if !take_the_same(&formula, &run.formula) {
-                return Err(Error::Conflict("The formula was just replaced."));
-            }
-            run.formula = formula;
-        }
-    }
-
-    /// Takes a formula as it is by now, if it was replaced by one that takes the same since it was got ready.
-    pub(in crate::vault) async fn read_again(&self, tenant: TenantId, ready: &mut Ready) {
-        // Whatever else became of it, what has begun is run as it was got ready.
-        if let Ok(formula) = self.formula(tenant, ready.formula.id).await
-            && take_the_same(&formula, &ready.formula)
-        {
-            ready.formula = formula;
-        }
     }
 
     /// Stores what the run left behind, in one commit, and answers.
@@ -390,11 +367,4 @@ fn title(error: &Error) -> &'static str {
         Error::Conflict(_) => "Conflict",
         _ => "Reactor Runtime Error",
     }
-}
-
-/// Whether arguments and configurations of the one are those of the other.
-fn take_the_same(one: &Formula, other: &Formula) -> bool {
-    one.request_parameters == other.request_parameters
-        && one.undeclared_arguments == other.undeclared_arguments
-        && one.configuration == other.configuration
 }
