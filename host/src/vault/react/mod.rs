@@ -20,7 +20,7 @@ pub use request::ReactRequest;
 pub(super) use request::{Asynchronous, Checked};
 pub(super) use run::{Run, time_to_begin};
 
-use self::faults::{beside_references, instead, under_args};
+use self::faults::{beside_references, of_binding, of_filling, under_args};
 use super::audit::Event;
 use super::authentication::{Authenticated, Caller};
 use super::effort::{unless_crowded, until};
@@ -234,11 +234,11 @@ impl Vault {
             Err(faults) => {
                 // The tokens were read, although nothing came of it.
                 self.log(permit.tenant(), permit.actor(), uses).await?;
-                let instead = arguments.filter(|_| !sees_all).and_then(|arguments| {
-                    let within = (&faults.below("args"), faults.are_cut_short());
-                    instead(within, &arguments, &formula)
-                });
-                Err(instead.unwrap_or(faults).into())
+                Err(match arguments {
+                    Some(arguments) => of_binding(faults, sees_all, &arguments, &formula),
+                    None => faults,
+                }
+                .into())
             }
         }
     }
@@ -281,11 +281,7 @@ impl Vault {
                     no_room.into()
                 }
             },
-            Ok(Err(Unfilled { faults, is_bound })) => {
-                let instead = || instead((&faults, is_bound), arguments, formula);
-                let instead = if sees_all { None } else { instead() };
-                instead.unwrap_or_else(|| beside_references(faults, arguments, formula)).into()
-            }
+            Ok(Err(unfilled)) => of_filling(unfilled, sees_all, arguments, formula).into(),
             Err(error) => error,
         };
         // What is refused, or takes too long, for some data only tells of the data too.
