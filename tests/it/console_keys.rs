@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::TestServer;
 use crate::support::browser::Browser;
+use crate::support::{Client, TestServer};
 
 /// The new key, where it is shown.
 const SHOWN: &str = "document.querySelector('.good-news code')?.innerText";
@@ -276,6 +276,14 @@ async fn a_token_is_revealed_by_the_rules_of_now_and_nothing_else_is_called_plai
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
+/// The key of a session with these rules.
+async fn session(public: &Client, revealing: &Client, rules: Value) -> String {
+    let opened = public.post("/sessions", json!({})).await.expect(201);
+    let grant = json!({"nonce": opened["nonce"], "rules": rules});
+    revealing.post("/sessions/authorize", grant).await.expect(200);
+    opened["session_key"].as_str().unwrap().to_owned()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_session_sees_is_called_that() {
     let Some(mut browser) = Browser::open() else { return };
@@ -286,11 +294,8 @@ async fn what_a_session_sees_is_called_that() {
     let public = server.application("public", &["token:create"], json!([])).await;
     let base = format!("http://{}", server.address());
     for (transform, seen) in [("reveal", Some(NUMBER)), ("mask", Some(MASKED)), ("redact", None)] {
-        let opened = public.post("/sessions", json!({})).await.expect(201);
-        let grant = json!({"nonce": opened["nonce"], "rules": rule(transform)});
-        revealing.post("/sessions/authorize", grant).await.expect(200);
-        let session = opened["session_key"].as_str().unwrap();
-        browser.sign_in(&base, &[session]);
+        let session = session(&public, &revealing, rule(transform)).await;
+        browser.sign_in(&base, &[&session]);
         browser.visit("tokens/of/a-number");
         browser.wait_for("which may see it masked; that is logged.");
         browser.click("Reveal");
@@ -300,7 +305,7 @@ async fn what_a_session_sees_is_called_that() {
         }
         assert_eq!(browser.eval(REVEALED), Value::Null, "{transform}");
         // A key that is known to show it is taken before a session.
-        browser.sign_in(&base, &[session, revealing.key.as_deref().unwrap()]);
+        browser.sign_in(&base, &[&session, revealing.key.as_deref().unwrap()]);
         browser.visit("tokens/of/a-number");
         browser.click("Reveal");
         shows(&mut browser, NUMBER, "Plaintext");
@@ -334,12 +339,9 @@ async fn a_session_takes_nothing_from_what_other_keys_may_do() {
     server.private.post("/tokens", token).await.expect(201);
     let revealing = server.revealing().await;
     let public = server.application("public", &["token:create"], json!([])).await;
-    let opened = public.post("/sessions", json!({})).await.expect(201);
     let rules = json!([{"description": "", "priority": 1, "container": "/", "transform": "mask",
         "permissions": ["token:read"]}]);
-    let grant = json!({"nonce": opened["nonce"], "rules": rules});
-    revealing.post("/sessions/authorize", grant).await.expect(200);
-    let session = opened["session_key"].as_str().unwrap();
+    let session = &*session(&public, &revealing, rules).await;
     let base = format!("http://{}", server.address());
     let search = |browser: &mut Browser| {
         browser.fill("Search", "type:card_number");

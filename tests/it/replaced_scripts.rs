@@ -44,8 +44,9 @@ impl World {
         Self { server, store, formula, path, _folder: folder }
     }
 
-    async fn replace(&self) {
-        let body = json!({"name": "script", "code": AFTER, "allowed_hosts": ["example.com"]});
+    async fn replace(&self, undeclared: &str) {
+        let body = json!({"name": "script", "code": AFTER, "allowed_hosts": ["example.com"],
+            "undeclared_arguments": undeclared});
         let path = format!("/reactor-formulas/{}", self.formula);
         self.server.management.put(&path, body).await.expect(200);
     }
@@ -63,14 +64,14 @@ async fn a_script_that_is_replaced_once_a_call_has_it_is_run_as_it_was() {
         _ = held.arrived() => {}
         answer = call.as_mut() => panic!("answered before: {}", answer.text()),
     }
-    world.replace().await;
+    world.replace("forward").await;
     held.let_go();
     assert_eq!(call.await.expect(200)["raw"], "before");
     assert_eq!(world.server.private.post(&world.path, args).await.expect(200)["raw"], "after");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_script_that_is_replaced_while_an_asynchronous_run_begins_is_run_as_it_is_by_then() {
+/// The result of an asynchronous run whose script is replaced while it begins, by one that does this with arguments.
+async fn replaced_while_it_begins(undeclared: &str) -> Value {
     let world = World::start().await;
     let receiver = Receiver::start().await;
     let body = json!({"args": {}, "callback_url": receiver.url()});
@@ -85,18 +86,30 @@ async fn a_script_that_is_replaced_while_an_asynchronous_run_begins_is_run_as_it
     let accepted = call.await;
     accepted.expect(202);
     begins.arrived().await;
-    world.replace().await;
+    world.replace(undeclared).await;
     begins.let_go();
     let place = accepted.headers["location"].to_str().unwrap();
     let began = Instant::now();
     let over = |result: &Value| result["status"] == "completed" || result["status"] == "failed";
-    let result = loop {
+    loop {
         let result = world.server.private.get(place).await.expect(200);
         if over(&result) {
-            break result;
+            return result;
         }
         assert!(began.elapsed() < Duration::from_mins(2), "{result}");
         tokio::time::sleep(Duration::from_millis(10)).await;
-    };
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_that_is_replaced_while_an_asynchronous_run_begins_is_run_as_it_is_by_then() {
+    let result = replaced_while_it_begins("forward").await;
     assert_eq!(result["response"]["raw"], "after", "{result}");
+}
+
+/// The arguments were bound by the old one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_that_takes_arguments_otherwise_is_not_run_with_those_of_the_one_before() {
+    let result = replaced_while_it_begins("drop").await;
+    assert_eq!(result["response"]["raw"], "before", "{result}");
 }

@@ -18,7 +18,7 @@ use super::page::{Page, PageRequest, only_ids};
 use super::permit::Permit;
 use super::programs::Asked;
 use super::record::{Entity, Stored, from_json_text, json_text, kind};
-use super::retry::{TRIES, unless_lost};
+use super::retry::{HOLDING_TRIES, TRIES, unless_lost};
 use super::{Error, Vault, official};
 use crate::crypto::hash::sha256_hex;
 use crate::crypto::wiped::Wiped;
@@ -155,19 +155,23 @@ impl Vault {
         permit: &Permit<ReactorRead>,
         id: FormulaId,
     ) -> Result<(Language, Vec<u8>), Error> {
-        let mut formula = self.formula(permit.tenant(), id).await?;
-        let mut bytes = self.component(permit.tenant(), id).await?;
-        // Either may have been replaced between the two.
-        for _ in 0..TRIES {
-            if sha256_hex(&bytes) == formula.component_digest {
-                break;
-            }
-            formula = self.formula(permit.tenant(), id).await?;
-            bytes = self.component(permit.tenant(), id).await?;
-        }
+        let both = || self.try_find_component(permit.tenant(), id).boxed();
+        let found = self.retried(HOLDING_TRIES, both).await?;
         let event = event(id, Operation::Read, "Component read");
         self.log(permit.tenant(), permit.actor(), vec![event]).await?;
-        Ok((formula.language, bytes))
+        Ok(found)
+    }
+
+    /// One try; `None` when either was replaced between the two looks.
+    async fn try_find_component(
+        &self,
+        tenant: TenantId,
+        id: FormulaId,
+    ) -> Result<Option<(Language, Vec<u8>)>, Error> {
+        let formula = self.formula(tenant, id).await?;
+        let bytes = self.component(tenant, id).await?;
+        let is_whole = sha256_hex(&bytes) == formula.component_digest;
+        Ok(is_whole.then_some((formula.language, bytes)))
     }
 
     /// Replaces a formula's description, parameters and limits, and its code if the body has any.
