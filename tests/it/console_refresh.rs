@@ -412,7 +412,13 @@ async fn filters_of_the_log_are_steps_on_the_way_back_and_searches_are_in_no_add
     browser.eval("t.named('button', 'Filter').focus(), true");
     browser.press("Enter");
     browser.wait("location.hash === '#/logs/application'");
-    browser.wait("!document.querySelector('[aria-busy=true]')");
+    // The address is there before the page follows it, which sets the filters as they stand there.
+    browser.wait(
+        "(() => {
+            const types = [...document.querySelectorAll('tbody td:nth-child(3) .small')];
+            return types.length > 0 && types.every((type) => type.innerText === 'application');
+        })() && !document.querySelector('[aria-busy=true]')",
+    );
     assert_eq!(browser.focused(), "Filter", "the focus is not lost");
     browser.set("Before", "2001-01-01T00:00");
     browser.click("Filter");
