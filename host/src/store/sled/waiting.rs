@@ -1,7 +1,7 @@
 //! A batch between the one who waits for it and the writer.
 
 use std::collections::HashSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -97,39 +97,70 @@ impl Size {
     }
 }
 
-/// The batches of the next group, from the first on: those that wait, and when these are several, those that come within a
-/// moment. A sync, and all the waking that it takes, costs as much for one batch as for fifty; whoever is alone is not
-/// held up. And the batch that comes next, if it was taken and found no room.
-pub fn gathered(
-    first: Waiting,
-    queue: &mut mpsc::Receiver<Waiting>,
-) -> (Vec<Waiting>, Option<Waiting>) {
-    let mut size = Size::default();
-    size.add(&first);
-    let mut waiting = vec![first];
-    let mut take = |waiting: &mut Vec<Waiting>| {
-        while let Ok(next) = queue.try_recv() {
-            size.add(&next);
-            if !size.fits() {
-                return Some(next);
-            }
-            waiting.push(next);
+/// The batches of a group, from the first on, as they come: those that wait, and when these are several, those that come
+/// until that is over, or within a moment. A sync, and all the waking that it takes, costs as much for one batch as for
+/// fifty; whoever is alone is not held up.
+pub struct Gathering<'a> {
+    queue: &'a mut mpsc::Receiver<Waiting>,
+    size: Size,
+    next: Option<Waiting>,
+    /// Of the next group: it was taken and found no room.
+    held: Option<Waiting>,
+    until: Option<Instant>,
+}
+
+impl<'a> Gathering<'a> {
+    /// A group that begins with this batch.
+    pub fn begin(first: Waiting, queue: &'a mut mpsc::Receiver<Waiting>) -> Self {
+        Self {
+            queue,
+            size: Size::default(),
+            next: Some(first),
+            held: None,
+            until: Some(Instant::now() + GATHERING),
         }
-        None
-    };
-    let mut next = take(&mut waiting);
-    if next.is_none() && waiting.len() >= GATHERED_MIN {
-        std::thread::sleep(GATHERING);
-        next = take(&mut waiting);
     }
-    (waiting, next)
+
+    /// The batch that begins the next group, if it was taken.
+    pub fn held(self) -> Option<Waiting> {
+        self.held
+    }
+
+    /// Waits a moment for others, once, if there are several already.
+    fn wait(&mut self) {
+        if self.size.batches >= GATHERED_MIN
+            && let Some(until) = self.until.take()
+        {
+            std::thread::sleep(until.saturating_duration_since(Instant::now()));
+        }
+    }
+}
+
+impl Iterator for Gathering<'_> {
+    type Item = Waiting;
+
+    fn next(&mut self) -> Option<Waiting> {
+        if self.held.is_some() {
+            return None;
+        }
+        let next = self.next.take().or_else(|| self.queue.try_recv().ok()).or_else(|| {
+            self.wait();
+            self.queue.try_recv().ok()
+        })?;
+        self.size.add(&next);
+        if self.size.batches > 1 && !self.size.fits() {
+            self.held = Some(next);
+            return None;
+        }
+        Some(next)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{
-        ENTRIES_OF_A_ROW, GATHERED_MIN, GROUP_BYTES_MAX, GROUP_ROWS_MAX, ROWS_OF_A_RECORD,
-        ROWS_OF_A_TENANT, Waiting, gathered,
+        ENTRIES_OF_A_ROW, GATHERED_MIN, GROUP_BYTES_MAX, GROUP_ROWS_MAX, Gathering,
+        ROWS_OF_A_RECORD, ROWS_OF_A_TENANT, Waiting,
     };
     use crate::limits::TOKEN_TERMS_MAX;
     use crate::model::id::TenantId;
@@ -154,6 +185,14 @@ mod tests {
         };
         let batch = Batch { puts: vec![Put { record, expect }], ..Batch::default() };
         Waiting::new(batch, oneshot::channel().0)
+    }
+
+    fn gathered(
+        first: Waiting,
+        queue: &mut mpsc::Receiver<Waiting>,
+    ) -> (Vec<Waiting>, Option<Waiting>) {
+        let mut group = Gathering::begin(first, queue);
+        (group.by_ref().collect(), group.held())
     }
 
     #[test]

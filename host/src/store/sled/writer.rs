@@ -23,7 +23,7 @@ use super::packs;
 use super::progress::Progress;
 use super::rows::{Address, Head, read_unique, unique_key};
 use super::space::Space;
-use super::waiting::{Waiting, gathered};
+use super::waiting::{Gathering, Waiting};
 use crate::model::id::TenantId;
 use crate::store::{Batch, Expect, Kind, Put, Record, Removal, StoreError, Unique};
 
@@ -77,10 +77,10 @@ impl Writer {
     pub fn run(mut self, mut queue: mpsc::Receiver<Waiting>) {
         let mut held = None;
         while let Some(first) = self.next(held.take(), &mut queue) {
-            let group;
-            (group, held) = gathered(first, &mut queue);
             self.progress.begin();
-            self.commit(group);
+            let mut group = Gathering::begin(first, &mut queue);
+            self.commit(&mut group);
+            held = group.held();
         }
         self.progress.begin();
         // Nothing is left for the next start to do, as far as that is known.
@@ -101,11 +101,11 @@ impl Writer {
     }
 
     /// Commits batches as a group; one that is refused does not harm the others.
-    fn commit(&mut self, waiting: Vec<Waiting>) {
+    fn commit(&mut self, waiting: &mut Gathering<'_>) {
         let mut group = Group::new(self.versions.0);
         let (space, guard) = (Arc::clone(&self.space), Arc::clone(&self.guard));
         let mut left = space.look();
-        let mut outcomes = Vec::with_capacity(waiting.len());
+        let mut outcomes = Vec::new();
         // Held until the group is durable: what the guard tells others is so on the disk too, unless a write failed.
         let mut guard = guard.lock();
         let Some(guard) = guard.as_mut() else {
