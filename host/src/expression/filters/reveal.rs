@@ -60,13 +60,13 @@ pub(crate) fn alias_preserve_format(
     value: &Value,
     arguments: &Arguments<'_>,
 ) -> Result<Value, Refusal> {
-    alias(value, arguments, |c, random| match c {
-        '0'..='9' => pick(b"0123456789", random),
-        'a'..='z' => pick(b"abcdefghijklmnopqrstuvwxyz", random),
-        'A'..='Z' => pick(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", random),
-        // Any other letter or sign would tell what it was.
-        c if c.is_alphanumeric() => pick(ALPHANUMERIC, random),
-        c => c,
+    alias(value, arguments, |c| match c {
+        '0'..='9' => Some(b"0123456789"),
+        'a'..='z' => Some(b"abcdefghijklmnopqrstuvwxyz"),
+        'A'..='Z' => Some(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
+        // Any other letter would tell what it was.
+        c if c.is_alphanumeric() => Some(ALPHANUMERIC),
+        _ => None,
     })
 }
 
@@ -75,25 +75,35 @@ pub(crate) fn alias_preserve_length(
     value: &Value,
     arguments: &Arguments<'_>,
 ) -> Result<Value, Refusal> {
-    alias(value, arguments, |_, random| pick(ALPHANUMERIC, random))
+    alias(value, arguments, |_| Some(ALPHANUMERIC))
 }
 
+/// A text with what is not at its ends drawn anew, each character from the alphabet that it is of, if it is of one.
 fn alias(
     value: &Value,
     arguments: &Arguments<'_>,
-    other: impl Fn(char, &mut StdRng) -> char,
+    alphabet: impl Fn(char) -> Option<&'static [u8]>,
 ) -> Result<Value, Refusal> {
     let text = single(value)?;
     let (first, last) = (arguments.count(0, 0)?, arguments.count(1, 0)?);
     let length = text.chars().count();
-    if first.saturating_add(last) >= length {
+    let drawn_of = |(index, c): (usize, char)| {
+        let is_kept = index < first || length - index <= last;
+        (c, if is_kept { None } else { alphabet(c) })
+    };
+    let characters: Vec<_> = text.chars().enumerate().map(drawn_of).collect();
+    if characters.iter().all(|(_, alphabet)| alphabet.is_none()) {
         return Err("would keep the whole value");
     }
     arguments.draw(|random| {
-        let drawn = text.chars().enumerate().map(|(index, c)| {
-            if index < first || length - index <= last { c } else { other(c, random) }
-        });
-        drawn.collect::<String>().into()
+        loop {
+            let drawn = characters.iter().map(|(c, of)| of.map_or(*c, |of| pick(of, random)));
+            let drawn: String = drawn.collect();
+            // Of few characters, the value itself is drawn soon.
+            if drawn != *text {
+                return drawn.into();
+            }
+        }
     })
 }
 

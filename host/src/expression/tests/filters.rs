@@ -128,8 +128,29 @@ fn aliases_keep_the_shape() {
     let alias = alias.as_str().unwrap();
     assert!(alias.len() == 8 && alias.ends_with("56") && !alias[..6].contains('-'), "{alias}");
     // What would keep everything is no alias.
-    for filters in ["alias_preserve_format: 3, 3", "alias_preserve_length: 6"] {
-        assert!(filtered(filters, &json!("123456")).is_err());
+    for (filters, text) in [
+        ("alias_preserve_format: 3, 3", "123456"),
+        ("alias_preserve_length: 6", "123456"),
+        ("alias_preserve_format: 4, 4", "1234-5678"),
+        ("alias_preserve_format: 2, 2", "AB-12"),
+        ("alias_preserve_format", "!?#"),
+        ("alias_preserve_length", ""),
+    ] {
+        let refused = filtered(filters, &json!(text)).unwrap_err();
+        assert!(refused.to_string().contains("would keep the whole value"), "{refused}");
+    }
+}
+
+#[test]
+fn no_alias_is_the_value_itself() {
+    for _ in 0..300 {
+        for (filters, text) in [
+            ("alias_preserve_format: 2, 1", "12-3-4"),
+            ("alias_preserve_format", "7"),
+            ("alias_preserve_length: 0, 1", "x4"),
+        ] {
+            assert_ne!(filtered(filters, &json!(text)).unwrap(), text, "{filters}");
+        }
     }
 }
 
