@@ -264,17 +264,21 @@ function changeOf(request) {
   asked.changes = asked.changes.filter(({ visit }) => visit.isHere());
   if (method === "GET" || path === "/tokens/search") return undefined;
   const isSame = (one) => Object.keys(request).every((member) => one[member] === request[member]);
-  // To delete is to delete once.
-  return asked.changes.find(isSame) ?? { ...request, name: method === "DELETE" ? undefined : newName(), visit: now(), isLost: false };
+  // What else there is comes to the same when it is done again, and must be: somebody may have changed it since.
+  return asked.changes.find(isSame) ?? { ...request, name: method === "POST" ? newName() : undefined, visit: now(), isLost: false };
 }
 
-/** Has the same request go by the same name until it is done: the server keeps no failure under it. */
+/** Has the same request go by the same name until it is done. */
 function keepAsking(change, problem) {
   if (!asked.changes.includes(change)) asked.changes.push(change);
   if (problem?.isLost) {
     change.isLost = true;
     problem.detail += " Perhaps it was done all the same.";
-    if (change.name && change.visit.isHere()) problem.detail += " To ask for the very same again on this page does not do it twice.";
+    if (change.name && change.visit.isHere()) {
+      // The server keeps no failure, and what a formula did before it failed is done.
+      const unless = change.path.endsWith("/react") ? ", unless it failed" : "";
+      problem.detail += ` To ask for the very same again on this page does not do it twice${unless}.`;
+    }
   }
   if (problem) problem.isLost = change.isLost;
 }

@@ -257,7 +257,7 @@ async fn arguments_that_were_not_run_are_not_left_without_a_question() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
-/// Notes what names each change that is asked for, and loses the answers to them while `losing.now`.
+/// Notes what names what is asked to be made or run, and loses the answers to changes while `losing.now`.
 const LOSING: &str = "(() => {
     const send = window.fetch;
     window.losing = { names: [], now: false };
@@ -265,7 +265,8 @@ const LOSING: &str = "(() => {
         const name = given[0].headers?.get('SVC-IDEMPOTENCY-KEY');
         if (name) losing.names.push(name);
         const answer = await send(...given);
-        if (name && losing.now) throw new TypeError('it is lost');
+        const changes = name || ['PUT', 'PATCH'].includes(given[0].method);
+        if (changes && losing.now) throw new TypeError('it is lost');
         return answer;
     };
     return true;
@@ -377,6 +378,7 @@ async fn a_run_of_which_the_answer_was_lost_is_not_run_again_to_see_it() {
     lose(&mut browser, true);
     browser.click("Run");
     browser.wait_for(PERHAPS);
+    browser.wait_for("does not do it twice, unless it failed.");
     lose(&mut browser, false);
     browser.click("Run");
     browser.wait_for("It ran when it was asked for first, and not again");
@@ -389,5 +391,33 @@ async fn a_run_of_which_the_answer_was_lost_is_not_run_again_to_see_it() {
     let runs = server.management.get(&path).await.expect(200);
     assert_eq!(runs["pagination"]["total_items"], 2);
     assert_eq!(times_sent(&mut browser), json!([2, 1]));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_saved_without_an_answer_is_saved_again_over_what_others_made_of_it() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    let body = |name: &str, permissions: &[&str]| json!({"name": name, "type": "private", "permissions": permissions, "rules": []});
+    let made = server.management.post("/applications", body("ours", &["token:read"])).await;
+    let path = format!("/applications/{}", made.expect(201)["id"].as_str().unwrap());
+    browser.eval(LOSING);
+    browser.visit(&path.replace("/applications/", "applications/edit/"));
+    browser.wait("t.field('Name')?.value === 'ours'");
+    browser.fill("Name", "mine");
+    lose(&mut browser, true);
+    browser.click("Save");
+    browser.wait_for(PERHAPS);
+    lose(&mut browser, false);
+    assert_eq!(server.management.get(&path).await.expect(200)["name"], "mine");
+    let wider = body("theirs", &["token:read", "token:delete"]);
+    server.management.put(&path, wider).await.expect(200);
+    browser.click("Save");
+    browser.wait_for("Somebody changed this since you opened it.");
+    browser.click("Save mine over it");
+    browser.heading("mine");
+    let after = server.management.get(&path).await.expect(200);
+    assert_eq!((&after["name"], &after["permissions"]), (&json!("mine"), &json!(["token:read"])));
+    assert_eq!(times_sent(&mut browser), json!([]));
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

@@ -1,6 +1,6 @@
 // Changing a token: what is different goes out as a JSON Merge Patch, and what has changed is told.
 
-import { ask, isRepeated, keyAt, keysAt, segment, withAnyOf } from "../api.js";
+import { ask, keyAt, keysAt, segment, withAnyOf } from "../api.js";
 import { areaField, faultList, form, jsonOf, linesOf, maskOf, metadataOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
 import { forTimeField, fromTimeField, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
@@ -133,8 +133,7 @@ function updatingKeys(token, patch) {
 async function changed(key, id, patch) {
   const own = { key, bytes: JSON.stringify(patch), type: "application/merge-patch+json" };
   const token = await ask("token:update", "PATCH", `/tokens/${segment(id)}`, own);
-  // What is repeated is shown as it may be read.
-  return { token: conceal(key, isRepeated(token) ? "token:read" : "token:update", token), wroteData: "data" in patch };
+  return { token: conceal(key, "token:update", token), wroteData: "data" in patch };
 }
 
 async function submit() {
