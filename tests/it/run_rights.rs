@@ -46,6 +46,8 @@ async fn a_result_is_for_those_whom_a_formula_may_see_as_much_for() {
             let answer = client.get(place).await;
             assert_eq!(answer.status, status, "{asked} {asks}: {}", answer.text());
             assert!(asks >= asked || !answer.text().contains("4242"));
+            let tells_why = answer.text().contains("lets a formula see less of a token");
+            assert_eq!(tells_why, asks < asked, "{}", answer.text());
             let again = client.post(&format!("{place}/redeliver"), json!({})).await;
             assert_eq!(again.status, if asks < asked { 403 } else { 202 }, "{asked} {asks}");
         }
@@ -66,18 +68,20 @@ async fn the_answer_of_a_run_is_not_repeated_to_who_may_not_use_its_tokens_so_an
     let application = format!("/applications/{}", made["id"].as_str().unwrap());
     let first = run(&client, &reactor, &card).await.expect(200);
     assert_eq!(first["raw"], CARD);
-    for (now, status) in [
-        (rules("/pci/", "mask"), 403),
-        (rules("/zzz/", "reveal"), 403),
-        (rules("/", "reveal"), 200),
-        (rules("/pci/", "redact"), 403),
-        (json!([]), 403),
+    let (less, none) = ("lets a formula see less of a token", "No rule of the application grants");
+    for (now, status, told) in [
+        (rules("/pci/", "mask"), 403, less),
+        (rules("/zzz/", "reveal"), 403, none),
+        (rules("/", "reveal"), 200, CARD),
+        (rules("/pci/", "redact"), 403, less),
+        (json!([]), 403, "does not hold token:use"),
     ] {
         let body = json!({"name": "a", "permissions": ["token:read"], "rules": now});
         server.management.put(&application, body).await.expect(200);
         let again = run(&client, &reactor, &card).await;
         assert_eq!(again.status, status, "{now}: {}", again.text());
         assert_eq!(again.text().contains("4242"), status == 200, "{now}");
+        assert!(again.text().contains(told), "{now}: {}", again.text());
     }
     // Each attempt on the card is in the log of the card, but for the last, which holds no such permission at all.
     let page = server.management.get(&format!("/logs?entity_id={card}")).await.expect(200);

@@ -356,10 +356,14 @@ async fn a_session_ends_with_the_key_that_granted_it() {
     session.get("/tokens").await.expect(200);
     let own = private.get("/applications/key").await.expect(200);
     let path = format!("/applications/{}", own["id"].as_str().unwrap());
-    // A change that leaves the key as it is leaves the session.
-    let body = json!({"name": "p", "permissions": ["token:read"]});
-    server.management.put(&path, body).await.expect(200);
-    session.get("/tokens").await.expect(200);
+    // A change that leaves the key as it is leaves the session, with no more than its grantor has.
+    for (permission, status) in [("token:delete", 403), ("token:read", 200)] {
+        let body = json!({"name": "p", "permissions": [permission]});
+        server.management.put(&path, body).await.expect(200);
+        let answer = session.get("/tokens").await.expect(status);
+        let why = "Whoever granted the session its rights does not hold token:read any more.";
+        assert_eq!(answer["detail"] == why, status == 403, "{answer}");
+    }
     let anew = server.management.post(&format!("{path}/regenerate"), json!({})).await.expect(200);
     // Whoever stole the key may have granted it.
     session.get("/tokens").await.expect(401);

@@ -265,9 +265,14 @@ impl Rights {
 
     /// Whether the permission is held at all, be it for some container only.
     pub fn hold(&self, permission: Permission) -> bool {
-        let itself = self.permissions.contains(&permission)
-            || self.rules.iter().any(|rule| rule.permissions.contains(&permission));
-        itself && self.within.as_ref().is_none_or(|within| within.hold(permission))
+        self.hold_by_themselves(permission)
+            && self.within.as_ref().is_none_or(|within| within.hold(permission))
+    }
+
+    /// The same, whatever became of the rights of whoever granted these.
+    pub fn hold_by_themselves(&self, permission: Permission) -> bool {
+        self.permissions.contains(&permission)
+            || self.rules.iter().any(|rule| rule.permissions.contains(&permission))
     }
 
     /// The transform for a token: that of the first rule which grants the permission and covers it; then

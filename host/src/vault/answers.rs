@@ -189,8 +189,9 @@ impl Vault {
     ) -> Result<(), Error> {
         let permit = self.permit::<TokenUse>(who, None).await?;
         match repetition.given.iter().find(|token| !token.is_for(&permit)) {
-            Some(UsedToken { entity_type, id, .. }) => {
-                Err(self.deny(&permit, (*entity_type, id)).await)
+            Some(token) => {
+                let entity = (token.entity_type, token.id.as_str());
+                Err(self.deny_run(&permit, token, (entity, Operation::Use)).await)
             }
             None => Ok(()),
         }

@@ -34,6 +34,7 @@ use crate::model::container::Container;
 use crate::model::id::{TenantId, TokenId};
 use crate::model::log::{ActorType, EntityType, Operation};
 use crate::model::permission::Grant;
+use crate::model::permission::marker::TokenUse;
 use crate::model::rule::{Rights, Subject, Transform};
 
 /// Evidence that a caller holds the permission `P`.
@@ -153,6 +154,9 @@ impl Vault {
                 "The session was not granted {permission}: a private application grants it what it holds itself, by \
                  POST /sessions/authorize."
             ),
+            ActorType::Session if who.0.rights.hold_by_themselves(permission) => format!(
+                "Whoever granted the session its rights does not hold {permission} any more."
+            ),
             ActorType::Session => format!("The session was not granted {permission}."),
             _ => format!("The application does not hold {permission}."),
         };
@@ -176,13 +180,35 @@ impl Vault {
         entity: (EntityType, &str),
         operation: Operation,
     ) -> Error {
+        let why = format!("No rule of the application grants {} here.", P::PERMISSION);
+        self.deny_because(permit, (entity, operation), why).await
+    }
+
+    /// The same, for a reason of its own.
+    pub(super) async fn deny_because<P: Grant>(
+        &self,
+        permit: &Permit<P>,
+        (entity, operation): ((EntityType, &str), Operation),
+        detail: String,
+    ) -> Error {
         let event = Event { operation, ..Event::denied(P::PERMISSION, Some(entity)) };
         match self.log_denied(permit.tenant(), permit.actor(), event).await {
-            Ok(()) => {
-                let detail = format!("No rule of the application grants {} here.", P::PERMISSION);
-                Error::Forbidden { permission: P::PERMISSION, detail }
-            }
+            Ok(()) => Error::Forbidden { permission: P::PERMISSION, detail },
             Err(error) => error,
         }
+    }
+
+    /// Refuses what came of a run to who may not have a formula see this token of it as it did.
+    pub(super) async fn deny_run(
+        &self,
+        permit: &Permit<TokenUse>,
+        token: &UsedToken,
+        (entity, operation): ((EntityType, &str), Operation),
+    ) -> Error {
+        if !token.is_for_less(permit) {
+            return self.deny_as(permit, entity, operation).await;
+        }
+        let why = "The rule that decides here lets a formula see less of a token than it saw in that run.";
+        self.deny_because(permit, (entity, operation), why.to_owned()).await
     }
 }

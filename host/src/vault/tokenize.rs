@@ -132,12 +132,9 @@ impl Vault {
         for token in &tokens {
             if permit.decide(token.about.subject()) != Some(Transform::Reveal) {
                 let entity = (token.token_type()?.log_entity_type(), token.about.id.as_str());
-                let mut denied = self.deny_as(permit, entity, Operation::Use).await;
-                if let Error::Forbidden { detail, .. } = &mut denied {
-                    "The rule that decides here does not grant token:read with the transform reveal."
-                        .clone_into(detail);
-                }
-                return Err(denied);
+                let why = "The rule that decides here does not grant token:read with the transform reveal.";
+                let attempt = (entity, Operation::Use);
+                return Err(self.deny_because(permit, attempt, why.to_owned()).await);
             }
             events.push(token.event(Operation::Use, "Token detokenized")?);
         }

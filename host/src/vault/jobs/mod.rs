@@ -152,6 +152,13 @@ impl UsedToken {
         let subject = Subject { id: &self.id, containers: &self.containers };
         permit.decide(subject) >= Some(self.transform) && permit.first_uncovered(subject).is_none()
     }
+
+    /// Whether a caller may have a formula see some of it, and not so much.
+    pub(super) fn is_for_less(&self, permit: &Permit<TokenUse>) -> bool {
+        let subject = Subject { id: &self.id, containers: &self.containers };
+        permit.decide(subject).is_some_and(|transform| transform < self.transform)
+            && permit.first_uncovered(subject).is_none()
+    }
 }
 
 /// A run that was put into the queue, and what came of it.

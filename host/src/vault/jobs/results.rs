@@ -171,9 +171,9 @@ impl Vault {
         if job.reactor_id != reactor_id {
             return Err(Error::NotFound("result"));
         }
-        if !job.given.iter().all(|token| token.is_for(permit)) {
+        if let Some(token) = job.given.iter().find(|token| !token.is_for(permit)) {
             let entity = (EntityType::Reactor, &*job.reactor_id.to_string());
-            return Err(self.deny_as(permit, entity, attempted).await);
+            return Err(self.deny_run(permit, token, (entity, attempted)).await);
         }
         Ok(job)
     }
