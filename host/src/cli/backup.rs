@@ -69,7 +69,7 @@ pub fn run(command: BackupOptions) -> Result<(), Failure> {
         let Manifest { chunks, rows, created_at, root_key_id, .. } = manifest;
         say(format_args!(
             "The vault as it was at {created_at} is in {}: {} in {}. To restore it takes the \
-            root key that counts now, {root_key_id}.",
+            root key that counted then, {root_key_id}.",
             to.display(),
             counted(rows, "row", "rows"),
             counted(chunks, "chunk", "chunks")

@@ -30,9 +30,8 @@ use super::seal::{KEY_BYTES, Key, WrappingKey, draw_key};
 
 use super::wiped::{Wiped, WipedBuffer};
 
-/// The operator's key.
-#[derive(Clone)]
-pub struct RootKey(Key);
+/// The operator's key. It lies in one place: what is moved itself leaves copies behind, which nobody wipes.
+pub struct RootKey(Box<Key>);
 
 /// The text is no root key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -42,18 +41,22 @@ pub struct InvalidRootKey;
 impl RootKey {
     /// Draws a key.
     pub fn draw(entropy: &dyn Entropy) -> Self {
-        Self(draw_key(entropy))
+        let mut key = Box::<Key>::default();
+        entropy.fill(key.as_mut_slice());
+        Self(key)
     }
 
     /// Reads the key from base64.
     pub fn parse(text: &str) -> Result<Self, InvalidRootKey> {
         let bytes = Zeroizing::new(STANDARD.decode(text.trim()).map_err(|_| InvalidRootKey)?);
-        let mut key = Key::default();
-        if bytes.len() != KEY_BYTES {
-            return Err(InvalidRootKey);
-        }
-        key.copy_from_slice(&bytes);
-        Ok(Self(key))
+        if bytes.len() == KEY_BYTES { Ok(Self::of(&bytes)) } else { Err(InvalidRootKey) }
+    }
+
+    /// The key of these bytes, as many as one has.
+    fn of(bytes: &[u8]) -> Self {
+        let mut key = Box::<Key>::default();
+        key.copy_from_slice(bytes);
+        Self(key)
     }
 
     /// The key in base64, for the file beside a development store.
@@ -63,17 +66,23 @@ impl RootKey {
 
     /// A key for one purpose that is kept nowhere, such as to authenticate files that can be made again.
     pub fn derive(&self, purpose: &str) -> Key {
-        Key::from(hash::keyed(&self.0, &[b"derived key", purpose.as_bytes()]))
+        Key::from(hash::keyed(self.as_key(), &[b"derived key", purpose.as_bytes()]))
     }
 
     /// Tells this key from another, and tells nothing else of it.
     pub fn id(&self) -> [u8; 16] {
-        hash::term(&self.0, &[b"root key id"])
+        hash::term(self.as_key(), &[b"root key id"])
     }
 
     /// The key for [`super::seal`].
     pub fn as_key(&self) -> &Key {
         &self.0
+    }
+}
+
+impl Clone for RootKey {
+    fn clone(&self) -> Self {
+        Self::of(self.0.as_slice())
     }
 }
 

@@ -237,7 +237,10 @@ async fn status(Shared(vault): Shared<Vault>) -> Result<Reply<KeysStatus>, Refus
     Ok(Reply(vault.keys_status().await?))
 }
 
-async fn rotate_root(Shared(vault): Shared<Vault>, body: Bytes) -> Result<Reply<Rotated>, Refused> {
+async fn rotate_root(
+    Shared(Desk { vault, backups }): Shared<Desk>,
+    body: Bytes,
+) -> Result<Reply<Rotated>, Refused> {
     let read = read::<RotateRoot>(&body);
     // Nothing of the key is to be left here.
     if let Ok(mut bytes) = body.try_into_mut() {
@@ -245,6 +248,8 @@ async fn rotate_root(Shared(vault): Shared<Vault>, body: Bytes) -> Result<Reply<
     }
     let root = RootKey::parse(&read?.root_key).map_err(|error| bad(&error))?;
     let keys = whole(async move { vault.rotate_root_key(root).await }).await?;
+    // What a backup that was cut off is read from holds what the key before opens.
+    drop(backups.give_up());
     Ok(Reply(Rotated::all(keys)))
 }
 
