@@ -59,12 +59,11 @@
 //! ```
 //!
 //! `cargo build --release --target wasm32-wasip2` yields the component; it is uploaded as it is.
-//! A small stack and a first memory of 128 KiB make a fresh instance cheaper (a formula with more than 60 KiB of
-//! constants needs the next multiple of 64 KiB); in `.cargo/config.toml`:
+//! A small stack, and with it a small first memory, makes a fresh instance cheaper; in `.cargo/config.toml`:
 //!
 //! ```toml
 //! [target.wasm32-wasip2]
-//! rustflags = ["-C", "link-arg=-zstack-size=65536", "-C", "link-arg=--initial-memory=131072"]
+//! rustflags = ["-C", "link-arg=-zstack-size=65536"]
 //! ```
 //!
 //! With `#[derive(Parameters)]` on the types of arguments and configuration the component tells
@@ -104,6 +103,8 @@ mod response;
 mod svc;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
+#[cfg(feature = "text")]
+pub mod text;
 mod token;
 
 pub use error::{Error, ErrorKind, Faults};

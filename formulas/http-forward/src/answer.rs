@@ -53,7 +53,7 @@ fn unexpected(status: u16) -> Error {
     }
 }
 
-/// The body as JSON; as text when it is none; null when it is empty.
+/// The body as JSON; as text when it is none, or a lone number or word in what is said to be text; null when it is empty.
 fn read(received: &http::Response) -> Result<Value, Error> {
     if received.body.is_empty() {
         return Ok(Value::Null);
@@ -64,12 +64,24 @@ fn read(received: &http::Response) -> Result<Value, Error> {
     // Some put a mark of the order of bytes before it, which is none of its characters.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let parsed: Result<Value, _> = text.parse();
+    if is_said_to_be_text(received)
+        && !matches!(parsed, Ok(Value::Object(_) | Value::Array(_) | Value::String(_)))
+    {
+        // An identifier of digits has no other ones, none less and no exponent.
+        return Ok(text.into());
+    }
     parsed.or_else(|error| {
         if error.to_string().starts_with(OUT_OF_RANGE) {
             return Err(Error::runtime("the endpoint's answer has a number that is too large"));
         }
         Ok(text.into())
     })
+}
+
+fn is_said_to_be_text(received: &http::Response) -> bool {
+    let said = received.header("content-type").unwrap_or_default();
+    said.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("text/"))
+        && !said.to_ascii_lowercase().contains("json")
 }
 
 /// What is there, and what leads on to it, are as secret as the rest of the answer: only the configuration's own path is told.
@@ -91,9 +103,10 @@ fn to_tokenize(body: &Value, path: &str, settings: &Answering) -> Result<Value, 
     })
 }
 
-/// Takes out what is at these pointers. Of a text nothing can be taken out, whatever it repeats: then all of it goes.
+/// Takes out what is at these pointers. Of what has no parts nothing can be taken out, whatever it repeats: then all of it
+/// goes.
 fn redact(body: &mut Value, paths: &[String]) {
-    if body.is_string() && !paths.is_empty() {
+    if !(body.is_object() || body.is_array() || paths.is_empty()) {
         *body = Value::Null;
     }
     for steps in paths.iter().filter_map(|path| path.strip_prefix('/')) {

@@ -22,7 +22,8 @@
 //! # Out
 //! - `raw`: `{"status", "body"}`; the part at `raw_path` when that is set; the status alone when only `tokenize_path`
 //!   is. What `redact` names is left out first; `*` in it stands for every member or item. A body that is not JSON is a
-//!   string; with `redact` it is null, as is JSON that is one string, since no part of a text can be left out.
+//!   string, and so is a lone number, `true`, `false` or `null` that is said to be `text/…`. With `redact` all that is
+//!   neither an object nor an array is null, since no part of it can be left out.
 //! - `tokens`: the part at `tokenize_path`, tokenized.
 //! - A number in either of them with more digits than a JSON number keeps is a runtime error, since it came out rounded.
 //!

@@ -66,7 +66,7 @@ impl Identity {
             ssn: code(reader.nine_digits("ssn")),
             ein: code(reader.nine_digits("ein")),
             national_id: code(reader.text("national_id")),
-            phone: digits(reader.text("phone")),
+            phone: digits(reader.text("phone").map(|text| text::dialled(&text))),
             email: reader.text("email").map(|text| text.to_lowercase()),
             address: reader.address(),
         };

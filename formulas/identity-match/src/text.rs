@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use strsim::jaro_winkler;
+use tokamak_sdk::text::without_accents;
 
 /// Most characters of one value.
 pub(crate) const CHARS_MAX: usize = 500;
@@ -17,15 +18,17 @@ const INITIAL: f64 = 0.9;
 /// The words of a text: lower case, without accents and punctuation.
 pub(crate) fn words(text: &str) -> Vec<String> {
     let mut plain = String::with_capacity(text.len());
-    for letter in text.chars() {
+    for letter in without_accents(text).chars() {
         match letter {
-            // Accents that stand alone, and what joins the parts of one word.
-            '\u{300}'..='\u{36f}' | '\'' | '\u{2018}' | '\u{2019}' => {}
-            letter => match without_accent(letter) {
-                Some(letters) => plain.push_str(letters),
-                None if letter.is_alphanumeric() => plain.extend(letter.to_lowercase()),
-                None => plain.push(' '),
-            },
+            // What joins the parts of one word.
+            '\'' | '\u{2018}' | '\u{2019}' => {}
+            // The same letter at the end of a word.
+            'ς' => plain.push('σ'),
+            // Marks of kana, which stand for themselves by now.
+            letter if letter.is_alphanumeric() || matches!(letter, '\u{3099}' | '\u{309a}') => {
+                plain.extend(letter.to_lowercase());
+            }
+            _ => plain.push(' '),
         }
     }
     plain.split_whitespace().map(str::to_owned).collect()
@@ -35,6 +38,11 @@ pub(crate) fn words(text: &str) -> Vec<String> {
 pub(crate) fn code(text: &str) -> String {
     let letters = text.chars().filter(|letter| letter.is_alphanumeric());
     letters.flat_map(char::to_uppercase).collect()
+}
+
+/// A telephone number as it is dialled from abroad: without the zero in brackets that some write after the country's code.
+pub(crate) fn dialled(number: &str) -> String {
+    if number.contains('+') { number.replacen("(0)", "", 1) } else { number.to_owned() }
 }
 
 /// Digits alone.
@@ -107,35 +115,9 @@ fn word_likeness(one: &str, other: &str) -> f64 {
     if alike >= ALIKE_MIN { alike } else { 0.0 }
 }
 
-/// Letters of Latin scripts without their accents.
-fn without_accent(letter: char) -> Option<&'static str> {
-    Some(match letter {
-        'À'..='Å' | 'à'..='å' | 'Ā' | 'ā' | 'Ă' | 'ă' | 'Ą' | 'ą' => "a",
-        'Æ' | 'æ' => "ae",
-        'Ç' | 'ç' | 'Ć' | 'ć' | 'Č' | 'č' => "c",
-        'Ð' | 'ð' | 'Ď' | 'ď' | 'Đ' | 'đ' => "d",
-        'È'..='Ë' | 'è'..='ë' | 'Ē' | 'ē' | 'Ę' | 'ę' | 'Ě' | 'ě' => "e",
-        'Ğ' | 'ğ' => "g",
-        'Ì'..='Ï' | 'ì'..='ï' | 'Ī' | 'ī' | 'İ' | 'ı' => "i",
-        'Ł' | 'ł' => "l",
-        'Ñ' | 'ñ' | 'Ń' | 'ń' | 'Ň' | 'ň' => "n",
-        'Ò'..='Ö' | 'Ø' | 'ò'..='ö' | 'ø' | 'Ő' | 'ő' => "o",
-        'Œ' | 'œ' => "oe",
-        'Ř' | 'ř' => "r",
-        'ß' => "ss",
-        'Ś' | 'ś' | 'Ş' | 'ş' | 'Š' | 'š' => "s",
-        'Ť' | 'ť' => "t",
-        'Þ' | 'þ' => "th",
-        'Ù'..='Ü' | 'ù'..='ü' | 'Ū' | 'ū' | 'Ů' | 'ů' | 'Ű' | 'ű' => "u",
-        'Ý' | 'ý' | 'ÿ' => "y",
-        'Ź' | 'ź' | 'Ż' | 'ż' | 'Ž' | 'ž' => "z",
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{code, digits, likeness, words};
+    use super::{code, dialled, digits, likeness, words};
 
     fn alike(one: &str, other: &str) -> f64 {
         let (one, other) = (words(one), words(other));
@@ -158,11 +140,30 @@ mod tests {
     }
 
     #[test]
+    fn no_zero_in_brackets_is_dialled_from_abroad() {
+        for (number, dial) in [
+            ("+44 (0)20 7946 0000", "+44 20 7946 0000"),
+            ("(0)20 7946 0000", "(0)20 7946 0000"),
+            ("+44 20 7946 0000", "+44 20 7946 0000"),
+        ] {
+            assert_eq!(dialled(number), dial);
+        }
+    }
+
+    #[test]
     fn names_are_alike_whatever_their_order_case_and_accents() {
         for (one, other) in [
             ("Ada Lovelace", "LOVELACE, Ada"),
             ("Zoë Łącka", "zoe lacka"),
             ("Jean-Luc O'Brien", "OBRIEN Jean Luc"),
+            ("Nguyễn Văn Đức", "duc nguyen van"),
+            ("Ștefan Țuca", "TUCA Stefan"),
+            ("Σίσυφος", "ΣΊΣΥΦΟΣ"),
+            ("Ｌａｅ Ada", "Ada Lae"),
+            // Once composed, and once not.
+            ("E\u{307}gle\u{307}", "Ėglė"),
+            ("\u{1112}\u{1161}\u{11ab}", "한"),
+            ("カ\u{3099}キ\u{3099}", "ガギ"),
         ] {
             assert!((alike(one, other) - 1.0).abs() < 1e-9, "{one} {other}");
         }

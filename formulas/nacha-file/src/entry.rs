@@ -88,7 +88,7 @@ fn read_entry(given: &Value, path: String, faults: &mut Faults) -> Option<Entry>
     let mut entry = Members::of(given, path, faults)?;
     let bank = entry.object("bank").and_then(read_bank);
     let prenote = match entry.get("prenote") {
-        None => Some(false),
+        None | Some(Value::Null) => Some(false),
         Some(prenote) => entry.expect("prenote", prenote.as_bool(), "must be a boolean"),
     };
     let amount_cents = read_amount(&mut entry, prenote);

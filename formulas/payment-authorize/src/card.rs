@@ -24,8 +24,8 @@ pub(crate) struct Card {
 }
 
 impl Card {
-    /// Reads `args.card`; notes all that is wrong with it.
-    pub(crate) fn read(card: &Value, now: Minute, faults: &mut Faults) -> Option<Self> {
+    /// Reads `args.card`; notes all that is wrong with it. Without a time it may have expired.
+    pub(crate) fn read(card: &Value, now: Option<Minute>, faults: &mut Faults) -> Option<Self> {
         faults.expect(card.as_object(), "args.card", "must be a card, an object")?;
         let number = card["number"].as_str().and_then(|text| digits(text, &NUMBER_DIGITS));
         let number =
@@ -40,7 +40,7 @@ impl Card {
             cvc => cvc.as_str().and_then(|text| digits(text, &CVC_DIGITS)).map(Some),
         };
         let cvc = faults.expect(cvc, "args.card.cvc", "must be a string of three or four digits");
-        if let (Some(month), Some(year)) = (month, year)
+        if let (Some(month), Some(year), Some(now)) = (month, year, now)
             && (year, month) < (now.year, now.month)
         {
             faults.add("args.card.expiration_year", "is past: the card has expired");

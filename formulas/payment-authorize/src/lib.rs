@@ -28,7 +28,9 @@
 //! `Idempotency-Key` is the invocation's id, so a broken connection is tried again at once. When it is not known
 //! whether the payment was made (no answer or none that can be read, a redirect, or a processor in trouble), the error
 //! says which `retry_of` to call the reactor again with: the processor then makes the payment or tells what became of
-//! it, and never makes a second. A repetition that the processor does not look into says the same again.
+//! it, and never makes a second. A repetition that the processor does not look into says the same again. Processors
+//! forget such keys after a day, so none is repeated later; and most compare what comes under one: a card whose security
+//! code the vault has erased meanwhile makes it another request, which they refuse.
 
 mod card;
 mod number;
@@ -37,7 +39,6 @@ mod processor;
 mod settings;
 mod style;
 
-use tokamak_sdk::clock::Minute;
 use tokamak_sdk::{Error, Faults, Request, Response, Value, formula};
 
 use crate::payment::Payment;
@@ -47,7 +48,7 @@ use crate::settings::Settings;
 fn react(request: Request<Value, Value>) -> Result<Response, Error> {
     let mut faults = Faults::default();
     let settings = Settings::read(&request.configuration, &mut faults);
-    let payment = Payment::read(&request.args, Minute::now(), &mut faults);
+    let payment = Payment::read(&request.args, &request.invocation.id, &mut faults);
     let (settings, payment) = match settings.zip(payment) {
         Some(both) if faults.is_empty() => both,
         _ => return Err(faults.into_error("the payment cannot be authorised")),

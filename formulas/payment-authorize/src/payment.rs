@@ -10,6 +10,8 @@ use crate::number::whole;
 const AMOUNT_MAX: u64 = 99_999_999;
 /// Most characters of a reference and of a member of `billing`.
 const TEXT_CHARS_MAX: usize = 200;
+/// How long an invocation can be repeated. Processors forget keys after a day, and would then make another payment.
+const RETRY_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 
 /// A payment.
 pub(crate) struct Payment {
@@ -38,9 +40,11 @@ pub(crate) struct Billing {
 const ADDRESS: &[&str] = &["line1", "line2", "city", "state", "postal_code", "country"];
 
 impl Payment {
-    /// Reads the arguments; notes all that is wrong with them.
-    pub(crate) fn read(args: &Value, now: Minute, faults: &mut Faults) -> Option<Self> {
-        let card = Card::read(&args["card"], now, faults);
+    /// Reads the arguments of this invocation; notes all that is wrong with them.
+    pub(crate) fn read(args: &Value, invocation: &str, faults: &mut Faults) -> Option<Self> {
+        let is_first = args["retry_of"].is_null();
+        // What became of an earlier payment is to be learned although the card has expired since.
+        let card = Card::read(&args["card"], is_first.then(Minute::now), faults);
         let amount = whole(&args["amount"]).filter(|amount| (1..=AMOUNT_MAX).contains(amount));
         let amount = faults.expect(amount, "args.amount", "must be a whole number, 1 to 99999999");
         let currency = args["currency"].as_str().map(str::trim).filter(|currency| {
@@ -55,8 +59,14 @@ impl Payment {
         let capture = faults.expect(capture, "args.capture", "must be true or false");
         let reference = text(&args["reference"], "args.reference", faults);
         let retry_of = text(&args["retry_of"], "args.retry_of", faults);
-        if retry_of.as_deref().is_some_and(|id| !is_invocation(id)) {
-            faults.add("args.retry_of", "must be the id of an invocation");
+        if let Some(id) = &retry_of {
+            if !is_invocation(id) {
+                faults.add("args.retry_of", "must be the id of an invocation");
+            } else if is_too_old(id, invocation) {
+                let fault = "is more than a day old: the processor may make the payment a second time; whether it was \
+                             made is known there";
+                faults.add("args.retry_of", fault);
+            }
         }
         let billing = match &args["billing"] {
             Value::Null => Some(Billing::default()),
@@ -99,7 +109,21 @@ fn text(value: &Value, member: &str, faults: &mut Faults) -> Option<String> {
                 && !text.chars().any(char::is_control)
         }),
     };
-    faults.expect(text, member, "must be a string of 1 to 200 characters").map(str::to_owned)
+    let expected = "must be a string of 1 to 200 characters without control characters";
+    faults.expect(text, member, expected).map(str::to_owned)
+}
+
+/// Whether an invocation was too long before this one. The same clock has told the time of both.
+fn is_too_old(id: &str, this: &str) -> bool {
+    let drawn = drawn_ms(id).zip(drawn_ms(this));
+    drawn.is_some_and(|(drawn, now)| now.saturating_sub(drawn) > RETRY_MS_MAX)
+}
+
+/// When the id was drawn, in milliseconds since the Unix epoch: a UUID of version 7 begins with that.
+fn drawn_ms(id: &str) -> Option<u64> {
+    let digits: String = id.chars().filter(char::is_ascii_hexdigit).collect();
+    let of_version_7 = digits.get(12..13) == Some("7");
+    u64::from_str_radix(digits.get(..12)?, 16).ok().filter(|_| of_version_7)
 }
 
 /// Whether this is an id as invocations have them: 32 hexadecimal digits in five groups.

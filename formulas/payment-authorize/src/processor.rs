@@ -8,6 +8,7 @@ use crate::style::{Approval, Verdict};
 
 /// What is kept of the invocation's time to say that the processor did not answer within it.
 const RESERVE_MS: u64 = 500;
+const STILL_AT_WORK: &str = "the processor is still at work on this payment";
 
 /// Which argument a parameter of the processor's stands for, if any; the first part that its name holds decides.
 const PARAMETERS: &[(&str, Option<&str>)] = &[
@@ -117,7 +118,7 @@ fn judge(
             }
         },
         402 => Err(declined(code)),
-        400 | 422 => Err(refused(&body, code, payment)),
+        400 | 422 => Err(refused(&body, code, payment, attempt)),
         401 | 403 => {
             let what = with_code("the processor does not accept the reactor's key", code);
             Err(Error::runtime(attempt.unmade(what)))
@@ -126,7 +127,7 @@ fn judge(
             let what = "the processor takes no more requests at present".to_owned();
             Err(Error::rate_limit(attempt.unmade(what)))
         }
-        409 => Err(attempt.unknown("the processor is still at work on this payment")),
+        409 => Err(attempt.unknown(STILL_AT_WORK)),
         status @ (408 | 500..=599) => {
             Err(attempt.unknown(&format!("the processor answered {status}")))
         }
@@ -147,23 +148,31 @@ fn declined(code: Option<String>) -> Error {
 }
 
 /// The processor found something wrong; if it is an argument, that is the caller's affair.
-fn refused(body: &Value, code: Option<String>, payment: &Payment) -> Error {
-    let detail = "the processor refused the payment";
+fn refused(body: &Value, code: Option<String>, payment: &Payment, attempt: &Attempt<'_>) -> Error {
     let types = [&body["error"]["type"], &body["type"], &body["error"]["code"], &body["code"]];
-    let reused =
-        types.iter().any(|value| value.as_str().is_some_and(|text| text.contains("idempotency")));
-    // An invocation's own id is nobody else's.
-    if reused && payment.retry_of.is_some() {
-        return Error::bad_request(detail).at("args.retry_of", "is the id of another payment");
+    let says =
+        |part| types.iter().any(|value| value.as_str().is_some_and(|text| text.contains(part)));
+    if says("idempotency") && attempt.repeated {
+        // An invocation's own id is nobody else's, and its requests are all alike.
+        if payment.retry_of.is_none() || says("in_use") {
+            return attempt.unknown(STILL_AT_WORK);
+        }
+        let detail = "the processor refused the payment; whether it was made before is not known";
+        return Error::bad_request(detail).at(
+            "args.retry_of",
+            "was sent to the processor with other arguments: those of another payment, or a security code that has \
+             been erased since",
+        );
     }
+    let detail = with_code("the processor refused the payment", code);
+    let detail = attempt.unmade(detail);
     let named = [&body["error"]["param"], &body["param"], &body["error_codes"][0]];
     let member = named.iter().filter_map(|value| value.as_str()).find_map(|name| {
         PARAMETERS.iter().find(|(part, _)| name.contains(part)).and_then(|(_, member)| *member)
     });
     match member {
-        Some(member) => Error::bad_request(with_code(detail, code))
-            .at(member, "is not accepted by the processor"),
-        None => Error::runtime(with_code(detail, code)),
+        Some(member) => Error::bad_request(detail).at(member, "is not accepted by the processor"),
+        None => Error::runtime(detail),
     }
 }
 
@@ -176,8 +185,8 @@ impl Attempt<'_> {
     fn uncertain(&self, what: &str) -> String {
         let key = self.key;
         format!(
-            "{what}; whether the payment was made is not known: call again with the same arguments and \
-             `retry_of` set to {key}, and it is made once"
+            "{what}; whether the payment was made is not known: call again within a day with the same arguments \
+             and `retry_of` set to {key}, and it is made once"
         )
     }
 

@@ -7,6 +7,7 @@ use tokamak_sdk::{ErrorKind, Value, json};
 use super::react;
 
 mod refused;
+mod repeated;
 
 /// 2026-11-30, one minute before midnight.
 const NOVEMBER_MS: u64 = 1_796_083_140_000;
@@ -315,6 +316,7 @@ fn declined_cards_are_told_with_their_code() {
             " (20051)",
         ),
         ("json", 200, json!({ "id": "p", "status": "Declined" }), ""),
+        ("json", 200, json!({ "id": "p", "status": "cancelled" }), ""),
         // What is no code, or repeats the card, is not told.
         ("json", 402, json!({ "code": NUMBER }), ""),
         ("json", 402, json!({ "code": "987" }), ""),
@@ -381,73 +383,6 @@ fn answers_that_cannot_be_read_leave_the_payment_uncertain() {
             assert!(outcome.error().detail().contains(INVOCATION), "{}", outcome.error());
         }
     }
-}
-
-#[test]
-fn a_broken_connection_is_tried_again_with_the_same_key() {
-    let broken = || HttpError::Unreachable("it broke".to_owned());
-    let network = FakeHttp::new().fails(broken()).json(200, intent());
-    let outcome = call(&args(), &configuration("payment_intents"), &network);
-    assert_eq!(outcome.raw()["status"], "authorized");
-    let requests = network.requests();
-    assert_eq!((requests.len(), &requests[0]), (2, &requests[1]));
-
-    let network = FakeHttp::new().fails(broken());
-    let outcome = call(&args(), &configuration("payment_intents"), &network);
-    assert_eq!(outcome.error().kind(), Some(ErrorKind::ServiceUnavailable));
-    assert!(outcome.error().detail().contains(&format!("`retry_of` set to {INVOCATION}")));
-    assert_eq!(network.requests().len(), 2);
-}
-
-#[test]
-fn only_broken_connections_are_tried_again() {
-    for (error, kind, uncertain) in [
-        (HttpError::Timeout, ErrorKind::ServiceUnavailable, true),
-        (HttpError::Denied("private".to_owned()), ErrorKind::Runtime, false),
-        (HttpError::Invalid("header".to_owned()), ErrorKind::Runtime, false),
-        (HttpError::TooLarge, ErrorKind::Runtime, true),
-    ] {
-        let network = FakeHttp::new().fails(error);
-        let outcome = call(&args(), &configuration("json"), &network);
-        assert_eq!(outcome.error().kind(), Some(kind));
-        let retry = format!("`retry_of` set to {INVOCATION}");
-        assert_eq!(outcome.error().detail().contains(&retry), uncertain, "{}", outcome.error());
-        assert_eq!((network.requests().len(), outcome.lines().len()), (1, 1));
-    }
-}
-
-#[test]
-fn who_refuses_a_repetition_says_nothing_of_the_payment() {
-    let again = with(args(), json!({ "retry_of": EARLIER }));
-    for (status, kind) in
-        [(401, ErrorKind::Runtime), (404, ErrorKind::Runtime), (429, ErrorKind::RateLimit)]
-    {
-        let refused = || FakeHttp::new().json(status, json!({}));
-        let broken = FakeHttp::new().fails(HttpError::Unreachable("it broke".to_owned()));
-        let broken = broken.json(status, json!({}));
-        for (args, network, key) in [(&again, refused(), EARLIER), (&args(), broken, INVOCATION)] {
-            let outcome = call(args, &configuration("json"), &network);
-            assert_eq!(outcome.error().kind(), Some(kind));
-            assert!(outcome.error().detail().contains(&format!("`retry_of` set to {key}")));
-        }
-        let first = call(&args(), &configuration("json"), &refused());
-        assert!(!first.error().detail().contains("retry_of"), "{status}");
-    }
-    // What it says of the payment is true of all times.
-    let network = FakeHttp::new().json(402, json!({}));
-    let outcome = call(&again, &configuration("json"), &network);
-    assert_eq!(outcome.error().detail(), "the card was declined");
-}
-
-#[test]
-fn a_repetition_has_the_key_of_the_first() {
-    let again = with(args(), json!({ "retry_of": EARLIER }));
-    assert_eq!(sent(&again, &configuration("json")).header("idempotency-key"), Some(EARLIER));
-    let capitals = with(args(), json!({ "retry_of": EARLIER.to_ascii_uppercase() }));
-    assert_eq!(sent(&capitals, &configuration("json")).header("idempotency-key"), Some(EARLIER));
-    let network = FakeHttp::new().fails(HttpError::Timeout);
-    let outcome = call(&again, &configuration("json"), &network);
-    assert!(outcome.error().detail().contains(EARLIER));
 }
 
 #[test]

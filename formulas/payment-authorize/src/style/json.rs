@@ -66,7 +66,7 @@ pub(super) fn verdict(answer: &Value, payment: &Payment) -> Option<Verdict> {
     let status = match (answer["approved"].as_bool(), word.as_deref()) {
         (Some(false), Some("pending" | "processing")) => Status::Pending,
         (Some(false), _)
-        | (_, Some("declined" | "refused" | "rejected" | "failed" | "canceled")) => {
+        | (_, Some("declined" | "refused" | "rejected" | "failed" | "canceled" | "cancelled")) => {
             return Some(Verdict::Declined);
         }
         (_, Some("authorized" | "authorised" | "requires_capture")) => Status::Authorized,

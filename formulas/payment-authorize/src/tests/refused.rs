@@ -1,6 +1,9 @@
 //! What is told of a payment that the processor refused.
 
-use super::{EARLIER, ErrorKind, FakeHttp, Value, args, call, configuration, json, with};
+use super::{
+    EARLIER, ErrorKind, FakeHttp, HttpError, INVOCATION, Value, args, call, configuration, json,
+    with,
+};
 
 fn param(name: &str) -> Value {
     json!({ "error": { "param": name } })
@@ -51,12 +54,42 @@ fn what_the_processor_finds_wrong_names_the_argument() {
 }
 
 #[test]
-fn a_key_that_was_given_may_be_another_payments() {
+fn a_key_that_was_given_may_have_had_other_arguments() {
     let again = with(args(), json!({ "retry_of": EARLIER }));
     for status in [400, 422] {
         let network = FakeHttp::new().json(status, reused());
         let outcome = call(&again, &configuration("json"), &network);
         assert_eq!(outcome.error().kind(), Some(ErrorKind::BadRequest));
         assert_eq!(outcome.error().messages("args.retry_of").len(), 1);
+        assert!(outcome.error().detail().contains("whether it was made before is not known"));
     }
+}
+
+#[test]
+fn a_key_that_is_in_use_is_of_a_payment_under_way() {
+    let in_use = json!({ "error": { "code": "idempotency_key_in_use" } });
+    let again = with(args(), json!({ "retry_of": EARLIER }));
+    for status in [400, 409, 422] {
+        // The connection broke, and the processor is still at work on what came through it.
+        let broken = || FakeHttp::new().fails(HttpError::Unreachable("it broke".to_owned()));
+        for (args, network, key) in [
+            (&args(), broken().json(status, in_use.clone()), INVOCATION),
+            (&args(), broken().json(status, reused()), INVOCATION),
+            (&again, FakeHttp::new().json(status, in_use.clone()), EARLIER),
+        ] {
+            let outcome = call(args, &configuration("json"), &network);
+            assert_eq!(outcome.error().kind(), Some(ErrorKind::ServiceUnavailable), "{status}");
+            assert!(outcome.error().detail().contains(&format!("`retry_of` set to {key}")));
+        }
+    }
+}
+
+#[test]
+fn a_refusal_of_a_repetition_names_the_argument_and_leaves_open_what_was_before() {
+    let again = with(args(), json!({ "retry_of": EARLIER }));
+    let network = FakeHttp::new().json(400, param("currency"));
+    let outcome = call(&again, &configuration("json"), &network);
+    assert_eq!(outcome.error().kind(), Some(ErrorKind::BadRequest));
+    assert_eq!(outcome.error().messages("args.currency").len(), 1);
+    assert!(outcome.error().detail().contains(&format!("`retry_of` set to {EARLIER}")));
 }
