@@ -1,5 +1,6 @@
 //! A tenant is erased at once by destroying its keys, and then leaves the files too.
 
+use std::fs::{self, File};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,9 @@ use tokamak::http::Serving;
 use tokamak::model::id::TenantId;
 use tokamak::store::Store;
 
-use crate::support::binary::{Process, ROOT_KEY, about, assert_sound, eventually};
+use crate::support::binary::{
+    MANAGEMENT_KEY, Process, ROOT_KEY, about, assert_sound, command, eventually,
+};
 use crate::support::operator::{
     NOBODY, TENANT_KEYS, copy, done, occurrences, operate, record, records, tenant_keys,
 };
@@ -327,4 +330,34 @@ async fn an_erasure_that_ends_anywhere_is_whole_or_has_not_begun() {
         }
     }
     assert!(alive >= 1 && erased >= 2, "{alive} {erased}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_the_last_tenant_none_is_made_whose_key_had_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, log) = (folder.path().join("data"), folder.path().join("log"));
+    let started = || {
+        let mut serve = command();
+        serve.args(["serve", "--listen", "127.0.0.1:0", "--log", "info", "--data-dir"]);
+        serve.arg(&data).env("TOKAMAK_ROOT_KEY", ROOT_KEY);
+        serve.env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY).stderr(File::create(&log).unwrap());
+        Process::start(serve)
+    };
+    let asked = async |process: &Process, status| {
+        let client = Client::new(process.address, Some(MANAGEMENT_KEY));
+        client.get("/tenants/self").await.expect(status)
+    };
+    let process = started();
+    let own = asked(&process, 200).await;
+    let erase = ["tenant", "erase", own["id"].as_str().unwrap(), "--yes"];
+    eventually("socket", || data.join("control.sock").exists().then_some(())).await;
+    done(&data, None, &erase);
+    asked(&process, 401).await;
+    assert_eq!(process.terminate(), Some(0));
+    let process = started();
+    asked(&process, 401).await;
+    assert_eq!(process.terminate(), Some(0));
+    let told = fs::read_to_string(&log).unwrap();
+    assert!(told.contains("`tokamak tenant create` makes another"), "{told}");
+    assert_eq!(done(&data, Some(ROOT_KEY), &["tenant", "list"]), "");
 }

@@ -158,7 +158,7 @@ async fn keep_keys(vault: &Vault, path: &Path) -> Result<DevKeys, Failure> {
         DevKeys { management_key: key.expose().to_owned(), private_key: None }
     };
     write_private(path, &serde_json::to_vec_pretty(&keys)?)?;
-    vault.bootstrap(Some(ApiKey::given(keys.management_key.clone()))).await?;
+    vault.with_a_tenant(Some(ApiKey::given(keys.management_key.clone()))).await?;
     Ok(keys)
 }
 

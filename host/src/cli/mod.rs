@@ -116,7 +116,7 @@ const OF_THE_STORE: [&str; 8] = [
 
 /// What is said when a new tenant's key could not be printed.
 const KEY_LOST: &str = "the tenant was made, and its key is lost, since it is kept nowhere: find the tenant with `tokamak \
-    tenant list`, erase it with `tokamak tenant erase ID`, and make another one";
+    tenant list`, erase it with `tokamak tenant erase ID`, and make another one with `tokamak tenant create NAME`";
 
 /// What ends a command early: a sentence for the operator.
 type Failure = Box<dyn std::error::Error + Send + Sync>;

@@ -95,6 +95,10 @@ async fn bootstrap(vault: &Vault, key: Option<ApiKey>, format: LogFormat) -> Res
     let given = key.is_some();
     if let Some(NewTenant { tenant, management_key }) = vault.bootstrap(key).await? {
         announce::first_tenant(format, &tenant, (!given).then_some(&management_key));
+    } else if vault.tenants().await?.is_empty() {
+        tracing::warn!(
+            "there is no tenant any more: the last one was erased; `tokamak tenant create` makes another"
+        );
     } else if given {
         tracing::info!(
             "TOKAMAK_BOOTSTRAP_KEY is ignored: it is for the first tenant, which there is already"
@@ -201,6 +205,10 @@ pub async fn open(settings: &Settings, root_key: RootKey) -> Result<Vault, Failu
     folder::refuse_unrestored(&settings.data_dir)?;
     let store = settings.data_dir.join("store");
     if !store.exists() {
+        if let Ok(target) = store.read_link() {
+            let (store, target) = (store.display(), target.display());
+            return Err(format!("{store} is a link to {target}, which is not there").into());
+        }
         folder::refuse_store(&settings.data_dir)?;
         let folder = settings.data_dir.display();
         tracing::info!(%folder, "there is no vault: a new one is begun");

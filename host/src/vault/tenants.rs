@@ -129,8 +129,19 @@ impl Entity for Tenant {
 }
 
 impl Vault {
-    /// Makes the first tenant, unless there is one (decisions §9).
+    /// Makes the first tenant of a vault that never had one (decisions §9). Whoever erased the last one wants no other, with
+    /// a key that had come to its end.
     pub async fn bootstrap(&self, key: Option<ApiKey>) -> Result<Option<NewTenant>, Error> {
+        // The log above tenants begins with the first that is erased, and no log is forgotten.
+        let heads = self.0.store.chain_heads()?;
+        if heads.iter().any(|head| head.tenant == SYSTEM_TENANT) {
+            return Ok(None);
+        }
+        self.with_a_tenant(key).await
+    }
+
+    /// Makes a tenant, unless there is one.
+    pub async fn with_a_tenant(&self, key: Option<ApiKey>) -> Result<Option<NewTenant>, Error> {
         if !self.tenants().await?.is_empty() {
             return Ok(None);
         }
