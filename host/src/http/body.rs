@@ -208,7 +208,7 @@ fn read_json(bytes: &[u8], is_read: impl Fn(&str) -> bool) -> Result<(Value, Fau
         let detail = format!("The body must not be nested more than {JSON_DEPTH_MAX} levels deep.");
         Problem::new(StatusCode::BAD_REQUEST, detail)
     };
-    let malformed = |error: serde_json::Error| match error.to_string() {
+    let malformed = |error: serde_json::Error| match at_its_place(&error, bytes) {
         // The parser has a bound of its own, which it tells by its words alone.
         text if text.starts_with("recursion limit exceeded") => too_deep(),
         // Its own texts name what it expected and where, and quote nothing of the body.
@@ -220,6 +220,15 @@ fn read_json(bytes: &[u8], is_read: impl Fn(&str) -> bool) -> Result<(Value, Fau
         return Err(too_deep().into());
     }
     Ok((value, exact::check(bytes, is_read).err().unwrap_or_default()))
+}
+
+/// What the parser says, with the column in characters.
+fn at_its_place(error: &serde_json::Error, bytes: &[u8]) -> String {
+    let (line, column) = exact::place_of(error, bytes);
+    let said = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let Some(what) = said.strip_suffix(&place) else { return said };
+    format!("{what} at line {line} column {column}")
 }
 
 fn expect_type(headers: &HeaderMap, expected: &str) -> Result<(), Rejection> {

@@ -62,6 +62,15 @@ pub fn parse(text: &[u8]) -> serde_json::Result<Value> {
     }
 }
 
+/// The line and column, in characters from 1, at which a text could not be parsed: the parser counts bytes.
+pub fn place_of(error: &serde_json::Error, text: &[u8]) -> (usize, usize) {
+    let (line, bytes) = (error.line(), error.column());
+    let within = text.split(|byte| *byte == b'\n').nth(line.saturating_sub(1)).unwrap_or_default();
+    // Bytes that continue a character begin none.
+    let begins = |byte: &&u8| !matches!(**byte, 0x80..=0xbf);
+    (line, within.iter().take(bytes).filter(begins).count() + bytes.saturating_sub(within.len()))
+}
+
 /// Whether a text was not parsed for a number that is larger than any double.
 pub fn is_out_of_range(error: &serde_json::Error) -> bool {
     error.to_string().starts_with(OUT_OF_RANGE)

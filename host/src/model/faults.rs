@@ -142,7 +142,8 @@ fn join(prefix: &str, path: &str) -> String {
     match (prefix.is_empty(), path.is_empty()) {
         (true, _) => path.to_owned(),
         (_, true) => prefix.to_owned(),
-        _ if path.starts_with('[') => format!("{prefix}{path}"),
+        // A member without a name is written so.
+        _ if path.starts_with(['[', '.']) => format!("{prefix}{path}"),
         _ => format!("{prefix}.{path}"),
     }
 }
@@ -191,8 +192,9 @@ mod tests {
         faults.extend_under("data", Faults::one("number", "fails the Luhn check"));
         faults.extend_under("rules", Faults::one("[0].container", "must end with /"));
         faults.extend_under("mask", Faults::one("", "is too large"));
+        faults.extend_under("metadata", Faults::one(".", "must be a string"));
         let paths: Vec<_> = faults.into_map().into_keys().collect();
-        assert_eq!(paths, ["data.number", "mask", "name", "rules[0].container"]);
+        assert_eq!(paths, ["data.number", "mask", "metadata.", "name", "rules[0].container"]);
     }
 
     #[test]

@@ -43,6 +43,8 @@ impl fmt::Display for Path<'_> {
 fn write(path: &Path<'_>, text: &mut Bounded<'_, '_>) -> fmt::Result {
     match path {
         Path::Root => Ok(()),
+        // Without a name it would be the root.
+        Path::Member(Path::Root, "") => text.write_char('.'),
         Path::Member(Path::Root, name) => text.write_str(name),
         Path::Member(above, name) => {
             write(above, text)?;
@@ -83,6 +85,9 @@ mod tests {
         assert_eq!(first.member("container").to_string(), "rules[0].container");
         assert_eq!(Path::Root.item(2).member("a").to_string(), "[2].a");
         assert_eq!(Path::Root.to_string(), "");
+        let nameless = Path::Root.member("");
+        assert_eq!(nameless.item(0).to_string(), ".[0]");
+        assert_eq!(rules.member("").to_string(), "rules.");
     }
 
     #[test]

@@ -167,7 +167,7 @@ fn read_json(text: &str, is_read: impl Fn(&str) -> bool) -> Result<(Value, Fault
         ));
     }
     let place = |error: serde_json::Error| {
-        let (line, column) = (error.line(), error.column());
+        let (line, column) = exact::place_of(&error, text.as_bytes());
         Error::invalid("", format!("is no JSON at line {line}, column {column}"))
     };
     let value = exact::parse(text.as_bytes()).map_err(place)?;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{check, is_exact, is_too_large, parse, without_leading_zeros};
+use super::{check, is_exact, is_too_large, parse, place_of, without_leading_zeros};
 
 fn paths(text: &str) -> Vec<String> {
     parse(text.as_bytes()).unwrap();
@@ -11,6 +11,24 @@ fn paths(text: &str) -> Vec<String> {
         return Vec::new();
     };
     faults.into_map().into_keys().collect()
+}
+
+#[test]
+fn places_are_counted_in_characters() {
+    for (text, place) in [
+        (r#"{"abc":x}"#, (1, 8)),
+        (r#"{"ééé":x}"#, (1, 8)),
+        ("{\"é\": 1,\n\"\u{1f600}\u{1f600}\": [1,}", (2, 10)),
+        ("{\"é\": ", (1, 6)),
+        ("{\n", (2, 0)),
+        ("", (1, 0)),
+        ("[1,\r\n\"é", (2, 2)),
+    ] {
+        let error = parse(text.as_bytes()).unwrap_err();
+        assert_eq!(place_of(&error, text.as_bytes()), place, "{text}: {error}");
+    }
+    let error = parse(b"[\"\xff\", x]").unwrap_err();
+    assert!(place_of(&error, b"[\"\xff\", x]").1 > 0);
 }
 
 #[test]
