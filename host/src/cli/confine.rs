@@ -68,7 +68,7 @@ pub fn confine(settings: &Settings) -> Result<(), Failure> {
         return Ok(());
     }
     let readable = readable(settings);
-    let folders = Folders { writable: vec![settings.data_dir.clone()], readable };
+    let folders = Folders { writable: writable(&settings.data_dir), readable };
     match folders.enforce().map_err(|error| format!("the process cannot be confined: {error}"))? {
         Confined::Whole => tracing::info!("the process is confined to its files"),
         Confined::Partly => {
@@ -81,6 +81,13 @@ pub fn confine(settings: &Settings) -> Result<(), Failure> {
         ),
     }
     system_calls::deny()
+}
+
+/// The data folder, and where the store lies if that is a link to another disk.
+fn writable(data: &Path) -> Vec<PathBuf> {
+    let store = data.join("store");
+    let elsewhere = store.is_symlink().then(|| store.canonicalize().ok()).flatten();
+    std::iter::once(data.to_owned()).chain(elsewhere).collect()
 }
 
 fn readable(settings: &Settings) -> Vec<PathBuf> {

@@ -16,6 +16,7 @@ use crate::cli::ends::Ends;
 use crate::cli::serve::refuse_without_store;
 use crate::config::Settings;
 use crate::store::StoreError;
+use crate::store::sled::patiently;
 
 /// How the folders of all these processes begin. Those of earlier versions, which hold no lock, begin otherwise.
 const PREFIX: &str = "tokamak-verify-copy-";
@@ -36,9 +37,13 @@ impl Copy {
     pub fn of(settings: &Settings, scratch: &Path) -> Result<Self, Failure> {
         refuse_without_store(&settings.data_dir)?;
         let store = settings.data_dir.join("store");
-        let there_is_none = |error| format!("there is no store in {}: {error}", store.display());
-        let lock = File::open(store.join("lock")).map_err(there_is_none)?;
-        if lock.try_lock_shared().is_err() {
+        let path = store.join("lock");
+        let lock = match File::open(&path) {
+            // A copy may be without it; whoever opens the store makes it first.
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            lock => Some(lock.map_err(|error| format!("{}: {error}", path.display()))?),
+        };
+        if lock.as_ref().is_some_and(|lock| patiently(|| lock.try_lock_shared()).is_err()) {
             let message = format!(
                 "another process uses {}: stop the server first, or look at a snapshot of the file system",
                 store.display()

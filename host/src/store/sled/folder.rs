@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::failure::{is_damage, refused, refused_at, remedy, unavailable};
+use crate::clock::{Clock as _, SystemClock};
 use crate::store::StoreError;
 
 /// The largest segment that sled can have.
@@ -19,6 +20,8 @@ const UNFINISHED: &str = ".generating";
 /// How often sled's lock is asked for again, and how long after.
 const CLOSING_TRIES: usize = 500;
 const CLOSING_PAUSE: Duration = Duration::from_millis(10);
+/// How often ours is.
+const LEFT_TRIES: usize = 30;
 
 /// Makes a folder that only its owner may enter, whatever the modes are of the files that sled makes in it.
 pub fn make(folder: &Path) -> Result<(), StoreError> {
@@ -33,6 +36,10 @@ pub fn make(folder: &Path) -> Result<(), StoreError> {
 /// process; nobody else can, since ours was to be had.
 pub fn open_database(folder: &Path, cache_bytes: u64) -> Result<sled::Db, StoreError> {
     remove_unfinished(folder)?;
+    // sled takes 1970 for the beginning of time, and so do times on the wire.
+    if SystemClock.now_ms() == 0 {
+        return Err(unavailable("this machine's clock stands before 1970: set it"));
+    }
     // sled ends in a panic over some files that are damaged.
     let opened = catch_unwind(AssertUnwindSafe(|| try_open(folder, cache_bytes)));
     opened.unwrap_or_else(|_| Err(damaged(folder)))
@@ -118,13 +125,25 @@ pub fn lock(folder: &Path) -> Result<File, StoreError> {
         let remedy = remedy(cause.kind());
         unavailable(format_args!("{} cannot be written to: {cause}{remedy}", folder.display()))
     })?;
-    match lock.try_lock() {
+    match patiently(|| lock.try_lock()) {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => {
             Err(unavailable(format_args!("another process uses {}", folder.display())))
         }
         Err(TryLockError::Error(cause)) => Err(refused(&path, &cause)),
     }
+}
+
+/// Asks for a lock again for a moment. What a process was just starting when it was killed has its locks too, until it runs a
+/// program of its own.
+pub fn patiently(mut lock: impl FnMut() -> Result<(), TryLockError>) -> Result<(), TryLockError> {
+    for _ in 1..LEFT_TRIES {
+        match lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(CLOSING_PAUSE),
+            outcome => return outcome,
+        }
+    }
+    lock()
 }
 
 /// sled syncs neither its settings nor the names of its files, and a folder that was there before may still be one that

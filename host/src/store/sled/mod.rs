@@ -52,6 +52,7 @@ use tokio::time::timeout;
 pub use self::failure::remedy;
 use self::failure::{unavailable, unreadable};
 use self::files::Files;
+pub use self::folder::patiently;
 use self::folder::{lock, make};
 pub use self::fresh::Fresh;
 use self::guard::Guard;

@@ -49,7 +49,10 @@ impl Space {
     /// What is free where this folder lies.
     pub fn of(folder: &Path) -> Result<Self, StoreError> {
         let opened = File::open(folder).map_err(refused_at(folder))?;
-        let is_removed = |folder: &File| folder.metadata().is_ok_and(|found| found.nlink() == 0);
+        let no_name = |folder: &File| folder.metadata().is_ok_and(|found| found.nlink() == 0);
+        // Some file systems count no names of folders.
+        let are_counted = !no_name(&opened);
+        let is_removed = move |folder: &File| are_counted && no_name(folder);
         let space = Self::told(move || match rustix::fs::fstatvfs(&opened) {
             _ if is_removed(&opened) => Room::Removed,
             Ok(disk) if disk.f_flag.contains(StatVfsMountFlags::RDONLY) => Room::ReadOnly,
