@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::http::header::SET_COOKIE;
+use axum::response::AppendHeaders;
 use axum::routing::get;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -22,6 +24,10 @@ async fn stand_in() -> String {
     let routes = Router::new()
         .route("/meet", get(meet))
         .route("/never", get(std::future::pending::<&str>))
+        .route(
+            "/cookies",
+            get(|| async { AppendHeaders([(SET_COOKIE, "a=1, x"), (SET_COOKIE, "b=2")]) }),
+        )
         .route("/echo", get(|uri: http::Uri| async move { uri.query().unwrap().to_owned() }));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -168,4 +174,16 @@ async fn to_look_at_a_signal_tells_nobody() {
     let looked = json!([true, "TimeoutError", true, true]);
     let expected = json!([looked, true, [], ["timer", "one", "two"], 3, true]);
     assert_eq!(answer(body).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_says_whose_it_is_and_keeps_its_cookies_apart() {
+    let body = "const answer = await fetch(`${base}/cookies?b=c d&é=1#part`); const again = answer.clone();\n\
+        const each = (headers) => [...headers].filter(([name]) => name === 'set-cookie').map(([, value]) => value);\n\
+        const both = (headers) => [headers.getSetCookie(), each(headers)];\n\
+        const raw = [answer.url === `${base}/cookies?b=c%20d&%C3%A9=1`, both(answer.headers), both(again.headers)];\n\
+        raw.push(both(new Headers(answer.headers))); await answer.text();\n\
+        try { answer.clone(); } catch (e) { raw.push(e.name); }";
+    let cookies = json!([["a=1, x", "b=2"], ["a=1, x", "b=2"]]);
+    assert_eq!(answer(body).await, json!([true, cookies, cookies, cookies, "TypeError"]));
 }

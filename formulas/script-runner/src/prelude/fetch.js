@@ -18,7 +18,12 @@
     get(name) { return this.#held.get(String(name).toLowerCase())?.join(', ') ?? null; }
     getSetCookie() { return [...(this.#held.get('set-cookie') ?? [])]; }
     forEach(each, self) { for (const [name, value] of this) each.call(self, value, name, this); }
-    * entries() { for (const name of [...this.#held.keys()].sort()) yield [name, this.get(name)]; }
+    * entries() {
+      for (const name of [...this.#held.keys()].sort()) {
+        // Cookies may hold commas: no two are one.
+        for (const value of name === 'set-cookie' ? this.getSetCookie() : [this.get(name)]) yield [name, value];
+      }
+    }
     * keys() { for (const [name] of this.entries()) yield name; }
     * values() { for (const [, value] of this.entries()) yield value; }
     [Symbol.iterator]() { return this.entries(); }
@@ -62,7 +67,10 @@
       Object.assign(this, { status, statusText, url, redirected: false, type: 'basic' });
     }
     get ok() { return this.status >= 200 && this.status < 300; }
-    clone() { return new Response(bytesOf(this), this, this.url); }
+    clone() {
+      if (this.bodyUsed) throw new TypeError('the body was read already');
+      return new Response(bytesOf(this), this, this.url);
+    }
     static json(value, init = {}) {
       const headers = new Headers(init.headers);
       if (!headers.has('content-type')) headers.set('content-type', 'application/json');
@@ -275,7 +283,9 @@
     if (request.redirect === 'follow' && isRedirect && pairs.some(([name]) => name === 'location')) {
       throw failed('redirect', 'there are too many redirects', call);
     }
-    return new Response(answer.body, { status: answer.status, headers: pairs }, request.url);
+    const place = new URL(url);
+    place.hash = '';
+    return new Response(answer.body, { status: answer.status, headers: pairs }, place.href);
   };
   shared.globals({ fetch, Headers, Request, Response, AbortSignal, AbortController });
 })
