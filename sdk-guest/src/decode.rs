@@ -1,9 +1,13 @@
 //! JSON into the author's types, with errors that name the member and never show its value.
 //!
-//! The messages of serde quote what they found; what a member holds may be a card number. Only the parts
-//! that come from the author's types (names of fields, what was expected) are kept.
+//! The messages of serde quote what they found, and its paths what members are called; what a member holds or is called may
+//! be a card number. Only the parts that come from the author's types (names of fields, what was expected) are kept, and
+//! the names of the arguments themselves.
+
+mod named;
 
 use serde::de::DeserializeOwned;
+use serde_path_to_error::Segment;
 
 use crate::{Error, Faults};
 
@@ -11,11 +15,25 @@ use crate::{Error, Faults};
 pub(crate) fn member<T: DeserializeOwned>(text: &str, root: &str) -> Result<T, Error> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-        let inner = error.path().to_string();
-        let path = if inner == "." { String::new() } else { inner };
+        let path: Vec<Segment> = error.path().iter().cloned().collect();
         let (field, message) = message(&error.into_inner().to_string());
+        // The caller has written the names of arguments, whatever type they go to.
+        let is_member = matches!(path.first(), Some(Segment::Map { .. }));
+        let told = named::steps_of::<T>(&path).max(usize::from(is_member));
+        let (path, below) = path.split_at(told);
+        let path = path.iter().fold(root.to_owned(), |above, step| match step {
+            Segment::Map { key } => format!("{above}.{key}"),
+            step => format!("{above}{step}"),
+        });
         let mut faults = Faults::default();
-        faults.add(join(&[root, &path, &field]), message);
+        if !below.is_empty() {
+            let part = if field.is_empty() { String::new() } else { format!("`{field}` ") };
+            faults.add(path, format!("a part of it: {part}{message}"));
+        } else if field.is_empty() {
+            faults.add(path, message);
+        } else {
+            faults.add(format!("{path}.{field}"), message);
+        }
         faults.into_error("the request does not fit the formula")
     })
 }
@@ -80,17 +98,6 @@ fn plain(expected: &str) -> String {
 
 fn quoted<'a>(text: &'a str, start: &str) -> Option<&'a str> {
     text.strip_prefix(start)?.split('`').next()
-}
-
-fn join(parts: &[&str]) -> String {
-    let mut path = String::new();
-    for part in parts.iter().filter(|part| !part.is_empty()) {
-        if !path.is_empty() && !part.starts_with('[') {
-            path.push('.');
-        }
-        path.push_str(part);
-    }
-    path
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! To add one: a member of [`Identity`], a row in [`FIELDS`], and a weight in `settings`.
 
-use crate::identity::{Address, Identity};
+use crate::identity::{Address, Identity, Phone};
 use crate::text;
 
 /// Fewest digits that two telephone numbers must share at their ends, when one lacks the country's code.
@@ -69,7 +69,12 @@ fn same(one: Option<&String>, other: Option<&String>) -> Option<f64> {
     Some(if one? == other? { 1.0 } else { 0.0 })
 }
 
-fn phones(one: &str, other: &str) -> f64 {
+fn phones(one: &Phone, other: &Phone) -> f64 {
+    let pairs = one.ways().flat_map(|one| other.ways().map(move |other| (one, other)));
+    pairs.map(|(one, other)| dialled_alike(one, other)).fold(0.0, f64::max)
+}
+
+fn dialled_alike(one: &str, other: &str) -> f64 {
     if one == other {
         return 1.0;
     }
@@ -159,6 +164,7 @@ fn spelled_out(words: &[String]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::{emails, phones, postal_codes};
+    use crate::identity::Phone;
 
     fn near(one: f64, other: f64) -> bool {
         (one - other).abs() < 1e-9
@@ -168,15 +174,21 @@ mod tests {
     fn phones_are_alike_with_and_without_a_country() {
         for (one, other, likeness) in [
             ("14155550100", "14155550100", 1.0),
+            ("+44 (0)20 7946 0000", "+442079460000", 1.0),
+            ("+44 (0)20 7946 0000", "020 7946 0000", 0.9),
+            ("0044 (0)20 7946 0000", "+44 (20) 7946-0000", 0.9),
+            // From abroad too, it is dialled there.
+            ("+39 (0)6 1234567", "+39 06 1234567", 1.0),
             ("14155550100", "4155550100", 0.9),
             ("0014155550100", "4155550100", 0.9),
             ("442079460000", "02079460000", 0.9),
             ("14155550100", "14155550101", 0.0),
             ("5550100", "14155550100", 0.0),
-            ("", "14155550100", 0.0),
+            ("0", "14155550100", 0.0),
         ] {
-            assert!(near(phones(one, other), likeness), "{one} {other}");
-            assert!(near(phones(other, one), likeness), "{other} {one}");
+            let [first, second] = [one, other].map(|number| Phone::read(number).unwrap());
+            assert!(near(phones(&first, &second), likeness), "{one} {other}");
+            assert!(near(phones(&second, &first), likeness), "{other} {one}");
         }
     }
 

@@ -22,11 +22,34 @@ pub(crate) struct Identity {
     pub(crate) ssn: Option<String>,
     pub(crate) ein: Option<String>,
     pub(crate) national_id: Option<String>,
-    /// Digits alone.
-    pub(crate) phone: Option<String>,
+    pub(crate) phone: Option<Phone>,
     /// In lower case.
     pub(crate) email: Option<String>,
     pub(crate) address: Option<Address>,
+}
+
+/// A telephone number.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Phone {
+    /// Digits alone.
+    pub(crate) digits: String,
+    /// The same without the zero in brackets that some write behind the country's code, if there is one: most countries leave
+    /// it out where one calls from abroad, and a few do not.
+    pub(crate) from_abroad: Option<String>,
+}
+
+impl Phone {
+    /// Reads a number; none without digits.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let digits = filled(text::digits(text))?;
+        let from_abroad = text.contains("(0)").then(|| text.replacen("(0)", "", 1));
+        Some(Self { digits, from_abroad: from_abroad.map(|text| text::digits(&text)) })
+    }
+
+    /// Each way in which it may be dialled.
+    pub(crate) fn ways(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.digits.as_str()).chain(self.from_abroad.as_deref())
+    }
 }
 
 /// An address; each part may be missing, not all of them.
@@ -58,7 +81,6 @@ impl Identity {
             reader.fault("birth_date", "must be a date, YYYY-MM-DD");
         }
         let code = |text: Option<String>| text.map(|text| text::code(&text)).and_then(filled);
-        let digits = |text: Option<String>| text.map(|text| text::digits(&text)).and_then(filled);
         let identity = Self {
             id: reader.text("id"),
             name: some_words(text::words(&name)),
@@ -66,7 +88,7 @@ impl Identity {
             ssn: code(reader.nine_digits("ssn")),
             ein: code(reader.nine_digits("ein")),
             national_id: code(reader.text("national_id")),
-            phone: digits(reader.text("phone").map(|text| text::dialled(&text))),
+            phone: reader.text("phone").and_then(|text| Phone::read(&text)),
             email: reader.text("email").map(|text| text.to_lowercase()),
             address: reader.address(),
         };

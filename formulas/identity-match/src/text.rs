@@ -40,11 +40,6 @@ pub(crate) fn code(text: &str) -> String {
     letters.flat_map(char::to_uppercase).collect()
 }
 
-/// A telephone number as it is dialled from abroad: without the zero in brackets that some write after the country's code.
-pub(crate) fn dialled(number: &str) -> String {
-    if number.contains('+') { number.replacen("(0)", "", 1) } else { number.to_owned() }
-}
-
 /// Digits alone.
 pub(crate) fn digits(text: &str) -> String {
     text.chars().filter(char::is_ascii_digit).collect()
@@ -117,7 +112,7 @@ fn word_likeness(one: &str, other: &str) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{code, dialled, digits, likeness, words};
+    use super::{code, digits, likeness, words};
 
     fn alike(one: &str, other: &str) -> f64 {
         let (one, other) = (words(one), words(other));
@@ -137,17 +132,6 @@ mod tests {
             (code(" 12-34 a.b"), digits("+1 (2)-x3")),
             ("1234AB".to_owned(), "123".to_owned())
         );
-    }
-
-    #[test]
-    fn no_zero_in_brackets_is_dialled_from_abroad() {
-        for (number, dial) in [
-            ("+44 (0)20 7946 0000", "+44 20 7946 0000"),
-            ("(0)20 7946 0000", "(0)20 7946 0000"),
-            ("+44 20 7946 0000", "+44 20 7946 0000"),
-        ] {
-            assert_eq!(dialled(number), dial);
-        }
     }
 
     #[test]

@@ -48,7 +48,7 @@ use crate::settings::Settings;
 fn react(request: Request<Value, Value>) -> Result<Response, Error> {
     let mut faults = Faults::default();
     let settings = Settings::read(&request.configuration, &mut faults);
-    let payment = Payment::read(&request.args, &request.invocation.id, &mut faults);
+    let payment = Payment::read(&request.args, request.invocation.deadline_ms, &mut faults);
     let (settings, payment) = match settings.zip(payment) {
         Some(both) if faults.is_empty() => both,
         _ => return Err(faults.into_error("the payment cannot be authorised")),

@@ -40,8 +40,8 @@ pub(crate) struct Billing {
 const ADDRESS: &[&str] = &["line1", "line2", "city", "state", "postal_code", "country"];
 
 impl Payment {
-    /// Reads the arguments of this invocation; notes all that is wrong with them.
-    pub(crate) fn read(args: &Value, invocation: &str, faults: &mut Faults) -> Option<Self> {
+    /// Reads the arguments of an invocation that ends by then; notes all that is wrong with them.
+    pub(crate) fn read(args: &Value, deadline_ms: u64, faults: &mut Faults) -> Option<Self> {
         let is_first = args["retry_of"].is_null();
         // What became of an earlier payment is to be learned although the card has expired since.
         let card = Card::read(&args["card"], is_first.then(Minute::now), faults);
@@ -62,7 +62,7 @@ impl Payment {
         if let Some(id) = &retry_of {
             if !is_invocation(id) {
                 faults.add("args.retry_of", "must be the id of an invocation");
-            } else if is_too_old(id, invocation) {
+            } else if is_too_old(id, deadline_ms) {
                 let fault = "is more than a day old: the processor may make the payment a second time; whether it was \
                              made is known there";
                 faults.add("args.retry_of", fault);
@@ -113,10 +113,9 @@ fn text(value: &Value, member: &str, faults: &mut Faults) -> Option<String> {
     faults.expect(text, member, expected).map(str::to_owned)
 }
 
-/// Whether an invocation was too long before this one. The same clock has told the time of both.
-fn is_too_old(id: &str, this: &str) -> bool {
-    let drawn = drawn_ms(id).zip(drawn_ms(this));
-    drawn.is_some_and(|(drawn, now)| now.saturating_sub(drawn) > RETRY_MS_MAX)
+/// Whether an invocation is too long ago for what is sent until then, by the clock that told the time of both.
+fn is_too_old(id: &str, deadline_ms: u64) -> bool {
+    drawn_ms(id).is_some_and(|drawn| deadline_ms.saturating_sub(drawn) > RETRY_MS_MAX)
 }
 
 /// When the id was drawn, in milliseconds since the Unix epoch: a UUID of version 7 begins with that.

@@ -185,8 +185,8 @@ impl Attempt<'_> {
     fn uncertain(&self, what: &str) -> String {
         let key = self.key;
         format!(
-            "{what}; whether the payment was made is not known: call again within a day with the same arguments \
-             and `retry_of` set to {key}, and it is made once"
+            "{what}; whether the payment was made is not known: call again with the same arguments and `retry_of` \
+             set to {key} within a day of the first call, and it is made once"
         )
     }
 

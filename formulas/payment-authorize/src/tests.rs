@@ -12,7 +12,8 @@ mod repeated;
 /// 2026-11-30, one minute before midnight.
 const NOVEMBER_MS: u64 = 1_796_083_140_000;
 const INVOCATION: &str = "01900000-0000-7000-8000-000000000001";
-const EARLIER: &str = "01900000-0000-7000-8000-0000000000ff";
+/// Of the same day.
+const EARLIER: &str = "01a22ee5-0000-7000-8000-0000000000ff";
 const NUMBER: &str = "4242424242424242";
 const KEY: &str = "sk_test_secret";
 

@@ -54,6 +54,60 @@ fn sample(members: &[(&str, Value)]) -> String {
     sample.to_string()
 }
 
+/// Types that name some of what they hold.
+#[derive(Debug, Deserialize)]
+#[expect(dead_code, reason = "read to see what cannot be read")]
+struct Mixed {
+    #[serde(default)]
+    map: BTreeMap<String, u32>,
+    #[serde(default)]
+    list: Option<Vec<Named>>,
+    #[serde(default)]
+    pair: (u32, Option<u32>),
+    #[serde(default)]
+    big: Option<u128>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[expect(dead_code, reason = "read to see what cannot be read")]
+struct Named {
+    inner_map: BTreeMap<String, Card>,
+}
+
+#[test]
+fn what_is_called_by_data_is_not_named() {
+    let deep = |member: &str, value: Value| json!([{ "innerMap": {} }, { member: value }]);
+    for (name, value, path, message) in [
+        ("map", json!({ "4242": "secret" }), "args.map", format!("a part of it: {WHOLE}")),
+        ("list", deep("secret", json!(1)), "args.list[1]", "a part of it: is not valid".to_owned()),
+        (
+            "list",
+            deep("innerMap", json!(4242)),
+            "args.list[1].innerMap",
+            "must be an object".to_owned(),
+        ),
+        (
+            "list",
+            deep("innerMap", json!({ "4242": {} })),
+            "args.list[1].innerMap",
+            "a part of it: `number` is required".to_owned(),
+        ),
+        ("list", json!([{}]), "args.list[0].innerMap", "is required".to_owned()),
+        ("pair", json!([1, "secret"]), "args.pair", format!("a part of it: {WHOLE}")),
+        ("big", json!(-1), "args.big", "is not valid".to_owned()),
+        ("big", json!(1.5), "args", "a part of it: is not valid".to_owned()),
+    ] {
+        let error = member::<Mixed>(&json!({ name: value }).to_string(), "args").unwrap_err();
+        assert_eq!(error.messages(path), [message.as_str()], "{error:?}");
+        let told = format!("{error:?} {error}");
+        assert!(!told.contains("4242\"") && !told.contains("secret"), "{told}");
+    }
+    // What the caller has called an argument is its own word.
+    let error = member::<BTreeMap<String, u32>>(r#"{"a":"secret"}"#, "args").unwrap_err();
+    assert_eq!(error.messages("args.a"), [WHOLE]);
+}
+
 const WHOLE: &str = "must be a whole number from 0 to 4294967295";
 
 #[test]
@@ -106,7 +160,7 @@ fn faults_name_the_member_and_not_its_value() {
         (sample(&[("own", json!(secret))]), "args.own", "is not valid"),
         (sample(&[("4242-secret", json!(1))]), "args.4242-secret", "is not valid"),
         (r#"{"count":1,"count":4242}"#.to_owned(), "args.count", "occurs twice"),
-        (r#"{"count":4242"#.to_owned(), "args.?", "is not valid"),
+        (r#"{"count":4242"#.to_owned(), "args", "a part of it: is not valid"),
         (json!([4242]).to_string(), "args", ""),
         (json!(secret).to_string(), "args", "must be an object"),
         (json!(null).to_string(), "args", "must be an object"),
