@@ -18,7 +18,7 @@ async fn a_push_says_what_stands_in_the_way() {
     let push = |code: i32, more: &[&str]| {
         told(project.path(), code, &[&["push", "--url", &address], &BUILT[..], more].concat())
     };
-    let refused = push(1, &["--key", "key_mgt_unknown"]);
+    let refused = push(2, &["--key", "key_mgt_unknown"]);
     assert_eq!((&refused["status"], &refused["error"]["status"]), (&json!("refused"), &json!(401)));
     let first = push(0, &["--key-file", "key"]);
     assert_eq!(first["status"], "created", "{first}");
@@ -36,11 +36,11 @@ async fn a_push_says_what_stands_in_the_way() {
     assert!(code == 2 && stderr.contains("2 formulas") && stderr.contains(&second), "{stderr}");
     assert!(!stderr.contains(MANAGEMENT_KEY), "a key is told to nobody");
     assert_eq!(push(0, &["--key-file", "key", "--id", &second])["formula"]["id"], second);
-    let gone = push(1, &["--key-file", "key", "--id", "00000000-0000-4000-8000-000000000000"]);
+    let gone = push(2, &["--key-file", "key", "--id", "00000000-0000-4000-8000-000000000000"]);
     assert_eq!(gone["error"]["status"], 404, "{gone}");
     let body = json!({ "name": "a", "type": "private", "permissions": ["token:use"] });
     let private = management.post("/applications", body).await.expect(201);
-    let refused = push(1, &["--key", private["key"].as_str().unwrap()]);
+    let refused = push(2, &["--key", private["key"].as_str().unwrap()]);
     let said = refused["error"]["detail"].as_str().unwrap();
     assert!(said.contains("not hold reactor:read. A push needs a management key"), "{said}");
     // An official one is nobody's to replace.
@@ -69,6 +69,8 @@ fn a_push_names_the_options_that_it_needs() {
     let folder = tempfile::tempdir().unwrap();
     for (more, parts) in [
         (&["--url", "127.0.0.1:8080", "--key", "k"][..], &["--url must begin with http://"][..]),
+        (&["--url", "http://a/?b", "--key", "k"], &["without a query"]),
+        (&["--url", "http://a", "--key", "k", "--id", ""], &["--id must be the id of a formula"]),
         (&[], &["--url <", "--key-file <", "--key <"]),
         (&["--url", "http://a", "--key", "k", "--key-file", "f"], &["--key <", "--key-file <"]),
     ] {

@@ -69,7 +69,10 @@ pub fn reference() {
     for option in command.get_arguments() {
         let (Some(long), Some(variable)) = (option.get_long(), option.get_env()) else { continue };
         let value = option.get_value_names().and_then(|names| names.first());
-        let value = value.map(|name| format!(" {name}")).unwrap_or_default().replace('|', "\\|");
+        let is_joined = option.is_require_equals_set();
+        let value =
+            value.map(|name| if is_joined { format!("[={name}]") } else { format!(" {name}") });
+        let value = value.unwrap_or_default().replace('|', "\\|");
         let help = option.get_help().map(ToString::to_string).unwrap_or_default();
         let help = help.replace('\n', " ").replace('|', "\\|");
         say(format_args!("| `--{long}{value}` | `{}` | {help} |", variable.display()));

@@ -113,7 +113,8 @@ impl Case {
     }
 
     fn read(path: &Path, name: String) -> Result<Self, Failure> {
-        let text = fs::read_to_string(path)?;
+        let text =
+            fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let case: Self =
             serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
         if case.expected.is_some() == case.error.is_some() {

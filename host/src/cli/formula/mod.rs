@@ -131,7 +131,9 @@ pub fn run(command: FormulaCommand) -> ExitCode {
         FormulaCommand::Test(on) => {
             watch::repeat(&on.project, on.own.watch.watch, || done(test(&on)))
         }
-        FormulaCommand::Push(on) => done(push_to_server(&on)),
+        FormulaCommand::Push(on) => {
+            push_to_server(&on).unwrap_or_else(|error| failed(&error, json))
+        }
     }
 }
 
@@ -311,7 +313,7 @@ fn test(on: &On<Both<Only>>) -> Result<bool, Failure> {
     Ok(failed == 0)
 }
 
-fn push_to_server(on: &On<push::PushOptions>) -> Result<bool, Failure> {
+fn push_to_server(on: &On<push::PushOptions>) -> Result<ExitCode, Failure> {
     on.own.check()?;
     let (project, Built { code, .. }) = on.open()?;
     let body = project.body(&code);
@@ -333,5 +335,9 @@ fn push_to_server(on: &On<push::PushOptions>) -> Result<bool, Failure> {
             }
         }
     }
-    Ok(matches!(pushed, Pushed::Done { .. }))
+    Ok(match &pushed {
+        Pushed::Done { .. } => ExitCode::SUCCESS,
+        Pushed::Refused(problem) if push::is_of_the_formula(problem) => ExitCode::FAILURE,
+        Pushed::Refused(_) => ExitCode::from(NOT_LOOKED_AT),
+    })
 }

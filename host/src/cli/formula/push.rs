@@ -64,6 +64,9 @@ pub enum Pushed {
 impl PushOptions {
     /// What can be said before anything is built.
     pub fn check(&self) -> Result<(), Failure> {
+        if self.id.as_ref().is_some_and(String::is_empty) {
+            return Err("--id must be the id of a formula, and is empty".into());
+        }
         check_address(&self.url)
     }
 
@@ -121,9 +124,17 @@ impl PushOptions {
 fn check_address(text: &str) -> Result<(), Failure> {
     let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
     match scheme.as_deref() {
+        Some("http" | "https") if text.contains(['?', '#']) => {
+            Err("--url must be where the server is, without a query".into())
+        }
         Some("http" | "https") => Ok(()),
         _ => Err("--url must begin with http:// or https://".into()),
     }
+}
+
+/// Whether a server has examined the formula and found something wrong, or one that has the place already.
+pub fn is_of_the_formula(problem: &Problem) -> bool {
+    matches!(problem.status, 400 | 409 | 413 | 422)
 }
 
 /// What a server refused, and which key is wanted when it was for that.
