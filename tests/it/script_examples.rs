@@ -8,7 +8,8 @@ use axum::extract::State;
 use axum::routing::any;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::{HeaderMap, StatusCode, Uri};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, StatusCode, Uri};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -41,13 +42,12 @@ async fn stand_in() -> (String, Seen) {
     (base, seen)
 }
 
-#[expect(clippy::disallowed_types, reason = "it stands in for somebody else's server")]
 async fn answer(
     State(seen): State<Seen>,
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<(StatusCode, axum::Json<Value>), (StatusCode, &'static str)> {
+) -> Result<(StatusCode, [(HeaderName, &'static str); 1], String), (StatusCode, &'static str)> {
     let sent: Value = serde_json::from_slice(&body).unwrap_or_default();
     let header = |name: &str| headers.get(name).map(|value| value.to_str().unwrap());
     seen.lock().unwrap().push(json!({
@@ -82,7 +82,8 @@ async fn answer(
         "/identity" => (200, json!({"matched": true, "names": sent["names"]})),
         _ => (404, json!({})),
     };
-    Ok((StatusCode::from_u16(status).unwrap(), axum::Json(told)))
+    let is_json = [(CONTENT_TYPE, "application/json")];
+    Ok((StatusCode::from_u16(status).unwrap(), is_json, told.to_string()))
 }
 
 /// Makes a formula and a reactor of an example as it declares itself, but for the hosts; gives the address to invoke it at.

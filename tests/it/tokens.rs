@@ -366,3 +366,22 @@ async fn an_id_that_is_an_address_of_its_own_is_refused() {
     let reference = json!("{{ search }}");
     server.private.post("/detokenize", reference).await.expect(400);
 }
+
+/// Names that a parser of JSON has for its own use, where some feature of it is on.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_name_of_a_member_is_anything_but_itself() {
+    let server = TestServer::start().await;
+    let revealing = server.revealing().await;
+    for name in ["$serde_json::private::RawValue", "$serde_json::private::Number"] {
+        for value in ["nope", "1", "123456789012345678901", "{\"n\":1}"] {
+            let body = json!({"type": "token", "data": {"a": "x", name: value}});
+            let made = server.private.post("/tokens", body).await.expect(201);
+            let path = format!("/tokens/{}", made["id"].as_str().unwrap());
+            server.private.patch(&path, json!({"data": {"a": null}})).await.expect(200);
+            let expected = json!({name: value});
+            assert_eq!(revealing.get(&path).await.expect(200)["data"], expected);
+            assert_eq!(revealing.get("/tokens").await.expect(200)["data"][0]["data"], expected);
+            server.private.delete(&path).await.expect(204);
+        }
+    }
+}

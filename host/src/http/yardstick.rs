@@ -5,14 +5,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::Router;
 use axum::routing::post;
-use http::StatusCode;
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, StatusCode};
 use serde_json::Value;
 use tokio::net::TcpListener;
 
 /// A service that parses and writes the JSON it is sent (`/echo`).
-#[expect(clippy::disallowed_types, reason = "the yardstick is axum alone")]
 pub fn yardstick() -> Router {
-    Router::new().route("/echo", post(async |axum::Json(body): axum::Json<Value>| axum::Json(body)))
+    let echo = async |body: Bytes| -> Result<_, StatusCode> {
+        let body: Value = serde_json::from_slice(&body).map_err(|_| StatusCode::BAD_REQUEST)?;
+        let body = serde_json::to_vec(&body).map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+        Ok(([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], body))
+    };
+    Router::new().route("/echo", post(echo))
 }
 
 /// A service that takes webhooks (`/hook`), and counts them.

@@ -14,6 +14,21 @@ fn paths(text: &str) -> Vec<String> {
 }
 
 #[test]
+fn no_member_is_read_as_anything_but_itself() {
+    // Two that the parser has for its own use, where some feature of it is on.
+    for name in ["$serde_json::private::RawValue", "$serde_json::private::Number"] {
+        for value in [r#""1""#, r#""nope""#, r#""123456789012345678901""#, r#"{"a":1}"#, "1"] {
+            let text = format!(r#"{{"{name}":{value},"b":2}}"#);
+            let parsed = parse(text.as_bytes()).unwrap();
+            assert_eq!(parsed.as_object().unwrap().len(), 2, "{text}");
+            assert_eq!(parsed.to_string(), text);
+            let text = format!(r#"{{"{name}":{value}}}"#);
+            assert_eq!(parse(text.as_bytes()).unwrap().to_string(), text);
+        }
+    }
+}
+
+#[test]
 fn places_are_counted_in_characters() {
     for (text, place) in [
         (r#"{"abc":x}"#, (1, 8)),
