@@ -336,9 +336,25 @@ pub const HTTP_ADDRESSES_MAX: usize = 8;
 /// How long a connection may take to be there, its name looked up, in milliseconds.
 pub const HTTP_CONNECT_MS: u64 = 30_000;
 /// Names that are looked up at the same time: each keeps a thread.
-pub const HTTP_LOOKUPS_MAX: usize = 64;
+pub const HTTP_LOOKUPS_MAX: usize = 128;
 /// The same, for one owner.
-pub const HTTP_LOOKUPS_PER_OWNER_MAX: usize = 8;
+pub const HTTP_LOOKUPS_PER_OWNER_MAX: usize = 16;
+/// Names among them that were not prompt the last time, or were not looked up before.
+pub const HTTP_OTHER_LOOKUPS_MAX: usize = 96;
+/// The same, for one owner.
+pub const HTTP_OTHER_LOOKUPS_PER_OWNER_MAX: usize = 12;
+/// Names among these that took long the last time.
+pub const HTTP_SLOW_LOOKUPS_MAX: usize = 64;
+/// The same, for one owner.
+pub const HTTP_SLOW_LOOKUPS_PER_OWNER_MAX: usize = 4;
+/// How long that is, in milliseconds.
+pub const HTTP_SLOW_LOOKUP_MS: u64 = 1_000;
+/// How long it is remembered of a name whether it was prompt, in milliseconds.
+pub const HTTP_NAME_KNOWN_MS: u64 = 600_000;
+/// Names of which that is remembered.
+pub const HTTP_NAMES_KNOWN_MAX: usize = 4_096;
+/// How long a name waits for a place to be looked up, in milliseconds.
+pub const HTTP_LOOKUP_WAIT_MS: u64 = 5_000;
 /// Owners whose places for looking up names are remembered while they use none.
 pub const HTTP_LOOKUP_OWNERS_MAX: usize = 1_024;
 /// How long it is remembered that a name has no address, in milliseconds.

@@ -128,6 +128,9 @@ pub enum EgressError {
     /// There was no connection, or it broke.
     #[error("unreachable: {0}")]
     Unreachable(&'static str),
+    /// It was not sent: too many names are being looked up.
+    #[error("too many hosts' names are being looked up")]
+    Crowded,
     /// It took too long.
     #[error("the request ran past its time")]
     Timeout,

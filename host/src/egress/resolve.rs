@@ -12,7 +12,7 @@ use thiserror::Error;
 use tower::Service;
 
 use super::guard::Guard;
-use super::lookup::Lookups;
+use super::lookup::{CROWDED, Lookups};
 use crate::limits::HTTP_ADDRESSES_MAX;
 
 /// Why a name has no address to connect to.
@@ -21,6 +21,9 @@ pub enum Unresolved {
     /// There is none.
     #[error("the host's name has no address")]
     Unknown,
+    /// Nobody could ask: its owner looks up as many as it may, or all do.
+    #[error("too many names are being looked up")]
+    Crowded,
     /// There is one that is not public.
     #[error("the host's address is not a public one")]
     NotPublic,
@@ -47,7 +50,10 @@ impl Service<Name> for GuardedResolver {
         let (lookups, guard, owner) = (Arc::clone(&self.lookups), self.guard.clone(), self.owner);
         let resolve = async move {
             let found =
-                lookups.find(owner, name.as_str()).await.map_err(|_| Unresolved::Unknown)?;
+                lookups.find(owner, name.as_str()).await.map_err(|error| match error.kind() {
+                    CROWDED => Unresolved::Crowded,
+                    _ => Unresolved::Unknown,
+                })?;
             let addresses = checked(found, &guard)?.into_iter();
             let addresses: Vec<_> = addresses.map(|ip| SocketAddr::new(ip, 0)).collect();
             Ok(addresses.into_iter())

@@ -93,16 +93,17 @@ impl Egress {
         }
         let too_many = early_heads(&mut request);
         tokio::select! {
+            biased;
+            // The connection goes with the request.
+            () = too_many.notified() => {
+                Err(EgressError::Unreachable("the host says more before its answer than is read"))
+            }
             answer = self.client(owner, &hop.url).request(request) => {
                 answer.map_err(|error| {
                     let unconnected = "no connection to the host could be made";
                     let broken = "the exchange broke off";
                     explain(&error, if error.is_connect() { unconnected } else { broken })
                 })
-            }
-            // The connection goes with the request.
-            () = too_many.notified() => {
-                Err(EgressError::Unreachable("the host says more before its answer than is read"))
             }
         }
     }
@@ -202,6 +203,7 @@ fn of_a_cause(error: &(dyn Error + 'static)) -> Option<EgressError> {
         return Some(match unresolved {
             Unresolved::NotPublic => EgressError::Denied("the host's address is not a public one"),
             Unresolved::Unknown => EgressError::Unreachable("the host's name has no address"),
+            Unresolved::Crowded => EgressError::Crowded,
         });
     }
     if let Some(error) = error.downcast_ref::<hyper::Error>() {

@@ -3,48 +3,38 @@
 //! Formulas begin on the threads that everything runs on, and give them back every 0.1 ms or so. That alone lets a
 //! hundred endless loops put a hundred such slices before whatever else has to be done. So a run may compute there only
 //! as long as its owner's runs under way have used little; from then on it is long, belongs to the threads in
-//! [`super::slow`], and each of its slices needs a turn in the [`Lane`]. A turn goes to the owner whose last one is
-//! longest ago, and there to the run that asked first.
+//! [`super::slow`], and each of its slices needs a turn in the [`Lane`]. A turn goes to the owner whose turns have taken
+//! least time, and there to the run that asked first. What an owner does not use while nobody of it waits is lost to it.
 //!
-//! A turn lasts for one poll: a run that waits, for the vault or for time, holds none.
+//! A slice may be far longer than that, since what it burns says nothing of pages that it is the first to touch, or of a large
+//! memory that is filled at once. An owner whose runs had such slices pays for them: its next ones are long from the
+//! beginning, until that is made up for.
+//!
+//! A turn lasts for one slice, and for the next as well while nobody waits whose turns have taken less: otherwise each short
+//! slice of one owner would wait for a long one of another. A run that waits, for the vault or for time, holds none.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+pub use self::account::Account;
+use self::account::{OVERLONG, computed_by_this_thread, nanoseconds};
+
+mod account;
 #[cfg(test)]
 mod tests;
-
-/// What an owner's runs have had.
-#[derive(Debug, Default)]
-pub struct Account {
-    /// Time that those under way have used in slices that were not their last.
-    used_ns: AtomicU64,
-    /// The number of the last turn; 0 before the first.
-    turn: AtomicU64,
-}
-
-impl Account {
-    /// Adds to it; gives the sum.
-    fn charge(&self, ns: u64) -> u64 {
-        self.used_ns.fetch_add(ns, Ordering::Relaxed) + ns
-    }
-
-    fn refund(&self, ns: u64) {
-        self.used_ns.fetch_sub(ns, Ordering::Relaxed);
-    }
-}
 
 /// Where long runs wait for their turns.
 #[derive(Debug)]
 pub struct Lane {
     /// What one owner's runs may use before they come here.
     free_ns: u64,
+    started: Instant,
     turns: Mutex<Turns>,
 }
 
@@ -52,8 +42,8 @@ pub struct Lane {
 #[derive(Debug)]
 struct Turns {
     left: usize,
-    /// Turns given out since the start.
-    given: u64,
+    /// The time that the turns of the owner had taken who got the last one: whoever comes begins no earlier.
+    now_ns: u64,
     /// One for each owner with waiting runs, those that came first in front.
     queues: Vec<Queue>,
 }
@@ -62,8 +52,8 @@ struct Turns {
 #[derive(Debug)]
 struct Queue {
     owner: u128,
-    /// The number of the owner's last turn.
-    last: u64,
+    /// The time that the owner's turns have taken.
+    taken_ns: u64,
     runs: VecDeque<Waiting>,
 }
 
@@ -73,8 +63,8 @@ struct Waiting {
     waker: Waker,
 }
 
-/// A place in the lane; the number of the turn once that has come, 0 before.
-type Ticket = Arc<AtomicU64>;
+/// A place in the lane, and whether the turn has come.
+type Ticket = Arc<AtomicBool>;
 
 /// A run that takes turns.
 pub struct Fair<'l, F> {
@@ -90,17 +80,25 @@ pub struct Fair<'l, F> {
     long: Arc<AtomicBool>,
     /// Its place in the lane.
     ticket: Option<Ticket>,
+    /// Its turn, if that goes on.
+    turn: Option<Turn<'l>>,
 }
 
 /// The right to one slice. The next in the lane gets it when it is dropped.
-struct Turn<'l>(&'l Lane);
+struct Turn<'l> {
+    lane: &'l Lane,
+    owner: u128,
+    account: &'l Account,
+    began: Instant,
+}
 
 impl Lane {
     /// A lane for runs beyond what is `free`, `turns` of them at a time.
     pub fn new(turns: usize, free: Duration) -> Self {
         Self {
             free_ns: nanoseconds(free),
-            turns: Mutex::new(Turns { left: turns.max(1), given: 0, queues: Vec::new() }),
+            started: Instant::now(),
+            turns: Mutex::new(Turns { left: turns.max(1), now_ns: 0, queues: Vec::new() }),
         }
     }
 
@@ -120,58 +118,71 @@ impl Lane {
             charged_ns: 0,
             long,
             ticket: None,
+            turn: None,
         }
     }
 
     /// A turn, or a place to wait for one. Whoever waits is woken when it comes.
-    fn turn(
-        &self,
-        (owner, account): (u128, &Account),
+    fn turn<'l>(
+        &'l self,
+        (owner, account): (u128, &'l Account),
         place: &mut Option<Ticket>,
         waker: &Waker,
-    ) -> Option<Turn<'_>> {
+    ) -> Option<Turn<'l>> {
         let mut turns = self.turns.lock();
-        let number = match place {
+        match place {
             None if turns.left > 0 => {
                 turns.left -= 1;
-                turns.draw()
+                turns.now_ns = turns.now_ns.max(account.turns_ns.load(Ordering::Relaxed));
             }
             None => {
                 let ticket = Ticket::default();
                 *place = Some(Arc::clone(&ticket));
-                let last = account.turn.load(Ordering::Relaxed);
-                turns.join((owner, last), Waiting { ticket, waker: waker.clone() });
+                let taken_ns = account.turns_ns.load(Ordering::Relaxed).max(turns.now_ns);
+                turns.join((owner, taken_ns), Waiting { ticket, waker: waker.clone() });
                 return None;
             }
-            Some(ticket) => match ticket.load(Ordering::Relaxed) {
-                0 => {
-                    if let Some(waiting) = turns.find(owner, ticket) {
-                        waiting.waker.clone_from(waker);
-                    }
-                    return None;
+            Some(ticket) if ticket.load(Ordering::Relaxed) => {}
+            Some(ticket) => {
+                if let Some(waiting) = turns.find(owner, ticket) {
+                    waiting.waker.clone_from(waker);
                 }
-                number => number,
-            },
-        };
+                return None;
+            }
+        }
         *place = None;
-        account.turn.fetch_max(number, Ordering::Relaxed);
-        Some(Turn(self))
+        let now_ns = turns.now_ns;
+        drop(turns);
+        account.turns_ns.fetch_max(now_ns, Ordering::Relaxed);
+        Some(Turn { lane: self, owner, account, began: Instant::now() })
     }
 
-    /// Gives a turn to the next.
-    fn pass_on(&self) {
+    /// Gives a turn to the next, after one that took so long.
+    fn pass_on(&self, (owner, account): (u128, &Account), ns: u64) {
         // Woken when the lock is free again: waking may run code of anybody's.
-        let next = self.turns.lock().next();
+        let next = {
+            let mut turns = self.turns.lock();
+            let taken_ns = account.turns_ns.fetch_add(ns, Ordering::Relaxed) + ns;
+            if let Some(queue) = turns.queues.iter_mut().find(|queue| queue.owner == owner) {
+                queue.taken_ns = queue.taken_ns.max(taken_ns);
+            }
+            turns.next()
+        };
         if let Some(waker) = next {
             waker.wake();
         }
+    }
+
+    /// Nanoseconds since the lane was made.
+    fn since_start(&self, now: Instant) -> u64 {
+        nanoseconds(now.saturating_duration_since(self.started))
     }
 
     /// Gives up a place; a turn that has come goes to the next.
     fn leave(&self, owner: u128, ticket: &Ticket) {
         let next = {
             let mut turns = self.turns.lock();
-            if ticket.load(Ordering::Relaxed) > 0 {
+            if ticket.load(Ordering::Relaxed) {
                 turns.next()
             } else {
                 turns.remove(owner, ticket);
@@ -185,26 +196,21 @@ impl Lane {
 }
 
 impl Turns {
-    /// The number of a turn that is given out.
-    fn draw(&mut self) -> u64 {
-        self.given += 1;
-        self.given
-    }
-
-    fn join(&mut self, (owner, last): (u128, u64), waiting: Waiting) {
+    fn join(&mut self, (owner, taken_ns): (u128, u64), waiting: Waiting) {
         match self.queues.iter_mut().find(|queue| queue.owner == owner) {
             Some(queue) => queue.runs.push_back(waiting),
-            None => self.queues.push(Queue { owner, last, runs: VecDeque::from([waiting]) }),
+            None => self.queues.push(Queue { owner, taken_ns, runs: VecDeque::from([waiting]) }),
         }
     }
 
     /// Whom a turn that ended goes to.
     fn next(&mut self) -> Option<Waker> {
-        let number = self.draw();
-        let next = (0..self.queues.len()).min_by_key(|&at| self.queues[at].last);
+        let next = (0..self.queues.len()).min_by_key(|&at| self.queues[at].taken_ns);
         let waiting = next.and_then(|at| {
             let queue = &mut self.queues[at];
-            queue.last = number;
+            self.now_ns = self.now_ns.max(queue.taken_ns);
+            // Its next one comes after those that have had as much: how long this one takes is told at its end.
+            queue.taken_ns += 1;
             let waiting = queue.runs.pop_front();
             if queue.runs.is_empty() {
                 self.queues.remove(at);
@@ -215,7 +221,7 @@ impl Turns {
             self.left += 1;
             return None;
         };
-        ticket.store(number, Ordering::Relaxed);
+        ticket.store(true, Ordering::Relaxed);
         Some(waker)
     }
 
@@ -234,9 +240,36 @@ impl Turns {
     }
 }
 
+impl Turn<'_> {
+    /// Whether nobody waits who comes before this run's next slice.
+    fn goes_on(&self) -> bool {
+        let taken_ns = self.account.turns_ns.load(Ordering::Relaxed);
+        let taken_ns = taken_ns.saturating_add(nanoseconds(self.began.elapsed()));
+        let turns = self.lane.turns.lock();
+        turns.queues.iter().all(|queue| queue.owner != self.owner && queue.taken_ns > taken_ns)
+    }
+}
+
+/// Notes that whoever is polled is woken.
+struct Woken {
+    waker: Waker,
+    at_once: AtomicBool,
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.at_once.store(true, Ordering::Relaxed);
+        self.waker.wake_by_ref();
+    }
+}
+
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.0.pass_on();
+        self.lane.pass_on((self.owner, self.account), nanoseconds(self.began.elapsed()));
     }
 }
 
@@ -247,19 +280,43 @@ impl<F: Future + Unpin> Future for Fair<'_, F> {
         let this = &mut *self;
         if this.long.load(Ordering::Relaxed) {
             let owner = (this.owner, this.account);
-            let turn = this.lane.turn(owner, &mut this.ticket, context.waker());
-            let Some(_turn) = turn else { return Poll::Pending };
-            return Pin::new(&mut this.run).poll(context);
+            let turn = this.turn.take();
+            let turn = turn.or_else(|| this.lane.turn(owner, &mut this.ticket, context.waker()));
+            let Some(turn) = turn else { return Poll::Pending };
+            let woken =
+                Arc::new(Woken { waker: context.waker().clone(), at_once: AtomicBool::default() });
+            let waker = Waker::from(Arc::clone(&woken));
+            let polled = Pin::new(&mut this.run).poll(&mut Context::from_waker(&waker));
+            // Whoever wakes itself has only made a break.
+            if polled.is_pending() && woken.at_once.load(Ordering::Relaxed) && turn.goes_on() {
+                this.turn = Some(turn);
+            }
+            return polled;
         }
-        let began = this.began.take().unwrap_or_else(Instant::now);
+        let first = this.began.take();
+        let began = first.unwrap_or_else(Instant::now);
+        if first.is_some() && this.account.even_at_ns.load(Ordering::Relaxed) > 0 {
+            let owed = this.account.owes(this.lane.since_start(began));
+            if owed > 0 && owed >= this.lane.free_ns {
+                // Whoever moves it polls it again.
+                this.long.store(true, Ordering::Relaxed);
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        }
+        let is_looked_into = this.account.looks.load(Ordering::Relaxed) > 0;
+        let computed = is_looked_into.then(computed_by_this_thread);
         let polled = Pin::new(&mut this.run).poll(context);
-        // Most runs end in their first slice and never look at the clock here.
+        let took = began.elapsed();
         if polled.is_pending() {
-            let ns = nanoseconds(began.elapsed());
+            let ns = nanoseconds(took);
             this.charged_ns += ns;
             if this.account.charge(ns) >= this.lane.free_ns {
                 this.long.store(true, Ordering::Relaxed);
             }
+        }
+        if took > OVERLONG || is_looked_into {
+            this.account.look_into(took, computed, this.lane.since_start(began + took));
         }
         polled
     }
@@ -274,8 +331,4 @@ impl<F> Drop for Fair<'_, F> {
             self.lane.leave(self.owner, &ticket);
         }
     }
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -5,7 +5,6 @@
 //! answers as they come.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -13,6 +12,7 @@ use tokio::task::JoinSet;
 use tracing::Instrument as _;
 use wasmtime::Result;
 
+use self::sent::{Counted, Sent};
 use super::call::{GuestHttp, GuestHttpError, GuestHttpRequest, GuestHttpResponse};
 use super::memory::{Kept, Part, Refusal};
 use super::state::http::{self, Error, Request, Response};
@@ -21,6 +21,7 @@ use crate::limits::{
     HTTP_BODIES_UNDER_WAY_BYTES_MAX, HTTP_BODY_BYTES_MAX, HTTP_CALLS_MAX, HTTP_CALLS_UNDER_WAY_MAX,
 };
 
+mod sent;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +29,10 @@ type Answer = std::result::Result<Response, Error>;
 
 /// What a formula is told when the other server answered, and there is no room for that.
 const NO_ROOM: &str = "the vault has no room for the answer now";
+/// And when there is none for what it sends.
+const NO_ROOM_TO_SEND: &str = "the vault has no room for the request now";
+/// What a header takes beside its name and value, about.
+const HEADER_BYTES: usize = 64;
 
 /// What a run may send, and until when.
 #[derive(Default)]
@@ -50,24 +55,18 @@ struct UnderWay {
     /// So that the answers that nobody took yet do not fill the host's memory.
     places: Arc<Semaphore>,
     begun: u32,
-    /// Bytes of requests that have no answer yet.
-    waiting: Arc<AtomicUsize>,
+    waiting: Arc<Sent>,
 }
 
-/// Bytes of a request, counted until this is dropped.
-struct Counted(usize, Arc<AtomicUsize>);
-
-impl Counted {
-    fn take(bytes: usize, waiting: &Arc<AtomicUsize>) -> Option<Self> {
-        let counted = Self(bytes, Arc::clone(waiting));
-        let before = waiting.fetch_add(bytes, Ordering::Relaxed);
-        (before + bytes <= HTTP_BODIES_UNDER_WAY_BYTES_MAX).then_some(counted)
-    }
+/// Why a request was not sent.
+struct Unsent {
+    error: Error,
+    no_room: Option<Refusal>,
 }
 
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.1.fetch_sub(self.0, Ordering::Relaxed);
+impl From<Error> for Unsent {
+    fn from(error: Error) -> Self {
+        Self { error, no_room: None }
     }
 }
 
@@ -120,7 +119,7 @@ impl Outgoing {
         if let Some(refusal) = no_room
             && !self.is_told
         {
-            tracing::warn!(?refusal, "there is no room for an answer to a formula's request");
+            tracing::warn!(?refusal, "there is no room for a formula's request or its answer");
             self.is_told = true;
         }
         self.no_room = no_room;
@@ -143,20 +142,28 @@ impl Outgoing {
     fn admit(
         &mut self,
         request: &Request,
-    ) -> std::result::Result<(Arc<dyn GuestHttp>, Counted), Error> {
+    ) -> std::result::Result<(Arc<dyn GuestHttp>, Counted), Unsent> {
         let http = self.next()?;
         let body = request.body.as_ref().map_or(0, Vec::len);
         if body > HTTP_BODY_BYTES_MAX {
-            return Err(Error::TooLarge);
+            return Err(Error::TooLarge.into());
         }
-        let headers = request.headers.iter().map(|(name, value)| name.len() + value.len());
+        let headers = request.headers.iter();
+        let headers = headers.map(|(name, value)| HEADER_BYTES + name.len() + value.len());
         let bytes = body + request.url.len() + headers.sum::<usize>();
-        let Some(counted) = Counted::take(bytes, &self.under_way.waiting) else {
-            let most = HTTP_BODIES_UNDER_WAY_BYTES_MAX >> 20;
-            let reason = format!("requests under way may take {most} MiB together");
-            return Err(Error::Denied(reason));
-        };
-        Ok((http, counted))
+        match Counted::take(bytes, &self.under_way.waiting, self.memory.as_ref()) {
+            Ok(counted) => Ok((http, counted)),
+            // As when there is no room for an answer.
+            Err(Some(refusal)) => {
+                let error = Error::Unreachable(NO_ROOM_TO_SEND.to_owned());
+                Err(Unsent { error, no_room: Some(refusal) })
+            }
+            Err(None) => {
+                let most = HTTP_BODIES_UNDER_WAY_BYTES_MAX >> 20;
+                let reason = format!("requests under way may take {most} MiB together");
+                Err(Error::Denied(reason).into())
+            }
+        }
     }
 
     /// Begins a request; its number. Far too many end the run.
@@ -176,7 +183,9 @@ impl Outgoing {
         let run = async move {
             let (http, _counted) = match admitted {
                 Ok(admitted) => admitted,
-                Err(error) => return Ended::unsent(number, error),
+                Err(Unsent { error, no_room }) => {
+                    return Ended { no_room, ..Ended::unsent(number, error) };
+                }
             };
             let place = tokio::time::timeout(request.timeout, places.acquire_owned()).await;
             let Ok(Ok(place)) = place else {
@@ -218,13 +227,20 @@ impl Outgoing {
 impl http::Host for State {
     async fn send(&mut self, request: Request) -> Result<std::result::Result<Response, Error>> {
         self.count_call()?;
-        let http = match self.outgoing.next() {
-            Ok(http) => http,
-            Err(error) => return Ok(Err(error)),
+        let (http, counted) = match self.outgoing.admit(&request) {
+            Ok(admitted) => admitted,
+            Err(Unsent { error, no_room }) => {
+                self.outgoing.note(no_room);
+                return Ok(Err(error));
+            }
         };
         let (request, kept) = (self.outgoing.bounded(request), self.outgoing.keep());
         let growing = Arc::clone(&kept);
-        let answer = on_its_own_stack(async move { http.send(request, growing).await }).await?;
+        let send = async move {
+            let _counted = counted;
+            http.send(request, growing).await
+        };
+        let answer = on_its_own_stack(send).await?;
         let (answer, no_room) = told(answer, &kept);
         self.outgoing.note(no_room);
         Ok(answer)

@@ -90,6 +90,7 @@ impl Whole {
         let slice = Slice::default();
         let mut state = State::new(Memory::new(slot.memory(), memory_bytes), slice.clone());
         state.outgoing = Outgoing::new(call.http.take(), began + timeout, slot.memory());
+        state.large = Some(slot.large());
         let mut store = Store::new(&runtime.0.engine, state);
         let log = store.data().log();
         let kept = Kept::of(Some(slot.memory()));
@@ -159,14 +160,7 @@ async fn run(
     let request = prepare(store).map_err(|error| Failure::HostFault(error.to_string()))?;
     match program.entry.call(&request.0, store).await {
         Ok(Ok(answer)) => {
-            let weight = response::weight(&answer);
-            let more = weight.saturating_sub(ANSWER_BYTES_FREE);
-            if !kept.grow_beside(&store.data().memory, more) {
-                return Err(match kept.refused() {
-                    Some(Refusal::Owner) => Failure::OwnerOutOfMemory,
-                    _ => Failure::HostOutOfMemory,
-                });
-            }
+            make_room(response::weight(&answer), kept, &store.data().memory)?;
             response::read(answer)
         }
         Ok(Err(error)) => Err(match store.data().memory.refused {
@@ -174,10 +168,25 @@ async fn run(
             Some(Refusal::Owner) if checks => Failure::OwnerOutOfMemory,
             Some(Refusal::Host) if checks => Failure::HostOutOfMemory,
             Some(Refusal::System) if checks => cannot_grow(),
-            _ => for_want_of_room(response::read_error(error), store.data().outgoing.no_room),
+            _ => {
+                let weight = response::weight_of_error(&error);
+                make_room(weight, kept, &store.data().memory)?;
+                for_want_of_room(response::read_error(error), store.data().outgoing.no_room)
+            }
         }),
         Err(error) => Err(classify(&error, store.data().memory.refused)),
     }
+}
+
+/// Takes what an answer of this weight needs beside its run.
+fn make_room(weight: usize, kept: &Kept, run: &Memory) -> Result<(), Failure> {
+    if kept.grow_beside(run, weight.saturating_sub(ANSWER_BYTES_FREE)) {
+        return Ok(());
+    }
+    Err(match kept.refused() {
+        Some(Refusal::Owner) => Failure::OwnerOutOfMemory,
+        _ => Failure::HostOutOfMemory,
+    })
 }
 
 /// Bounds what a store's formula may use.

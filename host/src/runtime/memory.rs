@@ -90,7 +90,8 @@ impl Part {
         Self { room: Arc::clone(room), taken: AtomicU64::new(0) }
     }
 
-    fn take(&self, bytes: u64) -> std::result::Result<(), Refusal> {
+    /// Takes so many bytes, if there are so many.
+    pub fn take(&self, bytes: u64) -> std::result::Result<(), Refusal> {
         add(&self.taken, bytes, self.room.bytes_max / 2).ok_or(Refusal::Owner)?;
         add(&self.room.taken, bytes, self.room.bytes_max).ok_or_else(|| {
             self.taken.fetch_sub(bytes, Ordering::Relaxed);
@@ -98,7 +99,8 @@ impl Part {
         })
     }
 
-    fn give_back(&self, bytes: u64) {
+    /// Gives back what was taken.
+    pub fn give_back(&self, bytes: u64) {
         self.room.taken.fetch_sub(bytes, Ordering::Relaxed);
         self.taken.fetch_sub(bytes, Ordering::Relaxed);
     }

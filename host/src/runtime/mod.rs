@@ -21,6 +21,7 @@ mod fair;
 mod http;
 mod invoke;
 mod lanes;
+mod large;
 mod load;
 mod log;
 mod memory;

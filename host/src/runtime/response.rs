@@ -41,9 +41,29 @@ const OBEYED: &[&str] = &[
 const TOO_DEEP: &str = "it is nested too deep, more than 120 levels";
 const _: () = assert!(RESPONSE_DEPTH_MAX == 120, "the text names it");
 
+/// What a text takes beside its characters, about.
+const TEXT_BYTES: usize = 64;
+
 /// About what an answer takes once it is read.
 pub fn weight(Response { raw, tokenize }: &Response) -> usize {
     [raw, tokenize].into_iter().flatten().map(|text| weight::of_json(text.as_bytes())).sum()
+}
+
+/// The same of one that tells of a failure.
+pub fn weight_of_error(error: &GuestError) -> usize {
+    let fault = match error {
+        GuestError::Custom(custom) => return weight::of_json(custom.body.as_bytes()),
+        GuestError::Authentication(fault)
+        | GuestError::Authorization(fault)
+        | GuestError::BadRequest(fault)
+        | GuestError::InvalidPaymentMethod(fault)
+        | GuestError::RateLimit(fault)
+        | GuestError::Runtime(fault)
+        | GuestError::ServiceUnavailable(fault) => fault,
+    };
+    let errors = fault.errors.iter();
+    let texts = errors.flat_map(|(path, messages)| std::iter::once(path).chain(messages));
+    fault.detail.len() + texts.map(|text| TEXT_BYTES + text.len()).sum::<usize>()
 }
 
 /// Reads the answer of a formula that succeeded.
@@ -143,7 +163,9 @@ fn json(text: &str, cause: &'static str) -> Result<Value, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::{json, may_set};
+    use super::{
+        CustomResponse, Fault, GuestError, Response, json, may_set, weight, weight_of_error,
+    };
     use crate::limits::RESPONSE_DEPTH_MAX;
     use crate::runtime::Failure;
     use http::HeaderName;
@@ -166,6 +188,17 @@ mod tests {
             assert_eq!(found.is_some(), expected.is_some(), "{found:?}");
             assert!(found.unwrap_or_default().contains(expected.unwrap_or_default()), "{found:?}");
         }
+    }
+
+    #[test]
+    fn what_tells_of_a_failure_weighs_as_much_as_what_does_not() {
+        let body = format!("[{}0]", r#"{"":0},"#.repeat(10_000));
+        let raw = weight(&Response { raw: Some(body.clone()), tokenize: None });
+        let custom = CustomResponse { status: 400, headers: Vec::new(), body };
+        assert!(raw > 1 << 20 && weight_of_error(&GuestError::Custom(custom)) == raw);
+        let errors = vec![("a".to_owned(), vec![String::new(); 10_000])];
+        let fault = Fault { detail: "x".repeat(1_000), errors };
+        assert!(weight_of_error(&GuestError::Runtime(fault)) > 10_000 * 24);
     }
 
     #[test]

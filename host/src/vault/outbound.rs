@@ -69,6 +69,7 @@ impl From<EgressError> for GuestHttpError {
             EgressError::Denied(reason) => Self::Denied(reason),
             EgressError::Invalid(reason) => Self::Invalid(reason),
             EgressError::Unreachable(reason) => Self::Unreachable(reason),
+            EgressError::Crowded => Self::Unreachable("too many hosts' names are being looked up"),
             EgressError::Timeout => Self::Timeout,
             EgressError::TooLarge => Self::TooLarge,
         }

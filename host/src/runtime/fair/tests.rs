@@ -56,6 +56,7 @@ fn is_long<F>(run: &Fair<'_, F>) -> bool {
 struct World {
     lane: Lane,
     accounts: [Account; 3],
+    nobody: Account,
     done: RefCell<Vec<&'static str>>,
 }
 
@@ -64,6 +65,7 @@ impl World {
         Self {
             lane: Lane::new(turns, free),
             accounts: Default::default(),
+            nobody: Account::default(),
             done: RefCell::default(),
         }
     }
@@ -85,7 +87,7 @@ impl World {
 
     /// Takes a turn out of the lane, as a slice does that is being computed on another thread.
     fn busy(&self) -> super::Turn<'_> {
-        let nobody = (99, &Account::default());
+        let nobody = (99, &self.nobody);
         let turn = self.lane.turn(nobody, &mut None, futures::task::noop_waker_ref());
         turn.expect("a turn is left")
     }
@@ -174,14 +176,31 @@ fn an_owners_runs_use_its_time_together_and_give_it_back() {
     assert_eq!(world.accounts[1].charge(0), 0);
 }
 
-#[test]
-fn turns_go_round_by_owner_then_in_order() {
+/// Slices that take so many milliseconds each.
+struct Lasting<'d>(Slices<'d>, u64);
+
+impl Future for Lasting<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        std::thread::sleep(Duration::from_millis(self.1));
+        Pin::new(&mut self.0).poll(context)
+    }
+}
+
+/// Has runs of owners, with so long slices each, take so many turns; whose they were, in order.
+fn whose_turns(runs: &[(usize, &'static str, u64)], turns: usize) -> Vec<&'static str> {
     let world = World::new(1, Duration::ZERO);
-    let (mut a1, mut a2, mut a3) =
-        (world.long(0, "a1", 9), world.long(0, "a2", 9), world.long(0, "a3", 9));
-    let (mut b1, mut c1) = (world.long(1, "b1", 9), world.long(2, "c1", 9));
-    let mut runs = [&mut a1, &mut a2, &mut a3, &mut b1, &mut c1];
-    let bells: [Arc<Bell>; 5] = Default::default();
+    let lasting = |&(owner, name, ms): &(usize, &'static str, u64)| {
+        let run = Lasting(Slices { name, left: 999, done: &world.done }, ms);
+        let account = (owner as u128, &world.accounts[owner]);
+        let mut run = world.lane.fair(account, (run, Arc::default()), Instant::now());
+        assert!(poll(&mut run, &Arc::default()).is_pending() && is_long(&run));
+        run
+    };
+    let mut runs: Vec<_> = runs.iter().map(lasting).collect();
+    let bells: Vec<Arc<Bell>> = runs.iter().map(|_| Arc::default()).collect();
+    world.done.borrow_mut().clear();
     let busy = world.busy();
     for (run, bell) in runs.iter_mut().zip(&bells) {
         assert!(poll(run, bell).is_pending());
@@ -189,16 +208,165 @@ fn turns_go_round_by_owner_then_in_order() {
     assert_eq!(world.done(), Vec::<&str>::new());
     drop(busy);
     // As an executor does: whoever was woken computes a slice and asks for the next turn at once.
-    for turn in 0..15 {
-        let woken: Vec<usize> = (0..5).filter(|&at| bells[at].rings() > 0).collect();
+    for turn in 0..turns {
+        let woken: Vec<usize> = (0..runs.len()).filter(|&at| bells[at].rings() > 0).collect();
         let [at] = woken[..] else { panic!("{woken:?} were woken at turn {turn}") };
         bells[at].0.store(0, Ordering::SeqCst);
-        assert!(poll(runs[at], &bells[at]).is_pending());
-        assert!(poll(runs[at], &bells[at]).is_pending());
+        assert!(poll(&mut runs[at], &bells[at]).is_pending());
+        assert!(poll(&mut runs[at], &bells[at]).is_pending());
     }
-    let expected =
-        ["a1", "b1", "c1", "a2", "b1", "c1", "a3", "b1", "c1", "a1", "b1", "c1", "a2", "b1", "c1"];
-    assert_eq!(world.done(), expected);
+    let done = world.done();
+    drop(runs);
+    done
+}
+
+#[test]
+fn turns_go_round_by_owner_then_in_order() {
+    let all = [(0, "a1", 2), (0, "a2", 2), (0, "a3", 2), (1, "b", 2), (2, "c", 2)];
+    let done = whose_turns(&all, 15);
+    assert_eq!(done[..3], ["a1", "b", "c"]);
+    // A sleep may last longer than it was to.
+    for owner in ["a", "b", "c"] {
+        let turns = done.iter().filter(|name| name.starts_with(owner)).count();
+        assert!((3..=7).contains(&turns), "{done:?}");
+    }
+    let of_a: Vec<_> = done.iter().filter(|name| name.starts_with('a')).collect();
+    let in_order = ["a1", "a2", "a3"].iter().cycle();
+    assert!(of_a.iter().zip(in_order).all(|(done, expected)| *done == expected), "{done:?}");
+}
+
+/// Slices with a break between each two, as a formula makes them.
+struct Computes<'d>(Lasting<'d>);
+
+impl Future for Computes<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        context.waker().wake_by_ref();
+        Pin::new(&mut self.0).poll(context)
+    }
+}
+
+#[test]
+fn short_slices_do_not_wait_for_a_long_one_each() {
+    let world = World::new(1, Duration::ZERO);
+    let computes = |owner: usize, name, ms| {
+        let run = Computes(Lasting(Slices { name, left: 999, done: &world.done }, ms));
+        let account = (owner as u128, &world.accounts[owner]);
+        let mut run = world.lane.fair(account, (run, Arc::default()), Instant::now());
+        assert!(poll(&mut run, &Arc::default()).is_pending() && is_long(&run));
+        run
+    };
+    let mut runs = [computes(0, "long", 20), computes(0, "long", 20), computes(1, "short", 1)];
+    let bells: [Arc<Bell>; 3] = Default::default();
+    world.done.borrow_mut().clear();
+    // All of them want to compute all the time.
+    while world.done().len() < 60 {
+        for (run, bell) in runs.iter_mut().zip(&bells) {
+            assert!(poll(run, bell).is_pending());
+        }
+    }
+    let done = world.done();
+    let long = done.iter().filter(|name| **name == "long").count();
+    assert!((2..=8).contains(&long), "{done:?}");
+    // What is done with holds no turn.
+    drop(runs);
+    assert_eq!(world.turns_left(), 1);
+}
+
+#[test]
+fn who_waits_for_something_else_holds_no_turn() {
+    let world = World::new(1, Duration::ZERO);
+    let mut waits = world.long(0, "waits", 9);
+    assert!(poll(&mut waits, &Arc::default()).is_pending());
+    assert_eq!(world.turns_left(), 1);
+    let computes = Computes(Lasting(Slices { name: "a", left: 9, done: &world.done }, 0));
+    let account = (1, &world.accounts[1]);
+    let mut computes = world.lane.fair(account, (computes, Arc::default()), Instant::now());
+    for turns_left in [1, 0, 0] {
+        assert!(poll(&mut computes, &Arc::default()).is_pending());
+        assert_eq!(world.turns_left(), turns_left);
+    }
+    // Another run of the owner's comes before its next slice.
+    let mut other = world.long(1, "b", 9);
+    let bell: Arc<Bell> = Arc::default();
+    assert!(poll(&mut other, &bell).is_pending());
+    assert!(poll(&mut computes, &Arc::default()).is_pending());
+    assert_eq!((bell.rings(), world.turns_left()), (1, 0));
+}
+
+#[test]
+fn what_an_owner_does_not_use_is_lost_to_it() {
+    let world = World::new(1, Duration::ZERO);
+    let turn = |account: usize| {
+        let owner = (account as u128, &world.accounts[account]);
+        world.lane.turn(owner, &mut None, futures::task::noop_waker_ref()).expect("it is free")
+    };
+    let first = turn(0);
+    std::thread::sleep(Duration::from_millis(5));
+    drop(first);
+    drop(turn(0));
+    // Whoever comes now begins where the others are, and not with all that they have had.
+    drop(turn(1));
+    let had = |account: usize| world.accounts[account].turns_ns.load(Ordering::SeqCst);
+    assert!(had(1) >= 5_000_000 && had(1) <= had(0) + 5_000_000, "{} {}", had(0), had(1));
+}
+
+/// A run of one slice that computes for so long.
+struct Computing(Duration);
+
+impl Future for Computing {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        let before = super::computed_by_this_thread();
+        while super::computed_by_this_thread().saturating_sub(before) < self.0 {}
+        Poll::Ready(())
+    }
+}
+
+#[test]
+fn overlong_slices_are_made_up_for() {
+    let world = World::new(1, Duration::from_millis(20));
+    let account = &world.accounts[0];
+    let run = |future| {
+        let mut run = world.lane.fair((0, account), (future, Arc::default()), Instant::now());
+        (poll(&mut run, &Arc::default()).is_ready(), is_long(&run))
+    };
+    // The first that seems so has some of the next ones looked into.
+    assert_eq!(run(Computing(Duration::from_millis(30))), (true, false));
+    assert_eq!(account.owes(world.lane.since_start(Instant::now())), 0);
+    assert!((1..=super::account::LOOKS_AT_FIRST).contains(&account.looks.load(Ordering::SeqCst)));
+    assert_eq!(run(Computing(Duration::from_millis(30))), (true, false));
+    assert_eq!(run(Computing(Duration::ZERO)), (false, true));
+    // Another owner has nothing to do with it.
+    let other = Computing(Duration::ZERO);
+    let mut other =
+        world.lane.fair((1, &world.accounts[1]), (other, Arc::default()), Instant::now());
+    assert!(poll(&mut other, &Arc::default()).is_ready());
+    let now = world.lane.since_start(Instant::now());
+    assert!(account.owes(now) >= 20_000_000 && account.owes(now + 400_000_000) == 0);
+}
+
+#[test]
+fn what_waited_for_others_is_not_overlong() {
+    let world = World::new(1, Duration::from_millis(1));
+    for _ in 0..3 {
+        let run = Lasting(Slices { name: "a", left: 1, done: &world.done }, 10);
+        let mut run =
+            world.lane.fair((0, &world.accounts[0]), (run, Arc::default()), Instant::now());
+        assert!(poll(&mut run, &Arc::default()).is_ready());
+    }
+    assert_eq!(world.accounts[0].owes(0), 0);
+    // And in time nobody looks any more.
+    let account = &world.accounts[0];
+    account.looks.store(3, Ordering::SeqCst);
+    for left in [2, 1, 0, 0] {
+        let run = Computing(Duration::ZERO);
+        let mut run = world.lane.fair((0, account), (run, Arc::default()), Instant::now());
+        assert!(poll(&mut run, &Arc::default()).is_ready());
+        assert_eq!(account.looks.load(Ordering::SeqCst), left);
+    }
 }
 
 #[test]

@@ -1,13 +1,12 @@
 use super::{
-    Error, GuestHttp, GuestHttpError, GuestHttpRequest, GuestHttpResponse, Kept, NO_ROOM, Outgoing,
-    Part, Refusal, Request,
+    Error, GuestHttp, GuestHttpError, GuestHttpRequest, GuestHttpResponse, Kept, NO_ROOM,
+    NO_ROOM_TO_SEND, Outgoing, Part, Refusal, Request, Unsent,
 };
 use crate::limits::{HTTP_BODY_BYTES_MAX, HTTP_CALLS_MAX};
 use crate::runtime::memory::Room;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 struct Closed;
@@ -24,7 +23,12 @@ impl GuestHttp for Closed {
 
 /// An owner's part of 16 MiB: half.
 fn memory() -> Arc<Part> {
-    Arc::new(Part::of(&Arc::new(Room::new(16 << 20, 1))))
+    memory_of(16)
+}
+
+/// The same of so many MiB.
+fn memory_of(mib: u64) -> Arc<Part> {
+    Arc::new(Part::of(&Arc::new(Room::new(mib << 20, 1))))
 }
 
 /// Answers with so much, if there is memory for it.
@@ -51,7 +55,7 @@ async fn answers_that_nobody_took_yet_are_memory_of_the_owners_runs() {
         outgoing.begin(request(0)).unwrap();
     }
     // All have ended, and nobody has looked.
-    while outgoing.under_way.waiting.load(Ordering::Relaxed) > 0 {
+    while outgoing.under_way.waiting.bytes() > 0 {
         tokio::task::yield_now().await;
     }
     let mut full = 0;
@@ -92,7 +96,7 @@ async fn what_came_of_an_answer_that_failed_takes_no_room_until_that_is_told() {
     let mut outgoing = Outgoing::new(Some(Arc::new(Broken(3 << 20))), ends, memory());
     for bytes in [0, 0, 1] {
         outgoing.begin(request(bytes)).unwrap();
-        while outgoing.under_way.waiting.load(Ordering::Relaxed) > 0 {
+        while outgoing.under_way.waiting.bytes() > 0 {
             tokio::task::yield_now().await;
         }
     }
@@ -145,7 +149,7 @@ fn request(body_bytes: usize) -> Request {
 #[tokio::test]
 async fn requests_that_wait_do_not_fill_the_hosts_memory() {
     let ends = Instant::now() + Duration::from_mins(1);
-    let mut outgoing = Outgoing::new(Some(Arc::new(Silent)), ends, memory());
+    let mut outgoing = Outgoing::new(Some(Arc::new(Silent)), ends, memory_of(64));
     // Two of the largest fit beside each other, so the third is too much, and small ones are not.
     for bytes in [HTTP_BODY_BYTES_MAX, HTTP_BODY_BYTES_MAX, HTTP_BODY_BYTES_MAX, 10] {
         outgoing.begin(request(bytes)).unwrap();
@@ -160,6 +164,44 @@ async fn requests_that_wait_do_not_fill_the_hosts_memory() {
     // Those past the most are told so; far more end the run.
     let begun = (0..100 * HTTP_CALLS_MAX).take_while(|_| outgoing.begin(request(0)).is_ok());
     assert!((HTTP_CALLS_MAX..20 * HTTP_CALLS_MAX).contains(&(begun.count() as u64)));
+}
+
+#[tokio::test]
+async fn requests_that_wait_are_memory_of_the_owners_runs() {
+    let ends = Instant::now() + Duration::from_mins(1);
+    let part = memory();
+    let of_a_run = || Outgoing::new(Some(Arc::new(Silent)), ends, Arc::clone(&part));
+    let (mut first, mut second) = (of_a_run(), of_a_run());
+    first.begin(request(HTTP_BODY_BYTES_MAX)).unwrap();
+    // Another run of the owner's has no room for one as large, and for a small one it has.
+    for bytes in [HTTP_BODY_BYTES_MAX, 10 << 10] {
+        second.begin(request(bytes)).unwrap();
+    }
+    let (number, answer) = second.next_answer(Some(30_000)).await.unwrap().unwrap();
+    assert!(matches!(answer, Err(Error::Unreachable(why)) if why == NO_ROOM_TO_SEND));
+    assert_eq!((number, second.no_room), (0, Some(Refusal::Owner)));
+    assert!(second.next_answer(Some(1)).await.unwrap().is_none());
+    // It goes with the run that held it.
+    drop(first);
+    while part.take(6 << 20).is_err() {
+        tokio::task::yield_now().await;
+    }
+    part.give_back(6 << 20);
+    second.begin(request(HTTP_BODY_BYTES_MAX)).unwrap();
+    assert!(second.next_answer(Some(50)).await.unwrap().is_none());
+    drop(second);
+    while part.take(7 << 20).is_err() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[test]
+fn headers_count_however_short_they_are() {
+    let ends = Instant::now() + Duration::from_mins(1);
+    let mut outgoing = Outgoing::new(Some(Arc::new(Closed)), ends, memory());
+    let headers = vec![(String::new(), String::new()); 200_000];
+    let refused = outgoing.admit(&Request { headers, ..request(0) });
+    assert!(matches!(refused, Err(Unsent { error: Error::Denied(_) | Error::Unreachable(_), .. })));
 }
 
 #[test]

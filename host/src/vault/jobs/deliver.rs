@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::delivery::{Answered, Delivery};
 use super::{Job, JobStatus};
 use crate::crypto::webhook;
-use crate::egress::{Outbound, Wanted};
+use crate::egress::{EgressError, Outbound, Wanted};
 use crate::figures::figures;
 use crate::limits::{DELIVERY_TIMEOUT_MS, WEBHOOK_BODY_BYTES_MAX, WORKERS_TICK_MS};
 use crate::model::id::{InvocationId, TenantId};
@@ -158,12 +158,17 @@ impl Vault {
             timeout: Duration::from_millis(DELIVERY_TIMEOUT_MS),
             redirects: 0,
             https_only: !self.0.allow_http_callbacks,
-            owner: tenant.0.as_u128(),
+            // What waits for the names of receivers is nothing that a formula waits for, nor the other way round.
+            owner: !tenant.0.as_u128(),
             // The status says it all (decisions §8).
             wanted: Wanted::Head,
         };
         let began = Instant::now();
         let answer = self.0.egress.send(request, &|_| true).await;
+        if matches!(answer, Err(EgressError::Crowded)) {
+            // Nothing was tried, and nothing is known of the receiver.
+            return Err(Error::Busy("Too many receivers' names are being looked up."));
+        }
         let receiver = delivery.receiver();
         self.0.queue.receivers.note(tenant, &receiver, began.elapsed());
         match answer {
