@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::routing::post;
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
@@ -26,6 +26,8 @@ use standardwebhooks::Webhook;
 /// Ids that are known, at most. A receiver that moves money notes them in its database, with what it did, in one
 /// transaction: then neither a restart nor two attempts at the same time do it twice.
 const SEEN_MAX: usize = 1_000;
+/// Bytes of a webhook's body, at most.
+const BODY_BYTES_MAX: usize = 32 << 20;
 
 struct Receiver {
     /// More than one while a secret is being replaced.
@@ -59,7 +61,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = std::env::args().nth(1).ok_or("an address is missing")?;
     let address = address.parse::<SocketAddr>().map_err(|error| format!("{address}: {error}"))?;
     let receiver = Arc::new(Receiver { secrets: secrets()?, seen: Mutex::default() });
+    // A result may be far larger than what axum takes unless told otherwise.
     let router = Router::new().route("/hook", post(receive)).with_state(receiver);
+    let router = router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
     let listener = tokio::net::TcpListener::bind(address).await?;
     println!("listening on http://{}/hook", listener.local_addr()?);
     Ok(axum::serve(listener, router).await?)

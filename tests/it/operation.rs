@@ -187,8 +187,14 @@ fn the_reference_has_every_option_with_its_variable() {
             continue;
         }
         let variable = name[2..].replace('-', "_").to_uppercase();
-        let row = reference.lines().find(|row| row.starts_with(&format!("| `{name} ")));
+        let row = reference.lines().find(|row| {
+            let rest = row.strip_prefix("| `").and_then(|row| row.strip_prefix(&name));
+            rest.is_some_and(|rest| rest.starts_with([' ', '[']))
+        });
         let row = row.unwrap_or_else(|| panic!("{name} is not in\n{reference}"));
+        // As it is written: some take a value behind `=` alone.
+        let joined = help.contains(&format!("{name}[="));
+        assert_eq!(row.starts_with(&format!("| `{name}[=")), joined, "{row}");
         assert!(row.contains(&format!("`TOKAMAK_{variable}`")), "{row}");
         count += 1;
     }

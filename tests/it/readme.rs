@@ -276,6 +276,10 @@ fn limits() -> Vec<(&'static str, String)> {
         ),
         ("tries to begin a run", number(l::JOB_TRIES_MAX)),
         ("`callback_url`", format!("{} characters", number(l::CALLBACK_URL_CHARS_MAX))),
+        (
+            "a webhook's body",
+            format!("{}: an answer, with its tokens in place", bytes(l::WEBHOOK_BODY_BYTES_MAX)),
+        ),
         ("a receiver's answer", format!("awaited for {}", time(l::DELIVERY_TIMEOUT_MS))),
         (
             "waits between tries",
