@@ -175,7 +175,7 @@ async fn which_filter_fails_for_what_a_token_holds_is_told_to_those_who_may_read
         // Whatever the arguments are called.
         (json!({"[0": digits["is_4"], "[1": digits["is_5"]}), vec!["args"], vec!["args[0"]),
         (json!({"": [digits["is_4"], digits["is_5"]]}), vec!["args"], vec!["args.[0]"]),
-        (json!({"": digits["is_4"]}), vec!["args"], vec!["args."]),
+        (json!({"": digits["is_4"]}), vec!["args."], vec!["args."]),
         // What kind of value it is.
         (alone(format!("x{{{{ {card} }}}}")), vec!["args.n"], vec!["args.n"]),
         (json!({"n": [format!("{{{{ {card} }}}}")]}), vec!["args.n"], vec!["args.n"]),

@@ -241,11 +241,16 @@ impl Turns {
 }
 
 impl Turn<'_> {
-    /// Whether nobody waits who comes before this run's next slice.
-    fn goes_on(&self) -> bool {
-        let taken_ns = self.account.turns_ns.load(Ordering::Relaxed);
-        let taken_ns = taken_ns.saturating_add(nanoseconds(self.began.elapsed()));
-        let turns = self.lane.turns.lock();
+    /// Whether nobody waits who comes before this run's next slice. What the turn has taken while nobody else waited counts
+    /// from here on: whoever comes later does not have that much before its owner.
+    fn goes_on(&mut self) -> bool {
+        let now = Instant::now();
+        let ns = nanoseconds(now.saturating_duration_since(self.began));
+        self.began = now;
+        let mut turns = self.lane.turns.lock();
+        let taken_ns = self.account.turns_ns.fetch_add(ns, Ordering::Relaxed) + ns;
+        let least_ns = turns.queues.iter().map(|queue| queue.taken_ns).min();
+        turns.now_ns = turns.now_ns.max(least_ns.map_or(taken_ns, |least| least.min(taken_ns)));
         turns.queues.iter().all(|queue| queue.owner != self.owner && queue.taken_ns > taken_ns)
     }
 }
@@ -282,7 +287,7 @@ impl<F: Future + Unpin> Future for Fair<'_, F> {
             let owner = (this.owner, this.account);
             let turn = this.turn.take();
             let turn = turn.or_else(|| this.lane.turn(owner, &mut this.ticket, context.waker()));
-            let Some(turn) = turn else { return Poll::Pending };
+            let Some(mut turn) = turn else { return Poll::Pending };
             let woken =
                 Arc::new(Woken { waker: context.waker().clone(), at_once: AtomicBool::default() });
             let waker = Waker::from(Arc::clone(&woken));

@@ -18,6 +18,8 @@ use super::state::HostFailed;
 
 /// Bytes that a call may carry to be done at once.
 const SMALL_BYTES: usize = 16 << 10;
+/// How many of these calls there are at a time, of different owners.
+const PLACES_PER_PROCESSOR: usize = 4;
 /// How many pages a run may ask for that are.
 const PAGES_AT_ONCE: u64 = 20;
 
@@ -30,10 +32,10 @@ pub fn is_large(bytes: usize, gets_a_page: bool, calls: u64) -> bool {
 pub struct Places(Arc<Semaphore>);
 
 impl Places {
-    /// Half as many as there are processors.
+    /// Some for each processor: a call keeps its place while it waits for something, too.
     pub fn new() -> Self {
         let processors = available_parallelism().map_or(1, usize::from);
-        Self(Arc::new(Semaphore::new((processors / 2).max(1))))
+        Self(Arc::new(Semaphore::new(PLACES_PER_PROCESSOR * processors)))
     }
 
     /// Those of an owner.
@@ -59,12 +61,15 @@ impl Large {
         let all = Arc::clone(&self.all).acquire_owned().await;
         let (gone, home) = (CancellationToken::new(), Handle::current());
         let (call, waits) = (call.in_current_span(), gone.clone());
-        let done = spawn_blocking(move || {
+        let there = home.clone();
+        let work = move || {
             let _places = (own, all);
-            home.block_on(waits.run_until_cancelled_owned(call))
-        });
+            there.block_on(waits.run_until_cancelled_owned(call))
+        };
+        // Begun at home: a thread that a long run's thread starts would stand back as that one does.
+        let done = home.spawn(async move { spawn_blocking(work).await });
         let _gone = gone.drop_guard();
-        done.await.ok().flatten().ok_or_else(|| HostFailed.into())
+        done.await.ok().and_then(Result::ok).flatten().ok_or_else(|| HostFailed.into())
     }
 }
 

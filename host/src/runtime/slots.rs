@@ -128,8 +128,10 @@ impl Slots {
         }
         let mut owners = self.0.owners.write();
         if owners.by_number.len() >= owners.clean_at {
-            // Whoever runs or waits holds its owner; an entry that nobody holds says nothing.
-            owners.by_number.retain(|_, owner| Arc::strong_count(owner) > 1);
+            // Whoever runs or waits holds its owner; an entry that nobody holds says nothing, unless of what is to be made up for.
+            let says_something =
+                |owner: &Arc<Owner>| Arc::strong_count(owner) > 1 || owner.account.has_owed();
+            owners.by_number.retain(|_, owner| says_something(owner));
             owners.clean_at = OWNERS_MIN.max(2 * owners.by_number.len());
         }
         let made = || {

@@ -73,7 +73,7 @@ impl<'de> Deserializer<'de> for Steps<'_> {
         match self.path.first() {
             // All items of a list are of one type.
             Some(Segment::Seq { .. }) => {
-                visitor.visit_seq(Below { name: None, steps: self.behind() })
+                visitor.visit_seq(Below { name: Some(""), steps: self.behind() })
             }
             _ => Err(Self::end()),
         }
@@ -114,6 +114,10 @@ impl<'de> SeqAccess<'de> for Below<'_> {
         &mut self,
         seed: S,
     ) -> Result<Option<S::Value>, Error> {
+        // There is one, whatever its type makes of it.
+        if self.name.take().is_none() {
+            return Ok(None);
+        }
         seed.deserialize(self.steps).map(Some)
     }
 }

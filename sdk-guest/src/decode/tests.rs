@@ -108,6 +108,23 @@ fn what_is_called_by_data_is_not_named() {
     assert_eq!(error.messages("args.a"), [WHOLE]);
 }
 
+/// A type that takes anything for a text, and then finds fault with it.
+#[derive(Debug)]
+struct Lenient;
+
+impl<'de> Deserialize<'de> for Lenient {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer).unwrap_or_default();
+        if text == "wrong" { Err(serde::de::Error::custom("wrong")) } else { Ok(Self) }
+    }
+}
+
+#[test]
+fn a_list_ends_whatever_its_items_make_of_it() {
+    let error = member::<Vec<Lenient>>(r#"["", "wrong"]"#, "args").unwrap_err();
+    assert_eq!(error.messages("args[1]"), ["is not valid"]);
+}
+
 const WHOLE: &str = "must be a whole number from 0 to 4294967295";
 
 #[test]

@@ -62,6 +62,11 @@ impl Account {
         let _ = self.even_at_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
     }
 
+    /// Whether there was one ever.
+    pub fn has_owed(&self) -> bool {
+        self.even_at_ns.load(Ordering::Relaxed) > 0
+    }
+
     /// What of that is not made up for.
     pub(super) fn owes(&self, now_ns: u64) -> u64 {
         self.even_at_ns.load(Ordering::Relaxed).saturating_sub(now_ns) / MADE_UP_FOR
