@@ -7,7 +7,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command, eventually};
+use crate::support::binary::{
+    MANAGEMENT_KEY, Process, ROOT_KEY, about, assert_sound, command, eventually,
+};
 use crate::support::guests;
 use crate::support::pem::Pair;
 
@@ -89,4 +91,24 @@ async fn files_elsewhere_are_not_there_for_it() {
         assert_eq!(log().contains("is not confined"), !confine);
         assert_eq!(process.terminate(), Some(0));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_may_be_a_link_to_another_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, elsewhere) = (folder.path().join("data"), folder.path().join("elsewhere"));
+    assert_eq!(serve(folder.path(), &[]).terminate(), Some(0));
+    fs::rename(data.join("store"), &elsewhere).unwrap();
+    symlink(&elsewhere, data.join("store")).unwrap();
+    let process = serve(folder.path(), &[]);
+    process.management().get("/applications").await.expect(200);
+    assert_eq!(process.terminate(), Some(0));
+    // Whoever opens a store makes its lock: a copy may be without it.
+    fs::remove_file(elsewhere.join("lock")).unwrap();
+    assert_sound(&data);
+    fs::remove_dir_all(&elsewhere).unwrap();
+    let (code, _, told) = about(&data, &["keys", "status"]);
+    assert!(code != 0 && told.contains("there is no store"), "{told}");
+    let (code, _, told) = about(&data, &["serve", "--listen", "127.0.0.1:0"]);
+    assert!(code != 0 && told.contains("which is not there"), "{told}");
 }
