@@ -187,7 +187,7 @@ pub const DELIVERY_TIMEOUT_MS: u64 = 15_000;
 pub const DELIVERY_INTERVAL_MS_MIN: u64 = 5_000;
 /// The longest wait between two tries, in milliseconds (decisions §8).
 pub const DELIVERY_INTERVAL_MS_MAX: u64 = 6 * 60 * 60 * 1000;
-/// How long a delivery waits for which there is no memory, in milliseconds.
+/// How long a delivery waits for which there is no memory, or no place to look its receiver's name up, in milliseconds.
 pub const DELIVERY_PUT_OFF_MS: u64 = 30_000;
 /// How long a delivery is tried, in milliseconds (decisions §8).
 pub const DELIVERY_WINDOW_MS: u64 = 24 * 60 * 60 * 1000;

@@ -20,12 +20,12 @@ use super::state::HostFailed;
 const SMALL_BYTES: usize = 16 << 10;
 /// How many of these calls there are at a time, of different owners.
 const PLACES_PER_PROCESSOR: usize = 4;
-/// How many pages a run may ask for that are.
-const PAGES_AT_ONCE: u64 = 20;
+/// How many calls a run may have made when a page of tokens is still got at once.
+const CALLS_AT_ONCE: u64 = 20;
 
-/// Whether a call is one of these: by what it carries, and, of one that gets a page of tokens, by how many the run made before.
-pub fn is_large(bytes: usize, gets_a_page: bool, calls: u64) -> bool {
-    bytes > SMALL_BYTES || gets_a_page && calls > PAGES_AT_ONCE
+/// Whether a call is one of these: by what it carries, and, if it gets a page of tokens, by the number that it is of the run's.
+pub fn is_large(bytes: usize, gets_a_page: bool, number: u64) -> bool {
+    bytes > SMALL_BYTES || gets_a_page && number > CALLS_AT_ONCE
 }
 
 /// The places of all.
@@ -87,13 +87,13 @@ mod tests {
 
     #[test]
     fn what_is_much_work_is_known_before() {
-        for (bytes, gets_a_page, calls, large) in [
+        for (bytes, gets_a_page, number, large) in [
             (0, false, 1_000, false),
             (16 << 10, true, 20, false),
             (16 << 10, true, 21, true),
             ((16 << 10) + 1, false, 1, true),
         ] {
-            assert_eq!(is_large(bytes, gets_a_page, calls), large, "{bytes} {calls}");
+            assert_eq!(is_large(bytes, gets_a_page, number), large, "{bytes} {number}");
         }
     }
 
