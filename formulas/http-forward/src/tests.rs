@@ -120,6 +120,8 @@ fn a_form_has_a_field_for_each_scalar() {
     let template = json!({ "n": "{{ args.card.number }}", "live": true }).to_string();
     let sent = self::sent(&card(), json!({ "content_type": "form", "body_template": template }));
     assert_eq!(sent.text(), "n=4242424242424242&live=true");
+    let sent = self::sent(&card(), json!({ "content_type": "json" }));
+    assert_eq!(sent.header("content-type"), Some("application/json"));
     assert_eq!(refused(&json!([1]), json!({ "content_type": "form" })), ["args"]);
     let list = json!({ "content_type": "form", "body_template": "[]" });
     assert_eq!(refused(&card(), list), ["configuration.body_template"]);

@@ -215,6 +215,9 @@ mod tests {
             ("94107", "94108", 0.0),
             ("N16XE", "N16XE", 1.0),
             ("N16XE", "N16XF", 0.0),
+            ("94107", "941081234", 0.0),
+            // Only numbers have such ends.
+            ("N16XE", "N16XE1234", 0.0),
         ] {
             assert!(near(postal_codes(Some(one), Some(other)).unwrap(), likeness), "{one} {other}");
         }

@@ -112,6 +112,9 @@ fn weights_and_threshold_are_the_owners() {
 fn less_is_told_to_those_who_guess() {
     let compared = one(ada(), ada_again(), json!({ "answer": "match" }));
     assert_eq!(compared, json!({ "index": 0, "match": true }));
+    for configuration in [json!({}), json!({ "answer": "scores" })] {
+        assert_eq!(one(ada(), ada(), configuration)["score"], json!(1.0));
+    }
 }
 
 #[test]
@@ -132,10 +135,19 @@ fn what_either_lacks_is_not_compared() {
         (json!({ "address": "12 St. James Street Apt 3" }), json!({ "address": 1.0 })),
         (json!({ "middle_name": "Lovelace", "first_name": "Ada" }), json!({ "name": 1.0 })),
         (json!({ "name": "Ada Lovelace", "first_name": "Grace" }), json!({ "name": 1.0 })),
+        // Half of what counts is in the lines, and a twentieth in the country.
+        (
+            json!({ "address": { "line1": "12 St James St Apt 3", "country": "FR" } }),
+            json!({ "address": 0.9 }),
+        ),
     ];
     for (candidate, fields) in table {
         assert_eq!(one(ada(), candidate.clone(), json!({}))["fields"], fields, "{candidate}");
     }
+    // Addresses may have no part in common.
+    let (city, state) = (json!({ "city": "London" }), json!({ "state": "LND" }));
+    let compared = one(json!({ "address": city }), json!({ "address": state }), json!({}));
+    assert_eq!(compared["fields"], json!({}));
 }
 
 #[test]
@@ -244,6 +256,7 @@ fn faults_are_named_without_values() {
         assert_eq!(outcome.error().messages(member).len(), 1, "{member}: {:?}", outcome.error());
     }
     assert!(call(ada(), Value::Array(vec![ada(); 100]), json!({})).is_ok());
+    assert!(call(json!({ "name": "x".repeat(500) }), full(), json!({})).is_ok());
 }
 
 #[test]

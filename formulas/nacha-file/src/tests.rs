@@ -257,9 +257,10 @@ fn the_largest_numbers_fit_and_larger_ones_are_refused() {
     let too_much = vec![entry("021000021", "1", 9_999_999_999); 101];
     let faults = call(&args(&too_much), &configuration());
     assert_eq!(faults.error().messages("args.entries").len(), 1);
-    let just_enough = vec![entry("021000021", "1", 9_999_999_999); 100];
+    let mut just_enough = vec![entry("021000021", "1", 9_999_999_999); 100];
+    just_enough.push(entry("021000021", "1", 99));
     let (lines, _) = file_of(&args(&just_enough));
-    assert_eq!(lines[103][43..55], *"999999999900");
+    assert_eq!(lines[104][43..55], *"999999999999");
     let too_many = vec![entry("021000021", "1", 1); 10_001];
     assert_eq!(call(&args(&too_many), &configuration()).error().messages("args.entries").len(), 1);
 }

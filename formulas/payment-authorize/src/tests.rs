@@ -258,6 +258,8 @@ fn answers_in_json_are_read() {
             "authorized",
         ),
         (json!({ "id": "p", "approved": false, "status": "Pending" }), "pending"),
+        (json!({ "id": "p", "approved": true, "status": "processing" }), "pending"),
+        (json!({ "id": "p", "status": "pending" }), "pending"),
         (json!({ "id": "p", "status": "requires_action" }), "requires_action"),
     ];
     for (answer, status) in table {
@@ -434,6 +436,8 @@ fn faults_of_the_arguments_are_named_and_nothing_is_sent() {
         (with(args(), json!({ "retry_of": "x\r\ny" })), "args.retry_of"),
         (with(args(), json!({ "retry_of": "order-1" })), "args.retry_of"),
         (with(args(), json!({ "retry_of": format!("{EARLIER}-") })), "args.retry_of"),
+        (with(args(), json!({ "retry_of": EARLIER.replace('0', "g") })), "args.retry_of"),
+        (with(args(), json!({ "retry_of": EARLIER.replacen('0', "", 1) })), "args.retry_of"),
         (with(args(), json!({ "billing": "Ada" })), "args.billing"),
         (with(args(), json!({ "billing": { "city": 1 } })), "args.billing.city"),
         (with(args(), json!({ "billing": { "name": "a\u{0}" } })), "args.billing.name"),

@@ -39,6 +39,18 @@ fn only_broken_connections_are_tried_again() {
 }
 
 #[test]
+fn what_cannot_be_sent_again_may_have_been_paid_the_first_time() {
+    for error in [HttpError::Denied("private".to_owned()), HttpError::Invalid("header".to_owned())]
+    {
+        let network = FakeHttp::new().fails(HttpError::Unreachable("it broke".to_owned()));
+        let outcome = call(&args(), &configuration("json"), &network.fails(error));
+        assert_eq!(outcome.error().kind(), Some(ErrorKind::Runtime));
+        let retry = format!("`retry_of` set to {INVOCATION}");
+        assert!(outcome.error().detail().contains(&retry), "{}", outcome.error());
+    }
+}
+
+#[test]
 fn who_refuses_a_repetition_says_nothing_of_the_payment() {
     let again = with(args(), json!({ "retry_of": EARLIER }));
     for (status, kind) in [
