@@ -66,6 +66,7 @@ mod described;
 mod dev;
 mod disk;
 mod disk_told;
+mod ended_keys;
 mod erase;
 mod exact;
 mod examples;

@@ -25,9 +25,8 @@ use crate::limits::{
 };
 use crate::model::depth::is_within;
 use crate::model::faults::Faults;
-use crate::model::id::TenantId;
 use crate::model::{exact, member};
-use crate::vault::{Error, Share};
+use crate::vault::{Authenticated, Error, Share};
 
 const JSON: &str = "application/json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -288,17 +287,17 @@ async fn read(request: Request, state: &State, bytes_max: usize) -> Result<Arriv
         return if fits { Ok(arrived) } else { Err(too_large(bytes_max)) };
     }
     let Known(who) = Known::from_request_parts(&mut parts, state).await?;
-    arrive(state, who.caller().tenant(), body, bytes_max).await
+    arrive(state, &who, body, bytes_max).await
 }
 
-/// Takes in a body of a tenant's, up to so many bytes.
+/// Takes in a body, up to so many bytes, from a caller who is still the same once it is there.
 pub async fn arrive(
     state: &State,
-    tenant: TenantId,
+    who: &Authenticated,
     mut body: Coming,
     bytes_max: usize,
 ) -> Result<Arrived, Rejection> {
-    let announced = body.size_hint();
+    let (announced, tenant) = (body.size_hint(), who.caller().tenant());
     if announced.lower() > bytes_max as u64 {
         return Err(too_large(bytes_max));
     }
@@ -326,6 +325,7 @@ pub async fn arrive(
         }
     }
     place.as_ref().map_or(Ok(()), Place::has_come_whole)?;
+    state.vault.expect_unchanged(who).await?;
     let bytes = whole.map_or(first, |whole| Bytes::from_owner(whole.into_bytes()));
     Ok(Arrived { bytes, room: Some(room), place })
 }

@@ -92,7 +92,7 @@ async fn once(
     }
     // Who may no longer do it sends no more than it may send elsewhere.
     let bytes_max = if permitted { body_bytes_max(&route) } else { REQUEST_BODY_BYTES_MAX };
-    let body = match body::arrive(state, who.caller().tenant(), body, bytes_max).await {
+    let body = match body::arrive(state, &who, body, bytes_max).await {
         // The operation refuses it whatever is wrong with the body.
         Err(_) if !permitted => {
             return Ok(next.run(Request::from_parts(parts, Body::empty())).await);

@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
+use uuid::Uuid;
 
 use super::audit::Actor;
+use super::jobs::By;
 use super::kept_application::KeptApplication;
 use super::record::{Entity, from_record};
 use super::{Error, Vault};
@@ -26,6 +28,8 @@ use crate::store::Unique;
 const REMEMBERED: usize = 10_000;
 /// What they take of the memory, at most: each may have a hundred rules with twenty conditions each.
 const REMEMBERED_BYTES_MAX: u64 = 32 << 20;
+/// Why a request is refused whose caller's rights were changed while it was arriving.
+const CHANGED: &str = "What the caller may do was changed while the request was being taken in. Nothing was done: send it again.";
 /// Characters of the longest text that could be a key.
 const KEY_CHARS_MAX: usize = 128;
 
@@ -42,6 +46,8 @@ pub struct Caller {
     pub ends: Option<Timestamp>,
     /// The key that an application was known by.
     pub key: Option<KeyHash>,
+    /// How often an application had changed before it was looked up.
+    generation: u64,
 }
 
 impl Caller {
@@ -49,7 +55,23 @@ impl Caller {
     pub fn new(application: Application) -> Self {
         let actor = Actor { id: Some(application.id.0), kind: ActorType::Application };
         let (rights, ends) = (application.rights(), application.expires_at);
-        Self { rights, actor, ends, application, key: None }
+        Self { rights, actor, ends, application, key: None, generation: 0 }
+    }
+
+    /// A session that an application opened, as a caller.
+    pub fn of_session(
+        id: Uuid,
+        opener: Application,
+        rights: Rights,
+        ends: Option<Timestamp>,
+    ) -> Self {
+        let actor = Actor { id: Some(id), kind: ActorType::Session };
+        Self { rights, actor, ends, ..Self::new(opener) }
+    }
+
+    /// An application as a caller that is known by its key.
+    fn by_its_key(kept: KeptApplication) -> Self {
+        Self { key: Some(kept.key_hash), ..Self::new(kept.application) }
     }
 
     /// The tenant everything the caller does happens in.
@@ -69,7 +91,8 @@ impl Caller {
     }
 }
 
-/// Evidence that a caller proved who it is. Only [`Vault::authenticate`] and a reactor's own application make one.
+/// Evidence that a caller proved who it is. [`Vault::authenticate`] makes one, by a key; of who proved it before, there is one
+/// for each run that was queued, and one for a reactor's own application.
 #[derive(Debug, Clone)]
 pub struct Authenticated(pub(super) Arc<Caller>);
 
@@ -89,22 +112,15 @@ impl Authenticated {
 pub struct Callers {
     /// Moves on with every change of any application.
     generation: AtomicU64,
-    remembered: Cache<KeyHash, Remembered, Bytes>,
-}
-
-/// A caller as it was in a generation.
-#[derive(Clone)]
-struct Remembered {
-    generation: u64,
-    caller: Arc<Caller>,
+    remembered: Cache<KeyHash, Arc<Caller>, Bytes>,
 }
 
 #[derive(Clone)]
 struct Bytes;
 
-impl Weighter<KeyHash, Remembered> for Bytes {
-    fn weight(&self, hash: &KeyHash, remembered: &Remembered) -> u64 {
-        (size_of_val(hash) + remembered.caller.bytes()) as u64
+impl Weighter<KeyHash, Arc<Caller>> for Bytes {
+    fn weight(&self, hash: &KeyHash, remembered: &Arc<Caller>) -> u64 {
+        (size_of_val(hash) + remembered.bytes()) as u64
     }
 }
 
@@ -129,14 +145,17 @@ impl Callers {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    fn recall(&self, hash: KeyHash) -> Option<Arc<Caller>> {
-        let generation = self.generation.load(Ordering::Acquire);
-        let remembered = self.remembered.get(&hash)?;
-        (remembered.generation == generation).then_some(remembered.caller)
+    fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
     }
 
-    fn remember(&self, hash: KeyHash, generation: u64, caller: Arc<Caller>) {
-        self.remembered.insert(hash, Remembered { generation, caller });
+    fn recall(&self, hash: KeyHash) -> Option<Arc<Caller>> {
+        let generation = self.generation();
+        self.remembered.get(&hash).filter(|caller| caller.generation == generation)
+    }
+
+    fn remember(&self, hash: KeyHash, caller: Arc<Caller>) {
+        self.remembered.insert(hash, caller);
     }
 }
 
@@ -149,6 +168,43 @@ impl Vault {
             self.0.denials.count_unknown_key();
         }
         found
+    }
+
+    /// Refuses a caller whose key has ended since it was found out who it is, or who may do other things by now: a body may
+    /// take minutes to arrive, and a component to be compiled. A look at a number, unless an application was changed.
+    pub async fn expect_unchanged(&self, who: &Authenticated) -> Result<(), Error> {
+        if who.0.ends.is_some_and(|end| end <= self.now()) {
+            return Err(Error::Unauthenticated);
+        }
+        if who.0.generation == self.0.callers.generation() {
+            return Ok(());
+        }
+        // Apart, since it is rare: everybody else would carry around what it waits for.
+        let now = Box::pin(self.caller_of(who.0.tenant(), who.0.actor.into(), self.now())).await?;
+        match now.caller() {
+            now if now.key != who.0.key => Err(Error::Unauthenticated),
+            now if now.rights != who.0.rights => Err(Error::Conflict(CHANGED)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Who asked for a run, with the rights it has now, if it has not ended by this time.
+    pub(super) async fn caller_of(
+        &self,
+        tenant: TenantId,
+        by: By,
+        at: Timestamp,
+    ) -> Result<Authenticated, Error> {
+        let caller = match by {
+            By::Application(id) => {
+                let kept = self.find_at::<KeptApplication>(tenant, &[&id.to_string()], at).await?;
+                let kept = kept.into_iter().flatten().next();
+                kept.map(|kept| Caller::by_its_key(kept.entity))
+            }
+            By::Session(id) => self.session_caller_of(tenant, id, at).await?,
+        };
+        let caller = caller.filter(|caller| caller.ends.is_none_or(|ends| ends > at));
+        caller.map(|caller| Authenticated(Arc::new(caller))).ok_or(Error::Unauthenticated)
     }
 
     /// An application as it is by now; none that is gone or has ended.
@@ -183,16 +239,17 @@ impl Vault {
 
     async fn look_up(&self, hash: KeyHash, is_session: bool) -> Result<Option<Arc<Caller>>, Error> {
         // Read before the application is: a change in between makes what is remembered stale at once.
-        let generation = self.0.callers.generation.load(Ordering::Acquire);
+        let generation = self.0.callers.generation();
         let caller = if is_session {
             self.session_caller(hash).await?
         } else {
             self.application_caller(hash).await?
         };
-        let Some(caller) = caller.map(Arc::new) else { return Ok(None) };
+        let Some(caller) = caller else { return Ok(None) };
+        let caller = Arc::new(Caller { generation, ..caller });
         // A session without rights waits to be authorized: its next request looks again.
         if !is_session || !caller.rights.is_empty() {
-            self.0.callers.remember(hash, generation, Arc::clone(&caller));
+            self.0.callers.remember(hash, Arc::clone(&caller));
         }
         Ok(Some(caller))
     }
@@ -205,14 +262,13 @@ impl Vault {
         if kept.key_hash != hash {
             return Ok(None);
         }
-        Ok(Some(Caller { key: Some(hash), ..Caller::new(kept.application) }))
+        Ok(Some(Caller::by_its_key(kept)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::Ordering;
 
     use uuid::Uuid;
 
@@ -258,18 +314,17 @@ mod tests {
     #[test]
     fn callers_are_remembered_by_what_they_take_of_the_memory() {
         let callers = Callers::default();
-        let generation = callers.generation.load(Ordering::Acquire);
         let bytes = usize::try_from(REMEMBERED_BYTES_MAX).unwrap() / 64;
         for number in 0..=u8::MAX {
-            callers.remember(hash(number), generation, caller(bytes));
+            callers.remember(hash(number), caller(bytes));
         }
         let known = || (0..=u8::MAX).filter_map(|number| callers.recall(hash(number)));
         let held: usize = known().map(|caller| caller.bytes()).sum();
         assert!(held <= usize::try_from(REMEMBERED_BYTES_MAX).unwrap(), "{held}");
         // One that is larger than all of it may be goes by as it came.
-        callers.remember(hash(1), generation, caller(64 * bytes));
+        callers.remember(hash(1), caller(64 * bytes));
         assert!(known().all(|caller| caller.bytes() < 8 * bytes));
-        callers.remember(hash(2), generation, caller(1));
+        callers.remember(hash(2), caller(1));
         assert!(callers.recall(hash(2)).is_some());
         callers.forget_all();
         assert!(known().next().is_none());

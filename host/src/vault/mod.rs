@@ -283,7 +283,18 @@ impl Vault {
         tenant: TenantId,
         ids: &[&str],
     ) -> Result<Vec<Option<Stored<E>>>, Error> {
-        self.find_within(tenant, ids, |_, text| Ok(shares::opened(E::weight(text))?)).await
+        self.find_at(tenant, ids, self.now()).await
+    }
+
+    /// The same, of those that had not ended by this time and are still there.
+    async fn find_at<E: Entity>(
+        &self,
+        tenant: TenantId,
+        ids: &[&str],
+        at: Timestamp,
+    ) -> Result<Vec<Option<Stored<E>>>, Error> {
+        let room = |_: &str, text: &[u8]| Ok(shares::opened(E::weight(text))?);
+        self.find_within(tenant, ids, at, room).await
     }
 
     /// The same, if there is room for it: asked with the id and the text of each before it is read.
@@ -291,16 +302,16 @@ impl Vault {
         &self,
         tenant: TenantId,
         ids: &[&str],
+        at: Timestamp,
         mut room: impl FnMut(&str, &[u8]) -> Result<(), Error>,
     ) -> Result<Vec<Option<Stored<E>>>, Error> {
         let records = self.0.store.find(E::KIND, tenant, ids).await?;
         let keys = self.keys(tenant).await?;
-        let now_ms = self.now().0;
         let open = |record: Option<crate::store::Record>| {
             let Some(record) = record else { return Ok(None) };
             let mut stored = read_record::<E>(&record, &keys, |text| room(&record.id, text))?;
-            stored.entity.settle(now_ms);
-            Ok(Some(stored).filter(|stored| !ended(&stored.entity, now_ms)))
+            stored.entity.settle(at.0);
+            Ok(Some(stored).filter(|stored| !ended(&stored.entity, at.0)))
         };
         records.into_iter().map(open).collect()
     }

@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 
 use super::answers::Claim;
 use super::applications::{Holder, read_rights};
-use super::audit::{Actor, Event};
+use super::audit::Event;
 use super::authentication::{Authenticated, Caller};
 use super::index::Index;
 use super::kept_application::KeptApplication;
@@ -28,7 +28,7 @@ use crate::limits::{SESSION_MS, SESSION_MS_MAX};
 use crate::model::application::Application;
 use crate::model::faults::Faults;
 use crate::model::id::{ApplicationId, TenantId};
-use crate::model::log::{ActorType, EntityType, Operation};
+use crate::model::log::{EntityType, Operation};
 use crate::model::member::Member;
 use crate::model::permission::{ApplicationType, Permission};
 use crate::model::rule::{Rights, Rule, SessionRule};
@@ -277,30 +277,31 @@ impl Vault {
         if session.key_hash != hash {
             return Ok(None);
         }
-        self.caller_as(session).await
+        self.caller_as(session, self.now()).await
     }
 
-    /// The caller that a session is, whoever holds its key; `None` as for [`Self::session_caller`].
+    /// The caller that a session is at this time, whoever holds its key; `None` as for [`Self::session_caller`].
     pub(super) async fn session_caller_of(
         &self,
         tenant: TenantId,
         id: Uuid,
+        at: Timestamp,
     ) -> Result<Option<Caller>, Error> {
-        let found = self.find::<Session>(tenant, &[&id.to_string()]).await?;
+        let found = self.find_at::<Session>(tenant, &[&id.to_string()], at).await?;
         match found.into_iter().flatten().next() {
-            Some(stored) => self.caller_as(stored.entity).await,
+            Some(stored) => self.caller_as(stored.entity, at).await,
             None => Ok(None),
         }
     }
 
-    async fn caller_as(&self, session: Session) -> Result<Option<Caller>, Error> {
+    async fn caller_as(&self, session: Session, at: Timestamp) -> Result<Option<Caller>, Error> {
         let granted = session.granted.as_ref();
         let ids: Vec<String> = std::iter::once(session.application_id)
             .chain(granted.map(|granted| granted.by))
             .map(|id| id.to_string())
             .collect();
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-        let applications = self.find::<KeptApplication>(session.tenant_id, &ids).await?;
+        let applications = self.find_at::<KeptApplication>(session.tenant_id, &ids, at).await?;
         let applications: Option<Vec<_>> = applications.into_iter().collect();
         let Some(applications) = applications else { return Ok(None) };
         let mut applications = applications.into_iter().map(|stored| stored.entity);
@@ -323,8 +324,7 @@ impl Vault {
         };
         let ends = [Some(session.expires_at), opener.expires_at, grantor_ends];
         let ends = ends.into_iter().flatten().min();
-        let actor = Actor { id: Some(session.id), kind: ActorType::Session };
-        Ok(Some(Caller { application: opener, rights, actor, ends, key: None }))
+        Ok(Some(Caller::of_session(session.id, opener, rights, ends)))
     }
 
     /// Refuses whoever may not open sessions.

@@ -20,6 +20,7 @@ use super::sessions::Session;
 use super::tokens::Token;
 use super::{Change, Error, Vault, ended};
 use crate::crypto::keys::TenantKeys;
+use crate::limits::ASYNCHRONOUS_TIMEOUT_MS_MAX;
 use crate::model::id::TenantId;
 use crate::model::log::{EntityType, Operation};
 use crate::store::{Expect, Field, Filter, Record, Start};
@@ -128,7 +129,7 @@ impl Vault {
             let (entity, id) = (EntityType::Application, kept.application.id);
             Ok(Some(Event::done(entity, id, Operation::Delete, "Application expired")))
         };
-        let removed = self.sweep_kind::<KeptApplication>(tenant, Filter::All, event).await?;
+        let removed = self.sweep_callers::<KeptApplication>(tenant, event).await?;
         if removed > 0 {
             self.0.callers.forget_all();
         }
@@ -138,7 +139,24 @@ impl Vault {
     async fn sweep_sessions(&self, tenant: TenantId) -> Result<usize, Error> {
         let event =
             |session: &Session| Ok(Some(session.event(Operation::Delete, "Session expired")));
-        self.sweep_kind::<Session>(tenant, Filter::All, event).await
+        self.sweep_callers::<Session>(tenant, event).await
+    }
+
+    /// As [`Self::sweep_kind`], of what runs are asked for by: it stays for as long as a run may that it asked for, which looks
+    /// at what was left to it at its end.
+    async fn sweep_callers<E: Entity>(
+        &self,
+        tenant: TenantId,
+        event: impl Fn(&E) -> Result<Option<Event>, Error>,
+    ) -> Result<usize, Error> {
+        let remove = |change: &mut Change, stored: Stored<E>| {
+            change.remove(&stored);
+            event(&stored.entity)
+        };
+        let is_over = |caller: &E, now_ms: u64| {
+            ended(caller, now_ms.saturating_sub(2 * ASYNCHRONOUS_TIMEOUT_MS_MAX))
+        };
+        self.sweep_due(tenant, Filter::All, (number::EXPIRES_AT, is_over), remove).await
     }
 
     /// Removes what has ended among these records of a kind.

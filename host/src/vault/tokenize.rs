@@ -174,7 +174,7 @@ impl Vault {
             let made = made.saturating_mul(weight.min(MADE_BYTES_MAX));
             Ok(room.grow_by(weight.saturating_mul(2 + whole).saturating_add(made))?)
         };
-        let found = self.find_within::<Token>(tenant, &ids, weigh).await?;
+        let found = self.find_within::<Token>(tenant, &ids, self.now(), weigh).await?;
         let mut faults = Faults::new();
         let mut tokens = Vec::with_capacity(found.len());
         for (id, stored) in arguments.token_ids().iter().zip(found) {

@@ -2,6 +2,7 @@
 
 mod component;
 mod request;
+mod verify;
 
 use std::sync::Arc;
 
@@ -16,7 +17,6 @@ use super::index::{Index, term, term_of};
 use super::names::{Named, index_name, matches_name};
 use super::page::{Page, PageRequest, only_ids};
 use super::permit::Permit;
-use super::programs::Asked;
 use super::record::{Entity, Stored, from_json_text, json_text, kind};
 use super::retry::{HOLDING_TRIES, TRIES, unless_lost};
 use super::{Error, Vault, official};
@@ -71,7 +71,7 @@ impl Vault {
         body: WriteFormula,
     ) -> Result<FormulaView, Error> {
         let (definition, code) = body.check_with_code()?;
-        let digest = self.verify(permit.tenant(), &code).await?;
+        let digest = self.verify(permit, &code).await?;
         let now = self.now();
         let id = FormulaId(self.draw_id());
         let audit = Audit::created(Some(permit.actor_id()), now);
@@ -196,7 +196,7 @@ impl Vault {
     ) -> Result<Option<FormulaView>, Error> {
         let stored = self.own_formula(permit.tenant(), id).await?;
         let (language, digest) = match &code {
-            Some(code) => (code.language, self.verify(permit.tenant(), code).await?),
+            Some(code) => (code.language, self.verify(permit, code).await?),
             None => (stored.entity.language, stored.entity.component_digest.clone()),
         };
         definition.check_for(language)?;
@@ -226,7 +226,7 @@ impl Vault {
         code: Code,
     ) -> Result<Option<FormulaView>, Error> {
         let stored = self.own_formula(permit.tenant(), id).await?;
-        let component_digest = self.verify(permit.tenant(), &code).await?;
+        let component_digest = self.verify(permit, &code).await?;
         let audit = stored.entity.audit.modified(Some(permit.actor_id()), self.now());
         let language = code.language;
         let formula = Formula { language, component_digest, audit, ..stored.entity };
@@ -302,19 +302,6 @@ impl Vault {
             return Err(Error::Conflict("Official formulas are read-only."));
         }
         self.get::<Formula>(tenant, &id.to_string()).await
-    }
-
-    /// Checks and compiles a component, or parses a script; gives its digest.
-    async fn verify(&self, tenant: TenantId, code: &Code) -> Result<String, Error> {
-        let bytes = code.bytes.as_slice();
-        if code.language == Language::Javascript {
-            let text = std::str::from_utf8(bytes).map_err(Error::internal)?;
-            return self.verify_script(tenant, text).await;
-        }
-        let digest = sha256_hex(bytes);
-        let asked = Asked::to_check(&digest, tenant);
-        self.program(asked, || std::future::ready(Ok(bytes.to_vec()))).await?;
-        Ok(digest)
     }
 
     async fn replace_formula(

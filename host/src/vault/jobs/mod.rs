@@ -100,7 +100,7 @@ impl JobStatus {
 /// Who asked for a run. Its rights are looked up anew when the run begins: what was taken away meanwhile is not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum By {
+pub(super) enum By {
     Application(ApplicationId),
     Session(Uuid),
 }

@@ -1,12 +1,11 @@
 //! One job, from its mark that it has begun to its end.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::in_hand::Standing;
 use super::put_off::Until;
-use super::{By, Ended, Job, JobStatus};
+use super::{Ended, Job, JobStatus};
 use crate::figures::figures;
 use crate::limits::{
     JOB_SLOT_WAIT_MS_MAX, JOB_TRIES_MAX, JOB_TRIES_WITHOUT_MEMORY_MAX, RUN_WAIT_SECONDS,
@@ -15,11 +14,11 @@ use crate::limits::{
 use crate::model::formula::Reactor;
 use crate::model::id::{InvocationId, ReactorId, TenantId};
 use crate::model::permission::marker::TokenUse;
+use crate::model::time::Timestamp;
 use crate::runtime::{ComponentError, Slot};
 use crate::store::Expect;
-use crate::vault::authentication::{Authenticated, Caller};
+use crate::vault::authentication::Authenticated;
 use crate::vault::effort::taken_on;
-use crate::vault::kept_application::KeptApplication;
 use crate::vault::permit::Permit;
 use crate::vault::react::{Ready, Run, references};
 use crate::vault::record::Stored;
@@ -246,7 +245,7 @@ impl Vault {
         job: &mut Job,
         slot: Slot,
     ) -> Result<Option<Prepared>, Error> {
-        let who = self.caller_of(tenant, job.by).await?;
+        let who = self.caller_of(tenant, job.by, self.now()).await?;
         let permit = self.permit::<TokenUse>(&who, None).await?;
         let arguments = references(job.args.take())?;
         // They are there once now, and the rest of the job is short.
@@ -351,31 +350,16 @@ impl Vault {
         Ok(())
     }
 
-    /// Who asked for a run that goes on, with the rights it has by now. What ends by its time is let finish what it began.
+    /// Who asked for a run that goes on, with the rights it has by now. What ends by its time is let finish what it began,
+    /// with what it still had then: its record is there for longer than a run goes on.
     pub(in crate::vault) async fn caller_by_now(
         &self,
         permit: &Permit<TokenUse>,
     ) -> Result<Authenticated, Error> {
-        match self.caller_of(permit.tenant(), permit.actor().into()).await {
-            Err(Error::Unauthenticated) => {
-                let began = permit.authenticated();
-                let is_over = began.0.ends.is_some_and(|ends| ends <= self.now());
-                if is_over { Ok(began) } else { Err(Error::Unauthenticated) }
-            }
-            caller => caller,
-        }
-    }
-
-    /// Who asked for a run, with the rights it has now.
-    async fn caller_of(&self, tenant: TenantId, by: By) -> Result<Authenticated, Error> {
-        let caller = match by {
-            By::Application(id) => {
-                let kept = self.find::<KeptApplication>(tenant, &[&id.to_string()]).await?;
-                kept.into_iter().flatten().next().map(|kept| Caller::new(kept.entity.application))
-            }
-            By::Session(id) => self.session_caller_of(tenant, id).await?,
-        };
-        let caller = caller.filter(|caller| caller.ends.is_none_or(|ends| ends > self.now()));
-        caller.map(|caller| Authenticated(Arc::new(caller))).ok_or(Error::Unauthenticated)
+        let began = permit.authenticated();
+        let last = began.0.ends.map(|ends| Timestamp(ends.0.saturating_sub(1)));
+        let now = self.now();
+        let at = last.map_or(now, |last| last.min(now));
+        self.caller_of(permit.tenant(), permit.actor().into(), at).await
     }
 }
