@@ -1,11 +1,14 @@
 //! Requests of a script are under way beside each other, and beside its timers.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::Router;
+use axum::body::Bytes;
+use axum::extract::DefaultBodyLimit;
 use axum::http::header::SET_COOKIE;
 use axum::response::AppendHeaders;
-use axum::routing::get;
+use axum::routing::{any, get, post};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::Barrier;
@@ -14,20 +17,25 @@ use crate::support::TestServer;
 use crate::support::scripts::{program, react, reactor, run};
 use crate::support::server::Setup;
 
-/// A server whose `/meet` answers when three requests are there, and whose `/never` does not; its address.
+/// A server whose `/meet` answers when three requests are there, and whose `/never` does not; `/note` tells how often it was
+/// asked before. Its address.
 async fn stand_in() -> String {
     let together = Arc::new(Barrier::new(3));
     let meet = move || async move {
         together.wait().await;
         "met"
     };
+    let noted = Arc::new(AtomicUsize::new(0));
     let routes = Router::new()
         .route("/meet", get(meet))
-        .route("/never", get(std::future::pending::<&str>))
+        .route("/never", any(std::future::pending::<&str>))
         .route(
             "/cookies",
             get(|| async { AppendHeaders([(SET_COOKIE, "a=1, x"), (SET_COOKIE, "b=2")]) }),
         )
+        .route("/length", post(async |body: Bytes| body.len().to_string()))
+        .layer(DefaultBodyLimit::disable())
+        .route("/note", post(async move || noted.fetch_add(1, Ordering::SeqCst).to_string()))
         .route("/echo", get(|uri: http::Uri| async move { uri.query().unwrap().to_owned() }));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -74,6 +82,43 @@ async fn one_that_is_aborted_is_given_up() {
         raw.push(await waiting, told, await failed(fetch(`${base}/never`, { signal: AbortSignal.timeout(20) })).then(([name]) => name));";
     let expected =
         json!([["AbortError", "it was aborted"], true, ["RangeError", "mine"], 1, "TimeoutError"]);
+    assert_eq!(answer(body).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn those_that_are_aborted_leave_their_places_to_others() {
+    let body = "const aborted = async (body) => {\n\
+          const one = new AbortController(); setTimeout(() => one.abort(), 2);\n\
+          return fetch(`${base}/never`, { method: 'POST', body, signal: one.signal }).catch((e) => e.name);\n\
+        };\n\
+        const raw = [new Set(), new Set()];\n\
+        for (let at = 0; at < 20; at += 1) raw[0].add(await aborted('x'));\n\
+        const large = new Uint8Array(4e6); for (let at = 0; at < 4; at += 1) raw[1].add(await aborted(large));\n\
+        raw[0] = [...raw[0]]; raw[1] = [...raw[1]]; raw.push(await (await fetch(`${base}/echo?x`)).text());";
+    assert_eq!(answer(body).await, json!([["AbortError"], ["AbortError"], "x"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_is_aborted_before_its_turn_is_never_sent() {
+    let body = "const later = (ms) => new Promise((resolve) => setTimeout(resolve, ms)); const raw = [];\n\
+        const first = new AbortController(); const failed = (promise) => promise.catch((e) => e.name);\n\
+        const never = Array.from({ length: 8 }, () => failed(fetch(`${base}/never`, { signal: first.signal })));\n\
+        const note = (signal) => failed(fetch(`${base}/note`, { method: 'POST', signal }));\n\
+        const mine = new AbortController(); const late = [note(mine.signal), note(AbortSignal.timeout(5)), note()];\n\
+        mine.abort(); await later(20); raw.push(await late[0], await late[1]);\n\
+        first.abort(); raw.push(await (await late[2]).text(), new Set(await Promise.all(never)).size);";
+    assert_eq!(answer(body).await, json!(["AbortError", "TimeoutError", "0", 1]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_ones_wait_for_each_other() {
+    let body = "const send = async (bytes) => (await fetch(`${base}/length`, { method: 'POST', body: new Uint8Array(bytes) })).text();\n\
+        const raw = [];\n\
+        for (const [count, bytes] of [[12, 1e6], [40, 4e5], [5, 4e6]]) {\n\
+          const lengths = await Promise.all(Array.from({ length: count }, () => send(bytes)));\n\
+          raw.push(lengths.length, [...new Set(lengths)]);\n\
+        }";
+    let expected = json!([12, ["1000000"], 40, ["400000"], 5, ["4000000"]]);
     assert_eq!(answer(body).await, expected);
 }
 

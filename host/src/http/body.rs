@@ -26,7 +26,7 @@ use crate::limits::{
 use crate::model::depth::is_within;
 use crate::model::faults::Faults;
 use crate::model::{exact, member};
-use crate::vault::{Authenticated, Error, Share};
+use crate::vault::{Authenticated, Error, Share, apart};
 
 const JSON: &str = "application/json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -326,6 +326,7 @@ pub async fn arrive(
     }
     place.as_ref().map_or(Ok(()), Place::has_come_whole)?;
     state.vault.expect_unchanged(who).await?;
+    apart(tenant, length).await;
     let bytes = whole.map_or(first, |whole| Bytes::from_owner(whole.into_bytes()));
     Ok(Arrived { bytes, room: Some(room), place })
 }

@@ -4,11 +4,13 @@
 //! A formula sends one and waits for its answer. The runner of scripts begins as many as a script wants and takes the
 //! answers as they come.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tracing::Instrument as _;
 use wasmtime::Result;
 
@@ -52,11 +54,22 @@ pub struct Outgoing {
 /// Requests that were begun and whose answers are not taken yet. They end with the run.
 struct UnderWay {
     tasks: JoinSet<Ended>,
+    /// Those whose answers are wanted, by their numbers.
+    wanted: HashMap<u32, Wanted>,
     /// So that the answers that nobody took yet do not fill the host's memory.
     places: Arc<Semaphore>,
     begun: u32,
     waiting: Arc<Sent>,
 }
+
+/// A request that was begun.
+struct Wanted {
+    task: AbortHandle,
+    counted: SharedCounted,
+}
+
+/// What a request takes of the memory, until it has an answer or is given up.
+type SharedCounted = Arc<Mutex<Option<Counted>>>;
 
 /// Why a request was not sent.
 struct Unsent {
@@ -88,7 +101,23 @@ impl Ended {
 impl Default for UnderWay {
     fn default() -> Self {
         let places = Arc::new(Semaphore::new(HTTP_CALLS_UNDER_WAY_MAX));
-        Self { tasks: JoinSet::new(), places, begun: 0, waiting: Arc::default() }
+        let (tasks, wanted, waiting) = Default::default();
+        Self { tasks, wanted, places, begun: 0, waiting }
+    }
+}
+
+impl UnderWay {
+    /// The next that has ended and is wanted.
+    async fn next(&mut self) -> Result<Option<Ended>> {
+        while let Some(ended) = self.tasks.join_next().await {
+            match ended {
+                Ok(ended) if self.wanted.remove(&ended.number).is_some() => return Ok(Some(ended)),
+                Ok(_) => {}
+                Err(given_up) if given_up.is_cancelled() => {}
+                Err(_) => return Err(HostFailed.into()),
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -180,47 +209,60 @@ impl Outgoing {
         self.under_way.begun += 1;
         let (places, kept) = (Arc::clone(&self.under_way.places), self.keep());
         let began = Instant::now();
+        let (http, counted) = match admitted {
+            Ok((http, counted)) => (Ok(http), Some(counted)),
+            Err(unsent) => (Err(unsent), None),
+        };
+        let counted = Arc::new(Mutex::new(counted));
+        let wanted = Arc::clone(&counted);
         let run = async move {
-            let (http, _counted) = match admitted {
-                Ok(admitted) => admitted,
+            let http = match http {
+                Ok(http) => http,
                 Err(Unsent { error, no_room }) => {
                     return Ended { no_room, ..Ended::unsent(number, error) };
                 }
             };
             let place = tokio::time::timeout(request.timeout, places.acquire_owned()).await;
             let Ok(Ok(place)) = place else {
+                drop(counted.lock().take());
                 return Ended::unsent(number, Error::Timeout);
             };
             request.timeout = request.timeout.saturating_sub(began.elapsed());
             let answer = http.send(request, Arc::clone(&kept)).await;
             let (answer, no_room) = told(answer, &kept);
+            drop(counted.lock().take());
             // Of one that failed there is nothing to keep.
             let place = answer.is_ok().then_some((place, kept));
             Ended { number, answer, no_room, _place: place }
         };
-        self.under_way.tasks.spawn(run.in_current_span());
+        let task = self.under_way.tasks.spawn(run.in_current_span());
+        self.under_way.wanted.insert(number, Wanted { task, counted: wanted });
         Ok(number)
+    }
+
+    /// Gives up a request that was begun. The other server may have it.
+    pub fn abandon(&mut self, number: u32) {
+        if let Some(Wanted { task, counted }) = self.under_way.wanted.remove(&number) {
+            task.abort();
+            // At once, although the task ends a moment later: another may be begun meanwhile.
+            drop(counted.lock().take());
+        }
     }
 
     /// The next answer to a request that was begun, with that request's number; waits for one, at most so many
     /// milliseconds. `None` when they are over, or no request is under way.
     pub async fn next_answer(&mut self, within_ms: Option<u32>) -> Result<Option<(u32, Answer)>> {
-        let next = self.under_way.tasks.join_next();
+        let next = self.under_way.next();
         let next = match within_ms {
             None => next.await,
             Some(ms) => {
                 let within = Duration::from_millis(ms.into());
-                tokio::time::timeout(within, next).await.unwrap_or_default()
+                tokio::time::timeout(within, next).await.unwrap_or(Ok(None))
             }
         };
-        match next {
-            None => Ok(None),
-            Some(Ok(Ended { number, answer, no_room, .. })) => {
-                self.note(no_room);
-                Ok(Some((number, answer)))
-            }
-            Some(Err(_)) => Err(HostFailed.into()),
-        }
+        let Some(Ended { number, answer, no_room, .. }) = next? else { return Ok(None) };
+        self.note(no_room);
+        Ok(Some((number, answer)))
     }
 }
 

@@ -90,7 +90,6 @@ impl Whole {
         let slice = Slice::default();
         let mut state = State::new(Memory::new(slot.memory(), memory_bytes), slice.clone());
         state.outgoing = Outgoing::new(call.http.take(), began + timeout, slot.memory());
-        state.large = Some(slot.large());
         let mut store = Store::new(&runtime.0.engine, state);
         let log = store.data().log();
         let kept = Kept::of(Some(slot.memory()));

@@ -21,7 +21,6 @@ mod fair;
 mod http;
 mod invoke;
 mod lanes;
-mod large;
 mod load;
 mod log;
 mod memory;

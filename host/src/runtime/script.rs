@@ -249,6 +249,12 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> Result<()> {
         store.data_mut().count_call()?;
         Ok((store.data_mut().outgoing.begin(request)?,))
     })?;
+    source.func_wrap("abandon", |mut store, (number,): (u32,)| {
+        work(&mut store)?;
+        store.data_mut().count_call()?;
+        store.data_mut().outgoing.abandon(number);
+        Ok(())
+    })?;
     source.func_wrap_async("next-answer", |mut store, (within_ms,): (Option<u32>,)| {
         Box::new(async move {
             work(&mut store)?;

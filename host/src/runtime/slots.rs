@@ -13,7 +13,6 @@ use tokio::sync::Semaphore;
 
 use super::call::Failure;
 use super::fair::Account;
-use super::large::{Large, Places};
 use super::memory::{Part, Room};
 
 #[cfg(test)]
@@ -32,7 +31,6 @@ struct Inner {
     per_owner: u32,
     queue_per_owner: u32,
     room: Arc<Room>,
-    large: Places,
     owners: RwLock<Owners>,
 }
 
@@ -49,8 +47,6 @@ struct Owner {
     account: Account,
     /// What its runs hold of the memory of all.
     memory: Arc<Part>,
-    /// Where its runs' large calls are done.
-    large: Large,
 }
 
 /// A slot that is taken, for one run. Free again when it is dropped.
@@ -71,7 +67,6 @@ impl Slots {
             per_owner,
             queue_per_owner,
             room: Arc::new(room),
-            large: Places::new(),
             owners: RwLock::new(owners),
         }))
     }
@@ -140,7 +135,6 @@ impl Slots {
                 waiting: AtomicU32::new(0),
                 account: Account::default(),
                 memory: Arc::new(Part::of(&self.0.room)),
-                large: self.0.large.of_an_owner(),
             })
         };
         Arc::clone(owners.by_number.entry(number).or_insert_with(made))
@@ -151,11 +145,6 @@ impl Slot {
     /// Whose run it is for, and what that owner's runs have used.
     pub(super) fn owner(&self) -> (u128, &Account) {
         (self.number, &self.owner.account)
-    }
-
-    /// Where that owner's large calls are done.
-    pub(super) fn large(&self) -> Large {
-        self.owner.large.clone()
     }
 
     /// What that owner's runs may hold of the memory of all.

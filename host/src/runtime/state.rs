@@ -14,7 +14,6 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use super::ambient;
 use super::call::{GuestProblem, GuestVault};
 use super::http::Outgoing;
-use super::large::{Large, is_large};
 use super::log::{Log, LogLevel, Printed};
 use super::memory::Memory;
 use super::script::{self, Work};
@@ -70,8 +69,6 @@ pub struct State {
     pub script: Option<Work>,
     /// Its way to other hosts.
     pub outgoing: Outgoing,
-    /// Where its large calls are done; without it, where all are.
-    pub large: Option<Large>,
     /// Memory it holds and may hold.
     pub memory: Memory,
     /// What tells how long it has computed without a break.
@@ -92,7 +89,6 @@ impl State {
             was_told: false,
             script: None,
             outgoing: Outgoing::default(),
-            large: None,
             memory,
             slice,
         }
@@ -227,15 +223,8 @@ macro_rules! passed_on {
                     Ok(vault) => vault,
                     Err(problem) => return Ok(Err(problem)),
                 };
-                let bytes = 0 $(+ $argument.len())+;
-                let gets_a_page = matches!(stringify!($method), "list_tokens" | "search_tokens");
-                let is_large = is_large(bytes, gets_a_page, self.svc_calls);
                 let call = async move { vault.$method($($argument),+).await };
-                let answer = match self.large.as_ref().filter(|_| is_large) {
-                    Some(large) => large.call(call).await,
-                    None => on_its_own_stack(call).await,
-                };
-                Ok(answer?.map_err(Problem::from))
+                Ok(on_its_own_stack(call).await?.map_err(Problem::from))
             })+
 
             async fn drop(&mut self, this: Resource<BoundVault>) -> Result<()> {

@@ -1,13 +1,14 @@
 //! The vault: what the product does, whoever asks and by whatever way.
 //!
-//! One file per group of operations. Every operation takes a [`Permit`] as evidence that its caller may; the tenant
-//! comes from it and from nowhere else. Operations return views, which alone serialise. Nothing here knows HTTP, the
+//! One file per group of operations. Every operation takes a [`Permit`] as evidence that its caller may, or, where no
+//! permission is asked for, an [`Authenticated`] as evidence of who it is; the tenant comes from it and from nowhere else. Operations return views, which alone serialise. Nothing here knows HTTP, the
 //! store's engine or the sandbox's.
 //!
-//! This file holds what all operations share: reading entities, and time; [`change`] commits them with their log entries.
+//! This file holds what all operations share; [`find`] reads entities, and [`change`] commits them with their log entries.
 //! To add an operation: a method in the file of its entity that takes a permit, a row in `http::routes`.
 
 mod answers;
+mod apart;
 mod applications;
 mod audit;
 mod audit_export;
@@ -18,6 +19,7 @@ mod effort;
 mod erase;
 mod error;
 mod examine;
+mod find;
 mod formulas;
 mod index;
 mod invocations;
@@ -61,6 +63,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 pub use answers::{Answer, Attempt, Claim, Form, Repetition};
+pub use apart::apart;
 pub use applications::{ApplicationWithKey, WriteApplication};
 pub use audit::{Actor, LogEntry};
 pub use audit_export::{ExportFilter, ExportedHead, Removed};
@@ -98,9 +101,9 @@ pub use webhooks::SigningSecretView;
 use audit::Event;
 use authentication::Callers;
 use change::Change;
+use find::ended;
 use keyring::Keyring;
 use programs::Programs;
-use record::{Entity, Stored, from_record, read_record};
 use scripts::Scripts;
 
 use crate::clock::Clock;
@@ -113,7 +116,7 @@ use crate::model::id::TenantId;
 use crate::model::time::Timestamp;
 use crate::runtime::Runtime;
 pub use crate::store::Compacted;
-use crate::store::{Batch, Filter, Kind, Store};
+use crate::store::{Batch, Kind, Store};
 
 /// What is asked for seldom enough that a store may read what it is found by once it is open: the log, and what is told of
 /// runs, of both of which there is much. Until then, who lists them waits.
@@ -277,108 +280,6 @@ impl Vault {
         Ok(self.0.store.commit(Batch::default()).await?)
     }
 
-    /// Entities by id, `None` for each that is not there or has ended.
-    async fn find<E: Entity>(
-        &self,
-        tenant: TenantId,
-        ids: &[&str],
-    ) -> Result<Vec<Option<Stored<E>>>, Error> {
-        self.find_at(tenant, ids, self.now()).await
-    }
-
-    /// The same, of those that had not ended by this time and are still there.
-    async fn find_at<E: Entity>(
-        &self,
-        tenant: TenantId,
-        ids: &[&str],
-        at: Timestamp,
-    ) -> Result<Vec<Option<Stored<E>>>, Error> {
-        let room = |_: &str, text: &[u8]| Ok(shares::opened(E::weight(text))?);
-        self.find_within(tenant, ids, at, room).await
-    }
-
-    /// The same, if there is room for it: asked with the id and the text of each before it is read.
-    async fn find_within<E: Entity>(
-        &self,
-        tenant: TenantId,
-        ids: &[&str],
-        at: Timestamp,
-        mut room: impl FnMut(&str, &[u8]) -> Result<(), Error>,
-    ) -> Result<Vec<Option<Stored<E>>>, Error> {
-        let records = self.0.store.find(E::KIND, tenant, ids).await?;
-        let keys = self.keys(tenant).await?;
-        let open = |record: Option<crate::store::Record>| {
-            let Some(record) = record else { return Ok(None) };
-            let mut stored = read_record::<E>(&record, &keys, |text| room(&record.id, text))?;
-            stored.entity.settle(at.0);
-            Ok(Some(stored).filter(|stored| !ended(&stored.entity, at.0)))
-        };
-        records.into_iter().map(open).collect()
-    }
-
-    /// The entity of this id.
-    async fn get<E: Entity>(&self, tenant: TenantId, id: &str) -> Result<Stored<E>, Error> {
-        let found = self.find(tenant, &[id]).await?.pop().flatten();
-        found.ok_or(Error::NotFound(E::NOUN))
-    }
-
-    /// The version of what was just stored. It is read, and not reckoned from the one before: whoever seals a record anew
-    /// counts it on too.
-    async fn version_of<E: Entity>(&self, tenant: TenantId, entity: &E) -> Result<u64, Error> {
-        let id = entity.id();
-        let found = self.0.store.find(E::KIND, tenant, &[&id]).await?.pop().flatten();
-        found.map(|record| record.version).ok_or(Error::NotFound(E::NOUN))
-    }
-
-    /// Entities that match the filter, newest first.
-    async fn page<E: Entity>(
-        &self,
-        tenant: TenantId,
-        filter: Filter,
-        request: &PageRequest,
-    ) -> Result<Page<E>, Error> {
-        let filter = Filter::And(vec![filter, self.not_ended()]);
-        let slice = request.fetch(self.0.store.as_ref(), E::KIND, tenant, &filter).await?;
-        let keys = self.keys(tenant).await?;
-        let now_ms = self.now().0;
-        request.page(&slice, |record| {
-            let mut entity = from_record::<E>(record, &keys)?.entity;
-            entity.settle(now_ms);
-            Ok(entity)
-        })
-    }
-
-    /// Every entity of a kind that matches, for kinds of which a tenant has few.
-    async fn all<E: Entity>(&self, tenant: TenantId, filter: &Filter) -> Result<Vec<E>, Error> {
-        let mut request = PageRequest::first();
-        let mut all = Vec::new();
-        loop {
-            let page = self.page::<E>(tenant, filter.clone(), &request).await?;
-            all.extend(page.data);
-            match page.next.and_then(|cursor| PageRequest::following(&cursor)) {
-                Some(next) => request = next,
-                None => return Ok(all),
-            }
-        }
-    }
-
-    /// What has not ended by itself.
-    fn not_ended(&self) -> Filter {
-        let ended = std::ops::Bound::Included(self.now().0);
-        Filter::Not(Box::new(Filter::Range {
-            field: index::number::EXPIRES_AT,
-            from: std::ops::Bound::Unbounded,
-            to: ended,
-        }))
-    }
-
-    /// Whether anything matches the filter.
-    async fn any<E: Entity>(&self, tenant: TenantId, filter: &Filter) -> Result<bool, Error> {
-        let start = crate::store::Start::Offset(0);
-        let slice = self.0.store.page(E::KIND, tenant, filter, start, 1).await?;
-        Ok(slice.total > 0)
-    }
-
     /// Starts a change in a tenant.
     async fn change(&self, tenant: TenantId) -> Result<Change, Error> {
         let keys = self.keys(tenant).await?;
@@ -392,8 +293,4 @@ impl Vault {
         }
         self.change(tenant).await?.commit(actor, events).await
     }
-}
-
-fn ended<E: Entity>(entity: &E, now_ms: u64) -> bool {
-    entity.expires_ms().is_some_and(|end_ms| end_ms <= now_ms)
 }

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::Error;
+use super::apart::able;
 use crate::model::id::TenantId;
 use crate::model::weight;
 
@@ -27,13 +28,14 @@ tokio::task_local! {
     static OPENED: RefCell<Option<Share>>;
 }
 
-/// Carries out what has this share, or gets one by [`share_in`]; gives what it has of it in the end.
+/// Carries out what has this share, or gets one by [`share_in`]; gives what it has of it in the end. What is much of it may go
+/// on [`apart`](super::apart).
 pub async fn sharing<F: Future>(share: Option<Share>, run: F) -> (F::Output, Option<Share>) {
     let run = async {
         let output = run.await;
         (output, OPENED.with(RefCell::take))
     };
-    OPENED.scope(RefCell::new(share), run).await
+    OPENED.scope(RefCell::new(share), able(run)).await
 }
 
 /// Carries out what opens something that does not count.

@@ -3,12 +3,15 @@
 //! A formula acts as its reactor's application and goes the same way as a request of that application: a permit for
 //! every call, the same checks, the same log entries. There is no second, weaker path.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::apart::apart;
 use super::authentication::Authenticated;
 use super::permit::Permit;
 use super::tokenize::check_depth;
@@ -24,16 +27,21 @@ use crate::model::permission::marker::{
 use crate::model::{exact, member};
 use crate::runtime::{GuestProblem, GuestVault};
 
+/// Pages of tokens that a formula is given as everybody is.
+const PAGES_AT_ONCE: u64 = 20;
+
 /// The vault with the rights of one application.
 pub struct Svc {
     vault: Vault,
     who: Authenticated,
+    /// How many pages of tokens it was asked for.
+    pages: AtomicU64,
 }
 
 impl Svc {
     /// Binds the vault to a caller.
     pub fn new(vault: Vault, who: Authenticated) -> Self {
-        Self { vault, who }
+        Self { vault, who, pages: AtomicU64::default() }
     }
 
     async fn permit<P: Grant>(&self, id: Option<&str>) -> Result<Permit<P>, Error> {
@@ -49,79 +57,102 @@ impl Svc {
 type Reply<'a, T> = BoxFuture<'a, Result<T, GuestProblem>>;
 
 impl Svc {
-    /// Answers a call, for which what is opened counts by itself: a run may make any number of them.
+    /// Answers a call that carries so many bytes. What is opened for it counts by itself: a run may make any number of them.
     fn reply<'a, T: Send + 'a>(
         &self,
+        bytes: usize,
         call: impl Future<Output = Result<T, Error>> + Send + 'a,
     ) -> Reply<'a, T> {
-        let share = self.vault.share(self.who.0.tenant());
-        sharing(Some(share), call).map(|(result, _)| reply(result)).boxed()
+        let tenant = self.who.0.tenant();
+        let call = async move {
+            apart(tenant, bytes).await;
+            call.await
+        };
+        sharing(Some(self.vault.share(tenant)), call).map(|(result, _)| reply(result)).boxed()
+    }
+
+    /// The same, of a call for a page of tokens: much in itself, for who makes many of them.
+    fn reply_with_page<'a, T: Send + 'a>(
+        &self,
+        bytes: usize,
+        call: impl Future<Output = Result<T, Error>> + Send + 'a,
+    ) -> Reply<'a, T> {
+        let are_many = self.pages.fetch_add(1, Ordering::Relaxed) >= PAGES_AT_ONCE;
+        self.reply(if are_many { usize::MAX } else { bytes }, call)
     }
 }
 
 impl GuestVault for Svc {
     fn create_token(&self, token: String) -> Reply<'_, String> {
+        let bytes = token.len();
         let create = async move {
             let permit = self.permit::<TokenCreate>(None).await?;
             let body = read_body(&token)?;
             write_json(&self.vault.create_token(&permit, body).await?)
         };
-        self.reply(create)
+        self.reply(bytes, create)
     }
 
     fn get_token(&self, id: String) -> Reply<'_, String> {
+        let bytes = id.len();
         let get = async move {
             let permit = self.permit::<TokenRead>(Some(&id)).await?;
             write_json(&self.vault.find_token(&permit, &id).await?)
         };
-        self.reply(get)
+        self.reply(bytes, get)
     }
 
     fn list_tokens(&self, filter: String) -> Reply<'_, String> {
+        let bytes = filter.len();
         let list = async move {
             let permit = self.permit::<TokenRead>(None).await?;
             let (filter, request) = read_filter(&filter)?;
             text_of(&self.vault.list_tokens(&permit, filter, &request).await?)
         };
-        self.reply(list)
+        self.reply_with_page(bytes, list)
     }
 
     fn search_tokens(&self, search: String) -> Reply<'_, String> {
+        let bytes = search.len();
         let search = async move {
             let permit = self.permit::<TokenSearch>(None).await?;
             let body = read_body(&search)?;
             text_of(&self.vault.search_tokens(&permit, body).await?)
         };
-        self.reply(search)
+        self.reply_with_page(bytes, search)
     }
 
     fn update_token(&self, id: String, patch: String) -> Reply<'_, String> {
+        let bytes = id.len() + patch.len();
         let update = async move {
             let permit = self.permit::<TokenUpdate>(Some(&id)).await?;
             let body = read_body(&patch)?;
             write_json(&self.vault.update_token(&permit, &id, body).await?)
         };
-        self.reply(update)
+        self.reply(bytes, update)
     }
 
     fn delete_token(&self, id: String) -> Reply<'_, ()> {
+        let bytes = id.len();
         let delete = async move {
             let permit = self.permit::<TokenDelete>(Some(&id)).await?;
             self.vault.delete_token(&permit, &id).await
         };
-        self.reply(delete)
+        self.reply(bytes, delete)
     }
 
     fn tokenize(&self, value: String) -> Reply<'_, String> {
+        let bytes = value.len();
         let tokenize = async move {
             let permit = self.permit::<TokenCreate>(None).await?;
             let (value, inexact) = read_json(&value, |_| true)?;
             write_json(&self.vault.tokenize(&permit, value, inexact).await?)
         };
-        self.reply(tokenize)
+        self.reply(bytes, tokenize)
     }
 
     fn detokenize(&self, value: String) -> Reply<'_, String> {
+        let bytes = value.len();
         let detokenize = async move {
             let attempt = (EntityType::Token, Operation::Use);
             let permit: Permit<TokenRead> =
@@ -129,7 +160,7 @@ impl GuestVault for Svc {
             let (value, inexact) = read_json(&value, |_| true)?;
             write_json(&self.vault.detokenize(&permit, &value, inexact).await?)
         };
-        self.reply(detokenize)
+        self.reply(bytes, detokenize)
     }
 }
 

@@ -25,6 +25,7 @@ pub fn offer(host: &Object<'_>) -> Result<()> {
     host.set("now", Func::from(now))?;
     host.set("sleep", Func::from(sleep))?;
     host.set("begin", Func::from(begin))?;
+    host.set("abandon", Func::from(source::abandon))?;
     host.set("answer", Func::from(answer))
 }
 

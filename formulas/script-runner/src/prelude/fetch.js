@@ -238,24 +238,60 @@
   };
   // What a request fails with whose signal has ended: by itself, as if the host had not waited longer.
   const givenUp = (reason, call) => (lateness.has(reason) ? shared.hiding(reason, fateOf('timeout', '', call)) : reason);
-  // Who waits for an answer, by the request's number.
+  // As many are sent at a time as the host has places for, and has room for their bodies. The others wait here in their order,
+  // as part of the script's memory, where one that is aborted is never sent.
+  const PLACES = 8;
+  const BYTES_MAX = 8 * 2 ** 20;
+  // Who waits for an answer, by the request's number; and who waits for a place.
   const waiting = new Map();
+  const queue = new Set();
+  let sent = 0;
+  const fits = ({ bytes }) => waiting.size < PLACES && (waiting.size === 0 || sent + bytes <= BYTES_MAX);
+  const beginNext = () => {
+    for (const one of queue) {
+      if (!fits(one)) return;
+      queue.delete(one);
+      one.begin();
+    }
+  };
+  const isOver = (number) => {
+    const one = waiting.get(number);
+    if (!waiting.delete(number)) return undefined;
+    sent -= one.bytes;
+    beginNext();
+    return one;
+  };
   shared.isFetching = () => waiting.size > 0;
   // Waits for an answer, at most so many milliseconds, and hands it on; whether there was one.
   shared.takeAnswer = (within) => {
     const answer = host.answer(within);
     if (answer === undefined) return false;
-    const take = waiting.get(answer.number);
-    waiting.delete(answer.number);
-    take(answer);
+    isOver(answer.number).take(answer);
     return true;
   };
-  const answered = (number, signal, call) => new Promise((resolve, reject) => {
-    const stop = signal ? watch(signal, (reason) => reject(givenUp(reason, call))) : () => {};
-    waiting.set(number, (answer) => {
+  // The answer to a request of so many bytes, which is sent when it is its turn.
+  const answered = (bytes, send, signal, call) => new Promise((resolve, reject) => {
+    let number;
+    const one = { bytes };
+    const stop = signal ? watch(signal, (reason) => {
+      if (!queue.delete(one) && waiting.has(number)) {
+        host.abandon(number);
+        isOver(number);
+      }
+      beginNext();
+      reject(givenUp(reason, call));
+    }) : () => {};
+    one.take = (answer) => {
       stop();
       resolve(answer);
-    });
+    };
+    one.begin = () => {
+      number = send();
+      waiting.set(number, one);
+      sent += bytes;
+    };
+    queue.add(one);
+    beginNext();
   });
   const fetch = async (input, init) => {
     const request = new Request(input, init);
@@ -270,10 +306,10 @@
     const redirects = request.redirect === 'follow' ? 10 : 0;
     const headers = [...request.headers].flat();
     const until = signal === null ? Infinity : endAt(signal);
-    const timeout = until < Infinity ? Math.max(1, Math.ceil(until - host.now())) : undefined;
+    const timeout = () => (until < Infinity ? Math.max(1, Math.ceil(until - host.now())) : undefined);
     const { method, url } = request;
-    const number = host.begin({ method, url, headers, body: bytes, timeout, redirects });
-    const answer = await answered(number, signal, call);
+    const send = () => host.begin({ method, url, headers, body: bytes, timeout: timeout(), redirects });
+    const answer = await answered(bytes?.byteLength ?? 0, send, signal, call);
     if (answer.error === 'timeout' && signal?.aborted) throw givenUp(signal.reason, call);
     if (answer.error !== undefined) throw failed(answer.error, answer.why, call);
     const pairs = [];

@@ -2,7 +2,7 @@ use super::{
     Error, GuestHttp, GuestHttpError, GuestHttpRequest, GuestHttpResponse, Kept, NO_ROOM,
     NO_ROOM_TO_SEND, Outgoing, Part, Refusal, Request, Unsent,
 };
-use crate::limits::{HTTP_BODY_BYTES_MAX, HTTP_CALLS_MAX};
+use crate::limits::{HTTP_BODY_BYTES_MAX, HTTP_CALLS_MAX, HTTP_CALLS_UNDER_WAY_MAX};
 use crate::runtime::memory::Room;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -164,6 +164,41 @@ async fn requests_that_wait_do_not_fill_the_hosts_memory() {
     // Those past the most are told so; far more end the run.
     let begun = (0..100 * HTTP_CALLS_MAX).take_while(|_| outgoing.begin(request(0)).is_ok());
     assert!((HTTP_CALLS_MAX..20 * HTTP_CALLS_MAX).contains(&(begun.count() as u64)));
+}
+
+#[tokio::test]
+async fn one_that_is_given_up_leaves_its_place_and_has_no_answer() {
+    let ends = Instant::now() + Duration::from_mins(1);
+    let mut outgoing = Outgoing::new(Some(Arc::new(Large(1))), ends, memory_of(64));
+    let silent: Arc<dyn GuestHttp> = Arc::new(Silent);
+    let answering = outgoing.http.replace(silent);
+    for number in 0..u32::try_from(HTTP_CALLS_UNDER_WAY_MAX).unwrap() {
+        assert_eq!(outgoing.begin(request(1 << 20)).unwrap(), number);
+    }
+    outgoing.http = answering;
+    // It waits for a place, and for room.
+    assert_eq!(outgoing.begin(request(10)).unwrap(), 8);
+    assert!(outgoing.next_answer(Some(20)).await.unwrap().is_none());
+    assert_eq!(outgoing.begin(request(HTTP_BODY_BYTES_MAX)).unwrap(), 9);
+    let (number, answer) = outgoing.next_answer(Some(30_000)).await.unwrap().unwrap();
+    assert!(number == 9 && matches!(answer, Err(Error::Denied(_))));
+    for number in 0..4 {
+        outgoing.abandon(number);
+        outgoing.abandon(number);
+    }
+    assert_eq!(outgoing.begin(request(HTTP_BODY_BYTES_MAX)).unwrap(), 10);
+    let mut answered = Vec::new();
+    while let Some((number, answer)) = outgoing.next_answer(Some(200)).await.unwrap() {
+        assert!(answer.is_ok());
+        answered.push(number);
+    }
+    answered.sort_unstable();
+    assert_eq!(answered, [8, 10]);
+    // Nor has one an answer that it had already.
+    outgoing.begin(request(0)).unwrap();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    outgoing.abandon(11);
+    assert!(outgoing.next_answer(Some(20)).await.unwrap().is_none());
 }
 
 #[tokio::test]

@@ -17,11 +17,13 @@ use crate::model::log::{EntityType, Operation};
 use crate::model::permission::marker::{TokenCreate, TokenUse};
 use crate::model::plaintext::Plaintext;
 use crate::model::time::Timestamp;
+use crate::model::weight;
 use crate::runtime::{
     Budget, Call, Failure, GuestInvocation, GuestResponse, GuestVault, Outcome, Slot,
 };
 use crate::store::Expect;
 use crate::traces;
+use crate::vault::apart::{apart, together};
 use crate::vault::audit::Event;
 use crate::vault::authentication::Authenticated;
 use crate::vault::effort::taken_on;
@@ -213,6 +215,8 @@ impl Vault {
                 fuel: run.timeout_ms.saturating_mul(self.0.fuel_per_ms),
             },
         };
+        // Runs give way to each other by themselves.
+        together();
         let stage = traces::stage(|| tracing::info_span!("formula.run"));
         let run = self.0.runtime.invoke_in(slot, &program, call).instrument(stage);
         let mut outcome = run.await;
@@ -245,6 +249,9 @@ impl Vault {
         let error = match result {
             // What is opened for it does not count: what has had its effects is not to be refused any more.
             Ok(response) => {
+                let values = [&response.raw, &response.tokenize].into_iter().flatten();
+                let bytes = values.map(weight::of_value).sum::<usize>();
+                apart(run.permit.tenant(), bytes).await;
                 // In a place of its own, since whatever wraps it copies it.
                 let answered = Box::pin(self.answer(&run, response, &invocation));
                 match taken_on(uncounted(answered)).await {

@@ -13,6 +13,7 @@ use crate::model::log::Operation;
 use crate::model::permission::Grant;
 use crate::model::weight;
 use crate::store::Filter;
+use crate::vault::apart::apart_for_a_page;
 use crate::vault::page::{PageRequest, Pagination};
 use crate::vault::permit::Permit;
 use crate::vault::record::{Entity as _, open_text};
@@ -78,6 +79,7 @@ impl Vault {
         let visible = Lower(&keys).visible(permit.rights(), P::PERMISSION);
         let filter = Filter::And(vec![visible, filter, self.not_ended()]);
         let slice = request.fetch(self.0.store.as_ref(), Token::KIND, tenant, &filter).await?;
+        apart_for_a_page(tenant, slice.records.iter().map(|record| record.body.len())).await;
         // After the records: they may be sealed with a key that is new.
         let keys = self.keys(tenant).await?;
         let sealed: usize = slice.records.iter().map(|record| record.body.len()).sum();

@@ -1,0 +1,263 @@
+//! Much work for one request, apart from the threads that everything runs on.
+//!
+//! On those nothing gives way until it waits for something, and to read a token of a megabyte takes a twentieth of a
+//! second: a few clients or formulas that do so again and again would hold up everybody. So whoever meets something large
+//! says so ([`apart`]), and what it is for goes on where it may block, up to its end or until it says that the rest is
+//! little ([`together`]). A tenant has few places for that, and there are some in all; the system shares the processors out
+//! among them and all else. A place is held while something is computed, and not while that waits.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll, ready};
+use std::thread::available_parallelism;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use pin_project_lite::pin_project;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::model::id::TenantId;
+
+/// Bytes of one thing that are little.
+const LITTLE_BYTES: usize = 16 << 10;
+/// Bytes that are little of what a page of things comes to.
+const LITTLE_BYTES_OF_A_PAGE: usize = 64 << 10;
+/// How much may be computed at a time, by different tenants.
+const PLACES_PER_PROCESSOR: usize = 4;
+
+static PLACES: LazyLock<Places> = LazyLock::new(|| {
+    let processors = available_parallelism().map_or(1, usize::from);
+    Places::new(PLACES_PER_PROCESSOR * processors, (processors / 2).max(1))
+});
+
+tokio::task_local! {
+    /// For whom what is under way is to go on apart.
+    static WANTED: Cell<Option<TenantId>>;
+}
+
+/// Goes on apart from here on, if this is much for one thing.
+pub async fn apart(tenant: TenantId, bytes: usize) {
+    if bytes > LITTLE_BYTES {
+        anyway(tenant).await;
+    }
+}
+
+/// The same, of the things on a page.
+pub async fn apart_for_a_page(tenant: TenantId, bytes: impl Iterator<Item = usize>) {
+    if bytes.sum::<usize>() > LITTLE_BYTES_OF_A_PAGE {
+        anyway(tenant).await;
+    }
+}
+
+/// The same, of whatever will be much.
+pub async fn anyway(tenant: TenantId) {
+    let is_new = WANTED.try_with(|wanted| wanted.replace(Some(tenant)).is_none());
+    if is_new == Ok(true) {
+        let mut has_asked = false;
+        std::future::poll_fn(|context| {
+            if std::mem::replace(&mut has_asked, true) {
+                return Poll::Ready(());
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+/// Goes on as everybody does from here on.
+pub fn together() {
+    let _ = WANTED.try_with(Cell::take);
+}
+
+pin_project! {
+    /// Something that goes on apart once it wants that.
+    pub struct Able<F> {
+        #[pin]
+        run: F,
+        wanted: Option<TenantId>,
+        place: Option<BoxFuture<'static, Option<Place>>>,
+    }
+}
+
+/// What can go on apart.
+pub fn able<F: Future>(run: F) -> Able<F> {
+    Able { run, wanted: None, place: None }
+}
+
+impl<F: Future> Future for Able<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let (before, run, wanted) = (*this.wanted, this.run, this.wanted);
+        let poll = |context: &mut Context<'_>| {
+            WANTED.sync_scope(Cell::new(before), || {
+                let polled = run.poll(context);
+                *wanted = WANTED.with(Cell::get);
+                polled
+            })
+        };
+        let Some(tenant) = before else { return poll(context) };
+        let place = this.place.get_or_insert_with(|| PLACES.place(tenant).boxed());
+        let _held = ready!(place.poll_unpin(context));
+        *this.place = None;
+        match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+            Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(|| poll(context)),
+            _ => poll(context),
+        }
+    }
+}
+
+/// Where much is computed.
+struct Places {
+    all: Arc<Semaphore>,
+    per_tenant: usize,
+    tenants: Mutex<HashMap<TenantId, Arc<Semaphore>>>,
+}
+
+/// The tenant's, and one of all.
+type Place = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+
+impl Places {
+    fn new(all: usize, per_tenant: usize) -> Self {
+        Self { all: Arc::new(Semaphore::new(all)), per_tenant, tenants: Mutex::default() }
+    }
+
+    /// A place, once there is one. The tenant's first, so that who waits for that keeps none from others.
+    fn place(&self, tenant: TenantId) -> impl Future<Output = Option<Place>> + Send + use<> {
+        let (own, all) = (self.of_tenant(tenant), Arc::clone(&self.all));
+        async move {
+            let own = own.acquire_owned().await.ok()?;
+            Some((own, all.acquire_owned().await.ok()?))
+        }
+    }
+
+    fn of_tenant(&self, tenant: TenantId) -> Arc<Semaphore> {
+        let mut tenants = self.tenants.lock();
+        // An entry that nobody holds says nothing.
+        tenants.retain(|_, own| Arc::strong_count(own) > 1);
+        let made = || Arc::new(Semaphore::new(self.per_tenant));
+        Arc::clone(tenants.entry(tenant).or_insert_with(made))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+    use uuid::Uuid;
+
+    use super::{LITTLE_BYTES, PLACES, Places, able, anyway, apart, apart_for_a_page, together};
+    use crate::model::id::TenantId;
+
+    const SOON: Duration = Duration::from_millis(50);
+
+    fn tenant(number: u128) -> TenantId {
+        TenantId(Uuid::from_u128(0xa9a7 << 64 | number))
+    }
+
+    /// Whether this goes on apart: nobody else of the tenant's can.
+    fn is_apart(number: u128) -> bool {
+        PLACES.of_tenant(tenant(number)).available_permits() < PLACES.per_tenant
+    }
+
+    #[tokio::test]
+    async fn what_is_much_goes_on_apart_and_what_is_little_does_not() {
+        let run = async {
+            apart(tenant(1), LITTLE_BYTES).await;
+            assert!(!is_apart(1));
+            apart_for_a_page(tenant(1), [LITTLE_BYTES; 4].into_iter()).await;
+            assert!(!is_apart(1));
+            apart(tenant(1), LITTLE_BYTES + 1).await;
+            assert!(is_apart(1));
+            // As what it waits for takes time, too.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            apart(tenant(1), LITTLE_BYTES + 1).await;
+            assert!(is_apart(1));
+            together();
+            tokio::task::yield_now().await;
+            assert!(!is_apart(1));
+            apart_for_a_page(tenant(1), [LITTLE_BYTES; 5].into_iter()).await;
+            is_apart(1)
+        };
+        assert!(able(run).await);
+        assert!(!is_apart(1));
+        // Where nothing can go on apart, it goes on.
+        anyway(tenant(1)).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn a_tenant_computes_at_few_places_at_a_time() {
+        let (at_work, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let runs = (0..8).map(|_| {
+            let (at_work, most) = (Arc::clone(&at_work), Arc::clone(&most));
+            tokio::spawn(able(async move {
+                anyway(tenant(2)).await;
+                most.fetch_max(at_work.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(2));
+                at_work.fetch_sub(1, Ordering::SeqCst);
+            }))
+        });
+        let done = futures::future::join_all(runs).await;
+        assert!(done.iter().all(Result::is_ok));
+        let most = most.load(Ordering::SeqCst);
+        assert!((1..=PLACES.per_tenant).contains(&most), "{most}");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn other_tasks_go_on_beside_it() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let much = tokio::spawn(able(async move {
+            anyway(tenant(3)).await;
+            // Until the other task has run, on the only worker.
+            told.recv_timeout(Duration::from_mins(1)).is_ok()
+        }));
+        let beside = tokio::spawn(async move {
+            tokio::time::sleep(SOON).await;
+            tell.send(()).unwrap();
+        });
+        beside.await.unwrap();
+        assert!(much.await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn no_place_is_held_while_something_is_waited_for() {
+        let waits = async {
+            anyway(tenant(4)).await;
+            std::future::pending::<()>().await;
+        };
+        let other = async {
+            anyway(tenant(4)).await;
+            7
+        };
+        let (waited, done) =
+            futures::future::join(timeout(SOON, able(waits)), timeout(SOON, able(other))).await;
+        assert!(waited.is_err());
+        assert_eq!(done, Ok(7));
+        assert!(!is_apart(4));
+    }
+
+    #[tokio::test]
+    async fn each_tenant_has_its_own_of_all_places() {
+        let places = Places::new(2, 1);
+        let first = places.place(tenant(1)).await;
+        assert!(timeout(SOON, places.place(tenant(1))).await.is_err());
+        let second = places.place(tenant(2)).await;
+        assert!(timeout(SOON, places.place(tenant(3))).await.is_err());
+        drop(first);
+        assert!(places.place(tenant(3)).await.is_some());
+        drop(second);
+        assert!(places.place(tenant(1)).await.is_some());
+        // Of nobody there is anything left.
+        places.of_tenant(tenant(9));
+        assert_eq!(places.tenants.lock().len(), 1);
+    }
+}

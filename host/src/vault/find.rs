@@ -1,0 +1,139 @@
+//! Finding entities: by id, or page by page. What has ended is not found.
+
+use std::ops::Bound;
+
+use super::apart::{apart, apart_for_a_page};
+use super::page::{Page, PageRequest};
+use super::record::{Entity, Stored, from_record, read_record};
+use super::{Error, Vault, index, shares};
+use crate::model::id::TenantId;
+use crate::model::time::Timestamp;
+use crate::store::{Filter, Record, Start};
+
+impl Vault {
+    /// Entities by id, `None` for each that is not there or has ended.
+    pub(super) async fn find<E: Entity>(
+        &self,
+        tenant: TenantId,
+        ids: &[&str],
+    ) -> Result<Vec<Option<Stored<E>>>, Error> {
+        self.find_at(tenant, ids, self.now()).await
+    }
+
+    /// The same, of those that had not ended by this time and are still there.
+    pub(super) async fn find_at<E: Entity>(
+        &self,
+        tenant: TenantId,
+        ids: &[&str],
+        at: Timestamp,
+    ) -> Result<Vec<Option<Stored<E>>>, Error> {
+        let room = |_: &str, text: &[u8]| Ok(shares::opened(E::weight(text))?);
+        self.find_within(tenant, ids, at, room).await
+    }
+
+    /// The same, if there is room for it: asked with the id and the text of each before it is read.
+    pub(super) async fn find_within<E: Entity>(
+        &self,
+        tenant: TenantId,
+        ids: &[&str],
+        at: Timestamp,
+        mut room: impl FnMut(&str, &[u8]) -> Result<(), Error>,
+    ) -> Result<Vec<Option<Stored<E>>>, Error> {
+        let records = self.0.store.find(E::KIND, tenant, ids).await?;
+        let bytes = records.iter().flatten().map(|record| record.body.len());
+        apart(tenant, bytes.sum()).await;
+        let keys = self.keys(tenant).await?;
+        let open = |record: Option<Record>| {
+            let Some(record) = record else { return Ok(None) };
+            let mut stored = read_record::<E>(&record, &keys, |text| room(&record.id, text))?;
+            stored.entity.settle(at.0);
+            Ok(Some(stored).filter(|stored| !ended(&stored.entity, at.0)))
+        };
+        records.into_iter().map(open).collect()
+    }
+
+    /// The entity of this id.
+    pub(super) async fn get<E: Entity>(
+        &self,
+        tenant: TenantId,
+        id: &str,
+    ) -> Result<Stored<E>, Error> {
+        let found = self.find(tenant, &[id]).await?.pop().flatten();
+        found.ok_or(Error::NotFound(E::NOUN))
+    }
+
+    /// The version of what was just stored. It is read, and not reckoned from the one before: whoever seals a record anew
+    /// counts it on too.
+    pub(super) async fn version_of<E: Entity>(
+        &self,
+        tenant: TenantId,
+        entity: &E,
+    ) -> Result<u64, Error> {
+        let id = entity.id();
+        let found = self.0.store.find(E::KIND, tenant, &[&id]).await?.pop().flatten();
+        found.map(|record| record.version).ok_or(Error::NotFound(E::NOUN))
+    }
+
+    /// Entities that match the filter, newest first.
+    pub(super) async fn page<E: Entity>(
+        &self,
+        tenant: TenantId,
+        filter: Filter,
+        request: &PageRequest,
+    ) -> Result<Page<E>, Error> {
+        let filter = Filter::And(vec![filter, self.not_ended()]);
+        let slice = request.fetch(self.0.store.as_ref(), E::KIND, tenant, &filter).await?;
+        apart_for_a_page(tenant, slice.records.iter().map(|record| record.body.len())).await;
+        let keys = self.keys(tenant).await?;
+        let now_ms = self.now().0;
+        request.page(&slice, |record| {
+            let mut entity = from_record::<E>(record, &keys)?.entity;
+            entity.settle(now_ms);
+            Ok(entity)
+        })
+    }
+
+    /// Every entity of a kind that matches, for kinds of which a tenant has few.
+    pub(super) async fn all<E: Entity>(
+        &self,
+        tenant: TenantId,
+        filter: &Filter,
+    ) -> Result<Vec<E>, Error> {
+        let mut request = PageRequest::first();
+        let mut all = Vec::new();
+        loop {
+            let page = self.page::<E>(tenant, filter.clone(), &request).await?;
+            all.extend(page.data);
+            match page.next.and_then(|cursor| PageRequest::following(&cursor)) {
+                Some(next) => request = next,
+                None => return Ok(all),
+            }
+        }
+    }
+
+    /// What has not ended by itself.
+    pub(super) fn not_ended(&self) -> Filter {
+        let ended = Bound::Included(self.now().0);
+        Filter::Not(Box::new(Filter::Range {
+            field: index::number::EXPIRES_AT,
+            from: Bound::Unbounded,
+            to: ended,
+        }))
+    }
+
+    /// Whether anything matches the filter.
+    pub(super) async fn any<E: Entity>(
+        &self,
+        tenant: TenantId,
+        filter: &Filter,
+    ) -> Result<bool, Error> {
+        let start = Start::Offset(0);
+        let slice = self.0.store.page(E::KIND, tenant, filter, start, 1).await?;
+        Ok(slice.total > 0)
+    }
+}
+
+/// Whether an entity has ended by this time.
+pub fn ended<E: Entity>(entity: &E, now_ms: u64) -> bool {
+    entity.expires_ms().is_some_and(|end_ms| end_ms <= now_ms)
+}
