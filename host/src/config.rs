@@ -184,7 +184,7 @@ pub struct Options {
     /// Days after which entries of the audit log are removed; 0 keeps them for ever [default: 0].
     #[arg(long, env = "TOKAMAK_LOG_RETENTION_DAYS", value_name = "DAYS")]
     pub log_retention_days: Option<u32>,
-    /// Where traces are sent by OTLP over HTTP, such as `http://127.0.0.1:4318`; the standard variables `OTEL_…` say more,
+    /// Where traces are sent by OTLP over HTTP, such as `http://127.0.0.1:4318`; some of the standard variables `OTEL_…` say more,
     /// such as headers [default: nowhere].
     #[arg(long, env = "TOKAMAK_OTLP_ENDPOINT", value_name = "URL")]
     pub otlp_endpoint: Option<String>,

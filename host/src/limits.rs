@@ -56,7 +56,7 @@ pub const CONTAINER_SEGMENTS_MAX: usize = 16;
 pub const CONTAINERS_SEGMENTS_MAX: usize = 10 * CONTAINER_SEGMENTS_MAX;
 /// Search index expressions of one token (decisions §3).
 pub const SEARCH_INDEXES_MAX: usize = 20;
-/// Values of one filter of a list; an address has no room for as many.
+/// Values of one filter of a list that a formula asks for. An address, where others have theirs, is bounded by its length.
 pub const FILTER_VALUES_MAX: usize = 1_000;
 /// Metadata entries of one token (decisions §3).
 pub const METADATA_KEYS_MAX: usize = 50;

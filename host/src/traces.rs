@@ -10,7 +10,7 @@
 //! Anybody may send a `traceparent` (W3C Trace Context). Requests go on with the trace that theirs names, and are sampled
 //! as that was, only where the operator says that what stands before the server sets it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use opentelemetry::trace::{
     SpanContext, SpanKind, Status, TraceContextExt as _, TraceState, TracerProvider as _,
 };
 use opentelemetry::{Context, Key, KeyValue, Value};
-use opentelemetry_otlp::WithExportConfig as _;
+use opentelemetry_otlp::{WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
@@ -33,10 +33,14 @@ use tracing::Subscriber;
 use tracing_opentelemetry::{OpenTelemetryLayer, OpenTelemetrySpanExt as _};
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::egress::collector_client;
+
 /// The name of the span of a request.
 pub const REQUEST: &str = "request";
 /// Where collectors take traces, when an address names no path.
 const PATH: &str = "/v1/traces";
+/// Spans that wait to be sent, unless a standard variable says otherwise.
+const QUEUE_MAX: u64 = 2_048;
 /// How what has no name is called by the library.
 const UNNAMED: &str = "unknown_service";
 
@@ -102,18 +106,22 @@ fn resource() -> Resource {
 impl Traces {
     /// Begins to send what ends, in batches, from a thread of its own. An endpoint without a path gets the usual one.
     pub fn export_to(&self, endpoint: &str) -> Result<(), TracesError> {
+        let client = collector_client()
+            .map_err(|_| TracesError("the client that sends them cannot be made"))?;
         let exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_http()
+            .with_http_client(client)
             .with_endpoint(whole(endpoint))
             .build()
             // What it says may hold the whole address, and with it what the collector knows the sender by.
             .map_err(|_| {
                 TracesError("--otlp-endpoint is no address that anything can be sent to")
             })?;
-        let exporter = Telling { exporter, fails: AtomicBool::default() };
+        let counts = Arc::clone(&self.sending.counts);
+        let exporter = Telling { exporter, counts, fails: AtomicBool::default() };
         let mut batches = BatchSpanProcessor::builder(exporter).build();
         batches.set_resource(&self.resource);
-        self.sending.0.set(batches).map_err(|_| TracesError("they are sent already"))
+        self.sending.batches.set(batches).map_err(|_| TracesError("they are sent already"))
     }
 
     /// Sends what is left, for a few seconds at most.
@@ -121,7 +129,42 @@ impl Traces {
         if let Err(error) = self.provider.shutdown() {
             tracing::warn!(%error, "some traces were not sent");
         }
+        let lost = self.sending.counts.behind();
+        if self.sending.batches.get().is_some() && lost > 0 {
+            tracing::warn!(spans = lost, "spans of traces were lost: the collector was too slow");
+        }
     }
+}
+
+/// How many spans have ended, and how many of them were handed to whoever sends them.
+#[derive(Debug, Default)]
+struct Counts {
+    ended: AtomicU64,
+    handed: AtomicU64,
+    /// Whether the log was told that some were dropped.
+    is_told: AtomicBool,
+}
+
+impl Counts {
+    /// How many wait or were dropped.
+    fn behind(&self) -> u64 {
+        let handed = self.handed.load(Ordering::Relaxed);
+        self.ended.load(Ordering::Relaxed).saturating_sub(handed)
+    }
+
+    /// Counts a batch. The library drops what finds its queue full, and tells nobody.
+    fn hand(&self, spans: usize) {
+        self.handed.fetch_add(spans as u64, Ordering::Relaxed);
+        if self.behind() > queue_max() && !self.is_told.swap(true, Ordering::Relaxed) {
+            tracing::warn!("traces are lost: they end faster than the collector takes them");
+        }
+    }
+}
+
+/// How many spans wait at most to be sent.
+fn queue_max() -> u64 {
+    let set = std::env::var("OTEL_BSP_MAX_QUEUE_SIZE").ok();
+    set.and_then(|set| set.parse().ok()).unwrap_or(QUEUE_MAX)
 }
 
 /// Sends traces, and has the log tell when that begins to fail and when it succeeds again. What the failure says may hold
@@ -129,11 +172,13 @@ impl Traces {
 #[derive(Debug)]
 struct Telling<E> {
     exporter: E,
+    counts: Arc<Counts>,
     fails: AtomicBool,
 }
 
 impl<E: SpanExporter> SpanExporter for Telling<E> {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        self.counts.hand(batch.len());
         let sent = self.exporter.export(batch).await;
         match (sent.is_ok(), self.fails.swap(sent.is_err(), Ordering::Relaxed)) {
             (false, false) => tracing::warn!("traces are lost: the collector does not take them"),
@@ -207,23 +252,27 @@ pub fn stage(make: impl FnOnce() -> tracing::Span) -> tracing::Span {
 
 /// Hands on what ended, once there is somebody to take it.
 #[derive(Debug, Clone, Default)]
-struct Sending(Arc<OnceLock<BatchSpanProcessor>>);
+struct Sending {
+    batches: Arc<OnceLock<BatchSpanProcessor>>,
+    counts: Arc<Counts>,
+}
 
 impl SpanProcessor for Sending {
     fn on_start(&self, _: &mut Span, _: &Context) {}
 
     fn on_end(&self, span: SpanData) {
-        if let Some(batches) = self.0.get() {
+        if let Some(batches) = self.batches.get() {
+            self.counts.ended.fetch_add(1, Ordering::Relaxed);
             batches.on_end(conventional(span));
         }
     }
 
     fn force_flush(&self) -> OTelSdkResult {
-        self.0.get().map_or(Ok(()), SpanProcessor::force_flush)
+        self.batches.get().map_or(Ok(()), SpanProcessor::force_flush)
     }
 
     fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
-        self.0.get().map_or(Ok(()), |batches| batches.shutdown_with_timeout(timeout))
+        self.batches.get().map_or(Ok(()), |batches| batches.shutdown_with_timeout(timeout))
     }
 }
 

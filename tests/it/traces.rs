@@ -2,6 +2,7 @@
 //! of requests is an operator's choice).
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
@@ -11,7 +12,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command, eventually};
-use crate::support::receiver::Receiver;
+use crate::support::receiver::{Action, Receiver};
 
 fn serve(folder: &std::path::Path, endpoint: &str, more: &[&str]) -> std::process::Command {
     let mut serve = command();
@@ -136,6 +137,49 @@ async fn a_collector_that_is_not_there_harms_nobody_and_none_is_told_of_what_is_
     let traces: Vec<String> = spans(&collector).iter().map(|span| hex(&span.trace_id)).collect();
     assert!(!traces.is_empty());
     assert!(traces.iter().all(|id| id == "0af7651916cd43dd8448eb211c80319c"), "{traces:?}");
+}
+
+/// What its headers carry, such as a key, is for the collector alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn traces_go_to_the_collector_and_through_nobody_else() {
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), Receiver::start().await);
+    let target = elsewhere.url();
+    let redirects = move |_| Action::With(307, "location", target.clone());
+    let collector = Receiver::with(redirects).await;
+    let mut serve = serve(folder.path(), &address(&collector), &[]);
+    serve.env("OTEL_EXPORTER_OTLP_HEADERS", "x-collector-key=s3cret");
+    for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY"] {
+        serve.env(name, address(&elsewhere));
+    }
+    let process = Process::start(serve);
+    process.management().get("/applications").await.expect(200);
+    eventually("the trace", || (!collector.seen().is_empty()).then_some(())).await;
+    assert_eq!(process.terminate(), Some(0));
+    assert_eq!(collector.seen()[0].header("x-collector-key"), "s3cret");
+    assert!(elsewhere.seen().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_slow_collector_does_not_take_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let collector = Receiver::with(|_| Action::After(Duration::from_secs(2))).await;
+    let mut serve = serve(folder.path(), &address(&collector), &[]);
+    let log = folder.path().join("log");
+    serve.stderr(std::fs::File::create(&log).unwrap());
+    serve.env("OTEL_BSP_MAX_QUEUE_SIZE", "4").env("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "4");
+    let process = Process::start(serve);
+    let told = |what: &str| std::fs::read_to_string(&log).unwrap().matches(what).count();
+    let asked = async || {
+        for _ in 0..20 {
+            process.management().get("/applications").await.expect(200);
+        }
+    };
+    while told("faster than the collector takes them") == 0 {
+        asked().await;
+    }
+    assert_eq!(process.terminate(), Some(0));
+    assert_eq!(told("faster than the collector takes them"), 1);
+    assert_eq!(told("the collector was too slow"), 1);
 }
 
 fn hex(bytes: &[u8]) -> String {

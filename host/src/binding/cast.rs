@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use crate::limits::JSON_DEPTH_MAX;
 use crate::model::depth::is_within;
-use crate::model::exact;
+use crate::model::exact::{self, Inexact};
 use crate::model::parameter::ParameterType;
 use crate::model::plaintext::wipe;
 
@@ -32,7 +32,9 @@ pub(super) enum Uncastable {
     Precision,
     #[error("cannot be cast to number: is too large a number")]
     TooLarge,
-    #[error("cannot be cast: holds a number of more digits than one can hold")]
+    #[error("cannot be cast to number: is too small a number")]
+    TooSmall,
+    #[error("cannot be cast: holds a number of more digits than one can hold, or too small a one")]
     PrecisionWithin,
     #[error("cannot be cast: holds a number that is too large")]
     TooLargeWithin,
@@ -85,10 +87,12 @@ fn number(text: &str) -> Result<Value, Uncastable> {
     let unread =
         || if exact::is_too_large(&text) { Uncastable::TooLarge } else { Uncastable::Number };
     let number: Number = text.parse().map_err(|_| unread())?;
-    if !exact::is_exact(&text) {
-        return Err(Uncastable::Precision);
+    match exact::inexact(&text) {
+        None => Ok(Value::Number(number)),
+        Some(Inexact::Rounded) => Err(Uncastable::Precision),
+        Some(Inexact::TooLarge) => Err(Uncastable::TooLarge),
+        Some(Inexact::TooSmall) => Err(Uncastable::TooSmall),
     }
-    Ok(Value::Number(number))
 }
 
 fn boolean(text: &str) -> Result<Value, Uncastable> {

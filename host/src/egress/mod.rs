@@ -6,11 +6,12 @@
 //! mind gains nothing; it is made anew for each connection and each redirect.
 //!
 //! The one place that holds HTTP clients: no proxy, no cookies, no decompression, nothing followed by itself. The command
-//! line's own is reqwest's ([`api`]). What strangers answer is read by the layer below it, hyper's, where the size of a head
+//! line's own is reqwest's ([`api`]), and so is that of traces ([`collector`]). What strangers answer is read by the layer below it, hyper's, where the size of a head
 //! and the bytes that are read at once can be bounded: whoever is asked may be hostile to all others here.
 //! It knows nothing of formulas, tenants or the vault: an owner is a number, and owners share no connection.
 
 mod api;
+mod collector;
 mod connect;
 mod guard;
 mod hosts;
@@ -37,6 +38,7 @@ use rustls::pki_types::CertificateDer;
 use thiserror::Error;
 
 pub use api::{ApiAnswer, ApiClient};
+pub use collector::collector_client;
 pub use guard::is_public;
 pub use hosts::{AllowedHosts, HostPattern};
 pub use url::Url;

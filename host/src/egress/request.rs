@@ -187,8 +187,11 @@ fn read_method(text: &str) -> Result<Method, EgressError> {
 
 fn read_headers(headers: &[(String, String)]) -> Result<HeaderMap, EgressError> {
     let bytes = headers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
-    if headers.len() > HTTP_HEADERS_MAX || bytes > HTTP_HEADERS_BYTES_MAX {
+    if headers.len() > HTTP_HEADERS_MAX {
         return Err(EgressError::Invalid("there are too many headers"));
+    }
+    if bytes > HTTP_HEADERS_BYTES_MAX {
+        return Err(EgressError::Invalid("the headers are too large"));
     }
     let mut map = HeaderMap::with_capacity(headers.len());
     for (name, value) in headers {

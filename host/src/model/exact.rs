@@ -30,6 +30,30 @@ const DIGITS_ALWAYS_HELD: usize = 15;
 /// Digits of an exponent with which that stays so.
 const EXPONENT_ALWAYS_HELD: usize = 2;
 
+/// Why a JSON number does not mean the same once it is parsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inexact {
+    /// It has more digits than a number can hold.
+    Rounded,
+    /// It is larger than any double.
+    TooLarge,
+    /// It is smaller than any double, and not zero.
+    TooSmall,
+}
+
+/// Why a JSON number would not be kept as it is written, if it would not.
+pub fn inexact(text: &str) -> Option<Inexact> {
+    if is_exact(text) {
+        return None;
+    }
+    let is_zero = || text.parse::<f64>().is_ok_and(|parsed| parsed == 0.0);
+    Some(match text {
+        _ if is_too_large(text) => Inexact::TooLarge,
+        _ if is_zero() => Inexact::TooSmall,
+        _ => Inexact::Rounded,
+    })
+}
+
 /// Whether a JSON number means the same before and after it was parsed.
 pub fn is_exact(text: &str) -> bool {
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, ""));
@@ -231,12 +255,14 @@ impl<'t, R: Fn(&str) -> bool> Walk<'t, R> {
     fn number(&mut self, path: Path<'_>, counts: bool) {
         let text = self.number_text();
         // More than are named change nothing any more.
-        if counts && !self.faults.are_cut_short() && !is_exact(text) {
-            let is_zero = || text.parse::<f64>().is_ok_and(|parsed| parsed == 0.0);
-            let fault = match text {
-                _ if is_too_large(text) => TOO_LARGE,
-                _ if is_zero() => TOO_SMALL,
-                _ => ROUNDED,
+        if counts
+            && !self.faults.are_cut_short()
+            && let Some(why) = inexact(text)
+        {
+            let fault = match why {
+                Inexact::TooLarge => TOO_LARGE,
+                Inexact::TooSmall => TOO_SMALL,
+                Inexact::Rounded => ROUNDED,
             };
             self.faults.add_at(path, fault);
         }

@@ -156,8 +156,9 @@ fn json(text: &str, cause: &'static str) -> Result<Value, Failure> {
     if !is_within(&value, RESPONSE_DEPTH_MAX) {
         return Err(bad(TOO_DEEP));
     }
-    exact::check(text.as_bytes(), |_| true)
-        .map_err(|_| bad("a number in it has more digits than a number can hold"))?;
+    exact::check(text.as_bytes(), |_| true).map_err(|_| {
+        bad("a number in it has more digits than a number can hold, or is too small a one")
+    })?;
     Ok(value)
 }
 

@@ -26,6 +26,7 @@ use crate::crypto::hash;
 use crate::crypto::integrity::{IntegrityKey, digest};
 use crate::crypto::keys::{RootKey, SystemKeys, TenantKeys};
 use crate::crypto::seal::{self, Key, Place};
+use crate::model::case::{FOLDS, Fold};
 use crate::model::formula::{Formula, Reactor};
 use crate::model::id::TenantId;
 use crate::store::{Examined, Examiner, Kind, Protection, Record, Term, TextDigest};
@@ -194,10 +195,11 @@ fn check<E: Entity>(record: &Record, keys: &TenantKeys) -> Result<(), &'static s
 /// As [`check`], of what is found by its name too, but for a record of a time before names had pieces.
 fn check_named<E: Named>(record: &Record, keys: &TenantKeys) -> Result<(), &'static str> {
     let entity = read::<E>(record, keys)?;
-    in_either_form(|new| {
-        let (mut terms, numbers, uniques) = collected(&entity, new(keys)).into_parts();
+    in_any_form(|fold| {
+        let new = || Index::folding(keys, fold);
+        let (mut terms, numbers, uniques) = collected(&entity, new()).into_parts();
         if !has_pieces(record, keys) {
-            let of_name = terms_of_name(&entity, new(keys));
+            let of_name = terms_of_name(&entity, new());
             terms.retain(|term| !of_name.contains(term));
         }
         check_parts((terms, numbers, uniques), record)
@@ -218,8 +220,7 @@ fn check_job(record: &Record, keys: &TenantKeys) -> Result<(), &'static str> {
 /// indexes.
 fn check_token(record: &Record, keys: &TenantKeys) -> Result<(), &'static str> {
     let mut token = read::<Token>(record, keys)?;
-    let rests = [Index::new(keys), Index::of_earlier(keys)]
-        .map(|index| collected(&token, index).into_parts().0);
+    let rests = FOLDS.map(|fold| collected(&token, Index::folding(keys, fold)).into_parts().0);
     token.index_anew();
     let most = token.about.search_indexes.iter().flatten().count();
     if token.indexed.len() == most {
@@ -237,14 +238,14 @@ fn check_found_by<E: Entity>(
     record: &Record,
     keys: &TenantKeys,
 ) -> Result<(), &'static str> {
-    in_either_form(|new| check_parts(collected(entity, new(keys)).into_parts(), record))
+    in_any_form(|fold| {
+        check_parts(collected(entity, Index::folding(keys, fold)).into_parts(), record)
+    })
 }
 
 /// A record is found by its texts as they are folded now, or as they were when it was stored.
-fn in_either_form<'k>(
-    check: impl Fn(fn(&'k TenantKeys) -> Index<'k>) -> Result<(), &'static str>,
-) -> Result<(), &'static str> {
-    check(Index::new).or_else(|_| check(Index::of_earlier))
+fn in_any_form(check: impl Fn(Fold) -> Result<(), &'static str>) -> Result<(), &'static str> {
+    if FOLDS.into_iter().any(|fold| check(fold).is_ok()) { Ok(()) } else { Err(NOT_FOUND_BY) }
 }
 
 fn check_parts(

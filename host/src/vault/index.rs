@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use crate::crypto::hash;
 use crate::crypto::keys::TenantKeys;
-use crate::model::case::{caseless, earlier};
+use crate::model::case::{Fold, caseless};
 use crate::store::{Field, Term, Unique};
 
 /// Fields of terms. The text goes into the hash: it must not change.
@@ -72,7 +72,7 @@ pub type FoundBy = (Vec<Term>, Vec<(Field, u64)>, Vec<Unique>);
 pub struct Index<'k> {
     keys: &'k TenantKeys,
     /// How texts are compared ignoring case.
-    fold: fn(&str) -> Zeroizing<String>,
+    fold: Fold,
     terms: Vec<Term>,
     numbers: Vec<(Field, u64)>,
     uniques: Vec<Unique>,
@@ -84,9 +84,9 @@ impl<'k> Index<'k> {
         Self { keys, fold: caseless, terms: Vec::new(), numbers: Vec::new(), uniques: Vec::new() }
     }
 
-    /// Nothing yet, of a record of a time when texts were folded in another way.
-    pub fn of_earlier(keys: &'k TenantKeys) -> Self {
-        Self { fold: earlier, ..Self::new(keys) }
+    /// Nothing yet, of a record of a time when texts were folded in this way.
+    pub fn folding(keys: &'k TenantKeys, fold: Fold) -> Self {
+        Self { fold, ..Self::new(keys) }
     }
 
     /// Adds a term: a field of [`term`], and the value in one or more parts.

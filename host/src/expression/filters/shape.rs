@@ -8,7 +8,7 @@ use serde_json::{Number, Value};
 use super::number::is_whole;
 use super::{Arguments, ITEMS_MAX, MADE_BYTES_MAX, Refusal, single};
 use crate::expression::value::{canonical, to_text};
-use crate::model::exact::{is_exact, is_too_large, without_leading_zeros};
+use crate::model::exact::{Inexact, inexact, is_too_large, without_leading_zeros};
 
 /// Characters a value may be padded to.
 const PADDED_CHARS_MAX: usize = 4_096;
@@ -75,10 +75,11 @@ pub(crate) fn to_number(value: &Value, _: &Arguments<'_>) -> Result<Value, Refus
             }
             // A JSON number but for that, and nothing else: no hexadecimal, no infinity.
             let number: Number = serde_json::from_str(&text).map_err(|_| "takes a number")?;
-            if !is_exact(&text) {
-                return Err("takes a number only of as many digits as a number can hold");
+            match inexact(&text) {
+                None => Ok(Value::Number(number)),
+                Some(Inexact::TooSmall) => Err("takes a number only if it is not too small"),
+                Some(_) => Err("takes a number only of as many digits as a number can hold"),
             }
-            Ok(Value::Number(number))
         }
         _ => Err("takes a number"),
     }
