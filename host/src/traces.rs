@@ -20,6 +20,7 @@ use opentelemetry::trace::{
     SpanContext, SpanKind, Status, TraceContextExt as _, TraceState, TracerProvider as _,
 };
 use opentelemetry::{Context, Key, KeyValue, Value};
+use opentelemetry_http::HttpClient;
 use opentelemetry_otlp::{WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
@@ -32,8 +33,6 @@ use thiserror::Error;
 use tracing::Subscriber;
 use tracing_opentelemetry::{OpenTelemetryLayer, OpenTelemetrySpanExt as _};
 use tracing_subscriber::registry::LookupSpan;
-
-use crate::egress::collector_client;
 
 /// The name of the span of a request.
 pub const REQUEST: &str = "request";
@@ -104,10 +103,13 @@ fn resource() -> Resource {
 }
 
 impl Traces {
-    /// Begins to send what ends, in batches, from a thread of its own. An endpoint without a path gets the usual one.
-    pub fn export_to(&self, endpoint: &str) -> Result<(), TracesError> {
-        let client = collector_client()
-            .map_err(|_| TracesError("the client that sends them cannot be made"))?;
+    /// Begins to send what ends by this client, in batches, from a thread of its own. An endpoint without a path gets the
+    /// usual one.
+    pub fn export_to(
+        &self,
+        endpoint: &str,
+        client: impl HttpClient + 'static,
+    ) -> Result<(), TracesError> {
         let exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_http()
             .with_http_client(client)

@@ -118,6 +118,15 @@ fn without_a_folder_data_is_kept_where_it_was_started() {
 }
 
 #[test]
+fn it_ends_with_its_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = dev(folder.path());
+    let id = process.id().to_string();
+    assert!(Command::new("kill").args(["-HUP", &id]).status().unwrap().success());
+    assert_eq!(process.wait(), Some(0));
+}
+
+#[test]
 fn an_address_that_is_taken_is_told_before_anything_is_made() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();

@@ -379,3 +379,14 @@ async fn the_answer_of_a_run_is_not_repeated_to_who_may_run_none_any_more() {
     allow("token:use").await;
     assert!(is_replay(&run().await));
 }
+
+/// Who asks for nothing that there is is told so, whatever stands in its header.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_changes_nothing_where_nothing_is_carried_out() {
+    let server = TestServer::start().await;
+    let stranger = server.stranger();
+    for (path, status) in [("/nope", 404), ("/permissions", 405), ("/tokens", 401)] {
+        let request = stranger.request(Method::POST, path).json(&json!({}));
+        stranger.send(request.header("SVC-IDEMPOTENCY-KEY", "a")).await.expect(status);
+    }
+}

@@ -42,6 +42,9 @@ fn the_root_key_comes_from_a_file_or_a_command() {
     assert_eq!(serve(&data, &["--root-key-file", file]).terminate(), Some(0));
     let ask = format!("sh -c 'cat \"{file}\" | cat'");
     assert_eq!(serve(&data, &["--root-key-command", &ask]).terminate(), Some(0));
+    // Who asks for the certificate to be read anew before there is one to be read ends nothing.
+    let ask = format!("sh -c 'kill -HUP $PPID; cat \"{file}\"'");
+    assert_eq!(serve(&data, &["--root-key-command", &ask]).terminate(), Some(0));
     let ask = format!("/bin/cat {file}");
     done(&data, None, &["keys", "status", "--root-key-command", &ask]);
     // What another command prints is another key.

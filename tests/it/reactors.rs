@@ -424,3 +424,26 @@ async fn a_name_is_found_among_however_many() {
     server.management.put(&path, renamed).await.expect(200);
     assert_eq!((total("name=r-0").await, total("name=an*er").await), (0, 1));
 }
+
+/// It is shown with its rules: who read them is in its log, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_application_that_is_shown_with_a_reactor_is_told_of_in_its_log() {
+    let server = TestServer::start().await;
+    let formula = guests::formula(&server, "bare", json!({})).await;
+    let application = application(&server, "private", "token:read").await;
+    let mut with = body(&formula, json!({}));
+    with["application"] = json!({"id": application});
+    let made = server.management.post("/reactors", with.clone()).await.expect(201);
+    server.management.post("/reactors", with).await.expect(201);
+    let path = format!("/reactors/{}", made["id"].as_str().unwrap());
+    let client = server.application("management", &["reactor:read"], json!([])).await;
+    assert!(client.get(&path).await.expect(200)["application"].is_object());
+    client.get("/reactors").await.expect(200);
+    let logs = format!("/logs?entity_id={application}");
+    let logs = server.management.get(&logs).await.expect(200);
+    let entries = logs["data"].as_array().unwrap().iter();
+    let told: Vec<_> = entries.map(|entry| entry["message"].as_str().unwrap()).collect();
+    let shown = "Application shown with a reactor";
+    // Once for the list, however many reactors it shows with it.
+    assert_eq!(told, [shown, shown, shown, shown, "Application created"]);
+}

@@ -187,7 +187,7 @@ fn time(token: &Value, field: &str) -> Option<DateTime<Utc>> {
 }
 
 fn same(one: &str, other: &str) -> bool {
-    one.to_lowercase() == other.to_lowercase()
+    one.to_lowercase().to_uppercase() == other.to_lowercase().to_uppercase()
 }
 
 /// What the token's search indexes come to.

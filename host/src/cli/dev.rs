@@ -101,7 +101,8 @@ pub fn run(options: &DevOptions) -> Result<(), Failure> {
         let ready = keep(&vault, &folder.join("keys.json")).await?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let listening = |address| welcome(address, &ready);
-        serve::serve(&settings, (listener, Stop::begin()?), vault, None, listening).await
+        serve::serve(&settings, (listener, Stop::begin_with_terminal()?), vault, None, listening)
+            .await
     };
     let ended = serve::traced(&settings, traces, || serve::block_on(serves));
     ended.map_err(|error| disk::about(error, folder))

@@ -20,7 +20,7 @@ const REMOVAL_PAUSE: Duration = Duration::from_millis(10);
 /// Exit code of a process that was told to end.
 const TOLD: i32 = 2;
 /// Signals in the mask that the kernel shows.
-const HANG_UP: u64 = 1;
+pub const HANG_UP: u64 = 1;
 const INTERRUPT: u64 = 1 << 1;
 
 /// Whether the process was told to end, and removes what it makes.
@@ -72,7 +72,7 @@ impl Ends {
 }
 
 /// Notes a signal, unless who started the process had it ignore that, as `nohup` does, or a shell in the background.
-fn unless_ignored(bit: u64, kind: SignalKind) -> io::Result<Option<Signal>> {
+pub fn unless_ignored(bit: u64, kind: SignalKind) -> io::Result<Option<Signal>> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());

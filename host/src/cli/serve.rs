@@ -19,7 +19,7 @@ use crate::config::{LogFormat, Options, Settings, bootstrap_key};
 use crate::crypto::api_key::ApiKey;
 use crate::crypto::entropy::SystemEntropy;
 use crate::crypto::keys::RootKey;
-use crate::egress::{Egress, EgressConfig};
+use crate::egress::{Egress, EgressConfig, collector_client};
 use crate::http::control::{Control, SOCKET, compact_forever};
 use crate::http::{Bounds, Parts, Rates, Scrapers, Serving, State, Stopping, Tls};
 use crate::limits::{OPENED_BYTES_MAX, REACT_TIMEOUT_MS};
@@ -114,7 +114,7 @@ pub fn traced(
     serves: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let (Some(traces), Some(export)) = (traces, &settings.traces) else { return serves() };
-    traces.export_to(&export.endpoint)?;
+    traces.export_to(&export.endpoint, collector_client()?)?;
     let outcome = serves();
     traces.finish();
     outcome

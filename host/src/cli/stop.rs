@@ -9,19 +9,31 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
+use super::ends::{HANG_UP, unless_ignored};
 use super::{Failure, root_key};
 
 /// Notes the signals from when it is made on, whoever heeds them then.
 pub struct Stop {
     terminate: Signal,
     interrupt: Signal,
+    /// Where the end of its terminal is to be its own.
+    hang_up: Option<Signal>,
 }
 
 impl Stop {
-    /// Notes them; in a runtime.
+    /// Notes them; in a runtime. From here on a SIGHUP, which asks for the certificate to be read anew, ends nothing: it may
+    /// come before anybody heeds it.
     pub fn begin() -> io::Result<Self> {
+        drop(signal(SignalKind::hangup())?);
         let terminate = signal(SignalKind::terminate())?;
-        Ok(Self { terminate, interrupt: signal(SignalKind::interrupt())? })
+        Ok(Self { terminate, interrupt: signal(SignalKind::interrupt())?, hang_up: None })
+    }
+
+    /// The same for what somebody has started in a terminal, and would not look for once that is closed; unless it was
+    /// started to outlive it.
+    pub fn begin_with_terminal() -> io::Result<Self> {
+        let hang_up = unless_ignored(HANG_UP, SignalKind::hangup())?;
+        Ok(Self { hang_up, ..Self::begin()? })
     }
 
     /// Notes them, and does something meanwhile at which the process can be stopped. No thread of it is left.
@@ -56,6 +68,7 @@ impl Stop {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
+            Some(()) = async { self.hang_up.as_mut()?.recv().await } => {}
         }
     }
 

@@ -5,9 +5,10 @@
 //! name stands for. The last check is made on the very addresses that are connected to, so that a name that changes its
 //! mind gains nothing; it is made anew for each connection and each redirect.
 //!
-//! The one place that holds HTTP clients: no proxy, no cookies, no decompression, nothing followed by itself. The command
-//! line's own is reqwest's ([`api`]), and so is that of traces ([`collector`]). What strangers answer is read by the layer below it, hyper's, where the size of a head
-//! and the bytes that are read at once can be bounded: whoever is asked may be hostile to all others here.
+//! The one place that holds HTTP clients: no proxy, no cookies, no decompression, nothing followed by itself. Those of the
+//! command line ([`api`]) and of traces ([`collector`]) are reqwest's. What strangers answer is read by the layer below it,
+//! hyper's, where the size of a head and the bytes that are read at once can be bounded: whoever is asked may be hostile to
+//! all others here.
 //! It knows nothing of formulas, tenants or the vault: an owner is a number, and owners share no connection.
 
 mod api;

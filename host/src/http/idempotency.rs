@@ -35,7 +35,7 @@ pub const REPLAY: HeaderName = HeaderName::from_static("svc-idempotent-replay");
 
 /// Carries out the first request of each key, and answers the others with its answer.
 pub async fn layer(Shared(state): Shared<State>, request: Request, next: Next) -> Response {
-    let Some(key) = request.headers().get(KEY).filter(|_| may_change(&request)) else {
+    let Some(key) = request.headers().get(KEY).filter(|_| changes(&request)) else {
         return next.run(request).await;
     };
     // What lies between may have read another one.
@@ -46,9 +46,10 @@ pub async fn layer(Shared(state): Shared<State>, request: Request, next: Next) -
     answer.unwrap_or_else(Rejection::into_response)
 }
 
-/// Whether the method is one that the header goes with.
-fn may_change(request: &Request) -> bool {
-    matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH)
+/// Whether this is an operation that the header goes with. Who asks for none is told so, by whatever key.
+fn changes(request: &Request) -> bool {
+    let route = request.extensions().get::<MatchedPath>();
+    route.is_some_and(|route| asked_for(request.method(), route.as_str()).is_some())
 }
 
 fn several() -> Rejection {
@@ -59,8 +60,9 @@ fn several() -> Rejection {
 fn read_key(key: &HeaderValue) -> Result<String, Rejection> {
     let key = key.to_str().unwrap_or_default();
     if key.is_empty() || key.len() > IDEMPOTENCY_KEY_CHARS_MAX {
-        let detail =
-            format!("{KEY} must have 1 to {IDEMPOTENCY_KEY_CHARS_MAX} visible characters.");
+        let detail = format!(
+            "{KEY} must have 1 to {IDEMPOTENCY_KEY_CHARS_MAX} characters of printable ASCII."
+        );
         return Err(Problem::new(StatusCode::BAD_REQUEST, detail).into());
     }
     Ok(key.to_owned())

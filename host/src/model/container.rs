@@ -92,7 +92,7 @@ impl FromStr for Container {
     type Err = InvalidContainer;
 
     fn from_str(text: &str) -> Result<Self, InvalidContainer> {
-        if text.len() > CONTAINER_CHARS_MAX {
+        if text.chars().count() > CONTAINER_CHARS_MAX {
             return Err(InvalidContainer::Length);
         }
         if text == "/" {

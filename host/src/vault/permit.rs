@@ -1,7 +1,7 @@
 //! Permits: evidence that a caller may do something.
 //!
-//! Every operation of the vault asks for one, and [`Vault::permit`] alone makes them, so that forgetting a check does
-//! not compile:
+//! Every operation of the vault that a permission is for asks for one, and [`Vault::permit`] alone makes them (with
+//! [`Vault::permit_attempt`], which it is), so that forgetting a check does not compile:
 //!
 //! ```
 //! # use tokamak::vault::{Permit, Vault};
@@ -180,7 +180,11 @@ impl Vault {
         entity: (EntityType, &str),
         operation: Operation,
     ) -> Error {
-        let why = format!("No rule of the application grants {} here.", P::PERMISSION);
+        let whose = match permit.caller.actor.kind {
+            ActorType::Session => "the session, or of whoever granted it its rights,",
+            _ => "the application",
+        };
+        let why = format!("No rule of {whose} grants {} here.", P::PERMISSION);
         self.deny_because(permit, (entity, operation), why).await
     }
 

@@ -2,6 +2,8 @@
 
 mod request;
 
+use std::collections::BTreeSet;
+
 use futures::FutureExt as _;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -183,7 +185,8 @@ impl Vault {
             });
         }
         let read = |view: &ReactorView| event(view.id, Operation::Read, "Reactor listed");
-        let events = views.iter().flatten().map(read).collect();
+        let mut events: Vec<Event> = views.iter().flatten().map(read).collect();
+        events.extend(of_applications(views.iter().flatten()));
         self.log(permit.tenant(), permit.actor(), events).await?;
         let mut views = views.into_iter();
         page.try_filter_map(|_| Ok(views.next().flatten()))
@@ -196,9 +199,11 @@ impl Vault {
         id: ReactorId,
     ) -> Result<ReactorView, Error> {
         let stored = self.get::<Reactor>(permit.tenant(), &id.to_string()).await?;
-        let event = event(id, Operation::Read, "Reactor read");
-        self.log(permit.tenant(), permit.actor(), vec![event]).await?;
-        self.view_reactor(stored.entity).await
+        let view = self.view_reactor(stored.entity).await?;
+        let mut events = vec![event(id, Operation::Read, "Reactor read")];
+        events.extend(of_applications([&view]));
+        self.log(permit.tenant(), permit.actor(), events).await?;
+        Ok(view)
     }
 
     /// Replaces name, configuration and application.
@@ -319,7 +324,8 @@ impl Vault {
         let application = application.map(|stored| stored.entity.application);
         let view = view(reactor, formula, application);
         permit.keep_answer(&mut change, &view)?;
-        unless_lost(change.try_commit(permit.actor(), vec![event]).await?, view)
+        let events = std::iter::once(event).chain(of_applications([&view])).collect();
+        unless_lost(change.try_commit(permit.actor(), events).await?, view)
     }
 
     async fn view_reactor(&self, reactor: Reactor) -> Result<ReactorView, Error> {
@@ -333,6 +339,17 @@ impl Vault {
         let application = application.flatten().map(|stored| stored.entity.application);
         Ok(view(reactor, formula, application))
     }
+}
+
+/// What the log tells of the applications that reactors are shown with, each once.
+fn of_applications<'v>(views: impl IntoIterator<Item = &'v ReactorView>) -> Vec<Event> {
+    let shown = views.into_iter().filter_map(|view| view.application.as_ref());
+    let ids: BTreeSet<ApplicationId> = shown.map(|application| application.id).collect();
+    let read = |id| {
+        let message = "Application shown with a reactor";
+        Event::done(EntityType::Application, id, Operation::Read, message)
+    };
+    ids.into_iter().map(read).collect()
 }
 
 /// The reactor as its definition has it, with the configuration that its formula declares.

@@ -13,7 +13,7 @@ use http::{Method, StatusCode};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-use super::may_change;
+use super::changes;
 use crate::http::envelope::segment;
 use crate::model::id::TenantId;
 use crate::model::plaintext::wipe;
@@ -50,7 +50,7 @@ impl Keeping {
         let method = request.method().as_str();
         let path = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
         match (method, path) {
-            _ if !may_change(request) || READS.contains(&path) => Self::Nothing,
+            _ if !changes(request) || READS.contains(&path) => Self::Nothing,
             (
                 "POST",
                 "/applications"

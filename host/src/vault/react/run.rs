@@ -19,7 +19,7 @@ use crate::model::plaintext::Plaintext;
 use crate::model::time::Timestamp;
 use crate::model::weight;
 use crate::runtime::{
-    Budget, Call, Failure, GuestInvocation, GuestResponse, GuestVault, Outcome, Slot,
+    Budget, Call, Failure, GuestInvocation, GuestResponse, GuestVault, Outcome, Program, Slot,
 };
 use crate::store::Expect;
 use crate::traces;
@@ -215,13 +215,16 @@ impl Vault {
                 fuel: run.timeout_ms.saturating_mul(self.0.fuel_per_ms),
             },
         };
+        let mut outcome = self.invoke_in(slot, &program, call).await;
+        outcome.usage.elapsed = began.elapsed();
+        Ok(outcome)
+    }
+
+    async fn invoke_in(&self, slot: Slot, program: &Program, call: Call) -> Outcome {
         // Runs give way to each other by themselves.
         together();
         let stage = traces::stage(|| tracing::info_span!("formula.run"));
-        let run = self.0.runtime.invoke_in(slot, &program, call).instrument(stage);
-        let mut outcome = run.await;
-        outcome.usage.elapsed = began.elapsed();
-        Ok(outcome)
+        self.0.runtime.invoke_in(slot, program, call).instrument(stage).await
     }
 
     /// Stores what the run left behind, in one commit, and answers.
