@@ -6,8 +6,10 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::disk::Mount;
@@ -269,6 +271,41 @@ async fn what_nobody_keeps_any_more_begins_anew() {
     // Without a server each is of its own moment.
     anew(&data, &fourth, Some(ROOT_KEY));
     assert_sound(&data);
+}
+
+/// What they are read from holds what the key before opens.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_root_key_ends_one_that_was_cut_off_and_one_that_is_cut_off_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let (process, _) = serving(&data).await;
+    let rotate = |letter: &str| {
+        let tell = format!("echo {}", STANDARD.encode(letter.repeat(32)));
+        done(&data, None, &["keys", "rotate", "--root", "--new-root-key-command", &tell]);
+    };
+    let first = cut_off(&data, &folder.path().join("1")).await;
+    rotate("x");
+    assert!(done(&data, None, &words(&first)).contains("it is begun anew"));
+    // Of one that is under way the command holds what it has, and goes no further meanwhile.
+    let to = folder.path().join("2");
+    let mut backup = command();
+    backup.args(words(&to)).arg("--data-dir").arg(&data).stdout(Stdio::null());
+    let mut backup = backup.spawn().unwrap();
+    while noted(&to) < 1 {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+    let id = backup.id().to_string();
+    assert!(Command::new("kill").args(["-STOP", &id]).status().unwrap().success());
+    if !to.join("manifest.json").exists() {
+        rotate("y");
+        backup.kill().unwrap();
+        backup.wait().unwrap();
+        assert!(done(&data, None, &words(&to)).contains("it is begun anew"));
+    }
+    let status = || done(&data, None, &["keys", "status"]);
+    eventually("end of what old keys were in", || (!status().contains("still")).then_some(()))
+        .await;
+    assert_eq!(process.terminate(), Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -247,10 +247,13 @@ async fn rotate_root(
         bytes.zeroize();
     }
     let root = RootKey::parse(&read?.root_key).map_err(|error| bad(&error))?;
-    let keys = whole(async move { vault.rotate_root_key(root).await }).await?;
-    // What a backup that was cut off is read from holds what the key before opens.
-    drop(backups.give_up());
-    Ok(Reply(Rotated::all(keys)))
+    let rotated = whole(async move {
+        let keys = vault.rotate_root_key(root).await?;
+        // What a backup that is cut off is read from holds what the key before opens.
+        drop(backups.give_up());
+        Ok(Rotated::all(keys))
+    });
+    Ok(Reply(rotated.await?))
 }
 
 async fn rotate(Shared(vault): Shared<Vault>, body: Bytes) -> Result<Reply<Rotated>, Refused> {

@@ -67,6 +67,8 @@ struct Place {
     kept: Kept,
     /// How many operations there are that none may be in the way of.
     others: usize,
+    /// One that somebody took when such an operation came: it is not kept either.
+    outlived: Option<Uuid>,
 }
 
 /// As long as this is there, none that is cut off is kept.
@@ -89,9 +91,15 @@ enum Kept {
 }
 
 impl Backups {
-    /// Gives up one that nobody takes, and keeps none as long as what is returned is there.
+    /// Gives up one that nobody takes, and keeps none as long as what is returned is there, nor the one that is taken now.
     pub fn give_up(&self) -> Others {
-        self.0.lock().others += 1;
+        {
+            let mut place = self.0.lock();
+            place.others += 1;
+            if let Kept::Taken(id) = place.kept {
+                place.outlived = Some(id);
+            }
+        }
         self.give_up_if(|_| true);
         Others(self.clone())
     }
@@ -110,7 +118,7 @@ impl Backups {
         let until = Instant::now() + time;
         {
             let mut place = self.0.lock();
-            if place.others > 0 {
+            if place.others > 0 || place.outlived == Some(backup.id()) {
                 place.kept = Kept::Nothing;
                 // Removes files.
                 spawn_blocking(move || drop(backup));
