@@ -367,8 +367,9 @@ pub const HTTP_POOLS_MAX: usize = 256;
 pub const HTTP_POOLS_PER_OWNER_MAX: usize = 16;
 /// Connections of one owner to one host that are kept while nothing is sent.
 pub const HTTP_IDLE_MAX: usize = 4;
-/// How long such a connection is kept, in milliseconds.
-pub const HTTP_IDLE_MS: u64 = 15_000;
+/// How long such a connection is kept, in milliseconds: less than the five seconds after which common servers close theirs, since
+/// what is sent on one that is just being closed may be lost.
+pub const HTTP_IDLE_MS: u64 = 4_000;
 
 /// How long a command may take to print the root key when the operator sets nothing, in seconds.
 pub const ROOT_KEY_COMMAND_SECONDS_DEFAULT: u64 = 60;

@@ -141,20 +141,29 @@ async fn a_card_is_charged() {
     declined["card"] = json!(format!("{{{{ {poor} }}}}"));
     let problem = react(&server, &path, declined).await.expect(402);
     assert_eq!(problem["detail"], "The card was declined: card_declined.");
-    for (reference, status, detail) in [
-        ("too-many", 429, "The processor takes no more requests for now."),
-        ("away", 503, "The processor answered 502."),
-        ("no-code", 402, "The card was declined: no code."),
-        (
-            "no-json",
-            500,
-            "The processor's answer cannot be understood; whether the card was charged is not known.",
-        ),
+    for (reference, status, detail, is_known) in [
+        ("too-many", 429, "The processor takes no more requests for now.", true),
+        ("away", 503, "The processor answered 502", false),
+        ("no-code", 402, "The card was declined: no code.", true),
+        ("no-json", 500, "The processor's answer cannot be understood", false),
     ] {
         let mut unanswered = args.clone();
         unanswered["reference"] = json!(reference);
-        let problem = react(&server, &path, unanswered).await.expect(status);
-        assert_eq!(problem["detail"], detail);
+        let problem = react(&server, &path, unanswered.clone()).await.expect(status);
+        let told = problem["detail"].as_str().unwrap();
+        if is_known {
+            assert_eq!(told, detail);
+            continue;
+        }
+        // It may have been charged: another try has the key that the processor knows.
+        let unknown = "whether the card was charged is not known: to try again, send retry_of";
+        let (before, key) = told.rsplit_once(' ').unwrap();
+        assert_eq!(before, format!("{detail}; {unknown}"));
+        let key = key.trim_end_matches('.');
+        assert_eq!(seen.lock().unwrap().last().unwrap()["key"], key);
+        unanswered["retry_of"] = json!(key);
+        react(&server, &path, unanswered).await.expect(status);
+        assert_eq!(seen.lock().unwrap().last().unwrap()["key"], key);
     }
     // It is charged, whether or not it has another name.
     let mut unnamed = args.clone();
@@ -166,7 +175,7 @@ async fn a_card_is_charged() {
     assert_eq!(react(&server, &path, wrong.clone()).await.faults(), ["args.amount"]);
     wrong["card"] = json!({});
     assert_eq!(react(&server, &path, wrong).await.faults().len(), 3);
-    assert_eq!(seen.lock().unwrap().len(), 7);
+    assert_eq!(seen.lock().unwrap().len(), 9);
 }
 
 /// No case can show it, since in those no processor answers.

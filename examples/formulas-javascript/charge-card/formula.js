@@ -5,20 +5,23 @@
 // has none, needs a rule that lets it create tokens there. Without one the call ends with a 403 when the card is charged
 // already, and the charge's id is in the log alone.
 //
-// Arguments: `card` (a card token's data), `amount` in minor units, `currency`, `reference`.
+// Where it fails and the card may have been charged, the error says so, with the id of the invocation: the same call with that
+// as `retry_of` has the key that the processor knows, and is one charge with it. Without it each call is a charge of its own.
+//
+// Arguments: `card` (a card token's data), `amount` in minor units, `currency`, `reference`, `retry_of`.
 // Configuration: `PROCESSOR_URL`, `API_KEY`, `SIGNING_SECRET`. The processor's host stands in `allowed_hosts`.
 const crypto = require('crypto');
 const {
   BadRequestError, InvalidPaymentMethodError, RateLimitError, ReactorRuntimeError, ServiceUnavailableError,
 } = require('tokamak');
 
-const UNKNOWN = 'whether the card was charged is not known';
+const unknown = (key) => `whether the card was charged is not known: to try again, send retry_of ${key}`;
 
 const sign = (secret, text) => crypto.createHmac('sha256', secret).update(text).digest('hex');
 const isWhole = (value, least, most) => Number.isInteger(value) && value >= least && value <= most;
 
 // What `formula.json` declares is there, and of its type.
-function check({ card, amount, currency, reference }) {
+function check({ card, amount, currency, reference, retry_of: retryOf }) {
   const errors = {};
   const expect = (isRight, member, message) => { if (!isRight) errors[`args.${member}`] = message; };
   expect(/^\d{12,19}$/.test(card.number), 'card.number', 'must have 12 to 19 digits');
@@ -27,6 +30,7 @@ function check({ card, amount, currency, reference }) {
   expect(/^(\d{3,4})?$/.test(card.cvc ?? ''), 'card.cvc', 'must have three or four digits');
   expect(isWhole(amount, 1, Number.MAX_SAFE_INTEGER), 'amount', 'must be positive');
   expect(/^[A-Z]{3}$/i.test(currency), 'currency', 'must have three letters');
+  expect(/^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})?$/i.test(retryOf ?? ''), 'retry_of', 'must be the id of an invocation');
   // It is kept with the token, which takes no more.
   expect((reference ?? '').length <= 1000, 'reference', 'must have at most 1000 characters');
   if (Object.keys(errors).length > 0) throw new BadRequestError('The card cannot be charged so.', { errors });
@@ -46,7 +50,9 @@ module.exports = async function (req) {
   const { args, configuration, invocation } = req;
   const { card, amount, reference } = args;
   const currency = args.currency ?? 'USD';
-  check({ card, amount, currency, reference });
+  check({ ...args, currency });
+  // The same for each try of one charge: another invocation has another id.
+  const key = args.retry_of ?? invocation.id;
 
   const body = JSON.stringify({
     amount,
@@ -68,8 +74,7 @@ module.exports = async function (req) {
       headers: {
         authorization: `Basic ${Buffer.from(`${configuration.API_KEY}:`).toString('base64')}`,
         'content-type': 'application/json',
-        // The same for every try of this invocation, so that a card is never charged twice.
-        'idempotency-key': invocation.id,
+        'idempotency-key': key,
         'x-signature': sign(configuration.SIGNING_SECRET, body),
       },
       body,
@@ -78,19 +83,19 @@ module.exports = async function (req) {
   } catch (error) {
     console.error('the processor cannot be reached:', error.name);
     const isUnsent = error.code === 'denied' || error.code === 'invalid';
-    throw new ServiceUnavailableError(`The processor cannot be reached${isUnsent ? '' : `; ${UNKNOWN}`}.`);
+    throw new ServiceUnavailableError(`The processor cannot be reached${isUnsent ? '' : `; ${unknown(key)}`}.`);
   }
 
   console.log('processor answered', response.status);
   // Before the body is read: such an answer may come from a proxy and be no JSON.
   if (response.status === 429) throw new RateLimitError('The processor takes no more requests for now.');
   if (!response.ok && response.status !== 402) {
-    throw new ServiceUnavailableError(`The processor answered ${response.status}.`);
+    throw new ServiceUnavailableError(`The processor answered ${response.status}; ${unknown(key)}.`);
   }
   const answer = await read(response);
   if (response.status === 402) throw new InvalidPaymentMethodError(`The card was declined: ${codeOf(answer)}.`);
   if (!isText(answer.id) || !isText(answer.status)) {
-    throw new ReactorRuntimeError(`The processor's answer cannot be understood; ${UNKNOWN}.`);
+    throw new ReactorRuntimeError(`The processor's answer cannot be understood; ${unknown(key)}.`);
   }
 
   // For who has to find a charge whose answer does not arrive.

@@ -54,7 +54,7 @@ const METADATA_TEXT: &str = "Only with these metadata values: exact but for case
         description = "A token vault with programmable reactors.\n\n\
             Pages of any origin may send what public applications and sessions may use \
             (`/tokens`, `/tokens/{id}`, `/tokens/search`, `/tokenize`, `/detokenize`, `POST /sessions`, \
-            `GET /applications/key`, `POST /reactors/{id}/react` and its results), with the headers \
+            `GET /applications/key`, `GET /permissions`, `POST /reactors/{id}/react` and its results), with the headers \
             `Content-Type` and `SVC-*`; no cookie or other credential of a browser means anything here.\n\n\
             A number of more digits than 64 bits or a double hold, or larger than a double, is refused and not \
             rounded: where it may be a string, send it as one.\n\n\

@@ -33,7 +33,7 @@ const CLEAN_EVERY: usize = 4_096;
 /// What requests are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// Single tokens read, detokenized, and what a key may learn of itself.
+    /// Single tokens read, detokenized, results of runs, and what a key may learn of itself.
     Read,
     /// Tokens listed and searched.
     Search,

@@ -90,7 +90,7 @@ pub enum Operation {
     Update,
     /// Something was removed.
     Delete,
-    /// A token was detokenized for a reactor.
+    /// A token was detokenized, for a reactor or for who asked for that.
     Use,
     /// A reactor was run.
     Invoke,

@@ -191,6 +191,13 @@ pub enum SessionRule {
     Conditions(ConditionRule),
 }
 
+/// Where a token lies: in a container or below it, or there and nowhere below.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Bound {
+    place: Container,
+    is_exact: bool,
+}
+
 impl Rule {
     /// Whether the rule speaks about this token.
     fn covers(&self, token: Subject<'_>) -> bool {
@@ -206,18 +213,20 @@ impl Rule {
         }
     }
 
-    /// Containers in each of which lies every token that the rule covers, the token's other containers aside: all
-    /// conditions hold together, so that each of those on containers says as much on its own.
-    fn bounds(&self) -> Vec<Container> {
+    /// Where every token lies that the rule covers, the token's other containers aside: all conditions hold together, so that
+    /// each of those on containers says as much on its own.
+    fn bounds(&self) -> Vec<Bound> {
         let of_condition = |condition: &Condition| {
             let is_container = condition.attribute == Attribute::Container;
-            is_container.then(|| condition.value.parse().ok()).flatten()
+            let place = is_container.then(|| condition.value.parse().ok()).flatten()?;
+            Some(Bound { place, is_exact: condition.operator == Operator::Equals })
         };
         let conditions = self.conditions.iter().flatten().filter_map(of_condition);
-        let mut bounds: Vec<Container> = self.container.iter().cloned().chain(conditions).collect();
+        let within = |place: &Container| Bound { place: place.clone(), is_exact: false };
+        let mut bounds: Vec<Bound> = self.container.iter().map(within).chain(conditions).collect();
         bounds.sort_unstable();
         bounds.dedup();
-        if bounds.is_empty() { vec![Container::root()] } else { bounds }
+        if bounds.is_empty() { vec![within(&Container::root())] } else { bounds }
     }
 
     /// About how many bytes it takes.

@@ -181,18 +181,7 @@ pub struct Described {
 impl Error {
     /// Status, title, detail and members: the one place that gives each error its status (decisions §1).
     pub fn describe(&self) -> Described {
-        let (status, title) = match self {
-            Self::Invalid(_) => (400, "Bad Request"),
-            Self::Unauthenticated => (401, "Unauthorized"),
-            Self::Forbidden { .. } | Self::NotAllowed(_) => (403, "Forbidden"),
-            Self::NotFound(_) => (404, "Not Found"),
-            Self::Conflict(_) => (409, "Conflict"),
-            Self::NotRunnable(_) | Self::KeyReused => (422, "Unprocessable Content"),
-            Self::Busy(_) => (429, "Too Many Requests"),
-            Self::Run(run) => run.status_and_title(),
-            Self::Unavailable => (503, "Service Unavailable"),
-            Self::Internal => (500, "Internal Server Error"),
-        };
+        let (status, title) = self.status_and_title();
         let errors = match self {
             Self::Invalid(faults) => faults.clone().into_map(),
             Self::Run(run) => match run.as_ref() {
@@ -206,5 +195,25 @@ impl Error {
             error => error.to_string(),
         };
         Described { status, title, detail, errors }
+    }
+
+    /// The title of the problem that it is answered with.
+    pub fn title(&self) -> &'static str {
+        self.status_and_title().1
+    }
+
+    fn status_and_title(&self) -> (u16, &'static str) {
+        match self {
+            Self::Invalid(_) => (400, "Bad Request"),
+            Self::Unauthenticated => (401, "Unauthorized"),
+            Self::Forbidden { .. } | Self::NotAllowed(_) => (403, "Forbidden"),
+            Self::NotFound(_) => (404, "Not Found"),
+            Self::Conflict(_) => (409, "Conflict"),
+            Self::NotRunnable(_) | Self::KeyReused => (422, "Unprocessable Content"),
+            Self::Busy(_) => (429, "Too Many Requests"),
+            Self::Run(run) => run.status_and_title(),
+            Self::Unavailable => (503, "Service Unavailable"),
+            Self::Internal => (500, "Internal Server Error"),
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Pages of a list, and the cursors between them (decisions §1).
 //!
-//! A cursor is the position of the last entry seen, encoded; it tells nothing that the entry did not.
+//! A cursor is the position of the last entry seen, encoded: its time and its id. It tells nothing that the entry did not, but
+//! for log entries, which are shown without ids of their own.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -14,10 +14,8 @@ use super::{Error, Vault};
 use crate::limits::LOG_ENTRIES_REMOVED_AT_ONCE;
 use crate::model::id::TenantId;
 use crate::model::log::{EntityType, Operation};
-use crate::model::time::Timestamp;
+use crate::model::time::{DAY_MS, Timestamp};
 use crate::store::StoreError;
-
-const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// How long, in days; 0 for ever.
 #[derive(Default)]

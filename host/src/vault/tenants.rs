@@ -1,6 +1,5 @@
-//! Tenants, made at the command line and never over HTTP (decisions §2, §9).
-//!
-//! These operations act for the operator: hence no permits.
+//! Tenants, made at the command line and never over HTTP (decisions §2, §9): these operations act for the operator, hence no
+//! permits. A tenant sees and changes its own settings over HTTP, with one.
 
 use std::collections::HashMap;
 
@@ -13,7 +12,6 @@ use uuid::Uuid;
 
 use super::audit::{Actor, Event};
 use super::kept_application::KeptApplication;
-use super::page::PageRequest;
 use super::permit::Permit;
 use super::record::{Entity, from_json_text, json_text, kind};
 use super::retry::{TRIES, unless_lost};
@@ -202,16 +200,7 @@ impl Vault {
     /// Every tenant, newest first.
     pub async fn tenants(&self) -> Result<Vec<Tenant>, Error> {
         self.ensure_system_tenant().await?;
-        let mut request = PageRequest::first();
-        let mut tenants = Vec::new();
-        loop {
-            let page = self.page::<Tenant>(SYSTEM_TENANT, Filter::All, &request).await?;
-            tenants.extend(page.data);
-            match page.next.and_then(|cursor| PageRequest::following(&cursor)) {
-                Some(next) => request = next,
-                None => return Ok(tenants),
-            }
-        }
+        self.all(SYSTEM_TENANT, &Filter::All).await
     }
 
     /// Shows the caller's tenant.

@@ -38,7 +38,7 @@ pub struct Load {
 pub struct Driven {
     /// Requests answered with a success.
     pub done: u64,
-    /// Requests refused or not answered, by the first few reasons.
+    /// How many requests were refused or not answered.
     pub failed: u64,
     /// One of the reasons.
     pub reason: Option<String>,

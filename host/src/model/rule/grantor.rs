@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Rights, Rule, Subject, Transform};
+use super::{Bound, Rights, Rule, Subject, Transform};
 use crate::model::container::Container;
 use crate::model::permission::Permission;
 
@@ -22,7 +22,7 @@ impl<'r> Grantor<'r> {
     /// Whether the permission may be granted for everything: nothing would be seen better.
     pub fn may_grant(&mut self, permission: Permission) -> bool {
         let transform = Rights::implicit(permission);
-        self.reach(permission, transform, &Container::root())
+        self.reach(permission, transform, &Bound { place: Container::root(), is_exact: false })
     }
 
     /// The first permission of a rule that may not be granted as the rule has it.
@@ -32,15 +32,11 @@ impl<'r> Grantor<'r> {
         rule.permissions.iter().copied().find(|one| !within(*one))
     }
 
-    /// Whether every token in `container` is shown at least as well as `transform` says.
+    /// Whether every token within `bound` is shown at least as well as `transform` says.
     ///
     /// What decides changes only where a rule's container begins, so that it is enough to look there.
-    fn reach(
-        &mut self,
-        permission: Permission,
-        transform: Transform,
-        container: &Container,
-    ) -> bool {
+    fn reach(&mut self, permission: Permission, transform: Transform, bound: &Bound) -> bool {
+        let Bound { place: container, is_exact } = bound;
         // Who deletes sees nothing, however well that would be shown.
         let transform = match permission {
             Permission::TokenDelete => Transform::Redact,
@@ -50,9 +46,13 @@ impl<'r> Grantor<'r> {
         if !fits(shown(self.rights, permission, container)) {
             return false;
         }
+        if *is_exact {
+            return true;
+        }
         let rights = self.rights;
         let below = self.shown.entry(permission).or_insert_with(|| {
             let places = rights.granting(permission).flat_map(Rule::bounds);
+            let places = places.map(|bound| bound.place);
             places.map(|place| (place.clone(), shown(rights, permission, &place))).collect()
         });
         below.iter().all(|(place, own)| !container.holds(place) || fits(*own))

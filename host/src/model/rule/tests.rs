@@ -172,10 +172,19 @@ fn what_may_be_granted() {
             ),
             true,
         ),
+        // There, and nowhere below.
+        (in_container(Operator::Equals, "/pci/"), true),
+        (in_container(Operator::StartsWith, "/pci/"), false),
+        (in_container(Operator::Equals, "/pci/high/"), false),
+        (in_container(Operator::Equals, "/"), false),
     ];
     for (granted, expected) in table {
         assert_eq!(may_grant_rule(&own, &granted), expected, "{granted:?}");
     }
+}
+
+fn in_container(operator: Operator, value: &'static str) -> Rule {
+    conditional(Transform::Reveal, &[(Attribute::Container, operator, value)])
 }
 
 #[test]

@@ -259,7 +259,7 @@ impl Vault {
                 let answered = Box::pin(self.answer(&run, response, &invocation));
                 match taken_on(uncounted(answered)).await {
                     Err(Answer::Failed(error)) => {
-                        let title = title(&error);
+                        let title = error.title();
                         let message = format!("What it wanted tokenized was refused: {title}.");
                         invocation.log.push(LineView::of_the_server(message));
                         error
@@ -278,12 +278,12 @@ impl Vault {
             }
         };
         invocation.status = InvocationStatus::Failed;
-        invocation.error = Some(title(&error).to_owned());
+        invocation.error = Some(error.title().to_owned());
         let mut change = self.change(run.permit.tenant()).await?;
         let events = run.left_behind(&mut change, &invocation, Ended::Failed(&error))?;
         change.commit(run.permit.actor(), events).await?;
         // Before that it may still be ended otherwise.
-        let ending = Ending { title: title(&error), is_fault: error.is_ours() };
+        let ending = Ending { title: error.title(), is_fault: error.is_ours() };
         figures().invocation_ended(&ending, usage.elapsed, usage.fuel);
         Err(FailedRun { error, invocation: Some(invocation.id) })
     }
@@ -364,17 +364,5 @@ impl Answer {
             error @ (Error::Unavailable | Error::Internal) => Self::Uncommitted(error),
             error => Self::Failed(error),
         }
-    }
-}
-
-/// The title of the problem that an error is answered with.
-fn title(error: &Error) -> &'static str {
-    match error {
-        Error::Run(run) => run.title(),
-        Error::Invalid(_) => "Bad Request",
-        Error::Unauthenticated => "Unauthorized",
-        Error::Forbidden { .. } => "Forbidden",
-        Error::Conflict(_) => "Conflict",
-        _ => "Reactor Runtime Error",
     }
 }
