@@ -26,8 +26,8 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{
-    BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider, Span, SpanData, SpanExporter,
-    SpanProcessor,
+    BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider, Span, SpanData,
+    SpanExporter, SpanProcessor,
 };
 use thiserror::Error;
 use tracing::Subscriber;
@@ -38,8 +38,8 @@ use tracing_subscriber::registry::LookupSpan;
 pub const REQUEST: &str = "request";
 /// Where collectors take traces, when an address names no path.
 const PATH: &str = "/v1/traces";
-/// Spans that wait to be sent, unless a standard variable says otherwise.
-const QUEUE_MAX: u64 = 2_048;
+/// Spans that wait to be sent, at most.
+const QUEUE_MAX: usize = 2_048;
 /// How what has no name is called by the library.
 const UNNAMED: &str = "unknown_service";
 
@@ -121,7 +121,8 @@ impl Traces {
             })?;
         let counts = Arc::clone(&self.sending.counts);
         let exporter = Telling { exporter, counts, fails: AtomicBool::default() };
-        let mut batches = BatchSpanProcessor::builder(exporter).build();
+        let queue = BatchConfigBuilder::default().with_max_queue_size(QUEUE_MAX).build();
+        let mut batches = BatchSpanProcessor::builder(exporter).with_batch_config(queue).build();
         batches.set_resource(&self.resource);
         self.sending.batches.set(batches).map_err(|_| TracesError("they are sent already"))
     }
@@ -157,16 +158,10 @@ impl Counts {
     /// Counts a batch. The library drops what finds its queue full, and tells nobody.
     fn hand(&self, spans: usize) {
         self.handed.fetch_add(spans as u64, Ordering::Relaxed);
-        if self.behind() > queue_max() && !self.is_told.swap(true, Ordering::Relaxed) {
+        if self.behind() > QUEUE_MAX as u64 && !self.is_told.swap(true, Ordering::Relaxed) {
             tracing::warn!("traces are lost: they end faster than the collector takes them");
         }
     }
-}
-
-/// How many spans wait at most to be sent.
-fn queue_max() -> u64 {
-    let set = std::env::var("OTEL_BSP_MAX_QUEUE_SIZE").ok();
-    set.and_then(|set| set.parse().ok()).unwrap_or(QUEUE_MAX)
 }
 
 /// Sends traces, and has the log tell when that begins to fail and when it succeeds again. What the failure says may hold

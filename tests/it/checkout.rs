@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 use crate::support::Client;
 use crate::support::binary::{Process, command};
 use crate::support::receiver::Receiver;
+use crate::support::workshop::is_there;
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("examples/checkout").join(name)
@@ -54,15 +55,6 @@ impl Dev {
         assert!(status.success(), "{name}: {printed}\n{errors}");
         Some(printed)
     }
-}
-
-/// Whether a program is there; a test that needs it says so and is left out.
-fn is_there(program: &str) -> bool {
-    let there = Command::new(program).arg("--version").stdout(Stdio::null()).status().is_ok();
-    if !there {
-        println!("left out: {program} is not installed");
-    }
-    there
 }
 
 /// Every line begins so, in this order.

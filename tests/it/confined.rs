@@ -12,6 +12,7 @@ use crate::support::binary::{
 };
 use crate::support::guests;
 use crate::support::pem::Pair;
+use crate::support::skipped;
 
 const CONFINED: &str = "the process is confined to its files";
 
@@ -78,7 +79,7 @@ async fn files_elsewhere_are_not_there_for_it() {
         let process = serve(folder.path(), &arguments);
         let log = || fs::read_to_string(folder.path().join("log")).unwrap();
         if confine && !log().contains(CONFINED) {
-            println!("skipped: {}", log().lines().last().unwrap_or_default());
+            skipped(log().lines().last().unwrap_or_default());
             return;
         }
         // The same key, behind a link that leads out of what the process may read.

@@ -13,8 +13,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use crate::support::TestServer;
 use crate::support::server::Setup;
+use crate::support::{TestServer, skipped};
 
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -396,7 +396,7 @@ async fn serve_everywhere(server: &TestServer, bounds: Bounds) -> u16 {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_address_does_not_take_the_last_places_from_others() {
     let Some(outer) = outer_address() else {
-        println!("SKIPPED: this machine has no address but its own");
+        skipped("this machine has no address but its own");
         return;
     };
     let server = TestServer::start().await;
@@ -461,7 +461,7 @@ async fn one_address_that_has_more_than_half_ends_no_connection_of_others() {
     const KEPT: usize = 10;
     const CROWD: usize = PLACES - PLACES / 16 - KEPT;
     let Some(outer) = outer_address() else {
-        println!("SKIPPED: this machine has no address but its own");
+        skipped("this machine has no address but its own");
         return;
     };
     let server = TestServer::start().await;
@@ -501,7 +501,7 @@ async fn one_address_whose_connections_are_all_busy_ends_no_connection_of_others
     const KEPT: usize = 20;
     const CROWD: usize = PLACES - PLACES / 16 - KEPT;
     let Some(outer) = outer_address() else {
-        println!("SKIPPED: this machine has no address but its own");
+        skipped("this machine has no address but its own");
         return;
     };
     let server = TestServer::start().await;
@@ -526,7 +526,7 @@ async fn one_address_whose_connections_are_all_busy_ends_no_connection_of_others
 #[tokio::test(flavor = "multi_thread")]
 async fn where_there_are_hardly_any_places_room_is_made_for_any_address() {
     let Some(outer) = outer_address() else {
-        println!("SKIPPED: this machine has no address but its own");
+        skipped("this machine has no address but its own");
         return;
     };
     let server = TestServer::start().await;

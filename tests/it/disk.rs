@@ -17,6 +17,7 @@ use tokamak::store::{Batch, Expect, Kind, Protection, Put, Record, Store as _, S
 
 use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
 use crate::support::operator::copy;
+use crate::support::skipped;
 
 const NOBODY: u32 = 65_534;
 const MIB: u64 = 1 << 20;
@@ -35,7 +36,7 @@ impl Mount {
         mount.args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(folder.path());
         let output = mount.output().ok().filter(|output| output.status.success());
         if output.is_none() {
-            println!("skipped: this process may not mount a file system");
+            skipped("this process may not mount a file system");
         }
         output.map(|_| Self { folder })
     }

@@ -14,6 +14,7 @@ use crate::disk::Mount;
 use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command, run};
 use crate::support::operator::{done, operate};
 use crate::support::server::{START_MS, Setup, foundation};
+use crate::support::skipped;
 
 const NEW_ROOT_KEY: &str = "QkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkI=";
 const NOBODY: u32 = 65_534;
@@ -24,7 +25,7 @@ const SOMEBODY: u32 = 64_001;
 fn is_root() -> bool {
     let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
     if !is_root {
-        println!("skipped: this process is not root, and can be nobody else");
+        skipped("this process is not root, and can be nobody else");
     }
     is_root
 }

@@ -166,7 +166,6 @@ async fn what_a_slow_collector_does_not_take_is_told() {
     let mut serve = serve(folder.path(), &address(&collector), &[]);
     let log = folder.path().join("log");
     serve.stderr(std::fs::File::create(&log).unwrap());
-    serve.env("OTEL_BSP_MAX_QUEUE_SIZE", "4").env("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "4");
     let process = Process::start(serve);
     let told = |what: &str| std::fs::read_to_string(&log).unwrap().matches(what).count();
     let asked = async || {

@@ -21,6 +21,6 @@ pub fn collector_client() -> Result<reqwest::blocking::Client, SetupError> {
         client.build().map_err(|error| SetupError(error.to_string()))
     };
     // It waits for a thread that it starts, which no thread may that others' tasks run on.
-    let built = std::thread::spawn(build).join();
-    built.unwrap_or_else(|_| Err(SetupError("its client cannot be made".to_owned())))
+    let outcome = std::thread::spawn(build).join();
+    outcome.unwrap_or_else(|_| Err(SetupError("its client cannot be made".to_owned())))
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::TestServer;
+use super::{TestServer, skipped};
 
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 /// How long anything may take on a machine that is busy with everything else.
@@ -80,7 +80,7 @@ impl Browser {
             let required = std::env::var_os("CHROMIUM_REQUIRED").is_some();
             assert!(!required, "no Chromium is installed");
             // Past what the harness keeps to itself of tests that pass.
-            let _ = writeln!(std::io::stderr(), "SKIPPED: no Chromium is installed");
+            skipped("no Chromium is installed");
             return None;
         };
         let profile = tempfile::tempdir().unwrap();
