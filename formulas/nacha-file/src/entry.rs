@@ -133,7 +133,7 @@ fn read_bank(mut bank: Members) -> Option<(String, String)> {
 fn read_amount(entry: &mut Members, prenote: Option<bool>) -> Option<u64> {
     let given = match prenote {
         Some(false) => Some(entry.required("amount_cents")?),
-        _ => entry.get("amount_cents"),
+        _ => entry.get("amount_cents").filter(|given| !given.is_null()),
     };
     let cents = match given {
         None => Some(0),

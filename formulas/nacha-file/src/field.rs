@@ -56,11 +56,15 @@ pub(crate) fn is_digits(text: &str, count: std::ops::RangeInclusive<usize>) -> b
     count.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether these are the nine digits of a routing number with its checksum: weights 3, 7, 1, and a
-/// sum that ten divides.
+/// Whether these are the nine digits of a routing number: a district of the Federal Reserve in the first two, as the ABA gives
+/// them out, and a checksum of weights 3, 7, 1, and a sum that ten divides.
 pub(crate) fn is_routing_number(text: &str) -> bool {
     let weighted = text.bytes().zip([3, 7, 1].into_iter().cycle());
+    let has_district = || {
+        matches!(text[..2].parse(), Ok(0_u8..=12 | 21..=32 | 61..=72 | 80)) && text != "000000000"
+    };
     is_digits(text, 9..=9)
+        && has_district()
         && weighted
             .map(|(digit, weight)| u32::from(digit - b'0') * weight)
             .sum::<u32>()
@@ -105,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn routing_numbers_have_nine_digits_and_their_checksum() {
+    fn routing_numbers_have_nine_digits_a_district_and_their_checksum() {
         for right in ["011000015", "021000021", "091000019", "322271627"] {
             assert!(is_routing_number(right), "{right}");
         }
@@ -114,6 +118,14 @@ mod tests {
         {
             assert!(!is_routing_number(wrong), "{wrong}");
         }
+        // By their checksums they could be some.
+        for district in 0..=99_u32 {
+            let number = (0..10).map(|last| format!("{district:02}000001{last}"));
+            let taken = number.filter(|number| is_routing_number(number)).count();
+            let given_out = matches!(district, 0..=12 | 21..=32 | 61..=72 | 80);
+            assert_eq!(taken, usize::from(given_out), "{district}");
+        }
+        assert!(!is_routing_number("000000000"));
     }
 
     #[test]

@@ -65,7 +65,7 @@ fn three_entries() -> Value {
         ),
         with(
             entry("322271627", "1", 0),
-            json!({ "name": "Zoë Łącka", "account_type": "savings", "prenote": true }),
+            json!({ "name": "Zoë Łącka", "account_type": "savings", "prenote": true, "amount_cents": null }),
         ),
     ])
 }

@@ -10,6 +10,8 @@ use crate::number::whole;
 const AMOUNT_MAX: u64 = 99_999_999;
 /// Most characters of a reference and of a member of `billing`.
 const TEXT_CHARS_MAX: usize = 200;
+/// Most characters of a payment's key.
+const KEY_CHARS_MAX: usize = 255;
 /// How long an invocation can be repeated. Processors forget keys after a day, and would then make another payment.
 const RETRY_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 
@@ -23,8 +25,17 @@ pub(crate) struct Payment {
     pub(crate) capture: bool,
     pub(crate) reference: Option<String>,
     pub(crate) billing: Billing,
-    /// An earlier invocation of the same payment.
-    pub(crate) retry_of: Option<String>,
+    pub(crate) key: Key,
+}
+
+/// What makes it one payment, however often it is sent.
+pub(crate) enum Key {
+    /// The invocation's own id.
+    Own,
+    /// That of an earlier invocation of the same payment.
+    Earlier(String),
+    /// The caller's, who may have sent it before.
+    Callers(String),
 }
 
 /// Who is charged; each member may be missing.
@@ -42,7 +53,7 @@ const ADDRESS: &[&str] = &["line1", "line2", "city", "state", "postal_code", "co
 impl Payment {
     /// Reads the arguments of an invocation that ends by then; notes all that is wrong with them.
     pub(crate) fn read(args: &Value, deadline_ms: u64, faults: &mut Faults) -> Option<Self> {
-        let is_first = args["retry_of"].is_null();
+        let is_first = args["retry_of"].is_null() && args["idempotency_key"].is_null();
         // What became of an earlier payment is to be learned although the card has expired since.
         let card = Card::read(&args["card"], is_first.then(Minute::now), faults);
         let amount = whole(&args["amount"]).filter(|amount| (1..=AMOUNT_MAX).contains(amount));
@@ -58,16 +69,7 @@ impl Payment {
         };
         let capture = faults.expect(capture, "args.capture", "must be true or false");
         let reference = text(&args["reference"], "args.reference", faults);
-        let retry_of = text(&args["retry_of"], "args.retry_of", faults);
-        if let Some(id) = &retry_of {
-            if !is_invocation(id) {
-                faults.add("args.retry_of", "must be the id of an invocation");
-            } else if is_too_old(id, deadline_ms) {
-                let fault = "is more than a day old: the processor may make the payment a second time; whether it was \
-                             made is known there";
-                faults.add("args.retry_of", fault);
-            }
-        }
+        let key = Key::read(args, deadline_ms, faults);
         let billing = match &args["billing"] {
             Value::Null => Some(Billing::default()),
             billing => faults
@@ -81,9 +83,39 @@ impl Payment {
             capture: capture?,
             reference,
             billing: billing?,
-            // As ids are written: to a processor, the same in capitals is the key of another payment.
-            retry_of: retry_of.map(|id| id.to_ascii_lowercase()),
+            key,
         })
+    }
+}
+
+impl Key {
+    fn read(args: &Value, deadline_ms: u64, faults: &mut Faults) -> Self {
+        let own = match &args["idempotency_key"] {
+            Value::Null => None,
+            key => {
+                let key = key.as_str().filter(|key| is_key(key));
+                let expected = "must be a string of 1 to 255 visible ASCII characters";
+                faults.expect(key, "args.idempotency_key", expected)
+            }
+        };
+        let earlier = text(&args["retry_of"], "args.retry_of", faults);
+        if let Some(id) = &earlier {
+            if !is_invocation(id) {
+                faults.add("args.retry_of", "must be the id of an invocation");
+            } else if own.is_some() {
+                faults.add("args.retry_of", "must be absent beside idempotency_key, which is the payment's own");
+            } else if is_too_old(id, deadline_ms) {
+                let fault = "is more than a day old: the processor may make the payment a second time; whether it was \
+                             made is known there";
+                faults.add("args.retry_of", fault);
+            }
+        }
+        match (own, earlier) {
+            (Some(key), _) => Self::Callers(key.to_owned()),
+            // As ids are written: to a processor, the same in capitals is the key of another payment.
+            (None, Some(id)) => Self::Earlier(id.to_ascii_lowercase()),
+            (None, None) => Self::Own,
+        }
     }
 }
 
@@ -121,11 +153,10 @@ fn is_too_old(id: &str, deadline_ms: u64) -> bool {
 /// When the id was drawn, in milliseconds since the Unix epoch: a UUID of version 7 begins with that.
 fn drawn_ms(id: &str) -> Option<u64> {
     let digits: String = id.chars().filter(char::is_ascii_hexdigit).collect();
-    let of_version_7 = digits.get(12..13) == Some("7");
-    u64::from_str_radix(digits.get(..12)?, 16).ok().filter(|_| of_version_7)
+    u64::from_str_radix(digits.get(..12)?, 16).ok()
 }
 
-/// Whether this is an id as invocations have them: 32 hexadecimal digits in five groups.
+/// Whether this is an id as invocations have them: 32 hexadecimal digits in five groups, a UUID of version 7.
 fn is_invocation(id: &str) -> bool {
     let mut groups = id.split('-');
     let right = [8, 4, 4, 4, 12].into_iter().all(|digits| {
@@ -133,5 +164,10 @@ fn is_invocation(id: &str) -> bool {
             group.len() == digits && group.bytes().all(|byte| byte.is_ascii_hexdigit())
         })
     });
-    right && groups.next().is_none()
+    right && groups.next().is_none() && id.get(14..15) == Some("7")
+}
+
+/// Whether processors take this for the key of a payment.
+fn is_key(key: &str) -> bool {
+    (1..=KEY_CHARS_MAX).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
 }

@@ -2,7 +2,7 @@
 
 use tokamak_sdk::{Error, Invocation, Value, clock, http, log};
 
-use crate::payment::Payment;
+use crate::payment::{Key, Payment};
 use crate::settings::Settings;
 use crate::style::{Approval, Verdict};
 
@@ -34,7 +34,9 @@ const PARAMETERS: &[(&str, Option<&str>)] = &[
 struct Attempt<'a> {
     /// What makes it one payment, however often it is sent.
     key: &'a str,
-    /// It was sent before, and may have been made then.
+    /// Whether the key is the caller's, who knows it.
+    is_callers: bool,
+    /// It was sent before, or may have been, and may have been made then.
     repeated: bool,
 }
 
@@ -44,7 +46,10 @@ pub(crate) fn authorize(
     settings: &Settings,
     invocation: &Invocation,
 ) -> Result<Approval, Error> {
-    let key = payment.retry_of.as_deref().unwrap_or(&invocation.id);
+    let key = match &payment.key {
+        Key::Own => &invocation.id,
+        Key::Earlier(key) | Key::Callers(key) => key,
+    };
     let send = || {
         let request = http::post(&settings.url)
             .bearer(&settings.api_key)
@@ -56,7 +61,11 @@ pub(crate) fn authorize(
         };
         settings.style.write(payment, settings.statement_descriptor.as_deref(), request).send()
     };
-    let mut attempt = Attempt { key, repeated: payment.retry_of.is_some() };
+    let mut attempt = Attempt {
+        key,
+        is_callers: matches!(payment.key, Key::Callers(_)),
+        repeated: !matches!(payment.key, Key::Own),
+    };
     let answer = match send() {
         // Connections that were idle too long break; the key makes it safe to try again.
         Err(http::Error::Unreachable(_)) => {
@@ -154,12 +163,15 @@ fn refused(body: &Value, code: Option<String>, payment: &Payment, attempt: &Atte
         |part| types.iter().any(|value| value.as_str().is_some_and(|text| text.contains(part)));
     if says("idempotency") && attempt.repeated {
         // An invocation's own id is nobody else's, and its requests are all alike.
-        if payment.retry_of.is_none() || says("in_use") {
-            return attempt.unknown(STILL_AT_WORK);
-        }
+        let member = match &payment.key {
+            Key::Own => return attempt.unknown(STILL_AT_WORK),
+            _ if says("in_use") => return attempt.unknown(STILL_AT_WORK),
+            Key::Earlier(_) => "args.retry_of",
+            Key::Callers(_) => "args.idempotency_key",
+        };
         let detail = "the processor refused the payment; whether it was made before is not known";
         return Error::bad_request(detail).at(
-            "args.retry_of",
+            member,
             "was sent to the processor with other arguments: those of another payment, or a security code that has \
              been erased since",
         );
@@ -184,6 +196,12 @@ impl Attempt<'_> {
     /// Says how to find out. The id of an invocation is no secret.
     fn uncertain(&self, what: &str) -> String {
         let key = self.key;
+        if self.is_callers {
+            return format!(
+                "{what}; whether the payment was made is not known: call again with the same arguments, \
+                 `idempotency_key` among them, within a day of the first call, and it is made once"
+            );
+        }
         format!(
             "{what}; whether the payment was made is not known: call again with the same arguments and `retry_of` \
              set to {key} within a day of the first call, and it is made once"
@@ -192,7 +210,12 @@ impl Attempt<'_> {
 
     /// What is said of one that was not made this time, and says nothing of the time before.
     fn unmade(&self, what: String) -> String {
-        if self.repeated { self.uncertain(&what) } else { what }
+        match (self.repeated, self.is_callers) {
+            (false, _) => what,
+            (true, false) => self.uncertain(&what),
+            // Most often it is the first.
+            (true, true) => format!("{what}; of earlier calls with this `idempotency_key` that says nothing"),
+        }
     }
 }
 

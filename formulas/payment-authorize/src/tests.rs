@@ -261,6 +261,7 @@ fn answers_in_json_are_read() {
         (json!({ "id": "p", "approved": true, "status": "processing" }), "pending"),
         (json!({ "id": "p", "status": "pending" }), "pending"),
         (json!({ "id": "p", "status": "requires_action" }), "requires_action"),
+        (json!({ "id": "p", "approved": false, "status": "action_required" }), "requires_action"),
     ];
     for (answer, status) in table {
         let outcome = call(&args(), &configuration("json"), &FakeHttp::new().json(201, answer));
@@ -373,6 +374,8 @@ fn answers_that_cannot_be_read_leave_the_payment_uncertain() {
         "{}".to_owned(),
         json!({ "id": "p" }).to_string(),
         json!({ "id": "p", "status": "unheard_of" }).to_string(),
+        json!({ "id": "p", "approved": false, "status": "in_progress" }).to_string(),
+        json!({ "id": "p", "approved": false, "status": "captured" }).to_string(),
         json!({ "id": 7, "approved": true, "status": "succeeded" }).to_string(),
         json!({ "id": "p", "approved": true, "status": "succeeded", "amount": "much" }).to_string(),
         json!({ "id": NUMBER, "approved": true, "status": "succeeded", "amount": 1, "currency": "eur" }).to_string(),
@@ -436,6 +439,13 @@ fn faults_of_the_arguments_are_named_and_nothing_is_sent() {
         (with(args(), json!({ "retry_of": "x\r\ny" })), "args.retry_of"),
         (with(args(), json!({ "retry_of": "order-1" })), "args.retry_of"),
         (with(args(), json!({ "retry_of": format!("{EARLIER}-") })), "args.retry_of"),
+        // No invocation's.
+        (with(args(), json!({ "retry_of": EARLIER.replace("-7", "-4") })), "args.retry_of"),
+        (with(args(), json!({ "retry_of": EARLIER, "idempotency_key": "k" })), "args.retry_of"),
+        (with(args(), json!({ "idempotency_key": "" })), "args.idempotency_key"),
+        (with(args(), json!({ "idempotency_key": 17 })), "args.idempotency_key"),
+        (with(args(), json!({ "idempotency_key": "a b" })), "args.idempotency_key"),
+        (with(args(), json!({ "idempotency_key": "x".repeat(256) })), "args.idempotency_key"),
         (with(args(), json!({ "retry_of": EARLIER.replace('0', "g") })), "args.retry_of"),
         (with(args(), json!({ "retry_of": EARLIER.replacen('0', "", 1) })), "args.retry_of"),
         (with(args(), json!({ "billing": "Ada" })), "args.billing"),

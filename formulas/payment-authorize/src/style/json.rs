@@ -59,21 +59,23 @@ pub(super) fn body(payment: &Payment, descriptor: Option<&str>) -> Value {
     body
 }
 
-/// What an answer says. `approved` decides when it is false, else `status` does, when there is one.
+/// What an answer says. `status` decides, when there is one that is known; else `approved`. What both deny each other is not
+/// understood.
 pub(super) fn verdict(answer: &Value, payment: &Payment) -> Option<Verdict> {
     let asked = if payment.capture { Status::Captured } else { Status::Authorized };
     let word = answer["status"].as_str().map(str::to_ascii_lowercase);
     let status = match (answer["approved"].as_bool(), word.as_deref()) {
-        (Some(false), Some("pending" | "processing")) => Status::Pending,
-        (Some(false), _)
+        // Nothing is decided yet, whatever else is said.
+        (_, Some("pending" | "processing")) => Status::Pending,
+        (_, Some("requires_action" | "action_required")) => Status::RequiresAction,
+        (Some(false), None)
         | (_, Some("declined" | "refused" | "rejected" | "failed" | "canceled" | "cancelled")) => {
             return Some(Verdict::Declined);
         }
+        (Some(false), _) => return None,
         (_, Some("authorized" | "authorised" | "requires_capture")) => Status::Authorized,
         (_, Some("captured" | "paid" | "settled")) => Status::Captured,
         (_, Some("approved" | "succeeded")) | (Some(true), None) => asked,
-        (_, Some("pending" | "processing")) => Status::Pending,
-        (_, Some("requires_action" | "action_required")) => Status::RequiresAction,
         _ => return None,
     };
     let source = &answer["source"];

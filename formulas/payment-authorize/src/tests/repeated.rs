@@ -101,17 +101,15 @@ fn no_payment_is_repeated_that_the_processor_may_have_forgotten() {
     const DAY_MS: u64 = 86_400_000;
     // When the run ends, however long it waited in the queue.
     const NOW_MS: u64 = NOVEMBER_MS + 10_000;
-    for (drawn_ms, version, taken) in [
-        (NOW_MS - DAY_MS, 7, true),
-        (NOW_MS - DAY_MS - 1, 7, false),
-        (0, 7, false),
+    for (drawn_ms, taken) in [
+        (NOW_MS - DAY_MS, true),
+        (NOW_MS - DAY_MS - 1, false),
+        (0, false),
         // Clocks differ.
-        (NOW_MS + DAY_MS, 7, true),
-        // No other id says when it was drawn.
-        (0, 4, true),
+        (NOW_MS + DAY_MS, true),
     ] {
         let digits = format!("{drawn_ms:012x}");
-        let id = format!("{}-{}-{version}000-8000-0000000000ff", &digits[..8], &digits[8..]);
+        let id = format!("{}-{}-7000-8000-0000000000ff", &digits[..8], &digits[8..]);
         let network = FakeHttp::new().json(200, intent());
         let again = with(args(), json!({ "retry_of": id }));
         let outcome = call(&again, &configuration("payment_intents"), &network);
@@ -122,4 +120,33 @@ fn no_payment_is_repeated_that_the_processor_may_have_forgotten() {
             assert!(fault.contains("more than a day old"), "{fault}");
         }
     }
+}
+
+#[test]
+fn a_payment_has_the_callers_key_in_every_invocation() {
+    let keyed = with(args(), json!({ "idempotency_key": "order-17/1" }));
+    let first = sent(&keyed, &configuration("json"));
+    assert_eq!(first.header("idempotency-key"), Some("order-17/1"));
+    let capitals = with(args(), json!({ "idempotency_key": "ORDER-17/1" }));
+    let other = sent(&capitals, &configuration("json"));
+    assert_eq!(other.header("idempotency-key"), Some("ORDER-17/1"));
+    // What is not known is asked with it again, and what was refused may have been made before.
+    let broken = || HttpError::Unreachable("it broke".to_owned());
+    let again = "`idempotency_key` among them";
+    for (network, kind, told) in [
+        (FakeHttp::new().fails(HttpError::Timeout), ErrorKind::ServiceUnavailable, again),
+        (FakeHttp::new().fails(broken()).fails(broken()), ErrorKind::ServiceUnavailable, again),
+        (FakeHttp::new().json(500, json!({})), ErrorKind::ServiceUnavailable, again),
+        (FakeHttp::new().json(409, json!({})), ErrorKind::ServiceUnavailable, again),
+        (FakeHttp::new().json(401, json!({})), ErrorKind::Runtime, "says nothing"),
+        (FakeHttp::new().json(429, json!({})), ErrorKind::RateLimit, "says nothing"),
+    ] {
+        let outcome = call(&keyed, &configuration("json"), &network);
+        assert_eq!(outcome.error().kind(), Some(kind), "{}", outcome.error());
+        let detail = outcome.error().detail();
+        assert!(detail.contains(told) && !detail.contains("retry_of"), "{detail}");
+    }
+    let reused = json!({ "error": { "type": "idempotency_error" } });
+    let outcome = call(&keyed, &configuration("json"), &FakeHttp::new().json(400, reused));
+    assert_eq!(outcome.error().messages("args.idempotency_key").len(), 1);
 }
