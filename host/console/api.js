@@ -133,7 +133,8 @@ async function readAgain(key) {
     key.application = (await send(key, "GET", "/applications/key", {})).body;
     key.unread = undefined;
   } catch (refusal) {
-    if (refusal.problem?.status === 401) return { key, ended: true };
+    // What stands before the server may want something else to be proved, and says nothing of the key.
+    if (refusal.problem?.status === 401 && refusal.problem.trace_id) return { key, ended: true };
     // A server that does not answer now says nothing about the key.
     key.unread = problemIn(refusal);
     noteFailure(key.unread);

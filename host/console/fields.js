@@ -54,8 +54,16 @@ export function textField(label, held, name, options = {}) {
     id=${id} type=${type} .value=${held[name] ?? ""} placeholder=${placeholder} ?required=${required} step=${step ?? nothing}
     aria-describedby=${described} aria-invalid=${faulty} list=${list ?? nothing}
     autocomplete="off" autocapitalize="off" spellcheck="false"
-    @input=${(event) => set(held, name, event.target.value)} />`;
+    @input=${(event) => keep(held, name, event.target)} />`;
   return field(label, control, hint, at);
+}
+
+/**
+ * Keeps what a field holds, unless that is half of a time or a number: then it has no value, and to write that back into it would
+ * take the other half away. What was there before stays until there is another, and the form is not sent meanwhile.
+ */
+function keep(held, name, input) {
+  if (!input.validity.badInput) set(held, name, input.value);
 }
 
 /** A field of several lines. */

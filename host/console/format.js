@@ -1,5 +1,6 @@
 // How values are written for people, and numbers read as they were written.
 
+const PIECE_LENGTH = 2000;
 const numbers = new Intl.NumberFormat("en");
 // One zone for everybody, which is named: people in several look at the same record, and searches are by days of it.
 const times = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium", timeZone: "UTC" });
@@ -111,7 +112,20 @@ export function pretty(value) {
 /** JSON in one line, cut off where it is long. */
 export function compact(value, max = 120) {
   const text = typeof value === "string" ? value : JSON.stringify(value);
-  return text.length > max ? `${text.slice(0, max)}…` : text;
+  return text.length > max ? `${[...text.slice(0, 2 * max)].slice(0, max).join("")}…` : text;
+}
+
+/** A text in pieces of some thousand characters: to lay out a long one whole takes some browsers minutes, if it is not Latin. */
+export function inPieces(text) {
+  const pieces = [];
+  for (let from = 0; from < text.length; ) {
+    let to = from + PIECE_LENGTH;
+    // None ends within a character.
+    if (to < text.length && /[\udc00-\udfff]/.test(text[to])) to += 1;
+    pieces.push(text.slice(from, to));
+    from = to;
+  }
+  return pieces;
 }
 
 /** The beginning of an id; the whole one is in the title. */

@@ -2,9 +2,15 @@
 
 import { session } from "./api.js";
 import { html, nothing } from "./lit.js";
-import { count, counted, plural, utcTime } from "./format.js";
+import { count, counted, inPieces, plural, utcTime } from "./format.js";
 import { notify } from "./notices.js";
 import { holder, load, redraw, tell } from "./state.js";
+
+/** A text that may be very long. */
+export function long(text) {
+  const pieces = inPieces(text);
+  return pieces.length > 1 ? pieces.map((piece) => html`<span>${piece}</span>`) : text;
+}
 
 /** What went wrong, as the server said it; with an id where it describes a field, and with what is done to try it again. */
 export function problemBox(problem, id = nothing, again = undefined) {

@@ -365,3 +365,27 @@ async fn a_session_is_not_said_to_be_as_old_as_its_application() {
     assert_eq!(facts("Session of till"), ["Application"]);
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+/// While a part of a time is missing it has no value: what is there already stays, and a token keeps its end until it has
+/// another.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_field_that_is_half_written_keeps_what_is_there() {
+    let server = TestServer::start().await;
+    let end = "2039-12-06T07:08:09Z";
+    let token = json!({"id": "ends", "type": "token", "data": "a", "expires_at": end});
+    server.private.post("/tokens", token).await.expect(201);
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    browser.visit("tokens/edit/ends");
+    browser.wait("t.field('Ends').value === '2039-12-06T07:08:09'");
+    browser.eval("t.field('Ends').focus()");
+    // The part that comes first, whichever that is where this browser is.
+    browser.press("Backspace");
+    browser.wait("t.field('Ends').validity.badInput");
+    browser.wait_for("Nothing is changed yet");
+    // The other parts are there still.
+    browser.press("ArrowUp");
+    browser.wait(
+        "t.field('Ends').value.startsWith('2039-') && t.field('Ends').value.endsWith('T07:08:09')",
+    );
+    browser.wait_for("expires_at");
+}

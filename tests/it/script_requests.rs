@@ -33,6 +33,7 @@ async fn stand_in() -> String {
             "/cookies",
             get(|| async { AppendHeaders([(SET_COOKIE, "a=1, x"), (SET_COOKIE, "b=2")]) }),
         )
+        .route("/body", post(async |body: Bytes| body))
         .route("/length", post(async |body: Bytes| body.len().to_string()))
         .layer(DefaultBodyLimit::disable())
         .route("/note", post(async move || noted.fetch_add(1, Ordering::SeqCst).to_string()))
@@ -120,6 +121,18 @@ async fn large_ones_wait_for_each_other() {
         }";
     let expected = json!([12, ["1000000"], 40, ["400000"], 5, ["4000000"]]);
     assert_eq!(answer(body).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_waits_for_its_turn_has_what_it_was_given() {
+    let body = "const buffer = new Uint8Array(4); const all = [];\n\
+        for (let at = 0; at < 20; at += 1) {\n\
+          buffer.fill(65 + at); all.push(fetch(`${base}/body`, { method: 'POST', body: buffer }).then((a) => a.text()));\n\
+        }\n\
+        buffer.fill(122); const raw = await Promise.all(all);";
+    let expected: Vec<String> =
+        (b'A'..b'A' + 20).map(|letter| char::from(letter).to_string().repeat(4)).collect();
+    assert_eq!(answer(body).await, json!(expected));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -16,9 +16,11 @@
 //! Placeholders name members of `args`, `configuration` and `invocation` (`id`, `reactor_id`, `attempt`); numbers lead
 //! into arrays. What they stand for becomes a JSON value in the body, percent-encoded in the address, and is refused
 //! in a header unless it is printable ASCII: nothing that a caller sends can become syntax. One that stands for
-//! nothing is a bad request that names it, unless it ends in `?`. `invocation.id` is another for each call: where a call that
-//! is repeated must not act twice, let the caller send a key as an argument, and put that in the header. What is wrong with the configuration alone is a
+//! nothing is a bad request that names it, unless it ends in `?`. What is wrong with the configuration alone is a
 //! runtime error, which no caller can mend.
+//!
+//! `invocation.id` is another for each call: where a call that is repeated must not act twice, let the caller send a key
+//! as an argument, and put that in the header.
 //!
 //! # Out
 //! - `raw`: `{"status", "body"}`; the part at `raw_path` when that is set; the status alone when only `tokenize_path`

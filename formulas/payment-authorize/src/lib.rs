@@ -25,15 +25,17 @@
 //!   does not take the reactor's key, or that its answer cannot be read, is a runtime error.
 //!
 //! # Exactly once
-//! Send an `idempotency_key` of your own with each payment, such as the order's id: whatever is lost on the way, the same call
-//! again is the same payment to the processor, also under the vault's own idempotency header, which carries out again what
-//! has failed or was cut off. Without one, `Idempotency-Key` is the invocation's id, and another invocation is another payment.
-//! Either way a broken connection is tried again at once. When it is not known
-//! whether the payment was made (no answer or none that can be read, a redirect, or a processor in trouble), the error
-//! says which `retry_of`, or with which key of your own, to call the reactor again: the processor then makes the payment or tells what became of
-//! it, and never makes a second. A repetition that the processor does not look into says the same again. Processors
-//! forget such keys after a day, so none is repeated later; and most compare what comes under one: a card whose security
-//! code the vault has erased meanwhile makes it another request, which they refuse.
+//! Send an `idempotency_key` of your own with each payment, such as the order's id: whatever is lost on the way, the
+//! same call again is the same payment to the processor. That holds beside the vault's own idempotency header, too, under
+//! which what has failed or was cut off is carried out again. Without one, `Idempotency-Key` is the invocation's id, and
+//! another invocation is another payment. Either way a broken connection is tried again at once.
+//!
+//! When it is not known whether the payment was made (no answer or none that can be read, a redirect, or a processor in
+//! trouble), the error says to call the reactor again with that key, or with which `retry_of`: the processor then makes
+//! the payment or tells what became of it, and never makes a second. A repetition that the processor does not look into
+//! says the same again. Processors forget such keys after a day, so no `retry_of` is taken later, and no key should be
+//! sent again; and most compare what comes under one: a card whose security code the vault has erased meanwhile makes it
+//! another request, which they refuse.
 
 mod card;
 mod number;

@@ -103,7 +103,10 @@ impl Key {
             if !is_invocation(id) {
                 faults.add("args.retry_of", "must be the id of an invocation");
             } else if own.is_some() {
-                faults.add("args.retry_of", "must be absent beside idempotency_key, which is the payment's own");
+                faults.add(
+                    "args.retry_of",
+                    "must be absent beside idempotency_key, which is the payment's own",
+                );
             } else if is_too_old(id, deadline_ms) {
                 let fault = "is more than a day old: the processor may make the payment a second time; whether it was \
                              made is known there";

@@ -214,7 +214,9 @@ impl Attempt<'_> {
             (false, _) => what,
             (true, false) => self.uncertain(&what),
             // Most often it is the first.
-            (true, true) => format!("{what}; of earlier calls with this `idempotency_key` that says nothing"),
+            (true, true) => {
+                format!("{what}; of earlier calls with this `idempotency_key` that says nothing")
+            }
         }
     }
 }

@@ -111,7 +111,8 @@ async function count(place, { counts }, search) {
 /** The containers right below this one that hold tokens, or have descendants that do; nothing once nobody waits for them. */
 async function childrenOf(path, search) {
   const children = new Set();
-  while (children.size < CHILDREN_MAX) {
+  // One more than are shown tells that there are more.
+  while (children.size <= CHILDREN_MAX) {
     const known = [path, ...[...children].map((child) => `${child}*`)];
     const others = known.map((one) => `NOT container:${quote(one)}`).join(" AND ");
     const found = await search(`container:${quote(`${path}*`)} AND ${others}`, 1);
@@ -121,7 +122,8 @@ async function childrenOf(path, search) {
     for (const name of names) if (name) children.add(name);
     if (children.size === before) break;
   }
-  return [...children].sort();
+  const shown = [...children].sort().slice(0, CHILDREN_MAX);
+  return Object.assign(shown, { hasMore: children.size > CHILDREN_MAX });
 }
 
 /** The child of `path` on the way to `container`, if it lies below. */
@@ -178,6 +180,6 @@ function below(path, { children, counts, problem }) {
     </ul>
     ${own > 0 && children.length > 0 ? html`<p class="small">${counted(own, "token")} in <code>${path}</code> itself</p>` : nothing}
     ${children.length === 0 ? html`<p class="small">Nothing below; its count leads to its tokens.</p>` : nothing}
-    ${children.length >= CHILDREN_MAX ? html`<p class="small">More than ${CHILDREN_MAX} containers: not all are shown.</p>` : nothing}
+    ${children.hasMore ? html`<p class="small">More than ${CHILDREN_MAX} containers: not all are shown.</p>` : nothing}
     ${problemBox(problem, nothing, () => look(path))}`;
 }

@@ -5,7 +5,7 @@ import { choiceField, loadChoices } from "../choices.js";
 import { form, submitButton, textField } from "../fields.js";
 import { bytes, count, counted, duration, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { badge, copyable, empty, facts, keepFocus, lacking, pager, problemBox, shown, table, time } from "../parts.js";
+import { badge, copyable, empty, facts, keepFocus, lacking, long, pager, problemBox, shown, table, time } from "../parts.js";
 import { holder, load, loadPage, now, redraw, tell } from "../state.js";
 
 export const title = "Runs";
@@ -252,7 +252,7 @@ function jobView(job, more = nothing) {
     ${job.response
       ? html`<details>
           <summary>Result</summary>
-          <pre tabindex="0" role="region" aria-label=${`Result of ${job.invocation_id}`}>${pretty(job.response)}</pre>
+          <pre tabindex="0" role="region" aria-label=${`Result of ${job.invocation_id}`}>${long(pretty(job.response))}</pre>
         </details>`
       : nothing}
     ${job.error ? problemBox(job.error) : nothing} ${job.error?.body === undefined ? nothing : shaped(job)} ${more}`;

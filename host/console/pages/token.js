@@ -3,7 +3,7 @@
 import { ask, keyAt, keysAt, may, revealingKey, segment, session, withAnyKey, withAnyOf } from "../api.js";
 import { compact, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { badge, confirm, copyable, facts, problemBox, shown, time, who } from "../parts.js";
+import { badge, confirm, copyable, facts, long, problemBox, shown, time, who } from "../parts.js";
 import { readRights } from "../rights.js";
 import { unlessChanged } from "../saving.js";
 import { holder, load, now, redraw, tell } from "../state.js";
@@ -126,7 +126,7 @@ function data(token) {
   if (got && got.data !== undefined) {
     return html`<div id="plaintext">
       ${got.why ? html`<p><bdi>${got.label}</bdi>. ${got.why}</p>` : nothing}
-      <pre class="revealed" tabindex="0" role="region" aria-label=${got.label}>${text(got.data)}</pre>
+      <pre class="revealed" tabindex="0" role="region" aria-label=${got.label}>${long(text(got.data))}</pre>
       <div class="row">
         <button type="button" class="main" @click=${hideHere}>Hide</button>
         <span class="small">Hidden by itself after 30 seconds. That it was read is in the audit log.</span>
@@ -139,7 +139,7 @@ function data(token) {
     ? html`<p class="muted">••••••</p>`
     : token.data === undefined
       ? html`<p class="muted">The rule that decides shows no data of this token, or it has no mask.</p>`
-      : html`<pre>${text(token.data)}</pre>`;
+      : html`<pre>${long(text(token.data))}</pre>`;
   return html`${shownNow} ${got ? html`<p>It was read, and <bdi>${got.by}</bdi> sees no data of it.</p>` : nothing}
     ${problemBox(held.revealed?.problem)}
     ${key

@@ -5,7 +5,7 @@ import { areaField, checkbox, form, jsonOf, notSent, selectField, submitButton, 
 import { brief, measured, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { same } from "../merge_patch.js";
-import { facts, lacking, problemBox } from "../parts.js";
+import { facts, lacking, long, problemBox } from "../parts.js";
 import { holder, load, now, redraw, tell } from "../state.js";
 import { outcome, queuedJob, remember, rememberWaited } from "./invocations.js";
 
@@ -176,7 +176,7 @@ function result({ value, problem, as, took, isRefused, isUnknown, isRepeated: ag
   }
   return html`<section class="card" id="result" aria-label="Result" tabindex="-1">
     <h2>Result</h2>
-    ${problem ? problemBox(problem) : html`<pre class="result" tabindex="0" role="region" aria-label="Answer">${pretty(value)}</pre>`}
+    ${problem ? problemBox(problem) : html`<pre class="result" tabindex="0" role="region" aria-label="Answer">${long(pretty(value))}</pre>`}
     ${by}
     ${again ? html`<p class="small">It ran when it was asked for first, and not again: this is the answer that was lost. <a href="#/invocations/${held.id}">Its record</a> is among its runs.</p>`
       : isRefused ? html`<p class="small">It was refused before the formula began: there is no record of it.</p>`

@@ -14,14 +14,18 @@ use super::problem::Problem;
 
 /// The page's first file. Its others lie beside it, so that the page must have an address with a last segment.
 const PAGE: &str = "/docs/index.html";
-/// The one file that is not served as it lies in the binary: it names the description.
+/// The two files that are not served as they lie in the binary: this one names the description.
 const INITIALIZER: &str = "swagger-initializer.js";
+/// And this one is what a browser asks for.
+const FIRST: &str = "index.html";
 
-static CONFIG: LazyLock<Arc<Config<'static>>> =
-    LazyLock::new(|| Arc::new(Config::from("/openapi.json").try_it_out_enabled(true)));
+static CONFIG: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
+    Arc::new(Config::from("/openapi.json").try_it_out_enabled(true).validator_url("none"))
+});
 
-/// That file, made once.
+/// These files, made once.
 static INITIALIZER_MADE: LazyLock<Option<Content>> = LazyLock::new(|| find(INITIALIZER));
+static FIRST_MADE: LazyLock<Option<Content>> = LazyLock::new(first);
 
 /// What a file holds. Cloning shares its bytes.
 #[derive(Clone)]
@@ -38,8 +42,10 @@ pub async fn page() -> Redirect {
 /// A file of the page.
 pub async fn file(name: Result<Path<String>, PathRejection>) -> Response {
     // What is no UTF-8 is no file's name.
-    let found = name.ok().and_then(|Path(name)| {
-        if name == INITIALIZER { INITIALIZER_MADE.clone() } else { find(&name) }
+    let found = name.ok().and_then(|Path(name)| match name.as_str() {
+        INITIALIZER => INITIALIZER_MADE.clone(),
+        FIRST => FIRST_MADE.clone(),
+        _ => find(&name),
     });
     match found {
         Some(Content { content_type, bytes }) => {
@@ -59,6 +65,17 @@ fn find(name: &str) -> Option<Content> {
     Some(Content { content_type: file.content_type, bytes })
 }
 
+/// The page's first file, under a name that tells what it is, and as wide as what it is looked at on.
+fn first() -> Option<Content> {
+    let found = find(FIRST)?;
+    let text = String::from_utf8(found.bytes.to_vec()).ok()?;
+    let text = text.replace(
+        "<title>Swagger UI</title>",
+        "<title>Tokamak API</title><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">",
+    );
+    Some(Content { bytes: Bytes::from(text), ..found })
+}
+
 #[cfg(test)]
 mod tests {
     use super::{INITIALIZER, file};
@@ -69,6 +86,14 @@ mod tests {
     async fn bytes_of(name: &str) -> Bytes {
         let mut body = file(Ok(Path(name.to_owned()))).await.into_body();
         body.frame().await.unwrap().unwrap().into_data().unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_page_is_as_wide_as_its_window_and_asks_nobody_else() {
+        let page = String::from_utf8(bytes_of("index.html").await.to_vec()).unwrap();
+        assert!(page.contains("width=device-width") && page.contains("Tokamak API"), "{page}");
+        let made = String::from_utf8(bytes_of(INITIALIZER).await.to_vec()).unwrap();
+        assert!(made.contains("\"validatorUrl\": \"none\""), "{made}");
     }
 
     #[tokio::test]

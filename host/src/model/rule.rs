@@ -253,9 +253,12 @@ pub struct Rights {
 
 impl Rights {
     /// Puts the rules in order. What they are for is not kept: it decides nothing, and is most of what they take.
-    pub fn new(permissions: Vec<Permission>, mut rules: Vec<Rule>) -> Self {
+    pub fn new(mut permissions: Vec<Permission>, mut rules: Vec<Rule>) -> Self {
+        // In whatever order they were given, they are the same.
+        permissions.sort_unstable();
         for rule in &mut rules {
             rule.description = None;
+            rule.permissions.sort_unstable();
         }
         rules.sort_by_key(|rule| rule.priority);
         Self { permissions, rules, within: None }

@@ -29,7 +29,8 @@ const REMEMBERED: usize = 10_000;
 /// What they take of the memory, at most: each may have a hundred rules with twenty conditions each.
 const REMEMBERED_BYTES_MAX: u64 = 32 << 20;
 /// Why a request is refused whose caller's rights were changed while it was arriving.
-const CHANGED: &str = "What the caller may do was changed while the request was being taken in. Nothing was done: send it again.";
+const CHANGED: &str = "What the caller, or who granted it its rights, may do was changed while the request was being taken \
+    in. Nothing was done: send it again.";
 /// Characters of the longest text that could be a key.
 const KEY_CHARS_MAX: usize = 128;
 

@@ -239,6 +239,7 @@ impl Browser {
     /// Presses a key where the focus is.
     pub fn press(&mut self, key: &str) {
         let code = match key {
+            "Backspace" => 8,
             "Tab" => 9,
             "Enter" => 13,
             "Escape" => 27,

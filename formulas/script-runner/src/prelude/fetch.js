@@ -270,7 +270,7 @@
     return true;
   };
   // The answer to a request of so many bytes, which is sent when it is its turn.
-  const answered = (bytes, send, signal, call) => new Promise((resolve, reject) => {
+  const answered = ({ bytes, send, keep }, signal, call) => new Promise((resolve, reject) => {
     let number;
     const one = { bytes };
     const stop = signal ? watch(signal, (reason) => {
@@ -292,6 +292,7 @@
     };
     queue.add(one);
     beginNext();
+    if (queue.has(one)) keep();
   });
   const fetch = async (input, init) => {
     const request = new Request(input, init);
@@ -308,8 +309,11 @@
     const until = signal === null ? Infinity : endAt(signal);
     const timeout = () => (until < Infinity ? Math.max(1, Math.ceil(until - host.now())) : undefined);
     const { method, url } = request;
-    const send = () => host.begin({ method, url, headers, body: bytes, timeout: timeout(), redirects });
-    const answer = await answered(bytes?.byteLength ?? 0, send, signal, call);
+    let body = bytes;
+    const send = () => host.begin({ method, url, headers, body, timeout: timeout(), redirects });
+    // One that waits has what it was given: the script may use its buffer again.
+    const keep = () => { if (body !== undefined) body = new Uint8Array(body); };
+    const answer = await answered({ bytes: bytes?.byteLength ?? 0, send, keep }, signal, call);
     if (answer.error === 'timeout' && signal?.aborted) throw givenUp(signal.reason, call);
     if (answer.error !== undefined) throw failed(answer.error, answer.why, call);
     const pairs = [];

@@ -108,7 +108,7 @@ pub fn run(options: &BenchmarkOptions) -> Result<(), Failure> {
 async fn unless_stopped<T>(
     measuring: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
-    let mut stop = Stop::begin()?;
+    let mut stop = Stop::begin_with_terminal()?;
     tokio::select! {
         measured = measuring => measured,
         () = stop.told() => {

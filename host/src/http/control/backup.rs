@@ -67,8 +67,8 @@ struct Place {
     kept: Kept,
     /// How many operations there are that none may be in the way of.
     others: usize,
-    /// One that somebody took when such an operation came: it is not kept either.
-    outlived: Option<Uuid>,
+    /// How many there were: what was begun before the last of them is not kept either.
+    era: u64,
 }
 
 /// As long as this is there, none that is cut off is kept.
@@ -96,9 +96,7 @@ impl Backups {
         {
             let mut place = self.0.lock();
             place.others += 1;
-            if let Kept::Taken(id) = place.kept {
-                place.outlived = Some(id);
-            }
+            place.era += 1;
         }
         self.give_up_if(|_| true);
         Others(self.clone())
@@ -114,12 +112,14 @@ impl Backups {
     }
 
     /// Keeps one that was cut off, for a while.
-    fn keep(&self, backup: Backup, time: Duration) {
+    fn keep(&self, backup: Backup, era: u64, time: Duration) {
         let until = Instant::now() + time;
         {
             let mut place = self.0.lock();
-            if place.others > 0 || place.outlived == Some(backup.id()) {
-                place.kept = Kept::Nothing;
+            if place.others > 0 || place.era != era {
+                if matches!(place.kept, Kept::Taken(id) if id == backup.id()) {
+                    place.kept = Kept::Nothing;
+                }
                 // Removes files.
                 spawn_blocking(move || drop(backup));
                 return;
@@ -181,6 +181,10 @@ impl Backups {
         None
     }
 
+    fn era(&self) -> u64 {
+        self.0.lock().era
+    }
+
     fn is_taken(&self, id: Uuid) -> bool {
         matches!(self.0.lock().kept, Kept::Taken(taken) if taken == id)
     }
@@ -208,23 +212,30 @@ pub async fn backup(
         Some(Asked { begun, .. }) => backups.take(begun).await.map(|backup| (backup, begun)),
         None => None,
     };
-    let (backup, begun) = if let Some(gone_on) = gone_on {
-        gone_on
+    let (backup, begun, era) = if let Some((backup, begun)) = gone_on {
+        (backup, begun, backups.era())
     } else {
         let _others = backups.give_up();
+        // Before it is there: what comes meanwhile may be what it must not outlive.
+        let era = backups.era();
         let backup = vault.backup().await?;
         let begun = Begun { id: backup.id(), chunks: 0 };
         backups.0.lock().kept = Kept::Taken(begun.id);
-        (backup, begun)
+        (backup, begun, era)
     };
     let (give, take) = channel(1);
-    tokio::spawn(feed(backup, begin(begun)?, give, backups));
+    tokio::spawn(feed((backup, era), begin(begun)?, give, backups));
     let frames = stream::unfold(take, async |mut take| Some((take.recv().await?, take)));
     Ok(Response::new(Body::from_stream(frames)))
 }
 
 /// Gives frames until there are no more, or nobody takes them.
-async fn feed(mut backup: Backup, first: Bytes, give: Sender<io::Result<Bytes>>, backups: Backups) {
+async fn feed(
+    (mut backup, era): (Backup, u64),
+    first: Bytes,
+    give: Sender<io::Result<Bytes>>,
+    backups: Backups,
+) {
     let id = backup.id();
     let mut given = give.send_timeout(Ok(first), TAKEN_WITHIN).await;
     while given.is_ok() {
@@ -259,7 +270,7 @@ async fn feed(mut backup: Backup, first: Bytes, give: Sender<io::Result<Bytes>>,
         };
     }
     tracing::warn!(kept = ?KEPT, "a backup was cut off: nobody takes it");
-    backups.keep(backup, KEPT);
+    backups.keep(backup, era, KEPT);
 }
 
 /// The first frame.
