@@ -106,7 +106,9 @@ fn answer(ctx: Ctx<'_>, within: Opt<Option<f64>>) -> Result<Option<Object<'_>>> 
                 http::Error::Invalid(why) => ("invalid", why),
                 http::Error::Unreachable(why) => ("unreachable", why),
                 http::Error::Timeout => ("timeout", String::new()),
-                http::Error::TooLarge => ("too-large", "there are too many bytes or headers".to_owned()),
+                http::Error::TooLarge => {
+                    ("too-large", "there are too many bytes or headers".to_owned())
+                }
             };
             made.set("error", code)?;
             made.set("why", why)?;
