@@ -212,7 +212,13 @@ mod tests {
         drop(theirs);
         assert_eq!(asking.join().unwrap(), Some(7));
         drop(listener);
-        assert!(Server::find(folder.path()).unwrap().is_none());
+        // A process that another test starts has it, too, until it is another program.
+        let is_gone = || Server::find(folder.path()).unwrap().is_none();
+        let pause = || std::thread::sleep(std::time::Duration::from_millis(10));
+        assert!((0..1_000).any(|_| is_gone() || {
+            pause();
+            false
+        }));
     }
 
     /// What is read of an answer that is streamed.

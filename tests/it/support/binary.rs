@@ -24,10 +24,14 @@ const STEPS_MAX: u32 = 600;
 /// in the background: commands leave that so.
 pub fn ending_signals() -> Vec<&'static str> {
     const INTERRUPT: u64 = 1 << 1;
+    if is_ignored(INTERRUPT) { vec!["-TERM"] } else { vec!["-TERM", "-INT"] }
+}
+
+/// Whether this process was started to ignore the signal of this bit, and so starts all others.
+pub fn is_ignored(bit: u64) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
-    let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap();
-    if ignored & INTERRUPT == 0 { vec!["-TERM", "-INT"] } else { vec!["-TERM"] }
+    u64::from_str_radix(ignored.trim(), 16).unwrap() & bit != 0
 }
 
 /// A command of the binary with nothing of the environment that could be an option.
