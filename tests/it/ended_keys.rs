@@ -148,27 +148,102 @@ async fn who_is_deleted_while_a_component_is_compiled_keeps_no_formula() {
     assert_eq!(found["pagination"]["total_items"], 0);
 }
 
+/// A server with a reactor that takes a while, and then makes a token with the rights of who asked for it.
+struct Slow {
+    server: TestServer,
+    receiver: Receiver,
+    reactor: String,
+}
+
+impl Slow {
+    async fn start() -> Self {
+        let server = TestServer::start_with(Setup::open()).await;
+        let code = "module.exports = async () => {
+            await new Promise((done) => setTimeout(done, 1500));
+            return { tokenize: 'made' };
+        };";
+        let formula = json!({"name": "slow", "code": code});
+        let formula = server.management.post("/reactor-formulas", formula).await.expect(201);
+        let id = formula["id"].as_str().unwrap();
+        let reactor = guests::reactor(&server, id, json!({})).await;
+        Self { server, receiver: Receiver::start().await, reactor }
+    }
+
+    /// Queues a run; gives the place of its result once it has begun.
+    async fn begun(&self, client: &Client) -> String {
+        let body = json!({"args": {}, "callback_url": self.receiver.url()});
+        let queued = client.post(&format!("/reactors/{}/react", self.reactor), body).await;
+        queued.expect(202);
+        let place = queued.headers["location"].to_str().unwrap().to_owned();
+        self.once_not(&place, "queued").await;
+        place
+    }
+
+    async fn once_not(&self, place: &str, status: &str) -> Value {
+        loop {
+            let result = self.server.private.get(place).await.expect(200);
+            if result["status"] != status {
+                return result;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Takes something from the application of this path.
+    async fn take(&self, what: &str, path: &str) {
+        match what {
+            "rights" => {
+                let less = json!({"name": "a", "permissions": ["token:use"]});
+                self.server.management.put(path, less).await.expect(200);
+            }
+            "all" => {
+                self.server.management.delete(path).await.expect(204);
+            }
+            "key" => {
+                let path = format!("{path}/regenerate");
+                self.server.management.post(&path, json!({})).await.expect(200);
+            }
+            _ => {}
+        }
+    }
+
+    async fn assert_ends(&self, place: &str, status: u16, case: &str) {
+        let ended = self.once_not(place, "running").await;
+        match status {
+            200 => assert!(ended["response"]["tokens"].is_string(), "{case}: {ended}"),
+            _ => assert_eq!(ended["error"]["status"], status, "{case}: {ended}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_without_an_application_makes_tokens_with_the_rights_that_its_caller_has_then() {
+    let slow = Slow::start().await;
+    // What ends a key ends nothing that was asked for with it.
+    for (what, status) in [("nothing", 200), ("rights", 403), ("all", 401), ("key", 200)] {
+        let permissions = json!(["token:use", "token:create"]);
+        let body = json!({"name": "a", "type": "private", "permissions": permissions});
+        let Holder { path, client } = holder(&slow.server, body).await;
+        let place = slow.begun(&client).await;
+        slow.take(what, &path).await;
+        slow.assert_ends(&place, status, what).await;
+    }
+}
+
 /// What ends by its time may finish what it began, and no more than it could do then.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_taken_from_who_asked_for_a_run_is_not_given_back_by_its_end() {
-    let server = TestServer::start_with(Setup::open()).await;
-    let receiver = Receiver::start().await;
-    let code = "module.exports = async () => {
-        await new Promise((done) => setTimeout(done, 1500));
-        return { tokenize: 'made' };
-    };";
-    let formula = json!({"name": "slow", "code": code});
-    let formula = server.management.post("/reactor-formulas", formula).await.expect(201);
-    let reactor = guests::reactor(&server, formula["id"].as_str().unwrap(), json!({})).await;
+    let slow = Slow::start().await;
+    let server = &slow.server;
     for (whose, what, status) in [
         ("application", "nothing", 200),
         ("application", "swept", 200),
-        ("application", "narrowed", 403),
-        ("application", "deleted", 401),
+        ("application", "rights", 403),
+        ("application", "all", 401),
         ("session", "nothing", 200),
         ("session", "swept", 200),
-        ("session", "narrowed", 403),
-        ("session", "deleted", 401),
+        ("session", "rights", 403),
+        ("session", "all", 401),
         ("session", "key", 401),
     ] {
         let end_ms = i64::try_from(server.clock.now_ms() + 120_000).unwrap();
@@ -178,46 +253,19 @@ async fn what_was_taken_from_who_asked_for_a_run_is_not_given_back_by_its_end() 
         if whose == "application" {
             body["expires_at"] = json!(end);
         }
-        let Holder { path, mut client } = holder(&server, body).await;
+        let Holder { path, mut client } = holder(server, body).await;
         if whose == "session" {
-            client = session(&server, &client, &json!({"permissions": permissions})).await;
+            client = session(server, &client, &json!({"permissions": permissions})).await;
         }
-        let body = json!({"args": {}, "callback_url": receiver.url()});
-        let queued = client.post(&format!("/reactors/{reactor}/react"), body).await;
-        queued.expect(202);
-        let place = queued.headers["location"].to_str().unwrap().to_owned();
-        let result = async || server.private.get(&place).await.expect(200);
-        while result().await["status"] == "queued" {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        match what {
-            "narrowed" => {
-                let less = json!({"name": "a", "permissions": ["token:use"]});
-                server.management.put(&path, less).await.expect(200);
-            }
-            "deleted" => {
-                server.management.delete(&path).await.expect(204);
-            }
-            "key" => {
-                let path = format!("{path}/regenerate");
-                server.management.post(&path, json!({})).await.expect(200);
-            }
-            _ => {}
-        }
+        let place = slow.begun(&client).await;
+        slow.take(what, &path).await;
         // Past the end of the application, and of the session.
         server.clock.advance_ms(200_000);
         if what == "swept" {
             server.vault.sweep().await.unwrap();
         }
         client.get("/applications/key").await.expect(401);
-        while result().await["status"] == "running" {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        let ended = result().await;
-        match status {
-            200 => assert!(ended["response"]["tokens"].is_string(), "{whose} {what}: {ended}"),
-            _ => assert_eq!(ended["error"]["status"], status, "{whose} {what}: {ended}"),
-        }
+        slow.assert_ends(&place, status, &format!("{whose} {what}")).await;
     }
     // Some minutes later nothing is left of those that ended.
     server.clock.advance_ms(500_000);

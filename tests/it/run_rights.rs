@@ -90,57 +90,6 @@ async fn the_answer_of_a_run_is_not_repeated_to_who_may_not_use_its_tokens_so_an
     assert_eq!(denied.count(), 3, "{page}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_run_without_an_application_makes_tokens_with_the_rights_that_its_caller_has_then() {
-    let server = TestServer::start_with(Setup::open()).await;
-    let receiver = Receiver::start().await;
-    let code = "module.exports = async () => {
-        await new Promise((done) => setTimeout(done, 2500));
-        return { tokenize: 'made' };
-    };";
-    let formula = json!({"name": "slow", "code": code});
-    let formula = server.management.post("/reactor-formulas", formula).await.expect(201);
-    let reactor = guests::reactor(&server, formula["id"].as_str().unwrap(), json!({})).await;
-    for (what, status) in [("nothing", 200), ("narrow", 403), ("delete", 401), ("key", 200)] {
-        let permissions = json!(["token:use", "token:create"]);
-        let body = json!({"name": "caller", "type": "private", "permissions": permissions});
-        let made = server.management.post("/applications", body).await.expect(201);
-        let client = server.client(made["key"].as_str().unwrap());
-        let application = format!("/applications/{}", made["id"].as_str().unwrap());
-        let body = json!({"args": {}, "callback_url": receiver.url()});
-        let queued = client.post(&format!("/reactors/{reactor}/react"), body).await;
-        queued.expect(202);
-        let place = queued.headers["location"].to_str().unwrap().to_owned();
-        let result = async || server.private.get(&place).await.expect(200);
-        while result().await["status"] == "queued" {
-            tokio::task::yield_now().await;
-        }
-        match what {
-            "narrow" => {
-                let less = json!({"name": "caller", "permissions": ["token:use"]});
-                server.management.put(&application, less).await.expect(200);
-            }
-            "delete" => {
-                server.management.delete(&application).await.expect(204);
-            }
-            // What ends a key ends nothing that was asked for with it.
-            "key" => {
-                let path = format!("{application}/regenerate");
-                server.management.post(&path, json!({})).await.expect(200);
-            }
-            _ => {}
-        }
-        while result().await["status"] == "running" {
-            tokio::task::yield_now().await;
-        }
-        let ended = result().await;
-        match status {
-            200 => assert!(ended["response"]["tokens"].is_string(), "{what}: {ended}"),
-            _ => assert_eq!(ended["error"]["status"], status, "{what}: {ended}"),
-        }
-    }
-}
-
 /// Each of ten members fails for another digit: named, they would tell it, and a few requests the whole number.
 #[tokio::test(flavor = "multi_thread")]
 async fn which_filter_fails_for_what_a_token_holds_is_told_to_those_who_may_read_it() {

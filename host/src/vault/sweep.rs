@@ -149,14 +149,10 @@ impl Vault {
         tenant: TenantId,
         event: impl Fn(&E) -> Result<Option<Event>, Error>,
     ) -> Result<usize, Error> {
-        let remove = |change: &mut Change, stored: Stored<E>| {
-            change.remove(&stored);
-            event(&stored.entity)
-        };
         let is_over = |caller: &E, now_ms: u64| {
             ended(caller, now_ms.saturating_sub(2 * ASYNCHRONOUS_TIMEOUT_MS_MAX))
         };
-        self.sweep_due(tenant, Filter::All, (number::EXPIRES_AT, is_over), remove).await
+        self.sweep_over(tenant, Filter::All, is_over, event).await
     }
 
     /// Removes what has ended among these records of a kind.
@@ -166,11 +162,22 @@ impl Vault {
         among: Filter,
         event: impl Fn(&E) -> Result<Option<Event>, Error>,
     ) -> Result<usize, Error> {
+        self.sweep_over(tenant, among, ended::<E>, event).await
+    }
+
+    /// Removes what is over by its end among these records of a kind.
+    async fn sweep_over<E: Entity>(
+        &self,
+        tenant: TenantId,
+        among: Filter,
+        is_over: impl Fn(&E, u64) -> bool,
+        event: impl Fn(&E) -> Result<Option<Event>, Error>,
+    ) -> Result<usize, Error> {
         let remove = |change: &mut Change, stored: Stored<E>| {
             change.remove(&stored);
             event(&stored.entity)
         };
-        self.sweep_due(tenant, among, (number::EXPIRES_AT, ended::<E>), remove).await
+        self.sweep_due(tenant, among, (number::EXPIRES_AT, is_over), remove).await
     }
 
     /// Does `sweep` to all of these records whose time in this field has come, some at once.

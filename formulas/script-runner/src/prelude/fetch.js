@@ -254,9 +254,10 @@
       one.begin();
     }
   };
-  const isOver = (number) => {
+  // Takes a request out that is over, and gives its place to the next.
+  const takeOut = (number) => {
     const one = waiting.get(number);
-    if (!waiting.delete(number)) return undefined;
+    waiting.delete(number);
     sent -= one.bytes;
     beginNext();
     return one;
@@ -266,7 +267,7 @@
   shared.takeAnswer = (within) => {
     const answer = host.answer(within);
     if (answer === undefined) return false;
-    isOver(answer.number).take(answer);
+    takeOut(answer.number).take(answer);
     return true;
   };
   // The answer to a request of so many bytes, which is sent when it is its turn.
@@ -276,7 +277,7 @@
     const stop = signal ? watch(signal, (reason) => {
       if (!queue.delete(one) && waiting.has(number)) {
         host.abandon(number);
-        isOver(number);
+        takeOut(number);
       }
       beginNext();
       reject(givenUp(reason, call));
@@ -286,7 +287,14 @@
       resolve(answer);
     };
     one.begin = () => {
-      number = send();
+      try {
+        number = send();
+      } catch (error) {
+        // It is this request's, in whoever's place it begins.
+        stop();
+        reject(error);
+        return;
+      }
       waiting.set(number, one);
       sent += bytes;
     };

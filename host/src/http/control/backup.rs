@@ -111,8 +111,8 @@ impl Backups {
         }
     }
 
-    /// Keeps one that was cut off, for a while.
-    fn keep(&self, backup: Backup, era: u64, time: Duration) {
+    /// Keeps one that was cut off, for a while, unless it must not be kept; whether it is.
+    fn keep(&self, backup: Backup, era: u64, time: Duration) -> bool {
         let until = Instant::now() + time;
         {
             let mut place = self.0.lock();
@@ -122,11 +122,12 @@ impl Backups {
                 }
                 // Removes files.
                 spawn_blocking(move || drop(backup));
-                return;
+                return false;
             }
             place.kept = Kept::Waits(Box::new(backup), until);
         }
         self.give_up_at(until);
+        true
     }
 
     fn give_up_at(&self, until: Instant) {
@@ -269,8 +270,8 @@ async fn feed(
             }
         };
     }
-    tracing::warn!(kept = ?KEPT, "a backup was cut off: nobody takes it");
-    backups.keep(backup, era, KEPT);
+    let kept = if backups.keep(backup, era, KEPT) { KEPT } else { Duration::ZERO };
+    tracing::warn!(?kept, "a backup was cut off: nobody takes it");
 }
 
 /// The first frame.
