@@ -1,6 +1,7 @@
 //! What is refused before it is read has a trace id all the same.
 
 use std::fs::{self, File};
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -72,4 +73,34 @@ async fn who_finds_no_place_is_told_a_trace_id_that_the_log_names() {
     let line = lines.find(|line| line["trace_id"] == trace_id);
     let line = line.unwrap_or_else(|| panic!("{trace_id} is not in\n{log}"));
     assert_eq!(line["level"], "WARN");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_tells_that_there_are_no_files_left_and_goes_on_once_there_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let mut serve = command();
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--cache-mb", "32", "--log", "warn"]);
+    serve.arg("--data-dir").arg(folder.path().join("data"));
+    serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).stderr(File::create(&log).unwrap());
+    let process = Process::start(serve);
+    let limit = |files: &str| {
+        let mut limit = Command::new("prlimit");
+        limit.arg(format!("--pid={}", process.id())).arg(format!("--nofile={files}:"));
+        assert!(limit.status().unwrap().success());
+    };
+    limit("3");
+    let waiting = TcpStream::connect(process.address).await.unwrap();
+    let is_told = timeout(PATIENCE, async {
+        while !fs::read_to_string(&log).unwrap().contains("no connection can be accepted") {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    is_told.await.expect("the log tells of it");
+    limit("200");
+    assert!(told(&process).await.starts_with("HTTP/1.1 200 "));
+    drop(waiting);
+    let log = fs::read_to_string(&log).unwrap();
+    assert_eq!(log.matches("no connection can be accepted").count(), 1, "{log}");
 }

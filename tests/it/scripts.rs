@@ -41,6 +41,10 @@ async fn a_script_is_made_run_changed_and_given_back() {
         (&json!("javascript"), &changed["component_digest"])
     );
     let upload = guests::upload(guests::component("probe"))["component"].clone();
+    // What it is said to be without code is what it is, or refused.
+    assert_eq!(put(json!({"name": "c", "language": "javascript"})).await["language"], "javascript");
+    let other = server.management.put(&path, json!({"name": "c", "language": "wasm"})).await;
+    assert!(other.expect(400)["errors"]["language"].is_array());
     assert_eq!(put(json!({"name": "c", "component": upload})).await["language"], "wasm");
     let echoed = react(&server, &invoke, json!({"z": 1})).await.expect(200);
     assert_eq!(echoed["raw"]["args"], json!({"z": 1}));

@@ -1,5 +1,7 @@
 //! Where log lines go: standard error, as text or JSON; and traces, to whoever collects them.
 
+use std::sync::OnceLock;
+
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::{FilterExt as _, Targets};
@@ -14,6 +16,14 @@ use crate::traces::{self, Traces};
 
 /// What all that this program logs itself is told by.
 const OURS: &str = "tokamak";
+
+/// What lines look like, once logging has begun.
+static FORMAT: OnceLock<LogFormat> = OnceLock::new();
+
+/// What lines look like; as text, before logging has begun.
+pub fn format() -> LogFormat {
+    FORMAT.get().copied().unwrap_or_default()
+}
 
 /// Starts logging for the whole process.
 pub fn start(filter: &str, format: LogFormat) -> Result<(), Failure> {
@@ -45,6 +55,7 @@ where
     // What others say at lower levels holds values: hosts that formulas reach, random numbers that they draw.
     let most = Targets::new().with_default(LevelFilter::INFO).with_target(OURS, LevelFilter::TRACE);
     let filter = read_filter(filter)?.and(most);
+    FORMAT.get_or_init(|| format);
     let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(false);
     Ok(match format {
         LogFormat::Text => lines.with_filter(filter).boxed(),

@@ -190,6 +190,10 @@ pub fn run() -> ExitCode {
 }
 
 fn carry_out(command: Command) -> ExitCode {
+    let tell = match command {
+        Command::Serve(_) | Command::Dev(_) => announce::failed,
+        _ => say_error,
+    };
     let done = match command {
         Command::Backup(options) => backup::run(options),
         Command::Restore(options) => return restore::run(options),
@@ -216,7 +220,7 @@ fn carry_out(command: Command) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say_error(&error);
+            tell(&error);
             ExitCode::FAILURE
         }
     }

@@ -48,7 +48,7 @@ pub fn warn(line: impl Display) {
 }
 
 /// An error, and behind it its causes, as far as it does not tell of them itself.
-fn whole(error: &(dyn Error + 'static)) -> String {
+pub fn whole(error: &(dyn Error + 'static)) -> String {
     let (mut text, mut cause) = (error.to_string(), error.source());
     while let Some(error) = cause {
         let said = error.to_string();

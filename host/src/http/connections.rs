@@ -8,6 +8,7 @@
 //! How many places there are, and for whom, is a matter of [`super::places`].
 
 use std::convert::Infallible;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -49,6 +50,8 @@ const REFUSED_MS: u64 = 1_000;
 const ASKED_PART: usize = 4;
 /// How long no connection is accepted after the system refused to hand one over, in milliseconds.
 const ACCEPT_PAUSE_MS: u64 = 100;
+/// And how often the log is told of it, at most.
+const ACCEPT_LOGGED_MS: u64 = 10_000;
 
 /// Bounds of connections.
 #[derive(Debug, Clone, Copy)]
@@ -140,12 +143,18 @@ impl Connections {
     /// Accepts connections for as long as it is polled. It waits for nothing else: whoever comes is to learn soon whether
     /// there is a place.
     pub async fn accept(self: &Arc<Self>, listener: &TcpListener) -> Infallible {
+        let mut silent_until = Instant::now();
         loop {
             let (stream, address) = match listener.accept().await {
                 Ok(accepted) => accepted,
+                Err(error) if is_clients(&error) => continue,
                 Err(error) => {
-                    // Out of files, or a client that was gone before it was greeted: neither is the listener's end.
-                    tracing::debug!(%error, "no connection was accepted");
+                    // Out of files or memory, most often: not the listener's end, and the operator's to know.
+                    let now = Instant::now();
+                    if now >= silent_until {
+                        silent_until = now + Duration::from_millis(ACCEPT_LOGGED_MS);
+                        tracing::warn!(%error, "no connection can be accepted");
+                    }
                     tokio::time::sleep(Duration::from_millis(ACCEPT_PAUSE_MS)).await;
                     continue;
                 }
@@ -360,4 +369,10 @@ impl Connections {
         }
         Ok(response.map(|body| under_way.with(body)))
     }
+}
+
+/// Whether it is the end of one connection alone, which was given up before it was accepted.
+fn is_clients(error: &io::Error) -> bool {
+    use ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }

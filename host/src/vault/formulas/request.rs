@@ -117,6 +117,8 @@ const MEMORY: &str = "limits.memory_mb";
 /// A formula's description, valid.
 #[derive(Clone)]
 pub(super) struct Definition {
+    /// What its code is said to be.
+    pub(super) said: Option<Language>,
     pub(super) name: String,
     pub(super) description: Option<String>,
     pub(super) icon: Option<String>,
@@ -130,6 +132,9 @@ pub(super) struct Definition {
 impl Definition {
     /// Checks what may be for one language and not for another, once it is known which it is.
     pub(super) fn check_for(&self, language: Language) -> Result<(), Error> {
+        if self.said.is_some_and(|said| said != language) {
+            return Err(Error::invalid("language", "is not that of the code, which is kept"));
+        }
         if language == Language::Javascript && self.limits.memory_mb < SCRIPT_MEMORY_MB_MIN {
             return Err(Error::invalid(MEMORY, too_little_for_a_script()));
         }
@@ -171,7 +176,7 @@ impl WriteFormula {
         let component = self.component.optional("component", &mut faults);
         let script = self.code.optional("code", &mut faults);
         let language = self.language.optional("language", &mut faults);
-        check_language(given, language.as_deref(), &mut faults);
+        let said = check_language(given, language.as_deref(), &mut faults);
         let code = read_code(component, script, &mut faults);
         let mut parameters = |path: &str, member: Member<Value>, kinds| {
             let value = member.optional(path, &mut faults).unwrap_or_else(|| Value::Array(vec![]));
@@ -198,6 +203,7 @@ impl WriteFormula {
             faults.add(MEMORY, too_little_for_a_script());
         }
         let definition = Definition {
+            said,
             name: name.unwrap_or_default(),
             description,
             icon,
@@ -223,19 +229,23 @@ fn check_icon(icon: Option<&str>, faults: &mut Faults) {
 }
 
 /// One of component and script may be given, which is what `language` says if it says anything; whatever is in it.
-fn check_language(given: (bool, bool), language: Option<&str>, faults: &mut Faults) {
+fn check_language(
+    given: (bool, bool),
+    language: Option<&str>,
+    faults: &mut Faults,
+) -> Option<Language> {
     if given == (true, true) {
         faults.add("code", "must be absent when there is a component");
     }
-    let fits = match language {
-        None => true,
-        Some("wasm") => given != (false, true),
-        Some("javascript") => given != (true, false),
-        Some(_) => false,
+    let said = match language? {
+        "wasm" if given != (false, true) => Some(Language::Wasm),
+        "javascript" if given != (true, false) => Some(Language::Javascript),
+        _ => None,
     };
-    if !fits {
+    if said.is_none() {
         faults.add("language", "must be wasm for a component and javascript for code");
     }
+    said
 }
 
 /// What is in the one of the two that is given.
