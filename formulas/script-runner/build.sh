@@ -24,10 +24,19 @@ fi
 if [ "${1:-}" = --compiler ]; then
     exit 0
 fi
-# It knows its targets by other names than `cc` gives it.
+# It knows its targets by other names than `cc` gives it. The engine's own copy of its source, which is made for each build,
+# is patched before it is compiled.
 cat >"$target/bin/cc" <<EOF
 #!/bin/sh
-for word do shift; case "\$word" in --target=*) ;; *) set -- "\$@" "\$word" ;; esac; done
+set -e
+for word do
+    shift
+    case "\$word" in
+    --target=*) continue ;;
+    */out/quickjs.c) patch --quiet --forward --no-backup-if-mismatch "\$word" "$folder/engine/places.patch" ;;
+    esac
+    set -- "\$@" "\$word"
+done
 exec "$zig" cc -target wasm32-wasi "\$@"
 EOF
 cat >"$target/bin/ar" <<EOF
@@ -39,9 +48,10 @@ chmod +x "$target/bin/cc" "$target/bin/ar"
 home=${CARGO_HOME:-$HOME/.cargo}
 export RQUICKJS_SYS_NO_WASI_SDK=1
 export CC_wasm32_wasip2="$target/bin/cc" AR_wasm32_wasip2="$target/bin/ar"
-# Cargo builds the engine anew when these change, so they change with the header.
+# Cargo builds the engine anew when these change, so they change with the header and the patch.
 before=$folder/engine/before.h
-export CFLAGS_wasm32_wasip2="-include $before -DBEFORE=$(cksum <"$before" | cut -d' ' -f1) -fno-sanitize=undefined -g0"
+made=$(cat "$before" engine/places.patch | cksum | cut -d' ' -f1)
+export CFLAGS_wasm32_wasip2="-include $before -DBEFORE=$made -fno-sanitize=undefined -g0"
 # Above those of `.cargo/config.toml`, which they repeat: no path of this machine is in what is built.
 export CARGO_ENCODED_RUSTFLAGS="$(printf '%s\037' \
     -Clink-arg=-zstack-size=262144 -Clink-arg=--initial-memory=1048576 \

@@ -186,3 +186,49 @@ async fn the_log_is_said_to_have_a_stack_only_if_it_has_one() {
         assert!(failure.contains("`tokamak formula run` shows"), "{body}: {failure}");
     }
 }
+
+/// It would be written as an empty object, whatever is in it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_can_only_be_gone_through_is_no_part_of_an_answer() {
+    for (part, said) in [
+        ("raw: new Set(['4242'])", Some("raw")),
+        ("raw: new Map([['a', 1]]).entries()", Some("raw")),
+        ("raw: '4242'.matchAll(/4/g)", Some("raw")),
+        ("raw: (async function* () { yield 1; })()", Some("raw")),
+        ("tokenize: new Set(['4242'])", Some("tokenize")),
+        ("tokenize: (function* () { yield 1; })()", Some("tokenize")),
+        ("raw: Object.assign(new Set(), { toJSON: () => 1 })", None),
+        ("raw: [...new Set([1])]", None),
+        ("raw: Buffer.from('a')", None),
+        ("raw: new Uint8Array(1)", None),
+        ("raw: new String('a')", None),
+    ] {
+        let code = format!("module.exports = () => ({{ {part} }});");
+        let outcome = run(&program(&code).await, json!({})).await;
+        let failure = outcome.result.err().map(|failure| told(&failure));
+        let is_told = |name: &str| format!("Runtime: {name} is a generator or another iterable");
+        let expected = said.map(is_told);
+        let is_same = failure
+            .as_deref()
+            .map(|failure| failure.starts_with(expected.as_deref().unwrap_or("-")));
+        assert_eq!(is_same, said.map(|_| true), "{part}: {failure:?}");
+    }
+}
+
+/// Authors name their own errors.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_of_a_class_of_ones_own_may_have_a_name_of_its_own() {
+    let server = TestServer::start().await;
+    for (class, given, status) in [
+        ("CustomHttpResponseError", "{ status: 402, body: { a: 1 } }", 402),
+        ("SvcError", "{ status: 403, detail: 'no' }", 403),
+        ("BadRequestError", "'no'", 400),
+    ] {
+        let code = format!(
+            "class Mine extends {class} {{ constructor() {{ super({given}); this.name = 'Mine'; }} }}\n\
+             module.exports = () => {{ throw new Mine(); }};"
+        );
+        let path = reactor(&server, &code, json!({}), json!({})).await;
+        react(&server, &path, json!({})).await.expect(status);
+    }
+}

@@ -64,7 +64,7 @@ async fn errors_have_their_statuses() {
 }
 
 /// Bodies of formulas that end with an error, what the caller is told of each, and what is kept in the log.
-const UNCAUGHT: [(&str, &str, &str); 12] = [
+const UNCAUGHT: [(&str, &str, &str); 13] = [
     (
         "async ({ args }) => {\n  throw new Error(args.number);\n}",
         "uncaught Error at line 2, column",
@@ -78,7 +78,7 @@ const UNCAUGHT: [(&str, &str, &str); 12] = [
     (
         "async ({ args }) => {\n  await null;\n  return inner(args);\n};\nfunction inner(args) {\n  args[args.number]();\n}",
         "uncaught TypeError at line 6, column",
-        "Uncaught TypeError\n    at formula.js:6:13\n    at formula.js:3:",
+        "Uncaught TypeError\n    at formula.js:6:7\n    at formula.js:3:",
     ),
     (
         "async ({ args }) => {\n  JSON.parse(args.number + 'x');\n}",
@@ -98,8 +98,8 @@ const UNCAUGHT: [(&str, &str, &str); 12] = [
     ),
     (
         "async ({ args }) => {\n  throw new Error(`\n(formula.js:${args.number}:1)`); }",
-        "uncaught Error at line 3, column",
-        "Uncaught Error\n    at formula.js:3:",
+        "uncaught Error at line 2, column",
+        "Uncaught Error\n    at formula.js:2:",
     ),
     (
         "async ({ args }) => {\n  ({ [args.number]() { throw new Error('x'); } })[args.number](); }",
@@ -112,6 +112,11 @@ const UNCAUGHT: [(&str, &str, &str); 12] = [
          throw new Other(args.number); }",
         "uncaught Error at line 4, column",
         "Uncaught Error\n    at formula.js:4:",
+    ),
+    (
+        "async ({ args }) => {\n  await Promise.any([\n  Promise.reject(new RangeError(args.number))]); }",
+        "an uncaught AggregateError",
+        "\n  error: RangeError\n    at formula.js:3:",
     ),
     ("async () => { throw undefined; }", "an uncaught value;", "Uncaught value"),
     (

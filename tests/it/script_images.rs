@@ -194,7 +194,7 @@ async fn errors_tell_their_place_in_every_run() {
         let outcome = run(&script, json!({"what": what})).await;
         let failure = told(&outcome.result.unwrap_err());
         assert!(failure.contains("uncaught TypeError at line 2, column"), "{failure}");
-        let lines = "Uncaught TypeError\n    at formula.js:2:23\n    at formula.js:4:";
+        let lines = "Uncaught TypeError\n    at formula.js:2:9\n    at formula.js:4:";
         assert!(outcome.log[0].message.starts_with(lines), "{:?}", outcome.log);
     }
     assert!(is_prepared(&script));

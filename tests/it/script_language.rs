@@ -73,6 +73,7 @@ async fn promises_and_timers() {
         ("await (async () => { const at = performance.now(); await new Promise((r) => setTimeout(r, 20)); return performance.now() - at >= 19; })()", json!(true)),
         ("await (async () => { let n = 0; await new Promise((r) => { const id = setInterval(() => { n += 1; if (n === 3) { clearInterval(id); r(); } }, 1); }); return n; })()", json!(3)),
         ("await (async () => { const id = setTimeout(() => { throw new Error('late'); }, 1); clearTimeout(id); return await require('timers/promises').setTimeout(3, 'slept'); })()", json!("slept")),
+        ("await (async () => { const { setTimeout: wait } = require('timers/promises'); const one = new AbortController(); const slept = wait(5000, 1, { signal: one.signal }).catch((e) => [e.name, e.cause === one.signal.reason]); await wait(1); one.abort(); return [await slept, await wait(9, 1, { signal: one.signal }).catch((e) => e.name), await wait(1, 'ok', { signal: new AbortController().signal })]; })()", json!([["AbortError", true], "AbortError", "ok"])),
         ("await (async () => { let sum = 0; for await (const n of (async function* () { yield 1; yield 2; })()) sum += n; return sum; })()", json!(3)),
         ("await { then: (resolve) => resolve('thenable') }", json!("thenable")),
         ("await (async () => { const seen = []; for (const [at, ms] of [90, 30, 60, 30, 1].entries()) setTimeout(() => seen.push(at), ms); clearTimeout(setTimeout(() => seen.push('gone'), 45)); await new Promise((r) => setTimeout(r, 120)); return seen; })()", json!([4, 1, 3, 2, 0])),
@@ -178,6 +179,12 @@ async fn digests_and_randomness() {
         ("Buffer.from(await crypto.subtle.digest('SHA-256', Buffer.from('abc'))).toString('hex')", json!("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")),
         ("(await crypto.subtle.digest({ name: 'sha-512' }, new ArrayBuffer(0))).byteLength", json!(64)),
         ("await (async () => { const b = new ArrayBuffer(1, { maxByteLength: 9 }), u = new Uint8Array(b); b.resize(3); u.set([97, 98, 99]); const d = await crypto.subtle.digest('SHA-256', u); b.resize(2); return [Buffer.from(d).toString('hex').slice(0, 8), new TextDecoder().decode(u), new TextDecoder().decode(new Uint8Array(b, 1))]; })()", json!(["ba7816bf", "ab", "b"])),
+        // What is missing is no key.
+        ("await crypto.subtle.importKey('raw', new Uint8Array(0), { name: 'HMAC', hash: 'SHA-256' }, false, ['sign'])", json!("DataError: the key is empty")),
+        ("await crypto.subtle.importKey('raw', new Uint8Array(1), { name: 'HMAC', hash: 'SHA-256' }, false, [])", json!("SyntaxError: a key of HMAC is for sign, verify or both")),
+        ("await crypto.subtle.generateKey({ name: 'HMAC', hash: 'SHA-1' }, false, ['encrypt'])", json!("SyntaxError: a key of HMAC is for sign, verify or both")),
+        ("await new Request('https://a.example', { method: 'POST', body: 'b' }).clone().text()", json!("b")),
+        ("await fetch('https://a.example', { method: 'POST', body: (async function* () {})() })", json!("TypeError: a body is sent whole: it cannot be a stream")),
         ("await crypto.subtle.digest('MD5', Buffer.from(''))", json!("NotSupportedError: MD5 is not supported")),
         ("require('crypto').createHash('sha1').update('a').update('bc').digest('hex')", json!("a9993e364706816aba3e25717850c26c9cd0d89d")),
         ("require('node:crypto').createHmac('SHA256', 'key').update('The quick brown fox jumps over the lazy dog').digest('base64')", json!("97yD9DBThCSxMpjmqm+xQ+9NWaFJRhdZl0edvC0aPNg=")),
@@ -214,6 +221,11 @@ async fn modules_and_names_of_the_authors_own() {
     assert_eq!(raw(code, json!({})).await, json!(["function", "a", "function", "mine", "b"]));
 }
 
+/// What is shown of the numbers below a hundred.
+fn hundred(show: impl Fn(u32) -> String) -> String {
+    (0..100).map(show).collect::<Vec<_>>().join(", ")
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_console_is_the_log() {
     let code = "module.exports = async () => {\n\
@@ -223,6 +235,10 @@ async fn the_console_is_the_log() {
         console.warn(/x/g);\n\
         const loop = {}; loop.loop = loop; console.error(loop);\n\
         console.error(new TypeError('broken'));\n\
+        console.error(Object.assign(new RangeError('far'), { code: 'E', name: 'Far' }), new SvcError({ status: 403, detail: 'no' }));\n\
+        console.log(new URL('https://a.example/b?c'), new Headers({ A: 'b' }), new URLSearchParams('d=e'));\n\
+        console.log(new Set(Array(101).keys()), new Map(Array.from({ length: 101 }, (_, at) => [at, at])));\n\
+        console.trace('here'); console.dir({ a: { b: 1 } }, { depth: 0 });\n\
         console.assert(false, 'asserted');\n  console.assert(true, 'silent');\n};";
     let outcome = run(&program(code).await, json!({})).await;
     assert_eq!(outcome.result.unwrap().raw, None);
@@ -236,7 +252,16 @@ async fn the_console_is_the_log() {
             "Debug 1970-01-01T00:00:00.000Z",
             "Warn /x/g",
             "Error { loop: [Circular] }",
-            "Error TypeError: broken\n    at <anonymous> (formula.js:7:19)",
+            "Error TypeError: broken\n    at <anonymous> (formula.js:7:15)",
+            "Error Far: far\n    at <anonymous> (formula.js:8:29) { code: 'E' } SvcError: no\n    at <anonymous> (formula.js:8:81) { status: 403, title: undefined, detail: 'no', errors: undefined }",
+            "Info URL { 'https://a.example/b?c' } Headers { 'a' => 'b' } URLSearchParams { 'd' => 'e' }",
+            &format!(
+                "Info Set(101) {{ {}, … 1 more }} Map(101) {{ {}, … 1 more }}",
+                hundred(|at| at.to_string()),
+                hundred(|at| format!("{at} => {at}"))
+            ),
+            "Trace Trace: here\n    at <anonymous> (formula.js:11:9)",
+            "Info { a: [Object] }",
             "Error Assertion failed: asserted",
         ]
     );

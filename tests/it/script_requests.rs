@@ -245,3 +245,14 @@ async fn an_answer_says_whose_it_is_and_keeps_its_cookies_apart() {
     let cookies = json!([["a=1, x", "b=2"], ["a=1, x", "b=2"]]);
     assert_eq!(answer(body).await, json!([true, cookies, cookies, cookies, "TypeError"]));
 }
+
+/// Its timer tells of it only once the script lets it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_whose_time_has_passed_while_it_waited_is_not_sent() {
+    let body = "const all = Array.from({ length: 8 }, () => fetch(`${base}/echo?x`));\n\
+        const signal = AbortSignal.timeout(50);\n\
+        const ninth = fetch(`${base}/echo?x`, { signal }).then((a) => a.status, (e) => [e.name, e === signal.reason]);\n\
+        const until = performance.now() + 400; while (performance.now() < until);\n\
+        const raw = [signal.aborted, await ninth, (await Promise.all(all)).length];";
+    assert_eq!(answer(body).await, json!([true, ["TimeoutError", true], 8]));
+}

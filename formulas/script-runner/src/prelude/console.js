@@ -23,19 +23,29 @@
     }
   };
   const quoted = (text) => `'${text.replace(/\\/g, '\\\\').replace(/'/g, "\\'").replace(/\n/g, '\\n')}'`;
+  // What is told of an error otherwise.
+  const TOLD = ['name', 'message', 'stack', 'cause'];
   const trace = (error, depth = 0) => {
     if (!(error instanceof Error)) return inspect(error);
     const head = error.message === '' ? String(error.name) : `${error.name}: ${error.message}`;
     let stack = '';
     try { stack = shared.stackOf(error); } catch { /* not made by a constructor of errors */ }
-    const cause = error.cause === undefined || depth > 3 ? '' : `\n  cause: ${trace(error.cause, depth + 1)}`;
-    return stack === '' ? head + cause : `${head}\n${stack}${cause}`;
+    const within = shared.within(error, depth).map(([name, one]) => `\n  ${name}: ${trace(one, depth + 1)}`).join('');
+    const own = Object.keys(error).slice(0, LENGTH).filter((key) => !TOLD.includes(key) && !(key === 'errors' && error instanceof AggregateError));
+    const more = own.length > 0 ? list(' {', entries(error, own, depth, [error]), '}') : '';
+    return head + (stack === '' ? '' : `\n${stack}`) + more + within;
   };
   const list = (open, parts, close) => (parts.length === 0 ? open + close : `${open} ${parts.join(', ')} ${close}`);
-  const entries = (value, depth, seen) => Object.keys(value).slice(0, LENGTH).map((key) => {
+  const entries = (value, keys, depth, seen) => keys.map((key) => {
     const name = /^[A-Za-z_$][\w$]*$/.test(key) ? key : quoted(key);
     return `${name}: ${readable(() => inspect(value[key], depth + 1, seen))}`;
   });
+  // As many as are shown of what has no places.
+  const first = (items) => {
+    const found = [];
+    for (const item of items) if (found.push(item) === LENGTH) break;
+    return found;
+  };
   const more = (count) => (count > LENGTH ? [`… ${count - LENGTH} more`] : []);
   const inspect = (...given) => readable(() => shown(...given));
   const shown = (value, depth = 0, seen = []) => {
@@ -61,14 +71,16 @@
       return `${value.constructor.name}(${value.length}) ${list('[', [...numbers, ...more(value.length)], ']')}`;
     }
     if (Array.isArray(value)) return list('[', [...every(value.slice(0, LENGTH)), ...more(value.length)], ']');
-    if (value instanceof Map) {
-      const pairs = [...value].map(([key, held]) => `${inspect(key, depth + 1, within)} => ${inspect(held, depth + 1, within)}`);
-      return list(`Map(${value.size}) {`, pairs, '}');
+    const pairs = (items) => items.map(([key, held]) => `${inspect(key, depth + 1, within)} => ${inspect(held, depth + 1, within)}`);
+    if (value instanceof Map) return list(`Map(${value.size}) {`, [...pairs(first(value)), ...more(value.size)], '}');
+    if (value instanceof Set) return list(`Set(${value.size}) {`, [...every(first(value)), ...more(value.size)], '}');
+    if (value instanceof URL) return `URL { ${quoted(value.href)} }`;
+    for (const kind of [Headers, URLSearchParams]) {
+      if (value instanceof kind) return list(`${kind.name} {`, pairs(first(value)), '}');
     }
-    if (value instanceof Set) return list(`Set(${value.size}) {`, every([...value]), '}');
     const kind = value.constructor?.name;
     const start = kind && kind !== 'Object' ? `${kind} {` : '{';
-    return list(start, entries(value, depth, within), '}');
+    return list(start, entries(value, Object.keys(value).slice(0, LENGTH), depth, within), '}');
   };
   const inPlaceOf = (mark, value) => {
     switch (mark) {
@@ -114,8 +126,8 @@
   const isObject = (value) => typeof value === 'object' && value !== null;
   // What is shown at most: rows and columns.
   const rowsOf = (value) => {
-    if (value instanceof Map) return [...value].slice(0, LENGTH).map(([key, held]) => [inspect(key), held]);
-    if (value instanceof Set) return [...value].slice(0, LENGTH).map((held, at) => [String(at), held]);
+    if (value instanceof Map) return first(value).map(([key, held]) => [inspect(key), held]);
+    if (value instanceof Set) return first(value).map((held, at) => [String(at), held]);
     return Object.keys(value).slice(0, LENGTH).map((key) => [key, value[key]]);
   };
   const inRows = (value, wanted) => {
@@ -143,8 +155,9 @@
     return ends && started.delete(label);
   };
   const console = {
-    log: write('info'), info: write('info'), debug: write('debug'), trace: write('trace'),
-    warn: write('warn'), error: write('error'), dir: (value) => put('info', inspect(value)), table,
+    log: write('info'), info: write('info'), debug: write('debug'), warn: write('warn'), error: write('error'), table,
+    trace: (...values) => put('trace', [format(['Trace:', ...values]), shared.stackOf(new Error())].join('\n')),
+    dir: (value, options) => put('info', inspect(value, Math.max(0, DEPTH - (options?.depth ?? DEPTH)))),
     assert: (held, ...values) => {
       if (!held) put('error', values.length > 0 ? `Assertion failed: ${format(values)}` : 'Assertion failed');
     },

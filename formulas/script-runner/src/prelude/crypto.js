@@ -16,7 +16,7 @@
     #secret;
     constructor(secret, algorithm, extractable, usages) {
       this.#secret = secret;
-      Object.assign(this, { type: 'secret', algorithm, extractable, usages: [...usages] });
+      Object.assign(this, { type: 'secret', algorithm, extractable, usages });
     }
     static secretOf(key) { return key.#secret; }
   }
@@ -36,6 +36,12 @@
   const hmac = (algorithm) => {
     if (nameOf(algorithm) !== 'HMAC') throw unsupported(nameOf(algorithm));
   };
+  const usagesOf = (usages) => {
+    const found = [...usages];
+    const isOthers = found.some((usage) => usage !== 'sign' && usage !== 'verify');
+    if (found.length === 0 || isOthers) throw new shared.DOMException('a key of HMAC is for sign, verify or both', 'SyntaxError');
+    return found;
+  };
   const subtle = {
     async digest(algorithm, data) { return buffer(host.digest(hashOf(algorithm), bytes(data))); },
     async importKey(format, data, algorithm, extractable, usages) {
@@ -45,7 +51,9 @@
       if (format === 'raw') secret = bytes(data).slice();
       else if (format === 'jwk' && data.kty === 'oct') secret = host.encode(data.k, 'base64url');
       else throw unsupported(`the format ${format}`);
-      return new CryptoKey(secret, { name: 'HMAC', hash, length: secret.length * 8 }, Boolean(extractable), usages);
+      // Most often what was to be there is missing.
+      if (secret.length === 0) throw new shared.DOMException('the key is empty', 'DataError');
+      return new CryptoKey(secret, { name: 'HMAC', hash, length: secret.length * 8 }, Boolean(extractable), usagesOf(usages));
     },
     async exportKey(format, key) {
       if (!key.extractable) throw new shared.DOMException('the key is not extractable', 'InvalidAccessError');
@@ -57,7 +65,7 @@
       hmac(algorithm);
       const hash = { name: hashOf(algorithm.hash) };
       const length = algorithm.length ?? BLOCKS[hash.name] * 8;
-      return new CryptoKey(host.random(Math.ceil(length / 8)), { name: 'HMAC', hash, length }, Boolean(extractable), usages);
+      return new CryptoKey(host.random(Math.ceil(length / 8)), { name: 'HMAC', hash, length }, Boolean(extractable), usagesOf(usages));
     },
     async sign(algorithm, key, data) {
       hmac(algorithm);

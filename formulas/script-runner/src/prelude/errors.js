@@ -41,6 +41,8 @@
       this.errors = given.errors ?? options?.errors ?? {};
     }
   }
+  // What a class made of it may change.
+  const named = (made, value) => Object.defineProperty(made.prototype, 'name', { value, writable: true, configurable: true });
   const define = (name, kind, words) => {
     const made = {
       [name]: class extends ReactorError {
@@ -50,7 +52,7 @@
         }
       },
     }[name];
-    Object.defineProperty(made.prototype, 'name', { value: name, writable: true, configurable: true });
+    named(made, name);
     made.prototype[KIND] = kind;
     return made;
   };
@@ -70,7 +72,6 @@
       super(`custom response ${status}`);
       Object.assign(this, { status, headers, body });
     }
-    get name() { return 'CustomHttpResponseError'; }
   }
   CustomHttpResponseError.prototype[KIND] = 'custom';
   // What the vault refuses.
@@ -81,8 +82,9 @@
       super(detail);
       Object.assign(this, { status, title, detail, errors });
     }
-    get name() { return 'SvcError'; }
   }
+  named(CustomHttpResponseError, 'CustomHttpResponseError');
+  named(SvcError, 'SvcError');
   // What a refusal becomes that nobody catches, as in formulas in Rust: others of 400 to 499 are bad requests.
   const REFUSALS = {
     401: 'authentication', 402: 'invalid-payment-method', 403: 'authorization', 429: 'rate-limit', 503: 'service-unavailable',
@@ -125,14 +127,22 @@
   const pairs = (errors) => Object.entries(errors ?? {})
     .map(([path, said]) => [path, (Array.isArray(said) ? said : [said]).map(String)]);
 
+  // Errors within an error: its cause, and those of which it says that all of them came.
+  const WITHIN_MAX = 8;
+  shared.within = (error, depth) => {
+    if (!(error instanceof Error) || depth > 3) return [];
+    const cause = error.cause === undefined ? [] : [['cause', error.cause]];
+    const all = error instanceof AggregateError && Array.isArray(error.errors) ? error.errors.slice(0, WITHIN_MAX) : [];
+    return [...cause, ...all.map((one) => ['error', one])];
+  };
   // An error without what it says, unless in fixed words, nor names that a script may have given anything: what is kept
   // with a run.
   const bare = (error, depth = 0) => {
     const why = hiddenOf(error)?.why;
     const words = why === undefined ? '' : `: ${why}`;
     const places = placesOf(error).map(([line, column]) => `\n    at formula.js:${line}:${column}`);
-    const cause = error instanceof Error && error.cause !== undefined && depth < 4 ? `\n  cause: ${bare(error.cause, depth + 1)}` : '';
-    return nameOf(error) + words + places.join('') + cause;
+    const within = shared.within(error, depth).map(([name, one]) => `\n  ${name}: ${bare(one, depth + 1)}`);
+    return nameOf(error) + words + places.join('') + within.join('');
   };
   // What it says may hold what the script was given: it is for who tries the script out, not for the caller or the log.
   const tell = (error) => host.log('error', `Uncaught ${host.inWords() ? shared.trace(error) : bare(error)}`);

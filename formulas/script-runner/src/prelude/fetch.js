@@ -33,6 +33,7 @@
     if (body === undefined || body === null) return [undefined, null];
     if (body instanceof URLSearchParams) return [host.encode(body.toString(), 'utf8'), 'application/x-www-form-urlencoded;charset=UTF-8'];
     if (body instanceof ArrayBuffer || ArrayBuffer.isView(body)) return [shared.bytes(body), null];
+    if (typeof body === 'object' && Symbol.asyncIterator in body) throw new TypeError('a body is sent whole: it cannot be a stream');
     return [host.encode(String(body), 'utf8'), 'text/plain;charset=UTF-8'];
   };
   class Body {
@@ -89,6 +90,10 @@
       this.redirect = String(init.redirect ?? base.redirect ?? 'follow');
       if (!['follow', 'error', 'manual'].includes(this.redirect)) throw new TypeError('redirect must be follow, error or manual');
       this.signal = init.signal ?? base.signal ?? null;
+    }
+    clone() {
+      if (this.bodyUsed) throw new TypeError('the body was read already');
+      return new Request(this);
     }
   }
   // Why signals end by themselves.
@@ -288,6 +293,8 @@
     };
     one.begin = () => {
       try {
+        // It may have ended before its timer tells.
+        if (signal?.aborted) throw givenUp(signal.reason, call);
         number = send();
       } catch (error) {
         // It is this request's, in whoever's place it begins.

@@ -57,7 +57,19 @@
     util: () => ({ TextEncoder, TextDecoder, inspect: (value) => shared.inspect(value), format: (...values) => shared.format(values) }),
     timers: () => shared.timers,
     'timers/promises': () => ({
-      setTimeout: (delay, value) => new Promise((resolve) => { shared.timers.setTimeout(resolve, delay, value); }),
+      setTimeout: (delay, value, { signal } = {}) => new Promise((resolve, reject) => {
+        const end = () => reject(Object.assign(new shared.DOMException('The operation was aborted', 'AbortError'), { cause: signal.reason }));
+        if (signal?.aborted) return end();
+        const stop = () => {
+          shared.timers.clearTimeout(id);
+          end();
+        };
+        const id = shared.timers.setTimeout(() => {
+          signal?.removeEventListener('abort', stop);
+          resolve(value);
+        }, delay);
+        return signal?.addEventListener('abort', stop);
+      }),
     }),
     'node-fetch': () => Object.assign(shared.fetch, { default: shared.fetch }),
   };
@@ -81,10 +93,13 @@
     return new shared.errors.ReactorRuntimeError(words);
   };
   const isIterable = (value) => typeof value[Symbol.iterator] === 'function' || typeof value[Symbol.asyncIterator] === 'function';
+  const isEmptied = (value) => typeof value === 'object' && value !== null && isIterable(value) && typeof value.toJSON !== 'function'
+    && !(Array.isArray(value) || ArrayBuffer.isView(value) || value instanceof String);
   const part = (response, name, write) => {
     const value = response[name];
     // It would be written as an empty object, whatever comes of it.
     if (typeof value?.then === 'function') throw unusable(`${name} is a promise; the script must wait for it.`);
+    if (isEmptied(value)) throw unusable(`${name} is a generator or another iterable, which JSON has not; make an array of it.`);
     const made = write(value);
     if (made === undefined && value !== undefined) throw unusable(`${name} must be a value that JSON has.`);
     return made;
