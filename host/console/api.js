@@ -21,16 +21,19 @@ class Key {
     this.application = application;
     // A session's rights are not told to it: what it tries is answered by the server.
     this.isSession = secret.startsWith("key_ses_");
+    // Sessions of one application are told apart by the order in which they were added.
+    this.ordinal = 1;
     // The problem, where its rights could not be read when they were last asked for.
     this.unread = undefined;
   }
 
   get id() {
-    return this.application.id + (this.isSession ? " session" : "");
+    return this.application.id + (this.isSession ? ` session ${this.ordinal}` : "");
   }
 
   get name() {
-    return this.isSession ? `Session of ${this.application.name}` : this.application.name;
+    if (!this.isSession) return this.application.name;
+    return `Session ${this.ordinal > 1 ? `${this.ordinal} ` : ""}of ${this.application.name}`;
   }
 
   get type() {
@@ -54,6 +57,12 @@ class Key {
   /** Whether some rule of it reveals at all. */
   get reveals() {
     return this.isSession || (this.application.rules ?? []).some((rule) => rule.transform === "reveal");
+  }
+
+  /** Whether the other is the same key, or the one before or after it of one application. */
+  stands(other) {
+    if (this.isSession !== other.isSession || this.application.id !== other.application.id) return false;
+    return !this.isSession || this.#secret === other.#secret;
   }
 
   send(request) {
@@ -97,7 +106,10 @@ export async function addKey(text) {
     throw new Refusal({ title: "Not added", detail, errors: {}, isOtherKey: true });
   }
   const key = new Key(secret, body);
-  session.keys = [...session.keys.filter((other) => other.id !== key.id), key];
+  const same = session.keys.find((other) => other.stands(key));
+  const sessions = session.keys.filter((other) => other.isSession && other.application.id === body.id);
+  key.ordinal = same?.ordinal ?? Math.max(0, ...sessions.map(({ ordinal }) => ordinal)) + 1;
+  session.keys = [...session.keys.filter((other) => other !== same), key];
   redraw();
   return key;
 }

@@ -359,10 +359,18 @@ async fn a_session_is_not_said_to_be_as_old_as_its_application() {
     let till = server.client(till["key"].as_str().unwrap());
     let opened = till.post("/sessions", json!({})).await.expect(201);
     let session = opened["session_key"].as_str().unwrap();
-    browser.sign_in(&base(&server), &[session, till.key.as_deref().unwrap()]);
+    let other = till.post("/sessions", json!({})).await.expect(201);
+    let other = other["session_key"].as_str().unwrap();
+    browser.sign_in(&base(&server), &[session, till.key.as_deref().unwrap(), other]);
+    browser.fill("Another API key", session);
+    browser.press("Enter");
+    browser.wait("[...document.querySelectorAll('.pages .keys span')].at(-1).innerText.startsWith('Session of till')");
     let mut facts = |name: &str| browser.texts(&format!("section[aria-label='{name}'] dt"));
     assert_eq!(facts("till"), ["Application", "Made", "Ends"]);
     assert_eq!(facts("Session of till"), ["Application"]);
+    // Each session is a key of its own, and the same one is not there twice.
+    assert_eq!(facts("Session 2 of till"), ["Application"]);
+    assert_eq!(facts("Session 3 of till"), Vec::<String>::new());
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 

@@ -394,6 +394,12 @@ async fn where_nothing_is_there_it_says_what_to_do() {
     browser.click("Clear the filters");
     browser.wait("location.hash === '#/logs' && document.querySelector('tbody tr')");
     assert_eq!(value(&mut browser, "Id of the entity"), "");
+    // Who acted leads to what is logged of it, where its whole id stands.
+    let actor = server.management.get("/logs?size=1").await.expect(200)["data"][0].clone();
+    browser.eval("document.querySelector('tbody td:nth-child(5) a').click(), true");
+    let actor = actor["actor_id"].as_str().unwrap();
+    browser.wait(&format!("location.hash === '#/logs/application/{actor}'"));
+    browser.wait(&format!("t.field('Id of the entity')?.value === '{actor}'"));
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 

@@ -95,7 +95,8 @@ function filterForm(types) {
 
 /** Who acted: what is done at the command line or by the server itself has no id. */
 function actor({ actor_id: id, actor_type: type }) {
-  if (id) return html`<span class="small">${type}</span><br />${who(id, brief(id))}`;
+  // Its own entries are there with its whole id.
+  if (id) return html`<span class="small">${type}</span><br /><a href="#/logs/${type}/${encodeURIComponent(id)}">${who(id, brief(id))}</a>`;
   return type === "user" ? html`<span class="small">the server or its command line</span>` : nothing;
 }
 

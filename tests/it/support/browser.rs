@@ -91,6 +91,8 @@ impl Browser {
             .args(["--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"])
             .args(["--disable-component-update", "--disable-sync", "--no-proxy-server"])
             .arg(format!("--user-data-dir={}", profile.path().display()))
+            // What it leaves behind when it is ended goes with the rest of it.
+            .env("TMPDIR", profile.path())
             .arg("about:blank")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
