@@ -114,7 +114,7 @@ async fn what_a_sweep_erases_of_a_card_is_an_entry() {
     let id = server.private.token("card", card).await;
     let about = format!("entity_id={id}");
     let (created, erased) =
-        ("application create card: Token created", "user update card: Token members erased");
+        ("application create card: Token created", "- update card: Token members erased");
     server.clock.advance_ms(HOUR_MS - 1);
     server.vault.sweep().await.unwrap();
     assert_eq!(brief(&logged(&server, &about).await), [created]);

@@ -37,6 +37,9 @@ async fn section_2_2_rule_2_an_expired_token_is_deleted_within_the_hour() {
     server.private.get("/tokens/soon").await.expect(404);
     assert_eq!(server.vault.sweep().await.unwrap().0, 1);
     assert_eq!(messages(&server, "soon").await[0], "Token expired");
+    // Nobody did that: neither an application nor a person.
+    let logs = server.management.get("/logs?entity_id=soon").await.expect(200);
+    assert!(logs["data"][0].get("actor_type").is_none(), "{logs}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

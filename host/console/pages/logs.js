@@ -93,11 +93,11 @@ function filterForm(types) {
   );
 }
 
-/** Who acted: what is done at the command line or by the server itself has no id. */
+/** Who acted: who does something at the command line has no id, and the server has nothing. */
 function actor({ actor_id: id, actor_type: type }) {
   // Its own entries are there with its whole id.
   if (id) return html`<span class="small">${type}</span><br /><a href="#/logs/${type}/${encodeURIComponent(id)}">${who(id, brief(id))}</a>`;
-  return type === "user" ? html`<span class="small">the server or its command line</span>` : nothing;
+  return html`<span class="small">${type === "user" ? "the command line" : "the server"}</span>`;
 }
 
 function entries({ data, pagination }) {

@@ -325,8 +325,8 @@ pub async fn arrive(
         }
     }
     place.as_ref().map_or(Ok(()), Place::has_come_whole)?;
-    state.vault.expect_unchanged(who).await?;
     apart(tenant, length).await;
+    state.vault.expect_unchanged(who).await?;
     let bytes = whole.map_or(first, |whole| Bytes::from_owner(whole.into_bytes()));
     Ok(Arrived { bytes, room: Some(room), place })
 }

@@ -19,7 +19,7 @@ use crate::model::id::{ApplicationId, InvocationId};
 use crate::model::log::{EntityType, Operation};
 use crate::model::permission::marker::ApplicationRead;
 use crate::model::permission::{Grant, Permission};
-use crate::vault::{Authenticated, Claim, Error, Permit, share_in};
+use crate::vault::{Authenticated, Claim, Error, Permit, asked_by, share_in};
 
 /// The header that carries the API key.
 pub const API_KEY: &str = "SVC-API-KEY";
@@ -71,6 +71,7 @@ impl FromRequestParts<State> for Known {
             share.check().map_err(Error::from)?;
             share
         });
+        asked_by(&who);
         parts.extensions.insert(Counted(who.clone()));
         Ok(Self(who))
     }

@@ -4,7 +4,8 @@
 //! second: a few clients or formulas that do so again and again would hold up everybody. So whoever meets something large
 //! says so ([`apart`]), and what it is for goes on where it may block, up to its end or until it says that the rest is
 //! little ([`together`]). A tenant has few places for that, and there are some in all; the system shares the processors out
-//! among them and all else. A place is held while something is computed, and not while that waits.
+//! among them and all else. A place is held while something is computed, and not while that waits; nothing that others
+//! wait for is held while one waits for a place ([`out_of_row`]).
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -39,24 +40,20 @@ tokio::task_local! {
     static WANTED: Cell<Option<TenantId>>;
 }
 
-/// Goes on apart from here on, if this is much for one thing.
-pub async fn apart(tenant: TenantId, bytes: usize) {
-    if bytes > LITTLE_BYTES {
-        anyway(tenant).await;
-    }
+/// Goes on apart from here on, if this is much for one thing. Gives whether it may have waited for that, however long.
+pub async fn apart(tenant: TenantId, bytes: usize) -> bool {
+    bytes > LITTLE_BYTES && anyway(tenant).await
 }
 
 /// The same, of the things on a page.
-pub async fn apart_for_a_page(tenant: TenantId, bytes: impl Iterator<Item = usize>) {
-    if bytes.sum::<usize>() > LITTLE_BYTES_OF_A_PAGE {
-        anyway(tenant).await;
-    }
+pub async fn apart_for_a_page(tenant: TenantId, bytes: impl Iterator<Item = usize>) -> bool {
+    bytes.sum::<usize>() > LITTLE_BYTES_OF_A_PAGE && anyway(tenant).await
 }
 
 /// The same, of whatever will be much.
-pub async fn anyway(tenant: TenantId) {
-    let is_new = WANTED.try_with(|wanted| wanted.replace(Some(tenant)).is_none());
-    if is_new == Ok(true) {
+pub async fn anyway(tenant: TenantId) -> bool {
+    let is_new = WANTED.try_with(|wanted| wanted.replace(Some(tenant)).is_none()) == Ok(true);
+    if is_new {
         let mut has_asked = false;
         std::future::poll_fn(|context| {
             if std::mem::replace(&mut has_asked, true) {
@@ -67,6 +64,23 @@ pub async fn anyway(tenant: TenantId) {
         })
         .await;
     }
+    is_new
+}
+
+/// Whether what is under way goes on apart, and may have waited for that.
+pub fn is_apart() -> bool {
+    WANTED.try_with(|wanted| wanted.get().is_some()).unwrap_or(false)
+}
+
+/// Does something for which others wait: not apart, where it would stand in its tenant's row with what it holds. What comes
+/// after it goes on as what came before.
+pub async fn out_of_row<F: Future>(run: F) -> F::Output {
+    let wanted = WANTED.try_with(Cell::take).ok().flatten();
+    let done = run.await;
+    if let Some(tenant) = wanted {
+        anyway(tenant).await;
+    }
+    done
 }
 
 /// Goes on as everybody does from here on.
@@ -146,6 +160,13 @@ impl Places {
     }
 }
 
+/// All that a tenant has.
+#[cfg(test)]
+pub async fn every_place_of(tenant: TenantId) -> Vec<impl Sized> {
+    let places = (0..PLACES.per_tenant).map(|_| PLACES.place(tenant));
+    futures::future::join_all(places).await
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -155,7 +176,9 @@ mod tests {
     use tokio::time::timeout;
     use uuid::Uuid;
 
-    use super::{LITTLE_BYTES, PLACES, Places, able, anyway, apart, apart_for_a_page, together};
+    use super::{
+        LITTLE_BYTES, PLACES, Places, able, anyway, apart, apart_for_a_page, out_of_row, together,
+    };
     use crate::model::id::TenantId;
 
     const SOON: Duration = Duration::from_millis(50);
@@ -243,6 +266,25 @@ mod tests {
         assert!(waited.is_err());
         assert_eq!(done, Ok(7));
         assert!(!is_apart(4));
+    }
+
+    #[tokio::test]
+    async fn who_holds_what_others_wait_for_stands_in_no_row() {
+        let taken = PLACES.place(tenant(5)).await;
+        let lock = tokio::sync::Mutex::new(());
+        let run = async {
+            // As if it had had its place.
+            super::WANTED.with(|wanted| wanted.set(Some(tenant(5))));
+            out_of_row(async {
+                let _held = lock.lock().await;
+                tokio::task::yield_now().await;
+            })
+            .await;
+        };
+        // It gets as far as to let go, and then waits for its turn.
+        assert!(timeout(SOON, able(run)).await.is_err());
+        assert!(lock.try_lock().is_ok());
+        drop(taken);
     }
 
     #[tokio::test]

@@ -24,13 +24,15 @@ use crate::store::Kind;
 pub struct Actor {
     /// The application's id, if it is one.
     pub id: Option<Uuid>,
-    /// What it is.
-    pub kind: ActorType,
+    /// What it is; nothing, if the server does it by itself.
+    pub kind: Option<ActorType>,
 }
 
 impl Actor {
     /// A person at the command line.
-    pub const OPERATOR: Self = Self { id: None, kind: ActorType::User };
+    pub const OPERATOR: Self = Self { id: None, kind: Some(ActorType::User) };
+    /// The server, by itself.
+    pub const SERVER: Self = Self { id: None, kind: None };
 }
 
 /// What happened, before it is known when and by whom.

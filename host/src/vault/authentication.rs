@@ -3,6 +3,12 @@
 //! A key is looked up by its keyed hash. Callers are remembered for as long as no application of the vault changes, so
 //! that a request costs one hash and no look-up.
 
+#[cfg(test)]
+mod remembered_tests;
+#[cfg(test)]
+mod tests;
+
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -34,6 +40,26 @@ const CHANGED: &str = "What the caller, or who granted it its rights, may do was
 /// Characters of the longest text that could be a key.
 const KEY_CHARS_MAX: usize = 128;
 
+tokio::task_local! {
+    /// Who asked for what is under way.
+    static ASKED_BY: RefCell<Option<Authenticated>>;
+}
+
+/// Carries out what somebody asks for, who becomes known meanwhile ([`asked_by`]).
+pub(super) async fn asked<F: Future>(run: F) -> F::Output {
+    ASKED_BY.scope(RefCell::new(None), run).await
+}
+
+/// Says who asked: what takes long to begin is not begun for whoever has ended, or may do other things, by then.
+pub fn asked_by(who: &Authenticated) {
+    let _ = ASKED_BY.try_with(|asked| asked.replace(Some(who.clone())));
+}
+
+/// What is under way has begun, and goes on whatever becomes of who asked.
+pub(super) fn goes_on_anyway() {
+    let _ = ASKED_BY.try_with(RefCell::take);
+}
+
 /// An application or a session that acts, with what it may do.
 #[derive(Debug)]
 pub struct Caller {
@@ -54,7 +80,7 @@ pub struct Caller {
 impl Caller {
     /// An application as a caller, by whatever it is known.
     pub fn new(application: Application) -> Self {
-        let actor = Actor { id: Some(application.id.0), kind: ActorType::Application };
+        let actor = Actor { id: Some(application.id.0), kind: Some(ActorType::Application) };
         let (rights, ends) = (application.rights(), application.expires_at);
         Self { rights, actor, ends, application, key: None, generation: 0 }
     }
@@ -66,7 +92,7 @@ impl Caller {
         rights: Rights,
         ends: Option<Timestamp>,
     ) -> Self {
-        let actor = Actor { id: Some(id), kind: ActorType::Session };
+        let actor = Actor { id: Some(id), kind: Some(ActorType::Session) };
         Self { rights, actor, ends, ..Self::new(opener) }
     }
 
@@ -105,7 +131,7 @@ impl Authenticated {
 
     /// Whether it is an application of this type itself, not a session that one opened.
     pub fn is_application(&self, kind: ApplicationType) -> bool {
-        self.0.application.kind == kind && self.0.actor.kind != ActorType::Session
+        self.0.application.kind == kind && self.0.actor.kind != Some(ActorType::Session)
     }
 }
 
@@ -183,9 +209,18 @@ impl Vault {
         // Apart, since it is rare: everybody else would carry around what it waits for.
         let now = Box::pin(self.caller_of(who.0.tenant(), who.0.actor.into(), self.now())).await?;
         match now.caller() {
-            now if now.key != who.0.key => Err(Error::Unauthenticated),
+            now if who.0.key.is_some() && now.key != who.0.key => Err(Error::Unauthenticated),
             now if now.rights != who.0.rights => Err(Error::Conflict(CHANGED)),
             _ => Ok(()),
+        }
+    }
+
+    /// The same of who asked for what is under way, if that is known.
+    pub(super) async fn expect_asker_unchanged(&self) -> Result<(), Error> {
+        let who = ASKED_BY.try_with(|asked| asked.borrow().clone()).ok().flatten();
+        match who {
+            Some(who) => self.expect_unchanged(&who).await,
+            None => Ok(()),
         }
     }
 
@@ -264,70 +299,5 @@ impl Vault {
             return Ok(None);
         }
         Ok(Some(Caller::by_its_key(kept)))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use uuid::Uuid;
-
-    use super::{Caller, Callers, KeyHash, REMEMBERED_BYTES_MAX};
-    use crate::model::application::Application;
-    use crate::model::audit::Audit;
-    use crate::model::id::{ApplicationId, TenantId};
-    use crate::model::permission::{ApplicationType, Permission};
-    use crate::model::rule::{Attribute, Condition, Operator, Rule, Transform};
-    use crate::model::time::Timestamp;
-
-    fn hash(number: u8) -> KeyHash {
-        KeyHash([number; 32])
-    }
-
-    /// A caller whose only rule takes so many bytes, about.
-    fn caller(bytes: usize) -> Arc<Caller> {
-        let condition = Condition {
-            attribute: Attribute::Id,
-            operator: Operator::Equals,
-            value: "x".repeat(bytes),
-        };
-        let rule = Rule {
-            description: None,
-            priority: 1,
-            container: None,
-            conditions: Some(vec![condition]),
-            transform: Transform::Mask,
-            permissions: vec![Permission::TokenRead],
-        };
-        Arc::new(Caller::new(Application {
-            id: ApplicationId(Uuid::nil()),
-            tenant_id: TenantId(Uuid::nil()),
-            name: "App".to_owned(),
-            kind: ApplicationType::Private,
-            permissions: Vec::new(),
-            rules: vec![rule],
-            audit: Audit::created(None, Timestamp(1)),
-            expires_at: None,
-        }))
-    }
-
-    #[test]
-    fn callers_are_remembered_by_what_they_take_of_the_memory() {
-        let callers = Callers::default();
-        let bytes = usize::try_from(REMEMBERED_BYTES_MAX).unwrap() / 64;
-        for number in 0..=u8::MAX {
-            callers.remember(hash(number), caller(bytes));
-        }
-        let known = || (0..=u8::MAX).filter_map(|number| callers.recall(hash(number)));
-        let held: usize = known().map(|caller| caller.bytes()).sum();
-        assert!(held <= usize::try_from(REMEMBERED_BYTES_MAX).unwrap(), "{held}");
-        // One that is larger than all of it may be goes by as it came.
-        callers.remember(hash(1), caller(64 * bytes));
-        assert!(known().all(|caller| caller.bytes() < 8 * bytes));
-        callers.remember(hash(2), caller(1));
-        assert!(callers.recall(hash(2)).is_some());
-        callers.forget_all();
-        assert!(known().next().is_none());
     }
 }

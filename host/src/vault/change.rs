@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tracing::Instrument as _;
 
 use super::answers::KeptAnswer;
+use super::apart::{is_apart, out_of_row};
 use super::audit::{Actor, Event, KeptEntry, LogEntry};
 use super::record::{Entity, Stored, to_record, to_record_of};
 use super::{Error, Vault, examine};
@@ -93,7 +94,7 @@ impl Change {
             let entry = LogEntry {
                 tenant_id: self.tenant,
                 actor_id: actor.id,
-                actor_type: Some(actor.kind),
+                actor_type: actor.kind,
                 entity_type,
                 entity_id,
                 operation,
@@ -102,9 +103,16 @@ impl Change {
             };
             self.put_entry(&KeptEntry { id, entry })?;
         }
-        let (keyring, entropy) = (&self.vault.0.keyring, self.vault.0.entropy.as_ref());
-        let _open = keyring.admit(&mut self.batch, entropy).await?;
-        let stage = traces::stage(|| tracing::info_span!("store.commit"));
-        Ok(self.vault.0.store.commit(self.batch).instrument(stage).await)
+        if is_apart() {
+            // It may have waited for its turn.
+            Box::pin(self.vault.expect_asker_unchanged()).await?;
+        }
+        let committed = async {
+            let (keyring, entropy) = (&self.vault.0.keyring, self.vault.0.entropy.as_ref());
+            let _open = keyring.admit(&mut self.batch, entropy).await?;
+            let stage = traces::stage(|| tracing::info_span!("store.commit"));
+            Ok(self.vault.0.store.commit(self.batch).instrument(stage).await)
+        };
+        out_of_row(committed).await
     }
 }

@@ -31,7 +31,7 @@ struct Attempt {
     tenant: TenantId,
     /// Nobody in particular, once there are too many.
     actor_id: Option<Uuid>,
-    actor_type: ActorType,
+    actor_type: Option<ActorType>,
     entity_type: EntityType,
     operation: &'static str,
     message: String,
@@ -173,7 +173,7 @@ mod tests {
     const TENANT: TenantId = TenantId(Uuid::from_u128(1));
 
     fn actor(number: u128) -> Actor {
-        Actor { id: Some(Uuid::from_u128(number)), kind: ActorType::Application }
+        Actor { id: Some(Uuid::from_u128(number)), kind: Some(ActorType::Application) }
     }
 
     fn event(id: &str) -> Event {
@@ -230,7 +230,7 @@ mod tests {
         }
         let told: Vec<_> =
             denials.end(1, true).into_iter().map(|(_, by, event)| (by, event.message)).collect();
-        let nobody = Actor { id: None, kind: ActorType::Application };
+        let nobody = Actor { id: None, kind: Some(ActorType::Application) };
         for (by, message) in [
             (nobody, "Denied: token:read, 40 more times"),
             (actor(1), "Denied: token:read, 11 more times"),

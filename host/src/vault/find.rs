@@ -41,7 +41,9 @@ impl Vault {
     ) -> Result<Vec<Option<Stored<E>>>, Error> {
         let records = self.0.store.find(E::KIND, tenant, ids).await?;
         let bytes = records.iter().flatten().map(|record| record.body.len());
-        apart(tenant, bytes.sum()).await;
+        if apart(tenant, bytes.sum()).await {
+            Box::pin(self.expect_asker_unchanged()).await?;
+        }
         let keys = self.keys(tenant).await?;
         let open = |record: Option<Record>| {
             let Some(record) = record else { return Ok(None) };
@@ -83,7 +85,10 @@ impl Vault {
     ) -> Result<Page<E>, Error> {
         let filter = Filter::And(vec![filter, self.not_ended()]);
         let slice = request.fetch(self.0.store.as_ref(), E::KIND, tenant, &filter).await?;
-        apart_for_a_page(tenant, slice.records.iter().map(|record| record.body.len())).await;
+        let bytes = slice.records.iter().map(|record| record.body.len());
+        if apart_for_a_page(tenant, bytes).await {
+            Box::pin(self.expect_asker_unchanged()).await?;
+        }
         let keys = self.keys(tenant).await?;
         let now_ms = self.now().0;
         request.page(&slice, |record| {

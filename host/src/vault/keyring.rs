@@ -13,6 +13,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use tokio::sync::{Notify, RwLockReadGuard};
 
+use super::apart::out_of_row;
 use super::examine::{self, Look};
 use super::record::kind;
 use super::rotation::Resealed;
@@ -191,6 +192,11 @@ impl Vault {
         if let Some(keys) = keyring.tenants.read().get(&tenant) {
             return Ok(Arc::clone(keys));
         }
+        out_of_row(self.keys_into_ring(tenant)).await
+    }
+
+    async fn keys_into_ring(&self, tenant: TenantId) -> Result<Arc<TenantKeys>, Error> {
+        let keyring = &self.0.keyring;
         // Keys are not to be put into the ring that are changed or destroyed meanwhile.
         let _open = keyring.gate.read().await;
         if keyring.erased.read().contains(&tenant) {

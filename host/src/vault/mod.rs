@@ -67,7 +67,7 @@ pub use apart::apart;
 pub use applications::{ApplicationWithKey, WriteApplication};
 pub use audit::{Actor, LogEntry};
 pub use audit_export::{ExportFilter, ExportedHead, Removed};
-pub use authentication::{Authenticated, Caller};
+pub use authentication::{Authenticated, Caller, asked_by};
 pub use backup::{
     Backup, BackupError, CHUNK_FILE_BYTES_MAX, MANIFEST_BYTES_MAX, Manifest, Piece, Reader,
 };
@@ -87,7 +87,7 @@ pub use sealed_keys::OpenError;
 pub use sessions::{AuthorizeSession, NewSession, SessionView};
 pub use shares::{
     NoRoom, Share, Shares, let_go_of_all_but, let_go_of_half, opened, opened_so_far, share_in,
-    sharing, uncounted,
+    sharing, sharing_out_of_row, uncounted,
 };
 pub use sweep::Swept;
 pub use tenants::{NewTenant, Tenant, TenantSettings, UpdateTenant, check_tenant_name};
@@ -286,11 +286,16 @@ impl Vault {
         Ok(Change { vault: self.clone(), tenant, keys, batch: Batch::default(), answer: None })
     }
 
-    /// Commits log entries alone: something was read, or refused.
+    /// Commits log entries alone: something was read, or refused. What was read is for whoever asked, if that still is so
+    /// after all the waiting.
     async fn log(&self, tenant: TenantId, actor: Actor, events: Vec<Event>) -> Result<(), Error> {
         if events.is_empty() {
             return Ok(());
         }
-        self.change(tenant).await?.commit(actor, events).await
+        self.change(tenant).await?.commit(actor, events).await?;
+        if apart::is_apart() {
+            Box::pin(self.expect_asker_unchanged()).await?;
+        }
+        Ok(())
     }
 }

@@ -150,14 +150,14 @@ impl Vault {
         self.log_denied(who.0.tenant(), who.0.actor(), event).await?;
         let permission = P::PERMISSION;
         let detail = match who.0.actor.kind {
-            ActorType::Session if who.0.rights.is_empty() => format!(
+            Some(ActorType::Session) if who.0.rights.is_empty() => format!(
                 "The session was not granted {permission}: a private application grants it what it holds itself, by \
                  POST /sessions/authorize."
             ),
-            ActorType::Session if who.0.rights.hold_by_themselves(permission) => format!(
+            Some(ActorType::Session) if who.0.rights.hold_by_themselves(permission) => format!(
                 "Whoever granted the session its rights does not hold {permission} any more."
             ),
-            ActorType::Session => format!("The session was not granted {permission}."),
+            Some(ActorType::Session) => format!("The session was not granted {permission}."),
             _ => format!("The application does not hold {permission}."),
         };
         Err(Error::Forbidden { permission, detail })
@@ -181,7 +181,7 @@ impl Vault {
         operation: Operation,
     ) -> Error {
         let whose = match permit.caller.actor.kind {
-            ActorType::Session => "the session, or of whoever granted it its rights,",
+            Some(ActorType::Session) => "the session, or of whoever granted it its rights,",
             _ => "the application",
         };
         let why = format!("No rule of {whose} grants {} here.", P::PERMISSION);

@@ -60,7 +60,7 @@ impl Vault {
             change.batch.removals = removals;
             let message = format!("Log entries removed after {days} days: {count}");
             let event = Event::done(EntityType::Tenant, tenant, Operation::Delete, message);
-            match change.try_commit(Actor::OPERATOR, vec![event]).await? {
+            match change.try_commit(Actor::SERVER, vec![event]).await? {
                 Ok(()) => (removed, lost) = (removed + count, 0),
                 // Somebody else removed them meanwhile: look again.
                 Err(StoreError::Conflict { .. }) if lost < TRIES => lost += 1,

@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 
 use super::Error;
 use super::apart::able;
+use super::authentication::asked;
 use crate::model::id::TenantId;
 use crate::model::weight;
 
@@ -35,7 +36,19 @@ pub async fn sharing<F: Future>(share: Option<Share>, run: F) -> (F::Output, Opt
         let output = run.await;
         (output, OPENED.with(RefCell::take))
     };
-    OPENED.scope(RefCell::new(share), able(run)).await
+    OPENED.scope(RefCell::new(share), asked(able(run))).await
+}
+
+/// The same of what all tenants wait for: it stands in no row of one.
+pub async fn sharing_out_of_row<F: Future>(
+    share: Option<Share>,
+    run: F,
+) -> (F::Output, Option<Share>) {
+    let run = async {
+        let output = run.await;
+        (output, OPENED.with(RefCell::take))
+    };
+    OPENED.scope(RefCell::new(share), run).await
 }
 
 /// Carries out what opens something that does not count.

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::apart::apart;
-use super::authentication::Authenticated;
+use super::authentication::{Authenticated, asked_by};
 use super::permit::Permit;
 use super::tokenize::check_depth;
 use super::tokens::{ListTokens, TokenFilter, TokenPage};
@@ -45,7 +45,9 @@ impl Svc {
     }
 
     async fn permit<P: Grant>(&self, id: Option<&str>) -> Result<Permit<P>, Error> {
-        self.vault.permit::<P>(&self.who_now().await?, id).await
+        let who = self.who_now().await?;
+        asked_by(&who);
+        self.vault.permit::<P>(&who, id).await
     }
 
     /// The application with the rights it has by now: a run may take minutes.

@@ -214,7 +214,7 @@ impl Vault {
                     }
                 }
                 let changed = change.len();
-                let committed = change.try_commit(Actor::OPERATOR, events).await?;
+                let committed = change.try_commit(Actor::SERVER, events).await?;
                 // Somebody changed or removed one of them meanwhile: look again.
                 let Some(changed) = unless_lost(committed, changed)? else { continue };
                 swept += changed;

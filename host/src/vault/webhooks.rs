@@ -145,7 +145,7 @@ impl Vault {
         let event = event_of(tenant, Operation::Create, "Signing secret created");
         let mut change = self.change(tenant).await?;
         change.put(&made, Expect::Absent)?;
-        match change.try_commit(Actor::OPERATOR, vec![event]).await? {
+        match change.try_commit(Actor::SERVER, vec![event]).await? {
             // They are read then, with their version.
             Ok(()) | Err(crate::store::StoreError::Exists { .. }) => Ok(None),
             Err(error) => Err(error.into()),

@@ -98,7 +98,7 @@ impl From<Actor> for By {
     fn from(actor: Actor) -> Self {
         let id = actor.id.unwrap_or_default();
         match actor.kind {
-            ActorType::Session => Self::Session(id),
+            Some(ActorType::Session) => Self::Session(id),
             _ => Self::Application(ApplicationId(id)),
         }
     }

@@ -13,6 +13,7 @@ use crate::limits::{DELIVERY_TIMEOUT_MS, WEBHOOK_BODY_BYTES_MAX, WORKERS_TICK_MS
 use crate::model::id::{InvocationId, TenantId};
 use crate::model::time::Timestamp;
 use crate::store::Expect;
+use crate::vault::apart::together;
 use crate::vault::audit::{Actor, Event};
 use crate::vault::effort::taken_on;
 use crate::vault::record::{Entity, Stored, from_record};
@@ -65,7 +66,7 @@ impl Vault {
         delivery.put_off(self.now(), !self.may_remove_ended()?);
         let mut change = self.change(tenant).await?;
         change.put(&delivery, Expect::Version(version))?;
-        let committed = change.try_commit(Actor::OPERATOR, Vec::new()).await?;
+        let committed = change.try_commit(Actor::SERVER, Vec::new()).await?;
         unless_lost(committed, ()).map(drop)
     }
 
@@ -91,7 +92,7 @@ impl Vault {
                 change => change?,
             };
             change.put(&delivery, Expect::Version(version))?;
-            let committed = change.try_commit(Actor::OPERATOR, Vec::new()).await?;
+            let committed = change.try_commit(Actor::SERVER, Vec::new()).await?;
             if unless_lost(committed, ())?.is_some() {
                 return Ok(());
             }
@@ -163,6 +164,8 @@ impl Vault {
             // The status says it all (decisions §8).
             wanted: Wanted::Head,
         };
+        // Its time is the receiver's alone.
+        together();
         let began = Instant::now();
         let answer = self.0.egress.send(request, &|_| true).await;
         if matches!(answer, Err(EgressError::Crowded)) {

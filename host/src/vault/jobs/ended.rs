@@ -68,7 +68,7 @@ impl Vault {
             tracing::warn!(invocation = %job.entity.id, "was interrupted and is not run again");
             events.extend(job.end_without_outcome(&mut change, ended)?);
         }
-        change.commit(Actor::OPERATOR, events).await?;
+        change.commit(Actor::SERVER, events).await?;
         for _ in jobs {
             figures().invocation_over(&ended.ending());
         }

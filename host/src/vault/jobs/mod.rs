@@ -56,7 +56,7 @@ use crate::model::time::Timestamp;
 use crate::store::{Expect, Kind, Term};
 
 /// The title of the problem that a run ends with when what came of it is not known (decisions §7).
-const INTERRUPTED: &str = "Reactor Interrupted";
+pub(super) const INTERRUPTED: &str = "Reactor Interrupted";
 const WHILE_IT_RAN: &str =
     "The server ended while the reactor ran. It is not run again, since it may have had effects.";
 const NOT_STORED: &str = "The server failed to store what came of the reactor's run. It is not run again, since it may \
@@ -109,8 +109,8 @@ impl By {
     /// How the log names it.
     fn actor(self) -> Actor {
         match self {
-            Self::Application(id) => Actor { id: Some(id.0), kind: ActorType::Application },
-            Self::Session(id) => Actor { id: Some(id), kind: ActorType::Session },
+            Self::Application(id) => Actor { id: Some(id.0), kind: Some(ActorType::Application) },
+            Self::Session(id) => Actor { id: Some(id), kind: Some(ActorType::Session) },
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::model::id::{InvocationId, TenantId};
 use crate::store::{Filter, Start};
 use crate::vault::index::{term, term_of};
 use crate::vault::record::{Entity, Stored, from_record};
-use crate::vault::{Error, Vault, sharing};
+use crate::vault::{Error, Vault, sharing, sharing_out_of_row};
 
 /// How long the store may take over what is on its way to it when everything ends.
 const SETTLING_MAX: Duration = Duration::from_secs(10);
@@ -253,7 +253,7 @@ impl Vault {
             }
             // What is opened for a job counts until that is done.
             let share = Some(self.share(tenant));
-            let (next, share) = sharing(share, self.next_job(tenant, in_hand)).await;
+            let (next, share) = sharing_out_of_row(share, self.next_job(tenant, in_hand)).await;
             match next {
                 Ok(Some(job)) => {
                     let (vault, id) = (self.clone(), job.entity.id);

@@ -79,7 +79,10 @@ impl Vault {
         let visible = Lower(&keys).visible(permit.rights(), P::PERMISSION);
         let filter = Filter::And(vec![visible, filter, self.not_ended()]);
         let slice = request.fetch(self.0.store.as_ref(), Token::KIND, tenant, &filter).await?;
-        apart_for_a_page(tenant, slice.records.iter().map(|record| record.body.len())).await;
+        let bytes = slice.records.iter().map(|record| record.body.len());
+        if apart_for_a_page(tenant, bytes).await {
+            Box::pin(self.expect_asker_unchanged()).await?;
+        }
         // After the records: they may be sealed with a key that is new.
         let keys = self.keys(tenant).await?;
         let sealed: usize = slice.records.iter().map(|record| record.body.len()).sum();
