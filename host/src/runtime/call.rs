@@ -168,6 +168,14 @@ impl Outcome {
     }
 }
 
+impl Outcome {
+    /// Whether it may be that the formula has done anything.
+    pub fn has_begun(&self) -> bool {
+        use Failure::{NoSlot, NotCompiled, TooLate};
+        !matches!(self.result, Err(NoSlot | NotCompiled | TooLate))
+    }
+}
+
 /// What a call used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {

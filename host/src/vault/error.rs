@@ -67,7 +67,8 @@ impl Error {
         match self {
             Self::Unavailable | Self::Internal => true,
             Self::Run(error) => {
-                matches!(**error, RunError::NoMemory | RunError::Host | RunError::NeverBegun)
+                use RunError::{Host, NeverBegun, NoMemory, NotStored};
+                matches!(**error, NoMemory | Host | NeverBegun | NotStored)
             }
             _ => false,
         }

@@ -10,6 +10,7 @@ use crate::limits::{JOB_TRIES_MAX, RUN_WAIT_SECONDS};
 use crate::model::faults::Faults;
 use crate::model::id::InvocationId;
 use crate::runtime::{Failure, FaultKind};
+use crate::vault::jobs::INTERRUPTED;
 
 /// Entries of a configuration that are named of those that do not fit.
 const FAULTS_NAMED_MAX: usize = 10;
@@ -69,6 +70,11 @@ pub enum RunError {
     /// As many faults of ours as a queued run is begun in spite of.
     #[error("The run could not be begun in {JOB_TRIES_MAX} tries.")]
     NeverBegun,
+    /// What came of a run that somebody waited for could not be stored.
+    #[error(
+        "The run has ended, and what came of it could not be stored: look into what it did before you repeat it."
+    )]
+    NotStored,
 }
 
 /// Says which it is, and nothing of what the formula said.
@@ -177,6 +183,8 @@ impl RunError {
             // The tenant did nothing too often.
             Self::NoMemory => (503, "Service Unavailable"),
             Self::Host | Self::NeverBegun => (500, "Internal Server Error"),
+            // As of one that was queued; and no status that clients repeat a request for by themselves.
+            Self::NotStored => (500, INTERRUPTED),
         }
     }
 

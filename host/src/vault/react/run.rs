@@ -25,7 +25,7 @@ use crate::store::Expect;
 use crate::traces;
 use crate::vault::apart::{apart, together};
 use crate::vault::audit::Event;
-use crate::vault::authentication::Authenticated;
+use crate::vault::authentication::{Authenticated, goes_on_anyway};
 use crate::vault::effort::taken_on;
 use crate::vault::invocations::{Invocation, InvocationStatus, LineView};
 use crate::vault::jobs::{Ended, Job, UsedToken};
@@ -109,6 +109,11 @@ impl<'p> Run<'p> {
         Self { id, timeout_ms, job: Some(job), slot: Some(slot), ..self }
     }
 
+    /// Whether it may do something that stays so, whatever becomes of it.
+    fn has_effects(&self) -> bool {
+        !self.formula.allowed_hosts.is_empty() || self.application.is_some()
+    }
+
     /// Gives the job back: nothing came of it.
     pub fn into_job(self) -> Option<Stored<Job>> {
         self.job
@@ -121,6 +126,8 @@ impl<'p> Run<'p> {
         invocation: &Invocation,
         ended: Ended<'_>,
     ) -> Result<Vec<Event>, Error> {
+        // It has begun, and may have done what cannot be undone: what is kept free on the disk is for that, too.
+        change.batch.urgent = true;
         change.put(invocation, Expect::Lasting)?;
         if let Some(job) = &self.job {
             job.end(change, ended, invocation.elapsed_us / 1000)?;
@@ -169,7 +176,7 @@ impl Vault {
             };
             program?
         };
-        if !run.formula.allowed_hosts.is_empty() || run.application.is_some() {
+        if run.has_effects() {
             // What the formula sends out, or stores, stays so: that it was given the tokens is in the log before, whatever
             // happens then.
             let uses = std::mem::take(&mut run.uses);
@@ -188,6 +195,7 @@ impl Vault {
         if began.elapsed() > to_begin {
             return Ok(Outcome::without_a_run(Failure::TooLate, began.elapsed()));
         }
+        self.expect_to_be_stored(run)?;
         let svc = |who: &Authenticated| -> Arc<dyn GuestVault> {
             Arc::new(Svc::new(self.clone(), who.clone()))
         };
@@ -220,19 +228,42 @@ impl Vault {
         Ok(outcome)
     }
 
+    /// Refuses a run that nothing could be stored of: it would do its work, and be asked to do it again. What was queued is
+    /// marked as begun, which the store has taken.
+    fn expect_to_be_stored(&self, run: &Run<'_>) -> Result<(), Error> {
+        let is_asked = run.has_effects() && run.job.is_none();
+        if is_asked { Ok(self.0.store.health()?) } else { Ok(()) }
+    }
+
     async fn invoke_in(&self, slot: Slot, program: &Program, call: Call) -> Outcome {
-        // Runs give way to each other by themselves.
+        // Runs give way to each other by themselves, and go on to their end.
         together();
+        goes_on_anyway();
         let stage = traces::stage(|| tracing::info_span!("formula.run"));
         self.0.runtime.invoke_in(slot, program, call).instrument(stage).await
     }
 
-    /// Stores what the run left behind, in one commit, and answers.
+    /// Stores what the run left behind, in one commit, and answers. What cannot be stored of a run that somebody waits for
+    /// is not told as if it had not begun.
     pub(in crate::vault) async fn settle(
         &self,
         run: Run<'_>,
         outcome: Outcome,
     ) -> Result<ReactResponse, FailedRun> {
+        let (id, has_begun) = (run.id, outcome.has_begun());
+        let is_told = has_begun && run.has_effects() && run.job.is_none();
+        let settled = Box::pin(self.try_settle(run, outcome)).await;
+        settled.map_err(|failed| match failed.error {
+            Error::Unavailable | Error::Internal if is_told => {
+                tracing::error!(invocation = %id, "what came of a run cannot be stored");
+                let error = Error::Run(Box::new(RunError::NotStored));
+                FailedRun { error, invocation: Some(id) }
+            }
+            _ => failed,
+        })
+    }
+
+    async fn try_settle(&self, run: Run<'_>, outcome: Outcome) -> Result<ReactResponse, FailedRun> {
         // What the answer takes of the memory is given back with the rest of it, at the end.
         let Outcome { result, usage, log, log_truncated, .. } = outcome;
         let result = result.map_err(|failure| RunError::from_failure(failure, run.id));
