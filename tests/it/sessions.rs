@@ -121,6 +121,22 @@ async fn an_application_grants_only_what_it_holds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_application_grants_its_own_rights_as_they_are() {
+    let rules = json!([
+        {"description": "", "priority": 1, "container": "/pci/high/", "transform": "redact",
+            "permissions": ["token:read"]},
+        {"description": "", "priority": 2, "container": "/pci/", "transform": "reveal",
+            "permissions": ["token:read"]},
+    ]);
+    let (_server, private, _, nonce) = session(&["token:search"], rules.clone()).await;
+    let without = json!({"permissions": ["token:search"], "rules": [rules[1]]});
+    let problem = authorize(&private, &nonce, without).await.expect(403);
+    assert!(problem["detail"].as_str().unwrap().contains("in all that this covers"), "{problem}");
+    let whole = json!({"permissions": ["token:search"], "rules": rules});
+    authorize(&private, &nonce, whole).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_with_a_grant_is_named() {
     let (_server, private, _, nonce) = session(&["token:read"], json!([])).await;
     let condition = |attribute: &str, operator: &str, value: &str| json!({"attribute": attribute, "operator": operator, "value": value});

@@ -234,7 +234,8 @@ impl Vault {
         if let Some((permission, place)) = beyond(&who.0.rights, permissions, rules) {
             let event = session.event(Operation::Update, &format!("Denied: {permission}"));
             self.log_denied(who.0.tenant(), who.0.actor(), event).await?;
-            let detail = "An application can grant only what it holds itself:";
+            let detail =
+                "An application can grant only what it holds itself: in all that this covers,";
             let detail = format!("{detail} it does not hold {permission} as `{place}` has it.");
             return Err(Error::Forbidden { permission, detail });
         }
@@ -367,13 +368,12 @@ fn until<'a>(end: Timestamp, applications: impl IntoIterator<Item = &'a Applicat
 /// The first permission that is granted further than the grantor itself holds it, and where.
 fn beyond(own: &Rights, all: &[Permission], rules: &[Rule]) -> Option<(Permission, String)> {
     let mut grantor = own.grantor();
-    if let Some(permission) = all.iter().find(|one| !grantor.may_grant(**one)) {
+    if let Some(permission) = all.iter().find(|one| !grantor.may_grant(**one, rules)) {
         return Some((*permission, "permissions".to_owned()));
     }
-    rules
-        .iter()
-        .enumerate()
-        .find_map(|(index, rule)| Some((grantor.first_beyond(rule)?, format!("rules[{index}]"))))
+    rules.iter().enumerate().find_map(|(index, rule)| {
+        Some((grantor.first_beyond(rule, rules)?, format!("rules[{index}]")))
+    })
 }
 
 impl Session {

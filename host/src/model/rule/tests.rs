@@ -140,7 +140,7 @@ fn granted_rights_never_show_more_than_the_grantor_sees() {
 }
 
 fn may_grant_rule(own: &Rights, rule: &Rule) -> bool {
-    own.grantor().first_beyond(rule).is_none()
+    own.grantor().first_beyond(rule, std::slice::from_ref(rule)).is_none()
 }
 
 #[test]
@@ -153,8 +153,11 @@ fn what_may_be_granted() {
             rule(2, "/pci/", Transform::Reveal, &[read]),
         ],
     );
-    assert!(own.grantor().may_grant(Permission::TokenUse));
-    assert!(!own.grantor().may_grant(read) && !own.grantor().may_grant(Permission::TokenCreate));
+    assert!(own.grantor().may_grant(Permission::TokenUse, &[]));
+    assert!(
+        !own.grantor().may_grant(read, &[])
+            && !own.grantor().may_grant(Permission::TokenCreate, &[])
+    );
     let table = [
         (rule(1, "/pci/low/", Transform::Reveal, &[read]), true),
         (rule(1, "/pci/low/", Transform::Reveal, both), true),
@@ -187,13 +190,47 @@ fn in_container(operator: Operator, value: &'static str) -> Rule {
     conditional(Transform::Reveal, &[(Attribute::Container, operator, value)])
 }
 
+/// What narrows comes with what it narrows: own rights may be granted as they are.
+#[test]
+fn what_is_granted_is_judged_by_what_decides() {
+    let (read, use_) = (Permission::TokenRead, Permission::TokenUse);
+    let own = vec![
+        rule(1, "/pci/high/", Transform::Redact, &[read]),
+        rule(2, "/pci/", Transform::Mask, &[read, use_]),
+        rule(3, "/", Transform::Reveal, &[read]),
+    ];
+    let rights = Rights::new(vec![read, use_], own.clone());
+    let beyond = |rules: &[Rule]| {
+        let mut grantor = rights.grantor();
+        rules.iter().position(|rule| grantor.first_beyond(rule, rules).is_some())
+    };
+    assert_eq!(beyond(&own), None);
+    assert!(rights.grantor().may_grant(read, &own));
+    // Without one of them, or with one that shows more, or after what it narrows.
+    assert_eq!(beyond(&own[1..]), Some(0));
+    assert_eq!(beyond(&own[2..]), Some(0));
+    assert!(!rights.grantor().may_grant(read, &[]));
+    let shows_more = rule(1, "/pci/high/", Transform::Mask, &[read]);
+    assert_eq!(beyond(&[shows_more, own[1].clone(), own[2].clone()]), Some(0));
+    let too_late = rule(9, "/pci/high/", Transform::Redact, &[read]);
+    assert_eq!(beyond(&[too_late, own[1].clone(), own[2].clone()]), Some(1));
+    // For another permission, or by a condition of which nobody knows what it leaves.
+    let others = rule(1, "/pci/high/", Transform::Redact, &[use_]);
+    assert_eq!(beyond(&[others, own[1].clone()]), Some(1));
+    let by_condition = Rule { priority: 1, ..in_container(Operator::StartsWith, "/pci/high/") };
+    let by_condition = Rule { transform: Transform::Redact, ..by_condition };
+    assert_eq!(beyond(&[by_condition, own[1].clone()]), Some(1));
+    // More is held back than needs to be.
+    assert_eq!(beyond(&[rule(1, "/pci/", Transform::Redact, &[read]), own[2].clone()]), None);
+}
+
 #[test]
 fn deleting_shows_nothing_and_is_granted_by_whoever_may_delete() {
     let (read, delete) = (Permission::TokenRead, Permission::TokenDelete);
     let shown = [Transform::Redact, Transform::Mask, Transform::Reveal];
     for own in shown {
         let rights = Rights::new(vec![], vec![rule(1, "/", own, &[read, delete])]);
-        assert!(rights.grantor().may_grant(delete), "{own:?}");
+        assert!(rights.grantor().may_grant(delete, &[]), "{own:?}");
         for granted in shown {
             assert!(
                 may_grant_rule(&rights, &rule(1, "/a/", granted, &[delete])),
@@ -207,7 +244,7 @@ fn deleting_shows_nothing_and_is_granted_by_whoever_may_delete() {
     assert!(may_grant_rule(&by_permission, &rule(1, "/", Transform::Reveal, &[delete])));
     assert!(!may_grant_rule(&by_permission, &rule(1, "/", Transform::Redact, &[read])));
     let below = Rights::new(vec![], vec![rule(1, "/a/", Transform::Reveal, &[delete])]);
-    assert!(!below.grantor().may_grant(delete));
+    assert!(!below.grantor().may_grant(delete, &[]));
 }
 
 #[test]
