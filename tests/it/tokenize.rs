@@ -96,3 +96,26 @@ async fn detokenizing_needs_reveal_on_every_token() {
     let missing = json!({"x": ["{{ never-was }}"]});
     assert_eq!(client.post("/detokenize", missing).await.faults(), ["x[0]"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_chosen_as_an_id_is_taken_once_and_by_nothing_else() {
+    let server = TestServer::start().await;
+    let token = |id: &str, data: u32| json!({"type": "token", "id": id, "data": data});
+    let twice = json!([token("one", 1), token("one", 2)]);
+    let problem = server.private.post("/tokenize", twice).await.expect(409);
+    assert_eq!(problem["detail"], "Two tokens of the request have the same id.");
+    server.private.get("/tokens/one").await.expect(404);
+    // What is evaluated gives way, in whatever order they stand.
+    for (at, order) in [[true, false], [false, true]].into_iter().enumerate() {
+        let chosen = format!("way-{at}-5");
+        let tokens = order.map(|is_chosen| match is_chosen {
+            true => token(&chosen, 1),
+            false => token(&format!("way-{at}-{{{{ data }}}}"), 5),
+        });
+        let made = server.private.post("/tokenize", json!(tokens)).await.expect(200);
+        let ids: Vec<&str> = (0..2).map(|at| made[at]["id"].as_str().unwrap()).collect();
+        assert_eq!(ids.iter().filter(|id| **id == chosen).count(), 1, "{made}");
+        let kept = server.private.get(&format!("/tokens/{chosen}")).await.expect(200);
+        assert_eq!(ids[usize::from(order[1])], chosen, "{kept}");
+    }
+}

@@ -297,12 +297,17 @@ impl Vault {
         let ids: Vec<&str> = drafts.0.iter().map(|draft| draft.token.about.id.as_str()).collect();
         self.sweep_tokens_of(permit.tenant(), &ids).await?;
         let stored = self.0.store.find(kind::TOKEN, permit.tenant(), &ids).await?;
-        // Two drafts of one call may have evaluated to one id: the later one gives way.
+        let is_new: Vec<bool> = found.iter().map(|found| matches!(found, Found::New)).collect();
+        let is_chosen = |at: usize| matches!(drafts.0[at].id_rule, IdRule::Literal(_));
         let mut given = HashSet::with_capacity(ids.len());
-        let is_taken = |((id, stored), found): ((&&str, &Option<Record>), &Found)| {
-            matches!(found, Found::New) && (stored.is_some() || !given.insert((*id).to_owned()))
+        if (0..ids.len()).any(|at| is_new[at] && is_chosen(at) && !given.insert(ids[at])) {
+            return Err(Error::Conflict("Two tokens of the request have the same id."));
+        }
+        // Two may have evaluated to one id: the later one gives way, and each of them to one that was chosen.
+        let mut yields = |at: usize| {
+            is_new[at] && (stored[at].is_some() || !is_chosen(at) && !given.insert(ids[at]))
         };
-        let yields: Vec<bool> = ids.iter().zip(&stored).zip(found).map(is_taken).collect();
+        let yields: Vec<bool> = (0..ids.len()).map(&mut yields).collect();
         for (draft, _) in drafts.0.iter_mut().zip(yields).filter(|(_, yields)| *yields) {
             if let IdRule::Literal(id) = &draft.id_rule {
                 self.make_way(permit.tenant(), id).await?;
