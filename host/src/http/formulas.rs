@@ -112,7 +112,7 @@ struct Wasm(Vec<u8>);
 #[utoipa::path(get, operation_id = "get_formula_component", path = "/reactor-formulas/{id}/component", tag = "formulas",
     params(("id" = FormulaId, Path)),
     responses((status = 200, description = "The component or the script",
-        content((Wasm = "application/wasm"), (String = "text/javascript"))), ReadRefusals))]
+        content((inline(Wasm) = "application/wasm"), (String = "text/javascript"))), ReadRefusals))]
 pub async fn component(
     Permitted(permit): Permitted<ReactorRead>,
     Shared(state): Shared<State>,
@@ -129,7 +129,7 @@ pub async fn component(
 /// Replace a formula's component.
 #[utoipa::path(put, operation_id = "update_formula_component", path = "/reactor-formulas/{id}/component", tag = "formulas",
     params(("id" = FormulaId, Path)),
-    request_body(content = Wasm, content_type = "application/wasm"),
+    request_body(content = inline(Wasm), content_type = "application/wasm"),
     responses((status = 200, description = "The formula", body = FormulaView), FormulaRefusals))]
 pub async fn update_component(
     Permitted(permit): Permitted<ReactorUpdate>,

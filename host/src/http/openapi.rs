@@ -45,10 +45,12 @@ const REUSE_TEXT: &str = "`SVC-IDEMPOTENCY-KEY` was used for another request";
 const SHAPED_TEXT: &str = "Any status from 400 to 599, and any body, that the formula chose";
 const METADATA_TEXT: &str = "Only with these metadata values: exact but for case, all of them \
     together. `metadata.customer=17` means the same as `metadata[customer]=17`; OpenAPI can \
-    describe the latter only. A key that is repeated counts once";
+    describe the latter only, and a client that cannot send it searches (`POST /tokens/search`). A key that is repeated \
+    counts once";
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
+    servers((url = "/", description = "The server that this comes from")),
     info(
         title = "Tokamak",
         description = "A token vault with programmable reactors.\n\n\

@@ -184,10 +184,9 @@ pub struct ConditionRule {
 /// A session's rule in a request: with a container or with conditions.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(untagged)]
+#[expect(missing_docs, reason = "generators of clients do not follow references beside words")]
 pub enum SessionRule {
-    /// With a container.
     Container(ContainerRule),
-    /// With conditions.
     Conditions(ConditionRule),
 }
 

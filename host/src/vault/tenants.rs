@@ -85,11 +85,10 @@ pub struct UpdateTenant {
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only the description reads it")]
 struct WriteTenantSettings {
-    /// Whether tokens are deduplicated that do not say.
-    #[schema(default = false)]
+    /// Whether tokens are deduplicated that do not say; not, unless it was set.
     deduplicate_tokens: Option<bool>,
-    /// How long a card's `cvc` stays, in minutes.
-    #[schema(minimum = 1, maximum = 1440, default = 60)]
+    /// How long a card's `cvc` stays, in minutes; 60, unless it was set.
+    #[schema(minimum = 1, maximum = 1440)]
     cvc_retention_minutes: Option<u32>,
 }
 

@@ -84,8 +84,8 @@ pub struct WriteFormula {
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only the description reads it")]
 struct WriteLimits {
-    /// Memory, in MiB; of a script at least 2, since what runs it takes more than 1.
-    #[schema(minimum = 1, maximum = 512, default = 64)]
+    /// Memory, in MiB, 64 when absent; of a script at least 2, since what runs it takes more than 1.
+    #[schema(minimum = 1, maximum = 512)]
     memory_mb: Option<u32>,
 }
 

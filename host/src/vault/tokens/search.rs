@@ -44,12 +44,13 @@ pub struct SearchTokens {
     #[schema(value_type = Option<String>, example = r#"type:card AND metadata.customer:"17""#)]
     #[serde(default)]
     query: Member<String>,
-    /// Which page, from 1.
-    #[schema(value_type = Option<u32>, minimum = 1, maximum = 2_147_483_647, default = 1)]
+    // No `default`: generators of clients take it for a member that is always there.
+    /// Which page, from 1; 1 when absent.
+    #[schema(value_type = Option<u32>, minimum = 1, maximum = 2_147_483_647)]
     #[serde(default)]
     page: Member<u32>,
-    /// Entries on a page.
-    #[schema(value_type = Option<u32>, minimum = 1, maximum = 100, default = 20)]
+    /// Entries on a page; 20 when absent.
+    #[schema(value_type = Option<u32>, minimum = 1, maximum = 100)]
     #[serde(default)]
     size: Member<u32>,
     /// A cursor from `pagination.next`, instead of `page`, which is then absent or 1.
