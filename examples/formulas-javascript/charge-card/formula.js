@@ -53,6 +53,8 @@ module.exports = async function (req) {
   check({ ...args, currency });
   // The same for each try of one charge: another invocation has another id.
   const key = args.retry_of ?? invocation.id;
+  // What was sent before may have charged the card, whatever is said this time.
+  const isRepeated = args.retry_of !== undefined;
 
   const body = JSON.stringify({
     amount,
@@ -82,13 +84,15 @@ module.exports = async function (req) {
     });
   } catch (error) {
     console.error('the processor cannot be reached:', error.name);
-    const isUnsent = error.code === 'denied' || error.code === 'invalid';
+    const isUnsent = !isRepeated && (error.code === 'denied' || error.code === 'invalid');
     throw new ServiceUnavailableError(`The processor cannot be reached${isUnsent ? '' : `; ${unknown(key)}`}.`);
   }
 
   console.log('processor answered', response.status);
   // Before the body is read: such an answer may come from a proxy and be no JSON.
-  if (response.status === 429) throw new RateLimitError('The processor takes no more requests for now.');
+  if (response.status === 429) {
+    throw new RateLimitError(`The processor takes no more requests for now${isRepeated ? `; ${unknown(key)}` : ''}.`);
+  }
   if (!response.ok && response.status !== 402) {
     throw new ServiceUnavailableError(`The processor answered ${response.status}; ${unknown(key)}.`);
   }

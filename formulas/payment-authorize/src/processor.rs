@@ -36,8 +36,19 @@ struct Attempt<'a> {
     key: &'a str,
     /// Whether the key is the caller's, who knows it.
     is_callers: bool,
-    /// It was sent before, or may have been, and may have been made then.
-    repeated: bool,
+    /// When it may have been made already.
+    before: Before,
+}
+
+/// When a payment may have been made before this request.
+#[derive(PartialEq, Eq)]
+enum Before {
+    /// Never: nothing was sent.
+    Never,
+    /// By a call under the same key of the caller's, if there was one; most often there was none.
+    Perhaps,
+    /// It was sent: by the call that is repeated, or by this one, on a connection that broke.
+    Sent,
 }
 
 /// Makes the payment.
@@ -64,12 +75,16 @@ pub(crate) fn authorize(
     let mut attempt = Attempt {
         key,
         is_callers: matches!(payment.key, Key::Callers(_)),
-        repeated: !matches!(payment.key, Key::Own),
+        before: match payment.key {
+            Key::Own => Before::Never,
+            Key::Callers(_) => Before::Perhaps,
+            Key::Earlier(_) => Before::Sent,
+        },
     };
     let answer = match send() {
         // Connections that were idle too long break; the key makes it safe to try again.
         Err(http::Error::Unreachable(_)) => {
-            attempt.repeated = true;
+            attempt.before = Before::Sent;
             send()
         }
         answer => answer,
@@ -84,10 +99,13 @@ pub(crate) fn authorize(
             http::Error::TooLarge => {
                 Error::runtime(attempt.uncertain("the processor's answer is too large"))
             }
-            http::Error::Denied(_) | http::Error::Invalid(_) if attempt.repeated => {
-                Error::runtime(attempt.uncertain("the request cannot be sent again"))
+            http::Error::Denied(cause) => {
+                let what = format!("the request to the processor is not allowed: {cause}");
+                Error::runtime(attempt.unmade(what))
             }
-            unsent => unsent.into(),
+            http::Error::Invalid(_) => Error::runtime(
+                attempt.unmade("the request to the processor is not valid".to_owned()),
+            ),
         }
     })?;
     log::info(format_args!("the processor answered {}", answer.status));
@@ -161,7 +179,7 @@ fn refused(body: &Value, code: Option<String>, payment: &Payment, attempt: &Atte
     let types = [&body["error"]["type"], &body["type"], &body["error"]["code"], &body["code"]];
     let says =
         |part| types.iter().any(|value| value.as_str().is_some_and(|text| text.contains(part)));
-    if says("idempotency") && attempt.repeated {
+    if says("idempotency") && attempt.before != Before::Never {
         // An invocation's own id is nobody else's, and its requests are all alike.
         let member = match &payment.key {
             Key::Own => return attempt.unknown(STILL_AT_WORK),
@@ -210,11 +228,10 @@ impl Attempt<'_> {
 
     /// What is said of one that was not made this time, and says nothing of the time before.
     fn unmade(&self, what: String) -> String {
-        match (self.repeated, self.is_callers) {
-            (false, _) => what,
-            (true, false) => self.uncertain(&what),
-            // Most often it is the first.
-            (true, true) => {
+        match self.before {
+            Before::Never => what,
+            Before::Sent => self.uncertain(&what),
+            Before::Perhaps => {
                 format!("{what}; of earlier calls with this `idempotency_key` that says nothing")
             }
         }

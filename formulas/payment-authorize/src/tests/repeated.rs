@@ -132,6 +132,7 @@ fn a_payment_has_the_callers_key_in_every_invocation() {
     assert_eq!(other.header("idempotency-key"), Some("ORDER-17/1"));
     // What is not known is asked with it again, and what was refused may have been made before.
     let broken = || HttpError::Unreachable("it broke".to_owned());
+    let denied = || HttpError::Denied("not a public one".to_owned());
     let again = "`idempotency_key` among them";
     for (network, kind, told) in [
         (FakeHttp::new().fails(HttpError::Timeout), ErrorKind::ServiceUnavailable, again),
@@ -140,6 +141,13 @@ fn a_payment_has_the_callers_key_in_every_invocation() {
         (FakeHttp::new().json(409, json!({})), ErrorKind::ServiceUnavailable, again),
         (FakeHttp::new().json(401, json!({})), ErrorKind::Runtime, "says nothing"),
         (FakeHttp::new().json(429, json!({})), ErrorKind::RateLimit, "says nothing"),
+        // What was sent by this call may have been taken.
+        (FakeHttp::new().fails(broken()).json(429, json!({})), ErrorKind::RateLimit, again),
+        (FakeHttp::new().fails(broken()).json(401, json!({})), ErrorKind::Runtime, again),
+        (FakeHttp::new().fails(broken()).fails(denied()), ErrorKind::Runtime, again),
+        // Nothing was.
+        (FakeHttp::new().fails(denied()), ErrorKind::Runtime, "not allowed: not a public one"),
+        (FakeHttp::new().fails(denied()), ErrorKind::Runtime, "says nothing"),
     ] {
         let outcome = call(&keyed, &configuration("json"), &network);
         assert_eq!(outcome.error().kind(), Some(kind), "{}", outcome.error());
