@@ -10,8 +10,9 @@ use serde_json::json;
 use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command, compiling, reactor_of};
 use crate::support::{Client, guests};
 
-/// In KiB: enough for the server, and less than the memory of one sandbox reserves, which is above 4 GiB.
-const ADDRESS_SPACE: &str = "4000000";
+/// In KiB: enough for the server, less than the memory of one sandbox reserves, which is above 4 GiB, and less than what
+/// compiles may take.
+const ADDRESS_SPACE: &str = "1900000";
 
 /// A server on `data` in the folder that has no more, and what it says in `log` there.
 fn serve_in_little(folder: &Path) -> Process {

@@ -1,5 +1,7 @@
 //! Where traces go.
 
+use http::Uri;
+
 use super::{ConfigError, Options};
 
 /// Settings of traces.
@@ -24,13 +26,27 @@ impl TraceExport {
         let Some(endpoint) = endpoint.filter(|endpoint| !endpoint.is_empty()) else {
             return Ok(None);
         };
-        let host = ["http://", "https://"].iter().find_map(|scheme| endpoint.strip_prefix(scheme));
-        if host.is_none_or(str::is_empty) {
+        if !is_base(endpoint) {
             return Err(ConfigError::NoAddress("otlp-endpoint"));
         }
         let joins = flags.otlp_join.or(file.otlp_join).unwrap_or_default();
         Ok(Some(Self { endpoint: endpoint.clone(), part, joins }))
     }
+}
+
+/// Whether something can be sent to an address, and to a path below it.
+fn is_base(endpoint: &str) -> bool {
+    let Ok(address) = endpoint.parse::<Uri>() else { return false };
+    let Some(authority) = address.authority() else { return false };
+    let is_http = matches!(address.scheme_str(), Some("http" | "https"));
+    let port = authority.as_str().strip_prefix(authority.host());
+    // Nothing of it is to be in a log, as a password would be.
+    is_http
+        && !authority.host().is_empty()
+        && port.is_some_and(|port| {
+            port.is_empty() || authority.port_u16().is_some_and(|port| port > 0)
+        })
+        && !endpoint.contains(['#', '?', '@'])
 }
 
 #[cfg(test)]
@@ -54,6 +70,9 @@ mod tests {
         let export = export(Some("http://collector:4318"), None).unwrap().unwrap();
         assert_eq!((export.endpoint.as_str(), export.part), ("http://collector:4318", 1.0));
         assert!(!export.joins);
+        for endpoint in ["https://collector", "http://[::1]:4318/", "http://a.example/otlp/v1"] {
+            assert!(self::export(Some(endpoint), None).unwrap().is_some(), "{endpoint}");
+        }
     }
 
     #[test]
@@ -70,7 +89,19 @@ mod tests {
 
     #[test]
     fn what_is_no_address_or_no_part_is_refused() {
-        for endpoint in ["collector:4318", "http://", "grpc://collector:4317", "-"] {
+        for endpoint in [
+            "collector:4318",
+            "http://",
+            "grpc://collector:4317",
+            "-",
+            "http://collector:99999",
+            "http://collector:0",
+            "http://collector:x",
+            "http://collector#part",
+            "http://collector/v1/traces?token=a",
+            "http://user:password@collector",
+            "http://:4318",
+        ] {
             let refusal = export(Some(endpoint), None).unwrap_err();
             assert!(refusal.contains("--otlp-endpoint"), "{endpoint}: {refusal}");
         }

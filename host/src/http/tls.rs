@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
-use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use rustls::{InconsistentKeys, ServerConfig};
 use thiserror::Error;
 use tokio_rustls::TlsAcceptor;
 use x509_parser::parse_x509_certificate;
@@ -53,6 +53,14 @@ pub enum TlsError {
     /// There is no certificate in the file.
     #[error("{}: it holds no certificate in PEM", .0.display())]
     NoCertificate(PathBuf),
+    /// One of the certificates cannot be read.
+    #[error("{}: its certificate number {number} is not whole, or is none", path.display())]
+    BrokenCertificate {
+        /// The file.
+        path: PathBuf,
+        /// Which, from 1.
+        number: usize,
+    },
     /// There is no key in the file.
     #[error("{}: it holds no private key in PEM, or an encrypted one", .0.display())]
     NoKey(PathBuf),
@@ -62,8 +70,14 @@ pub enum TlsError {
     /// It would take the place of one that is valid.
     #[error("{}: the certificate has ended, or has not begun yet", .0.display())]
     NotValidNow(PathBuf),
-    /// The two do not belong together, or are of a kind that is not known.
-    #[error("{}: {cause}", path.display())]
+    /// The key is of a kind that TLS does not know, or too short.
+    #[error("{}: the key is of a kind or a length that TLS does not take", .0.display())]
+    UnsuitableKey(PathBuf),
+    /// The two do not belong together.
+    #[error("{}: its first certificate, which must be the server's own, is not that of the key", .0.display())]
+    OtherKey(PathBuf),
+    /// The certificate is of a kind that is not known.
+    #[error("{}: the server's certificate is not one that TLS takes: {cause}", path.display())]
     Unusable {
         /// The certificate's file.
         path: PathBuf,
@@ -218,14 +232,29 @@ fn stamps(files: &TlsFiles) -> [Option<Stamp>; 2] {
 fn read(files: &TlsFiles, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
     let (path, key_path) = (&files.certificate, &files.key);
     let text = read_file(path, 0)?;
-    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    let certificates = certificates.ok().filter(|found| !found.is_empty());
-    let certificates = certificates.ok_or_else(|| TlsError::NoCertificate(path.clone()))?;
+    let certificates = (1..).zip(CertificateDer::pem_slice_iter(&text)).map(|(number, found)| {
+        // Clients give up on one that they cannot read, wherever it stands.
+        let is_whole = |found: &CertificateDer<'_>| {
+            parse_x509_certificate(found).is_ok_and(|(rest, _)| rest.is_empty())
+        };
+        let broken = TlsError::BrokenCertificate { path: path.clone(), number };
+        found.ok().filter(is_whole).ok_or(broken)
+    });
+    let certificates = certificates.collect::<Result<Vec<_>, _>>()?;
+    if certificates.is_empty() {
+        return Err(TlsError::NoCertificate(path.clone()));
+    }
     let text = read_file(key_path, OPEN_BITS)?;
     let key =
         PrivateKeyDer::from_pem_slice(&text).map_err(|_| TlsError::NoKey(key_path.clone()))?;
-    CertifiedKey::from_der(certificates, key, provider)
-        .map_err(|cause| TlsError::Unusable { path: path.clone(), cause })
+    let key = provider.key_provider.load_private_key(key);
+    let key = key.map_err(|_| TlsError::UnsuitableKey(key_path.clone()))?;
+    let pair = CertifiedKey::new(certificates, key);
+    match pair.keys_match() {
+        Ok(()) | Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(pair),
+        Err(rustls::Error::InconsistentKeys(_)) => Err(TlsError::OtherKey(path.clone())),
+        Err(cause) => Err(TlsError::Unusable { path: path.clone(), cause }),
+    }
 }
 
 /// Reads a file, unless a bit of its mode is set that must not be. The file that is looked at is the one that is read.

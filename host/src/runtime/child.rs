@@ -15,7 +15,7 @@ use std::process::{ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{
-    DumpableBehavior, Resource, Rlimit, Signal, nice, set_dumpable_behavior, setrlimit,
+    DumpableBehavior, Resource, Rlimit, Signal, getrlimit, nice, set_dumpable_behavior, setrlimit,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
@@ -217,14 +217,19 @@ fn bound(bounds: CompileBounds) -> io::Result<()> {
     // server that is confined may not write there, and nor may what it starts: then it stays as it was.
     let (file, soonest) = ENDED_SOON;
     let _ = std::fs::write(file, soonest);
-    let most = |current, maximum| Rlimit { current: Some(current), maximum: Some(maximum) };
+    let at_most = |resource, current: u64, maximum: u64| {
+        // The process may have been given less than that.
+        let given = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+        let (current, maximum) = (Some(current.min(given)), Some(maximum.min(given)));
+        setrlimit(resource, Rlimit { current, maximum })
+    };
     let bytes = bounds.memory_mb.saturating_mul(1 << 20);
-    setrlimit(Resource::As, most(bytes, bytes))?;
+    at_most(Resource::As, bytes, bytes)?;
     // The first ends it with a signal that says why.
-    setrlimit(Resource::Cpu, most(bounds.cpu_seconds, bounds.cpu_seconds.saturating_add(1)))?;
+    at_most(Resource::Cpu, bounds.cpu_seconds, bounds.cpu_seconds.saturating_add(1))?;
     // It leaves nothing on disk, no image of its memory either.
-    setrlimit(Resource::Core, most(0, 0))?;
-    setrlimit(Resource::Fsize, most(0, 0))?;
+    at_most(Resource::Core, 0, 0)?;
+    at_most(Resource::Fsize, 0, 0)?;
     nice(NICE)?;
     Ok(())
 }

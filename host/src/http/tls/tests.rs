@@ -1,5 +1,7 @@
 use super::{Tls, TlsError, TlsFiles, Validity};
 use base64::Engine as _;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::Path;
@@ -83,12 +85,27 @@ fn what_is_wrong_is_named() {
     let key = fs::read_to_string(folder.path().join("key.pem")).unwrap();
     let certificate = fs::read_to_string(folder.path().join("certificate.pem")).unwrap();
     let other = key_pem(&rcgen::KeyPair::generate().unwrap());
+    let leaf = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap().to_vec();
+    let chain = |first: &str, next: &[u8]| format!("{first}{}", pem("CERTIFICATE", next));
     for (certificate, key, part) in [
         ("", key.as_str(), "certificate.pem: it holds no certificate"),
         (key.as_str(), key.as_str(), "certificate.pem: it holds no certificate"),
         (certificate.as_str(), "", "key.pem: it holds no private key"),
         (certificate.as_str(), certificate.as_str(), "key.pem: it holds no private key"),
-        (certificate.as_str(), other.as_str(), "certificate.pem: keys may not be consistent"),
+        (
+            certificate.as_str(),
+            other.as_str(),
+            "certificate.pem: its first certificate, which must",
+        ),
+        (&chain(&certificate, b"\x30\x03\x02\x01"), &key, "its certificate number 2 is not whole"),
+        (&chain(&certificate, &[0; 3]), &key, "its certificate number 2 is not whole"),
+        (&chain(&chain(&certificate, &leaf), &[leaf.as_slice(), &[0]].concat()), &key, "number 3"),
+        (
+            &format!("{certificate}-----BEGIN CERTIFICATE-----\nAAAA\n"),
+            &key,
+            "number 2 is not whole",
+        ),
+        (&certificate, &pem("PRIVATE KEY", &[0x30, 0]), "key.pem: the key is of a kind"),
     ] {
         put(folder.path(), certificate, key);
         assert!(load().contains(part), "{part}: {}", load());
