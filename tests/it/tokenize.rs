@@ -108,10 +108,9 @@ async fn what_is_chosen_as_an_id_is_taken_once_and_by_nothing_else() {
     // What is evaluated gives way, in whatever order they stand.
     for (at, order) in [[true, false], [false, true]].into_iter().enumerate() {
         let chosen = format!("way-{at}-5");
-        let tokens = order.map(|is_chosen| match is_chosen {
-            true => token(&chosen, 1),
-            false => token(&format!("way-{at}-{{{{ data }}}}"), 5),
-        });
+        let evaluated = format!("way-{at}-{{{{ data }}}}");
+        let of = |is_chosen| if is_chosen { token(&chosen, 1) } else { token(&evaluated, 5) };
+        let tokens = order.map(of);
         let made = server.private.post("/tokenize", json!(tokens)).await.expect(200);
         let ids: Vec<&str> = (0..2).map(|at| made[at]["id"].as_str().unwrap()).collect();
         assert_eq!(ids.iter().filter(|id| **id == chosen).count(), 1, "{made}");
