@@ -306,7 +306,7 @@ async fn who_did_something_is_named() {
     browser.visit("logs");
     let whose = browser.texts("[aria-label^='Entries'] td:last-child");
     assert!(whose.iter().all(|one| !one.is_empty()), "{whose:?}");
-    assert!(whose.iter().any(|one| one == "the server or its command line"), "{whose:?}");
+    assert!(whose.iter().any(|one| one == "the command line"), "{whose:?}");
 
     let body =
         json!({"name": "ours", "type": "private", "permissions": ["token:read"], "rules": []});

@@ -91,10 +91,10 @@ impl Event {
 pub struct LogEntry {
     /// The tenant.
     pub tenant_id: TenantId,
-    /// Who acted.
+    /// Which application or session acted; absent of the command line and of the server.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub actor_id: Option<Uuid>,
-    /// What kind of actor that is.
+    /// What kind of actor that is: `user` is who types commands at the server. Absent of what the server does by itself.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub actor_type: Option<ActorType>,
     /// What it is about.
