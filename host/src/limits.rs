@@ -202,6 +202,9 @@ pub const RESPONSE_BYTES_MAX: usize = 4 << 20;
 /// Longest chain of nested arrays and objects in what a formula answers. A result is kept and told within objects of ours,
 /// and whoever reads those has a parser of 128 levels.
 pub const RESPONSE_DEPTH_MAX: usize = 120;
+/// Bytes of the tokens that are shown in the result of an asynchronous run, or in an answer that is repeated. The others are
+/// shown in outline.
+pub const SHOWN_BYTES_MAX: usize = 4 * RESPONSE_BYTES_MAX;
 /// Bytes of a webhook's body: what a formula may answer, with the tokens made of it in full and all that is written
 /// longer than it was read.
 pub const WEBHOOK_BODY_BYTES_MAX: usize = 8 * RESPONSE_BYTES_MAX;

@@ -295,3 +295,30 @@ async fn one_that_was_shown_masked_stays_masked() {
     assert_eq!(second["a"]["_extras"], json!({"deduplicated": true}));
     assert_eq!(react("other").await, second);
 }
+
+/// Each token that a formula asks for may be one that was there already, and much larger than the answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_tokens_that_are_more_than_can_be_told_the_last_ones_are_told_in_outline() {
+    const THERE: usize = 20;
+    let server = TestServer::start_with(Setup::open()).await;
+    let client = server.revealing().await;
+    let receiver = Receiver::start().await;
+    let large = json!({"id": "large", "type": "token", "data": "a".repeat(1_000_000), "fingerprint_expression": "same"});
+    client.post("/tokens", large).await.expect(201);
+    let react = format!("/reactors/{}/react", guests::echo_reactor(&server).await);
+    let same = json!({"type": "token", "data": 1, "fingerprint_expression": "same",
+        "deduplicate_token": true});
+    let args = json!({"behaviour": "respond", "tokenize": vec![same; THERE]});
+    let queued = client.post(&react, json!({"args": args, "callback_url": receiver.url()})).await;
+    queued.expect(202);
+    let told = receiver.wait(1).await.remove(0).json();
+    let place = queued.headers["location"].to_str().unwrap();
+    let shown = client.get(place).await.expect(200);
+    for tokens in [&told["data"]["response"]["tokens"], &shown["response"]["tokens"]] {
+        let tokens = tokens.as_array().unwrap();
+        assert_eq!(tokens.len(), THERE);
+        assert!(tokens.iter().all(|token| token["id"] == "large"));
+        let whole = tokens.iter().filter(|token| token["data"].is_string()).count();
+        assert!((10..THERE).contains(&whole), "{whole}");
+    }
+}

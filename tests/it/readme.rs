@@ -278,7 +278,11 @@ fn limits() -> Vec<(&'static str, String)> {
         ("`callback_url`", format!("{} characters", number(l::CALLBACK_URL_CHARS_MAX))),
         (
             "a webhook's body",
-            format!("{}: an answer, with its tokens in place", bytes(l::WEBHOOK_BODY_BYTES_MAX)),
+            format!(
+                "{}: an answer, with its tokens in place: {} of them in full, and the others in outline",
+                bytes(l::WEBHOOK_BODY_BYTES_MAX),
+                bytes(l::SHOWN_BYTES_MAX)
+            ),
         ),
         ("a receiver's answer", format!("awaited for {}", time(l::DELIVERY_TIMEOUT_MS))),
         (

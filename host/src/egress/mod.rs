@@ -95,6 +95,9 @@ pub struct Outbound {
     pub owner: u128,
     /// What of the answer is read.
     pub wanted: Wanted,
+    /// Whether it does no harm twice: it is sent again where its connection breaks before there is an answer, as what only
+    /// reads is in any case. Hosts close connections that were kept at the same moment as they are used.
+    pub repeatable: bool,
 }
 
 opaque!(Outbound);

@@ -1,4 +1,5 @@
-//! Sending: one exchange after the other, each checked, all within one time and the bounds of an answer.
+//! Sending: one exchange after the other, each checked, all within one time and the bounds of an answer. What does no harm
+//! twice is sent once more where its connection breaks.
 
 use std::error::Error;
 use std::io;
@@ -20,6 +21,8 @@ use crate::limits::{HTTP_BODY_BYTES_MAX, HTTP_HEADERS_BYTES_MAX, HTTP_HEADERS_MA
 /// Heads before the one of the answer, such as `100 Continue`, that are read: a host could send them without end.
 const EARLY_HEADS_MAX: usize = 100;
 const NOT_HTTP: &str = "the answer is no valid HTTP";
+const UNCONNECTED: &str = "no connection to the host could be made";
+const BROKEN: &str = "the exchange broke off";
 
 impl Egress {
     /// Sends a request to hosts that `permits` lets pass, the redirects' too, and reads as much of the answer as is
@@ -58,7 +61,14 @@ impl Egress {
         }
         let mut redirects = request.redirects;
         loop {
-            let response = self.once(&hop, request.owner).await?;
+            let response = match self.once(&hop, request.owner).await {
+                Err(EgressError::Unreachable(BROKEN))
+                    if request.repeatable || hop.method.is_safe() =>
+                {
+                    self.once(&hop, request.owner).await?
+                }
+                answer => answer?,
+            };
             let (status, headers) = (response.status(), response.headers());
             if request.wanted == Wanted::Whole {
                 check_headers(headers)?;
@@ -100,9 +110,7 @@ impl Egress {
             }
             answer = self.client(owner, &hop.url).request(request) => {
                 answer.map_err(|error| {
-                    let unconnected = "no connection to the host could be made";
-                    let broken = "the exchange broke off";
-                    explain(&error, if error.is_connect() { unconnected } else { broken })
+                    explain(&error, if error.is_connect() { UNCONNECTED } else { BROKEN })
                 })
             }
         }

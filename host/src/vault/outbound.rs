@@ -49,6 +49,7 @@ impl GuestHttp for FormulaHttp {
                 https_only: false,
                 owner: self.tenant.0.as_u128(),
                 wanted: Wanted::Whole,
+                repeatable: false,
             };
             let permits = |url: &Url| self.allowed.permits(url);
             let has_room = |bytes: usize| kept.grow(bytes);

@@ -31,6 +31,7 @@ fn outbound() -> Outbound {
         https_only: false,
         owner: 1,
         wanted: Wanted::Whole,
+        repeatable: false,
     }
 }
 

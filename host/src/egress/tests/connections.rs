@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -24,6 +25,35 @@ async fn connections_are_kept_and_used_again() {
         send(&egress, get(server.url("a.test", "/"))).await.unwrap();
     }
     assert_eq!((server.seen().len(), server.connections()), (3, 1));
+}
+
+/// Answers a connection's first request, and hangs up on the second one.
+async fn hanging_up_on_the_second() -> Server {
+    let asked = Arc::new(AtomicUsize::new(0));
+    Server::start(SocketAddr::from(([127, 0, 0, 1], 0)), move |_, mut stream| {
+        let is_first = asked.fetch_add(1, Ordering::SeqCst).is_multiple_of(2);
+        async move {
+            stream.write_all(if is_first { OK.as_bytes() } else { b"" }).await.ok()?;
+            is_first.then_some(stream)
+        }
+        .boxed()
+    })
+    .await
+}
+
+#[tokio::test]
+async fn what_does_no_harm_twice_is_sent_again_where_a_kept_connection_ends() {
+    for (method, repeatable, is_answered) in
+        [("GET", false, true), ("HEAD", false, true), ("POST", true, true), ("POST", false, false)]
+    {
+        let (server, egress) = (hanging_up_on_the_second().await, anywhere());
+        send(&egress, get(server.url("a.test", "/"))).await.unwrap();
+        let method = method.to_owned();
+        let second = Outbound { method, repeatable, ..get(server.url("a.test", "/")) };
+        let answer = send(&egress, second).await;
+        assert_eq!(answer.is_ok(), is_answered, "{answer:?}");
+        assert_eq!(server.seen().len(), if is_answered { 3 } else { 2 });
+    }
 }
 
 /// Answers every request with its path; takes what a `GET` sends after its head for the next request, as some do.

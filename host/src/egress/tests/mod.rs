@@ -81,6 +81,7 @@ fn get(url: String) -> Outbound {
         https_only: false,
         owner: 1,
         wanted: Wanted::Whole,
+        repeatable: false,
     }
 }
 

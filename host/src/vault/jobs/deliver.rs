@@ -17,7 +17,7 @@ use crate::vault::apart::together;
 use crate::vault::audit::{Actor, Event};
 use crate::vault::effort::taken_on;
 use crate::vault::record::{Entity, Stored, from_record};
-use crate::vault::retry::{TRIES, unless_lost};
+use crate::vault::retry::{HOLDING_TRIES, unless_lost};
 use crate::vault::{Error, Vault, let_go_of_all_but, sharing};
 
 const UNANSWERED: Answered = Answered { status: None, retry_after: None };
@@ -78,7 +78,10 @@ impl Vault {
     ) -> Result<(), Error> {
         let (id, requeued) = (stored.entity.id, stored.entity.requeued);
         let mut current = stored;
-        for _ in 0..TRIES {
+        for lost in 0..HOLDING_TRIES {
+            if lost > 0 {
+                self.pause(lost).await;
+            }
             let Stored { entity: mut delivery, version } = current;
             if delivery.requeued == requeued {
                 delivery.tried(answered, self.now(), !self.may_remove_ended()?);
@@ -163,6 +166,8 @@ impl Vault {
             owner: !tenant.0.as_u128(),
             // The status says it all (decisions §8).
             wanted: Wanted::Head,
+            // Whoever got it twice knows it by its id.
+            repeatable: true,
         };
         // Its time is the receiver's alone.
         together();

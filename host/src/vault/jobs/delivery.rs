@@ -163,9 +163,10 @@ impl Delivery {
         let after = |wait: Duration| {
             Timestamp(now.0.saturating_add(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
         };
-        let wait = wait_after(self.tries).max(answered.retry_after.unwrap_or_default());
-        // The last try is when the time is over.
-        self.due_at = after(wait).min(self.ends_at);
+        // The last try is when the time is over, or when the receiver wants it.
+        let longest = Duration::from_millis(DELIVERY_WINDOW_MS);
+        let asked = after(answered.retry_after.unwrap_or_default().min(longest));
+        self.due_at = after(wait_after(self.tries)).min(self.ends_at).max(asked);
         if answered.status == Some(410) || now >= self.ends_at {
             self.status = DeliveryStatus::Failed;
         }

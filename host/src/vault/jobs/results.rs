@@ -17,7 +17,7 @@ use crate::vault::authentication::Authenticated;
 use crate::vault::permit::Permit;
 use crate::vault::react::ReactResponse;
 use crate::vault::record::Stored;
-use crate::vault::retry::{TRIES, unless_lost};
+use crate::vault::retry::{HOLDING_TRIES, unless_lost};
 use crate::vault::{Error, Vault};
 
 /// An asynchronous run and what came of it (decisions §7). Kept for 7 days after its end.
@@ -134,7 +134,7 @@ impl Vault {
         let mut shown = job.clone();
         let read = self.show_kept_in(&mut shown, Some(permit)).await?;
         let delivery = self
-            .retried(TRIES, || Box::pin(self.queue_delivery_again(permit, &job, &read)))
+            .retried(HOLDING_TRIES, || Box::pin(self.queue_delivery_again(permit, &job, &read)))
             .await?;
         self.0.queue.deliveries_of(permit.tenant());
         Ok(JobView::of(shown, Some(delivery)))

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::request::size::json_bytes;
 use super::{Token, TokenView};
+use crate::limits::SHOWN_BYTES_MAX;
 use crate::model::audit::Audit;
 use crate::model::id::TenantId;
 use crate::model::log::Operation;
@@ -124,7 +126,8 @@ impl Vault {
     }
 
     /// Shows the tokens in a kept answer of `tokenize` as they were shown then; of those that were changed or are gone
-    /// since, the outline. Somebody else than it was given to sees no more than they may read by their own `rights`.
+    /// since, the outline. So it does of those for which there is no room: each may be a token that was there already, and
+    /// much larger than the answer. Somebody else than it was given to sees no more than they may read by their own `rights`.
     ///
     /// Gives the reads that these are, for the log: one of each token of which more than the outline is shown.
     pub async fn show_kept(
@@ -149,11 +152,16 @@ impl Vault {
             again.push(how_again(kept.remove(SHOWN), token, rights));
         });
         let mut views = Vec::with_capacity(again.len());
+        let mut room = SHOWN_BYTES_MAX;
         for again in again {
-            views.push(match again {
-                Some((token, transform)) => Some((token, self.members_of(token, transform).await?)),
-                None => None,
-            });
+            let Some((token, transform)) = again.filter(|_| room > 0) else {
+                views.push(None);
+                continue;
+            };
+            let (members, bytes) = self.members_of(token, transform).await?;
+            let left = room.checked_sub(bytes);
+            views.push(left.map(|_| (token, members)));
+            room = left.unwrap_or_default();
         }
         let mut views = views.into_iter();
         let mut read: BTreeMap<&str, &Token> = BTreeMap::new();
@@ -170,15 +178,17 @@ impl Vault {
         read.into_values().map(event).collect()
     }
 
-    /// The members of a token as it is shown.
+    /// The members of a token as it is shown, and their bytes as JSON.
     async fn members_of(
         &self,
         token: &Token,
         transform: Transform,
-    ) -> Result<Map<String, Value>, Error> {
+    ) -> Result<(Map<String, Value>, usize), Error> {
         let view = self.show_in_turn(token, transform).await?;
-        match serde_json::to_value(view).map_err(Error::internal)? {
-            Value::Object(members) => Ok(members),
+        let shown = serde_json::to_value(view).map_err(Error::internal)?;
+        let bytes = json_bytes(&shown);
+        match shown {
+            Value::Object(members) => Ok((members, bytes)),
             _ => Err(Error::internal("a token is shown as no object")),
         }
     }

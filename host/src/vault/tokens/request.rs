@@ -2,7 +2,7 @@
 
 mod described;
 mod evaluate;
-mod size;
+pub(super) mod size;
 
 use std::collections::BTreeMap;
 use std::str::FromStr as _;

@@ -108,6 +108,24 @@ fn the_last_try_is_when_the_day_is_over() {
 }
 
 #[test]
+fn no_receiver_is_told_sooner_than_it_asks_for() {
+    const HOUR: Duration = Duration::from_secs(3_600);
+    let mut delivery = delivery();
+    let busy = |hours: u32| Answered { status: Some(503), retry_after: Some(HOUR * hours) };
+    for expected in [23, 46] {
+        let now = delivery.due_at;
+        delivery.tried(busy(23), now, false);
+        let began = delivery.ends_at.0 - DELIVERY_WINDOW_MS;
+        assert_eq!(delivery.due_at.0 - began, expected * 3_600_000);
+        assert_eq!(delivery.status, DeliveryStatus::Pending);
+    }
+    // That was past its day, and is the last.
+    let now = delivery.due_at;
+    delivery.tried(busy(23), now, false);
+    assert_eq!(delivery.status, DeliveryStatus::Failed);
+}
+
+#[test]
 fn the_day_begins_with_the_first_try() {
     let mut delivery = delivery();
     let late = Timestamp(NOW.0 + 3 * DELIVERY_WINDOW_MS);
@@ -157,7 +175,7 @@ fn a_receiver_may_ask_for_more_time_within_the_day() {
     assert_eq!(wait(3_600), (DeliveryStatus::Pending, 3_600_000));
     // Less than the schedule is not asked for.
     assert!(wait(1).1 >= 4_000);
-    // The last try is at the end of the day, whatever it asks for.
+    // Nobody waits for longer than a day.
     assert_eq!(wait(24 * 3_600 + 1), (DeliveryStatus::Pending, DELIVERY_WINDOW_MS));
     assert_eq!(wait(u64::MAX), (DeliveryStatus::Pending, DELIVERY_WINDOW_MS));
 }
