@@ -179,7 +179,7 @@ const asked = holder(() => ({ question: null }));
  * closed, and `otherwise` when it is closed without.
  */
 export function confirm(title, text, action, run, ends = {}) {
-  asked.question = { title, text, action, run, ...ends };
+  Object.assign(asked, { question: { title, text, action, run, ...ends }, done: undefined });
   redraw();
 }
 

@@ -70,7 +70,17 @@ export async function refreshForm() {
   if (after) begin(after, ends);
 }
 
-function bodyOf({ name, permissions, rules }) {
+/** What of the grants fits the type: the rest is kept, for who only passes over another type. */
+function fitting({ type, permissions, rules }) {
+  if (!held.permissions?.value) return { permissions, rules };
+  const able = (names) => names.filter((name) => grantable(type).some((one) => one.type === name));
+  const kept = type === "management" ? [] : rules;
+  return { permissions: able(permissions), rules: kept.map((rule) => ({ ...rule, permissions: able(rule.permissions) })) };
+}
+
+function bodyOf(draft) {
+  const { name } = draft;
+  const { permissions, rules } = fitting(draft);
   // A container that was left empty is refused by the server; it does not mean everything.
   const written = (container) => (container?.trim() ? asContainer(container) : undefined);
   return { name, permissions, rules: rules.map((rule) => ({ ...rule, priority: Number(rule.priority), container: written(rule.container) })) };
@@ -94,13 +104,6 @@ async function submit() {
 export function applicationForm() {
   const draft = held.draft;
   if (!draft) return nothing;
-  const retyped = () => {
-    draft.permissions = [];
-    draft.rules = draft.type === "management" ? [] : draft.rules;
-    // What has no box any more could not be taken back.
-    for (const rule of draft.rules) rule.permissions = rule.permissions.filter((name) => grantable(draft.type).some(({ type }) => type === name));
-    redraw();
-  };
   const problem = held.sent?.problem;
   const at = (path) => [problem, path];
   const take = (application) => begin(application, held.ends);
@@ -112,7 +115,7 @@ export function applicationForm() {
       ${form(
         submit,
         html`${textField("Name", draft, "name", { required: true, at: at("name") })}
-          ${draft.id ? nothing : selectField("Type", draft, "type", TYPES, { changed: retyped, at: at("type") })}
+          ${draft.id ? nothing : selectField("Type", draft, "type", TYPES, { changed: redraw, at: at("type") })}
           ${draft.id ? nothing : textField("Ends", draft, "ends", { type: "datetime-local", at: at("expires_at"), hint: "UTC. Empty: it does not end; this cannot be changed later" })}
           <fieldset aria-describedby=${faultId(problem, "permissions") ?? nothing}>
             <legend>Permissions on everything</legend>
@@ -127,7 +130,7 @@ export function applicationForm() {
     </section>
     <section class="card">
       <h2>What may this key see?</h2>
-      ${preview(draft, held.preview)}
+      ${preview({ ...draft, ...fitting(draft) }, held.preview)}
     </section>`;
 }
 

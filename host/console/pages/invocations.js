@@ -49,6 +49,15 @@ export function open([reactor, run]) {
   return read();
 }
 
+/** Whoever goes through the choices stays at them. */
+export function takes(rest) {
+  if (!held.inPlace) return false;
+  held.inPlace = false;
+  keepFocus(open(rest));
+  redraw();
+  return true;
+}
+
 function readChoices() {
   return may("reactor:read") ? loadChoices(held, "reactors", "reactor:read", "/reactors") : undefined;
 }
@@ -123,7 +132,9 @@ export function view() {
 function choose() {
   if (!may("reactor:read") && !may("token:use")) return lacking("reactor:read");
   const go = (id) => {
-    location.hash = id ? `#/invocations/${id}` : "#/invocations";
+    const wanted = id ? `#/invocations/${id}` : "#/invocations";
+    held.inPlace = wanted !== location.hash;
+    location.hash = wanted;
   };
   const settings = { none: "Choose one", changed: go, own: held.reactor === "" ? undefined : { id: held.reactor, name: held.reactor } };
   const openRun = () => {

@@ -74,6 +74,8 @@ function filters() {
 
 function reset() {
   Object.assign(held, NONE);
+  // Half of a time is no value that could be set to nothing.
+  for (const field of document.querySelectorAll("main input:invalid")) field.value = "";
   return show(NONE, 1);
 }
 

@@ -104,8 +104,8 @@ export function reactorForm() {
   const { draft, reactor } = held;
   if (!draft) return nothing;
   const at = (path) => [held.sent?.problem, path];
-  const formulas = reactor ? [reactor.formula] : (held.formulas?.value?.data ?? []);
-  const formula = formulas.find((one) => one.id === draft.formula);
+  const formula = formulaOf(draft, reactor);
+  const dropped = Object.entries(reactor?.configuration ?? {}).filter((entry) => !declares(draft, reactor)(entry));
   const take = (found) => begin(found, held.ends);
   const over = (found) => {
     held.seen = found;
@@ -119,6 +119,7 @@ export function reactorForm() {
         ${formula && formula.configuration.length > 0
           ? html`<fieldset><legend>Configuration</legend>${formula.configuration.map((entry) => value(entry, at))}</fieldset>`
           : nothing}
+        ${dropped.length > 0 ? html`<p>Its formula does not declare ${dropped.map(([entry]) => html`<code>${entry}</code> `)} any more: saving drops that.</p>` : nothing}
         ${chooseApplication(at("application"))}
         ${notSaved(held.sent, { take, over })} ${submitButton(draft.id ? "Save" : "Create", held.sent, isComplete())}`,
       "Reactor",
@@ -180,6 +181,17 @@ function valueField({ name, type }, label, own) {
   return type === "string" ? areaField(label, values, name, { ...own, rows: 2 }) : textField(label, values, name, own);
 }
 
+/** The formula that it is of, or is to be of, as far as that is known. */
+function formulaOf({ formula }, reactor) {
+  return reactor?.formula ?? held.formulas?.value?.data.find((one) => one.id === formula);
+}
+
+/** Whether the formula has a field for an entry: what it does not declare, or does not any more, is not sent. */
+function declares(draft, reactor) {
+  const formula = formulaOf(draft, reactor);
+  return ([entry]) => formula === undefined || formula.configuration.some(({ name }) => name === entry);
+}
+
 function bodyOf(draft, reactor) {
   const { name, application, values, removed } = draft;
   const shown = reactor ? plain(reactor) : {};
@@ -188,7 +200,7 @@ function bodyOf(draft, reactor) {
   const kept = Object.entries(reactor?.configuration ?? {}).filter(([entry]) =>
     (isShown(entry) ? values[entry] === shown[entry] : !removed.includes(entry)));
   const given = Object.entries(values).filter(([entry, written]) => written !== "" && !(isShown(entry) && written === shown[entry]));
-  const body = { name, configuration: Object.fromEntries([...kept, ...given]) };
+  const body = { name, configuration: Object.fromEntries([...kept, ...given].filter(declares(draft, reactor))) };
   return application ? { ...body, application: { id: application } } : body;
 }
 

@@ -8,7 +8,7 @@ import { confirm, copyable, empty, facts, lacking, pager, shown, table, time } f
 import { unlessChanged } from "../saving.js";
 import { holder, load, loadPage, now, tell, viewOf } from "../state.js";
 import { MEMBERS, begin, hidden, leaveForm, reactorForm, readReactor, refreshForm, unkeptForm } from "./reactor_form.js";
-import { beginTrying, tryReactor, unkeptTrial } from "./try_reactor.js";
+import { beginTrying, leaveTrial, tryReactor, unkeptTrial } from "./try_reactor.js";
 
 export const title = "Reactors";
 
@@ -52,6 +52,7 @@ export function unkept() {
 /** What was written is not left behind. */
 export function close() {
   leaveForm();
+  leaveTrial();
 }
 
 function list(page) {

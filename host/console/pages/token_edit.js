@@ -1,12 +1,13 @@
 // Changing a token: what is different goes out as a JSON Merge Patch, and what has changed is told.
 
-import { ask, keyAt, keysAt, segment, withAnyOf } from "../api.js";
+import { ask, keyAt, keysAt, segment, session, withAnyOf } from "../api.js";
 import { areaField, faultList, form, jsonOf, linesOf, maskOf, metadataOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
 import { forTimeField, fromTimeField, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { hasNullMember, isObject, patchBetween, pathsOf, same } from "../merge_patch.js";
 import { lacking, problemBox, shown, table, time } from "../parts.js";
-import { save, unsent } from "../saving.js";
+import { readRights } from "../rights.js";
+import { notSaved, overwrite, save, unsent } from "../saving.js";
 import { holder, load, redraw, tell } from "../state.js";
 import { announce, conceal, findToken } from "./token.js";
 
@@ -21,6 +22,12 @@ const MEMBERS = [
   ["fingerprint_expression", "Fingerprint of"],
   ["fingerprint", "Fingerprint"],
   ["deduplicate_token", "Gives way to its like"],
+];
+
+/** Members that a change writes as a whole. */
+const LISTS = [
+  { name: "containers", title: "Containers", of: ({ containers }) => containers ?? [] },
+  { name: "search_indexes", title: "Search indexes", of: (token) => token.search_indexes ?? [] },
 ];
 
 const held = holder(() => ({}));
@@ -133,7 +140,15 @@ function updatingKeys(token, patch) {
 async function changed(key, id, patch) {
   const own = { key, bytes: JSON.stringify(patch), type: "application/merge-patch+json" };
   const token = await ask("token:update", "PATCH", `/tokens/${segment(id)}`, own);
-  return { token: conceal(key, "token:update", token), wroteData: "data" in patch };
+  // By the rules of now: what they were may not say whether what came back is plaintext.
+  await readRights();
+  const isKnown = key.unread === undefined && session.keys.includes(key);
+  return { token: isKnown ? conceal(key, "token:update", token) : withoutData(token), wroteData: "data" in patch };
+}
+
+function withoutData(token) {
+  delete token.data;
+  return { ...token, concealed: true };
 }
 
 async function submit() {
@@ -143,7 +158,11 @@ async function submit() {
     const patch = patchOf(before, draft, errors);
     if (Object.keys(errors).length > 0) throw notSent("Some fields cannot be read.", errors);
     if (Object.keys(patch).length === 0) throw notSent("Nothing is different from what the token is.");
-    return withAnyOf(updatingKeys(before, patch), (key) => changed(key, before.id, patch));
+    const write = () => withAnyOf(updatingKeys(before, patch), (key) => changed(key, before.id, patch));
+    // A list is written whole: what others made of it meanwhile would be gone.
+    const members = LISTS.filter(({ name }) => patch[name] !== undefined);
+    if (members.length === 0) return write();
+    return overwrite({ seen: before, read: () => findToken(before.id), members, yours: (after) => ({ ...after, ...patch }), write });
   };
   const leads = ({ token }) => `#/tokens/of/${segment(token.id)}`;
   const done = (after) => {
@@ -186,6 +205,12 @@ function fields({ token, draft, isOld }) {
   if (!keyAt("token:update", token.containers ?? ["/"])) return lacking("token:update");
   const problem = held.sent?.problem;
   const at = (path) => [problem, path];
+  const take = () => beginEdit(token.id);
+  // What is written stays, and is what differs from the lists that are there now.
+  const over = ({ containers, search_indexes }) => {
+    Object.assign(held.one.value, { token: { ...token, containers, search_indexes }, isOld: false });
+    return submit();
+  };
   return html`${problemBox(held.again?.problem, nothing, held.again?.again)} ${isOld ? others(token) : nothing}
   <section class="card">
     ${form(
@@ -201,7 +226,7 @@ function fields({ token, draft, isOld }) {
           ${textField("Fingerprint of", draft, "fingerprint", { at: at("fingerprint_expression"), hint: "An expression; that of the type when empty" })}
           ${selectField("Gives way to one of the same contents", draft, "deduplicate", [["", "as the tenant has it"], ["true", "yes"], ["false", "no"]], { at: at("deduplicate_token") })}
         </details>
-        ${willChange(token, draft)} ${problemBox(problem)} ${submitButton("Save", held.sent)}`,
+        ${willChange(token, draft)} ${notSaved(held.sent, { take, over })} ${submitButton("Save", held.sent)}`,
       "Token",
     )}
   </section>`;

@@ -46,6 +46,11 @@ export function unkeptTrial() {
   };
 }
 
+/** Leaves no answer behind: it may hold plaintext, and is among the reactor's runs as far as it is kept. */
+export function leaveTrial() {
+  if (!held.ran?.loading) held.ran = undefined;
+}
+
 /** Arguments to start from: the required ones, each with a value that shows its type; of what has parts, a token is all of them. */
 function sample(parameters) {
   const values = { string: "", number: 0, boolean: false, object: "{{ token-id }}", array: [] };
