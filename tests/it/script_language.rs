@@ -238,7 +238,7 @@ async fn the_console_is_the_log() {
         console.error(Object.assign(new RangeError('far'), { code: 'E', name: 'Far' }), new SvcError({ status: 403, detail: 'no' }));\n\
         console.log(new URL('https://a.example/b?c'), new Headers({ A: 'b' }), new URLSearchParams('d=e'));\n\
         console.log(new Set(Array(101).keys()), new Map(Array.from({ length: 101 }, (_, at) => [at, at])));\n\
-        console.trace('here'); console.dir({ a: { b: 1 } }, { depth: 0 });\n\
+        console.trace('%s', 'here'); console.dir({ a: { b: 1 } }, { depth: 0 });\n\
         console.assert(false, 'asserted');\n  console.assert(true, 'silent');\n};";
     let outcome = run(&program(code).await, json!({})).await;
     assert_eq!(outcome.result.unwrap().raw, None);
@@ -273,6 +273,16 @@ async fn lines(body: &str) -> Vec<String> {
         run(&program(&format!("module.exports = () => {{ {body} }};")).await, json!({})).await;
     outcome.result.unwrap();
     outcome.log.into_iter().map(|line| line.message).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_that_hold_each_other_are_shown_once() {
+    let body = "const one = new Error('one');\n\
+        one.all = ['a', 'b', 'c'].map((m) => Object.assign(new Error(m), { parent: one, all: [one] }));\n\
+        one.cause = one; console.log(one);";
+    let [line] = &lines(body).await[..] else { panic!() };
+    assert_eq!(line.matches("[Circular]").count(), 7, "{line}");
+    assert!(line.len() < 1_000, "{line}");
 }
 
 /// To look at a value runs what the script made of it.

@@ -2,6 +2,7 @@
 (function (host, shared) {
   'use strict';
   const DEPTH = 4;
+  const DEPTH_MAX = 10;
   const LENGTH = 100;
 
   // To look at a value runs what the script made of it, such as a getter or a proxy: what fails there is no failure of the
@@ -25,14 +26,17 @@
   const quoted = (text) => `'${text.replace(/\\/g, '\\\\').replace(/'/g, "\\'").replace(/\n/g, '\\n')}'`;
   // What is told of an error otherwise.
   const TOLD = ['name', 'message', 'stack', 'cause'];
-  const trace = (error, depth = 0) => {
-    if (!(error instanceof Error)) return inspect(error);
+  const trace = (error, depth = 0, seen = []) => {
+    if (!(error instanceof Error)) return inspect(error, depth, seen);
+    if (seen.includes(error)) return '[Circular]';
+    if (depth > DEPTH) return '[Error]';
+    const path = [...seen, error];
     const head = error.message === '' ? String(error.name) : `${error.name}: ${error.message}`;
     let stack = '';
     try { stack = shared.stackOf(error); } catch { /* not made by a constructor of errors */ }
-    const within = shared.within(error, depth).map(([name, one]) => `\n  ${name}: ${trace(one, depth + 1)}`).join('');
+    const within = shared.within(error, depth).map(([name, one]) => `\n  ${name}: ${trace(one, depth + 1, path)}`).join('');
     const own = Object.keys(error).slice(0, LENGTH).filter((key) => !TOLD.includes(key) && !(key === 'errors' && error instanceof AggregateError));
-    const more = own.length > 0 ? list(' {', entries(error, own, depth, [error]), '}') : '';
+    const more = own.length > 0 ? list(' {', entries(error, own, depth, path), '}') : '';
     return head + (stack === '' ? '' : `\n${stack}`) + more + within;
   };
   const list = (open, parts, close) => (parts.length === 0 ? open + close : `${open} ${parts.join(', ')} ${close}`);
@@ -59,7 +63,7 @@
     }
     if (value === null) return 'null';
     if (seen.includes(value)) return '[Circular]';
-    if (value instanceof Error) return trace(value);
+    if (value instanceof Error) return trace(value, depth, seen);
     if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'Invalid Date' : value.toISOString();
     if (value instanceof RegExp) return String(value);
     if (value instanceof Promise) return 'Promise {}';
@@ -156,8 +160,8 @@
   };
   const console = {
     log: write('info'), info: write('info'), debug: write('debug'), warn: write('warn'), error: write('error'), table,
-    trace: (...values) => put('trace', [format(['Trace:', ...values]), shared.stackOf(new Error())].join('\n')),
-    dir: (value, options) => put('info', inspect(value, Math.max(0, DEPTH - (options?.depth ?? DEPTH)))),
+    trace: (...values) => put('trace', [`Trace: ${format(values)}`, shared.stackOf(new Error())].join('\n')),
+    dir: (value, { depth = DEPTH } = {}) => put('info', inspect(value, DEPTH - Math.min(depth ?? DEPTH_MAX, DEPTH_MAX))),
     assert: (held, ...values) => {
       if (!held) put('error', values.length > 0 ? `Assertion failed: ${format(values)}` : 'Assertion failed');
     },

@@ -58,7 +58,7 @@
     timers: () => shared.timers,
     'timers/promises': () => ({
       setTimeout: (delay, value, { signal } = {}) => new Promise((resolve, reject) => {
-        const end = () => reject(Object.assign(new shared.DOMException('The operation was aborted', 'AbortError'), { cause: signal.reason }));
+        const end = () => reject(Object.assign(new shared.DOMException('The operation was aborted', 'AbortError'), { cause: signal.reason, code: 'ABORT_ERR' }));
         if (signal?.aborted) return end();
         const stop = () => {
           shared.timers.clearTimeout(id);
