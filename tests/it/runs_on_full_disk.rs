@@ -97,3 +97,19 @@ async fn a_run_that_has_begun_is_stored_with_what_is_kept_free_or_told_as_interr
         }
     }
 }
+
+/// What is kept free is for runs that may have done something, and for whoever reads and deletes.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_run_makes_that_has_done_nothing_else_is_as_new_as_any_token() {
+    let (server, free, _folder) = server().await;
+    let code = "module.exports = () => ({ tokenize: 'new' });";
+    let path = reactor(&server, code, json!({}), json!({})).await;
+    let run = async || server.private.post(&path, json!({"args": {}})).await;
+    run().await.expect(200);
+    free.store(LITTLE, Ordering::SeqCst);
+    let refused = run().await;
+    assert!(refused.headers.contains_key("retry-after"));
+    refused.expect(503);
+    free.store(1 << 40, Ordering::SeqCst);
+    run().await.expect(200);
+}

@@ -171,8 +171,8 @@ impl Outcome {
 impl Outcome {
     /// Whether it may be that the formula has done anything.
     pub fn has_begun(&self) -> bool {
-        use Failure::{NoSlot, NotCompiled, TooLate};
-        !matches!(self.result, Err(NoSlot | NotCompiled | TooLate))
+        use Failure::{NoSandbox, NoSlot, NotCompiled, Saturated, TooLate};
+        !matches!(self.result, Err(NoSandbox(_) | NoSlot | NotCompiled | Saturated | TooLate))
     }
 }
 

@@ -4,8 +4,8 @@
 //! second: a few clients or formulas that do so again and again would hold up everybody. So whoever meets something large
 //! says so ([`apart`]), and what it is for goes on where it may block, up to its end or until it says that the rest is
 //! little ([`together`]). A tenant has few places for that, and there are some in all; the system shares the processors out
-//! among them and all else. A place is held while something is computed, and not while that waits; nothing that others
-//! wait for is held while one waits for a place ([`out_of_row`]).
+//! among them and all else. A place is held while something is computed, and not while that waits; nothing that every
+//! commit waits for is held while one waits for a place ([`out_of_row`]).
 
 use std::cell::Cell;
 use std::collections::HashMap;

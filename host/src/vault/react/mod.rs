@@ -5,6 +5,7 @@
 //! ([`run`]). The number of round trips to the store does not depend on the number of tokens. A run that somebody waits
 //! for and one from the queue (`super::jobs`) go the same way.
 
+mod answer;
 mod faults;
 mod replaced;
 mod request;

@@ -8,6 +8,7 @@ use serde_json::Value;
 use tracing::Instrument as _;
 use zeroize::Zeroizing;
 
+use super::answer::Answer;
 use super::{ENDED, FailedRun, ReactResponse, Ready};
 use crate::figures::{Ending, figures};
 use crate::model::faults::Faults;
@@ -126,8 +127,8 @@ impl<'p> Run<'p> {
         invocation: &Invocation,
         ended: Ended<'_>,
     ) -> Result<Vec<Event>, Error> {
-        // It has begun, and may have done what cannot be undone: what is kept free on the disk is for that, too.
-        change.batch.urgent = true;
+        // It may have done what cannot be undone: what is kept free on the disk is for that, too.
+        change.batch.urgent |= self.has_effects();
         change.put(invocation, Expect::Lasting)?;
         if let Some(job) = &self.job {
             job.end(change, ended, invocation.elapsed_us / 1000)?;
@@ -183,6 +184,8 @@ impl Vault {
             self.log(run.permit.tenant(), run.permit.actor(), uses).await?;
         }
         let owner = run.permit.tenant().0.as_u128();
+        // All tenants wait for slots.
+        together();
         let slot = if let Some(slot) = run.slot.take() {
             slot
         } else {
@@ -195,7 +198,7 @@ impl Vault {
         if began.elapsed() > to_begin {
             return Ok(Outcome::without_a_run(Failure::TooLate, began.elapsed()));
         }
-        self.expect_to_be_stored(run)?;
+        self.expect_to_go_on(run).await?;
         let svc = |who: &Authenticated| -> Arc<dyn GuestVault> {
             Arc::new(Svc::new(self.clone(), who.clone()))
         };
@@ -228,11 +231,14 @@ impl Vault {
         Ok(outcome)
     }
 
-    /// Refuses a run that nothing could be stored of: it would do its work, and be asked to do it again. What was queued is
-    /// marked as begun, which the store has taken.
-    fn expect_to_be_stored(&self, run: &Run<'_>) -> Result<(), Error> {
-        let is_asked = run.has_effects() && run.job.is_none();
-        if is_asked { Ok(self.0.store.health()?) } else { Ok(()) }
+    /// Refuses a run whose asker has ended while it waited, and one that nothing could be stored of: it would do its work, and
+    /// be asked to do it again. What was queued is marked as begun, which the store has taken.
+    async fn expect_to_go_on(&self, run: &Run<'_>) -> Result<(), Error> {
+        if run.job.is_some() {
+            return Ok(());
+        }
+        Box::pin(self.expect_asker_unchanged()).await?;
+        if run.has_effects() { Ok(self.0.store.health()?) } else { Ok(()) }
     }
 
     async fn invoke_in(&self, slot: Slot, program: &Program, call: Call) -> Outcome {
@@ -367,33 +373,4 @@ struct Answered<'a> {
     tokens: Option<&'a Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     raw: Option<&'a Value>,
-}
-
-/// Why a run that answered has no answer.
-enum Answer {
-    /// Nothing is stored yet: the run is to be stored as failed.
-    Failed(Error),
-    /// The store failed: there is nothing more to be stored.
-    Uncommitted(Error),
-}
-
-impl Answer {
-    fn of_caller(error: Error) -> Self {
-        match error {
-            Error::Unauthenticated => Self::Failed(error),
-            error => Self::Uncommitted(error),
-        }
-    }
-
-    fn tokenize(error: Error) -> Self {
-        match error {
-            Error::Invalid(inner) => {
-                let mut faults = Faults::new();
-                faults.extend_under("tokenize", inner);
-                Self::Failed(Error::Invalid(faults))
-            }
-            error @ (Error::Unavailable | Error::Internal) => Self::Uncommitted(error),
-            error => Self::Failed(error),
-        }
-    }
 }
