@@ -43,6 +43,7 @@ mod console_access;
 mod console_browser;
 mod console_edit;
 mod console_forms;
+mod console_given;
 mod console_keys;
 mod console_leaving;
 mod console_lost;

@@ -99,7 +99,7 @@ function filterForm(types) {
 function actor({ actor_id: id, actor_type: type }) {
   // Its own entries are there with its whole id.
   if (id) return html`<span class="small">${type}</span><br /><a href="#/logs/${type}/${encodeURIComponent(id)}">${who(id, brief(id))}</a>`;
-  return html`<span class="small">${type === "user" ? "the command line" : "the server"}</span>`;
+  return html`<span class="small">${{ user: "the command line", undefined: "the server" }[type] ?? type}</span>`;
 }
 
 function entries({ data, pagination }) {
