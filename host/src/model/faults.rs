@@ -38,10 +38,17 @@ impl Faults {
         self.count += 1;
         match self.count.cmp(&(FAULTS_MAX + 1)) {
             Ordering::Less => self.by_path.entry(path.into()).or_default().push(message.into()),
-            Ordering::Equal => {
-                self.by_path.entry(String::new()).or_default().push(MORE.to_owned());
-            }
+            Ordering::Equal => self.say_of_more(String::new()),
             Ordering::Greater => {}
+        }
+    }
+
+    /// Names no more, and says once of what there are.
+    fn say_of_more(&mut self, path: String) {
+        self.count = self.count.max(FAULTS_MAX + 1);
+        let is_said = self.by_path.values().flatten().any(|said| said == MORE);
+        if !is_said {
+            self.by_path.entry(path).or_default().push(MORE.to_owned());
         }
     }
 
@@ -53,10 +60,17 @@ impl Faults {
 
     /// Takes over all faults of `other`, below `prefix` (`data` and `number` make `data.number`).
     pub fn extend_under(&mut self, prefix: &str, other: Self) {
+        let mut of_more = None;
         for (path, messages) in other.by_path {
             for message in messages {
-                self.add(join(prefix, &path), message);
+                match join(prefix, &path) {
+                    path if message == MORE => of_more = Some(path),
+                    path => self.add(path, message),
+                }
             }
+        }
+        if let Some(path) = of_more {
+            self.say_of_more(path);
         }
     }
 
@@ -184,6 +198,24 @@ mod tests {
         let map = faults.into_map();
         assert_eq!(map.len(), FAULTS_MAX + 1);
         assert!(map["containers"][0].contains("more faults"));
+    }
+
+    #[test]
+    fn that_there_are_more_is_said_once() {
+        let many = |path: &str| {
+            let mut many = Faults::new();
+            for _ in 0..=FAULTS_MAX {
+                many.add(path, "is wrong");
+            }
+            many
+        };
+        let mut faults = Faults::new();
+        faults.extend_under("mask", many("a"));
+        faults.extend_under("mask", many("b"));
+        faults.extend_under("", many("c"));
+        let map = faults.into_map();
+        let said = map.values().flatten().filter(|said| said.contains("more faults"));
+        assert_eq!(said.count(), 1, "{map:?}");
     }
 
     #[test]
