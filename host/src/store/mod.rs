@@ -14,6 +14,7 @@ pub mod sled;
 
 use std::collections::HashMap;
 
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use thiserror::Error;
 
@@ -99,19 +100,42 @@ pub trait Snapshot: Send {
 
 /// A place to keep records.
 pub trait Store: Send + Sync + 'static {
-    /// Records by id, in one round trip; `None` for each that is not there.
+    /// Records by id, in one round trip; `None` for each that is not there. If their long bodies have more bytes than that,
+    /// then how many, and none of these is read.
+    fn find_at_most<'a>(
+        &'a self,
+        kind: Kind,
+        tenant: TenantId,
+        ids: &'a [&'a str],
+        bytes_max: usize,
+    ) -> StoreFuture<'a, Result<Vec<Option<Record>>, usize>>;
+
+    /// The same, however long they are.
     fn find<'a>(
         &'a self,
         kind: Kind,
         tenant: TenantId,
         ids: &'a [&'a str],
-    ) -> StoreFuture<'a, Vec<Option<Record>>>;
+    ) -> StoreFuture<'a, Vec<Option<Record>>> {
+        self.find_at_most(kind, tenant, ids, usize::MAX).map(any_length).boxed()
+    }
 
     /// The record of any tenant that has this unique value.
     fn find_unique(&self, kind: Kind, unique: Unique) -> StoreFuture<'_, Option<Record>>;
 
-    /// Records that match, newest first: by `order_ms`, then by id, both descending. The total is exact, and of the moment
-    /// that the records are of. Everything acknowledged before the call is seen.
+    /// Records that match, newest first: by `order_ms`, then by id, both descending; so many from a place on. The total is
+    /// exact, and of the moment that the records are of. Everything acknowledged before the call is seen. If their long
+    /// bodies have more bytes than that, then how many, and none of these is read.
+    fn page_at_most<'a>(
+        &'a self,
+        kind: Kind,
+        tenant: TenantId,
+        filter: &'a Filter,
+        from: (Start, usize),
+        bytes_max: usize,
+    ) -> StoreFuture<'a, Result<Slice, usize>>;
+
+    /// The same, however long they are.
     fn page<'a>(
         &'a self,
         kind: Kind,
@@ -119,7 +143,9 @@ pub trait Store: Send + Sync + 'static {
         filter: &'a Filter,
         start: Start,
         size: usize,
-    ) -> StoreFuture<'a, Slice>;
+    ) -> StoreFuture<'a, Slice> {
+        self.page_at_most(kind, tenant, filter, (start, size), usize::MAX).map(any_length).boxed()
+    }
 
     /// Stores and removes all of a batch or nothing; durable on return.
     fn commit(&self, batch: Batch) -> StoreFuture<'_, ()>;
@@ -173,4 +199,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// Finishes what was begun; later commits are refused.
     fn close(&self);
+}
+
+fn any_length<T>(read: Result<Result<T, usize>, StoreError>) -> Result<T, StoreError> {
+    read?.map_err(|bytes| StoreError::Damaged(format!("a record of {bytes} bytes")))
 }

@@ -24,9 +24,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::model::id::TenantId;
 
 /// Bytes of one thing that are little.
-const LITTLE_BYTES: usize = 16 << 10;
+pub const LITTLE_BYTES: usize = 16 << 10;
 /// Bytes that are little of what a page of things comes to.
-const LITTLE_BYTES_OF_A_PAGE: usize = 64 << 10;
+pub const LITTLE_BYTES_OF_A_PAGE: usize = 64 << 10;
 /// How much may be computed at a time, by different tenants.
 const PLACES_PER_PROCESSOR: usize = 4;
 
@@ -43,11 +43,6 @@ tokio::task_local! {
 /// Goes on apart from here on, if this is much for one thing. Gives whether it may have waited for that, however long.
 pub async fn apart(tenant: TenantId, bytes: usize) -> bool {
     bytes > LITTLE_BYTES && anyway(tenant).await
-}
-
-/// The same, of the things on a page.
-pub async fn apart_for_a_page(tenant: TenantId, bytes: impl Iterator<Item = usize>) -> bool {
-    bytes.sum::<usize>() > LITTLE_BYTES_OF_A_PAGE && anyway(tenant).await
 }
 
 /// The same, of whatever will be much.
@@ -176,9 +171,7 @@ mod tests {
     use tokio::time::timeout;
     use uuid::Uuid;
 
-    use super::{
-        LITTLE_BYTES, PLACES, Places, able, anyway, apart, apart_for_a_page, out_of_row, together,
-    };
+    use super::{LITTLE_BYTES, PLACES, Places, able, anyway, apart, out_of_row, together};
     use crate::model::id::TenantId;
 
     const SOON: Duration = Duration::from_millis(50);
@@ -197,8 +190,6 @@ mod tests {
         let run = async {
             apart(tenant(1), LITTLE_BYTES).await;
             assert!(!is_apart(1));
-            apart_for_a_page(tenant(1), [LITTLE_BYTES; 4].into_iter()).await;
-            assert!(!is_apart(1));
             apart(tenant(1), LITTLE_BYTES + 1).await;
             assert!(is_apart(1));
             // As what it waits for takes time, too.
@@ -208,7 +199,7 @@ mod tests {
             together();
             tokio::task::yield_now().await;
             assert!(!is_apart(1));
-            apart_for_a_page(tenant(1), [LITTLE_BYTES; 5].into_iter()).await;
+            anyway(tenant(1)).await;
             is_apart(1)
         };
         assert!(able(run).await);

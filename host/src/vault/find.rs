@@ -2,13 +2,13 @@
 
 use std::ops::Bound;
 
-use super::apart::{apart, apart_for_a_page};
+use super::apart::{LITTLE_BYTES, LITTLE_BYTES_OF_A_PAGE, anyway};
 use super::page::{Page, PageRequest};
 use super::record::{Entity, Stored, from_record, read_record};
-use super::{Error, Vault, index, shares};
+use super::{Error, Share, Vault, index, shares};
 use crate::model::id::TenantId;
 use crate::model::time::Timestamp;
-use crate::store::{Filter, Record, Start};
+use crate::store::{Filter, Kind, Record, Slice, Start};
 
 impl Vault {
     /// Entities by id, `None` for each that is not there or has ended.
@@ -39,11 +39,7 @@ impl Vault {
         at: Timestamp,
         mut room: impl FnMut(&str, &[u8]) -> Result<(), Error>,
     ) -> Result<Vec<Option<Stored<E>>>, Error> {
-        let records = self.0.store.find(E::KIND, tenant, ids).await?;
-        let bytes = records.iter().flatten().map(|record| record.body.len());
-        if apart(tenant, bytes.sum()).await {
-            Box::pin(self.expect_asker_unchanged()).await?;
-        }
+        let (records, _room) = self.read_records(E::KIND, tenant, ids).await?;
         let keys = self.keys(tenant).await?;
         let open = |record: Option<Record>| {
             let Some(record) = record else { return Ok(None) };
@@ -84,11 +80,7 @@ impl Vault {
         request: &PageRequest,
     ) -> Result<Page<E>, Error> {
         let filter = Filter::And(vec![filter, self.not_ended()]);
-        let slice = request.fetch(self.0.store.as_ref(), E::KIND, tenant, &filter).await?;
-        let bytes = slice.records.iter().map(|record| record.body.len());
-        if apart_for_a_page(tenant, bytes).await {
-            Box::pin(self.expect_asker_unchanged()).await?;
-        }
+        let (slice, _room) = self.read_page(E::KIND, tenant, &filter, request).await?;
         let keys = self.keys(tenant).await?;
         let now_ms = self.now().0;
         request.page(&slice, |record| {
@@ -98,22 +90,98 @@ impl Vault {
         })
     }
 
-    /// Every entity of a kind that matches, for kinds of which a tenant has few.
+    /// Every entity of a kind that matches, for kinds of which a tenant has few that are small.
     pub(super) async fn all<E: Entity>(
         &self,
         tenant: TenantId,
         filter: &Filter,
     ) -> Result<Vec<E>, Error> {
-        let mut request = PageRequest::first();
         let mut all = Vec::new();
+        self.each(tenant, filter, |one| all.push(one)).await?;
+        Ok(all)
+    }
+
+    /// Goes to every entity of a kind that matches, few at a time: each may be large.
+    pub(super) async fn each<E: Entity>(
+        &self,
+        tenant: TenantId,
+        filter: &Filter,
+        mut see: impl FnMut(E),
+    ) -> Result<(), Error> {
+        let mut request = PageRequest::first().of_few();
         loop {
             let page = self.page::<E>(tenant, filter.clone(), &request).await?;
-            all.extend(page.data);
+            page.data.into_iter().for_each(&mut see);
             match page.next.and_then(|cursor| PageRequest::following(&cursor)) {
-                Some(next) => request = next,
-                None => return Ok(all),
+                Some(next) => request = next.of_few(),
+                None => return Ok(()),
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Records of these ids. Much is read apart, once there is room for it, which is held as long as what is given with it.
+    async fn read_records(
+        &self,
+        kind: Kind,
+        tenant: TenantId,
+        ids: &[&str],
+    ) -> Result<(Vec<Option<Record>>, Option<Share>), Error> {
+        let store = &self.0.store;
+        match store.find_at_most(kind, tenant, ids, LITTLE_BYTES).await? {
+            Ok(records) => {
+                let bytes = records.iter().flatten().map(|record| record.body.len());
+                if bytes.sum::<usize>() > LITTLE_BYTES {
+                    self.go_apart(tenant).await?;
+                }
+                Ok((records, None))
+            }
+            Err(bytes) => {
+                let room = self.room_apart(tenant, bytes).await?;
+                Ok((store.find(kind, tenant, ids).await?, Some(room)))
             }
         }
+    }
+
+    /// The same, of a page.
+    pub(super) async fn read_page(
+        &self,
+        kind: Kind,
+        tenant: TenantId,
+        filter: &Filter,
+        request: &PageRequest,
+    ) -> Result<(Slice, Option<Share>), Error> {
+        let (store, most) = (&self.0.store, LITTLE_BYTES_OF_A_PAGE);
+        match store.page_at_most(kind, tenant, filter, request.place(), most).await? {
+            Ok(slice) => {
+                let bytes = slice.records.iter().map(|record| record.body.len());
+                if bytes.sum::<usize>() > LITTLE_BYTES_OF_A_PAGE {
+                    self.go_apart(tenant).await?;
+                }
+                Ok((slice, None))
+            }
+            Err(bytes) => {
+                let room = self.room_apart(tenant, bytes).await?;
+                let (start, size) = request.place();
+                Ok((store.page(kind, tenant, filter, start, size).await?, Some(room)))
+            }
+        }
+    }
+
+    /// Room for so many bytes, from where on their reader goes on apart.
+    async fn room_apart(&self, tenant: TenantId, bytes: usize) -> Result<Share, Error> {
+        self.go_apart(tenant).await?;
+        let mut room = self.0.opened.share(tenant);
+        room.grow_to(bytes)?;
+        Ok(room)
+    }
+
+    /// Goes on apart, for who asked for that and still is who that was.
+    async fn go_apart(&self, tenant: TenantId) -> Result<(), Error> {
+        if anyway(tenant).await {
+            Box::pin(self.expect_asker_unchanged()).await?;
+        }
+        Ok(())
     }
 
     /// What has not ended by itself.

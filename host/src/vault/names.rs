@@ -4,10 +4,11 @@
 //! its start and end as characters of their own: of the records that have all pieces of a pattern, only those are
 //! opened. A record of a time before there were pieces is opened in any case.
 
+use super::apart::anyway;
 use super::index::{Index, term, term_of};
 use super::page::PageRequest;
 use super::record::Entity;
-use super::{Error, Vault};
+use super::{Error, Vault, let_go_of_all_but, opened_so_far};
 use crate::crypto::keys::TenantKeys;
 use crate::model::case::{caseless, stored_forms};
 use crate::model::id::TenantId;
@@ -103,11 +104,17 @@ impl Vault {
         let keys = self.keys(tenant).await?;
         let filter = Filter::And(vec![filter, candidates(&keys, pattern)]);
         let mut request = PageRequest::first();
-        let mut named = Vec::new();
+        let (mut named, before) = (Vec::new(), opened_so_far());
         loop {
             let page = self.page::<E>(tenant, filter.clone(), &request).await?;
+            if page.next.is_some() {
+                // There may be any number of them.
+                anyway(tenant).await;
+                tokio::task::yield_now().await;
+            }
             let matching = page.data.iter().filter(|one| matches_name(pattern, one.name()));
             named.extend(matching.map(|one| Position { order_ms: one.created_ms(), id: one.id() }));
+            let_go_of_all_but(before);
             match page.next.and_then(|cursor| PageRequest::following(&cursor)) {
                 Some(next) => request = next,
                 None => return Ok(named),

@@ -11,11 +11,12 @@ use utoipa::ToSchema;
 use super::Error;
 use crate::limits::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX};
 use crate::model::faults::Faults;
-use crate::model::id::TenantId;
-use crate::store::{Filter, Kind, Position, Record, Slice, Start, Store};
+use crate::store::{Filter, Position, Record, Slice, Start};
 
 /// The largest number that every client's integers can hold.
 const PAGE_NUMBER_MAX: u64 = i32::MAX.unsigned_abs() as u64;
+/// Entries of a page of which each may be large.
+const FEW: usize = 10;
 
 /// Where a page begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,25 +76,24 @@ impl PageRequest {
         Self { start: PageStart::Number(1), size: PAGE_SIZE_MAX }
     }
 
+    /// The same with few entries.
+    pub(super) fn of_few(self) -> Self {
+        Self { size: FEW, ..self }
+    }
+
     /// The page that a cursor names, of the largest size.
     pub(super) fn following(cursor: &str) -> Option<Self> {
         let (number, position) = decode(cursor)?;
         Some(Self { start: PageStart::After(position, number), size: PAGE_SIZE_MAX })
     }
 
-    /// Fetches the page's records.
-    pub(super) async fn fetch(
-        &self,
-        store: &dyn Store,
-        kind: Kind,
-        tenant: TenantId,
-        filter: &Filter,
-    ) -> Result<Slice, Error> {
+    /// Where the page begins, and how many entries it has.
+    pub(super) fn place(&self) -> (Start, usize) {
         let start = match &self.start {
             PageStart::Number(number) => Start::Offset((number - 1) * self.size as u64),
             PageStart::After(position, _) => Start::After(position.clone()),
         };
-        Ok(store.page(kind, tenant, filter, start, self.size).await?)
+        (start, self.size)
     }
 
     /// Makes a page of entries that are all in memory, for lists that the store does not hold alone.

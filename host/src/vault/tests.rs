@@ -68,32 +68,33 @@ impl Failing {
 }
 
 impl Store for Failing {
-    fn find<'a>(
+    fn find_at_most<'a>(
         &'a self,
         kind: Kind,
         tenant: TenantId,
         ids: &'a [&'a str],
-    ) -> StoreFuture<'a, Vec<Option<Record>>> {
+        bytes_max: usize,
+    ) -> StoreFuture<'a, Result<Vec<Option<Record>>, usize>> {
         if *self.damaged.lock() == Some(kind) {
             let damaged = StoreError::Damaged("as told".to_owned());
             return Box::pin(async move { Err(damaged) });
         }
-        self.store.find(kind, tenant, ids)
+        self.store.find_at_most(kind, tenant, ids, bytes_max)
     }
 
     fn find_unique(&self, kind: Kind, unique: Unique) -> StoreFuture<'_, Option<Record>> {
         self.store.find_unique(kind, unique)
     }
 
-    fn page<'a>(
+    fn page_at_most<'a>(
         &'a self,
         kind: Kind,
         tenant: TenantId,
         filter: &'a Filter,
-        start: Start,
-        size: usize,
-    ) -> StoreFuture<'a, Slice> {
-        self.store.page(kind, tenant, filter, start, size)
+        from: (Start, usize),
+        bytes_max: usize,
+    ) -> StoreFuture<'a, Result<Slice, usize>> {
+        self.store.page_at_most(kind, tenant, filter, from, bytes_max)
     }
 
     fn commit(&self, batch: Batch) -> StoreFuture<'_, ()> {

@@ -72,29 +72,34 @@ impl Hook for Ending {
 }
 
 impl<H: Hook> Store for Wrapped<H> {
-    fn find<'a>(
+    fn find_at_most<'a>(
         &'a self,
         kind: Kind,
         tenant: TenantId,
         ids: &'a [&'a str],
-    ) -> StoreFuture<'a, Vec<Option<Record>>> {
-        self.store.find(kind, tenant, ids)
+        bytes_max: usize,
+    ) -> StoreFuture<'a, Result<Vec<Option<Record>>, usize>> {
+        self.store.find_at_most(kind, tenant, ids, bytes_max)
     }
 
     fn find_unique(&self, kind: Kind, unique: Unique) -> StoreFuture<'_, Option<Record>> {
         self.store.find_unique(kind, unique)
     }
 
-    fn page<'a>(
+    fn page_at_most<'a>(
         &'a self,
         kind: Kind,
         tenant: TenantId,
         filter: &'a Filter,
-        start: Start,
-        size: usize,
-    ) -> StoreFuture<'a, Slice> {
+        from: (Start, usize),
+        bytes_max: usize,
+    ) -> StoreFuture<'a, Result<Slice, usize>> {
         async move {
-            let mut slice = self.store.page(kind, tenant, filter, start, size).await?;
+            let page = self.store.page_at_most(kind, tenant, filter, from, bytes_max);
+            let mut slice = match page.await? {
+                Ok(slice) => slice,
+                long => return Ok(long),
+            };
             if let Some(others) = self.hook.found(kind, &slice) {
                 others.await;
                 let ids: Vec<&str> =
@@ -102,7 +107,7 @@ impl<H: Hook> Store for Wrapped<H> {
                 let read = self.store.find(kind, tenant, &ids).await?;
                 slice.records = read.into_iter().flatten().collect();
             }
-            Ok(slice)
+            Ok(Ok(slice))
         }
         .boxed()
     }

@@ -214,13 +214,14 @@ fn stuck() -> StoreError {
 }
 
 impl Store for SledStore {
-    fn find<'a>(
+    fn find_at_most<'a>(
         &'a self,
         kind: Kind,
         tenant: TenantId,
         ids: &'a [&'a str],
-    ) -> StoreFuture<'a, Vec<Option<Record>>> {
-        async move { ids.iter().map(|id| self.read(kind, tenant, id)).collect() }.boxed()
+        bytes_max: usize,
+    ) -> StoreFuture<'a, Result<Vec<Option<Record>>, usize>> {
+        async move { self.read_at_most((kind, tenant), ids, bytes_max) }.boxed()
     }
 
     fn find_unique(&self, kind: Kind, unique: Unique) -> StoreFuture<'_, Option<Record>> {
@@ -236,17 +237,17 @@ impl Store for SledStore {
         .boxed()
     }
 
-    fn page<'a>(
+    fn page_at_most<'a>(
         &'a self,
         kind: Kind,
         tenant: TenantId,
         filter: &'a Filter,
-        start: Start,
-        size: usize,
-    ) -> StoreFuture<'a, Slice> {
+        (start, size): (Start, usize),
+        bytes_max: usize,
+    ) -> StoreFuture<'a, Result<Slice, usize>> {
         async move {
             self.later.wait(kind).await?;
-            self.read_page((kind, tenant), filter, &start, size).await
+            self.read_page((kind, tenant), filter, (&start, size), bytes_max).await
         }
         .boxed()
     }

@@ -13,7 +13,7 @@ use super::guard::Guard;
 use super::index::Found;
 use super::live::Live;
 use super::packs;
-use super::rows::{Address, Head};
+use super::rows::{Address, Head, PIECE_BYTES};
 use crate::model::id::TenantId;
 use crate::store::{Filter, Kind, Position, Record, Slice, Start, StoreError};
 
@@ -69,19 +69,45 @@ impl SledStore {
         }
     }
 
-    /// A page, of one moment.
+    /// Records as they are now, unless their long bodies have more bytes than that: then how many.
+    pub(super) fn read_at_most(
+        &self,
+        (kind, tenant): (Kind, TenantId),
+        ids: &[&str],
+        bytes_max: usize,
+    ) -> Result<Result<Vec<Option<Record>>, usize>, StoreError> {
+        let (live, mut found, mut bytes) = (self.files.live(), Vec::with_capacity(ids.len()), 0);
+        let mut are_long = false;
+        for id in ids {
+            let address = Address { kind, tenant, id: (*id).to_owned() };
+            let head = head(&live, &address)?;
+            let long = head.as_ref().map_or(0, |(head, _)| long_bytes(head));
+            (bytes, are_long) = (bytes + long, are_long || long > 0);
+            found.push(head.map(|(head, short)| record(address, head, short)));
+        }
+        if bytes > bytes_max {
+            return Ok(Err(bytes));
+        }
+        if are_long {
+            found = ids.iter().map(|id| self.read(kind, tenant, id)).collect::<Result<_, _>>()?;
+        }
+        Ok(Ok(found))
+    }
+
+    /// A page, of one moment, unless its long bodies have more bytes than that: then how many.
     pub(super) async fn read_page(
         &self,
         whose: (Kind, TenantId),
         filter: &Filter,
-        start: &Start,
-        size: usize,
-    ) -> Result<Slice, StoreError> {
+        (start, size): (&Start, usize),
+        bytes_max: usize,
+    ) -> Result<Result<Slice, usize>, StoreError> {
         let mut ids = Vec::new();
         filter.named_ids(&mut ids);
         if size == 0 && ids.is_empty() {
             // Of the index alone, which changes as a whole.
-            return self.show_page(self.find_page(whose, filter, start, size)?, Bodies::new());
+            let page = self.find_page(whose, filter, start, size)?;
+            return self.show_page(page, Bodies::new()).map(Ok);
         }
         let mut bodies = Bodies::new();
         let mut reads = 0;
@@ -89,8 +115,12 @@ impl SledStore {
             reads += 1;
             let find = || self.find_page(whose, filter, start, size);
             let page = self.moments.read(whose, find).await?;
+            let bytes = page.heads.iter().map(|(_, head, _)| long_bytes(head)).sum();
+            if bytes > bytes_max {
+                return Ok(Err(bytes));
+            }
             if page.read_bodies(&mut bodies)? || reads == READS_MAX {
-                return self.show_page(page, bodies);
+                return self.show_page(page, bodies).map(Ok);
             }
         }
     }
@@ -157,6 +187,11 @@ impl Page {
         }
         Ok(whole)
     }
+}
+
+/// Bytes of a body that lies in pieces, about; 0 of one that does not.
+fn long_bytes(head: &Head) -> usize {
+    usize::try_from(head.pieces).unwrap_or(usize::MAX).saturating_mul(PIECE_BYTES)
 }
 
 /// The pieces of a body; nothing if the record was replaced or removed meanwhile.

@@ -56,12 +56,11 @@ impl Vault {
             return Ok(true);
         }
         for tenant in self.tenants().await? {
-            match self.all::<Formula>(tenant.id, &Filter::All).await {
-                Ok(formulas) => {
-                    for formula in formulas {
-                        kept.remove(&formula.component_digest);
-                    }
-                }
+            let is_used = |formula: Formula| {
+                kept.remove(&formula.component_digest);
+            };
+            match self.each::<Formula>(tenant.id, &Filter::All, is_used).await {
+                Ok(()) => {}
                 // Erased meanwhile.
                 Err(Error::Unauthenticated) => {}
                 Err(error) => return Err(error),

@@ -13,7 +13,6 @@ use crate::model::log::Operation;
 use crate::model::permission::Grant;
 use crate::model::weight;
 use crate::store::Filter;
-use crate::vault::apart::apart_for_a_page;
 use crate::vault::page::{PageRequest, Pagination};
 use crate::vault::permit::Permit;
 use crate::vault::record::{Entity as _, open_text};
@@ -78,11 +77,7 @@ impl Vault {
         let keys = self.keys(tenant).await?;
         let visible = Lower(&keys).visible(permit.rights(), P::PERMISSION);
         let filter = Filter::And(vec![visible, filter, self.not_ended()]);
-        let slice = request.fetch(self.0.store.as_ref(), Token::KIND, tenant, &filter).await?;
-        let bytes = slice.records.iter().map(|record| record.body.len());
-        if apart_for_a_page(tenant, bytes).await {
-            Box::pin(self.expect_asker_unchanged()).await?;
-        }
+        let (slice, read) = self.read_page(Token::KIND, tenant, &filter, request).await?;
         // After the records: they may be sealed with a key that is new.
         let keys = self.keys(tenant).await?;
         let sealed: usize = slice.records.iter().map(|record| record.body.len()).sum();
@@ -91,6 +86,8 @@ impl Vault {
             // What is written moves as it grows; what is opened is shown beside it.
             room.grow_to(sealed + 3 * sealed.max(written) + 2 * opened + kept)
         };
+        // It is counted with the rest from here on.
+        drop(read);
         take_room(0, 0, 0)?;
         let now_ms = self.now().0;
         let mut events = Vec::with_capacity(slice.records.len());
