@@ -60,9 +60,8 @@ impl Vault {
                 kept.remove(&formula.component_digest);
             };
             match self.each::<Formula>(tenant.id, &Filter::All, is_used).await {
-                Ok(()) => {}
-                // Erased meanwhile.
-                Err(Error::Unauthenticated) => {}
+                // Or it was erased meanwhile.
+                Ok(()) | Err(Error::Unauthenticated) => {}
                 Err(error) => return Err(error),
             }
         }

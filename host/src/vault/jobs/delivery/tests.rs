@@ -109,7 +109,7 @@ fn the_last_try_is_when_the_day_is_over() {
 
 #[test]
 fn no_receiver_is_told_sooner_than_it_asks_for() {
-    const HOUR: Duration = Duration::from_secs(3_600);
+    const HOUR: Duration = Duration::from_hours(1);
     let mut delivery = delivery();
     let busy = |hours: u32| Answered { status: Some(503), retry_after: Some(HOUR * hours) };
     for expected in [23, 46] {
