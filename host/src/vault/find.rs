@@ -5,10 +5,10 @@ use std::ops::Bound;
 use super::apart::{LITTLE_BYTES, LITTLE_BYTES_OF_A_PAGE, anyway};
 use super::page::{Page, PageRequest};
 use super::record::{Entity, Stored, from_record, read_record};
-use super::{Error, Share, Vault, index, shares};
+use super::{Error, Vault, index, shares};
 use crate::model::id::TenantId;
 use crate::model::time::Timestamp;
-use crate::store::{Filter, Kind, Record, Slice, Start};
+use crate::store::{Filter, Kind, Record, Slice, Start, StoreFuture};
 
 impl Vault {
     /// Entities by id, `None` for each that is not there or has ended.
@@ -39,7 +39,7 @@ impl Vault {
         at: Timestamp,
         mut room: impl FnMut(&str, &[u8]) -> Result<(), Error>,
     ) -> Result<Vec<Option<Stored<E>>>, Error> {
-        let (records, _room) = self.read_records(E::KIND, tenant, ids).await?;
+        let records = self.read_records(E::KIND, tenant, ids).await?;
         let keys = self.keys(tenant).await?;
         let open = |record: Option<Record>| {
             let Some(record) = record else { return Ok(None) };
@@ -80,7 +80,7 @@ impl Vault {
         request: &PageRequest,
     ) -> Result<Page<E>, Error> {
         let filter = Filter::And(vec![filter, self.not_ended()]);
-        let (slice, _room) = self.read_page(E::KIND, tenant, &filter, request).await?;
+        let slice = self.read_page(E::KIND, tenant, &filter, request).await?;
         let keys = self.keys(tenant).await?;
         let now_ms = self.now().0;
         request.page(&slice, |record| {
@@ -120,13 +120,13 @@ impl Vault {
         }
     }
 
-    /// Records of these ids. Much is read apart, once there is room for it, which is held as long as what is given with it.
+    /// Records of these ids. Much is read apart, if there is room for it then.
     async fn read_records(
         &self,
         kind: Kind,
         tenant: TenantId,
         ids: &[&str],
-    ) -> Result<(Vec<Option<Record>>, Option<Share>), Error> {
+    ) -> Result<Vec<Option<Record>>, Error> {
         let store = &self.0.store;
         match store.find_at_most(kind, tenant, ids, LITTLE_BYTES).await? {
             Ok(records) => {
@@ -134,11 +134,11 @@ impl Vault {
                 if bytes.sum::<usize>() > LITTLE_BYTES {
                     self.go_apart(tenant).await?;
                 }
-                Ok((records, None))
+                Ok(records)
             }
             Err(bytes) => {
-                let room = self.room_apart(tenant, bytes).await?;
-                Ok((store.find(kind, tenant, ids).await?, Some(room)))
+                let read = store.find(kind, tenant, ids);
+                self.with_room_apart(tenant, bytes, read).await
             }
         }
     }
@@ -150,7 +150,7 @@ impl Vault {
         tenant: TenantId,
         filter: &Filter,
         request: &PageRequest,
-    ) -> Result<(Slice, Option<Share>), Error> {
+    ) -> Result<Slice, Error> {
         let (store, most) = (&self.0.store, LITTLE_BYTES_OF_A_PAGE);
         match store.page_at_most(kind, tenant, filter, request.place(), most).await? {
             Ok(slice) => {
@@ -158,22 +158,29 @@ impl Vault {
                 if bytes.sum::<usize>() > LITTLE_BYTES_OF_A_PAGE {
                     self.go_apart(tenant).await?;
                 }
-                Ok((slice, None))
+                Ok(slice)
             }
             Err(bytes) => {
-                let room = self.room_apart(tenant, bytes).await?;
                 let (start, size) = request.place();
-                Ok((store.page(kind, tenant, filter, start, size).await?, Some(room)))
+                let read = store.page(kind, tenant, filter, start, size);
+                self.with_room_apart(tenant, bytes, read).await
             }
         }
     }
 
-    /// Room for so many bytes, from where on their reader goes on apart.
-    async fn room_apart(&self, tenant: TenantId, bytes: usize) -> Result<Share, Error> {
+    /// Reads so many bytes apart, if there is room for them. Once they are read, what is opened of them counts instead.
+    async fn with_room_apart<T>(
+        &self,
+        tenant: TenantId,
+        bytes: usize,
+        read: StoreFuture<'_, T>,
+    ) -> Result<T, Error> {
         self.go_apart(tenant).await?;
-        let mut room = self.0.opened.share(tenant);
-        room.grow_to(bytes)?;
-        Ok(room)
+        let before = shares::opened_so_far();
+        shares::opened(bytes)?;
+        let read = read.await;
+        shares::let_go_of_all_but(before);
+        Ok(read?)
     }
 
     /// Goes on apart, for who asked for that and still is who that was.

@@ -77,7 +77,7 @@ impl Vault {
         let keys = self.keys(tenant).await?;
         let visible = Lower(&keys).visible(permit.rights(), P::PERMISSION);
         let filter = Filter::And(vec![visible, filter, self.not_ended()]);
-        let (slice, read) = self.read_page(Token::KIND, tenant, &filter, request).await?;
+        let slice = self.read_page(Token::KIND, tenant, &filter, request).await?;
         // After the records: they may be sealed with a key that is new.
         let keys = self.keys(tenant).await?;
         let sealed: usize = slice.records.iter().map(|record| record.body.len()).sum();
@@ -86,8 +86,6 @@ impl Vault {
             // What is written moves as it grows; what is opened is shown beside it.
             room.grow_to(sealed + 3 * sealed.max(written) + 2 * opened + kept)
         };
-        // It is counted with the rest from here on.
-        drop(read);
         take_room(0, 0, 0)?;
         let now_ms = self.now().0;
         let mut events = Vec::with_capacity(slice.records.len());
