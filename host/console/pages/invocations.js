@@ -38,8 +38,13 @@ export function queuedJob(job) {
 }
 
 /** The rest of the address is a reactor's id, and perhaps a run's. */
-export function open([reactor, run]) {
+export function open(rest) {
+  held.inPlace = undefined;
   readChoices();
+  return show(rest);
+}
+
+function show([reactor, run]) {
   held.reactor = reactor ?? "";
   held.chosen = held.reactor;
   held.run = run;
@@ -49,11 +54,10 @@ export function open([reactor, run]) {
   return read();
 }
 
-/** Whoever goes through the choices stays at them. */
+/** Whoever goes through the choices stays at them, also where the next one is chosen before this one is shown. */
 export function takes(rest) {
-  if (!held.inPlace) return false;
-  held.inPlace = false;
-  keepFocus(open(rest));
+  if (location.hash !== held.inPlace) return false;
+  keepFocus(show(rest));
   redraw();
   return true;
 }
@@ -132,9 +136,8 @@ export function view() {
 function choose() {
   if (!may("reactor:read") && !may("token:use")) return lacking("reactor:read");
   const go = (id) => {
-    const wanted = id ? `#/invocations/${id}` : "#/invocations";
-    held.inPlace = wanted !== location.hash;
-    location.hash = wanted;
+    held.inPlace = id ? `#/invocations/${id}` : "#/invocations";
+    location.hash = held.inPlace;
   };
   const settings = { none: "Choose one", changed: go, own: held.reactor === "" ? undefined : { id: held.reactor, name: held.reactor } };
   const openRun = () => {
