@@ -184,7 +184,7 @@ impl Vault {
     }
 
     /// Goes on apart, for who asked for that and still is who that was.
-    async fn go_apart(&self, tenant: TenantId) -> Result<(), Error> {
+    pub(super) async fn go_apart(&self, tenant: TenantId) -> Result<(), Error> {
         if anyway(tenant).await {
             Box::pin(self.expect_asker_unchanged()).await?;
         }

@@ -4,7 +4,6 @@
 //! its start and end as characters of their own: of the records that have all pieces of a pattern, only those are
 //! opened. A record of a time before there were pieces is opened in any case.
 
-use super::apart::anyway;
 use super::index::{Index, term, term_of};
 use super::page::PageRequest;
 use super::record::Entity;
@@ -109,7 +108,7 @@ impl Vault {
             let page = self.page::<E>(tenant, filter.clone(), &request).await?;
             if page.next.is_some() {
                 // There may be any number of them.
-                anyway(tenant).await;
+                self.go_apart(tenant).await?;
                 tokio::task::yield_now().await;
             }
             let matching = page.data.iter().filter(|one| matches_name(pattern, one.name()));

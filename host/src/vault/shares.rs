@@ -32,11 +32,7 @@ tokio::task_local! {
 /// Carries out what has this share, or gets one by [`share_in`]; gives what it has of it in the end. What is much of it may go
 /// on [`apart`](super::apart).
 pub async fn sharing<F: Future>(share: Option<Share>, run: F) -> (F::Output, Option<Share>) {
-    let run = async {
-        let output = run.await;
-        (output, OPENED.with(RefCell::take))
-    };
-    OPENED.scope(RefCell::new(share), asked(able(run))).await
+    OPENED.scope(RefCell::new(share), asked(able(giving_back(run)))).await
 }
 
 /// The same of what all tenants wait for: it stands in no row of one.
@@ -44,11 +40,12 @@ pub async fn sharing_out_of_row<F: Future>(
     share: Option<Share>,
     run: F,
 ) -> (F::Output, Option<Share>) {
-    let run = async {
-        let output = run.await;
-        (output, OPENED.with(RefCell::take))
-    };
-    OPENED.scope(RefCell::new(share), run).await
+    OPENED.scope(RefCell::new(share), giving_back(run)).await
+}
+
+async fn giving_back<F: Future>(run: F) -> (F::Output, Option<Share>) {
+    let output = run.await;
+    (output, OPENED.with(RefCell::take))
 }
 
 /// Carries out what opens something that does not count.
