@@ -62,6 +62,9 @@ pub enum StoreError {
     /// The store takes no writes, or cannot be read; the cause is for the operator.
     #[error("the storage is unavailable: {0}")]
     Unavailable(String),
+    /// The store was closed: the process ends.
+    #[error("the store is closed")]
+    Closed,
     /// There is too little space left to store anything new.
     #[error("the disk is full")]
     Full,

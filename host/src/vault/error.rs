@@ -156,7 +156,8 @@ impl From<StoreError> for Error {
             cause => {
                 // Of these the store tells the operator, once.
                 let told = [StoreError::Full, StoreError::ReadOnly, StoreError::Failed];
-                if !told.contains(&cause) {
+                // That it stops, too.
+                if cause != StoreError::Closed && !told.contains(&cause) {
                     tracing::error!(%cause, "the store failed");
                 }
                 figures().store_refused();

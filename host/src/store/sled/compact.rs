@@ -49,7 +49,7 @@ impl Writer {
                 Ok(next) => return Some(next),
                 Err(TryRecvError::Empty) => {}
                 Err(TryRecvError::Disconnected) => {
-                    self.give_up_copy(StoreError::Unavailable("the store is closed".to_owned()));
+                    self.give_up_copy(StoreError::Closed);
                     return None;
                 }
             }

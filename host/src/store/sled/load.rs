@@ -108,7 +108,7 @@ fn scan(
         portion.add(&key, &value);
         if portion.0.len() >= PORTION_BYTES {
             if ended.load(Ordering::Acquire) {
-                return Err(closed());
+                return Err(StoreError::Closed);
             }
             if portions.send(std::mem::replace(&mut portion, empty())).is_err() {
                 return Ok(());
@@ -198,10 +198,6 @@ fn kinds(tree: &Tree) -> Result<BTreeSet<Kind>, StoreError> {
 
 fn beginning(form: &[u8], kind: u8) -> Vec<u8> {
     [form, &[kind]].concat()
-}
-
-fn closed() -> StoreError {
-    StoreError::Unavailable("the store is closed".to_owned())
 }
 
 /// The kinds that are read while the store is open already.

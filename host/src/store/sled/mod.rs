@@ -255,18 +255,19 @@ impl Store for SledStore {
     fn commit(&self, batch: Batch) -> StoreFuture<'_, ()> {
         let queue = self.queue.lock().clone();
         async move {
-            let closed = || StoreError::Unavailable("the store is closed".to_owned());
             let (done, mut outcome) = oneshot::channel();
-            let queue = queue.ok_or_else(closed)?;
+            let queue = queue.ok_or(StoreError::Closed)?;
+            // While there is a queue the writer goes only by a panic.
+            let gone = || StoreError::Failed;
             self.check_writer()?;
             let began = Instant::now();
             match queue.try_send(Waiting::new(batch, done)) {
                 Ok(()) => {}
                 Err(TrySendError::Full(waiting)) => {
                     let place = timeout(ROOM_MAX, queue.reserve()).await.map_err(|_| stuck())?;
-                    place.map_err(|_| closed())?.send(waiting);
+                    place.map_err(|_| gone())?.send(waiting);
                 }
-                Err(TrySendError::Closed(_)) => return Err(closed()),
+                Err(TrySendError::Closed(_)) => return Err(gone()),
             }
             drop(queue);
             let mut was_stuck = false;
@@ -283,7 +284,7 @@ impl Store for SledStore {
                 }
                 was_stuck = is_stuck;
             };
-            let outcome = outcome.map_err(|_| closed())?;
+            let outcome = outcome.map_err(|_| gone())?;
             figures().committed(began.elapsed());
             outcome
         }
@@ -362,7 +363,7 @@ impl Store for SledStore {
             Some(queue) if queue.is_closed() => Err(StoreError::Failed),
             // Which starting anew may mend.
             Some(_) => self.check_writer().and_then(|()| self.space.check()),
-            None => Err(StoreError::Unavailable("the store is closed".to_owned())),
+            None => Err(StoreError::Closed),
         }
     }
 
