@@ -12,10 +12,8 @@ mod tests;
 
 use std::sync::atomic::Ordering;
 
-use tokio::sync::mpsc::Receiver;
-use tokio::sync::mpsc::error::TryRecvError;
-
 use super::copy::Copy;
+use super::turns::Turns;
 use super::waiting::Waiting;
 use super::wanted::Wanted;
 use super::writer::Writer;
@@ -23,16 +21,12 @@ use crate::store::StoreError;
 
 impl Writer {
     /// The next batch to be committed; `None` when there will be none. Copies until there is one.
-    pub(super) fn next(
-        &mut self,
-        held: Option<Waiting>,
-        queue: &mut Receiver<Waiting>,
-    ) -> Option<Waiting> {
+    pub(super) fn next(&mut self, turns: &mut Turns) -> Option<Waiting> {
         loop {
             self.begin_copy();
             let Some(copy) = &mut self.log.copy else {
                 self.progress.rest();
-                return held.or_else(|| queue.blocking_recv());
+                return turns.wait();
             };
             self.progress.begin();
             // What others write goes on in both: the copy must not take the last of the space.
@@ -42,16 +36,12 @@ impl Writer {
                 Ok(false) => {}
                 Err(error) => self.give_up_copy(error),
             }
-            if held.is_some() {
-                return held;
+            if let Some(next) = turns.next_if(|_| true) {
+                return Some(next);
             }
-            match queue.try_recv() {
-                Ok(next) => return Some(next),
-                Err(TryRecvError::Empty) => {}
-                Err(TryRecvError::Disconnected) => {
-                    self.give_up_copy(StoreError::Closed);
-                    return None;
-                }
+            if turns.is_over() {
+                self.give_up_copy(StoreError::Closed);
+                return None;
             }
         }
     }

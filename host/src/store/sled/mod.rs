@@ -31,6 +31,7 @@ mod space;
 mod syncing;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod waiting;
 mod wanted;
 mod writer;
@@ -163,7 +164,8 @@ impl SledStore {
             progress: Arc::clone(&progress),
         };
         let thread = std::thread::Builder::new().name("store writer".to_owned());
-        let thread = thread.spawn(move || writer.run(waiting)).map_err(unavailable)?;
+        let thread =
+            thread.spawn(move || writer.run(turns::Turns::of(waiting))).map_err(unavailable)?;
         Ok(Self {
             files,
             index,
@@ -258,16 +260,15 @@ impl Store for SledStore {
             let (done, mut outcome) = oneshot::channel();
             let queue = queue.ok_or(StoreError::Closed)?;
             // While there is a queue the writer goes only by a panic.
-            let gone = || StoreError::Failed;
             self.check_writer()?;
             let began = Instant::now();
             match queue.try_send(Waiting::new(batch, done)) {
                 Ok(()) => {}
                 Err(TrySendError::Full(waiting)) => {
                     let place = timeout(ROOM_MAX, queue.reserve()).await.map_err(|_| stuck())?;
-                    place.map_err(|_| gone())?.send(waiting);
+                    place.map_err(|_| StoreError::Failed)?.send(waiting);
                 }
-                Err(TrySendError::Closed(_)) => return Err(gone()),
+                Err(TrySendError::Closed(_)) => return Err(StoreError::Failed),
             }
             drop(queue);
             let mut was_stuck = false;
@@ -284,7 +285,7 @@ impl Store for SledStore {
                 }
                 was_stuck = is_stuck;
             };
-            let outcome = outcome.map_err(|_| gone())?;
+            let outcome = outcome.map_err(|_| StoreError::Failed)?;
             figures().committed(began.elapsed());
             outcome
         }

@@ -3,10 +3,12 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
+use uuid::Uuid;
 
 use super::guard;
 use super::log::{bytes_of, pieces_of};
+use super::turns::Turns;
 use crate::crypto::integrity::Hash;
 use crate::model::id::TenantId;
 use crate::store::{Batch, Put, Record, StoreError};
@@ -49,6 +51,13 @@ impl Waiting {
         };
         let contents = batch.puts.iter().map(content).collect();
         Self { batch, contents, done }
+    }
+
+    /// Whose it is: nearly all change what one tenant has.
+    pub fn tenant(&self) -> TenantId {
+        let Batch { puts, removals, .. } = &self.batch;
+        let put = puts.first().map(|put| put.record.tenant);
+        put.or_else(|| removals.first().map(|gone| gone.tenant)).unwrap_or(TenantId(Uuid::nil()))
     }
 
     /// Bytes of its records, about.
@@ -97,42 +106,43 @@ impl Size {
     }
 }
 
-/// The batches of a group, from the first on, as they come: those that wait, and when these are several, those that come
+/// The batches of a group, from the first on, in their turns: those that wait, and when these are several, those that come
 /// until that is over, or within a moment. A sync, and all the waking that it takes, costs as much for one batch as for
 /// fifty; whoever is alone is not held up.
 pub struct Gathering<'a> {
-    queue: &'a mut mpsc::Receiver<Waiting>,
+    turns: &'a mut Turns,
     size: Size,
     next: Option<Waiting>,
-    /// Of the next group: it was taken and found no room.
-    held: Option<Waiting>,
     until: Option<Instant>,
 }
 
 impl<'a> Gathering<'a> {
     /// A group that begins with this batch.
-    pub fn begin(first: Waiting, queue: &'a mut mpsc::Receiver<Waiting>) -> Self {
+    pub fn begin(first: Waiting, turns: &'a mut Turns) -> Self {
         Self {
-            queue,
+            turns,
             size: Size::default(),
             next: Some(first),
-            held: None,
             until: Some(Instant::now() + GATHERING),
         }
     }
 
-    /// The batch that begins the next group, if it was taken.
-    pub fn held(self) -> Option<Waiting> {
-        self.held
+    /// The next batch, if one waits that the group has room for. One that was looked at counts whether it has or not: once
+    /// there is no room the group is at its end.
+    fn next_that_fits(&mut self) -> Option<Waiting> {
+        let size = &mut self.size;
+        self.turns.next_if(|next| {
+            size.add(next);
+            size.fits()
+        })
     }
 
-    /// Waits a moment for others, once, if there are several already.
-    fn wait(&mut self) {
-        if self.size.batches >= GATHERED_MIN
-            && let Some(until) = self.until.take()
-        {
-            std::thread::sleep(until.saturating_duration_since(Instant::now()));
-        }
+    /// Waits a moment for others, once, if there are several already and room for more; whether it did.
+    fn wait(&mut self) -> bool {
+        let may = self.size.batches >= GATHERED_MIN && self.size.fits();
+        let until = if may { self.until.take() } else { None };
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        left.inspect(|left| std::thread::sleep(*left)).is_some()
     }
 }
 
@@ -140,27 +150,19 @@ impl Iterator for Gathering<'_> {
     type Item = Waiting;
 
     fn next(&mut self) -> Option<Waiting> {
-        if self.held.is_some() {
-            return None;
+        if let Some(first) = self.next.take() {
+            self.size.add(&first);
+            return Some(first);
         }
-        let next = self.next.take().or_else(|| self.queue.try_recv().ok()).or_else(|| {
-            self.wait();
-            self.queue.try_recv().ok()
-        })?;
-        self.size.add(&next);
-        if self.size.batches > 1 && !self.size.fits() {
-            self.held = Some(next);
-            return None;
-        }
-        Some(next)
+        self.next_that_fits().or_else(|| if self.wait() { self.next_that_fits() } else { None })
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::{
         ENTRIES_OF_A_ROW, GATHERED_MIN, GROUP_BYTES_MAX, GROUP_ROWS_MAX, Gathering,
-        ROWS_OF_A_RECORD, ROWS_OF_A_TENANT, Waiting,
+        ROWS_OF_A_RECORD, ROWS_OF_A_TENANT, Turns, Waiting,
     };
     use crate::limits::TOKEN_TERMS_MAX;
     use crate::model::id::TenantId;
@@ -168,10 +170,10 @@ mod tests {
     use crate::store::{Batch, Expect, Kind, Put, Record, Term, TextDigest};
     use tokio::sync::{mpsc, oneshot};
 
-    const RECORD: Expect = Expect::Any;
+    pub const RECORD: Expect = Expect::Any;
     const ENTRY: Expect = Expect::Chained(TextDigest([0; 32]));
 
-    fn waiting(bytes: usize, expect: Expect) -> Waiting {
+    pub fn waiting(bytes: usize, expect: Expect) -> Waiting {
         let record = Record {
             kind: Kind(1),
             tenant: TenantId(uuid::Uuid::nil()),
@@ -187,12 +189,15 @@ mod tests {
         Waiting::new(batch, oneshot::channel().0)
     }
 
-    fn gathered(
-        first: Waiting,
-        queue: &mut mpsc::Receiver<Waiting>,
-    ) -> (Vec<Waiting>, Option<Waiting>) {
-        let mut group = Gathering::begin(first, queue);
-        (group.by_ref().collect(), group.held())
+    /// The groups that come of what was sent, the first one and all together.
+    fn gathered(first: Waiting, queue: mpsc::Receiver<Waiting>) -> (Vec<Waiting>, usize) {
+        let mut turns = Turns::of(queue);
+        let group: Vec<_> = Gathering::begin(first, &mut turns).collect();
+        let mut all = group.len();
+        while let Some(next) = turns.next_if(|_| true) {
+            all += Gathering::begin(next, &mut turns).count();
+        }
+        (group, all)
     }
 
     #[test]
@@ -213,19 +218,18 @@ mod tests {
             // What is too large by itself is alone, and holds up nobody that came before.
             (3, GROUP_BYTES_MAX + 1, RECORD, 1),
         ] {
-            let (sender, mut queue) = mpsc::channel(1_024);
+            let (sender, queue) = mpsc::channel(1_024);
             for _ in 0..queued {
                 sender.try_send(waiting(bytes, expect)).ok().unwrap();
             }
-            let (group, next) = gathered(waiting(bytes, expect), &mut queue);
+            let (group, all) = gathered(waiting(bytes, expect), queue);
             assert_eq!(group.len(), taken, "{queued} of {bytes}");
-            assert_eq!(next.is_some(), taken <= queued);
-            assert_eq!(queue.len() + usize::from(next.is_some()), queued + 1 - taken);
+            assert_eq!(all, queued + 1);
         }
-        let (sender, mut queue) = mpsc::channel(1_024);
+        let (sender, queue) = mpsc::channel(1_024);
         sender.try_send(waiting(GROUP_BYTES_MAX + 1, RECORD)).ok().unwrap();
-        let (group, next) = gathered(waiting(10, RECORD), &mut queue);
-        assert_eq!((group.len(), next.map(|next| next.bytes())), (1, Some(GROUP_BYTES_MAX + 1)));
+        let (group, all) = gathered(waiting(10, RECORD), queue);
+        assert_eq!((group.len(), all), (1, 2));
     }
 
     #[test]
@@ -235,23 +239,23 @@ mod tests {
             one.batch.puts[0].record.terms = vec![Term([7; 16]); TOKEN_TERMS_MAX];
             one
         };
-        let (sender, mut queue) = mpsc::channel(1_024);
+        let (sender, queue) = mpsc::channel(1_024);
         for _ in 0..600 {
             sender.try_send(found_by_much()).ok().unwrap();
         }
-        let (group, _) = gathered(found_by_much(), &mut queue);
+        let (group, _) = gathered(found_by_much(), queue);
         assert_eq!(group.len(), GROUP_BYTES_MAX / (10 + 2 * 16 * TOKEN_TERMS_MAX));
     }
 
     #[test]
     fn each_tenant_takes_rows_of_its_own() {
-        let (sender, mut queue) = mpsc::channel(1_024);
+        let (sender, queue) = mpsc::channel(1_024);
         for tenant in 1..300 {
             let mut one = waiting(10, ENTRY);
             one.batch.puts[0].record.tenant = TenantId(uuid::Uuid::from_u128(tenant));
             sender.try_send(one).ok().unwrap();
         }
-        let (group, _) = gathered(waiting(10, ENTRY), &mut queue);
+        let (group, _) = gathered(waiting(10, ENTRY), queue);
         assert!((30..=GROUP_ROWS_MAX / ROWS_OF_A_TENANT).contains(&group.len()), "{}", group.len());
     }
 
@@ -259,7 +263,7 @@ mod tests {
     fn who_comes_while_others_are_waited_for_is_of_the_group() {
         // The sender is as likely to be late as not, on a busy machine: once in many tries it is not.
         let joined = (0..1_000).any(|_| {
-            let (sender, mut queue) = mpsc::channel(1_024);
+            let (sender, queue) = mpsc::channel(1_024);
             for _ in 1..GATHERED_MIN {
                 sender.try_send(waiting(1, RECORD)).ok().unwrap();
             }
@@ -269,7 +273,7 @@ mod tests {
                 }
                 sender.try_send(waiting(1, RECORD)).is_ok()
             });
-            let group = gathered(waiting(1, RECORD), &mut queue).0.len();
+            let group = gathered(waiting(1, RECORD), queue).0.len();
             assert!(late.join().unwrap());
             group == GATHERED_MIN + 1
         });

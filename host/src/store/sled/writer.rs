@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::mpsc;
 
 use super::failure::unreadable;
 use super::files::Files;
@@ -23,6 +22,7 @@ use super::packs;
 use super::progress::Progress;
 use super::rows::{Address, Head, read_unique, unique_key};
 use super::space::Space;
+use super::turns::Turns;
 use super::waiting::{Gathering, Waiting};
 use crate::model::id::TenantId;
 use crate::store::{Batch, Expect, Kind, Put, Record, Removal, StoreError, Unique};
@@ -74,13 +74,10 @@ impl Versions {
 
 impl Writer {
     /// Writes until every sender is gone.
-    pub fn run(mut self, mut queue: mpsc::Receiver<Waiting>) {
-        let mut held = None;
-        while let Some(first) = self.next(held.take(), &mut queue) {
+    pub fn run(mut self, mut turns: Turns) {
+        while let Some(first) = self.next(&mut turns) {
             self.progress.begin();
-            let mut group = Gathering::begin(first, &mut queue);
-            self.commit(&mut group);
-            held = group.held();
+            self.commit(Gathering::begin(first, &mut turns));
         }
         self.progress.begin();
         // Nothing is left for the next start to do, as far as that is known.
@@ -101,7 +98,7 @@ impl Writer {
     }
 
     /// Commits batches as a group; one that is refused does not harm the others.
-    fn commit(&mut self, waiting: &mut Gathering<'_>) {
+    fn commit(&mut self, waiting: Gathering<'_>) {
         let mut group = Group::new(self.versions.0);
         let (space, guard) = (Arc::clone(&self.space), Arc::clone(&self.guard));
         let mut left = space.look();
