@@ -60,6 +60,21 @@ impl Filter {
         });
     }
 
+    /// How much it is to look for what matches, in sets of records that are gone through.
+    pub fn weight(&self) -> usize {
+        let mut weight = 0;
+        self.each_part(&mut |part| {
+            weight += match part {
+                Self::All | Self::Nothing => 0,
+                Self::Ids(ids) => ids.len(),
+                // The ends of one lie in several.
+                Self::Range { .. } => 4,
+                _ => 1,
+            };
+        });
+        weight
+    }
+
     /// Shows all of its parts that have none themselves.
     fn each_part<'f>(&'f self, look: &mut impl FnMut(&'f Self)) {
         match self {
@@ -101,4 +116,33 @@ pub struct Slice {
     pub records: Vec<Record>,
     /// The place of the last one, when more follow.
     pub next: Option<Position>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Bound;
+
+    use super::super::{Field, Term};
+    use super::Filter;
+
+    #[test]
+    fn a_filter_weighs_what_its_parts_do() {
+        let term = || Filter::Term(Term([0; 16]));
+        let (from, to) = (Bound::Unbounded, Bound::Unbounded);
+        let range = || Filter::Range { field: Field(0), from, to };
+        let ids = |count: usize| Filter::Ids(vec![String::new(); count]);
+        for (filter, expected) in [
+            (Filter::All, 0),
+            (Filter::Nothing, 0),
+            (term(), 1),
+            (Filter::Order { from, to }, 1),
+            (Filter::IdPrefix(String::new()), 1),
+            (range(), 4),
+            (ids(7), 7),
+            (Filter::Not(Box::new(range())), 4),
+            (Filter::And(vec![term(), Filter::Or(vec![term(), range(), ids(2)]), Filter::All]), 8),
+        ] {
+            assert_eq!(filter.weight(), expected, "{filter:?}");
+        }
+    }
 }

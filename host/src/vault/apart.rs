@@ -27,6 +27,9 @@ use crate::model::id::TenantId;
 pub const LITTLE_BYTES: usize = 16 << 10;
 /// Bytes that are little of what a page of things comes to.
 pub const LITTLE_BYTES_OF_A_PAGE: usize = 64 << 10;
+/// The weight of a filter that little is gone through for, of the most common ones: a query of eight terms, whatever they
+/// are.
+pub const LITTLE_WEIGHT: usize = 48;
 /// How much may be computed at a time, by different tenants.
 const PLACES_PER_PROCESSOR: usize = 4;
 

@@ -4,43 +4,40 @@
 //! upper bits, on several levels, each 64 times as coarse as the one before: a range is then the union of at most 64
 //! sets at each end of each level, and of the few records that lie in the finest ends.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::{Bound, RangeInclusive};
 
 use roaring::RoaringBitmap;
 
-/// Bits that each level leaves out, finest first. In milliseconds: a second, a minute, an hour, three days, half a
-/// year.
-const SHIFTS: [u32; 5] = [10, 16, 22, 28, 34];
+use super::postings::Postings;
+
+/// Bits that each level leaves out, finest first. In milliseconds: none, some, a second, a minute, an hour, three days,
+/// half a year.
+const SHIFTS: [u32; 7] = [0, 4, 10, 16, 22, 28, 34];
 
 /// The records that have a number, by it.
 #[derive(Default)]
-pub struct Numbers {
-    exact: BTreeSet<(u64, u32)>,
-    levels: [BTreeMap<u64, RoaringBitmap>; SHIFTS.len()],
-}
+pub struct Numbers([BTreeMap<u64, Postings>; SHIFTS.len()]);
 
 impl Numbers {
     /// Adds a record.
     pub fn insert(&mut self, number: u64, slot: u32) {
-        self.exact.insert((number, slot));
-        for (level, shift) in self.levels.iter_mut().zip(SHIFTS) {
+        for (level, shift) in self.0.iter_mut().zip(SHIFTS) {
             let bucket = number >> shift;
             // Times ascend: most are in the last bucket.
             match level.last_entry().filter(|last| *last.key() == bucket) {
-                Some(last) => last.into_mut().insert(slot),
-                None => level.entry(bucket).or_default().insert(slot),
-            };
+                Some(last) => last.into_mut().add(slot),
+                None => level.entry(bucket).or_default().add(slot),
+            }
         }
     }
 
     /// Removes a record.
     pub fn remove(&mut self, number: u64, slot: u32) {
-        self.exact.remove(&(number, slot));
-        for (level, shift) in self.levels.iter_mut().zip(SHIFTS) {
+        for (level, shift) in self.0.iter_mut().zip(SHIFTS) {
             if let Some(slots) = level.get_mut(&(number >> shift)) {
                 slots.remove(slot);
-                if slots.is_empty() {
+                if slots.is_none() {
                     level.remove(&(number >> shift));
                 }
             }
@@ -59,20 +56,16 @@ impl Numbers {
     /// Adds what lies in the range, using levels below `level` only.
     fn collect(&self, range: RangeInclusive<u64>, level: usize, found: &mut RoaringBitmap) {
         let (from, to) = range.into_inner();
-        let Some(level) = level.checked_sub(1) else {
-            let exact = self.exact.range((from, 0)..=(to, u32::MAX));
-            found.extend(exact.map(|(_, slot)| *slot));
-            return;
-        };
+        let Some(level) = level.checked_sub(1) else { return };
         let shift = SHIFTS[level];
         // The first and the last bucket that lie in the range as a whole.
         let first = (from >> shift) + u64::from(from & mask(shift) != 0);
-        let last = ((to >> shift) + u64::from(to & mask(shift) == mask(shift))).checked_sub(1);
+        let last = (to >> shift).checked_sub(u64::from(to & mask(shift) != mask(shift)));
         let Some(last) = last.filter(|last| first <= *last) else {
             return self.collect(from..=to, level, found);
         };
-        for slots in self.levels[level].range(first..=last).map(|(_, slots)| slots) {
-            *found |= slots;
+        for (_, slots) in self.0[level].range(first..=last) {
+            slots.join(found);
         }
         if from < first << shift {
             self.collect(from..=(first << shift) - 1, level, found);

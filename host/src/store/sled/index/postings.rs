@@ -89,6 +89,16 @@ impl Postings {
         }
     }
 
+    /// Adds them to a set.
+    pub fn join(&self, set: &mut RoaringBitmap) {
+        match self {
+            Self::None => {}
+            Self::One(slot) => drop(set.insert(*slot)),
+            Self::Few(slots) => set.extend(slots.iter().copied()),
+            Self::Many(slots) => *set |= &**slots,
+        }
+    }
+
     /// Those that are in a set too.
     pub fn within(&self, set: Cow<'_, RoaringBitmap>) -> RoaringBitmap {
         let narrowed =
@@ -150,6 +160,9 @@ mod tests {
             for other in [Cow::Borrowed(&other), Cow::Owned(other.clone())] {
                 prop_assert_eq!(postings.within(other).iter().collect::<BTreeSet<_>>(), both.clone());
             }
+            let mut any = other.clone();
+            postings.join(&mut any);
+            prop_assert_eq!(any, &other | &*postings.set());
         }
     }
 }
