@@ -173,7 +173,7 @@ impl Vault {
     /// The answer of this id. While the clock is in doubt ([`super::steady`]) none has ended by it: one that was set
     /// forward by mistake must not have requests carried out again.
     async fn kept_answer(&self, tenant: TenantId, id: &str) -> Result<Option<KeptAnswer>, Error> {
-        let found = self.0.store.find(KeptAnswer::KIND, tenant, &[id]).await?.pop().flatten();
+        let found = self.read_records(KeptAnswer::KIND, tenant, &[id]).await?.pop().flatten();
         let Some(record) = found else { return Ok(None) };
         let keys = self.keys(tenant).await?;
         let kept = from_record::<KeptAnswer>(&record, &keys)?.entity;

@@ -20,8 +20,10 @@ use super::audit::Actor;
 use super::jobs::By;
 use super::kept_application::KeptApplication;
 use super::record::{Entity, from_record};
+use super::steady::is_beyond;
 use super::{Error, Vault};
 use crate::crypto::api_key::{ApiKey, KeyHash};
+use crate::limits::SESSION_MS_MAX;
 use crate::model::application::Application;
 use crate::model::id::TenantId;
 use crate::model::log::ActorType;
@@ -37,6 +39,9 @@ const REMEMBERED_BYTES_MAX: u64 = 32 << 20;
 /// Why a request is refused whose caller's rights were changed while it was arriving.
 const CHANGED: &str = "What the caller, or who granted it its rights, may do was changed while the request was being taken \
     in. Nothing was done: send it again.";
+/// The same, of one that was under way.
+const CHANGED_MEANWHILE: &str = "What the caller, or who granted it its rights, may do was changed while the request waited \
+    for its turn; try again.";
 /// Characters of the longest text that could be a key.
 const KEY_CHARS_MAX: usize = 128;
 
@@ -109,6 +114,13 @@ impl Caller {
     /// How the log names the caller.
     pub fn actor(&self) -> Actor {
         self.actor
+    }
+
+    /// Whether it has ended by this time, or lives longer than any session does.
+    fn has_ended(&self, at: Timestamp) -> bool {
+        let is_session = self.actor.kind == Some(ActorType::Session);
+        let is_over = |end| end <= at || is_session && is_beyond(end, at.0, SESSION_MS_MAX);
+        self.ends.is_some_and(is_over)
     }
 
     /// About how many bytes it takes.
@@ -200,7 +212,7 @@ impl Vault {
     /// Refuses a caller whose key has ended since it was found out who it is, or who may do other things by now: a body may
     /// take minutes to arrive, and a component to be compiled. A look at a number, unless an application was changed.
     pub async fn expect_unchanged(&self, who: &Authenticated) -> Result<(), Error> {
-        if who.0.ends.is_some_and(|end| end <= self.now()) {
+        if who.0.has_ended(self.now()) {
             return Err(Error::Unauthenticated);
         }
         if who.0.generation == self.0.callers.generation() {
@@ -215,13 +227,15 @@ impl Vault {
         }
     }
 
-    /// The same of who asked for what is under way, if that is known.
+    /// The same of who asked for what is under way and had to wait, if that is known. Who may do other things by now is not
+    /// refused for good: the same request is judged anew when it is sent again.
     pub(super) async fn expect_asker_unchanged(&self) -> Result<(), Error> {
         let who = ASKED_BY.try_with(|asked| asked.borrow().clone()).ok().flatten();
-        match who {
-            Some(who) => self.expect_unchanged(&who).await,
-            None => Ok(()),
-        }
+        let Some(who) = who else { return Ok(()) };
+        self.expect_unchanged(&who).await.map_err(|error| match error {
+            Error::Conflict(CHANGED) => Error::Busy(CHANGED_MEANWHILE),
+            error => error,
+        })
     }
 
     /// Who asked for a run, with the rights it has now, if it has not ended by this time.
@@ -239,7 +253,7 @@ impl Vault {
             }
             By::Session(id) => self.session_caller_of(tenant, id, at).await?,
         };
-        let caller = caller.filter(|caller| caller.ends.is_none_or(|ends| ends > at));
+        let caller = caller.filter(|caller| !caller.has_ended(at));
         caller.map(|caller| Authenticated(Arc::new(caller))).ok_or(Error::Unauthenticated)
     }
 
@@ -267,7 +281,7 @@ impl Vault {
             Some(caller) => caller,
             None => self.look_up(hash, key.tag() == "ses").await?.ok_or(Error::Unauthenticated)?,
         };
-        if caller.ends.is_some_and(|end| end <= self.now()) {
+        if caller.has_ended(self.now()) {
             return Err(Error::Unauthenticated);
         }
         Ok(Authenticated(caller))

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use super::apart::{LITTLE_BYTES, LITTLE_BYTES_OF_A_PAGE, anyway};
+use super::apart::{LITTLE_BYTES, LITTLE_BYTES_OF_A_PAGE, LITTLE_WEIGHT, anyway};
 use super::page::{Page, PageRequest};
 use super::record::{Entity, Stored, from_record, read_record};
 use super::{Error, Vault, index, shares};
@@ -80,7 +80,7 @@ impl Vault {
         request: &PageRequest,
     ) -> Result<Page<E>, Error> {
         let filter = Filter::And(vec![filter, self.not_ended()]);
-        let slice = self.read_page(E::KIND, tenant, &filter, request).await?;
+        let slice = self.read_page(E::KIND, tenant, &filter, request.place()).await?;
         let keys = self.keys(tenant).await?;
         let now_ms = self.now().0;
         request.page(&slice, |record| {
@@ -120,8 +120,22 @@ impl Vault {
         }
     }
 
+    /// Which of these ids are taken, also by what has ended. However much they hold, nothing of it is read.
+    pub(super) async fn are_taken<E: Entity>(
+        &self,
+        tenant: TenantId,
+        ids: &[&str],
+    ) -> Result<Vec<bool>, Error> {
+        let mut taken = Vec::with_capacity(ids.len());
+        for id in ids {
+            let itself = Filter::Ids(vec![(*id).to_owned()]);
+            taken.push(self.any::<E>(tenant, &itself).await?);
+        }
+        Ok(taken)
+    }
+
     /// Records of these ids. Much is read apart, if there is room for it then.
-    async fn read_records(
+    pub(super) async fn read_records(
         &self,
         kind: Kind,
         tenant: TenantId,
@@ -149,10 +163,13 @@ impl Vault {
         kind: Kind,
         tenant: TenantId,
         filter: &Filter,
-        request: &PageRequest,
+        (start, size): (Start, usize),
     ) -> Result<Slice, Error> {
+        if filter.weight() > LITTLE_WEIGHT {
+            self.go_apart(tenant).await?;
+        }
         let (store, most) = (&self.0.store, LITTLE_BYTES_OF_A_PAGE);
-        match store.page_at_most(kind, tenant, filter, request.place(), most).await? {
+        match store.page_at_most(kind, tenant, filter, (start.clone(), size), most).await? {
             Ok(slice) => {
                 let bytes = slice.records.iter().map(|record| record.body.len());
                 if bytes.sum::<usize>() > LITTLE_BYTES_OF_A_PAGE {
@@ -161,7 +178,6 @@ impl Vault {
                 Ok(slice)
             }
             Err(bytes) => {
-                let (start, size) = request.place();
                 let read = store.page(kind, tenant, filter, start, size);
                 self.with_room_apart(tenant, bytes, read).await
             }
@@ -208,7 +224,7 @@ impl Vault {
         filter: &Filter,
     ) -> Result<bool, Error> {
         let start = Start::Offset(0);
-        let slice = self.0.store.page(E::KIND, tenant, filter, start, 1).await?;
+        let slice = self.0.store.page(E::KIND, tenant, filter, start, 0).await?;
         Ok(slice.total > 0)
     }
 }
@@ -217,3 +233,6 @@ impl Vault {
 pub fn ended<E: Entity>(entity: &E, now_ms: u64) -> bool {
     entity.expires_ms().is_some_and(|end_ms| end_ms <= now_ms)
 }
+
+#[cfg(test)]
+mod tests;

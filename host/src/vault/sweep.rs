@@ -17,7 +17,8 @@ use super::record::{Entity, Stored, read_record};
 use super::retry::unless_lost;
 use super::sealed_keys::SYSTEM_TENANT;
 use super::sessions::Session;
-use super::tokens::Token;
+use super::steady::latest;
+use super::tokens::{TRANSIENT_MS_MAX, Token};
 use super::{Change, Error, Vault, ended};
 use crate::crypto::keys::TenantKeys;
 use crate::limits::ASYNCHRONOUS_TIMEOUT_MS_MAX;
@@ -44,7 +45,10 @@ impl Vault {
     /// Removes everything that has ended, in every tenant. One that cannot be swept keeps no other from it.
     pub async fn sweep_ended(&self) -> Result<Swept, Error> {
         let (mut swept, mut failed) = (0, None);
-        for tenant in self.tenants().await? {
+        let tenants = self.tenants().await?;
+        // With the first one there is something to note.
+        let is_begun = !tenants.is_empty();
+        for tenant in tenants {
             match self.sweep_tenant(tenant.id).await {
                 Ok(removed) => swept += removed,
                 // Erased meanwhile.
@@ -55,6 +59,9 @@ impl Vault {
         match self.sweep_log(SYSTEM_TENANT).await {
             Ok(removed) => swept += removed,
             Err(error) => failed = Some(error),
+        }
+        if is_begun && let Err(error) = self.note_time().await {
+            failed = Some(error);
         }
         self.sweep_compiled().await;
         failed.map_or(Ok(Swept(swept)), Err)
@@ -99,15 +106,16 @@ impl Vault {
         if self.may_remove_ended()? {
             return Ok(());
         }
-        let stored = self.0.store.find(Token::KIND, tenant, &[id]).await?;
-        let shown = self.find::<Token>(tenant, &[id]).await?;
-        match (stored.as_slice(), shown.as_slice()) {
-            ([Some(_)], [None]) => Err(Error::Conflict(
+        let itself = Filter::Ids(vec![id.to_owned()]);
+        let is_taken = self.any::<Token>(tenant, &itself).await?;
+        let shown = Filter::And(vec![itself, self.not_ended()]);
+        if is_taken && !self.any::<Token>(tenant, &shown).await? {
+            return Err(Error::Conflict(
                 "A token of the same contents or id has ended, and is removed once the server's clock, which was set \
                 forward, has gone on steadily for a day.",
-            )),
-            _ => Ok(()),
+            ));
         }
+        Ok(())
     }
 
     /// Rewrites tokens without the members that must not stay any longer, such as a card's `cvc`.
@@ -120,7 +128,7 @@ impl Vault {
             change.put(&token, Expect::Version(version))?;
             token.event(Operation::Update, "Token members erased").map(Some)
         };
-        let due = (number::TRANSIENT_UNTIL, Token::is_due);
+        let due = (number::TRANSIENT_UNTIL, TRANSIENT_MS_MAX, Token::is_due);
         self.sweep_due(tenant, Filter::All, due, erase).await
     }
 
@@ -177,15 +185,16 @@ impl Vault {
             change.remove(&stored);
             event(&stored.entity)
         };
-        self.sweep_due(tenant, among, (number::EXPIRES_AT, is_over), remove).await
+        self.sweep_due(tenant, among, (number::EXPIRES_AT, u64::MAX, is_over), remove).await
     }
 
-    /// Does `sweep` to all of these records whose time in this field has come, some at once.
+    /// Does `sweep` to all of these records whose time in this field has come, or lies further ahead than any such time can,
+    /// some at once.
     async fn sweep_due<E: Entity>(
         &self,
         tenant: TenantId,
         among: Filter,
-        (field, is_due): (Field, impl Fn(&E, u64) -> bool),
+        (field, longest_ms, is_due): (Field, u64, impl Fn(&E, u64) -> bool),
         sweep: impl Fn(&mut Change, Stored<E>) -> Result<Option<Event>, Error>,
     ) -> Result<usize, Error> {
         if !self.may_remove_ended()? {
@@ -193,8 +202,10 @@ impl Vault {
         }
         // Read once: what is found by one time may not be due by another.
         let now_ms = self.now().0;
-        let (from, to) = (Bound::Unbounded, Bound::Included(now_ms));
-        let filter = Filter::And(vec![among, Filter::Range { field, from, to }]);
+        let come = (Bound::Unbounded, Bound::Included(now_ms));
+        let beyond = (Bound::Excluded(latest(now_ms, longest_ms)), Bound::Unbounded);
+        let due = [come, beyond].map(|(from, to)| Filter::Range { field, from, to });
+        let filter = Filter::And(vec![among, Filter::Or(due.into())]);
         let (mut swept, mut start) = (0, Start::Offset(0));
         loop {
             let at = start.clone();

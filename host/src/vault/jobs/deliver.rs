@@ -124,7 +124,7 @@ impl Vault {
         id: InvocationId,
     ) -> Result<Stored<E>, Error> {
         let id = id.to_string();
-        let records = self.0.store.find(E::KIND, tenant, &[&id]).await?;
+        let records = self.read_records(E::KIND, tenant, &[&id]).await?;
         // After the record: it may be sealed with a key that is new.
         let keys = self.keys(tenant).await?;
         let record = records.into_iter().flatten().next();

@@ -32,6 +32,8 @@ mod tests;
 const MULTIPLIER: f64 = 3.0;
 /// A wait is so much longer or shorter, at random, that those who failed together do not all come again together.
 const JITTER: f64 = 0.1;
+/// How long a try that the receiver asked for at the very end, or later, may be put off before it is given up.
+const LAST_TRY_MS: u64 = 60 * 60 * 1000;
 /// In the index this is added to the time at which a delivery is due, if that was reckoned by a clock in doubt: it lies
 /// past any time.
 pub const BY_DOUBT: u64 = 1 << 62;
@@ -178,6 +180,10 @@ impl Delivery {
         let late_ms = now.0.saturating_sub(self.due_at.0);
         // But what a clock skips that is set forward is taken back with it.
         let full = Timestamp(now.0.saturating_add(DELIVERY_WINDOW_MS));
+        // A try that the receiver asked for past the end is still to be made.
+        if self.due_at > self.ends_at {
+            self.ends_at = Timestamp(self.due_at.0.saturating_add(LAST_TRY_MS));
+        }
         self.ends_at = Timestamp(self.ends_at.0.saturating_add(late_ms)).min(full);
         self.due_at = Timestamp(now.0.saturating_add(DELIVERY_PUT_OFF_MS));
         self.in_doubt = in_doubt;

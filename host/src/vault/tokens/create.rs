@@ -51,7 +51,7 @@ enum Found {
     /// It is stored.
     New,
     /// A token of the same contents is there already.
-    Existing(Box<Existing>),
+    Existing(Box<Token>),
     /// An earlier draft of the same call has the same contents.
     SameAs(usize),
 }
@@ -136,7 +136,7 @@ impl Vault {
                         change.put(token, Expect::Absent)?;
                         token.event(Operation::Create, "Token created")?
                     }
-                    Found::Existing(existing) => existing.token.event(Operation::Read, same)?,
+                    Found::Existing(existing) => existing.event(Operation::Read, same)?,
                     Found::SameAs(earlier) => match drafts.0.get(*earlier) {
                         Some(Draft { token, .. }) => token.event(Operation::Read, same)?,
                         None => continue,
@@ -172,9 +172,7 @@ impl Vault {
                     let transform = permit.decide(token.about.subject());
                     self.show_in_turn(token, transform.unwrap_or(Transform::Redact)).await?
                 }
-                Found::Existing(existing) => {
-                    self.show_existing(permit.rights(), &existing.token).await?
-                }
+                Found::Existing(existing) => self.show_existing(permit.rights(), existing).await?,
                 // As if the two had come one after the other.
                 Found::SameAs(earlier) => match drafts.0.get(*earlier) {
                     Some(Draft { token, .. }) => self.show_existing(permit.rights(), token).await?,
@@ -204,7 +202,7 @@ impl Vault {
             let becomes = if !wants(draft) {
                 Found::New
             } else if let Some(existing) = self.duplicate(permit.tenant(), about, None).await? {
-                Found::Existing(Box::new(existing))
+                Found::Existing(Box::new(existing.token))
             } else if let Some(earlier) = drafts.0.iter().zip(&found).position(same) {
                 Found::SameAs(earlier)
             } else {
@@ -226,13 +224,10 @@ impl Vault {
         let same = Lower(&keys).term(term::FINGERPRINT, &[&about.fingerprint]);
         let itself = Filter::Ids(other_than.into_iter().map(str::to_owned).collect());
         let filter = Filter::And(vec![same, Filter::Not(Box::new(itself)), self.not_ended()]);
-        let store = self.0.store.as_ref();
-        let newest = store.page(Token::KIND, tenant, &filter, Start::Offset(0), 1).await?;
-        let slice = match newest.total {
-            0 => return Ok(None),
-            1 => newest,
-            total => store.page(Token::KIND, tenant, &filter, Start::Offset(total - 1), 1).await?,
-        };
+        let newest = Start::Offset(0);
+        let total = self.0.store.page(Token::KIND, tenant, &filter, newest, 0).await?.total;
+        let Some(last) = total.checked_sub(1) else { return Ok(None) };
+        let slice = self.read_page(Token::KIND, tenant, &filter, (Start::Offset(last), 1)).await?;
         let Some(record) = slice.records.into_iter().next() else { return Ok(None) };
         // It may be sealed with a key that is newer than those at hand.
         let keys = self.keys(tenant).await?;
@@ -296,7 +291,7 @@ impl Vault {
     ) -> Result<(), Error> {
         let ids: Vec<&str> = drafts.0.iter().map(|draft| draft.token.about.id.as_str()).collect();
         self.sweep_tokens_of(permit.tenant(), &ids).await?;
-        let stored = self.0.store.find(kind::TOKEN, permit.tenant(), &ids).await?;
+        let taken = self.are_taken::<Token>(permit.tenant(), &ids).await?;
         let is_new: Vec<bool> = found.iter().map(|found| matches!(found, Found::New)).collect();
         let is_chosen = |at: usize| matches!(drafts.0[at].id_rule, IdRule::Literal(_));
         let mut given = HashSet::with_capacity(ids.len());
@@ -304,9 +299,8 @@ impl Vault {
             return Err(Error::Conflict("Two tokens of the request have the same id."));
         }
         // Two may have evaluated to one id: the later one gives way, and each of them to one that was chosen.
-        let mut yields = |at: usize| {
-            is_new[at] && (stored[at].is_some() || !is_chosen(at) && !given.insert(ids[at]))
-        };
+        let mut yields =
+            |at: usize| is_new[at] && (taken[at] || !is_chosen(at) && !given.insert(ids[at]));
         let yields: Vec<bool> = (0..ids.len()).map(&mut yields).collect();
         for (draft, _) in drafts.0.iter_mut().zip(yields).filter(|(_, yields)| *yields) {
             if let IdRule::Literal(id) = &draft.id_rule {

@@ -77,7 +77,7 @@ impl Vault {
         let keys = self.keys(tenant).await?;
         let visible = Lower(&keys).visible(permit.rights(), P::PERMISSION);
         let filter = Filter::And(vec![visible, filter, self.not_ended()]);
-        let slice = self.read_page(Token::KIND, tenant, &filter, request).await?;
+        let slice = self.read_page(Token::KIND, tenant, &filter, request.place()).await?;
         // After the records: they may be sealed with a key that is new.
         let keys = self.keys(tenant).await?;
         let sealed: usize = slice.records.iter().map(|record| record.body.len()).sum();

@@ -1,0 +1,121 @@
+use std::future::Future;
+use std::ops::Bound;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::model::id::TenantId;
+use crate::model::permission::marker::{ApplicationCreate, ApplicationUpdate, TokenCreate};
+use crate::store::Filter;
+use crate::vault::apart::every_place_of;
+use crate::vault::page::PageRequest;
+use crate::vault::tests::vault;
+use crate::vault::tokens::Token;
+use crate::vault::{
+    Authenticated, CreateToken, Error, Vault, WriteApplication, asked_by, index, sharing,
+};
+
+const SOON: Duration = Duration::from_millis(50);
+
+fn token(body: Value) -> CreateToken {
+    serde_json::from_value(body).unwrap()
+}
+
+/// A caller who may store and read tokens, the permit to do so, and what it is an application of.
+async fn caller(folder: &std::path::Path) -> (Vault, TenantId, Authenticated) {
+    let vault = vault(folder, 1 << 20).await;
+    let made = vault.create_tenant("t", None).await.unwrap();
+    let manager = vault.authenticate(Some(made.management_key)).await.unwrap();
+    let creates = vault.permit::<ApplicationCreate>(&manager, None).await.unwrap();
+    let body =
+        json!({"name": "a", "type": "private", "permissions": ["token:create", "token:read"]});
+    let body: WriteApplication = serde_json::from_value(body).unwrap();
+    let application = vault.create_application(&creates, body).await.unwrap();
+    let who = vault.authenticate(Some(application.key)).await.unwrap();
+    (vault, made.tenant.id, who)
+}
+
+/// Whether something waits for its tenant's row; it is seen to its end then.
+async fn waits(tenant: TenantId, run: impl Future<Output = Result<(), Error>>) -> bool {
+    let places = every_place_of(tenant).await;
+    let mut run = Box::pin(sharing(None, run));
+    let waited = timeout(SOON, &mut run).await.is_err();
+    drop(places);
+    if waited {
+        run.await.0.unwrap();
+    }
+    waited
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_much_to_look_for_is_looked_for_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let (vault, tenant, _) = caller(folder.path()).await;
+    let range = || Filter::Range {
+        field: index::number::EXPIRES_AT,
+        from: Bound::Unbounded,
+        to: Bound::Included(7),
+    };
+    for (ranges, expected) in [(0, false), (8, false), (64, true)] {
+        let filter = Filter::Or((0..ranges).map(|_| range()).collect());
+        let look =
+            async { vault.page::<Token>(tenant, filter, &PageRequest::first()).await.map(drop) };
+        assert_eq!(waits(tenant, look).await, expected, "{ranges}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn that_an_id_is_taken_is_seen_without_what_it_is_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let (vault, tenant, who) = caller(folder.path()).await;
+    let permit = vault.permit::<TokenCreate>(&who, None).await.unwrap();
+    let large = token(json!({"id": "large", "type": "token", "data": "a".repeat(100_000)}));
+    vault.create_token(&permit, large).await.unwrap();
+    let again = async {
+        let small = token(json!({"id": "large", "type": "token", "data": "b"}));
+        let refused = vault.create_token(&permit, small).await.map(drop);
+        assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
+        Ok(())
+    };
+    assert!(!waits(tenant, again).await);
+    assert_eq!(vault.are_taken::<Token>(tenant, &["large", "none"]).await.unwrap(), [true, false]);
+    // One of the same contents is shown instead, and so it is read.
+    let small = |data: &str| {
+        token(
+            json!({"type": "token", "data": data, "fingerprint_expression": "{{ data | slice: 0 }}",
+            "deduplicate_token": true}),
+        )
+    };
+    vault.create_token(&permit, small(&"a".repeat(100_000))).await.unwrap();
+    let same = async { vault.create_token(&permit, small("ab")).await.map(drop) };
+    assert!(waits(tenant, same).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whose_rights_change_while_it_waits_is_to_try_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = vault(folder.path(), 1 << 20).await;
+    let made = vault.create_tenant("t", None).await.unwrap();
+    let tenant = made.tenant.id;
+    let manager = vault.authenticate(Some(made.management_key)).await.unwrap();
+    let creates = vault.permit::<ApplicationCreate>(&manager, None).await.unwrap();
+    let updates = vault.permit::<ApplicationUpdate>(&manager, None).await.unwrap();
+    let body = |permissions: Value| -> WriteApplication {
+        let body = json!({"name": "a", "type": "private", "permissions": permissions});
+        serde_json::from_value(body).unwrap()
+    };
+    let application = vault.create_application(&creates, body(json!(["token:create"]))).await;
+    let application = application.unwrap();
+    let who = vault.authenticate(Some(application.key)).await.unwrap();
+    let places = every_place_of(tenant).await;
+    let mut looks = Box::pin(sharing(None, async {
+        asked_by(&who);
+        vault.go_apart(tenant).await
+    }));
+    assert!(timeout(SOON, &mut looks).await.is_err());
+    let more = body(json!(["token:create", "token:read"]));
+    vault.update_application(&updates, application.application.id, more).await.unwrap();
+    drop(places);
+    assert!(matches!(looks.await.0, Err(Error::Busy(told)) if told.contains("was changed")));
+}
