@@ -1,15 +1,18 @@
 //! A clock that was set forward: what it must not give up for good (decisions §7, §8). What it must not remove is in
 //! `audit.rs`.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tokamak::clock::{Clock as _, ManualClock};
 use tokamak::runtime::CompileBounds;
+use tokamak::vault::Vault;
 
 use crate::support::receiver::{Action, Receiver};
-use crate::support::server::{Setup, runtime};
+use crate::support::server::{Setup, foundation, runtime};
 use crate::support::{Client, TestServer, guests};
 
 const HOUR_MS: i64 = 3_600_000;
@@ -163,4 +166,84 @@ async fn a_run_whose_caller_has_ended_by_a_clock_in_doubt_waits_and_keeps_no_oth
         }
     }
     assert_eq!(receiver.wait(4).await.len(), 4);
+}
+
+/// A vault of a server that was stopped, by a clock that shows this time.
+async fn opened(folder: &Path, at_ms: u64) -> (Vault, ManualClock) {
+    let clock = ManualClock::new(at_ms);
+    let vault = Vault::open(foundation(Setup::default(), folder, &clock).await).await.unwrap();
+    vault.keep_log_for_days(30);
+    (vault, clock)
+}
+
+/// What a clock in doubt writes is no evidence for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_does_not_trust_a_clock_for_what_was_written_by_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let setup = Setup { folder: Some(folder.path().to_owned()), ..Setup::default() };
+    let server = TestServer::start_with(setup).await;
+    let began_ms = server.clock.now_ms();
+    let end_ms = i64::try_from(began_ms).unwrap() + 30 * DAY_MS;
+    let end = chrono::DateTime::from_timestamp_millis(end_ms).unwrap().to_rfc3339();
+    let token = json!({"id": "one", "type": "token", "data": "kept", "expires_at": end});
+    server.private.post("/tokens", token).await.expect(201);
+    server.vault.sweep().await.unwrap();
+    server.clock.set_by_ms(60 * DAY_MS);
+    let token = json!({"type": "token", "data": "by the wrong clock"});
+    server.private.post("/tokens", token).await.expect(201);
+    assert_eq!(server.vault.sweep().await.unwrap().0, 0);
+    server.stop().await;
+
+    let later = |days: i64| began_ms + u64::try_from(days * DAY_MS).unwrap();
+    // It is still wrong, and set right afterwards.
+    let (vault, clock) = opened(folder.path(), later(60)).await;
+    assert_eq!(vault.sweep().await.unwrap().0, 0);
+    clock.set_by_ms(-60 * DAY_MS);
+    assert_eq!(vault.sweep().await.unwrap().0, 0);
+    vault.close();
+    drop(vault);
+    // It is wrong again, by less than what was written.
+    let (vault, _) = opened(folder.path(), later(45)).await;
+    assert_eq!(vault.sweep().await.unwrap().0, 0);
+    vault.close();
+    drop(vault);
+    // One that was off for a few days has gone on by the right clock.
+    let (vault, clock) = opened(folder.path(), later(6)).await;
+    vault.sweep().await.unwrap();
+    clock.advance_ms(u64::try_from(25 * DAY_MS).unwrap());
+    assert!(vault.sweep().await.unwrap().0 > 1);
+    vault.close();
+}
+
+/// Nobody knows how long ago they were made, and they would stay for as long as the clock was ahead.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_may_stay_for_a_while_only_is_over_once_a_clock_that_was_ahead_is_right() {
+    let server = TestServer::start().await;
+    let revealing = server.revealing().await;
+    let public = server.application("public", &["token:create"], json!([])).await;
+    let card = json!({"id": "card-1", "type": "card", "data": {"number": "4242424242424242",
+        "expiration_month": 12, "expiration_year": 2090, "cvc": "987"}});
+    let open = async |wrong_ms: i64| {
+        server.clock.set_by_ms(wrong_ms);
+        revealing.post("/tokens", card.clone()).await.expect(201);
+        let opened = public.post("/sessions", json!({})).await.expect(201);
+        let nonce = json!({"nonce": opened["nonce"], "permissions": ["token:create"]});
+        revealing.post("/sessions/authorize", nonce).await.expect(200);
+        server.clock.set_by_ms(-wrong_ms);
+        server.client(opened["session_key"].as_str().unwrap())
+    };
+    let cvc = async || revealing.get("/tokens/card-1").await.expect(200)["data"]["cvc"].clone();
+    let token = json!({"type": "token", "data": 1});
+    // A small correction changes nothing.
+    let session = open(5 * 60_000).await;
+    session.post("/tokens", token.clone()).await.expect(201);
+    assert_eq!(cvc().await, "987");
+    revealing.delete("/tokens/card-1").await.expect(204);
+
+    let session = open(400 * DAY_MS).await;
+    session.post("/tokens", token.clone()).await.expect(401);
+    assert!(cvc().await.is_null());
+    assert_eq!(server.vault.sweep().await.unwrap().0, 1);
+    assert_eq!(server.vault.sweep().await.unwrap().0, 0);
+    assert!(cvc().await.is_null());
 }

@@ -18,6 +18,7 @@ use super::record::{Entity, collected, kind};
 use super::rotation::{OLD_KEYS_ID, ROTATION_NOTE_ID, Resealing};
 use super::sealed_keys::{KEYS_ID, NEXT_ID, SYSTEM_TENANT, open_system_keys, open_tenant_keys};
 use super::sessions::Session;
+use super::steady::BelievedTime;
 use super::tenants::Tenant;
 use super::tokens::Token;
 use super::webhooks::SigningSecrets;
@@ -69,6 +70,7 @@ pub fn noun(kind: Kind) -> &'static str {
         kind::SIGNING_SECRETS => SigningSecrets::NOUN,
         kind::RESEALING => Resealing::NOUN,
         kind::ERASED => ErasedTenant::NOUN,
+        kind::BELIEVED_TIME => BelievedTime::NOUN,
         _ => "record",
     }
 }
@@ -152,6 +154,7 @@ impl Look {
             kind::SIGNING_SECRETS => check::<SigningSecrets>(record, &keys),
             kind::RESEALING => check::<Resealing>(record, &keys),
             kind::ERASED => check::<ErasedTenant>(record, &keys),
+            kind::BELIEVED_TIME => check::<BelievedTime>(record, &keys),
             _ => Err(UNKNOWN),
         }
     }

@@ -211,6 +211,7 @@ impl Vault {
             steady: steady::Steady::default(),
         }));
         vault.settle_root_key().await.map_err(OpenError::Unfinished)?;
+        vault.recall_time().await.map_err(OpenError::Unfinished)?;
         Ok(vault)
     }
 

@@ -61,6 +61,8 @@ pub mod kind {
     pub const RESEALING: Kind = Kind(20);
     /// Tenants whose keys were destroyed and whose records go.
     pub const ERASED: Kind = Kind(21);
+    /// The time of day when it was believed last.
+    pub const BELIEVED_TIME: Kind = Kind(22);
 
     /// How many records of a kind are read at once, where it may be so many of most: the largest of some take tens of MiB.
     pub fn some_at_once(kind: Kind, most: usize) -> usize {

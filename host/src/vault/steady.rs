@@ -8,16 +8,29 @@
 //!   began, it is believed. Having been set back is no reason for doubt.
 //! - One that has gained more is doubted: nothing is removed by it, and the log says so. Once it went on steadily for
 //!   [`STEADY_MS`] it is believed from there on; somebody had time to look, and time to set it right.
-//! - A process that begins has seen no time pass. It believes a clock that is at most [`STOPPED_MS_MAX`] past the last entry
-//!   of any tenant's log; a machine may have been off so long. With no entry at all there is nothing to lose.
+//! - A process that begins has seen no time pass. It believes a clock that is at most [`STOPPED_MS_MAX`] past the time that
+//!   the vault noted last; a machine may have been off so long. It is noted with each sweep, and only while it is believed:
+//!   what is written by a clock in doubt, such as log entries, makes no start trust it. A vault of a version that noted none
+//!   goes by the last entry of any tenant's log; with none at all there is nothing to lose.
 //!
 //! So a machine that begins with a wrong clock and is corrected removes nothing for a day, at worst. One that was suspended
 //! looks as if its clock had been set: the time that passes does not count while it sleeps. What this cannot tell is a clock
-//! that was wrong already when the last entry was made, and a process that begins with one that is wrong by some days.
+//! that was wrong already when the time was noted first, and a process that begins with one that is wrong by some days.
+//!
+//! What was stored by a clock that was ahead ends too late once that is set right: [`is_beyond`].
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
+use super::audit::Actor;
+use super::record::{Entity, from_json_text, from_record, json_text, kind};
+use super::sealed_keys::SYSTEM_TENANT;
 use super::{Error, Vault};
+use crate::crypto::wiped::Wiped;
+use crate::model::time::Timestamp;
+use crate::store::{Expect, Kind};
 
 const MINUTE_MS: i128 = 60 * 1000;
 const DAY_MS: i128 = 24 * 60 * MINUTE_MS;
@@ -30,7 +43,50 @@ const STOPPED_MS_MAX: i128 = 7 * DAY_MS;
 
 /// What is known of the clock.
 #[derive(Default)]
-pub struct Steady(Mutex<Option<Known>>);
+pub struct Steady {
+    known: Mutex<Option<Known>>,
+    /// The time that was noted last before this process began; 0 for none.
+    noted_ms: AtomicU64,
+}
+
+/// The time of day when it was believed last.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct BelievedTime {
+    at: Timestamp,
+}
+
+impl Entity for BelievedTime {
+    const KIND: Kind = kind::BELIEVED_TIME;
+    const NOUN: &'static str = "note of the time";
+
+    fn id(&self) -> String {
+        "last".to_owned()
+    }
+
+    fn created_ms(&self) -> u64 {
+        self.at.0
+    }
+
+    fn to_text(&self) -> Result<Wiped, Error> {
+        json_text(self)
+    }
+
+    fn from_text(text: &[u8]) -> Result<Self, Error> {
+        from_json_text(text)
+    }
+}
+
+/// Whether an end lies further ahead than anything lives that ends so. It was set by a clock that was ahead, and counts as
+/// come: nobody knows how long ago that was.
+pub fn is_beyond(end: Timestamp, now_ms: u64, longest_ms: u64) -> bool {
+    end.0 > latest(now_ms, longest_ms)
+}
+
+/// The first end that [`is_beyond`] takes for come, less one millisecond.
+pub fn latest(now_ms: u64, longest_ms: u64) -> u64 {
+    let ahead_ms = u64::try_from(AHEAD_MS_MAX).unwrap_or_default();
+    now_ms.saturating_add(longest_ms).saturating_add(ahead_ms)
+}
 
 /// Offsets are of the time of day from the time that has passed.
 struct Known {
@@ -53,7 +109,7 @@ impl Steady {
         passed_ms: u64,
         last_ms: impl FnOnce() -> Result<u64, Error>,
     ) -> Result<bool, Error> {
-        let mut known = self.0.lock();
+        let mut known = self.known.lock();
         let passed_ms = i128::from(passed_ms);
         let offset = i128::from(wall_ms) - passed_ms;
         let known = match &mut *known {
@@ -103,12 +159,39 @@ impl Known {
 impl Vault {
     /// Whether what has ended by the time of day may be removed for good.
     pub(super) fn may_remove_ended(&self) -> Result<bool, Error> {
+        let noted_ms = self.0.steady.noted_ms.load(Ordering::Acquire);
         let last_ms = || {
+            if noted_ms > 0 {
+                return Ok(noted_ms);
+            }
             let heads = self.0.store.chain_heads()?;
             Ok(heads.into_iter().map(|head| head.time_ms).max().unwrap_or_default())
         };
         let clock = self.0.clock.as_ref();
         self.0.steady.believes(clock.now_ms(), clock.elapsed_ns() / 1_000_000, last_ms)
+    }
+
+    /// Finds the time that was noted last. The vault is not used before that.
+    pub(super) async fn recall_time(&self) -> Result<(), Error> {
+        let found = self.read_records(BelievedTime::KIND, SYSTEM_TENANT, &["last"]).await?;
+        // A vault that is new has no keys either.
+        let Some(record) = found.into_iter().flatten().next() else { return Ok(()) };
+        let keys = self.keys(SYSTEM_TENANT).await?;
+        let noted = from_record::<BelievedTime>(&record, &keys)?.entity;
+        self.0.steady.noted_ms.store(noted.at.0, Ordering::Release);
+        Ok(())
+    }
+
+    /// Notes the time, if it is believed.
+    pub(super) async fn note_time(&self) -> Result<(), Error> {
+        if !self.may_remove_ended()? {
+            return Ok(());
+        }
+        let mut change = self.change(SYSTEM_TENANT).await?;
+        // What ends goes on being removed on a full disk.
+        change.batch.urgent = true;
+        change.put(&BelievedTime { at: self.now() }, Expect::Any)?;
+        change.commit(Actor::SERVER, Vec::new()).await
     }
 }
 

@@ -26,6 +26,7 @@ pub use outline::{each_token, outline};
 pub use page::TokenPage;
 pub use request::CreateToken;
 pub use search::{ListTokens, SearchTokens, TokenFilter, parse_scope};
+pub(in crate::vault) use transient::TRANSIENT_MS_MAX;
 pub use update::UpdateToken;
 pub use view::TokenView;
 

@@ -8,13 +8,17 @@ use zeroize::Zeroizing;
 use super::Token;
 use crate::crypto::entropy::{Entropy, SeededEntropy};
 use crate::expression::{ExpressionError, Scope, Template, Work};
-use crate::limits::EXPRESSION_WORK_BYTES_MAX;
+use crate::limits::{CVC_RETENTION_MINUTES_MAX, EXPRESSION_WORK_BYTES_MAX};
 use crate::model::plaintext::Plaintext;
 use crate::model::time::Timestamp;
 use crate::token_type::TokenType;
 use crate::vault::Error;
 use crate::vault::effort::with_effort;
+use crate::vault::steady::is_beyond;
 use crate::vault::tenants::TenantSettings;
+
+/// How long such a member may stay, whatever a tenant's settings say.
+pub(in crate::vault) const TRANSIENT_MS_MAX: u64 = CVC_RETENTION_MINUTES_MAX as u64 * 60_000;
 
 /// An expression whose value is kept beside the data.
 pub(super) struct Derived<'s> {
@@ -106,7 +110,8 @@ impl Token {
 
     /// Whether there is something that must not stay any longer.
     pub(in crate::vault) fn is_due(&self, now_ms: u64) -> bool {
-        self.about.transient_until.is_some_and(|until| until.0 <= now_ms)
+        let is_over = |end: Timestamp| end.0 <= now_ms || is_beyond(end, now_ms, TRANSIENT_MS_MAX);
+        self.about.transient_until.is_some_and(is_over)
     }
 
     /// Erases what must not stay any longer.
