@@ -1,7 +1,8 @@
 //! What the process counts about itself, in the form that `GET /metrics` gives.
 //!
 //! There is one set for a process, since that is what is scraped. Labels come from closed sets (routes, methods that are
-//! known, titles of problems): a caller cannot make a series. No label names a tenant, an id or a value.
+//! known, titles of problems): a caller can bring one of them about, and make no other. No label names a tenant, an id or a
+//! value.
 //!
 //! To add a figure: a member of [`Figures`], its line in [`Figures::new`], and a row in the README's table of metrics.
 

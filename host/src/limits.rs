@@ -231,7 +231,7 @@ pub const HEADERS_MAX: usize = 100;
 /// Bytes of a request's address.
 pub const URI_BYTES_MAX: usize = 16 << 10;
 /// How long a request's head may take, the wait for its first byte included, in milliseconds.
-pub const HEAD_MS_MAX: u64 = 60_000;
+pub const HEAD_MS_MAX: u64 = 75_000;
 /// How long a TLS handshake may take, in milliseconds.
 pub const HANDSHAKE_MS_MAX: u64 = 10_000;
 /// How long a request's body may be slower than it must, in milliseconds.

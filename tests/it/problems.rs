@@ -260,12 +260,18 @@ async fn unknown_paths_and_methods_are_problems() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_keys_are_no_key() {
+async fn two_keys_that_differ_are_refused_as_that() {
     let server = TestServer::start().await;
-    let key = server.private.key.clone().unwrap();
-    let request = server.private.request(Method::GET, "/applications/key");
-    let request = request.header("SVC-API-KEY", key);
-    server.private.send(request).await.expect(401);
+    let key = |key: &str| {
+        server.private.request(Method::GET, "/applications/key").header("SVC-API-KEY", key)
+    };
+    let same = server.private.key.clone().unwrap();
+    server.private.send(key(&same)).await.expect(200);
+    for other in [server.management.key.as_deref().unwrap(), "", "nobody's"] {
+        let refused = server.private.send(key(other)).await;
+        let detail = &refused.expect(400)["detail"];
+        assert_eq!(detail, "The request has several SVC-API-KEY that differ.", "{other}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

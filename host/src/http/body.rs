@@ -82,7 +82,7 @@ impl FromRequest<State> for NoMembers {
     type Rejection = Rejection;
 
     async fn from_request(request: Request, state: &State) -> Result<Self, Rejection> {
-        let arrived = read_typed(request, state, JSON, REQUEST_BODY_BYTES_MAX).await?;
+        let arrived = read_typed(request, state, JSON, REQUEST_BODY_BYTES_MAX).await?.weighed()?;
         if !arrived.bytes.is_empty() {
             let (value, _) = read_json(&arrived.bytes, |_| false)?;
             // Some clients write so that there is none.
@@ -342,9 +342,19 @@ fn too_large(bytes_max: usize) -> Rejection {
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail).into()
 }
 
+/// Whether what came was no body, rather than not all of one.
+fn is_malformed(error: &(dyn std::error::Error + 'static)) -> bool {
+    use std::io::ErrorKind::{InvalidData, InvalidInput};
+    std::iter::successors(Some(error), |error| error.source())
+        .filter_map(|error| error.downcast_ref::<std::io::Error>())
+        .any(|error| matches!(error.kind(), InvalidData | InvalidInput))
+}
+
 fn broken(error: &axum::Error) -> Rejection {
     let (status, detail) = if TooSlow::is_cause_of(error) {
         (StatusCode::REQUEST_TIMEOUT, "The body came too slowly.")
+    } else if is_malformed(error) {
+        (StatusCode::BAD_REQUEST, "The body's chunks cannot be read.")
     } else {
         (StatusCode::BAD_REQUEST, "The body ended before it was complete.")
     };

@@ -9,10 +9,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use axum::extract::{ConnectInfo, FromRequestParts, MatchedPath, RawPathParams};
+use http::StatusCode;
 use http::request::Parts;
 
 use super::State;
-use super::problem::Rejection;
+use super::problem::{Problem, Rejection};
 use super::rates::Class;
 use crate::crypto::api_key::ApiKey;
 use crate::model::id::{ApplicationId, InvocationId};
@@ -42,7 +43,7 @@ impl FromRequestParts<State> for Known {
         if let Some(Counted(who)) = parts.extensions.get() {
             return Ok(Self(who.clone()));
         }
-        let key = key(parts);
+        let key = key(parts)?;
         let address = parts.extensions.get::<Address>().map(|ConnectInfo(address)| address.ip());
         if let (Some(address), Some(key)) = (address, &key) {
             state.rates.check_key(address, key)?;
@@ -82,13 +83,16 @@ fn oversees(route: &str) -> bool {
     matches!(route.split('/').nth(1), Some("applications" | "logs"))
 }
 
-/// The key that the request carries.
-fn key(parts: &Parts) -> Option<ApiKey> {
+/// The key that the request carries. Of several that differ, which one counts would be a guess.
+fn key(parts: &Parts) -> Result<Option<ApiKey>, Rejection> {
     let mut keys = parts.headers.get_all(API_KEY).iter();
-    let key = keys.next().and_then(|key| key.to_str().ok());
-    // Two keys are no key: which one counted would be a guess.
-    let key = key.filter(|_| keys.next().is_none());
-    key.map(|key| ApiKey::given(key.to_owned()))
+    let key = keys.next();
+    if keys.any(|other| Some(other) != key) {
+        let detail = format!("The request has several {API_KEY} that differ.");
+        return Err(Problem::new(StatusCode::BAD_REQUEST, detail).into());
+    }
+    let key = key.and_then(|key| key.to_str().ok());
+    Ok(key.map(|key| ApiKey::given(key.to_owned())))
 }
 
 /// Who may open sessions: a public application. Others are refused, and that is logged by the vault.

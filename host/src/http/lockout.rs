@@ -58,6 +58,11 @@ impl Lately {
         }
         self.last.insert(name);
     }
+
+    fn forget(&mut self, name: u64) {
+        self.last.remove(&name);
+        self.before.remove(&name);
+    }
 }
 
 /// What is remembered of a client, in nanoseconds of the clock.
@@ -108,8 +113,13 @@ impl LockOut {
         if key.tag() == SESSION_TAG { sessions } else { applications }
     }
 
-    /// Counts a key that nobody has.
-    pub fn unknown(&self, address: IpAddr) {
+    /// Counts a key that nobody has. One that somebody had is a stranger's from then on: were it looked up meanwhile, who
+    /// goes on with it would never let others in.
+    pub fn unknown(&self, address: IpAddr, key: &ApiKey) {
+        let (name, good) = (self.name(key), self.of(key));
+        if good.read().has(name) {
+            good.write().forget(name);
+        }
         let now = self.clock.elapsed_ns();
         let mut clients = self.clients.lock();
         let client = &mut clients[self.place(address)];
@@ -119,9 +129,12 @@ impl LockOut {
         client.last_ns = now;
         client.unknown_keys = client.unknown_keys.saturating_add(1);
         let Some(more) = client.unknown_keys.checked_sub(self.after) else { return };
-        let wait_ms = delay_ms(more);
+        let (wait_ms, was_free) = (delay_ms(more), client.until_ns <= now);
         client.until_ns = now.saturating_add(wait_ms * NS_PER_MS);
         self.until_ns.fetch_max(client.until_ns, Ordering::AcqRel);
+        if !was_free {
+            return;
+        }
         figures().locked_out();
         tracing::warn!(%address, unknown_keys = client.unknown_keys, wait_ms, "a client is locked out");
     }
@@ -186,10 +199,10 @@ mod tests {
         lock_out.good(&key(1));
         for _ in 0..2 {
             lock_out.check(here, &key(2)).unwrap();
-            lock_out.unknown(here);
+            lock_out.unknown(here, &key(9));
         }
         lock_out.check(here, &key(2)).unwrap();
-        lock_out.unknown(here);
+        lock_out.unknown(here, &key(9));
         assert_eq!(lock_out.check(here, &key(2)), Err(Duration::from_secs(1)));
         // A key that was good before, and other clients.
         lock_out.check(here, &key(1)).unwrap();
@@ -198,11 +211,11 @@ mod tests {
         assert_eq!(lock_out.check(here, &key(2)), Err(Duration::from_millis(1)));
         clock.advance_ms(1);
         lock_out.check(here, &key(2)).unwrap();
-        lock_out.unknown(here);
+        lock_out.unknown(here, &key(9));
         assert_eq!(lock_out.check(here, &key(3)), Err(Duration::from_secs(2)));
         // After a rest it is a client as any other.
         clock.advance_ms(20 * 60_000);
-        lock_out.unknown(here);
+        lock_out.unknown(here, &key(9));
         lock_out.check(here, &key(2)).unwrap();
     }
 
@@ -210,25 +223,43 @@ mod tests {
     fn a_key_that_has_opened_nothing_since_the_start_waits_as_a_strangers_does() {
         let here = address("192.0.2.1");
         let (lock_out, _) = locked_out_after(1);
-        lock_out.unknown(here);
+        lock_out.unknown(here, &key(9));
         assert!(lock_out.check(here, &key(1)).is_err());
         lock_out.good(&key(1));
         lock_out.check(here, &key(1)).unwrap();
         let (started_again, _) = locked_out_after(1);
-        started_again.unknown(here);
+        started_again.unknown(here, &key(9));
         assert!(started_again.check(here, &key(1)).is_err());
+    }
+
+    #[test]
+    fn a_key_that_has_ended_is_a_strangers() {
+        let here = address("192.0.2.1");
+        let (lock_out, clock) = locked_out_after(2);
+        lock_out.good(&key(1));
+        lock_out.good(&key(2));
+        lock_out.unknown(here, &key(9));
+        lock_out.unknown(here, &key(9));
+        // It is looked up once more, and found to be nobody's.
+        lock_out.check(here, &key(1)).unwrap();
+        lock_out.unknown(here, &key(1));
+        lock_out.check(here, &key(2)).unwrap();
+        // From then on it keeps nobody out any longer.
+        assert_eq!(lock_out.check(here, &key(1)), Err(Duration::from_secs(2)));
+        clock.advance_ms(2_000);
+        lock_out.check(here, &key(3)).unwrap();
     }
 
     #[test]
     fn a_network_of_ipv6_is_one_client() {
         let (lock_out, _) = locked_out_after(1);
-        lock_out.unknown(address("2001:db8:1:2::1"));
+        lock_out.unknown(address("2001:db8:1:2::1"), &key(9));
         assert!(lock_out.check(address("2001:db8:1:2:ffff::9"), &key(1)).is_err());
         // Others may share its place, by chance; not all do.
         let others = (0..50).map(|n| address(&format!("2001:db8:1:{n:x}00::1")));
         assert!(others.filter(|other| lock_out.check(*other, &key(1)).is_ok()).count() > 40);
         // IPv4 in IPv6's spelling is IPv4.
-        lock_out.unknown(address("::ffff:192.0.2.1"));
+        lock_out.unknown(address("::ffff:192.0.2.1"), &key(9));
         assert!(lock_out.check(address("192.0.2.1"), &key(1)).is_err());
     }
 
@@ -236,7 +267,7 @@ mod tests {
     fn whoever_goes_on_is_remembered_beside_any_number_of_new_keys() {
         let here = address("192.0.2.1");
         let (lock_out, _) = locked_out_after(1);
-        lock_out.unknown(here);
+        lock_out.unknown(here, &key(9));
         for number in 0..30_000_u32 {
             lock_out.good(&ApiKey::given(format!("key_ses_{number}")));
             if number % 4_000 == 0 {
@@ -253,7 +284,7 @@ mod tests {
     fn what_is_remembered_is_bounded() {
         let (lock_out, _) = locked_out_after(5);
         for number in 0..100_000_u32 {
-            lock_out.unknown(IpAddr::from(number.to_be_bytes()));
+            lock_out.unknown(IpAddr::from(number.to_be_bytes()), &key(9));
             lock_out.good(&key(number));
         }
         assert_eq!(lock_out.clients.lock().len(), PLACES);

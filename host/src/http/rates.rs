@@ -164,7 +164,7 @@ impl Rates {
     /// Remembers what came of a key.
     pub fn note_key(&self, address: IpAddr, key: &ApiKey, known: bool) {
         let Some(lock_out) = &self.0.lock_out else { return };
-        if known { lock_out.good(key) } else { lock_out.unknown(address) }
+        if known { lock_out.good(key) } else { lock_out.unknown(address, key) }
     }
 
     /// Remembers a key that the server has just given to somebody.

@@ -141,7 +141,7 @@ impl Tls {
             .map_err(|cause| TlsError::Unusable { path, cause })?;
         let resolver = Arc::clone(&pair) as Arc<dyn ResolvesServerCert>;
         let mut config = config.with_no_client_auth().with_cert_resolver(resolver);
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![b"http/1.1".to_vec(), b"http/1.0".to_vec()];
         Ok(Self { config: Arc::new(config), pair })
     }
 

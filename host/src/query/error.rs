@@ -38,6 +38,10 @@ impl QueryError {
 
     pub(super) fn from_pest(text: &str, error: &pest::error::Error<Rule>) -> Self {
         let (InputLocation::Pos(byte) | InputLocation::Span((byte, _))) = error.location;
+        // Where such a space is, a reader sees one that the grammar knows.
+        if let Some(at) = unusual_space(text).filter(|at| *at < byte) {
+            return Self::expected(text, at, TEXT_ALONE);
+        }
         let mut names = Vec::new();
         if let ErrorVariant::ParsingError { positives, .. } = &error.variant {
             if let Some(at) = symbol_at(text, byte, positives) {
@@ -60,6 +64,26 @@ impl QueryError {
 
 /// What is expected where Lucene's other operators stand.
 pub(super) const NO_SYMBOLS: &str = "AND or OR: && and || are not supported (quote or escape them)";
+
+/// What is expected where its other features stand.
+pub(super) const TEXT_ALONE: &str = "text: wildcards, fuzziness, boosts, regular expressions and unusual spaces are not \
+    supported (quote or escape it)";
+
+/// Where the first space stands that is none for the grammar, outside of quotes.
+fn unusual_space(text: &str) -> Option<usize> {
+    let (mut quoted, mut escaped) = (false, false);
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' => quoted = !quoted,
+            ' ' | '\t' | '\r' | '\n' => {}
+            c if c.is_whitespace() && !quoted => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}
 
 /// Where one of them stands, if that is why a query cannot be read on at this byte: in place of an operator, or taken for a
 /// field.

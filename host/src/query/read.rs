@@ -3,7 +3,7 @@
 use pest::Parser as _;
 use pest::iterators::Pair;
 
-use super::error::{NO_SYMBOLS, QueryError, field_names};
+use super::error::{NO_SYMBOLS, QueryError, TEXT_ALONE, field_names};
 use super::grammar::{Grammar, Rule};
 use super::{Field, Query, Term, TextField, TimeField};
 use crate::limits::{QUERY_BYTES_MAX, QUERY_LEVELS_MAX, QUERY_TERMS_MAX};
@@ -110,7 +110,11 @@ impl Reader<'_> {
             return Err(QueryError::expected(self.text, 0, "a term such as type:card"));
         };
         let byte = field.as_span().start();
-        let name = unescape(field.as_str()).0;
+        self.check_bare(field.as_str(), byte)?;
+        let (name, wildcard) = unescape(field.as_str());
+        if wildcard {
+            return Err(self.literal(field.as_span().end() - 1));
+        }
         let unknown = || QueryError::expected(self.text, byte, field_names());
         match Field::named(&name).ok_or_else(unknown)? {
             Field::Time(field) if value.as_rule() == Rule::range => self.range(field, value),
@@ -245,9 +249,7 @@ impl Reader<'_> {
     }
 
     fn literal(&self, byte: usize) -> QueryError {
-        let expected = "text: wildcards, fuzziness, boosts, regular expressions and unusual spaces \
-            are not supported (quote or escape it)";
-        QueryError::expected(self.text, byte, expected)
+        QueryError::expected(self.text, byte, TEXT_ALONE)
     }
 
     fn no_wildcard(&self, value: &Value) -> QueryError {
