@@ -27,7 +27,7 @@ use crate::vault::Manifest;
 /// The name of the file that makes a backup whole.
 pub const MANIFEST: &str = "manifest.json";
 const CHUNK_PREFIX: &str = "chunk-";
-const CUT_SHORT: &str = "the backup ended before it was whole; see the server's log";
+const CUT_SHORT: &str = "the backup ended before it was whole; see the server's log, and give the same command again to go on";
 const GONE: &str = "the server has stopped meanwhile";
 
 /// Options of `backup`.
@@ -160,14 +160,22 @@ fn from_server(
     };
     let asked = begun.map(|begun| Asked { begun, is_kept: false });
     let mut frames = server.stream("POST", "/backup", &asked)?;
-    let now = read_begun(&mut frames)?;
+    let now = read_begun(&mut frames).map_err(cut_short)?;
     if now.chunks > 0 && Some(now) == begun {
         tell(&format!("it is gone on with behind chunk {}", now.chunks));
     } else {
         target.clear(|| tell("it is begun anew"))?;
         target.note(now)?;
     }
-    target.fill(now.chunks, || Ok(read_frame(&mut frames)?))
+    target.fill(now.chunks, || read_frame(&mut frames).map_err(cut_short))
+}
+
+/// What is said of a server that ends within a piece of a backup is what is said of one that ends between two.
+fn cut_short(error: io::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::UnexpectedEof => CUT_SHORT.into(),
+        _ => error.into(),
+    }
 }
 
 /// Asks whether the server has the rest of a backup: it lets go of what nobody asks for, and what is there may be much to
@@ -175,7 +183,7 @@ fn from_server(
 fn is_kept(data: &Path, begun: Begun) -> Result<bool, Failure> {
     let server = Server::find(data)?.ok_or(GONE)?;
     let mut frames = server.stream("POST", "/backup", &Asked { begun, is_kept: true })?;
-    Ok(read_begun(&mut frames)? == begun)
+    Ok(read_begun(&mut frames).map_err(cut_short)? == begun)
 }
 
 /// The file of a chunk.

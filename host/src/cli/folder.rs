@@ -20,6 +20,8 @@ use crate::store::sled::remedy;
 const STORE: &str = "store";
 /// Its name while a restore makes it.
 pub const RESTORING: &str = "store.restoring";
+/// The folder of what was compiled.
+pub const COMPILED: &str = "compiled";
 /// The right of everybody to write.
 const EVERYBODY_WRITES: u32 = 0o002;
 /// That of the group.
@@ -42,6 +44,26 @@ pub fn refuse_store(data: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     Err(format!("{} is the store of a vault: name the folder that it is in", data.display()).into())
+}
+
+/// Refuses to begin a vault where another one was whose store is gone, such as one that is not mounted, or in a backup: who
+/// starts a server there means the vault that was.
+pub fn refuse_left(data: &Path) -> Result<(), Failure> {
+    let folder = data.display();
+    if ["manifest.json", "chunk-000001"].iter().all(|file| data.join(file).exists()) {
+        return Err(format!("{folder} is a backup: restore it, or name another folder").into());
+    }
+    let compiled = data.join(COMPILED);
+    let is_left = fs::read_dir(&compiled).is_ok_and(|mut files| files.next().is_some());
+    if !is_left {
+        return Ok(());
+    }
+    Err(format!(
+        "there is no store in {folder}, but {} is left of one: mount the store or restore a backup; to begin a new vault, \
+        remove what is left",
+        compiled.display()
+    )
+    .into())
 }
 
 /// Refuses to begin a vault in a folder that everybody may write to. One that is there already is served, with a warning:
@@ -199,7 +221,8 @@ mod tests {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
     use super::{
-        ROOT, how_to_be, is_closed_by_root, refuse_open, refuse_to_root, refuse_unrestored, trusted,
+        ROOT, how_to_be, is_closed_by_root, refuse_left, refuse_open, refuse_to_root,
+        refuse_unrestored, trusted,
     };
 
     #[test]
@@ -234,6 +257,23 @@ mod tests {
         assert!(said.contains(&format!("{}/store.restoring", data.display())), "{said}");
         fs::create_dir(data.join("store")).unwrap();
         assert!(refuse_unrestored(data).is_ok(), "a vault is there");
+    }
+
+    #[test]
+    fn no_vault_is_begun_where_the_store_of_another_is_gone_or_in_a_backup() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path();
+        fs::create_dir(data.join("compiled")).unwrap();
+        fs::write(data.join("control.sock"), "").unwrap();
+        assert!(refuse_left(data).is_ok());
+        fs::write(data.join("compiled/a"), "").unwrap();
+        let said = refuse_left(data).unwrap_err().to_string();
+        assert!(said.contains(&format!("{}/compiled is left", data.display())), "{said}");
+        fs::remove_dir_all(data.join("compiled")).unwrap();
+        fs::write(data.join("manifest.json"), "").unwrap();
+        assert!(refuse_left(data).is_ok(), "whatever that is");
+        fs::write(data.join("chunk-000001"), "").unwrap();
+        assert!(refuse_left(data).unwrap_err().to_string().contains("is a backup"));
     }
 
     #[test]

@@ -210,6 +210,7 @@ pub async fn open(settings: &Settings, root_key: RootKey) -> Result<Vault, Failu
             return Err(format!("{store} is a link to {target}, which is not there").into());
         }
         folder::refuse_store(&settings.data_dir)?;
+        folder::refuse_left(&settings.data_dir)?;
         let folder = settings.data_dir.display();
         tracing::info!(%folder, "there is no vault: a new one is begun");
     }
@@ -246,7 +247,7 @@ async fn open_for(
     let cache_bytes = settings.cache_mb << 20;
     let store = SledStore::open_reading_later(store_folder, cache_bytes, READ_LATER)?;
     let cache = CacheConfig {
-        folder: settings.data_dir.join("compiled"),
+        folder: settings.data_dir.join(folder::COMPILED),
         key: CacheConfig::key_of(&root_key),
         bytes_max: settings.compiled_cache_mb << 20,
         alone: store_folder == settings.data_dir.join("store"),

@@ -35,6 +35,8 @@ const NO_ROOM: &str = "the vault has no room for the answer now";
 const NO_ROOM_TO_SEND: &str = "the vault has no room for the request now";
 /// What a header takes beside its name and value, about.
 const HEADER_BYTES: usize = 64;
+/// What is left of a run's time for its own answer when another server gives none; of a short rest it is a tenth.
+const TO_ANSWER_MAX: Duration = Duration::from_millis(100);
 
 /// What a run may send, and until when.
 #[derive(Default)]
@@ -163,7 +165,9 @@ impl Outgoing {
     fn bounded(&self, request: Request) -> GuestHttpRequest {
         let Request { method, url, headers, body, timeout_ms, redirects } = request;
         let asked = timeout_ms.map_or(Duration::MAX, |ms| Duration::from_millis(ms.into()));
-        let timeout = asked.min(self.left());
+        let left = self.left();
+        // One that is given no answer is to be able to say so itself.
+        let timeout = asked.min(left.saturating_sub(TO_ANSWER_MAX.min(left / 10)));
         GuestHttpRequest { method, url, headers, body, timeout, redirects }
     }
 
