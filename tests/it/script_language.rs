@@ -238,7 +238,7 @@ async fn the_console_is_the_log() {
         console.error(Object.assign(new RangeError('far'), { code: 'E', name: 'Far' }), new SvcError({ status: 403, detail: 'no' }));\n\
         console.log(new URL('https://a.example/b?c'), new Headers({ A: 'b' }), new URLSearchParams('d=e'));\n\
         console.log(new Set(Array(101).keys()), new Map(Array.from({ length: 101 }, (_, at) => [at, at])));\n\
-        console.trace('%s', 'here'); console.dir({ a: { b: 1 } }, { depth: 0 });\n\
+        console.trace('%s', 'here'); console.dir({ a: { b: 1 } }, { depth: 0 }); console.dir(7, null);\n\
         console.assert(false, 'asserted');\n  console.assert(true, 'silent');\n};";
     let outcome = run(&program(code).await, json!({})).await;
     assert_eq!(outcome.result.unwrap().raw, None);

@@ -51,10 +51,12 @@ module.exports = async function (req) {
   const { card, amount, reference } = args;
   const currency = args.currency ?? 'USD';
   check({ ...args, currency });
+  // Processors compare keys letter by letter, and an empty one is none.
+  const retryOf = args.retry_of?.toLowerCase() || undefined;
   // The same for each try of one charge: another invocation has another id.
-  const key = args.retry_of ?? invocation.id;
+  const key = retryOf ?? invocation.id;
   // What was sent before may have charged the card, whatever is said this time.
-  const isRepeated = args.retry_of !== undefined;
+  const isRepeated = retryOf !== undefined;
 
   const body = JSON.stringify({
     amount,

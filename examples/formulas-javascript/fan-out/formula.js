@@ -1,12 +1,23 @@
 // Asks two services about a person and keeps what they tell as tokens.
 //
-// Arguments: `person` with `ssn` and `name`. Configuration: `CREDIT_URL`, `IDENTITY_URL`, `CUSTOMER_KEY`. The hosts stand in
+// Arguments: `person` with `ssn`, nine digits, and `name`. Configuration: `CREDIT_URL`, `IDENTITY_URL`, `CUSTOMER_KEY`. The hosts stand in
 // `allowed_hosts`. The reactor has an application that may create and search tokens: the answer of a person who was asked
 // about before is found again.
+const { BadRequestError, ReactorRuntimeError, ServiceUnavailableError } = require('tokamak');
+
+// A number that is missing or masked would be that of everybody who has none.
+function check({ ssn, name }) {
+  const errors = {};
+  if (!/^\d{3}-?\d{2}-?\d{4}$/.test(ssn)) errors['args.person.ssn'] = 'must have nine digits';
+  if (typeof name !== 'string' || name.trim() === '') errors['args.person.name'] = 'must be a text';
+  if (Object.keys(errors).length > 0) throw new BadRequestError('Nobody can be asked about so.', { errors });
+}
+
 const credit = async (url, person) => {
   const response = await fetch(`${url}?${new URLSearchParams({ ssn: person.ssn })}`);
   if (!response.ok) throw new Error(`credit answered ${response.status}`);
   const { score, report } = await response.json();
+  if (report === undefined || report === null) throw new Error('credit told nothing');
   return { score, report };
 };
 
@@ -17,7 +28,9 @@ const identity = async (url, person) => {
     body: JSON.stringify({ ssn: person.ssn, names: person.name.split(/\s+/) }),
   });
   if (!response.ok) throw new Error(`identity answered ${response.status}`);
-  return response.json();
+  const told = await response.json();
+  if (told === null) throw new Error('identity told nothing');
+  return told;
 };
 
 // What a person is found by, kept in the clear as metadata. A social security number has nine digits, so whoever knows the
@@ -26,18 +39,21 @@ async function customerOf(person, secret) {
   const bytes = (text) => new TextEncoder().encode(text);
   if (secret.length < 32) throw new ReactorRuntimeError('CUSTOMER_KEY is too short to be a secret.');
   const key = await crypto.subtle.importKey('raw', bytes(secret), { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']);
-  const mac = await crypto.subtle.sign('HMAC', key, bytes(person.ssn));
+  // However it is written, it is one number.
+  const mac = await crypto.subtle.sign('HMAC', key, bytes(person.ssn.replaceAll('-', '')));
   return Buffer.from(mac).toString('hex').slice(0, 32);
 }
 
 module.exports = async ({ args: { person }, configuration: { CREDIT_URL, IDENTITY_URL, CUSTOMER_KEY }, svc }) => {
+  check(person);
   const customer = await customerOf(person, CUSTOMER_KEY);
   const known = await svc.tokens.search({ query: `metadata.customer:${customer}` });
   if (known.data.length > 0) return { raw: { known: true, customer } };
 
   const [asked, matched] = await Promise.allSettled([credit(CREDIT_URL, person), identity(IDENTITY_URL, person)]);
   if (asked.status === 'rejected') throw new ServiceUnavailableError('The credit service gave no answer.');
-  if (matched.status === 'rejected') console.warn('without identity:', matched.reason);
+  // The kind of error alone: its message may repeat what was answered.
+  if (matched.status === 'rejected') console.warn('without identity:', matched.reason.name);
 
   const metadata = { customer };
   return {

@@ -120,8 +120,9 @@ impl Sending {
         let template = given.text(
             "body_template",
             Some(None),
-            |text| parsed(text).map(Some),
-            "must be JSON, with placeholders within its strings",
+            |text| parsed(text).filter(is_template).map(Some),
+            "must be JSON, with placeholders within its strings, none of them in a member's name, and no number that is \
+             not kept as it stands",
         );
         if method == Some(Method::Get) && matches!(template, Some(Some(_))) {
             given.fault("body_template", "must be absent with GET");
@@ -213,6 +214,23 @@ fn parsed<T: for<'de> Deserialize<'de>>(text: &str) -> Option<T> {
     T::deserialize(value).ok()
 }
 
+/// Whether a template says what would be sent: no name is filled, and a number of many digits would be another one.
+fn is_template(value: &Value) -> bool {
+    /// From here on not every whole number is one of the kind that holds it.
+    const INEXACT_FROM: f64 = 9_007_199_254_740_992.0;
+    match value {
+        Value::Number(number) => {
+            let float = number.as_f64().filter(|_| number.is_f64());
+            float.is_none_or(|float| float.abs() < INEXACT_FROM)
+        }
+        Value::Array(items) => items.iter().all(is_template),
+        Value::Object(members) => {
+            members.iter().all(|(name, value)| !name.contains("{{") && is_template(value))
+        }
+        _ => true,
+    }
+}
+
 /// A whole number above 0; a cast to `number` may have made 12 into 12.0.
 fn milliseconds(value: &Value) -> Option<u32> {
     // The text of a whole float is its digits, so no cast can cut anything off.
@@ -244,9 +262,9 @@ fn statuses(text: &str) -> Option<Vec<RangeInclusive<u16>>> {
 
 #[cfg(test)]
 mod tests {
-    use tokamak_sdk::json;
+    use tokamak_sdk::{Value, json};
 
-    use super::{is_pointer, milliseconds, statuses};
+    use super::{is_pointer, is_template, milliseconds, statuses};
 
     #[test]
     fn milliseconds_are_whole_and_above_nothing() {
@@ -276,6 +294,19 @@ mod tests {
         }
         for wrong in ["a", "a/b", "/a~", "/a~2", "$.a"] {
             assert!(!is_pointer(wrong), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_template_is_sent_as_it_stands() {
+        for (text, right) in [
+            (r#"{"a": "{{ args.a }}", "b": [1, 1.5, 18446744073709551615, null]}"#, true),
+            (r#"{"a": 12345678901234567890123}"#, false),
+            (r"[[-1e300]]", false),
+            (r#"{"{{ args.a }}": 1}"#, false),
+            (r#"{"a": [{"b{{ args.a }}": 1}]}"#, false),
+        ] {
+            assert_eq!(is_template(&text.parse::<Value>().unwrap()), right, "{text}");
         }
     }
 }

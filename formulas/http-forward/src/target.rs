@@ -21,6 +21,9 @@ const RESERVED: &[&str] = &[
     "upgrade",
 ];
 
+/// Bytes of an address, and of one header's value, that the host takes in any case.
+const BYTES_MAX: usize = 8_000;
+
 /// Whether this is an absolute address whose placeholders, if any, come after its host. One in clear is none unless
 /// that is allowed.
 pub(crate) fn is_address(url: &str, allow_http: bool) -> bool {
@@ -64,10 +67,35 @@ pub(crate) fn url(url: &str, scope: &Scope, faults: &mut Faults) -> Option<Strin
         Template::parse(query)?.render(scope, faults, |text| Ok(percent_encode(text)))
     });
     let path = rendered.into_iter().collect::<Option<Vec<_>>>()?.join("/");
-    match query {
-        Some(query) => Some(format!("{path}?{}", query?)),
-        None => Some(path),
+    let rendered = match query {
+        Some(query) => format!("{path}?{}", query?),
+        None => path,
+    };
+    fits(rendered, &Template::parse(url)?, "configuration.url", faults)
+}
+
+/// What was rendered, if it is not too long; what makes it so is what its placeholders stand for, if it has any.
+fn fits(
+    rendered: String,
+    template: &Template,
+    member: &str,
+    faults: &mut Faults,
+) -> Option<String> {
+    if rendered.len() <= BYTES_MAX {
+        return Some(rendered);
     }
+    let places = template.pieces().iter().filter_map(|piece| match piece {
+        Piece::Place(place) => Some(place.path.as_str()),
+        Piece::Text(_) => None,
+    });
+    let mut places: Vec<&str> = places.collect();
+    if places.is_empty() {
+        places.push(member);
+    }
+    for place in places {
+        faults.add(place, "makes an address or a header of more than 8000 bytes");
+    }
+    None
 }
 
 /// The path and what follows the first `?` that is not one of a placeholder.
@@ -124,7 +152,7 @@ pub(crate) fn headers(
         let value = template.render(scope, faults, |text| {
             is_printable(text).then(|| text.to_owned()).ok_or("cannot stand in a header")
         });
-        match value {
+        match value.and_then(|value| fits(value, &template, "configuration.headers", faults)) {
             Some(value) => rendered.push((name.clone(), value)),
             None => right = false,
         }

@@ -104,6 +104,15 @@ fn addresses(one: &Address, other: &Address) -> Option<f64> {
         Some(text::likeness(&spelled_out(one.as_ref()?), &spelled_out(other.as_ref()?)))
     };
     let codes = |one: &Option<String>, other: &Option<String>| same(one.as_ref(), other.as_ref());
+    // One text has no parts: it may be all of an address or its lines alone.
+    if one.is_text() || other.is_text() {
+        let alike = |one: &[String], other: &[String]| {
+            text::likeness(&spelled_out(one), &spelled_out(other))
+        };
+        let lines = |of: &Address| of.lines.clone().unwrap_or_else(|| of.whole.clone());
+        let (all, first) = (alike(&one.whole, &other.whole), alike(&lines(one), &lines(other)));
+        return Some(all.max(first));
+    }
     let parts = [
         (0.5, words(&one.lines, &other.lines)),
         (0.2, words(&one.city, &other.city)),
@@ -121,12 +130,16 @@ fn addresses(one: &Address, other: &Address) -> Option<f64> {
 /// The same, or the same but for the last four of nine digits.
 fn postal_codes(one: Option<&str>, other: Option<&str>) -> Option<f64> {
     let (one, other) = (one?, other?);
-    let base = |code: &str| {
-        let digits = code.bytes().all(|byte| byte.is_ascii_digit());
-        (digits && matches!(code.len(), 5 | 9)).then(|| code[..5].to_owned())
-    };
+    let is_number = |code: &str| code.bytes().all(|byte| byte.is_ascii_digit());
+    let without_zeros = |code: &str| code.trim_start_matches('0').to_owned();
+    let base =
+        |code: &str| (is_number(code) && matches!(code.len(), 5 | 9)).then(|| code[..5].to_owned());
     Some(match (base(one), base(other)) {
         _ if one == other => 1.0,
+        // Zeros that it began with were lost where it was a number.
+        _ if is_number(one) && is_number(other) && without_zeros(one) == without_zeros(other) => {
+            NEARLY
+        }
         (Some(base_one), Some(base_other))
             if base_one == base_other && one.len() != other.len() =>
         {
@@ -216,6 +229,7 @@ mod tests {
             ("N16XE", "N16XE", 1.0),
             ("N16XE", "N16XF", 0.0),
             ("94107", "941081234", 0.0),
+            ("02134", "2134", 0.9),
             // Only numbers have such ends.
             ("N16XE", "N16XE1234", 0.0),
         ] {

@@ -55,13 +55,24 @@ impl Phone {
 /// An address; each part may be missing, not all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// Words of the lines, or of the whole when it was one text.
+    /// Words of all of it but the country, which many leave out: what there is to compare when one of two is one text.
+    pub(crate) whole: Vec<String>,
+    /// Words of the lines; none when it was one text, as the next four are.
     pub(crate) lines: Option<Vec<String>>,
     pub(crate) city: Option<Vec<String>>,
     /// Letters and digits alone, as in the next two.
     pub(crate) state: Option<String>,
     pub(crate) postal_code: Option<String>,
     pub(crate) country: Option<String>,
+}
+
+impl Address {
+    /// Whether it was one text.
+    pub(crate) fn is_text(&self) -> bool {
+        let Self { lines, city, state, postal_code, country, .. } = self;
+        let words = [lines, city].into_iter().all(Option::is_none);
+        words && [state, postal_code, country].into_iter().all(Option::is_none)
+    }
 }
 
 impl Identity {
@@ -72,10 +83,12 @@ impl Identity {
         let names = ["name", "first_name", "middle_name", "last_name"];
         let parts: Vec<Option<String>> = names.iter().map(|name| reader.text(name)).collect();
         // The whole name goes before its parts: a caller who gives both repeats them.
-        let name = match parts.split_first() {
-            Some((Some(name), _)) => name.clone(),
-            _ => parts.into_iter().flatten().collect::<Vec<_>>().join(" "),
-        };
+        let mut parts = parts.into_iter().map(Option::unwrap_or_default);
+        let whole = text::words(&parts.next().unwrap_or_default());
+        let name = some_words(whole).or_else(|| {
+            let parts: Vec<String> = parts.collect();
+            some_words(text::words(&parts.join(" ")))
+        });
         let birth_date = reader.text("birth_date").map(|text| Date::parse(&text));
         if birth_date == Some(None) {
             reader.fault("birth_date", "must be a date, YYYY-MM-DD");
@@ -83,11 +96,11 @@ impl Identity {
         let code = |text: Option<String>| text.map(|text| text::code(&text)).and_then(filled);
         let identity = Self {
             id: reader.text("id"),
-            name: some_words(text::words(&name)),
+            name,
             birth_date: birth_date.flatten(),
             ssn: code(reader.nine_digits("ssn")),
             ein: code(reader.nine_digits("ein")),
-            national_id: code(reader.text("national_id")),
+            national_id: code(reader.national_id()),
             phone: reader.text("phone").and_then(|text| Phone::read(&text)),
             email: reader.text("email").map(|text| text.to_lowercase()),
             address: reader.address(),
@@ -125,6 +138,10 @@ impl Reader<'_> {
                 self.fault(name, "must have at most 500 characters");
                 None
             }
+            Some(Value::String(text)) if name != "id" && text::is_masked(text) => {
+                self.masked(name);
+                None
+            }
             Some(Value::String(text)) => filled(text.trim().to_owned()),
             Some(value @ Value::Number(_)) => {
                 let digits = whole(value);
@@ -143,6 +160,14 @@ impl Reader<'_> {
     /// The number of a person or an employer: of fewer digits, one that is no text has lost zeros.
     fn nine_digits(&mut self, name: &str) -> Option<String> {
         let text = self.text(name)?;
+        // What stands for digits that are not shown, or for none, is the same for everybody.
+        if text.chars().any(|letter| letter.is_alphanumeric() && !letter.is_ascii_digit()) {
+            self.fault(
+                name,
+                "must have no letters: a number that is masked or missing says nothing",
+            );
+            return None;
+        }
         let is_number = self.members.get(name).is_some_and(Value::is_number);
         if is_number && text.len() < DIGITS {
             self.fault(name, "must be a string: as a number it has lost the zeros it began with");
@@ -151,23 +176,44 @@ impl Reader<'_> {
         Some(text)
     }
 
+    /// The number that a state gives its people; some have letters.
+    fn national_id(&mut self) -> Option<String> {
+        let text = self.text("national_id")?;
+        if text.to_uppercase().contains("XXXX") {
+            self.masked("national_id");
+            return None;
+        }
+        Some(text)
+    }
+
+    fn masked(&mut self, name: &str) {
+        self.fault(name, "is masked, so that there is nothing to compare");
+    }
+
     fn address(&mut self) -> Option<Address> {
         let Some(Value::Object(members)) = self.members.get("address") else {
-            let lines = some_words(text::words(&self.text("address")?));
-            return Some(Address { lines: Some(lines?), ..Address::default() });
+            let whole = some_words(text::words(&self.text("address")?))?;
+            return Some(Address { whole, ..Address::default() });
         };
         let member = format!("{}.address", self.member);
         let mut reader = Reader { members, member: &member, faults: self.faults, right: true };
         let lines: Vec<String> =
             ["line1", "line2"].iter().filter_map(|name| reader.text(name)).collect();
-        let city = reader.text("city").unwrap_or_default();
-        let mut code = |name| reader.text(name).map(|text| text::code(&text)).and_then(filled);
+        let [lines, city, state, postal_code, country] = [
+            lines.join(" "),
+            reader.text("city").unwrap_or_default(),
+            reader.text("state").unwrap_or_default(),
+            reader.text("postal_code").unwrap_or_default(),
+            reader.text("country").unwrap_or_default(),
+        ];
+        let code = |text: &str| filled(text::code(text));
         let address = Address {
-            lines: some_words(text::words(&lines.join(" "))),
+            whole: text::words(&[&*lines, &*city, &*state, &*postal_code].join(" ")),
+            lines: some_words(text::words(&lines)),
             city: some_words(text::words(&city)),
-            state: code("state"),
-            postal_code: code("postal_code"),
-            country: code("country"),
+            state: code(&state),
+            postal_code: code(&postal_code),
+            country: code(&country),
         };
         self.right &= reader.right;
         (address != Address::default()).then_some(address)

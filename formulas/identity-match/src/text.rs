@@ -34,6 +34,12 @@ pub(crate) fn words(text: &str) -> Vec<String> {
     plain.split_whitespace().map(str::to_owned).collect()
 }
 
+/// Whether a part of a text is hidden, as masks do it.
+pub(crate) fn is_masked(text: &str) -> bool {
+    let hides = |letter: char| matches!(letter, '*' | '•' | '●' | '█' | '#');
+    text.chars().zip(text.chars().skip(1)).any(|(one, next)| one == next && hides(one))
+}
+
 /// Letters and digits alone, in capitals.
 pub(crate) fn code(text: &str) -> String {
     let letters = text.chars().filter(|letter| letter.is_alphanumeric());
@@ -112,7 +118,7 @@ fn word_likeness(one: &str, other: &str) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{code, digits, likeness, words};
+    use super::{code, digits, is_masked, likeness, words};
 
     fn alike(one: &str, other: &str) -> f64 {
         let (one, other) = (words(one), words(other));
@@ -150,6 +156,16 @@ mod tests {
             ("カ\u{3099}キ\u{3099}", "ガギ"),
         ] {
             assert!((alike(one, other) - 1.0).abs() < 1e-9, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn what_hides_letters_is_a_mask() {
+        for masked in ["***-**-6789", "A** S****", "••1234", "1234##"] {
+            assert!(is_masked(masked), "{masked}");
+        }
+        for text in ["12 Main St #3", "a*b*c", "Ada", "", "*"] {
+            assert!(!is_masked(text), "{text}");
         }
     }
 

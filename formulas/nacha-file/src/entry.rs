@@ -119,7 +119,7 @@ fn read_bank(mut bank: Members) -> Option<(String, String)> {
     let routing_number = bank.text(
         "routing_number",
         |number| is_routing_number(number).then(|| number.to_owned()),
-        "must be a routing number, nine digits with a right checksum",
+        "must be a routing number: nine digits, of a district that is given out, with a right checksum",
     );
     let account_number = bank.text(
         "account_number",

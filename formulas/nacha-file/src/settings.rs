@@ -96,7 +96,7 @@ impl Settings {
         let destination = given.text(
             "immediate_destination",
             |number| Some(number.trim()).filter(|it| is_routing_number(it)).map(str::to_owned),
-            "must be a routing number, nine digits with a right checksum",
+            "must be a routing number: nine digits, of a district that is given out, with a right checksum",
         );
         let odfi = given.text(
             "originating_dfi_identification",

@@ -161,7 +161,10 @@
   const console = {
     log: write('info'), info: write('info'), debug: write('debug'), warn: write('warn'), error: write('error'), table,
     trace: (...values) => put('trace', [`Trace: ${format(values)}`, shared.stackOf(new Error())].join('\n')),
-    dir: (value, { depth = DEPTH } = {}) => put('info', inspect(value, DEPTH - Math.min(depth ?? DEPTH_MAX, DEPTH_MAX))),
+    dir: (value, options) => {
+      const { depth = DEPTH } = options ?? {};
+      put('info', inspect(value, DEPTH - Math.min(depth ?? DEPTH_MAX, DEPTH_MAX)));
+    },
     assert: (held, ...values) => {
       if (!held) put('error', values.length > 0 ? `Assertion failed: ${format(values)}` : 'Assertion failed');
     },
