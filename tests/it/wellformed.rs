@@ -107,6 +107,32 @@ async fn codings_that_do_not_end_in_chunks_get_a_bare_400() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn chunks_that_cannot_be_read_are_told_from_those_that_do_not_come() {
+    let server = TestServer::start().await;
+    let key = server.private.key.clone().unwrap();
+    for (chunks, detail) in [
+        ("zz\r\n", "The body's chunks cannot be read."),
+        ("ffffffffffffffffff\r\n", "The body's chunks cannot be read."),
+        ("2\r\n{}x\r\n", "The body's chunks cannot be read."),
+        ("5\r\n{}", "The body ended before it was complete."),
+    ] {
+        let request = format!(
+            "POST /tokens HTTP/1.1\r\nHost: a\r\nSVC-API-KEY: {key}\r\nContent-Type: application/json\r\n\
+             Transfer-Encoding: chunked\r\n\r\n{chunks}"
+        );
+        let mut connection = TcpStream::connect(server.address()).await.unwrap();
+        connection.write_all(request.as_bytes()).await.unwrap();
+        connection.shutdown().await.unwrap();
+        let mut answer = String::new();
+        let read = connection.read_to_string(&mut answer);
+        timeout(PATIENCE, read).await.expect("the server closes the connection").unwrap();
+        // Who has closed its half may be left without an answer.
+        assert!(answer.is_empty() || answer.contains(detail), "{chunks:?} {answer}");
+        assert!(!answer.is_empty() || chunks.starts_with('5'), "{chunks:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_head_that_is_not_well_formed_is_the_last_of_its_connection() {
     let server = TestServer::start().await;
     let chunks = "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n";
