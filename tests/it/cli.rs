@@ -169,13 +169,19 @@ fn a_second_process_on_one_folder_is_refused() {
     second.env("TOKAMAK_ROOT_KEY", ROOT_KEY);
     let (code, _, stderr) = run(second);
     assert!(code == 1 && stderr.contains("another process"), "{stderr}");
-    let mut in_json = command();
-    in_json.args(["serve", "--listen", "127.0.0.1:0", "--log", "off", "--log-format", "json"]);
-    in_json.arg("--data-dir").arg(folder.path()).env("TOKAMAK_ROOT_KEY", ROOT_KEY);
-    let (code, _, stderr) = run(in_json);
-    let told: Value = serde_json::from_str(&stderr).unwrap();
-    assert!(code == 1 && told["level"] == "ERROR", "{stderr}");
-    assert!(told["message"].as_str().unwrap().contains("another process"), "{stderr}");
+    for (more, expected) in [
+        ([].as_slice(), "another process"),
+        // Before logging begins, too.
+        (&["--otlp-endpoint", "none"], "--otlp-endpoint"),
+    ] {
+        let mut in_json = command();
+        in_json.args(["serve", "--listen", "127.0.0.1:0", "--log", "off", "--log-format", "json"]);
+        in_json.args(more).arg("--data-dir").arg(folder.path()).env("TOKAMAK_ROOT_KEY", ROOT_KEY);
+        let (code, _, stderr) = run(in_json);
+        let told: Value = serde_json::from_str(&stderr).unwrap();
+        assert!(code == 1 && told["level"] == "ERROR", "{stderr}");
+        assert!(told["message"].as_str().unwrap().contains(expected), "{stderr}");
+    }
     assert_eq!(first.terminate(), Some(0));
 }
 

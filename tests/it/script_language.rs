@@ -262,6 +262,7 @@ async fn the_console_is_the_log() {
             ),
             "Trace Trace: here\n    at <anonymous> (formula.js:11:9)",
             "Info { a: [Object] }",
+            "Info 7",
             "Error Assertion failed: asserted",
         ]
     );

@@ -17,12 +17,19 @@ use crate::traces::{self, Traces};
 /// What all that this program logs itself is told by.
 const OURS: &str = "tokamak";
 
-/// What lines look like, once logging has begun.
+/// What lines look like, once that is known.
 static FORMAT: OnceLock<LogFormat> = OnceLock::new();
 
-/// What lines look like; as text, before logging has begun.
+/// What lines look like; as text, as long as nobody has said.
 pub fn format() -> LogFormat {
     FORMAT.get().copied().unwrap_or_default()
+}
+
+/// Notes what lines are to look like, for whatever goes wrong before logging has begun.
+pub fn expect(format: Option<LogFormat>) {
+    if let Some(format) = format {
+        FORMAT.get_or_init(|| format);
+    }
 }
 
 /// Starts logging for the whole process.

@@ -43,6 +43,7 @@ const RANDOM_CHARS_MAX: usize = 120;
 
 /// Runs the server until it is told to stop.
 pub fn run(options: Options) -> Result<(), Failure> {
+    logging::expect(options.log_format);
     let settings = options.settle()?;
     let traces = logging::start_with_traces(&settings)?;
     close_to_others()?;

@@ -62,7 +62,7 @@ pub use self::inspect::Inspection;
 use self::load::Later;
 use self::log::Log;
 use self::moments::Moments;
-use self::progress::Progress;
+use self::progress::{Progress, late};
 use self::rows::{read_unique, unique_key};
 pub use self::space::Space;
 use self::waiting::Waiting;
@@ -199,20 +199,6 @@ impl SledStore {
         let told = "that a write failed cannot be noted for the next start";
         thread.inspect_err(|error| tracing::warn!(%error, "{told}")).ok()
     }
-
-    /// Refuses what would only wait behind a writer that does not get on.
-    fn check_writer(&self) -> Result<(), StoreError> {
-        match self.progress.is_late() {
-            false => Ok(()),
-            true if self.progress.is_stuck() => Err(StoreError::Failed),
-            true => Err(stuck()),
-        }
-    }
-}
-
-/// Nothing of it was taken.
-fn stuck() -> StoreError {
-    StoreError::Unavailable("the store does not get on".to_owned())
 }
 
 impl Store for SledStore {
@@ -260,12 +246,12 @@ impl Store for SledStore {
             let (done, mut outcome) = oneshot::channel();
             let queue = queue.ok_or(StoreError::Closed)?;
             // While there is a queue the writer goes only by a panic.
-            self.check_writer()?;
+            self.progress.check()?;
             let began = Instant::now();
             match queue.try_send(Waiting::new(batch, done)) {
                 Ok(()) => {}
                 Err(TrySendError::Full(waiting)) => {
-                    let place = timeout(ROOM_MAX, queue.reserve()).await.map_err(|_| stuck())?;
+                    let place = timeout(ROOM_MAX, queue.reserve()).await.map_err(|_| late())?;
                     place.map_err(|_| StoreError::Failed)?.send(waiting);
                 }
                 Err(TrySendError::Closed(_)) => return Err(StoreError::Failed),
@@ -363,7 +349,7 @@ impl Store for SledStore {
             // The writer goes before the store is closed only by a panic.
             Some(queue) if queue.is_closed() => Err(StoreError::Failed),
             // Which starting anew may mend.
-            Some(_) => self.check_writer().and_then(|()| self.space.check()),
+            Some(_) => self.progress.check().and_then(|()| self.space.check()),
             None => Err(StoreError::Closed),
         }
     }
@@ -372,7 +358,7 @@ impl Store for SledStore {
         drop(self.queue.lock().take());
         self.later.end();
         if let Some(writer) = self.writer.lock().take() {
-            while !writer.is_finished() && !self.progress.is_late() {
+            while !writer.is_finished() && self.progress.check().is_ok() {
                 std::thread::sleep(CLOSING_LOOK);
             }
             let broken = match writer.is_finished().then(|| writer.join()) {

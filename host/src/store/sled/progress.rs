@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::store::StoreError;
+
 /// How long one group may take, or one portion of a copy, until nobody should begin anything more.
 const LATE_AFTER: Duration =
     if cfg!(test) { Duration::from_secs(5) } else { Duration::from_mins(3) };
@@ -10,6 +12,11 @@ const LATE_AFTER: Duration =
 /// ([`super::syncing`]).
 const STUCK_AFTER: Duration =
     if cfg!(test) { Duration::from_secs(10) } else { Duration::from_mins(10) };
+
+/// What is told of a writer that does not get on; nothing of what was asked for was taken.
+pub fn late() -> StoreError {
+    StoreError::Unavailable("the store does not get on".to_owned())
+}
 
 /// Since when the writer is busy with one thing.
 pub struct Progress {
@@ -35,9 +42,13 @@ impl Progress {
         self.busy_since_ms.store(0, Ordering::Release);
     }
 
-    /// Whether it has been busy for long.
-    pub fn is_late(&self) -> bool {
-        self.busy() > LATE_AFTER
+    /// Refuses what would only wait behind it while it does not get on.
+    pub fn check(&self) -> Result<(), StoreError> {
+        match self.busy() {
+            busy if busy > STUCK_AFTER => Err(StoreError::Failed),
+            busy if busy > LATE_AFTER => Err(late()),
+            _ => Ok(()),
+        }
     }
 
     /// Whether it has been busy for too long.

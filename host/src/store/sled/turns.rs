@@ -4,6 +4,9 @@
 //! come, who writes little would wait behind everything that another tenant has on the way. So tenants take turns by what
 //! their batches weigh (start-time fair queueing): a batch is as far back as what its tenant has had since others came, and
 //! not as what others have. A tenant's own batches stay in their order, and a tenant that is alone notices nothing.
+//!
+//! What is not one tenant's comes after all that came before it: who destroys a tenant's keys or changes them counts on what
+//! was on its way being there.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -28,6 +31,8 @@ pub struct Turns {
     now: u64,
     /// Where the last batch of each tenant ends.
     ends: HashMap<TenantId, u64>,
+    /// Where the last of all ends.
+    last_end: u64,
     /// Tenants that may be remembered until it is looked who is even.
     tenants_max: usize,
     /// Batches put in order so far.
@@ -75,6 +80,7 @@ impl Turns {
             ordered: BinaryHeap::new(),
             now: 0,
             ends: HashMap::new(),
+            last_end: 0,
             tenants_max: TENANTS_MIN,
             count: 0,
         }
@@ -96,6 +102,7 @@ impl Turns {
     pub fn wait(&mut self) -> Option<Waiting> {
         self.next_if(|_| true).or_else(|| {
             // Nobody waits for anybody: all are even.
+            self.now = self.last_end;
             self.ends.clear();
             let first = self.queue.blocking_recv()?;
             self.put(first);
@@ -117,10 +124,17 @@ impl Turns {
             self.ends.retain(|_, end| *end > self.now);
             self.tenants_max = TENANTS_MIN.max(2 * self.ends.len());
         }
-        let weight = u64::try_from(waiting.bytes()).unwrap_or(u64::MAX);
-        let end = self.ends.entry(waiting.tenant()).or_default();
-        let begins = self.now.max(*end);
-        *end = begins.saturating_add(weight.saturating_add(BATCH_BYTES));
+        let begins = if let Some(tenant) = waiting.tenant() {
+            let weight = u64::try_from(waiting.bytes()).unwrap_or(u64::MAX);
+            let end = self.ends.entry(tenant).or_default();
+            let begins = self.now.max(*end);
+            *end = begins.saturating_add(weight.saturating_add(BATCH_BYTES));
+            self.last_end = self.last_end.max(*end);
+            begins
+        } else {
+            // Whatever was put in order before begins earlier, or ends there as another of these does.
+            self.last_end.max(self.now)
+        };
         self.count += 1;
         self.ordered.push(Reverse(Turn { begins, number: self.count, waiting }));
     }
@@ -186,6 +200,34 @@ mod tests {
         send(&sender, 4, 165_000, 1);
         let order: Vec<_> = std::iter::from_fn(|| taken(&mut turns)).take(4).collect();
         assert_eq!(order, [(4, 0), (1, 2), (4, 1), (1, 3)]);
+    }
+
+    #[test]
+    fn what_is_nobodys_comes_after_all_that_was_before_it() {
+        let mut of_two = batch(1, 10, 0);
+        of_two.batch.puts.push(batch(2, 10, 0).batch.puts.remove(0));
+        let mut empty = batch(1, 10, 0);
+        empty.batch.puts.clear();
+        for nobodys in [batch(0, 10, 0), of_two, empty] {
+            let (sender, mut turns) = queue();
+            for version in 0..5 {
+                send(&sender, 1, 165_000, version);
+                send(&sender, 2, 10, version);
+            }
+            let tenants = nobodys.batch.puts.len();
+            sender.try_send(nobodys).ok().unwrap();
+            assert!(turns.next_if(|_| true).is_some());
+            send(&sender, 3, 10, 0);
+            let mut before = 1;
+            let left = loop {
+                let next = turns.next_if(|_| true).unwrap();
+                if next.tenant().is_none() {
+                    break turns.next_if(|_| true);
+                }
+                before += 1;
+            };
+            assert!(left.is_none() && before == 11, "{tenants} {before}");
+        }
     }
 
     #[test]

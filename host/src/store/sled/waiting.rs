@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
-use uuid::Uuid;
 
 use super::guard;
 use super::log::{bytes_of, pieces_of};
@@ -53,11 +52,14 @@ impl Waiting {
         Self { batch, contents, done }
     }
 
-    /// Whose it is: nearly all change what one tenant has.
-    pub fn tenant(&self) -> TenantId {
+    /// Whose it is, if all of it is one tenant's. What belongs to none is not, nor is a batch with nothing in it, which
+    /// somebody waits for who wants to know that all before it is there.
+    pub fn tenant(&self) -> Option<TenantId> {
         let Batch { puts, removals, .. } = &self.batch;
-        let put = puts.first().map(|put| put.record.tenant);
-        put.or_else(|| removals.first().map(|gone| gone.tenant)).unwrap_or(TenantId(Uuid::nil()))
+        let put = puts.iter().map(|put| put.record.tenant);
+        let mut tenants = put.chain(removals.iter().map(|gone| gone.tenant));
+        let first = tenants.next().filter(|tenant| !tenant.0.is_nil())?;
+        tenants.all(|tenant| tenant == first).then_some(first)
     }
 
     /// Bytes of its records, about.
