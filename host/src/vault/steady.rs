@@ -45,7 +45,7 @@ const STOPPED_MS_MAX: i128 = 7 * DAY_MS;
 #[derive(Default)]
 pub struct Steady {
     known: Mutex<Option<Known>>,
-    /// The time that was noted last before this process began; 0 for none.
+    /// The time that was noted last; 0 for none.
     noted_ms: AtomicU64,
 }
 
@@ -90,6 +90,8 @@ pub fn latest(now_ms: u64, longest_ms: u64) -> u64 {
 
 /// Offsets are of the time of day from the time that has passed.
 struct Known {
+    /// The time that had passed when the clock was looked at first.
+    since_ms: i128,
     believed: i128,
     doubted: Option<Doubted>,
 }
@@ -118,10 +120,18 @@ impl Steady {
                 let last = i128::from(last_ms()?);
                 let plausible = last == 0 || i128::from(wall_ms) - last <= STOPPED_MS_MAX;
                 let believed = if plausible { offset } else { last - passed_ms };
-                none.insert(Known { believed, doubted: None })
+                none.insert(Known { since_ms: passed_ms, believed, doubted: None })
             }
         };
         Ok(known.look(offset, passed_ms))
+    }
+
+    /// Whether a time may be noted after so much time has passed. One before that which stands there is that of a machine
+    /// which begins without knowing the time, unless it has stayed so for as long as any clock has to be steady.
+    fn may_note(&self, wall_ms: u64, passed_ms: u64) -> bool {
+        let stayed = |known: &Known| i128::from(passed_ms) - known.since_ms >= STEADY_MS;
+        wall_ms >= self.noted_ms.load(Ordering::Acquire)
+            || self.known.lock().as_ref().is_some_and(stayed)
     }
 }
 
@@ -139,7 +149,7 @@ impl Known {
                 tracing::warn!(
                     "the clock that was set forward was steady for a day, and is believed"
                 );
-                *self = Self { believed: offset, doubted: None };
+                *self = Self { believed: offset, doubted: None, ..*self };
                 true
             }
             Some(_) => false,
@@ -184,14 +194,18 @@ impl Vault {
 
     /// Notes the time, if it is believed.
     pub(super) async fn note_time(&self) -> Result<(), Error> {
-        if !self.may_remove_ended()? {
+        let (steady, now) = (&self.0.steady, self.now());
+        let passed_ms = self.0.clock.elapsed_ns() / 1_000_000;
+        if !self.may_remove_ended()? || !steady.may_note(now.0, passed_ms) {
             return Ok(());
         }
         let mut change = self.change(SYSTEM_TENANT).await?;
         // What ends goes on being removed on a full disk.
         change.batch.urgent = true;
-        change.put(&BelievedTime { at: self.now() }, Expect::Any)?;
-        change.commit(Actor::SERVER, Vec::new()).await
+        change.put(&BelievedTime { at: now }, Expect::Any)?;
+        change.commit(Actor::SERVER, Vec::new()).await?;
+        steady.noted_ms.store(now.0, Ordering::Release);
+        Ok(())
     }
 }
 
@@ -255,6 +269,26 @@ mod tests {
         ];
         for (name, moments, believed) in table {
             assert_eq!(looks(WALL - MINUTE, moments), believed, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_earlier_time_is_noted_only_once_it_has_stayed() {
+        let steady = Steady::default();
+        let at = |ms: i64| u64::try_from(ms).unwrap();
+        // Nothing was noted.
+        assert!(steady.may_note(at(WALL), at(PASSED)));
+        steady.noted_ms.store(at(WALL), std::sync::atomic::Ordering::Release);
+        let begins = WALL - 300 * DAY;
+        assert!(steady.believes(at(begins), at(PASSED), || Ok(at(WALL))).unwrap());
+        for (wall, passed, expected) in [
+            (begins, 0, false),
+            (begins + DAY - 1, DAY - 1, false),
+            (WALL, MINUTE, true),
+            (WALL + 1, MINUTE, true),
+            (begins + DAY, DAY, true),
+        ] {
+            assert_eq!(steady.may_note(at(wall), at(PASSED + passed)), expected, "{wall} {passed}");
         }
     }
 

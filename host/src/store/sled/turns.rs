@@ -258,8 +258,8 @@ mod tests {
     #[test]
     fn only_so_many_are_put_in_order_and_only_tenants_that_are_behind_are_remembered() {
         let (sender, mut turns) = queue();
-        for version in 0..3 * ORDERED_MAX {
-            send(&sender, version as u128, 10, 0);
+        for tenant in 1..=3 * ORDERED_MAX {
+            send(&sender, tenant as u128, 10, 0);
         }
         assert!(taken(&mut turns).is_some());
         assert_eq!(turns.ordered.len(), ORDERED_MAX - 1);
@@ -268,8 +268,8 @@ mod tests {
         // Each has had one batch, and so has the one that gets on.
         assert_eq!(turns.ends.len(), 3 * ORDERED_MAX);
         for version in 1..4 {
-            send(&sender, 0, 10, version);
-            assert_eq!(taken(&mut turns), Some((0, version)));
+            send(&sender, 1, 10, version);
+            assert_eq!(taken(&mut turns), Some((1, version)));
         }
         let newcomers = turns.tenants_max;
         for newcomer in 0..newcomers as u128 {
@@ -291,20 +291,28 @@ mod tests {
             let (sender, mut turns) = queue();
             let mut sent = [0_u64; 4];
             let mut seen = [0_u64; 4];
-            let mut look = |(whose, version): (u128, u64)| {
-                let seen = &mut seen[whose as usize];
-                assert_eq!(version, *seen);
-                *seen += 1;
+            // What had been sent before each that is nobody's.
+            let mut before = Vec::new();
+            let mut look = |(whose, version): (u128, u64), before: &[[u64; 4]]| {
+                assert_eq!(version, seen[whose as usize]);
+                if whose == 0 {
+                    let all = before[usize::try_from(version).unwrap()];
+                    assert!(all.iter().zip(&seen).all(|(sent, seen)| sent <= seen), "{all:?} {seen:?}");
+                }
+                seen[whose as usize] += 1;
             };
             for (whose, bytes, takes) in steps {
+                if whose == 0 {
+                    before.push(sent);
+                }
                 send(&sender, whose, bytes, sent[whose as usize]);
                 sent[whose as usize] += 1;
                 if takes {
-                    look(taken(&mut turns).unwrap());
+                    look(taken(&mut turns).unwrap(), &before);
                 }
             }
             while let Some(next) = taken(&mut turns) {
-                look(next);
+                look(next, &before);
             }
             prop_assert_eq!(sent, seen);
         }
