@@ -7,6 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+#[cfg(target_os = "linux")]
+use rustix::time::{ClockId, clock_gettime};
+
 /// Where the time comes from.
 pub trait Clock: Send + Sync + 'static {
     /// Milliseconds since the Unix epoch.
@@ -14,6 +17,11 @@ pub trait Clock: Send + Sync + 'static {
 
     /// Nanoseconds since some moment in the past, for measuring: never goes back, whatever is done to the time of day.
     fn elapsed_ns(&self) -> u64;
+
+    /// Milliseconds since some moment in the past, those included for which the machine slept.
+    fn passed_ms(&self) -> u64 {
+        self.elapsed_ns() / 1_000_000
+    }
 }
 
 /// The machine's clock.
@@ -31,6 +39,13 @@ impl Clock for SystemClock {
         static START: OnceLock<Instant> = OnceLock::new();
         let elapsed = START.get_or_init(Instant::now).elapsed();
         u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn passed_ms(&self) -> u64 {
+        let passed = clock_gettime(ClockId::Boottime);
+        let whole = u64::try_from(passed.tv_sec).unwrap_or_default().saturating_mul(1_000);
+        whole.saturating_add(u64::try_from(passed.tv_nsec / 1_000_000).unwrap_or_default())
     }
 }
 

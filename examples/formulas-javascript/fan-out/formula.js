@@ -8,7 +8,7 @@ const { BadRequestError, ReactorRuntimeError, ServiceUnavailableError } = requir
 // A number that is missing or masked would be that of everybody who has none.
 function check({ ssn, name }) {
   const errors = {};
-  if (!/^\d{3}-?\d{2}-?\d{4}$/.test(ssn)) errors['args.person.ssn'] = 'must have nine digits';
+  if (typeof ssn !== 'string' || !/^\d{3}-?\d{2}-?\d{4}$/.test(ssn)) errors['args.person.ssn'] = 'must have nine digits';
   if (typeof name !== 'string' || name.trim() === '') errors['args.person.name'] = 'must be a text';
   if (Object.keys(errors).length > 0) throw new BadRequestError('Nobody can be asked about so.', { errors });
 }

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use serde::Deserialize;
-use tokamak_sdk::{Map, Value};
+use tokamak_sdk::{Map, Value, http};
 
 use crate::configuration::Members;
 use crate::target;
@@ -120,7 +120,7 @@ impl Sending {
         let template = given.text(
             "body_template",
             Some(None),
-            |text| parsed(text).filter(is_template).map(Some),
+            |text| parsed(text).filter(|it| is_template(it) && is_exact(text)).map(Some),
             "must be JSON, with placeholders within its strings, none of them in a member's name, and no number that is \
              not kept as it stands",
         );
@@ -214,21 +214,20 @@ fn parsed<T: for<'de> Deserialize<'de>>(text: &str) -> Option<T> {
     T::deserialize(value).ok()
 }
 
-/// Whether a template says what would be sent: no name is filled, and a number of many digits would be another one.
+/// Whether a template says what would be sent: no name is filled.
 fn is_template(value: &Value) -> bool {
-    /// From here on not every whole number is one of the kind that holds it.
-    const INEXACT_FROM: f64 = 9_007_199_254_740_992.0;
     match value {
-        Value::Number(number) => {
-            let float = number.as_f64().filter(|_| number.is_f64());
-            float.is_none_or(|float| float.abs() < INEXACT_FROM)
-        }
         Value::Array(items) => items.iter().all(is_template),
         Value::Object(members) => {
             members.iter().all(|(name, value)| !name.contains("{{") && is_template(value))
         }
         _ => true,
     }
+}
+
+/// Whether all numbers of a text are kept as they stand.
+fn is_exact(text: &str) -> bool {
+    http::Response::new(200, text).exact_json::<Value>().is_ok()
 }
 
 /// A whole number above 0; a cast to `number` may have made 12 into 12.0.
@@ -264,7 +263,7 @@ fn statuses(text: &str) -> Option<Vec<RangeInclusive<u16>>> {
 mod tests {
     use tokamak_sdk::{Value, json};
 
-    use super::{is_pointer, is_template, milliseconds, statuses};
+    use super::{is_exact, is_pointer, is_template, milliseconds, statuses};
 
     #[test]
     fn milliseconds_are_whole_and_above_nothing() {
@@ -300,13 +299,15 @@ mod tests {
     #[test]
     fn a_template_is_sent_as_it_stands() {
         for (text, right) in [
-            (r#"{"a": "{{ args.a }}", "b": [1, 1.5, 18446744073709551615, null]}"#, true),
+            (r#"{"a": "{{ args.a }}", "b": [1, 1.5, 1e16, 18446744073709551615, null]}"#, true),
             (r#"{"a": 12345678901234567890123}"#, false),
-            (r"[[-1e300]]", false),
+            (r#"{"a": 0.12345678901234567890}"#, false),
+            ("[[123456.7890123456789]]", false),
             (r#"{"{{ args.a }}": 1}"#, false),
             (r#"{"a": [{"b{{ args.a }}": 1}]}"#, false),
         ] {
-            assert_eq!(is_template(&text.parse::<Value>().unwrap()), right, "{text}");
+            let is_right = is_template(&text.parse::<Value>().unwrap()) && is_exact(text);
+            assert_eq!(is_right, right, "{text}");
         }
     }
 }

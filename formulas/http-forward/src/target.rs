@@ -23,6 +23,8 @@ const RESERVED: &[&str] = &[
 
 /// Bytes of an address, and of one header's value, that the host takes in any case.
 const BYTES_MAX: usize = 8_000;
+/// Bytes of the values of all headers.
+const HEADERS_BYTES_MAX: usize = 32_000;
 
 /// Whether this is an absolute address whose placeholders, if any, come after its host. One in clear is none unless
 /// that is allowed.
@@ -71,17 +73,17 @@ pub(crate) fn url(url: &str, scope: &Scope, faults: &mut Faults) -> Option<Strin
         Some(query) => format!("{path}?{}", query?),
         None => path,
     };
-    fits(rendered, &Template::parse(url)?, "configuration.url", faults)
+    fits(rendered, BYTES_MAX, (&Template::parse(url)?, "configuration.url"), faults)
 }
 
 /// What was rendered, if it is not too long; what makes it so is what its placeholders stand for, if it has any.
 fn fits(
     rendered: String,
-    template: &Template,
-    member: &str,
+    bytes_max: usize,
+    (template, member): (&Template, &str),
     faults: &mut Faults,
 ) -> Option<String> {
-    if rendered.len() <= BYTES_MAX {
+    if rendered.len() <= bytes_max {
         return Some(rendered);
     }
     let places = template.pieces().iter().filter_map(|piece| match piece {
@@ -93,7 +95,7 @@ fn fits(
         places.push(member);
     }
     for place in places {
-        faults.add(place, "makes an address or a header of more than 8000 bytes");
+        faults.add(place, "makes an address or headers that are too long");
     }
     None
 }
@@ -142,7 +144,7 @@ pub(crate) fn headers(
     scope: &Scope,
     faults: &mut Faults,
 ) -> Option<Vec<(String, String)>> {
-    let (mut rendered, mut right) = (Vec::new(), true);
+    let (mut rendered, mut right, mut room) = (Vec::new(), true, HEADERS_BYTES_MAX);
     for (name, value) in headers {
         let template = Template::parse(value.as_str()?)?;
         let absent = |place| matches!(scope.value(place), None | Some(Value::Null));
@@ -152,8 +154,12 @@ pub(crate) fn headers(
         let value = template.render(scope, faults, |text| {
             is_printable(text).then(|| text.to_owned()).ok_or("cannot stand in a header")
         });
-        match value.and_then(|value| fits(value, &template, "configuration.headers", faults)) {
-            Some(value) => rendered.push((name.clone(), value)),
+        let (most, place) = (BYTES_MAX.min(room), (&template, "configuration.headers"));
+        match value.and_then(|value| fits(value, most, place, faults)) {
+            Some(value) => {
+                room -= value.len();
+                rendered.push((name.clone(), value));
+            }
             None => right = false,
         }
     }

@@ -2,7 +2,7 @@
 
 use tokamak_sdk::http::{Error as HttpError, Response, Sent};
 use tokamak_sdk::testing::{Call, FakeHttp, Outcome};
-use tokamak_sdk::{ErrorKind, Value, json};
+use tokamak_sdk::{ErrorKind, Map, Value, json};
 
 use super::react;
 use crate::settings::TOKEN_TYPES;
@@ -72,6 +72,25 @@ fn without_a_template_the_arguments_are_sent() {
     assert_eq!(sent.header("content-type"), Some("application/json"));
     assert_eq!(sent.header("accept"), Some("application/json"));
     assert_eq!(sent.timeout_ms, None);
+}
+
+#[test]
+fn what_makes_an_address_or_headers_too_long_is_named() {
+    let args = json!({ "a": "x".repeat(8_001), "b": "y".repeat(4_000), "c": "z" });
+    let url = |path: &str| json!({ "url": format!("{URL}?{path}") });
+    let headers = |headers: Value| json!({ "headers": headers.to_string() });
+    let many: Map<String, Value> =
+        (0..9).map(|n| (format!("h{n}"), json!("{{ args.b }}"))).collect();
+    for (configuration, members) in [
+        (url("a={{ args.a }}&c={{ args.c }}"), ["args.a", "args.c"].as_slice()),
+        (url(&"a".repeat(8_001)), &["configuration.url"]),
+        (headers(json!({ "a": "{{ args.a }}" })), &["args.a"]),
+        (headers(Value::Object(many)), &["args.b"]),
+    ] {
+        assert_eq!(refused(&args, configuration), members);
+    }
+    let sent = sent(&args, headers(json!({ "a": "{{ args.b }}", "c": "{{ args.c }}" })));
+    assert_eq!(sent.header("a").map(str::len), Some(4_000));
 }
 
 #[test]

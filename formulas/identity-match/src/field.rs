@@ -104,14 +104,14 @@ fn addresses(one: &Address, other: &Address) -> Option<f64> {
         Some(text::likeness(&spelled_out(one.as_ref()?), &spelled_out(other.as_ref()?)))
     };
     let codes = |one: &Option<String>, other: &Option<String>| same(one.as_ref(), other.as_ref());
-    // One text has no parts: it may be all of an address or its lines alone.
+    // One text has no parts: it may be all of an address or its lines alone. What else it lacks is not known to differ.
     if one.is_text() || other.is_text() {
+        let (first, second) = (one.text_or_lines()?, other.text_or_lines()?);
         let alike = |one: &[String], other: &[String]| {
             text::likeness(&spelled_out(one), &spelled_out(other))
         };
-        let lines = |of: &Address| of.lines.clone().unwrap_or_else(|| of.whole.clone());
-        let (all, first) = (alike(&one.whole, &other.whole), alike(&lines(one), &lines(other)));
-        return Some(all.max(first));
+        let (all, lines) = (alike(&one.whole, &other.whole), alike(first, second));
+        return Some(all.max(lines));
     }
     let parts = [
         (0.5, words(&one.lines, &other.lines)),

@@ -73,6 +73,11 @@ impl Address {
         let words = [lines, city].into_iter().all(Option::is_none);
         words && [state, postal_code, country].into_iter().all(Option::is_none)
     }
+
+    /// Its words if it was one text, or those of its lines.
+    pub(crate) fn text_or_lines(&self) -> Option<&Vec<String>> {
+        if self.is_text() { Some(&self.whole) } else { self.lines.as_ref() }
+    }
 }
 
 impl Identity {

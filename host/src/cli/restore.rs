@@ -16,13 +16,14 @@ use serde_json::json;
 
 use super::backup::{MANIFEST, chunk_name, chunk_number, read_bounded};
 use super::ends::{self, Ends};
-use super::folder::{self, RESTORING};
+use super::folder::{self, COMPILED, RESTORING};
 use super::serve::{self, make_folder};
 use super::verify::{DAMAGED, NOT_LOOKED_AT, is_full, summary, walking};
 use super::{Failure, counted, logging, root_key, say, say_error};
 use crate::config::{Options, Settings};
 use crate::crypto::entropy::SystemEntropy;
 use crate::crypto::keys::RootKey;
+use crate::http::control::SOCKET;
 use crate::runtime::close_to_others;
 use crate::store::StoreError;
 use crate::store::sled::{Fresh, Inspection};
@@ -211,7 +212,7 @@ fn none_too_many(from: &Path, chunks: u32) -> Result<(), Failure> {
 struct Building(PathBuf, Vec<PathBuf>, File);
 
 impl Building {
-    /// Takes a data folder that has nothing, or nothing but what an earlier restore left.
+    /// Takes a data folder that has nothing, or nothing but what an earlier restore left, or a server whose store is gone.
     fn begin(data: &Path) -> Result<Self, Failure> {
         let named = |error: std::io::Error| format!("{}: {error}", data.display());
         let made = folder::missing(data);
@@ -225,7 +226,8 @@ impl Building {
             Err(TryLockError::Error(error)) => return Err(named(error).into()),
         }
         for entry in fs::read_dir(data).map_err(named)? {
-            if entry.map_err(named)?.file_name() != RESTORING {
+            let name = entry.map_err(named)?.file_name();
+            if ![RESTORING, COMPILED, SOCKET].iter().any(|left| name == *left) {
                 return Err(format!("{} is not empty", data.display()).into());
             }
         }

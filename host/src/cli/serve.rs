@@ -205,7 +205,8 @@ pub async fn open(settings: &Settings, root_key: RootKey) -> Result<Vault, Failu
     make_folder(&settings.data_dir)?;
     folder::refuse_unrestored(&settings.data_dir)?;
     let store = settings.data_dir.join("store");
-    if !store.exists() {
+    // One that is empty may be where the store's disk is to be mounted.
+    if !store.exists() || fs::read_dir(&store).is_ok_and(|mut files| files.next().is_none()) {
         if let Ok(target) = store.read_link() {
             let (store, target) = (store.display(), target.display());
             return Err(format!("{store} is a link to {target}, which is not there").into());

@@ -39,7 +39,12 @@ impl QueryError {
     pub(super) fn from_pest(text: &str, error: &pest::error::Error<Rule>) -> Self {
         let (InputLocation::Pos(byte) | InputLocation::Span((byte, _))) = error.location;
         // Where such a space is, a reader sees one that the grammar knows.
-        if let Some(at) = unusual_space(text).filter(|at| *at < byte) {
+        let operator = || {
+            let after = text.get(byte..).unwrap_or_default();
+            ["AND", "NOT", "OR", "TO"].into_iter().find(|name| after.starts_with(name))
+        };
+        let end = byte + operator().map_or(0, str::len);
+        if let Some(at) = unusual_space(text).filter(|at| *at <= end) {
             return Self::expected(text, at, TEXT_ALONE);
         }
         let mut names = Vec::new();

@@ -13,12 +13,16 @@
 //!   what is written by a clock in doubt, such as log entries, makes no start trust it. A vault of a version that noted none
 //!   goes by the last entry of any tenant's log; with none at all there is nothing to lose.
 //!
-//! So a machine that begins with a wrong clock and is corrected removes nothing for a day, at worst. One that was suspended
-//! looks as if its clock had been set: the time that passes does not count while it sleeps. What this cannot tell is a clock
-//! that was wrong already when the time was noted first, and a process that begins with one that is wrong by some days.
+//! How long a clock in doubt was steady is noted too: a process that begins while it is goes on from there.
+//!
+//! So a machine that begins with a wrong clock and is corrected removes nothing for a day, at worst. A virtual one that was
+//! paused looks as if its clock had been set; the time for which one slept has passed for it (on Linux). What this cannot
+//! tell is a clock that was wrong already when the time was noted first, and a process that begins with one that is wrong by
+//! some days.
 //!
 //! What was stored by a clock that was ahead ends too late once that is set right: [`is_beyond`].
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
@@ -47,12 +51,24 @@ pub struct Steady {
     known: Mutex<Option<Known>>,
     /// The time that was noted last; 0 for none.
     noted_ms: AtomicU64,
+    /// The clock that was in doubt when the process before this one noted it last.
+    doubted_before: OnceLock<DoubtedTime>,
 }
 
 /// The time of day when it was believed last.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BelievedTime {
     at: Timestamp,
+    /// That of the clock, if it is in doubt by now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    doubted: Option<DoubtedTime>,
+}
+
+/// The time of day by a clock in doubt, and for how long that has been steady.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct DoubtedTime {
+    at: Timestamp,
+    steady_ms: u64,
 }
 
 impl Entity for BelievedTime {
@@ -120,10 +136,35 @@ impl Steady {
                 let last = i128::from(last_ms()?);
                 let plausible = last == 0 || i128::from(wall_ms) - last <= STOPPED_MS_MAX;
                 let believed = if plausible { offset } else { last - passed_ms };
-                none.insert(Known { since_ms: passed_ms, believed, doubted: None })
+                let before = self.doubted_before.get().filter(|before| before.goes_on_at(wall_ms));
+                let doubted = before.filter(|_| !plausible).map(|before| Doubted {
+                    offset,
+                    since_ms: passed_ms - i128::from(before.steady_ms),
+                });
+                if doubted.is_some() {
+                    tracing::warn!(
+                        "the clock that was set forward is still to be steady for a day"
+                    );
+                }
+                none.insert(Known { since_ms: passed_ms, believed, doubted })
             }
         };
         Ok(known.look(offset, passed_ms))
+    }
+
+    /// What is noted of a clock after so much time has passed, if it is in doubt.
+    fn doubt(&self, wall_ms: u64, passed_ms: u64) -> Option<BelievedTime> {
+        let (known, passed_ms) = (self.known.lock(), i128::from(passed_ms));
+        let known = known.as_ref()?;
+        let doubted = known.doubted?;
+        let ms = |ms: i128| u64::try_from(ms).unwrap_or_default();
+        Some(BelievedTime {
+            at: Timestamp(ms(known.believed + passed_ms)),
+            doubted: Some(DoubtedTime {
+                at: Timestamp(wall_ms),
+                steady_ms: ms(passed_ms - doubted.since_ms),
+            }),
+        })
     }
 
     /// Whether a time may be noted after so much time has passed. One before that which stands there is that of a machine
@@ -132,6 +173,14 @@ impl Steady {
         let stayed = |known: &Known| i128::from(passed_ms) - known.since_ms >= STEADY_MS;
         wall_ms >= self.noted_ms.load(Ordering::Acquire)
             || self.known.lock().as_ref().is_some_and(stayed)
+    }
+}
+
+impl DoubtedTime {
+    /// Whether a process that begins at this time of day begins by the same clock.
+    fn goes_on_at(&self, wall_ms: u64) -> bool {
+        let since = i128::from(wall_ms) - i128::from(self.at.0);
+        (-AHEAD_MS_MAX..=STOPPED_MS_MAX).contains(&since)
     }
 }
 
@@ -178,7 +227,7 @@ impl Vault {
             Ok(heads.into_iter().map(|head| head.time_ms).max().unwrap_or_default())
         };
         let clock = self.0.clock.as_ref();
-        self.0.steady.believes(clock.now_ms(), clock.elapsed_ns() / 1_000_000, last_ms)
+        self.0.steady.believes(clock.now_ms(), clock.passed_ms(), last_ms)
     }
 
     /// Finds the time that was noted last. The vault is not used before that.
@@ -189,22 +238,29 @@ impl Vault {
         let keys = self.keys(SYSTEM_TENANT).await?;
         let noted = from_record::<BelievedTime>(&record, &keys)?.entity;
         self.0.steady.noted_ms.store(noted.at.0, Ordering::Release);
+        if let Some(doubted) = noted.doubted {
+            self.0.steady.doubted_before.get_or_init(|| doubted);
+        }
         Ok(())
     }
 
-    /// Notes the time, if it is believed.
+    /// Notes the time if it is believed, and else for how long it has been steady.
     pub(super) async fn note_time(&self) -> Result<(), Error> {
-        let (steady, now) = (&self.0.steady, self.now());
-        let passed_ms = self.0.clock.elapsed_ns() / 1_000_000;
-        if !self.may_remove_ended()? || !steady.may_note(now.0, passed_ms) {
-            return Ok(());
-        }
+        let (steady, now, passed_ms) = (&self.0.steady, self.now(), self.0.clock.passed_ms());
+        let note = if self.may_remove_ended()? {
+            Some(BelievedTime { at: now, doubted: None })
+                .filter(|_| steady.may_note(now.0, passed_ms))
+        } else {
+            steady.doubt(now.0, passed_ms)
+        };
+        let Some(note) = note else { return Ok(()) };
+        let noted_ms = note.at.0;
         let mut change = self.change(SYSTEM_TENANT).await?;
         // What ends goes on being removed on a full disk.
         change.batch.urgent = true;
-        change.put(&BelievedTime { at: now }, Expect::Any)?;
+        change.put(&note, Expect::Any)?;
         change.commit(Actor::SERVER, Vec::new()).await?;
-        steady.noted_ms.store(now.0, Ordering::Release);
+        steady.noted_ms.store(noted_ms, Ordering::Release);
         Ok(())
     }
 }
@@ -269,6 +325,38 @@ mod tests {
         ];
         for (name, moments, believed) in table {
             assert_eq!(looks(WALL - MINUTE, moments), believed, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_doubt_goes_on_where_the_process_before_left_it() {
+        let at = |ms: i64| u64::try_from(ms).unwrap();
+        // The vault was off for nine days, and is started anew every twenty hours.
+        let (mut last, mut wall, mut before) = (WALL - 9 * DAY, WALL, None);
+        let up = 20 * 60 * MINUTE;
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            let steady = Steady::default();
+            if let Some(before) = before {
+                steady.doubted_before.set(before).unwrap();
+            }
+            let look = |passed: i64| {
+                steady.believes(at(wall + passed), at(PASSED + passed), || Ok(at(last))).unwrap()
+            };
+            seen.push([look(0), look(up)]);
+            let note = steady.doubt(at(wall + up), at(PASSED + up));
+            before = note.as_ref().and_then(|note| note.doubted);
+            last = note.map_or(wall + up, |note| i64::try_from(note.at.0).unwrap());
+            wall += up + MINUTE;
+        }
+        assert_eq!(seen, [[false, false], [false, true], [true, true]]);
+        // Another clock than that begins anew.
+        for (wall, goes_on) in [(WALL, true), (WALL + 8 * DAY, false), (WALL - DAY, false)] {
+            let doubted = super::DoubtedTime { at: super::Timestamp(at(WALL)), steady_ms: at(DAY) };
+            let steady = Steady::default();
+            steady.doubted_before.set(doubted).unwrap();
+            let last = || Ok(at(WALL - 30 * DAY));
+            assert_eq!(steady.believes(at(wall), at(PASSED), last).unwrap(), goes_on, "{wall}");
         }
     }
 

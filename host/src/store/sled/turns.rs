@@ -95,7 +95,8 @@ impl Turns {
 
     /// Whether none waits, and none will come.
     pub fn is_over(&self) -> bool {
-        self.ordered.is_empty() && self.queue.is_empty() && self.queue.is_closed()
+        // In this order: the last one may be sent and its sender go in between.
+        self.queue.is_closed() && self.queue.is_empty() && self.ordered.is_empty()
     }
 
     /// The next batch, once there is one; `None` when there will be none.
