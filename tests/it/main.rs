@@ -84,6 +84,7 @@ mod image;
 mod job_compiling;
 mod job_crash;
 mod job_failures;
+mod job_places;
 mod job_time;
 mod job_traces;
 mod jobs;

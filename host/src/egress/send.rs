@@ -15,7 +15,7 @@ use url::Url;
 use super::redirect::{follow, target};
 use super::request::Hop;
 use super::resolve::Unresolved;
-use super::{Answer, Egress, EgressError, Outbound, Wanted};
+use super::{Answer, Egress, EgressError, HttpClient, Outbound, Wanted};
 use crate::limits::{HTTP_BODY_BYTES_MAX, HTTP_HEADERS_BYTES_MAX, HTTP_HEADERS_MAX};
 
 /// Heads before the one of the answer, such as `100 Continue`, that are read: a host could send them without end.
@@ -61,11 +61,13 @@ impl Egress {
         }
         let mut redirects = request.redirects;
         loop {
-            let response = match self.once(&hop, request.owner).await {
+            let client = self.client(request.owner, &hop.url);
+            let response = match once(&client, &hop).await {
+                // By a connection of its own: others that are kept may have been closed as this one was.
                 Err(EgressError::Unreachable(BROKEN))
                     if request.repeatable || hop.method.is_safe() =>
                 {
-                    self.once(&hop, request.owner).await?
+                    once(&self.make_client(request.owner), &hop).await?
                 }
                 answer => answer?,
             };
@@ -84,35 +86,35 @@ impl Egress {
             hop = follow(hop, status, next)?;
         }
     }
+}
 
-    async fn once(&self, hop: &Hop, owner: u128) -> Result<Response<Incoming>, EgressError> {
-        let to = hop.url.as_str().parse::<Uri>();
-        let to = to.map_err(|_| EgressError::Invalid("the address cannot be sent to"))?;
-        let mut request = Request::new(Full::new(hop.body.clone().unwrap_or_default()));
-        *request.method_mut() = hop.method.clone();
-        *request.uri_mut() = to;
-        *request.headers_mut() = hop.headers.clone();
-        // Some do not take that there is no body from there being none (RFC 9110 §8.6).
-        let has_body = matches!(hop.method, Method::POST | Method::PUT | Method::PATCH);
-        let is_empty = hop.body.as_ref().is_none_or(bytes::Bytes::is_empty);
-        let nothing = (has_body && is_empty).then_some((header::CONTENT_LENGTH, "0"));
-        let own = [(header::ACCEPT, "*/*"), (header::USER_AGENT, "tokamak")];
-        for (name, value) in own.into_iter().chain(nothing) {
-            let headers = request.headers_mut();
-            headers.entry(name).or_insert_with(|| HeaderValue::from_static(value));
+async fn once(client: &HttpClient, hop: &Hop) -> Result<Response<Incoming>, EgressError> {
+    let to = hop.url.as_str().parse::<Uri>();
+    let to = to.map_err(|_| EgressError::Invalid("the address cannot be sent to"))?;
+    let mut request = Request::new(Full::new(hop.body.clone().unwrap_or_default()));
+    *request.method_mut() = hop.method.clone();
+    *request.uri_mut() = to;
+    *request.headers_mut() = hop.headers.clone();
+    // Some do not take that there is no body from there being none (RFC 9110 §8.6).
+    let has_body = matches!(hop.method, Method::POST | Method::PUT | Method::PATCH);
+    let is_empty = hop.body.as_ref().is_none_or(bytes::Bytes::is_empty);
+    let nothing = (has_body && is_empty).then_some((header::CONTENT_LENGTH, "0"));
+    let own = [(header::ACCEPT, "*/*"), (header::USER_AGENT, "tokamak")];
+    for (name, value) in own.into_iter().chain(nothing) {
+        let headers = request.headers_mut();
+        headers.entry(name).or_insert_with(|| HeaderValue::from_static(value));
+    }
+    let too_many = early_heads(&mut request);
+    tokio::select! {
+        biased;
+        // The connection goes with the request.
+        () = too_many.notified() => {
+            Err(EgressError::Unreachable("the host says more before its answer than is read"))
         }
-        let too_many = early_heads(&mut request);
-        tokio::select! {
-            biased;
-            // The connection goes with the request.
-            () = too_many.notified() => {
-                Err(EgressError::Unreachable("the host says more before its answer than is read"))
-            }
-            answer = self.client(owner, &hop.url).request(request) => {
-                answer.map_err(|error| {
-                    explain(&error, if error.is_connect() { UNCONNECTED } else { BROKEN })
-                })
-            }
+        answer = client.request(request) => {
+            answer.map_err(|error| {
+                explain(&error, if error.is_connect() { UNCONNECTED } else { BROKEN })
+            })
         }
     }
 }

@@ -9,6 +9,7 @@ mod partition;
 mod postings;
 mod prefixes;
 mod segment;
+pub mod steps;
 mod term_hasher;
 #[cfg(test)]
 mod tests;
@@ -109,6 +110,11 @@ impl Index {
         if let Some(partition) = self.partitions.get_mut(&(kind, tenant)) {
             partition.remove(&Place::of(position));
         }
+    }
+
+    /// The records of one kind and tenant, if there are any.
+    fn partition(&self, whose: (Kind, TenantId)) -> Option<&Partition> {
+        self.partitions.get(&whose)
     }
 
     /// The page of what matches. `ids` gives the places of records by id.

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use super::SledStore;
 use super::failure::unreadable;
 use super::guard::Guard;
-use super::index::Found;
+use super::index::{Found, steps};
 use super::live::Live;
 use super::packs;
 use super::rows::{Address, Head, PIECE_BYTES};
@@ -143,7 +143,7 @@ impl SledStore {
             }
         }
         let Found { total, page, more } =
-            self.index.read().page((kind, tenant), filter, start, size, &ids);
+            steps::page(&self.index, (kind, tenant), filter, (start, size), &ids);
         let next = page.last().filter(|_| more).cloned();
         let mut heads = Vec::with_capacity(page.len());
         for Position { id, .. } in page {

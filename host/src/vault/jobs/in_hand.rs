@@ -78,9 +78,12 @@ impl InHand {
         self.held.values().filter(|held| held.receiver.is_none()).filter(of_tenant)
     }
 
-    /// How many of those take a place.
+    /// How many of those take a place. One that waits for a slot takes none: what it waits for may be one of its own tenant's.
     pub fn places(&self, tenant: Option<TenantId>) -> usize {
-        let takes_a_place = |held: &&Held| !held.stands.apart.load(Ordering::Relaxed);
+        let takes_a_place = |held: &&Held| {
+            let Standing { waits, apart } = &*held.stands;
+            ![waits, apart].iter().any(|stands| stands.load(Ordering::Relaxed))
+        };
         self.jobs(tenant).filter(takes_a_place).count()
     }
 

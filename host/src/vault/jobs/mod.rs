@@ -329,7 +329,8 @@ impl Stored<Job> {
         let now = change.now();
         let job = &self.entity;
         let began = job.started_at.unwrap_or(now);
-        let elapsed_ms = now.0.saturating_sub(began.0);
+        // What goes on between two processes is no time of the run's.
+        let elapsed_ms = now.0.saturating_sub(began.0).min(job.timeout_ms);
         let title = ended.ending().title;
         let invocation = Invocation {
             id: job.id,

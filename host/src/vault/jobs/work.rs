@@ -20,6 +20,8 @@ use crate::vault::index::{term, term_of};
 use crate::vault::record::{Entity, Stored, from_record};
 use crate::vault::{Error, Vault, sharing, sharing_out_of_row};
 
+/// The part of the places that is for tenants which have none, as of those of deliveries.
+const JOBS_LAST_PART: usize = 8;
 /// How long the store may take over what is on its way to it when everything ends.
 const SETTLING_MAX: Duration = Duration::from_secs(10);
 /// How long it may take until everything in hand has let go.
@@ -241,6 +243,12 @@ impl Vault {
             let own = [in_hand.places(Some(tenant)), in_hand.jobs(Some(tenant)).count() / 2];
             if own.into_iter().any(|count| count >= self.0.jobs.running_per_tenant) {
                 // Its turn comes when one of its own is done.
+                continue;
+            }
+            // The last places are for those who have none: long runs of few tenants are not to be all that goes on.
+            let free = most - in_hand.places(None);
+            if free <= most / JOBS_LAST_PART && in_hand.jobs(Some(tenant)).next().is_some() {
+                later.push(tenant);
                 continue;
             }
             // While others wait for slots, one job of each tenant waits in the row with them: neither those who wait for an

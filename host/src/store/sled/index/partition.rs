@@ -23,7 +23,11 @@ const SEGMENTS_MAX: usize = if cfg!(test) { 3 } else { 8 };
 
 /// The records of one kind and tenant.
 #[derive(Default)]
-pub struct Partition(Vec<Segment>);
+pub struct Partition {
+    segments: Vec<Segment>,
+    /// How often it was changed.
+    changes: u64,
+}
 
 /// What matches in one segment, and how much of it stands on the page that is asked for or a later one.
 struct Matches<'p> {
@@ -40,10 +44,11 @@ impl Partition {
         terms: impl Iterator<Item = Term>,
         numbers: impl Iterator<Item = (Field, u64)>,
     ) {
+        self.changes += 1;
         let mut best: Option<(usize, usize)> = None;
-        for (number, segment) in self.0.iter().enumerate() {
+        for (number, segment) in self.segments.iter().enumerate() {
             match segment.find(&place) {
-                Ok(slot) => return self.0[number].put(Ok(slot), place, terms, numbers),
+                Ok(slot) => return self.segments[number].put(Ok(slot), place, terms, numbers),
                 Err(slot) if best.is_none() && segment.len() - slot <= BEHIND_MAX => {
                     best = Some((number, slot));
                 }
@@ -51,43 +56,45 @@ impl Partition {
             }
         }
         let (number, slot) = best.unwrap_or_else(|| {
-            self.0.push(Segment::default());
-            (self.0.len() - 1, 0)
+            self.segments.push(Segment::default());
+            (self.segments.len() - 1, 0)
         });
-        self.0[number].put(Err(slot), place, terms, numbers);
-        if self.0.len() > SEGMENTS_MAX {
+        self.segments[number].put(Err(slot), place, terms, numbers);
+        if self.segments.len() > SEGMENTS_MAX {
             self.merge_smallest();
         }
     }
 
     /// Removes a record.
     pub fn remove(&mut self, place: &Place) {
-        if self.0.iter_mut().any(|segment| segment.remove(place)) && self.0.len() > 1 {
-            self.0.retain(|segment| segment.live() > 0);
+        self.changes += 1;
+        if self.segments.iter_mut().any(|segment| segment.remove(place)) && self.segments.len() > 1
+        {
+            self.segments.retain(|segment| segment.live() > 0);
         }
     }
 
     /// How many terms there is room for.
     #[cfg(test)]
     pub fn terms(&self) -> usize {
-        self.0.iter().map(Segment::terms).sum()
+        self.segments.iter().map(Segment::terms).sum()
     }
 
     /// How many segments there are.
     #[cfg(test)]
     pub fn segments(&self) -> usize {
-        self.0.len()
+        self.segments.len()
     }
 
     fn merge_smallest(&mut self) {
         let mut smallest = || {
-            let sizes = self.0.iter().map(Segment::len).enumerate();
+            let sizes = self.segments.iter().map(Segment::len).enumerate();
             let number = sizes.min_by_key(|(_, len)| *len).map(|(number, _)| number);
             // The order of the others does not matter, but for the largest, which is found first when it is first.
-            number.map(|number| self.0.remove(number))
+            number.map(|number| self.segments.remove(number))
         };
         if let (Some(one), Some(other)) = (smallest(), smallest()) {
-            self.0.push(Segment::merged(other, one));
+            self.segments.push(Segment::merged(other, one));
         }
     }
 
@@ -99,12 +106,33 @@ impl Partition {
         size: usize,
         ids: &HashMap<String, u64>,
     ) -> Found {
-        let matches = |segment| {
-            let slots = Segment::matching(segment, filter, ids);
+        let slots = self.segments.iter().map(|segment| segment.matching(filter, ids));
+        self.page_of(slots, start, size)
+    }
+
+    /// The slots of what matches, by segment.
+    pub fn matching(&self, filter: &Filter, ids: &HashMap<String, u64>) -> Vec<RoaringBitmap> {
+        let slots = |segment: &Segment| segment.matching(filter, ids).into_owned();
+        self.segments.iter().map(slots).collect()
+    }
+
+    /// How often it was changed: slots are those of the same records as long as it is not.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// The page of these slots, by segment.
+    pub fn page_of<'p>(
+        &'p self,
+        slots: impl Iterator<Item = Cow<'p, RoaringBitmap>>,
+        start: &Start,
+        size: usize,
+    ) -> Found {
+        let matches = |(segment, slots): (_, Cow<'p, RoaringBitmap>)| {
             let left = slots.len();
             Matches { segment, slots, left }
         };
-        let mut matches: Vec<Matches<'_>> = self.0.iter().map(matches).collect();
+        let mut matches: Vec<Matches<'_>> = self.segments.iter().zip(slots).map(matches).collect();
         let total = left(&matches);
         match start {
             Start::Offset(offset) => skip(&mut matches, *offset),

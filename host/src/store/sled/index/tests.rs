@@ -11,22 +11,22 @@ use crate::model::id::TenantId;
 use crate::store::sled::rows::IndexRow;
 use crate::store::{Field, Filter, Kind, Position, Start, Term};
 
-const KIND: Kind = Kind(3);
-const TENANT: TenantId = TenantId(uuid::Uuid::nil());
-const FIELD: Field = Field(7);
+pub const KIND: Kind = Kind(3);
+pub const TENANT: TenantId = TenantId(uuid::Uuid::nil());
+pub const FIELD: Field = Field(7);
 const TERMS: u8 = 3;
 
 type Model = BTreeMap<Position, (BTreeSet<u8>, u64)>;
 type Matches = Box<dyn Fn(&(BTreeSet<u8>, u64)) -> bool>;
 
-fn position(id: u16, order_ms: u64) -> Position {
+pub fn position(id: u16, order_ms: u64) -> Position {
     // Ids of both forms.
     let uuid = uuid::Uuid::from_u128(u128::from(id) << 96);
     let id = if id.is_multiple_of(3) { format!("id{id}") } else { uuid.to_string() };
     Position { order_ms, id }
 }
 
-fn row(position: &Position, terms: &BTreeSet<u8>, number: u64) -> IndexRow {
+pub fn row(position: &Position, terms: &BTreeSet<u8>, number: u64) -> IndexRow {
     IndexRow {
         kind: KIND,
         tenant: TENANT,
