@@ -383,3 +383,15 @@ async fn what_is_no_formula_says_so() {
         assert_eq!(raw(code, json!({})).await, expected, "{code}");
     }
 }
+
+/// The usual way to collect them leaves some without a word.
+#[tokio::test(flavor = "multi_thread")]
+async fn members_of_which_nothing_is_said_are_no_faults() {
+    let code = "module.exports = () => { throw new BadRequestError('no', { errors: { a: 'wrong', b: undefined, c: null } }); };";
+    let outcome = run(&program(code).await, json!({})).await;
+    let told = told(&outcome.result.unwrap_err());
+    assert!(
+        told.contains("wrong") && !told.contains("null") && !told.contains("undefined"),
+        "{told}"
+    );
+}

@@ -69,6 +69,8 @@ async fn promises_and_timers() {
         ("await Promise.any([Promise.reject(1), Promise.resolve(2)])", json!(2)),
         ("(await Promise.allSettled([Promise.reject(1), 2])).map((s) => s.status)", json!(["rejected", "fulfilled"])),
         ("await Promise.reject(new RangeError('no')).catch((e) => e.message).finally(() => 1)", json!("no")),
+        ("(() => { try { queueMicrotask('x'); } catch (error) { return error.message; } })()", json!("queueMicrotask takes a function")),
+        ("'timeOrigin' in performance", json!(false)),
         ("await (async () => { const seen = []; setTimeout(() => seen.push('timer'), 0); queueMicrotask(() => seen.push('micro')); seen.push('now'); await new Promise((r) => setTimeout(r, 5)); return seen; })()", json!(["now", "micro", "timer"])),
         ("await (async () => { const at = performance.now(); await new Promise((r) => setTimeout(r, 20)); return performance.now() - at >= 19; })()", json!(true)),
         ("await (async () => { let n = 0; await new Promise((r) => { const id = setInterval(() => { n += 1; if (n === 3) { clearInterval(id); r(); } }, 1); }); return n; })()", json!(3)),

@@ -303,15 +303,16 @@ async fn svc_is_the_vault_as_its_application_sees_it() {
           o: `{{ ${other} }}` });\n  const gone = await svc.tokens.delete(made.id);\n\
         const refused = await svc.tokens.get(made.id).catch((e) => [e instanceof SvcError, e.status, e.title]);\n\
         const invalid = await svc.tokens.create({ type: 'card_number', data: '1' }).catch((e) => [e.status, Object.keys(e.errors)]);\n\
+        const nameless = await Promise.all([undefined, null, {}, ['x']].map((one) => svc.tokens.delete(one).catch((e) => e.name)));\n\
         if (args.uncaught) await svc.tokens.create({ type: 'card_number', data: '1' });\n\
-        return { raw: { got: got.data, changed: changed.metadata.k, listed: listed.data.length, found: found.data[0].id === made.id, clear, gone: gone ?? null, refused, invalid } };\n};";
+        return { raw: { got: got.data, changed: changed.metadata.k, listed: listed.data.length, found: found.data[0].id === made.id, clear, gone: gone ?? null, refused, invalid, nameless } };\n};";
     let members = json!({"application": {"id": application["id"]}});
     let path = reactor(&server, code, json!({}), members).await;
     let answer = react(&server, &path, json!({})).await.expect(200);
     assert_eq!(
         answer["raw"],
         json!({"got": "4242424242424242", "changed": "w", "listed": 1, "found": true, "clear": {"a": "x", "o": "y"},
-            "gone": null, "refused": [true, 404, "Not Found"], "invalid": [400, ["data"]]})
+            "gone": null, "refused": [true, 404, "Not Found"], "invalid": [400, ["data"]], "nameless": ["TypeError", "TypeError", "TypeError", "TypeError"]})
     );
     // Which is not caught is what a formula in Rust makes of it.
     let problem = react(&server, &path, json!({"uncaught": true})).await.expect(400);

@@ -80,7 +80,10 @@ enum Command {
     },
     /// Write manual pages.
     Man(shell::ManOptions),
-    /// Serve, for production.
+    /// Serve, for production
+    ///
+    /// The first start makes a tenant with a management application, whose key is that in `TOKAMAK_BOOTSTRAP_KEY`, or is
+    /// printed once.
     Serve(Options),
     /// Make, list and erase tenants; a server that runs on the folder is asked to.
     Tenant {

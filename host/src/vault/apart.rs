@@ -27,6 +27,8 @@ use crate::model::id::TenantId;
 pub const LITTLE_BYTES: usize = 16 << 10;
 /// Bytes that are little of what a page of things comes to.
 pub const LITTLE_BYTES_OF_A_PAGE: usize = 64 << 10;
+/// Things that are few of a page, however small: each is opened, shown and told of in the log.
+pub const FEW_OF_A_PAGE: usize = 32;
 /// The weight of a filter that little is gone through for, of the most common ones: a query of eight terms, whatever they
 /// are.
 pub const LITTLE_WEIGHT: usize = 48;

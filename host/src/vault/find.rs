@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use super::apart::{LITTLE_BYTES, LITTLE_BYTES_OF_A_PAGE, LITTLE_WEIGHT, anyway};
+use super::apart::{FEW_OF_A_PAGE, LITTLE_BYTES, LITTLE_BYTES_OF_A_PAGE, LITTLE_WEIGHT, anyway};
 use super::page::{Page, PageRequest};
 use super::record::{Entity, Stored, from_record, read_record};
 use super::{Error, Vault, index, shares};
@@ -172,7 +172,8 @@ impl Vault {
         match store.page_at_most(kind, tenant, filter, (start.clone(), size), most).await? {
             Ok(slice) => {
                 let bytes = slice.records.iter().map(|record| record.body.len());
-                if bytes.sum::<usize>() > LITTLE_BYTES_OF_A_PAGE {
+                let is_long = slice.records.len() > FEW_OF_A_PAGE;
+                if is_long || bytes.sum::<usize>() > LITTLE_BYTES_OF_A_PAGE {
                     self.go_apart(tenant).await?;
                 }
                 Ok(slice)

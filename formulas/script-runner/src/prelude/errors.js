@@ -124,7 +124,9 @@
     const name = error instanceof Error ? String(error.name) : '';
     return NAMES.includes(name) ? name : error instanceof Error ? 'Error' : 'value';
   };
+  // A member of which nothing is said is right.
   const pairs = (errors) => Object.entries(errors ?? {})
+    .filter(([, said]) => said !== undefined && said !== null)
     .map(([path, said]) => [path, (Array.isArray(said) ? said : [said]).map(String)]);
 
   // Errors within an error: its cause, and those of which it says that all of them came.

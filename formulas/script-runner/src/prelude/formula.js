@@ -29,7 +29,11 @@
     if (made === undefined) throw new TypeError(`${what} must be a value that JSON has`);
     return made;
   };
-  const id = (given) => String(typeof given === 'object' && given !== null ? given.id : given);
+  const id = (given) => {
+    const found = typeof given === 'object' && given !== null ? given.id : given;
+    if (typeof found !== 'string' && typeof found !== 'number') throw new TypeError('a token is named by its id');
+    return String(found);
+  };
   const svc = () => {
     const tokenize = async (value) => call('tokenize', text(value, 'what is tokenized', tokenized));
     const detokenize = async (value) => call('detokenize', text(value, 'what is detokenized'));

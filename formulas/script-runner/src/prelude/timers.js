@@ -79,7 +79,10 @@
   };
   shared.globals({
     ...shared.timers,
-    queueMicrotask: (call) => { Promise.resolve().then(call); },
-    performance: { now: () => host.now(), timeOrigin: 0 },
+    queueMicrotask: (call) => {
+      if (typeof call !== 'function') throw new TypeError('queueMicrotask takes a function');
+      Promise.resolve().then(call);
+    },
+    performance: { now: () => host.now() },
   });
 })
