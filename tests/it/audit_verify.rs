@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -271,6 +272,13 @@ fn last_record(journal: &[u8]) -> usize {
 async fn a_last_write_that_is_not_whole_is_told_and_a_head_tells_whether_it_was_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
     let process = Process::serve(folder.path());
+    let journal = folder.path().join("store/journal");
+    // What the first sweep writes is not to be the last write.
+    let written = || fs::metadata(&journal).unwrap().modified().unwrap();
+    let mut before = None;
+    while before.replace(written()) != Some(written()) {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
     let body = json!({"name": "last", "type": "management", "permissions": ["application:read"]});
     process.management().post("/applications", body).await.expect(201);
     let heads = folder.path().join("heads.jsonl");
@@ -279,7 +287,6 @@ async fn a_last_write_that_is_not_whole_is_told_and_a_head_tells_whether_it_was_
     fs::write(&heads, told).unwrap();
     process.kill();
     assert_eq!(assert_sound(folder.path())["cut_short"], false);
-    let journal = folder.path().join("store/journal");
     let mut bytes = fs::read(&journal).unwrap();
     let last = last_record(&bytes);
     bytes[last + 100] ^= 1;
