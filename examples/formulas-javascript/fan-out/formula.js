@@ -1,8 +1,8 @@
 // Asks two services about a person and keeps what they tell as tokens.
 //
-// Arguments: `person` with `ssn`, nine digits, and `name`. Configuration: `CREDIT_URL`, `IDENTITY_URL`, `CUSTOMER_KEY`. The hosts stand in
-// `allowed_hosts`. The reactor has an application that may create and search tokens: the answer of a person who was asked
-// about before is found again.
+// Arguments: `person` with `ssn`, nine digits, and `name`. Configuration: `CREDIT_URL`, `IDENTITY_URL`, `CUSTOMER_KEY`. The
+// hosts stand in `allowed_hosts`. The reactor has an application that may create and search tokens: the answer of a person who
+// was asked about before is found again.
 const { BadRequestError, ReactorRuntimeError, ServiceUnavailableError } = require('tokamak');
 
 // A number that is missing or masked would be that of everybody who has none.
