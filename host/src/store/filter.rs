@@ -42,6 +42,14 @@ pub enum Filter {
 }
 
 impl Filter {
+    /// The weight of one that is little to look for: a query of eight terms, whatever they are, and what narrows it.
+    pub const LITTLE_WEIGHT: usize = 48;
+
+    /// Whether it is much to look for what matches.
+    pub fn is_much(&self) -> bool {
+        self.weight() > Self::LITTLE_WEIGHT
+    }
+
     /// Ids that it names, anywhere in it.
     pub(super) fn named_ids<'f>(&'f self, found: &mut Vec<&'f str>) {
         self.each_part(&mut |part| {

@@ -29,9 +29,6 @@ pub const LITTLE_BYTES: usize = 16 << 10;
 pub const LITTLE_BYTES_OF_A_PAGE: usize = 64 << 10;
 /// Things that are few of a page, however small: each is opened, shown and told of in the log.
 pub const FEW_OF_A_PAGE: usize = 32;
-/// The weight of a filter that little is gone through for, of the most common ones: a query of eight terms, whatever they
-/// are.
-pub const LITTLE_WEIGHT: usize = 48;
 /// How much may be computed at a time, by different tenants.
 const PLACES_PER_PROCESSOR: usize = 4;
 

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use super::apart::{FEW_OF_A_PAGE, LITTLE_BYTES, LITTLE_BYTES_OF_A_PAGE, LITTLE_WEIGHT, anyway};
+use super::apart::{FEW_OF_A_PAGE, LITTLE_BYTES, LITTLE_BYTES_OF_A_PAGE, anyway};
 use super::page::{Page, PageRequest};
 use super::record::{Entity, Stored, from_record, read_record};
 use super::{Error, Vault, index, shares};
@@ -165,7 +165,7 @@ impl Vault {
         filter: &Filter,
         (start, size): (Start, usize),
     ) -> Result<Slice, Error> {
-        if filter.weight() > LITTLE_WEIGHT {
+        if filter.is_much() {
             self.go_apart(tenant).await?;
         }
         let (store, most) = (&self.0.store, LITTLE_BYTES_OF_A_PAGE);

@@ -1,11 +1,12 @@
 use std::future::Future;
 use std::ops::Bound;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::model::id::TenantId;
+use crate::model::id::{ApplicationId, TenantId};
 use crate::model::permission::marker::{ApplicationCreate, ApplicationUpdate, TokenCreate};
 use crate::store::Filter;
 use crate::vault::apart::every_place_of;
@@ -22,18 +23,30 @@ fn token(body: Value) -> CreateToken {
     serde_json::from_value(body).unwrap()
 }
 
-/// A caller who may store and read tokens, the permit to do so, and what it is an application of.
-async fn caller(folder: &std::path::Path) -> (Vault, TenantId, Authenticated) {
+fn application(permissions: &[&str]) -> WriteApplication {
+    let body = json!({"name": "a", "type": "private", "permissions": permissions});
+    serde_json::from_value(body).unwrap()
+}
+
+/// A vault with a tenant, and an application of it that may store and read tokens.
+struct Start {
+    vault: Vault,
+    tenant: TenantId,
+    manager: Authenticated,
+    application: ApplicationId,
+    who: Authenticated,
+}
+
+async fn start(folder: &Path) -> Start {
     let vault = vault(folder, 1 << 20).await;
     let made = vault.create_tenant("t", None).await.unwrap();
     let manager = vault.authenticate(Some(made.management_key)).await.unwrap();
     let creates = vault.permit::<ApplicationCreate>(&manager, None).await.unwrap();
-    let body =
-        json!({"name": "a", "type": "private", "permissions": ["token:create", "token:read"]});
-    let body: WriteApplication = serde_json::from_value(body).unwrap();
-    let application = vault.create_application(&creates, body).await.unwrap();
-    let who = vault.authenticate(Some(application.key)).await.unwrap();
-    (vault, made.tenant.id, who)
+    let body = application(&["token:create", "token:read"]);
+    let issued = vault.create_application(&creates, body).await.unwrap();
+    let who = vault.authenticate(Some(issued.key)).await.unwrap();
+    let (tenant, application) = (made.tenant.id, issued.application.id);
+    Start { vault, tenant, manager, application, who }
 }
 
 /// Whether something waits for its tenant's row; it is seen to its end then.
@@ -51,7 +64,7 @@ async fn waits(tenant: TenantId, run: impl Future<Output = Result<(), Error>>) -
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_much_to_look_for_is_looked_for_apart() {
     let folder = tempfile::tempdir().unwrap();
-    let (vault, tenant, _) = caller(folder.path()).await;
+    let Start { vault, tenant, .. } = start(folder.path()).await;
     let range = || Filter::Range {
         field: index::number::EXPIRES_AT,
         from: Bound::Unbounded,
@@ -68,7 +81,7 @@ async fn what_is_much_to_look_for_is_looked_for_apart() {
 #[tokio::test(flavor = "multi_thread")]
 async fn that_an_id_is_taken_is_seen_without_what_it_is_of() {
     let folder = tempfile::tempdir().unwrap();
-    let (vault, tenant, who) = caller(folder.path()).await;
+    let Start { vault, tenant, who, .. } = start(folder.path()).await;
     let permit = vault.permit::<TokenCreate>(&who, None).await.unwrap();
     let large = token(json!({"id": "large", "type": "token", "data": "a".repeat(100_000)}));
     vault.create_token(&permit, large).await.unwrap();
@@ -95,27 +108,15 @@ async fn that_an_id_is_taken_is_seen_without_what_it_is_of() {
 #[tokio::test(flavor = "multi_thread")]
 async fn whose_rights_change_while_it_waits_is_to_try_again() {
     let folder = tempfile::tempdir().unwrap();
-    let vault = vault(folder.path(), 1 << 20).await;
-    let made = vault.create_tenant("t", None).await.unwrap();
-    let tenant = made.tenant.id;
-    let manager = vault.authenticate(Some(made.management_key)).await.unwrap();
-    let creates = vault.permit::<ApplicationCreate>(&manager, None).await.unwrap();
+    let Start { vault, tenant, manager, application: id, who } = start(folder.path()).await;
     let updates = vault.permit::<ApplicationUpdate>(&manager, None).await.unwrap();
-    let body = |permissions: Value| -> WriteApplication {
-        let body = json!({"name": "a", "type": "private", "permissions": permissions});
-        serde_json::from_value(body).unwrap()
-    };
-    let application = vault.create_application(&creates, body(json!(["token:create"]))).await;
-    let application = application.unwrap();
-    let who = vault.authenticate(Some(application.key)).await.unwrap();
     let places = every_place_of(tenant).await;
     let mut looks = Box::pin(sharing(None, async {
         asked_by(&who);
         vault.go_apart(tenant).await
     }));
     assert!(timeout(SOON, &mut looks).await.is_err());
-    let more = body(json!(["token:create", "token:read"]));
-    vault.update_application(&updates, application.application.id, more).await.unwrap();
+    vault.update_application(&updates, id, application(&["token:read"])).await.unwrap();
     drop(places);
     assert!(matches!(looks.await.0, Err(Error::Busy(told)) if told.contains("was changed")));
 }

@@ -15,8 +15,6 @@ use super::{Found, Index};
 use crate::model::id::TenantId;
 use crate::store::{Filter, Kind, Start};
 
-/// The weight of a filter that is looked for at once.
-const AT_ONCE_WEIGHT: usize = 48;
 /// The weight of a step.
 const STEP_WEIGHT: usize = 16;
 /// Times that steps are begun.
@@ -46,7 +44,7 @@ pub fn page(
     (start, size): (&Start, usize),
     ids: &HashMap<String, u64>,
 ) -> Found {
-    if filter.weight() > AT_ONCE_WEIGHT {
+    if filter.is_much() {
         for _ in 0..TRIES_MAX {
             let changes = index.read().partition(whose).map_or(0, Partition::changes);
             let steps = Steps { index, whose, ids, changes };
@@ -126,7 +124,7 @@ mod tests {
 
     use super::super::Index;
     use super::super::tests::{FIELD, KIND, TENANT, position, row};
-    use super::{AT_ONCE_WEIGHT, page};
+    use super::page;
     use crate::store::{Filter, Start, Term};
 
     const TERMS: u8 = 4;
@@ -176,7 +174,7 @@ mod tests {
                 ids.insert(position.id, *order_ms);
             }
             // More than is looked for at once, whatever was drawn.
-            let much = Filter::Or((0..AT_ONCE_WEIGHT).map(|_| Filter::And(vec![one.clone(), term(0)])).collect());
+            let much = Filter::Or((0..Filter::LITTLE_WEIGHT).map(|_| Filter::And(vec![one.clone(), term(0)])).collect());
             let filter = Filter::Or(vec![Filter::And(vec![other, much]), one]);
             let start = Start::Offset(offset);
             let expected = index.page((KIND, TENANT), &filter, &start, size, &ids);
