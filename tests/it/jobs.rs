@@ -305,6 +305,9 @@ async fn rights_taken_away_before_a_run_begins_are_not_used() {
     let failed = |result: &Value| result["status"] == "failed";
     let result = result(&server.private, &location(&last), failed).await;
     assert_eq!(result["error"]["status"], 401);
+    // Whoever receives this has sent no key.
+    let told = "The application or session that asked for the run has ended.";
+    assert_eq!(result["error"]["detail"], told);
     // The token was opened when it was accepted.
     let entries = entries(&server, &token, "use").await;
     let [entry] = entries.as_slice() else { panic!("{entries:?}") };

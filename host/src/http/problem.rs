@@ -150,7 +150,7 @@ impl From<Error> for Rejection {
             _ => None,
         };
         // A formula's own 401 is not about the caller's key.
-        let unauthenticated = matches!(error, Error::Unauthenticated);
+        let unauthenticated = matches!(error, Error::Unauthenticated | Error::AskerEnded);
         let wait = match &error {
             Error::Unavailable => Some(STORAGE_WAIT_SECONDS),
             Error::Run(run) => run.wait_seconds(),

@@ -219,7 +219,11 @@ impl Vault {
             return Ok(());
         }
         // Apart, since it is rare: everybody else would carry around what it waits for.
-        let now = Box::pin(self.caller_of(who.0.tenant(), who.0.actor.into(), self.now())).await?;
+        let now = Box::pin(self.caller_of(who.0.tenant(), who.0.actor.into(), self.now())).await;
+        let now = match now {
+            Err(Error::AskerEnded) => return Err(Error::Unauthenticated),
+            now => now?,
+        };
         match now.caller() {
             now if who.0.key.is_some() && now.key != who.0.key => Err(Error::Unauthenticated),
             now if now.rights != who.0.rights => Err(Error::Conflict(CHANGED)),
@@ -254,7 +258,7 @@ impl Vault {
             By::Session(id) => self.session_caller_of(tenant, id, at).await?,
         };
         let caller = caller.filter(|caller| !caller.has_ended(at));
-        caller.map(|caller| Authenticated(Arc::new(caller))).ok_or(Error::Unauthenticated)
+        caller.map(|caller| Authenticated(Arc::new(caller))).ok_or(Error::AskerEnded)
     }
 
     /// An application as it is by now; none that is gone or has ended.

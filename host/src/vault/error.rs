@@ -24,6 +24,9 @@ pub enum Error {
     /// 401: no valid key.
     #[error("The API key is missing, unknown, revoked or expired.")]
     Unauthenticated,
+    /// 401: whoever asked for a queued run is no more.
+    #[error("The application or session that asked for the run has ended.")]
+    AskerEnded,
     /// 403: known, but not allowed.
     #[error("{detail}")]
     Forbidden {
@@ -207,7 +210,7 @@ impl Error {
     fn status_and_title(&self) -> (u16, &'static str) {
         match self {
             Self::Invalid(_) => (400, "Bad Request"),
-            Self::Unauthenticated => (401, "Unauthorized"),
+            Self::Unauthenticated | Self::AskerEnded => (401, "Unauthorized"),
             Self::Forbidden { .. } | Self::NotAllowed(_) => (403, "Forbidden"),
             Self::NotFound(_) => (404, "Not Found"),
             Self::Conflict(_) => (409, "Conflict"),

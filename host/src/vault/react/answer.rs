@@ -14,7 +14,7 @@ pub(super) enum Answer {
 impl Answer {
     pub fn of_caller(error: Error) -> Self {
         match error {
-            Error::Unauthenticated => Self::Failed(error),
+            Error::AskerEnded => Self::Failed(error),
             error => Self::Uncommitted(error),
         }
     }
