@@ -219,12 +219,8 @@ impl Vault {
             return Ok(());
         }
         // Apart, since it is rare: everybody else would carry around what it waits for.
-        let now = Box::pin(self.caller_of(who.0.tenant(), who.0.actor.into(), self.now())).await;
-        let now = match now {
-            Err(Error::AskerEnded) => return Err(Error::Unauthenticated),
-            now => now?,
-        };
-        match now.caller() {
+        let now = Box::pin(self.caller_of(who.0.tenant(), who.0.actor.into(), self.now())).await?;
+        match now.ok_or(Error::Unauthenticated)?.caller() {
             now if who.0.key.is_some() && now.key != who.0.key => Err(Error::Unauthenticated),
             now if now.rights != who.0.rights => Err(Error::Conflict(CHANGED)),
             _ => Ok(()),
@@ -242,13 +238,13 @@ impl Vault {
         })
     }
 
-    /// Who asked for a run, with the rights it has now, if it has not ended by this time.
+    /// Who asked for something, with the rights it has now; none that is gone or has ended by this time.
     pub(super) async fn caller_of(
         &self,
         tenant: TenantId,
         by: By,
         at: Timestamp,
-    ) -> Result<Authenticated, Error> {
+    ) -> Result<Option<Authenticated>, Error> {
         let caller = match by {
             By::Application(id) => {
                 let kept = self.find_at::<KeptApplication>(tenant, &[&id.to_string()], at).await?;
@@ -258,7 +254,7 @@ impl Vault {
             By::Session(id) => self.session_caller_of(tenant, id, at).await?,
         };
         let caller = caller.filter(|caller| !caller.has_ended(at));
-        caller.map(|caller| Authenticated(Arc::new(caller))).ok_or(Error::AskerEnded)
+        Ok(caller.map(|caller| Authenticated(Arc::new(caller))))
     }
 
     /// An application as it is by now; none that is gone or has ended.

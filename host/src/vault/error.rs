@@ -24,7 +24,7 @@ pub enum Error {
     /// 401: no valid key.
     #[error("The API key is missing, unknown, revoked or expired.")]
     Unauthenticated,
-    /// 401: whoever asked for a queued run is no more.
+    /// 401: whoever asked for a run ended before it did.
     #[error("The application or session that asked for the run has ended.")]
     AskerEnded,
     /// 403: known, but not allowed.

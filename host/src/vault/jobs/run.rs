@@ -245,7 +245,7 @@ impl Vault {
         job: &mut Job,
         slot: Slot,
     ) -> Result<Option<Prepared>, Error> {
-        let who = self.caller_of(tenant, job.by, self.now()).await?;
+        let who = self.caller_of(tenant, job.by, self.now()).await?.ok_or(Error::AskerEnded)?;
         let permit = self.permit::<TokenUse>(&who, None).await?;
         let arguments = references(job.args.take())?;
         // They are there once now, and the rest of the job is short.
@@ -360,6 +360,7 @@ impl Vault {
         let last = began.0.ends.map(|ends| Timestamp(ends.0.saturating_sub(1)));
         let now = self.now();
         let at = last.map_or(now, |last| last.min(now));
-        self.caller_of(permit.tenant(), permit.actor().into(), at).await
+        let caller = self.caller_of(permit.tenant(), permit.actor().into(), at).await?;
+        caller.ok_or(Error::AskerEnded)
     }
 }
