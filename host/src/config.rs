@@ -123,7 +123,7 @@ pub struct Options {
     /// Asynchronous runs that go on at the same time; 0 counts as 1 [default: 64].
     #[arg(long, env = "TOKAMAK_REACTOR_JOBS", value_name = "COUNT")]
     pub reactor_jobs: Option<u32>,
-    /// Of these, one tenant's at most; 0 for all of them [default: half of them].
+    /// Of these, one tenant's at most; 0 for all of them [default: half of those that slots allow].
     #[arg(long, env = "TOKAMAK_REACTOR_JOBS_PER_TENANT", value_name = "COUNT")]
     pub reactor_jobs_per_tenant: Option<u32>,
     /// Asynchronous runs of one tenant that wait; more are refused [default: 100000].

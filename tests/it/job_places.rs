@@ -82,3 +82,38 @@ async fn the_last_places_are_for_tenants_that_have_none() {
     let jobs = JobLimits::new(Some(8), Some(8), None);
     a_short_run_does_not_wait_for_long_ones(Setup { jobs, ..Setup::open() }, 10).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_place_is_for_tenants_that_have_none_however_few_there_are() {
+    let jobs = JobLimits::new(Some(3), Some(3), None);
+    a_short_run_does_not_wait_for_long_ones(Setup { jobs, ..Setup::open() }, 5).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_has_half_of_the_places_that_there_are_slots_for() {
+    // Of 64 runs, for which there are 8 slots, of which runs that nobody waits for take 6.
+    let runtime = Some(runtime(8, CompileBounds::default(), None));
+    let setup = Setup { runtime, jobs: JobLimits::new(None, None, None), ..Setup::open() };
+    let server = TestServer::start_with(setup).await;
+    let receiver = Receiver::start().await;
+    let reactor = guests::echo_reactor(&server).await;
+    let mut places = Vec::new();
+    for _ in 0..6 {
+        let args = json!({"behaviour": "sleep", "ms": LONG_MS});
+        places.push(queue(&server.private, &reactor, args, &receiver.url()).await);
+    }
+    let began = Instant::now();
+    let running = async || {
+        let mut running = 0;
+        for place in &places {
+            running += usize::from(status(&server.private, place).await == "running");
+        }
+        running
+    };
+    while running().await < 3 {
+        assert!(began.elapsed() < Duration::from_mins(1));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(running().await, 3);
+}

@@ -20,8 +20,6 @@ use crate::vault::index::{term, term_of};
 use crate::vault::record::{Entity, Stored, from_record};
 use crate::vault::{Error, Vault, sharing, sharing_out_of_row};
 
-/// The part of the places that is for tenants which have none, as of those of deliveries.
-const JOBS_LAST_PART: usize = 8;
 /// How long the store may take over what is on its way to it when everything ends.
 const SETTLING_MAX: Duration = Duration::from_secs(10);
 /// How long it may take until everything in hand has let go.
@@ -236,18 +234,18 @@ impl Vault {
     /// Begins jobs, one of each tenant in turn, as long as there is room.
     async fn hand_out_jobs(&self, in_hand: &mut InHand) {
         let mut later = Vec::new();
-        let most = self.0.jobs.running.min(self.0.runtime.slots_for_jobs());
-        while in_hand.places(None) < most && in_hand.jobs(None).count() < most + JOBS_APART_MAX {
+        let places = self.0.jobs.places(self.0.runtime.slots_for_jobs());
+        let most = places.all + JOBS_APART_MAX;
+        while in_hand.places(None) < places.all && in_hand.jobs(None).count() < most {
             let Some(tenant) = self.0.queue.next_for_jobs() else { break };
             // As many again may wait for the compiler.
             let own = [in_hand.places(Some(tenant)), in_hand.jobs(Some(tenant)).count() / 2];
-            if own.into_iter().any(|count| count >= self.0.jobs.running_per_tenant) {
+            if own.into_iter().any(|count| count >= places.per_tenant) {
                 // Its turn comes when one of its own is done.
                 continue;
             }
-            // The last places are for those who have none: long runs of few tenants are not to be all that goes on.
-            let free = most - in_hand.places(None);
-            if free <= most / JOBS_LAST_PART && in_hand.jobs(Some(tenant)).next().is_some() {
+            let free = places.all - in_hand.places(None);
+            if free <= places.last && in_hand.jobs(Some(tenant)).next().is_some() {
                 later.push(tenant);
                 continue;
             }
