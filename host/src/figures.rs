@@ -25,11 +25,15 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use certificate::Certificate;
+pub use labels::known_method;
 use labels::{InvocationLabels, OutcomeLabels, RequestLabels, RouteLabels, StatusLabels};
 use process::Process;
 
 /// Where a 5xx is no news: they tell what is known.
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+
+const LOCK_OUTS: &str = "Times that a client was locked out for keys that nobody has";
+const LOG_LINES_LOST: &str = "Log lines that standard error did not take in time";
 
 /// How a run ended.
 pub struct Ending {
@@ -61,6 +65,7 @@ pub struct Figures {
     syncs: Counter,
     store_refusals: Counter,
     faults: Counter,
+    log_lines_lost: Counter,
     ready: Gauge,
     certificate: Certificate,
     process: Process,
@@ -111,8 +116,7 @@ impl Figures {
         registry.register_with_unit("http_request_duration", text, unit, request_times.clone());
         let text = "Requests that are being answered";
         let requests_running = gauge(registry, "http_requests_in_flight", text);
-        let text = "Times that a client was locked out for keys that nobody has";
-        let lock_outs = counter(registry, "lock_outs", text);
+        let lock_outs = counter(registry, "lock_outs", LOCK_OUTS);
 
         let invocations = Family::default();
         let text = "Runs of reactors that are over, by what came of them";
@@ -140,6 +144,7 @@ impl Figures {
         // Without labels: it is there before the first fault, so that the first is seen to come.
         let text = "Requests and runs that ended in a fault of the server, and not of a formula";
         let faults = counter(registry, "faults", text);
+        let log_lines_lost = counter(registry, "log_lines_lost", LOG_LINES_LOST);
         let ready =
             gauge(registry, "ready", "1 while the server takes requests and writes, else 0");
         let certificate = Certificate::new(registry);
@@ -160,6 +165,7 @@ impl Figures {
             syncs,
             store_refusals,
             faults,
+            log_lines_lost,
             ready,
             certificate,
             writing: Mutex::new(()),
@@ -237,6 +243,11 @@ impl Figures {
     /// The store could not do what it was asked for.
     pub fn store_refused(&self) {
         self.store_refusals.inc();
+    }
+
+    /// Counts a log line that is lost.
+    pub fn log_line_lost(&self) {
+        self.log_lines_lost.inc();
     }
 
     /// Notes from when on and until when the certificate is valid that is in use, in seconds since the Unix epoch.

@@ -210,6 +210,10 @@ fn what_is_to_blame_is_named() {
     log.args(["serve", "--listen", "127.0.0.1:0", "--log", "foo=bar=baz", "--data-dir"]).arg(&data);
     let (code, _, err) = run(log);
     assert!(code == 1 && err.contains("--log foo=bar=baz: "), "{err}");
+    let mut log = command();
+    log.args(["serve", "--listen", "127.0.0.1:0", "--log", "warning", "--data-dir"]).arg(&data);
+    let (code, _, err) = run(log);
+    assert!(code == 1 && err.contains("--log warning: \"warning\" is no level"), "{err}");
 
     let with_key = |arguments: &[&str]| {
         let (code, _, err) = operate(&data, None, &[&["tenant", "list"], arguments].concat());

@@ -95,6 +95,7 @@ mod keys;
 mod limits;
 mod list;
 mod log_levels;
+mod log_reader;
 mod logs;
 mod long_runs;
 mod lost_races;

@@ -48,6 +48,10 @@ pub fn listening(format: LogFormat, scheme: &str, address: SocketAddr) {
 
 /// Tells on standard error what ended a server. `--log` does not leave it out either.
 pub fn failed(error: &Failure) {
+    // After what led to it; and where that is not taken, this is not taken either.
+    if !logging::settle() {
+        return;
+    }
     match logging::format() {
         LogFormat::Text => say_error(error),
         LogFormat::Json => {

@@ -86,6 +86,7 @@ pub fn run(options: &DevOptions) -> Result<(), Failure> {
     let traces = logging::start_with_traces(&settings)?;
     close_to_others()?;
     confine::confine(&settings)?;
+    logging::wait_apart()?;
     let root_key = folder.join("root-key");
     // A new key would open nothing, and stand in the place of the one that does.
     if !root_key.exists() && folder.join("store").exists() {

@@ -183,6 +183,7 @@ pub fn run() -> ExitCode {
     let makes_key = matches!(command, Command::Tenant { command: TenantCommand::Create { .. } });
     let code = carry_out(command);
     if is_server {
+        logging::settle();
         // It has served, whoever read what it said.
         return code;
     }

@@ -10,7 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
 use super::ends::{HANG_UP, unless_ignored};
-use super::{Failure, root_key};
+use super::{Failure, logging, root_key};
 
 /// Notes the signals from when it is made on, whoever heeds them then.
 pub struct Stop {
@@ -78,6 +78,7 @@ impl Stop {
             () = self.told() => {
                 tracing::info!("stopping before it served");
                 root_key::give_up();
+                logging::settle();
                 exit(0);
             }
             // By being dropped.

@@ -7,6 +7,11 @@ use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEn
 /// Methods that are told apart; a caller may send any word.
 const METHODS: &[&str] = &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
+/// A method, if it is one that is told apart.
+pub fn known_method(method: &str) -> Option<&'static str> {
+    METHODS.iter().find(|known| **known == method).copied()
+}
+
 /// A place of the interface.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct RouteLabels {
@@ -55,8 +60,7 @@ pub struct StatusLabels {
 
 impl RouteLabels {
     pub fn new(method: &str, route: &str) -> Self {
-        let known = METHODS.iter().find(|known| **known == method);
-        Self { method: known.copied().unwrap_or("other"), route: route.to_owned() }
+        Self { method: known_method(method).unwrap_or("other"), route: route.to_owned() }
     }
 
     pub fn with(self, status: Option<u16>) -> RequestLabels {

@@ -13,7 +13,7 @@ use tracing::level_filters::LevelFilter;
 
 use super::State;
 use super::problem::{Problem, names_problem};
-use crate::figures::figures;
+use crate::figures::{figures, known_method};
 use crate::limits::TRACE_ID_CHARS_MAX;
 use crate::traces;
 
@@ -36,13 +36,15 @@ where
     let trace_id = given(&request).unwrap_or_else(|| state.vault.draw_trace_id().into());
     let is_named = asks_for_problems(&request);
     let method = request.method().clone();
+    // As with the path: a caller may send any word, of any length.
+    let named = known_method(method.as_str()).unwrap_or("_OTHER");
     // The pattern, not the path: a path holds ids, and ids are the caller's words.
     let matched = request.extensions().get::<MatchedPath>();
     let route = matched.map_or("-", MatchedPath::as_str).to_owned();
     // Of the highest level: lines that tell of errors alone are to name it too.
     // As `enabled!` it would be asked of the filters, one of which may then take the answer for the span's.
     let span = if LevelFilter::current() >= LevelFilter::INFO {
-        tracing::error_span!("request", %trace_id, %method, route = %route)
+        tracing::error_span!("request", %trace_id, method = named, route = %route)
     } else {
         tracing::error_span!("request", %trace_id)
     };

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -150,6 +150,11 @@ impl Process {
     /// The id of the process.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// What it writes to standard error, which was started as a pipe.
+    pub fn take_stderr(&mut self) -> ChildStderr {
+        self.child.stderr.take().unwrap()
     }
 
     /// `kill -9`.

@@ -1,0 +1,86 @@
+//! A server whose log nobody reads, or not in time; and what callers can make of its lines.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{ChildStderr, Stdio};
+
+use futures::StreamExt as _;
+use reqwest::Method;
+use tempfile::TempDir;
+
+use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
+
+/// More lines than the pipe and the server hold, of some hundred bytes each.
+const MANY: usize = 6_000;
+
+/// A server whose standard error is a pipe.
+fn serve(folder: &TempDir) -> (Process, ChildStderr) {
+    let mut serve = command();
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--cache-mb", "32", "--data-dir"]);
+    serve.arg(folder.path()).stderr(Stdio::piped());
+    serve.env("TOKAMAK_ROOT_KEY", ROOT_KEY).env("TOKAMAK_BOOTSTRAP_KEY", MANAGEMENT_KEY);
+    let mut process = Process::start(serve);
+    let log = process.take_stderr();
+    (process, log)
+}
+
+/// Has it log more than there is room for.
+async fn fill(process: &Process) {
+    let url = format!("http://{}/tokens", process.address);
+    let client = reqwest::Client::new();
+    let ask = |_| client.get(&url).header("SVC-TRACE-ID", "t".repeat(128)).send();
+    let asked = futures::stream::iter(0..MANY).map(ask).buffer_unordered(32);
+    let refused = asked.filter(|answer| {
+        let is_refused = answer.as_ref().is_ok_and(|answer| answer.status() == 401);
+        std::future::ready(is_refused)
+    });
+    assert_eq!(refused.count().await, MANY);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_of_the_log_that_stops_holds_up_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (process, log) = serve(&folder);
+    fill(&process).await;
+    let lost = process.figure("tokamak_log_lines_lost_total").await;
+    assert!(lost.is_some_and(|lost| lost > 0), "{lost:?}");
+    process.management().get("/tenants/self").await.expect(200);
+    assert_eq!(process.terminate(), Some(0));
+    drop(log);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_reader_did_not_take_is_told_to_it_when_it_reads_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (process, log) = serve(&folder);
+    fill(&process).await;
+    let lost = process.figure("tokamak_log_lines_lost_total").await.unwrap();
+    let reading = tokio::task::spawn_blocking(move || {
+        let lines = BufReader::new(log).lines().map(Result::unwrap);
+        lines.collect::<Vec<String>>()
+    });
+    assert_eq!(process.terminate(), Some(0));
+    let lines = reading.await.unwrap();
+    let told = lines.iter().position(|line| line.contains("log lines are lost")).unwrap();
+    // And that of the request for the figures.
+    let told: u64 = lines[told].rsplit('=').next().unwrap().parse().unwrap();
+    assert!((lost..=lost + 1).contains(&told), "{lost} {told}");
+    let answered = lines.iter().filter(|line| line.ends_with("answered status=401")).count();
+    let all = answered as u64 + told;
+    assert!((MANY as u64..=MANY as u64 + 1).contains(&all), "{answered} {told}");
+    assert!(lines.iter().rev().take(3).any(|line| line.ends_with("stopping")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_method_that_there_is_not_is_not_logged_as_it_was_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let (process, log) = serve(&folder);
+    let method = Method::from_bytes("SECRET".repeat(1_000).as_bytes()).unwrap();
+    let url = format!("http://{}/tokens", process.address);
+    let answer = reqwest::Client::new().request(method, url).send().await.unwrap();
+    assert_eq!(answer.status(), 405);
+    assert_eq!(process.terminate(), Some(0));
+    let lines: Vec<String> = BufReader::new(log).lines().map(Result::unwrap).collect();
+    let answered = lines.iter().find(|line| line.contains("status=405")).unwrap();
+    assert!(answered.contains(r#"method="_OTHER""#), "{answered}");
+    assert!(!lines.concat().contains("SECRET"));
+}
