@@ -203,6 +203,8 @@ async fn folders_that_hold_anything_are_left_as_they_are() {
     let (code, _, err) = restore(&data, ROOT_KEY, &to);
     assert!(code == 2 && err.contains("is not empty"), "{err}");
     assert_sound(&data);
+    let (code, _, err) = restore(&to, ROOT_KEY, &to);
+    assert!(code == 2 && err.contains("is the backup: name another folder"), "{err}");
     // Nor a backup over a backup, or over anything else.
     let words =
         |to: &Path| ["backup".to_owned(), "--to".to_owned(), to.to_str().unwrap().to_owned()];

@@ -216,10 +216,18 @@ fn what_is_to_blame_is_named() {
     assert!(code == 1 && err.contains("--log warning: \"warning\" is no level"), "{err}");
 
     let with_key = |arguments: &[&str]| {
-        let (code, _, err) = operate(&data, None, &[&["tenant", "list"], arguments].concat());
+        let create: &[&str] = &["tenant", "create", "a"];
+        let (code, _, err) = operate(&data, None, &[create, arguments].concat());
         assert_eq!(code, 1, "{err}");
         err
     };
+    // Whatever the key is, there is nothing here that it could open.
+    for command in ["tenant list", "verify"] {
+        let words: Vec<&str> = command.split(' ').collect();
+        let (code, _, err) =
+            operate(&data, None, &[&words[..], &["--root-key-command", ""]].concat());
+        assert!(code != 0 && err.contains("there is no store in"), "{err}");
+    }
     let said = with_key(&["--root-key-command", ""]);
     assert!(said.contains("--root-key-command is empty"), "{said}");
     let said = with_key(&["--root-key-file", folder.path().to_str().unwrap()]);
@@ -351,6 +359,26 @@ fn dev_takes_the_root_key_of_its_store_and_nobody_elses() {
     assert!(code == 1 && err.contains("(mode 644)"), "{err}");
     fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
     start();
+}
+
+#[test]
+fn no_vault_is_begun_where_the_disk_of_another_is_not_mounted() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    done(&data, Some(ROOT_KEY), &["tenant", "create", "first"]);
+    fs::rename(data.join("store"), folder.path().join("unmounted")).unwrap();
+    // As a file system is that nothing was written to, and a start that was refused may leave it.
+    fs::create_dir_all(data.join("store/lost+found")).unwrap();
+    fs::write(data.join("store/lock"), "").unwrap();
+    fs::create_dir_all(data.join("compiled")).unwrap();
+    fs::write(data.join("compiled/a"), "").unwrap();
+    let said = serve(&data, &[]);
+    assert!(said.contains("there is no store in") && said.contains("mount the store"), "{said}");
+    let (code, _, err) = about(&data, &["tenant", "list"]);
+    assert!(code == 1 && err.contains("there is no store in"), "{err}");
+    fs::remove_dir_all(data.join("store")).unwrap();
+    fs::rename(folder.path().join("unmounted"), data.join("store")).unwrap();
+    assert_sound(&data);
 }
 
 #[test]

@@ -18,6 +18,8 @@ use crate::store::sled::remedy;
 
 /// The folder of the store.
 const STORE: &str = "store";
+/// What is in it.
+const STORE_FILES: [&str; 3] = ["conf", "db", "journal"];
 /// Its name while a restore makes it.
 pub const RESTORING: &str = "store.restoring";
 /// The folder of what was compiled.
@@ -38,9 +40,20 @@ pub fn keep_to_ourselves() {
     umask(Mode::RWXG | Mode::RWXO);
 }
 
+/// Whether a folder holds a store, whatever else is in it: what is in one whose disk is not mounted, or which was never
+/// come to, is none.
+pub fn holds_store(folder: &Path) -> io::Result<bool> {
+    let mut holds = false;
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        holds |= STORE_FILES.iter().any(|file| name == *file);
+    }
+    Ok(holds)
+}
+
 /// Refuses to begin a vault in the store of another one, whose folder somebody named in place of the one around it.
 pub fn refuse_store(data: &Path) -> Result<(), Failure> {
-    if ["conf", "db", "journal"].iter().any(|file| !data.join(file).exists()) {
+    if STORE_FILES.iter().any(|file| !data.join(file).exists()) {
         return Ok(());
     }
     Err(format!("{} is the store of a vault: name the folder that it is in", data.display()).into())
@@ -221,7 +234,7 @@ mod tests {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
     use super::{
-        ROOT, how_to_be, is_closed_by_root, refuse_left, refuse_open, refuse_to_root,
+        ROOT, holds_store, how_to_be, is_closed_by_root, refuse_left, refuse_open, refuse_to_root,
         refuse_unrestored, trusted,
     };
 
@@ -274,6 +287,22 @@ mod tests {
         assert!(refuse_left(data).is_ok(), "whatever that is");
         fs::write(data.join("chunk-000001"), "").unwrap();
         assert!(refuse_left(data).unwrap_err().to_string().contains("is a backup"));
+    }
+
+    #[test]
+    fn what_is_no_file_of_a_store_makes_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path();
+        for other in ["lost+found", "lock", "blobs"] {
+            fs::write(store.join(other), "").unwrap();
+            assert!(!holds_store(store).unwrap(), "{other}");
+        }
+        for file in ["conf", "db", "journal"] {
+            fs::write(store.join(file), "").unwrap();
+            assert!(holds_store(store).unwrap(), "{file}");
+            fs::remove_file(store.join(file)).unwrap();
+        }
+        assert!(holds_store(&store.join("none")).is_err());
     }
 
     #[test]

@@ -101,6 +101,12 @@ fn restore(options: RestoreOptions, tell: &mut dyn FnMut(Damaged)) -> Result<Res
     let manifest = manifest.ok_or_else(|| told(&from, &BackupError::Incomplete))?;
     let reader = Reader::open(&manifest, &root_key).map_err(|error| told(&from, &error))?;
     none_too_many(&from, reader.manifest().chunks)?;
+    let is_same =
+        fs::canonicalize(&from)? == fs::canonicalize(&settings.data_dir).unwrap_or_default();
+    if is_same {
+        let folder = settings.data_dir.display();
+        return Err(format!("{folder} is the backup: name another folder for the vault").into());
+    }
     folder::refuse_to_root(&settings.data_dir)?;
     folder::keep_to_ourselves();
     let ends = Ends::begin()?;

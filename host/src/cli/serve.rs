@@ -1,6 +1,6 @@
 //! `tokamak serve`, and what `dev` and the other commands share with it: opening a vault on its folder.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{DirBuilder, File};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -175,7 +175,7 @@ pub fn make_durable_folder(folder: &Path) -> io::Result<()> {
 /// Refuses a data folder in which there is no store: opening it would make one.
 pub fn refuse_without_store(data: &Path) -> Result<(), Failure> {
     let store = data.join("store");
-    match fs::read_dir(&store).map(|mut files| files.next().is_some()) {
+    match folder::holds_store(&store) {
         Ok(true) => Ok(()),
         Err(error) if error.kind() != ErrorKind::NotFound => {
             let remedy = remedy(error.kind());
@@ -206,8 +206,8 @@ pub async fn open(settings: &Settings, root_key: RootKey) -> Result<Vault, Failu
     make_folder(&settings.data_dir)?;
     folder::refuse_unrestored(&settings.data_dir)?;
     let store = settings.data_dir.join("store");
-    // One that is empty may be where the store's disk is to be mounted.
-    if !store.exists() || fs::read_dir(&store).is_ok_and(|mut files| files.next().is_none()) {
+    // One without it may be where the store's disk is to be mounted.
+    if !store.exists() || folder::holds_store(&store).is_ok_and(|holds| !holds) {
         if let Ok(target) = store.read_link() {
             let (store, target) = (store.display(), target.display());
             return Err(format!("{store} is a link to {target}, which is not there").into());
@@ -352,6 +352,8 @@ mod tests {
         fs::create_dir_all(data.join("store")).unwrap();
         assert_eq!(said(&data), none);
         fs::write(data.join("store/lock"), "").unwrap();
+        assert_eq!(said(&data), none);
+        fs::write(data.join("store/journal"), "").unwrap();
         assert_eq!(said(&data), None);
         // What is no folder is named.
         let file = data.join("store/lock");

@@ -173,8 +173,9 @@ fn with_one(
     let settings = options.settle()?;
     logging::start(&settings.log, settings.log_format)?;
     close_to_others()?;
-    let root_key = root_key::read(&settings.root_key_source()?)?;
+    // Before the key: that of another folder would seem to be the wrong one.
     check(&settings.data_dir)?;
+    let root_key = root_key::read(&settings.root_key_source()?)?;
     let done = serve::block_on(async {
         let vault = serve::open(&settings, root_key).await?;
         let done = work(&vault).await;
