@@ -22,7 +22,9 @@
 //!
 //! What was stored by a clock that was ahead ends too late once that is set right: [`is_beyond`].
 
-use std::sync::OnceLock;
+#[cfg(test)]
+mod tests;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
@@ -52,7 +54,7 @@ pub struct Steady {
     /// The time that was noted last; 0 for none.
     noted_ms: AtomicU64,
     /// The clock that was in doubt when the process before this one noted it last.
-    doubted_before: OnceLock<DoubtedTime>,
+    doubted_before: Mutex<Option<DoubtedTime>>,
 }
 
 /// The time of day when it was believed last.
@@ -136,20 +138,11 @@ impl Steady {
                 let last = i128::from(last_ms()?);
                 let plausible = last == 0 || i128::from(wall_ms) - last <= STOPPED_MS_MAX;
                 let believed = if plausible { offset } else { last - passed_ms };
-                let before = self.doubted_before.get().filter(|before| before.goes_on_at(wall_ms));
-                let doubted = before.filter(|_| !plausible).map(|before| Doubted {
-                    offset,
-                    since_ms: passed_ms - i128::from(before.steady_ms),
-                });
-                if doubted.is_some() {
-                    tracing::warn!(
-                        "the clock that was set forward is still to be steady for a day"
-                    );
-                }
-                none.insert(Known { since_ms: passed_ms, believed, doubted })
+                none.insert(Known { since_ms: passed_ms, believed, doubted: None })
             }
         };
-        Ok(known.look(offset, passed_ms))
+        let before = || self.doubted_before.lock().take_if(|before| before.goes_on_at(wall_ms));
+        Ok(known.look(offset, passed_ms, before))
     }
 
     /// What is noted of a clock after so much time has passed, if it is in doubt.
@@ -159,7 +152,10 @@ impl Steady {
         let doubted = known.doubted?;
         let ms = |ms: i128| u64::try_from(ms).unwrap_or_default();
         Some(BelievedTime {
-            at: Timestamp(ms(known.believed + passed_ms)),
+            // What is noted is what a start goes by: a clock that is behind takes nothing of that back.
+            at: Timestamp(
+                ms(known.believed + passed_ms).max(self.noted_ms.load(Ordering::Acquire)),
+            ),
             doubted: Some(DoubtedTime {
                 at: Timestamp(wall_ms),
                 steady_ms: ms(passed_ms - doubted.since_ms),
@@ -185,7 +181,13 @@ impl DoubtedTime {
 }
 
 impl Known {
-    fn look(&mut self, offset: i128, passed_ms: i128) -> bool {
+    /// `before` gives the doubt of the process before this one, if this is the clock that it was of.
+    fn look(
+        &mut self,
+        offset: i128,
+        passed_ms: i128,
+        before: impl FnOnce() -> Option<DoubtedTime>,
+    ) -> bool {
         self.believed = self.believed.min(offset);
         let ahead_ms = offset - self.believed;
         if ahead_ms <= AHEAD_MS_MAX {
@@ -193,6 +195,13 @@ impl Known {
             return true;
         }
         let same = |doubted: &Doubted| (offset - doubted.offset).abs() <= AHEAD_MS_MAX;
+        if self.doubted.as_ref().is_none_or(|doubted| !same(doubted))
+            && let Some(before) = before()
+        {
+            tracing::warn!("the clock that was set forward is still to be steady for a day");
+            let since_ms = passed_ms - i128::from(before.steady_ms);
+            self.doubted = Some(Doubted { offset, since_ms });
+        }
         match self.doubted.filter(same) {
             Some(doubted) if passed_ms - doubted.since_ms >= STEADY_MS => {
                 tracing::warn!(
@@ -239,7 +248,7 @@ impl Vault {
         let noted = from_record::<BelievedTime>(&record, &keys)?.entity;
         self.0.steady.noted_ms.store(noted.at.0, Ordering::Release);
         if let Some(doubted) = noted.doubted {
-            self.0.steady.doubted_before.get_or_init(|| doubted);
+            *self.0.steady.doubted_before.lock() = Some(doubted);
         }
         Ok(())
     }
@@ -262,135 +271,5 @@ impl Vault {
         change.commit(Actor::SERVER, Vec::new()).await?;
         steady.noted_ms.store(noted_ms, Ordering::Release);
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Steady;
-
-    const MINUTE: i64 = 60 * 1000;
-    const DAY: i64 = 24 * 60 * MINUTE;
-    /// The time of day at which processes begin here, and the time that has passed for the machine then.
-    const WALL: i64 = 1_900_000_000_000;
-    const PASSED: i64 = 12_345;
-
-    /// Time that has passed, and by how much more the time of day has moved.
-    type Moment = (i64, i64);
-
-    /// Looks at clocks that have moved by so much, the time of day further by so much more.
-    fn looks(last: i64, moments: &[Moment]) -> Vec<bool> {
-        let steady = Steady::default();
-        let look = |(passed, ahead): &(i64, i64)| {
-            let (wall, passed) = (WALL + passed + ahead, PASSED + passed);
-            let last_ms = || Ok(u64::try_from(last).unwrap());
-            steady.believes(wall.try_into().unwrap(), passed.try_into().unwrap(), last_ms).unwrap()
-        };
-        moments.iter().map(look).collect()
-    }
-
-    #[test]
-    fn a_clock_that_gains_much_is_doubted_until_it_was_steady_for_a_day() {
-        let far = 400 * DAY;
-        let table: [(&str, &[Moment], &[bool]); 7] = [
-            ("goes on", &[(0, 0), (5 * MINUTE, 0), (90 * DAY, 0)], &[true; 3]),
-            ("is corrected a little", &[(0, 0), (MINUTE, 15 * MINUTE)], &[true; 2]),
-            (
-                "gains little by little",
-                &[(0, 0), (DAY, 14 * MINUTE), (2 * DAY, 28 * MINUTE)],
-                &[true, true, false],
-            ),
-            ("was set back", &[(0, 0), (MINUTE, -far), (2 * MINUTE, -far)], &[true; 3]),
-            (
-                "is set forward, and right",
-                &[(0, 0), (MINUTE, 16 * MINUTE), (DAY, 16 * MINUTE), (DAY + MINUTE, 0)],
-                &[true, false, false, true],
-            ),
-            (
-                "is set forward, and stays",
-                &[(0, 0), (MINUTE, far), (DAY, far), (DAY + MINUTE, far), (3 * DAY, far)],
-                &[true, false, false, true, true],
-            ),
-            (
-                "is set forward again",
-                &[
-                    (0, 0),
-                    (MINUTE, far),
-                    (DAY, 2 * far),
-                    (DAY + MINUTE, 2 * far),
-                    (2 * DAY, 2 * far),
-                ],
-                &[true, false, false, false, true],
-            ),
-        ];
-        for (name, moments, believed) in table {
-            assert_eq!(looks(WALL - MINUTE, moments), believed, "{name}");
-        }
-    }
-
-    #[test]
-    fn a_doubt_goes_on_where_the_process_before_left_it() {
-        let at = |ms: i64| u64::try_from(ms).unwrap();
-        // The vault was off for nine days, and is started anew every twenty hours.
-        let (mut last, mut wall, mut before) = (WALL - 9 * DAY, WALL, None);
-        let up = 20 * 60 * MINUTE;
-        let mut seen = Vec::new();
-        for _ in 0..3 {
-            let steady = Steady::default();
-            if let Some(before) = before {
-                steady.doubted_before.set(before).unwrap();
-            }
-            let look = |passed: i64| {
-                steady.believes(at(wall + passed), at(PASSED + passed), || Ok(at(last))).unwrap()
-            };
-            seen.push([look(0), look(up)]);
-            let note = steady.doubt(at(wall + up), at(PASSED + up));
-            before = note.as_ref().and_then(|note| note.doubted);
-            last = note.map_or(wall + up, |note| i64::try_from(note.at.0).unwrap());
-            wall += up + MINUTE;
-        }
-        assert_eq!(seen, [[false, false], [false, true], [true, true]]);
-        // Another clock than that begins anew.
-        for (wall, goes_on) in [(WALL, true), (WALL + 8 * DAY, false), (WALL - DAY, false)] {
-            let doubted = super::DoubtedTime { at: super::Timestamp(at(WALL)), steady_ms: at(DAY) };
-            let steady = Steady::default();
-            steady.doubted_before.set(doubted).unwrap();
-            let last = || Ok(at(WALL - 30 * DAY));
-            assert_eq!(steady.believes(at(wall), at(PASSED), last).unwrap(), goes_on, "{wall}");
-        }
-    }
-
-    #[test]
-    fn an_earlier_time_is_noted_only_once_it_has_stayed() {
-        let steady = Steady::default();
-        let at = |ms: i64| u64::try_from(ms).unwrap();
-        // Nothing was noted.
-        assert!(steady.may_note(at(WALL), at(PASSED)));
-        steady.noted_ms.store(at(WALL), std::sync::atomic::Ordering::Release);
-        let begins = WALL - 300 * DAY;
-        assert!(steady.believes(at(begins), at(PASSED), || Ok(at(WALL))).unwrap());
-        for (wall, passed, expected) in [
-            (begins, 0, false),
-            (begins + DAY - 1, DAY - 1, false),
-            (WALL, MINUTE, true),
-            (WALL + 1, MINUTE, true),
-            (begins + DAY, DAY, true),
-        ] {
-            assert_eq!(steady.may_note(at(wall), at(PASSED + passed)), expected, "{wall} {passed}");
-        }
-    }
-
-    #[test]
-    fn a_process_that_begins_goes_by_the_last_entry_of_the_log() {
-        let begins = |last: i64| looks(last, &[(0, 0), (5 * MINUTE, 0), (DAY, 0)]);
-        // There is none; it was made just now, a week ago, or by a clock that was ahead.
-        for last in [0, WALL, WALL - 7 * DAY, WALL + DAY] {
-            assert_eq!(begins(last), [true; 3], "{last}");
-        }
-        assert_eq!(begins(WALL - 7 * DAY - 1), [false, false, true]);
-        // One that is set right is believed at once if it is where the log ends, and after a day else.
-        let (wrong, right) = ((0, 400 * DAY), (MINUTE, 0));
-        assert_eq!(looks(WALL, &[wrong, right]), [false, true]);
-        assert_eq!(looks(WALL - DAY, &[wrong, right, (2 * DAY, 0)]), [false, false, true]);
     }
 }
