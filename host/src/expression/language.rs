@@ -1,43 +1,58 @@
 //! What liquid is to us: one tag per expression, which writes a value as JSON.
 //!
 //! `value` takes an expression. `value_or_default` takes one whose first filter is `default`, which stands in for what is
-//! missing: everywhere else that is an error.
+//! missing: everywhere else that is an error. So is a `json` that finds nothing, unless `default` comes right behind it.
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::sync::LazyLock;
 
 use liquid_core::parser::{FilterChain, TagReflection};
 use liquid_core::{Expression, Language, ParseTag, Renderable, Runtime, TagTokenIter};
 
-use super::filters;
+use super::filters::{self, JSON_OR_NOTHING};
 use super::value::{from_liquid, is_infinite};
 use super::work::weight_of_view;
 
 /// The tag that an expression is handed to liquid in.
 pub fn tag(source: &str) -> String {
-    match defaulted(source) {
-        Some((head, filters)) => {
-            format!("{{% value_or_default {head} {head} | {filters} nil | {filters} %}}")
+    let parts: Vec<&str> = parts(source).collect();
+    let is_default = |at: usize| parts.get(at).is_some_and(|part| name(part) == "default");
+    let named = parts.iter().enumerate().map(|(at, part)| {
+        let is_forgiven = at > 0 && name(part) == "json" && is_default(at + 1);
+        match part.trim_start().strip_prefix("json").filter(|_| is_forgiven) {
+            Some(arguments) => Cow::Owned(format!(" {JSON_OR_NOTHING}{arguments}")),
+            None => Cow::Borrowed(*part),
         }
-        None => format!("{{% value {source} %}}"),
+    });
+    let named: Vec<Cow<'_, str>> = named.collect();
+    let head = parts[0].trim();
+    if head.is_empty() || !is_default(1) {
+        return format!("{{% value {} %}}", named.join("|"));
     }
+    let filters = named[1..].join("|");
+    format!("{{% value_or_default {head} {head} | {filters} nil | {filters} %}}")
 }
 
-/// Head and filters of an expression whose first filter is `default`.
-fn defaulted(source: &str) -> Option<(&str, &str)> {
-    let mut quote = None;
-    let (bar, _) = source.char_indices().find(|(_, c)| {
-        match (quote, *c) {
+/// What stands before the first bar, and each filter; at least one part.
+fn parts(source: &str) -> impl Iterator<Item = &str> {
+    let (mut quote, mut depth) = (None, 0_usize);
+    source.split(move |c: char| {
+        match (quote, c) {
             (Some(open), c) if c == open => quote = None,
-            (None, '\'' | '"') => quote = Some(*c),
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '[' | '(') => depth += 1,
+            (None, ']' | ')') => depth = depth.saturating_sub(1),
             _ => {}
         }
-        quote.is_none() && *c == '|'
-    })?;
-    let (head, filters) = (source[..bar].trim(), source[bar + 1..].trim());
-    let rest = filters.strip_prefix("default")?;
-    let other = rest.starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == '-');
-    (!head.is_empty() && !other).then_some((head, filters))
+        quote.is_none() && depth == 0 && c == '|'
+    })
+}
+
+/// What a filter is called.
+fn name(filter: &str) -> &str {
+    let is_end = |c: char| matches!(c, ':' | ',' | '(' | '\'' | '"') || c.is_whitespace();
+    filter.trim().split(is_end).next().unwrap_or_default()
 }
 
 /// The tags and filters there are.
@@ -49,24 +64,11 @@ pub static LANGUAGE: LazyLock<Language> = LazyLock::new(|| {
     language
 });
 
-/// Whether a name behind a bar is no filter's.
+/// Whether a name behind a bar is no filter's that may be written.
 pub fn names_unknown_filter(source: &str) -> bool {
-    let (mut quote, mut depth) = (None, 0_usize);
-    let mut parts = source.split(|c: char| {
-        match (quote, c) {
-            (Some(open), c) if c == open => quote = None,
-            (None, '\'' | '"') => quote = Some(c),
-            (None, '[' | '(') => depth += 1,
-            (None, ']' | ')') => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        quote.is_none() && depth == 0 && c == '|'
-    });
-    parts.next();
-    parts.any(|filter| {
-        let is_end = |c: char| matches!(c, ':' | ',' | '(' | '\'' | '"') || c.is_whitespace();
-        let name = filter.trim().split(is_end).next();
-        name.is_some_and(|name| !name.is_empty() && LANGUAGE.filters.get(name).is_none())
+    parts(source).skip(1).map(name).any(|name| {
+        let is_known = LANGUAGE.filters.get(name).is_some() && name != JSON_OR_NOTHING;
+        !name.is_empty() && !is_known
     })
 }
 

@@ -16,7 +16,7 @@ use quick_cache::sync::Cache;
 use serde_json::Value;
 
 use super::ExpressionError;
-use super::filters::{Failed, Kept, MADE_BYTES_MAX, Randomness, last_shown};
+use super::filters::{Failed, JSON_OR_NOTHING, Kept, MADE_BYTES_MAX, Randomness, last_shown};
 use super::language::{self, LANGUAGE};
 use super::numbers;
 use super::simple::{last_shown_member, member, named_by_json};
@@ -360,6 +360,9 @@ fn expression(source: &str) -> Result<Piece, ExpressionError> {
 
 /// An expression as liquid has it.
 fn parsed(source: &str) -> Result<Box<dyn Renderable>, ExpressionError> {
+    if source.contains(JSON_OR_NOTHING) && language::names_unknown_filter(source) {
+        return Err(ExpressionError::UnknownFilter);
+    }
     let tag = language::tag(source);
     // What liquid is known to panic on is refused before; on the unknown it is an error here.
     let parsed = catch_unwind(|| liquid_core::parser::parse(&tag, &LANGUAGE));

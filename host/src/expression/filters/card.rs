@@ -1,5 +1,6 @@
 //! Filters on card numbers and card objects.
 
+use rand::rngs::StdRng;
 use serde_json::Value;
 
 use super::reveal::pick;
@@ -98,7 +99,7 @@ pub(crate) fn alias_card(value: &Value, arguments: &Arguments<'_>) -> Result<Val
     let number = number(value)?;
     let length = number.len();
     let (first, last) = ends(length, arguments)?;
-    arguments.draw(|random| {
+    let drawn = |random: &mut StdRng| {
         let mut alias: Vec<u8> = number
             .bytes()
             .enumerate()
@@ -112,7 +113,16 @@ pub(crate) fn alias_card(value: &Value, arguments: &Arguments<'_>) -> Result<Val
             let place = first;
             alias[place] = b'0' + (alias[place] - b'0' + 1) % 10;
         }
-        String::from_utf8_lossy(&alias).into_owned().into()
+        String::from_utf8_lossy(&alias).into_owned()
+    };
+    arguments.draw(|random| {
+        loop {
+            let alias = drawn(random);
+            // A number that fails the check may be drawn itself, and would be shown. Two digits at least are drawn.
+            if alias != number {
+                return alias.into();
+            }
+        }
     })
 }
 

@@ -6,6 +6,7 @@
 mod card;
 mod date;
 mod encode;
+mod fallback;
 mod number;
 mod path;
 mod reveal;
@@ -53,6 +54,9 @@ const fn row(name: &'static str, parameters: &'static [&'static str], run: Run) 
     Row { name, parameters, run }
 }
 
+/// What `json` is handed to liquid as where `default` comes right behind it. Nobody writes it so.
+pub(super) const JSON_OR_NOTHING: &str = "json_or_nothing";
+
 /// Every filter of ours, with its parameters in their order (decisions §4).
 pub(super) const TABLE: &[Row] = &[
     row("last4", &[], reveal::last4),
@@ -99,6 +103,9 @@ pub(super) const TABLE: &[Row] = &[
 pub(super) fn register(language: &mut Language) {
     standard::register(language);
     number::register(language);
+    language.filters.register(fallback::NAME.to_owned(), Box::new(fallback::Default));
+    let json = row("json", &["path"], path::json_or_nothing);
+    language.filters.register(JSON_OR_NOTHING.to_owned(), Box::new(json));
     for row in TABLE {
         language.filters.register(row.name.to_owned(), Box::new(*row));
     }

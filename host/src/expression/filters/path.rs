@@ -20,13 +20,21 @@ const UNCOMPARED: Refusal = "takes a filter with $ only beside ==, !=, <, <=, > 
 
 /// The one value that a path finds.
 pub(crate) fn json(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
+    found(value, arguments)?.ok_or("found nothing at its path")
+}
+
+/// The same, and nothing if it finds none.
+pub(crate) fn json_or_nothing(value: &Value, arguments: &Arguments<'_>) -> Result<Value, Refusal> {
+    found(value, arguments).map(Option::unwrap_or_default)
+}
+
+fn found(value: &Value, arguments: &Arguments<'_>) -> Result<Option<Value>, Refusal> {
     let path = arguments.text(0, "");
     check_path(&path)?;
     let path = JsonPath::parse(&path).map_err(|_| "takes a JSONPath")?;
     let found = path.query(value);
     match found.at_most_one() {
-        Ok(Some(found)) => Ok(found.clone()),
-        Ok(None) => Err("found nothing at its path"),
+        Ok(found) => Ok(found.cloned()),
         Err(_) => Err("found several values at its path"),
     }
 }

@@ -19,14 +19,13 @@ pub(super) fn register(language: &mut Language) {
             $({
                 let filter: Box<dyn ParseFilter> = liquid_lib::stdlib::$name.into();
                 let name = filter.reflection().name().to_owned();
-                let gives_input = name == "default";
-                let guarded = Guarded { filter, makes_text: $makes_text, gives_input };
+                let guarded = Guarded { filter, makes_text: $makes_text };
                 language.filters.register(name, Box::new(guarded));
             })+
         };
     }
     standard! { false:
-        Compact Concat Default First Last Map Reverse Where
+        Compact Concat First Last Map Reverse Where
     }
     standard! { true:
         Append Capitalize Downcase Escape EscapeOnce Lstrip NewlineToBr Prepend Remove RemoveFirst
@@ -40,8 +39,6 @@ struct Guarded {
     filter: Box<dyn ParseFilter>,
     /// It makes text of its input and of its arguments, whatever they are.
     makes_text: bool,
-    /// It gives its input as it is, or something else.
-    gives_input: bool,
 }
 
 impl fmt::Debug for Guarded {
@@ -54,8 +51,7 @@ impl ParseFilter for Guarded {
     fn parse(&self, arguments: FilterArguments<'_>) -> liquid_core::Result<Box<dyn Filter>> {
         if !self.makes_text {
             let filter = self.filter.parse(arguments)?;
-            let gives_input = self.gives_input;
-            return Ok(Box::new(GuardedFilter { filter, texts: None, gives_input }));
+            return Ok(Box::new(GuardedFilter { filter, texts: None }));
         }
         let mut named = arguments.keyword;
         if named.next().is_some() {
@@ -64,7 +60,7 @@ impl ParseFilter for Guarded {
         let arguments: Vec<Expression> = arguments.positional.collect();
         let filter = self.parse_with(arguments.clone())?;
         let texts = Texts { guarded: self.clone(), arguments };
-        Ok(Box::new(GuardedFilter { filter, texts: Some(texts), gives_input: self.gives_input }))
+        Ok(Box::new(GuardedFilter { filter, texts: Some(texts) }))
     }
 
     fn reflection(&self) -> &dyn FilterReflection {
@@ -83,7 +79,6 @@ impl Guarded {
 struct GuardedFilter {
     filter: Box<dyn Filter>,
     texts: Option<Texts>,
-    gives_input: bool,
 }
 
 /// A filter that makes text, and its arguments, to be parsed anew when objects are among them.
@@ -112,8 +107,7 @@ impl Filter for GuardedFilter {
         };
         let filter = anew.as_ref().unwrap_or(&self.filter);
         let text = self.texts.as_ref().and_then(|_| text_of_objects(input));
-        let number = large_number(input).filter(|_| !self.gives_input);
-        match number.or(text) {
+        match large_number(input).or(text) {
             Some(text) => filter.evaluate(&text, runtime),
             None => filter.evaluate(input, runtime),
         }

@@ -212,6 +212,17 @@ fn default_stands_in_for_what_is_missing() {
         ("data.none | default: 7", json!(7)),
         ("data.there | default: 'x'", json!("a | b")),
         ("data['it|s'] | default: 'x'", json!("x")),
+        // What is not needed need not be there.
+        ("data.there | default: data.missing", json!("a | b")),
+        ("data.missing | default: data.a.b | default: 'x'", json!("x")),
+        ("data.missing | default: data.there | default: 'x'", json!("a | b")),
+        ("data.none | default: data.a | default: data.b | default: 7", json!(7)),
+        ("data.missing | default: data.a", json!(null)),
+        ("data.there | upcase | default: data.missing", json!("A | B")),
+        ("data | json: '$.missing' | default: 'x'", json!("x")),
+        ("data | json: '$.there' | default: 'x'", json!("a | b")),
+        ("data | json: \"$['a|b'].c\" | default: data.there | upcase", json!("A | B")),
+        ("data | json: '$.missing' | default: nil | default: data.there", json!("a | b")),
     ] {
         let value = evaluate(&format!("{{{{ {expression} }}}}"), &data);
         assert_eq!(value, Ok(expected), "{expression}");
@@ -220,6 +231,25 @@ fn default_stands_in_for_what_is_missing() {
         let value = evaluate(&format!("{{{{ {expression} }}}}"), &data);
         assert_eq!(value, Err(ExpressionError::Unevaluable), "{expression}");
     }
+    for (filters, reason) in [
+        ("json: '$.missing' | upcase | default: 'x'", "found nothing at its path"),
+        ("json: '$.missing'", "found nothing at its path"),
+        ("json: '$..*' | default: 'x'", "found several values at its path"),
+    ] {
+        let value = evaluate(&format!("{{{{ data | {filters} }}}}"), &data);
+        assert_eq!(value, Err(ExpressionError::Filter { filter: "json", reason }), "{filters}");
+    }
+    for (filters, refusal) in [
+        ("json_or_nothing: '$.missing'", ExpressionError::UnknownFilter),
+        ("default", ExpressionError::Syntax),
+        ("default: 1, 2", ExpressionError::Syntax),
+        ("default: 1, allow_false: true", ExpressionError::Syntax),
+    ] {
+        let parsed = Template::parse(&format!("{{{{ data | {filters} }}}}"));
+        assert_eq!(parsed.err(), Some(refusal), "{filters}");
+    }
+    let quoted = evaluate("{{ data.missing | default: 'json_or_nothing' }}", &data);
+    assert_eq!(quoted, Ok(json!("json_or_nothing")));
 }
 
 #[test]
