@@ -99,6 +99,11 @@ fn a_benchmark_that_fails_leaves_no_file() {
     let (code, printed, told) = run(benchmark);
     assert_eq!((code, printed.as_str()), (1, ""), "{told}");
     assert!(told.contains("--address"), "{told}");
+    // Nobody listens there.
+    let mut benchmark = command();
+    benchmark.args(["benchmark", "--address", "http://127.0.0.1:1"]).stdin(Stdio::null());
+    let (code, _, told) = run(benchmark);
+    assert!(code == 1 && told.contains("127.0.0.1:1 cannot be reached: "), "{told}");
     assert!(!figures.exists() && !page.exists(), "{told}");
 }
 

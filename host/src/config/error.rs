@@ -36,7 +36,9 @@ pub enum ConfigError {
     #[error("--{0} is required")]
     Missing(&'static str),
     /// An address is not one that requests can be sent to.
-    #[error("--{0} must be an address that begins with http:// or https://")]
+    #[error(
+        "--{0} must be an address that begins with http:// or https://, without a user, a query and a fragment"
+    )]
     NoAddress(&'static str),
     /// A part of a whole is none.
     #[error("--{0} must be a number from 0 to 1")]

@@ -68,7 +68,7 @@ pub struct BenchmarkOptions {
     /// Show in the table how the figures compare with those of a file that `--output` wrote.
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     compare: Option<PathBuf>,
-    /// Write a page with tables and plots to this file.
+    /// Write a page with the table, and plots of what was varied, to this file.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// Be the yardstick, until standard input ends.
@@ -99,7 +99,7 @@ pub fn run(options: &BenchmarkOptions) -> Result<(), Failure> {
         file.write(&serde_json::to_vec_pretty(&report)?)?;
     }
     if let Some(file) = page {
-        file.write(report::page(&report).as_bytes())?;
+        file.write(report::page(&report, earlier.as_ref()).as_bytes())?;
     }
     Ok(())
 }

@@ -189,8 +189,9 @@ fn footprint(footprint: &Footprint) -> String {
     text
 }
 
-/// A page that stands by itself: the table, and a plot for each thing that was varied.
-pub fn page(report: &Report) -> String {
+/// A page that stands by itself: the table, with ratios to an earlier run if there was one, and a plot for each thing that
+/// was varied.
+pub fn page(report: &Report, earlier: Option<&Report>) -> String {
     let mut plots = String::new();
     let sizes: BTreeSet<u64> = report.measures.iter().map(|measure| measure.tokens).collect();
     let counts: BTreeSet<u32> = report.measures.iter().map(|measure| measure.connections).collect();
@@ -208,7 +209,7 @@ pub fn page(report: &Report) -> String {
             plots.push_str(&svg(&format!("With {count} connections"), "tokens", &lines));
         }
     }
-    let table = table(report, None).replace('&', "&amp;").replace('<', "&lt;");
+    let table = table(report, earlier).replace('&', "&amp;").replace('<', "&lt;");
     format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Tokamak benchmark</title>\
         <style>body{{font-family:sans-serif;max-width:60rem;margin:2rem auto}}\
@@ -236,7 +237,7 @@ mod tests {
 
     use serde_json::json;
 
-    use super::{Progress, Report, line, table};
+    use super::{Progress, Report, line, page, table};
 
     #[test]
     fn the_line_tells_what_is_done_and_how_long_the_rest_takes() {
@@ -278,6 +279,20 @@ mod tests {
         both["processors"] = 1_000.into();
         both["seconds"] = 2.into();
         assert!(text(both, "nothing").contains("on other processors, for another time each: they"));
+    }
+
+    #[test]
+    fn the_page_compares_as_the_table_does() {
+        let mut now = Report::new(1);
+        let measured = json!({"work": "get", "tokens": 100, "connections": 1, "per_second": 30.0,
+            "p50_us": 1, "p99_us": 1, "p999_us": 1, "failed": 0});
+        now.measures.push(serde_json::from_value(measured.clone()).unwrap());
+        let mut earlier = Report::new(1);
+        earlier.measures.push(serde_json::from_value(measured).unwrap());
+        earlier.measures[0].per_second = 20.0;
+        let compared = page(&now, Some(&earlier));
+        assert!(compared.contains("of earlier") && compared.contains("1.50"), "{compared}");
+        assert!(!page(&now, None).contains("of earlier"));
     }
 
     #[tokio::test]

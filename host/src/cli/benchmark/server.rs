@@ -118,7 +118,9 @@ impl Target {
     /// What the server answers to a request, whoever's key is in it.
     pub async fn answer(&self, request: Request<Full<Bytes>>) -> Result<Bytes, Failure> {
         let (method, path) = (request.method().clone(), request.uri().clone());
-        let stream = TcpStream::connect(self.address).await?;
+        let stream = TcpStream::connect(self.address).await;
+        let stream =
+            stream.map_err(|error| format!("{} cannot be reached: {error}", self.address))?;
         let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
         let answer = sender.send_request(request).await?;
