@@ -31,6 +31,8 @@ pub fn tag(source: &str) -> String {
         return format!("{{% value {} %}}", named.join("|"));
     }
     let filters = named[1..].join("|");
+    // Other white space than spaces and lines is none to liquid.
+    let filters = filters.trim();
     format!("{{% value_or_default {head} {head} | {filters} nil | {filters} %}}")
 }
 

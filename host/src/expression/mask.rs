@@ -21,6 +21,8 @@ enum Node {
     Template(Box<Template>),
     Array(Vec<Node>),
     Object(Vec<(String, Node)>),
+    /// What cannot be read, and shows nothing.
+    Unread,
 }
 
 impl Mask {
@@ -78,7 +80,7 @@ fn parse(mask: &Value, path: Path<'_>, faults: &mut Faults) -> Node {
         Value::String(text) if is_expression(text) => {
             match faults.check_at(path, Template::parse_kept(text)) {
                 Some(template) => Node::Template(Box::new(template)),
-                None => Node::Literal(Value::Null),
+                None => Node::Unread,
             }
         }
         Value::Array(items) => {
@@ -106,6 +108,7 @@ fn evaluate(
 ) -> Option<Value> {
     match node {
         Node::Literal(value) => Some(value.clone()),
+        Node::Unread => None,
         Node::Template(template) => {
             let bounded = template.evaluate_in(scope).and_then(|value| {
                 *left = left.checked_sub(to_text(&value).len()).ok_or(ExpressionError::TooLarge)?;

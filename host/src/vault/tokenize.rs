@@ -198,9 +198,9 @@ impl Vault {
         arguments: &Arguments,
     ) -> Result<TokenParts, Error> {
         let id = token.about.id.clone();
-        let whole = || serde_json::to_value(self.show(token, transform)?).map_err(Error::internal);
+        let whole = || serde_json::to_value(self.show(token, transform)).map_err(Error::internal);
         let whole = arguments.shows_whole(&id).then(whole).transpose()?;
-        let data = self.shown_data(token, transform)?.unwrap_or(Value::Null);
+        let data = self.shown_data(token, transform).unwrap_or(Value::Null);
         Ok(TokenParts { id, data, whole })
     }
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{arguments_work, evaluate, work};
 use crate::crypto::entropy::{Entropy, SeededEntropy};
 use crate::expression::{Arguments, ExpressionError, Mask, Scope, Template, TokenParts};
+use crate::model::faults::Faults;
 
 #[test]
 fn one_expression_alone_keeps_its_type_and_anything_else_is_text() {
@@ -212,6 +213,11 @@ fn default_stands_in_for_what_is_missing() {
         ("data.none | default: 7", json!(7)),
         ("data.there | default: 'x'", json!("a | b")),
         ("data['it|s'] | default: 'x'", json!("x")),
+        // As text is that was copied, or set in lines.
+        ("data.missing |\tdefault: 'x'\t", json!("x")),
+        ("data.missing\u{a0}|\u{a0}default: 'x'", json!("x")),
+        ("data.there\n\t|\n\tdefault: 'x' | upcase", json!("A | B")),
+        ("data.missing |\u{2003}\u{b}default: data.a | default: 'x'\u{c}", json!("x")),
         // What is not needed need not be there.
         ("data.there | default: data.missing", json!("a | b")),
         ("data.missing | default: data.a.b | default: 'x'", json!("x")),
@@ -250,6 +256,20 @@ fn default_stands_in_for_what_is_missing() {
     }
     let quoted = evaluate("{{ data.missing | default: 'json_or_nothing' }}", &data);
     assert_eq!(quoted, Ok(json!("json_or_nothing")));
+}
+
+#[test]
+fn what_cannot_be_read_of_a_mask_hides_itself_alone() {
+    let mask = json!({"kept": "{{ data.a }}", "gone": "{{ data.a | nope }}", "list": ["{{ |", 1]});
+    let mut faults = Faults::new();
+    let mask = Mask::read(&mask, &mut faults);
+    let told: Vec<_> = faults.into_map().into_keys().collect();
+    assert_eq!(told, ["gone", "list[0]"]);
+    let entropy = SeededEntropy::new(1);
+    let shown = mask.evaluate_in_part(&json!({"a": 1}), &entropy, &work());
+    assert_eq!(shown, Some(json!({"kept": 1, "list": [null, 1]})));
+    let text = Mask::read(&json!("{{ nope("), &mut Faults::new());
+    assert_eq!(text.evaluate_in_part(&json!(1), &entropy, &work()), None);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::expression::Mask;
 use crate::limits::EXPRESSION_WORK_BYTES_MAX;
 use crate::model::audit::Audit;
 use crate::model::container::Container;
+use crate::model::faults::Faults;
 use crate::model::id::TenantId;
 use crate::model::plaintext::opaque;
 use crate::model::rule::Transform;
@@ -173,12 +174,8 @@ impl TokenView {
 impl Vault {
     /// Shapes a token for a caller with this transform. A mask that is slow is evaluated as the caller sees to it
     /// ([`crate::vault::effort`]).
-    pub(in crate::vault) fn show(
-        &self,
-        token: &Token,
-        transform: Transform,
-    ) -> Result<TokenView, Error> {
-        Ok(TokenView::new(token.about.clone(), self.shown_data(token, transform)?, transform))
+    pub(in crate::vault) fn show(&self, token: &Token, transform: Transform) -> TokenView {
+        TokenView::new(token.about.clone(), self.shown_data(token, transform), transform)
     }
 
     /// As [`Self::show`], when it is its turn.
@@ -187,7 +184,7 @@ impl Vault {
         token: &Token,
         transform: Transform,
     ) -> Result<TokenView, Error> {
-        unless_crowded(token.about.tenant_id, || self.show(token, transform)).await?
+        unless_crowded(token.about.tenant_id, || self.show(token, transform)).await
     }
 
     /// As [`Self::show_in_turn`], of a token that nobody needs any more.
@@ -197,7 +194,7 @@ impl Vault {
         transform: Transform,
     ) -> Result<TokenView, Error> {
         let shown = || self.shown_data(&token, transform);
-        let data = unless_crowded(token.about.tenant_id, shown).await??;
+        let data = unless_crowded(token.about.tenant_id, shown).await?;
         Ok(TokenView::new(token.about, data, transform))
     }
 
@@ -206,18 +203,24 @@ impl Vault {
         &self,
         token: &Token,
         transform: Transform,
-    ) -> Result<Option<Value>, Error> {
+    ) -> Option<Value> {
         match (transform, &token.about.mask) {
-            (Transform::Reveal, _) => Ok(Some(token.data.expose().clone())),
+            (Transform::Reveal, _) => Some(token.data.expose().clone()),
             (Transform::Mask, Some(mask)) => {
-                let mask = Mask::parse(mask).map_err(Error::internal)?;
+                let mut faults = Faults::new();
+                let mask = Mask::read(mask, &mut faults);
+                if !faults.is_empty() {
+                    tracing::error!(
+                        "a mask that was stored cannot be read, and hides what it would show"
+                    );
+                }
                 // All of it could be evaluated when it was written, but an expression may want a member that was erased
                 // since, or refuse what it drew this time. That hides nothing of the others.
-                Ok(with_effort(EXPRESSION_WORK_BYTES_MAX, |work| {
+                with_effort(EXPRESSION_WORK_BYTES_MAX, |work| {
                     mask.evaluate_in_part(token.data.expose(), self.0.entropy.as_ref(), work)
-                }))
+                })
             }
-            (Transform::Redact, _) | (Transform::Mask, None) => Ok(None),
+            (Transform::Redact, _) | (Transform::Mask, None) => None,
         }
     }
 }
