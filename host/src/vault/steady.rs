@@ -263,13 +263,17 @@ impl Vault {
             steady.doubt(now.0, passed_ms)
         };
         let Some(note) = note else { return Ok(()) };
-        let noted_ms = note.at.0;
+        let (noted_ms, is_believed) = (note.at.0, note.doubted.is_none());
         let mut change = self.change(SYSTEM_TENANT).await?;
         // What ends goes on being removed on a full disk.
         change.batch.urgent = true;
         change.put(&note, Expect::Any)?;
         change.commit(Actor::SERVER, Vec::new()).await?;
         steady.noted_ms.store(noted_ms, Ordering::Release);
+        if is_believed {
+            // What was in doubt is over, for this process as for the next.
+            *steady.doubted_before.lock() = None;
+        }
         Ok(())
     }
 }
