@@ -245,9 +245,9 @@ impl Figures {
         self.store_refusals.inc();
     }
 
-    /// Counts a log line that is lost.
-    pub fn log_line_lost(&self) {
-        self.log_lines_lost.inc();
+    /// Counts log lines that are lost.
+    pub fn log_lines_lost(&self, count: u64) {
+        self.log_lines_lost.inc_by(count);
     }
 
     /// Notes from when on and until when the certificate is valid that is in use, in seconds since the Unix epoch.

@@ -86,10 +86,10 @@ pub fn run(options: &DevOptions) -> Result<(), Failure> {
     let traces = logging::start_with_traces(&settings)?;
     close_to_others()?;
     confine::confine(&settings)?;
-    logging::wait_apart()?;
+    logging::write_apart()?;
     let root_key = folder.join("root-key");
     // A new key would open nothing, and stand in the place of the one that does.
-    if !root_key.exists() && folder.join("store").exists() {
+    if !root_key.exists() && folder::holds_store(&folder.join("store")).unwrap_or(false) {
         let message = format!(
             "{} is missing, and nothing else opens the store beside it: put it back, or name another --data-dir",
             root_key.display()

@@ -13,7 +13,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer, fmt, registry};
 
-pub use self::lines::{settle, wait_apart};
+pub use self::lines::{settle, write_apart};
 use super::Failure;
 use crate::config::{LogFormat, Settings};
 use crate::traces::{self, Traces};
@@ -43,8 +43,10 @@ pub fn start(filter: &str, format: LogFormat) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Starts logging and, if they are to go anywhere, the taking in of traces, which are not sent yet.
+/// Starts logging for a server, whose lines wait for [`write_apart`], and, if they are to go anywhere, the taking in of
+/// traces, which are not sent yet.
 pub fn start_with_traces(settings: &Settings) -> Result<Option<Traces>, Failure> {
+    lines::wait();
     let Some(export) = &settings.traces else {
         start(&settings.log, settings.log_format)?;
         return Ok(None);

@@ -57,7 +57,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
     })?;
     // From here on every thread begins confined.
     confine::confine(&settings)?;
-    logging::wait_apart()?;
+    logging::write_apart()?;
     traced(&settings, traces, || serve_a_vault(&settings, keys, stop))
 }
 

@@ -2,13 +2,14 @@
 //!
 //! Whoever reads that may be slow, or stop, and then a write to it does not come back. So a server's lines wait in memory,
 //! and a thread of their own waits for the reader: requests are answered, and signals heeded, whatever becomes of the lines.
-//! Those for which there is no room are lost, are counted, and are told of once there is room again.
+//! Those for which there is no room, and those that standard error refuses, as a file on a full disk does, are lost, are
+//! counted, and are told of once it takes some again.
 
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::mem;
 use std::sync::OnceLock;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use tracing_subscriber::fmt::MakeWriter;
@@ -17,22 +18,40 @@ use crate::figures::figures;
 
 /// Bytes of lines that wait, at most.
 const WAITING_BYTES_MAX: usize = 1 << 20;
-/// How long a process that ends waits for the reader.
+/// Bytes that are written at a time: by these it is seen whether anybody reads.
+const PIECE_BYTES: usize = 4 << 10;
+/// How long a process that ends waits for a reader that takes nothing, and for one that does.
 const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE_MAX: Duration = Duration::from_secs(5);
+/// When to try again where a write would have to wait, and may not.
+const TRIED_AFTER: Duration = Duration::from_millis(10);
 
 /// Where lines wait, once they do.
 static QUEUE: OnceLock<Queue> = OnceLock::new();
+/// Set once somebody writes them.
+static WRITING: Mutex<bool> = Mutex::new(false);
 
-/// Has lines wait from here on. The thread is made as confined as the one that calls this.
-pub fn wait_apart() -> io::Result<()> {
-    let queue = QUEUE.get_or_init(Queue::default);
-    let write = || queue.write_to(|| io::stderr().lock());
-    thread::Builder::new().name("log".to_owned()).spawn(write).map(drop)
+/// Has lines wait from here on, until somebody writes them.
+pub fn wait() {
+    QUEUE.get_or_init(Queue::default);
+}
+
+/// Writes them on a thread from here on, which is made as confined as the one that calls this.
+pub fn write_apart() -> io::Result<()> {
+    let Some(queue) = QUEUE.get() else { return Ok(()) };
+    let mut writing = WRITING.lock();
+    if !*writing {
+        let write = || queue.write_to(io::stderr());
+        thread::Builder::new().name("log".to_owned()).spawn(write)?;
+        *writing = true;
+    }
+    Ok(())
 }
 
 /// Waits until what was logged is written; whether it is. A reader that takes nothing is not waited for for long.
 pub fn settle() -> bool {
-    QUEUE.get().is_none_or(|queue| queue.settle(PATIENCE))
+    let Some(queue) = QUEUE.get() else { return true };
+    write_apart().is_ok() && queue.settle(PATIENCE, PATIENCE_MAX)
 }
 
 /// Takes lines, each by one call.
@@ -67,8 +86,8 @@ struct Queue {
     waiting: Mutex<Waiting>,
     /// Something waits.
     filled: Condvar,
-    /// Nothing waits, and nothing is being written.
-    emptied: Condvar,
+    /// Something was written.
+    written: Condvar,
 }
 
 #[derive(Default)]
@@ -77,11 +96,38 @@ struct Waiting {
     /// Lines for which there was no room behind these.
     lost: u64,
     is_writing: bool,
+    /// Pieces that were written.
+    pieces: u64,
 }
 
 impl Waiting {
     fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.lost == 0
+    }
+}
+
+/// What was written so far, for the one who writes.
+#[derive(Default)]
+struct Written {
+    /// Lines that are lost and not told of.
+    untold: u64,
+    /// Those that a line tells of which waits.
+    telling: u64,
+    /// Whether the last of them were refused.
+    is_refused: bool,
+    /// Whether the last line was not written to its end.
+    is_amid_line: bool,
+}
+
+impl Written {
+    /// Tells how many lines are lost, unless that would be one more. As an error, so that it is told whatever is left out.
+    fn tell(&mut self) {
+        if self.untold == 0 || self.is_refused {
+            return;
+        }
+        let lines = mem::take(&mut self.untold);
+        self.telling += lines;
+        tracing::error!(lines, "log lines are lost: standard error did not take them in time");
     }
 }
 
@@ -91,7 +137,7 @@ impl Queue {
         // Once one is lost none that is shorter takes its place: what is told of them would stand at the wrong one.
         if waiting.lost > 0 || waiting.lines.len() + line.len() > WAITING_BYTES_MAX {
             waiting.lost += 1;
-            figures().log_line_lost();
+            figures().log_lines_lost(1);
         } else {
             waiting.lines.extend_from_slice(line);
         }
@@ -99,22 +145,46 @@ impl Queue {
     }
 
     /// Writes what waits, for ever.
-    fn write_to<W: Write>(&self, open: impl Fn() -> W) {
-        let mut lines = Vec::new();
+    fn write_to(&self, mut to: impl Write) {
+        let (mut lines, mut written) = (Vec::new(), Written::default());
         loop {
-            let lost = self.take(&mut lines);
-            if lost > 0 {
-                // The first of those that wait now. Told as an error, so that it is told whatever is left out.
-                tracing::error!(
-                    lines = lost,
-                    "log lines are lost: whoever reads standard error did not keep up"
-                );
+            written.untold += self.take(&mut lines);
+            // The first of those that wait now.
+            written.tell();
+            self.write(&lines, &mut to, &mut written);
+            if self.waiting.lock().is_empty() {
+                written.tell();
             }
-            // Where that takes nothing, nobody can be told.
-            let mut writer = open();
-            let _ = writer.write_all(&lines).and_then(|()| writer.flush());
-            drop(writer);
-            self.written();
+            self.end();
+        }
+    }
+
+    /// Writes these lines. From the first on that is refused they are lost.
+    fn write(&self, lines: &[u8], to: &mut impl Write, written: &mut Written) {
+        if written.is_amid_line && to.write_all(b"\n").is_ok() {
+            written.is_amid_line = false;
+        }
+        let mut left = lines;
+        while !left.is_empty() {
+            match to.write(&left[..left.len().min(PIECE_BYTES)]) {
+                Ok(count @ 1..) => {
+                    written.is_amid_line = left[count - 1] != b'\n';
+                    left = &left[count..];
+                    self.waiting.lock().pieces += 1;
+                    self.written.notify_all();
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(TRIED_AFTER),
+                Ok(0) | Err(_) => break,
+            }
+        }
+        written.is_refused = !left.is_empty();
+        // What told of others may be among them.
+        let telling = mem::take(&mut written.telling);
+        if written.is_refused {
+            let lost = left.split_inclusive(|byte| *byte == b'\n').count() as u64;
+            figures().log_lines_lost(lost);
+            written.untold += lost + telling;
         }
     }
 
@@ -128,54 +198,32 @@ impl Queue {
         mem::take(&mut waiting.lost)
     }
 
-    fn written(&self) {
-        let mut waiting = self.waiting.lock();
-        waiting.is_writing = false;
-        if waiting.is_empty() {
-            self.emptied.notify_all();
-        }
+    /// What was taken is written, or lost.
+    fn end(&self) {
+        self.waiting.lock().is_writing = false;
+        self.written.notify_all();
     }
 
-    fn settle(&self, patience: Duration) -> bool {
+    fn settle(&self, patience: Duration, most: Duration) -> bool {
+        let end = Instant::now() + most;
         let mut waiting = self.waiting.lock();
-        let is_under_way = |waiting: &mut Waiting| waiting.is_writing || !waiting.is_empty();
-        !self.emptied.wait_while_for(&mut waiting, is_under_way, patience).timed_out()
+        let mut seen = (waiting.pieces, Instant::now());
+        while waiting.is_writing || !waiting.is_empty() {
+            if waiting.pieces != seen.0 {
+                seen = (waiting.pieces, Instant::now());
+            }
+            if self.written.wait_until(&mut waiting, end.min(seen.1 + patience)).timed_out()
+                && waiting.pieces == seen.0
+            {
+                return false;
+            }
+            if Instant::now() >= end {
+                return false;
+            }
+        }
+        true
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::{Queue, WAITING_BYTES_MAX};
-
-    #[test]
-    fn what_has_no_room_is_counted_and_what_comes_behind_it_is_too() {
-        let queue = Queue::default();
-        let line = [b'a'; 1_000];
-        let fit = WAITING_BYTES_MAX / line.len();
-        for _ in 0..fit + 3 {
-            queue.push(&line);
-        }
-        queue.push(b"short");
-        let mut lines = Vec::new();
-        assert_eq!(queue.take(&mut lines), 4);
-        assert_eq!(lines.len(), fit * line.len());
-        queue.written();
-        queue.push(b"short");
-        assert_eq!(queue.take(&mut lines), 0);
-        assert_eq!(lines, b"short");
-    }
-
-    #[test]
-    fn nothing_is_settled_before_it_is_written() {
-        let (queue, soon, mut lines) = (Queue::default(), Duration::from_millis(1), Vec::new());
-        assert!(queue.settle(soon));
-        queue.push(b"a");
-        assert!(!queue.settle(soon));
-        queue.take(&mut lines);
-        assert!(!queue.settle(soon));
-        queue.written();
-        assert!(queue.settle(soon));
-    }
-}
+mod tests;
