@@ -11,7 +11,7 @@ const LAST_PART: usize = 8;
 pub struct JobLimits {
     /// Runs that go on at the same time.
     pub running: usize,
-    /// Of these, one tenant's; `None` for half of as many as there are places for.
+    /// Of these, one tenant's; `None` for half of as many as there are places for, the largest number for all of them.
     pub running_per_tenant: Option<usize>,
     /// Runs of one tenant that wait.
     pub waiting_per_tenant: u64,
@@ -39,7 +39,7 @@ impl JobLimits {
     pub fn new(running: Option<u32>, per_tenant: Option<u32>, waiting: Option<u64>) -> Self {
         let running = running.unwrap_or(JOBS_RUNNING_DEFAULT).max(1) as usize;
         let running_per_tenant = per_tenant.map(|given| match given {
-            0 => running,
+            0 => usize::MAX,
             given => running.min(given as usize),
         });
         let waiting_per_tenant = waiting.unwrap_or(JOBS_WAITING_DEFAULT);
@@ -49,11 +49,10 @@ impl JobLimits {
     /// The same, where there are slots for no more than so many.
     pub fn places(self, slots: usize) -> Places {
         let all = self.running.min(slots);
-        Places {
-            all,
-            per_tenant: self.running_per_tenant.unwrap_or_else(|| (all / 2).max(1)),
-            last: (all / LAST_PART).max(usize::from(all > 1)),
-        }
+        let per_tenant = self.running_per_tenant.unwrap_or_else(|| (all / 2).max(1));
+        let last = (all / LAST_PART).max(usize::from(all > 1));
+        // Who says that one may have them all has no others to keep any for.
+        Places { all, per_tenant, last: if per_tenant == usize::MAX { 0 } else { last } }
     }
 
     /// What flags say, or else a file.
@@ -82,8 +81,8 @@ mod tests {
             (Some(0), None, 96, (1, 1, 0)),
             (Some(2), None, 96, (2, 1, 1)),
             (Some(7), None, 96, (7, 3, 1)),
-            (Some(10), Some(0), 96, (10, 10, 1)),
-            (Some(10), Some(0), 4, (4, 10, 1)),
+            (Some(10), Some(0), 96, (10, usize::MAX, 0)),
+            (None, Some(0), 96, (64, usize::MAX, 0)),
             (Some(10), Some(3), 96, (10, 3, 1)),
             (Some(10), Some(30), 96, (10, 10, 1)),
         ] {
