@@ -123,6 +123,10 @@ async fn what_an_erased_tenant_leaves_until_it_is_swept_is_not_called_damaged() 
     let store = open_store(&folder.path().join("store")).await;
     assert!(!records(&store, tenant).await.is_empty(), "it was swept");
     drop(store);
+    let (code, out, _) = about(folder.path(), &["keys", "status"]);
+    let told =
+        format!("What tenant {tenant} left when it was erased is in the store's files still");
+    assert!(code == 0 && out.contains(&told), "{out}");
     let looked_at = assert_sound(folder.path());
     assert!(looked_at["log_entries"].as_u64() > Some(2), "{looked_at}");
     // What nobody can open is still as it was stored, or else named.
@@ -194,6 +198,8 @@ async fn sweeps_at_once_go_one_after_the_other() {
     gone(store.as_ref(), tenant).await;
     assert_eq!(notes(store.as_ref()).await, 1);
     assert!(!sweeps.iter().any(tokio::task::JoinHandle::is_finished));
+    let erased = async || server.vault.keys_status().await.unwrap().erased_in_files;
+    assert_eq!(erased().await, [tenant]);
     drop(backup);
     let mut removed = Vec::new();
     for sweep in sweeps {
@@ -202,6 +208,7 @@ async fn sweeps_at_once_go_one_after_the_other() {
     removed.sort_unstable();
     assert!(removed[..2] == [0, 0] && removed[2] > 250, "{removed:?}");
     assert_eq!(notes(store.as_ref()).await, 0);
+    assert_eq!(erased().await, []);
     // One made the files anew; the others found nothing to be done.
     let names = std::fs::read_dir(folder.path().join("store")).unwrap();
     let names = names.map(|one| one.unwrap().file_name().into_string().unwrap());

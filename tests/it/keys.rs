@@ -82,7 +82,8 @@ fn a_root_key_that_cannot_be_had_is_a_clear_error() {
     let file = file.to_str().unwrap();
     let data = folder.path().join("data");
     let refused = |key: Option<&str>, arguments: &[&str]| {
-        let arguments = [&["tenant", "list"], arguments].concat();
+        let create: &[&str] = &["tenant", "create", "a"];
+        let arguments = [create, arguments].concat();
         let (code, stdout, stderr) = operate(&data, key, &arguments);
         assert_eq!(code, 1, "{stdout} {stderr}");
         assert!(!stderr.contains(ROOT_KEY), "{stderr}");

@@ -1,9 +1,16 @@
 //! Who sees what came of a run: who could have a formula see the same now (interface §4.5 rule 1, §2.3; decisions §1, §7).
 
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::get;
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
 
 use crate::support::receiver::Receiver;
+use crate::support::scripts::reactor;
 use crate::support::server::Setup;
 use crate::support::{Answer, Client, TestServer, guests};
 
@@ -194,4 +201,41 @@ async fn a_run_whose_time_went_by_until_its_arguments_were_ready_does_not_begin(
     let runs = format!("/reactors/{reactor}/invocations?size=1");
     let run = server.management.get(&runs).await.expect(200)["data"][0].clone();
     assert_eq!((&run["fuel"], &run["log"][0]["level"]), (&json!(0), &json!("server")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_ended_while_its_run_goes_on_is_told_so_and_has_no_tokens_made() {
+    let server = TestServer::start_with(Setup::open()).await;
+    let [begun, gone] = [Arc::new(Notify::new()), Arc::new(Notify::new())];
+    let meet = {
+        let (begun, gone) = (Arc::clone(&begun), Arc::clone(&gone));
+        async move || {
+            begun.notify_one();
+            gone.notified().await;
+        }
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let routes = Router::new().route("/", get(meet));
+    tokio::spawn(async { axum::serve(listener, routes).await.unwrap() });
+    let code = "module.exports = async ({ args }) => {
+        await fetch(args.url);
+        return { tokenize: 'b' };
+    };";
+    let path = reactor(&server, code, json!({"allowed_hosts": [address]}), json!({})).await;
+    let permissions = ["token:use", "token:create"];
+    let body = json!({"name": "a", "type": "private", "permissions": permissions});
+    let made = server.management.post("/applications", body).await.expect(201);
+    let client = server.client(made["key"].as_str().unwrap());
+    let run = client.post(&path, json!({"args": {"url": format!("http://{address}/")}}));
+    let end = async {
+        begun.notified().await;
+        let application = format!("/applications/{}", made["id"].as_str().unwrap());
+        server.management.delete(&application).await.expect(204);
+        gone.notify_one();
+    };
+    let (answer, ()) = tokio::join!(run, end);
+    let told = "The application or session that asked for the run has ended.";
+    assert_eq!(answer.expect(401)["detail"], told);
+    assert_eq!(server.private.get("/tokens").await.expect(200)["pagination"]["total_items"], 0);
 }

@@ -80,6 +80,11 @@ fn status(json: bool, options: Options) -> Result<(), Failure> {
         if status.old_keys_in_files {
             say("What old keys were in is in the store's files still; a server makes them anew.");
         }
+        for tenant in &status.erased_in_files {
+            say(format_args!(
+                "What tenant {tenant} left when it was erased is in the store's files still; a server makes them anew."
+            ));
+        }
         for key in std::iter::once(&status.system).chain(&status.tenants) {
             say(line(key));
         }

@@ -25,7 +25,7 @@ const REMOVED_AT_ONCE: usize = 100;
 /// A tenant whose keys were destroyed, and whose records go.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ErasedTenant {
-    id: TenantId,
+    pub(super) id: TenantId,
     erased_at: Timestamp,
 }
 

@@ -19,9 +19,11 @@ pub use reseal::Resealing;
 pub use resealed::Resealed;
 pub use root::NOTE_ID as ROTATION_NOTE_ID;
 
+use super::erase::ErasedTenant;
 use super::sealed_keys::SYSTEM_TENANT;
 use super::{Error, Vault};
 use crate::model::id::TenantId;
+use crate::store::Filter;
 
 /// Where the keys stand.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +33,10 @@ pub struct KeysStatus {
     /// Whether the store's files hold what old keys were in: they are made anew without it.
     #[serde(default)]
     pub old_keys_in_files: bool,
+    /// Tenants that were erased, but may still be in the store's files, with their keys as the root key wraps them: these
+    /// are made anew without them.
+    #[serde(default)]
+    pub erased_in_files: Vec<TenantId>,
     /// The keys of what belongs to no tenant, such as the list of tenants.
     pub system: KeyStatus,
     /// The keys of each tenant, newest tenant first.
@@ -74,9 +80,11 @@ impl Vault {
                 status => tenants.push(status?),
             }
         }
+        let erased = self.all::<ErasedTenant>(SYSTEM_TENANT, &Filter::All).await?;
         Ok(KeysStatus {
             root_key_id: uuid::Uuid::from_bytes(root).simple().to_string(),
             old_keys_in_files: self.noted_old_keys().await?.is_some(),
+            erased_in_files: erased.into_iter().map(|erased| erased.id).collect(),
             system: self.key_status(SYSTEM_TENANT, "system".to_owned()).await?,
             tenants,
         })
