@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use crate::model::faults::Faults;
 use crate::model::formula::Undeclared;
-use crate::model::parameter::Parameter;
+use crate::model::parameter::{Parameter, ParameterType};
 use crate::model::plaintext::wipe;
 use cast::cast;
 use shape::Shape;
@@ -160,13 +160,15 @@ impl<'a> Binder<'a> {
     }
 
     /// A value that no parameter names, where only names within an object are declared: the formula takes both, or the
-    /// caller left something out.
-    fn beside(&mut self, mut value: Value, shape: &Shape<'a>) -> Option<Value> {
+    /// caller meant an object. Dropped, it would be lost without a word.
+    fn beside(&mut self, value: Value, shape: &Shape<'a>) -> Option<Value> {
         self.missing(shape);
         if self.undeclared == Undeclared::Forward {
             return Some(value);
         }
-        wipe(&mut value);
+        if let Err(fault) = cast(value, ParameterType::Object) {
+            self.fault(fault.to_string());
+        }
         None
     }
 
