@@ -243,11 +243,16 @@ impl Response {
         value_of(&self.headers, name)
     }
 
-    /// The body, read as JSON. What is none, or another, is a runtime error that shows nothing of it.
+    /// The body, read as JSON. What is none, or another, or has arrays and objects in more than 64 levels, is a runtime error
+    /// that shows nothing of it.
     ///
     /// Numbers are held as `u64`, `i64` or `f64`: one of more digits comes out rounded, unless
     /// [`exact_json`](Self::exact_json) reads it.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, crate::Error> {
+        // The stack would end with the run.
+        if exact::is_too_deep(self.json_text()) {
+            return Err(crate::Error::runtime("the answer is nested in more levels than are read"));
+        }
         serde_json::from_slice(self.json_text())
             .map_err(|_| crate::Error::runtime("the answer is not the JSON that was expected"))
     }
@@ -316,7 +321,8 @@ impl fmt::Debug for Response {
 /// Why there is no answer. The texts are the host's; they hold nothing of the request and may be logged.
 ///
 /// `?` turns it into an [`Error`](crate::Error) with words of its own, since how the network is built is no affair of
-/// the caller's; only why a request was [`Denied`](Error::Denied) is told as the host says it:
+/// the caller's; only why a request was [`Denied`](Error::Denied) is told as the host says it. The host's words are
+/// [logged](crate::log) then:
 ///
 /// - Nobody there ([`Unreachable`](Error::Unreachable)) or not in time ([`Timeout`](Error::Timeout)) is *service
 ///   unavailable*: another try may go well. Whether the request arrived is not known.
@@ -353,6 +359,7 @@ impl std::error::Error for Error {}
 
 impl From<Error> for crate::Error {
     fn from(error: Error) -> Self {
+        crate::log::warn(&error);
         match error {
             // Only the host knows whether the place is refused or one request too many.
             Error::Denied(cause) => {

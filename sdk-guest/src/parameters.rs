@@ -52,7 +52,9 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::{Map, Value};
 
 #[doc(hidden)]
-pub use self::of_request::{OfArgs, OfConfiguration, Undeclared, is_flat, is_undotted};
+pub use self::of_request::{
+    OfArgs, OfConfiguration, Undeclared, is_declared, is_flat, is_undotted,
+};
 
 /// A type whose values are arguments or configuration of a formula; see the [module](self).
 ///

@@ -119,6 +119,12 @@ impl NewToken {
     pub fn deduplicate(self) -> Self {
         Self { deduplicate_token: Some(true), ..self }
     }
+
+    /// Makes a token also when there is one of equal contents, whatever the tenant's settings say.
+    #[must_use]
+    pub fn keep_duplicate(self) -> Self {
+        Self { deduplicate_token: Some(false), ..self }
+    }
 }
 
 impl fmt::Debug for NewToken {
@@ -157,9 +163,38 @@ pub struct Token {
     /// When its life ends.
     #[serde(default)]
     pub expires_at: Option<String>,
+    /// The application or session that made it.
+    #[serde(default)]
+    pub created_by: Option<String>,
+    /// When it was changed last, if it was.
+    #[serde(default)]
+    pub modified_at: Option<String>,
+    /// The application or session that changed it last.
+    #[serde(default)]
+    pub modified_by: Option<String>,
+    /// The expression of what is fingerprinted, if it is not the type's own.
+    #[serde(default)]
+    pub fingerprint_expression: Option<String>,
+    /// Expressions whose values it is found by.
+    #[serde(default)]
+    pub search_indexes: Vec<String>,
+    #[serde(rename = "_extras", default)]
+    extras: Extras,
+}
+
+/// What an answer tells beside the token.
+#[derive(Clone, Default, PartialEq, Deserialize)]
+struct Extras {
+    #[serde(default)]
+    deduplicated: bool,
 }
 
 impl Token {
+    /// Whether it was there before, with the contents that a new one was to have: see [`NewToken::deduplicate`].
+    pub fn is_deduplicated(&self) -> bool {
+        self.extras.deduplicated
+    }
+
     /// The data as a type of the formula; a problem when it is absent or has another shape.
     pub fn data_as<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         self.data.as_ref().and_then(|data| T::deserialize(data).ok()).ok_or_else(|| {

@@ -308,8 +308,21 @@ fn every_flag_of_the_readme_is_one() {
     let named = flags(&fs::read_to_string(root.join("README.md")).unwrap());
     assert!(named.len() >= 40, "{named:?}");
     let known = flags(&printed(&["completions", "bash"]));
-    // Those of cargo, of a test that is run by it, and of setpriv.
-    let others = ["release", "example", "bench", "test", "long", "reuid", "regid", "clear-groups"];
+    // Those of cargo, of a test that is run by it, of setpriv, and of esbuild.
+    let others = [
+        "release",
+        "example",
+        "bench",
+        "test",
+        "long",
+        "reuid",
+        "regid",
+        "clear-groups",
+        "bundle",
+        "minify",
+        "format",
+        "footer",
+    ];
     let unknown: Vec<_> = named
         .iter()
         .filter(|name| !known.contains(*name) && !others.contains(&name.as_str()))

@@ -77,6 +77,7 @@ fn a_mistake_is_told_where_the_author_made_it() {
         format!("{head}{own}{args}#[formula]\n{signature} {{\n    loop {{}}\n}}\n")
     };
     let right = "fn react(_request: Request<Args>) -> Result<Response, Error>";
+    let listed = "amount: u64,\n    list: Vec<u64>,\n}";
     let nested = "amount: Inner,\n}\n\n#[derive(serde::Deserialize, Parameters)]\nstruct Inner {\n    max: u64,\n}";
     for (source, line, text, told_of) in [
         (react(&format!("async {right}")), "async fn", "async", "a formula is not `async`"),
@@ -105,6 +106,12 @@ fn a_mistake_is_told_where_the_author_made_it() {
             "fn react",
             "Request<",
             "a configuration is flat",
+        ),
+        (
+            react(&right.replace("<Args>", "<Args, Args>")).replace("amount: u64,\n}", listed),
+            "fn react",
+            "Request<",
+            "a configuration holds texts, numbers and booleans",
         ),
         (
             react(right).replace("    amount", "    #[serde(rename = \"a.b\")]\n    amount"),

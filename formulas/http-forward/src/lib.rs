@@ -62,11 +62,8 @@ fn react(request: Request<Value>) -> Result<Response, Error> {
         Some(both) if faults.is_empty() => both,
         _ => return Err(faults.into_error("the request to the endpoint cannot be made")),
     };
-    let received = outgoing.send().map_err(|error| {
-        // The host's words are fixed ones: they hold nothing of the request.
-        log::warn(&error);
-        Error::from(error)
-    })?;
+    // Why it fails is logged, in the host's words, which are fixed ones: they hold nothing of the request.
+    let received = outgoing.send()?;
     log::info(format_args!("the endpoint answered {}", received.status));
     answer(&received, &answering)
 }

@@ -261,7 +261,8 @@ fn cannot_grow() -> Failure {
 fn describe(trap: Trap) -> &'static str {
     match trap {
         Trap::StackOverflow => "the stack overflowed",
-        Trap::MemoryOutOfBounds => "it reached outside its memory",
+        // Most languages have a stack in their memory, which ends where that does.
+        Trap::MemoryOutOfBounds => "it reached outside its memory, or its stack overflowed",
         Trap::HeapMisaligned => "it used memory that is not aligned",
         Trap::TableOutOfBounds => "it reached outside a table",
         Trap::IndirectCallToNull => "it called a function that is not there",

@@ -179,6 +179,11 @@ fn reachable(argument: &Type) -> proc_macro2::TokenStream {
             into the configuration itself, as `limits_max` in place of `limits.max`"
         );
         ::core::assert!(
+            ::tokamak_sdk::expansion::is_declared(<OfConfiguration<#argument>>::SHAPE),
+            "a configuration holds texts, numbers and booleans, and a member of this one is something else: take \
+            it as the text of that, or say what it is as `#[parameter(type = \"string\")]`"
+        );
+        ::core::assert!(
             ::tokamak_sdk::expansion::is_undotted(<OfArgs<#argument>>::SHAPE),
             "a dot in the name of an argument leads into an object: give it a name without one, or write a \
             struct with that member, as `order: Order` with `amount` in place of `order.amount`"

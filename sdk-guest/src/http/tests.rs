@@ -172,3 +172,38 @@ fn failures_have_a_status_and_of_the_hosts_words_those_of_a_denial() {
     let told = crate::Error::from(Error::Denied(cause.to_owned()));
     assert_eq!(told.detail(), format!("the formula's request is not allowed: {cause}"));
 }
+
+#[test]
+fn what_is_nested_deeper_than_the_stack_takes_is_not_read() {
+    let nested = |levels: usize| ["[".repeat(levels), "]".repeat(levels)].concat();
+    let told = "the answer is nested in more levels than are read";
+    for (text, expected) in [
+        (nested(64), Ok(())),
+        (nested(65), Err(told)),
+        (nested(100_000), Err(told)),
+        // It is none at all, and is not looked at any further.
+        ("[".repeat(65), Err(told)),
+        (format!("\u{feff}{}", nested(65)), Err(told)),
+        // Brackets that are text.
+        (format!(r#"{{"a\"[": "{}\\"}}"#, "[{".repeat(100)), Ok(())),
+        (format!("[{}]", vec!["[]"; 1_000].join(",")), Ok(())),
+    ] {
+        let answer = Response::new(200, text.clone());
+        let read = answer.json::<Value>().map(drop);
+        assert_eq!(read.as_ref().map_err(crate::Error::detail).copied(), expected, "{text:.40}");
+        assert_eq!(answer.exact_json::<Value>().is_ok(), read.is_ok());
+        assert_eq!(answer.rounded_within(""), None);
+    }
+}
+
+#[test]
+fn why_there_is_no_answer_is_logged_in_the_hosts_words() {
+    let formula = |_: Request<Value>| -> Result<crate::Response, crate::Error> {
+        http::get("https://a.example/").send()?;
+        Ok(crate::Response::raw(1))
+    };
+    let server = FakeHttp::new().fails(Error::Unreachable("its name is not known".to_owned()));
+    let outcome = Call::new(json!({})).http(&server).run(formula);
+    assert_eq!(outcome.error().detail(), "the other server cannot be reached");
+    assert_eq!(outcome.lines(), ["the server cannot be reached: its name is not known"]);
+}

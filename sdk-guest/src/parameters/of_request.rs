@@ -1,7 +1,7 @@
 //! What the types of a request declare, for the expansion of [`formula`](macro@crate::formula), and whether a reactor can
 //! be given all of it.
 
-use super::{Member, Parameters, Shape};
+use super::{Kind, Member, Parameters, Shape};
 
 /// What the arguments of a request type declare: `<OfArgs<Request<A, C>>>::SHAPE` is that of `A` when it tells, and
 /// [`Undeclared::SHAPE`] otherwise.
@@ -41,6 +41,20 @@ pub const fn is_flat(configuration: Option<Shape>) -> bool {
     let mut at = 0;
     while at < shape.members.len() {
         if !shape.members[at].shape.members.is_empty() {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+/// Whether a server can be told of each member of a configuration, and gives what it is told of alone.
+#[doc(hidden)]
+pub const fn is_declared(configuration: Option<Shape>) -> bool {
+    let Some(shape) = configuration else { return true };
+    let mut at = 0;
+    while at < shape.members.len() {
+        if !matches!(shape.members[at].shape.kind, Kind::String | Kind::Number | Kind::Boolean) {
             return false;
         }
         at += 1;

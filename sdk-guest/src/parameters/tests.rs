@@ -53,8 +53,14 @@ fn what_no_reactor_can_be_given_is_known_while_compiling() {
         Member { name: "a.b", description: "", shape: Shape::STRING.or_absent() },
     ];
     const INSIDE: &[Member] = &[Member { name: "in", description: "", shape: Shape::object(FLAT) }];
+    const LIST: &[Member] = &[Member { name: "list", description: "", shape: Shape::ARRAY }];
+    const ANY: &[Member] =
+        &[Member { name: "any", description: "", shape: Shape::ANY.or_absent() }];
     const { assert!(super::is_flat(Some(Shape::object(FLAT))) && super::is_flat(None)) };
     const { assert!(!super::is_flat(Some(Told::SHAPE))) };
+    const { assert!(super::is_declared(Some(Shape::object(FLAT))) && super::is_declared(None)) };
+    const { assert!(!super::is_declared(Some(Shape::object(LIST)))) };
+    const { assert!(!super::is_declared(Some(Shape::object(ANY)))) };
     const { assert!(super::is_undotted(Some(Told::SHAPE)) && super::is_undotted(None)) };
     const { assert!(!super::is_undotted(Some(Shape::object(FLAT)))) };
     const { assert!(!super::is_undotted(Some(Shape::object(INSIDE)))) };
