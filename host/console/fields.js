@@ -108,12 +108,21 @@ export function form(submit, content, label) {
   const send = async (event) => {
     event.preventDefault();
     const sent = event.currentTarget;
-    if (sent.querySelector("[type=submit][aria-disabled]")) return;
+    const button = sent.querySelector("[type=submit]");
+    if (button.ariaDisabled) return;
+    // What is held still while it is sent has no focus, and the button says how that goes.
+    const from = document.activeElement?.closest(".held") ? document.activeElement : undefined;
+    if (from) button.focus({ preventScroll: true });
     await submit();
     // After what was found is drawn.
-    setTimeout(() => toFault(sent));
+    setTimeout(() => toFault(sent) || (document.activeElement === button && from?.focus({ preventScroll: true })));
   };
   return html`<form @submit=${send} @invalid=${UNFOLDING} aria-label=${label ?? nothing}>${content}</form>`;
+}
+
+/** The fields of a form that saves, held still while it is `sent`: what would be written then is not sent, and goes with the form. */
+export function heldWhile(sent, content) {
+  return html`<div class="held" ?inert=${sent?.loading === true}>${content}</div>`;
 }
 
 /** What the browser finds faulty before anything is sent: it tells of it only where it can be seen. */
@@ -127,9 +136,10 @@ function unfold(control) {
 function toFault(sent) {
   // Boxes have no way to be faulty together: what is said of them describes their group.
   const faulty = sent.querySelector("[aria-invalid], [aria-describedby^=fault-] input");
-  if (!faulty) return;
+  if (!faulty) return false;
   unfold(faulty);
   faulty.focus();
+  return true;
 }
 
 /**

@@ -193,9 +193,13 @@ export function lostTogether(losses) {
   return { title: "Leave all of this?", text: html`<ul>${all.map(({ text }) => html`<li>${text}</li>`)}</ul>`, letGo };
 }
 
-/** Takes a question back. */
-export function askNoMore() {
-  document.querySelector("dialog")?.close();
+/** Takes a question back. It is done once whoever was asked is where they were. */
+export async function askNoMore() {
+  const open = document.querySelector("dialog[open]");
+  if (!open) return;
+  const closed = new Promise((done) => open.addEventListener("close", done, { once: true }));
+  open.close();
+  await closed;
 }
 
 /** The dialog that asks. */

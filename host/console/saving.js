@@ -9,7 +9,7 @@ import { pretty } from "./format.js";
 import { html, nothing } from "./lit.js";
 import { same } from "./merge_patch.js";
 import { notify, said } from "./notices.js";
-import { problemBox, table, time, who } from "./parts.js";
+import { askNoMore, problemBox, prose, table, time, who } from "./parts.js";
 import { load, now, problemOf, redraw, tell } from "./state.js";
 
 const CHANGED = "Somebody changed this since you opened it.";
@@ -30,6 +30,8 @@ export async function save(held, what, work, { done, leads }) {
       throw error;
     }
   });
+  // Whoever was asked meanwhile whether to leave was asked about what is over.
+  if (visit.isHere()) await askNoMore();
   if (!visit.isKnown()) return;
   // Without an answer nobody knows.
   const failed = problem?.isLost ? said`${what} may have been saved` : said`${what} is not saved`;
@@ -38,9 +40,13 @@ export async function save(held, what, work, { done, leads }) {
   notify(problem ? { title: said`${failed}.`, text: `${problem.detail} ${text}` } : { title: said`${what} is saved.`, text, leads: leads(answer) });
 }
 
-/** What would be lost of a form that is half filled; nothing of one that is being sent or was. */
+/** What would be lost of a form that is half filled, or perhaps of one that is being sent; nothing of one that was. */
 export function unsent(sent, isWritten, letGo) {
-  if (!isWritten || sent?.loading || sent?.value !== undefined) return undefined;
+  if (!isWritten) return undefined;
+  if (sent?.loading) {
+    return { title: "Leave while it is being saved?", text: "What is written in this form is being saved. If that is refused, it is nowhere else, and is lost.", letGo };
+  }
+  if (sent?.value !== undefined) return undefined;
   return { title: "Leave what is not saved?", text: "What is written in this form is nowhere else, and is lost.", letGo };
 }
 

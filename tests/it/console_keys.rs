@@ -103,7 +103,7 @@ async fn forgetting_a_key_forgets_none_that_nobody_kept() {
     browser.hold("POST /applications");
     make(&mut browser, "desk");
     browser.until_held();
-    browser.visit("containers");
+    browser.leave_for("containers");
     browser.let_go();
     browser.wait_for("“desk” is saved.");
     browser.visit("keys");

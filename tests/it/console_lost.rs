@@ -94,9 +94,9 @@ async fn a_key_that_is_still_to_come_is_not_left_without_a_question() {
     assert!(browser.asks_before_the_end(), "of a new application");
     let said = ["Leave without the key?", "“desk”", "being made"];
     browser.eval(SIGN_OUT);
-    is_asked(&mut browser, &said);
-    // The page may be left: the key is shown when it comes. Without the last key of the tab nobody would see it.
-    browser.visit("keys");
+    is_asked(&mut browser, &["Leave all of this?", said[1], said[2], "is being saved"]);
+    // Once the page is left, the key is shown when it comes. Without the last key of the tab nobody would see it.
+    browser.leave_for("keys");
     browser.eval("t.named('button', 'Forget this key').click(), true");
     is_asked(&mut browser, &said);
     browser.let_go();
@@ -141,7 +141,7 @@ async fn all_that_signing_out_loses_is_named() {
     let Some(mut browser) = Browser::watching(&server) else { return };
     for name in ["desk", "till"] {
         make_slowly(&mut browser, name);
-        browser.visit("containers");
+        browser.leave_for("containers");
         browser.let_go();
         browser.wait_for(&format!("“{name}” is saved."));
     }
@@ -361,7 +361,7 @@ async fn another_request_goes_by_another_name() {
     browser.hold("POST /tokens");
     browser.click("Create");
     browser.until_held();
-    browser.visit("containers");
+    browser.leave_for("containers");
     browser.let_go();
     browser.wait_for("The new token may have been saved.");
     assert_eq!(browser.complaints(), Vec::<String>::new());

@@ -229,7 +229,7 @@ async fn a_save_that_ends_late_is_told_and_leads_nobody_away() {
         browser.hold(&format!("PUT {}", kept.path));
         browser.click("Save");
         browser.until_held();
-        browser.visit("containers");
+        browser.leave_for("containers");
         browser.let_go();
         browser.wait_for("“mine” is saved.");
         assert_eq!(browser.eval("location.hash"), "#/containers");
@@ -246,7 +246,7 @@ async fn a_save_that_ends_late_is_told_and_leads_nobody_away() {
     browser.hold("POST /tokens");
     browser.click("Create");
     browser.until_held();
-    browser.visit("containers");
+    browser.leave_for("containers");
     browser.let_go();
     browser.wait_for("The new token is not saved.");
     assert_eq!(browser.eval("location.hash"), "#/containers");
@@ -315,7 +315,7 @@ async fn a_key_that_comes_after_its_page_was_left_is_shown_on_the_page_of_its_ap
     browser.hold("POST /applications");
     browser.click("Create");
     browser.until_held();
-    browser.visit("containers");
+    browser.leave_for("containers");
     browser.let_go();
     browser.wait_for("“desk” is saved.");
     assert_eq!(browser.eval(KEY), false);

@@ -53,6 +53,7 @@ mod console_modules;
 mod console_overtaken;
 mod console_refresh;
 mod console_saving;
+mod console_sending;
 mod console_told;
 mod containers;
 mod control;

@@ -2,7 +2,7 @@
 
 import { ask, segment, session } from "../api.js";
 import { asContainer } from "../access.js";
-import { checkbox, faultList, faultsAt, form, selectField, submitButton, textField } from "../fields.js";
+import { checkbox, faultList, faultsAt, form, heldWhile, selectField, submitButton, textField } from "../fields.js";
 import { fromTimeField } from "../format.js";
 import { make } from "../issued.js";
 import { html, nothing } from "../lit.js";
@@ -104,8 +104,6 @@ async function submit() {
 export function applicationForm() {
   const draft = held.draft;
   if (!draft) return nothing;
-  const problem = held.sent?.problem;
-  const at = (path) => [problem, path];
   const take = (application) => begin(application, held.ends);
   const over = (application) => {
     held.seen = application;
@@ -114,15 +112,7 @@ export function applicationForm() {
   return html`<section class="card">
       ${form(
         submit,
-        html`${textField("Name", draft, "name", { required: true, at: at("name") })}
-          ${draft.id ? nothing : selectField("Type", draft, "type", TYPES, { changed: redraw, at: at("type") })}
-          ${draft.id ? nothing : textField("Ends", draft, "ends", { type: "datetime-local", at: at("expires_at"), hint: "UTC. Empty: it does not end; this cannot be changed later" })}
-          <fieldset aria-describedby=${faultId(problem, "permissions") ?? nothing}>
-            <legend>Permissions on everything</legend>
-            ${draft.type === "management" ? nothing : html`<p class="small">They show data masked. Rules come first.</p>`}
-            ${grants(draft, draft)} ${permissionFaults(problem, "permissions")}
-          </fieldset>
-          ${draft.type === "management" ? nothing : rules(draft)}
+        html`${heldWhile(held.sent, fields(draft))}
           ${notSaved(held.sent, { take, over })} ${missing(held.permissions, "Permissions")}
           ${submitButton(draft.id ? "Save" : "Create", held.sent, held.permissions?.value !== undefined)}`,
         "Application",
@@ -132,6 +122,20 @@ export function applicationForm() {
       <h2>What may this key see?</h2>
       ${preview({ ...draft, ...fitting(draft) }, held.preview)}
     </section>`;
+}
+
+function fields(draft) {
+  const problem = held.sent?.problem;
+  const at = (path) => [problem, path];
+  return html`${textField("Name", draft, "name", { required: true, at: at("name") })}
+    ${draft.id ? nothing : selectField("Type", draft, "type", TYPES, { changed: redraw, at: at("type") })}
+    ${draft.id ? nothing : textField("Ends", draft, "ends", { type: "datetime-local", at: at("expires_at"), hint: "UTC. Empty: it does not end; this cannot be changed later" })}
+    <fieldset aria-describedby=${faultId(problem, "permissions") ?? nothing}>
+      <legend>Permissions on everything</legend>
+      ${draft.type === "management" ? nothing : html`<p class="small">They show data masked. Rules come first.</p>`}
+      ${grants(draft, draft)} ${permissionFaults(problem, "permissions")}
+    </fieldset>
+    ${draft.type === "management" ? nothing : rules(draft)}`;
 }
 
 /** What an application of this type may hold. */

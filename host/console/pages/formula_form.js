@@ -1,7 +1,7 @@
 // Making and changing a formula: a script written here, or a component from a file.
 
 import { ask, segment } from "../api.js";
-import { areaField, field, form, jsonOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
+import { areaField, field, form, heldWhile, jsonOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
 import { compact, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { same } from "../merge_patch.js";
@@ -107,7 +107,6 @@ async function readCode(draft) {
 
 export function formulaForm() {
   const { draft } = held;
-  const at = (path) => [held.sent?.problem, path];
   const take = (formula) => begin(formula, held.ends);
   const over = (formula) => {
     held.seen = formula;
@@ -118,22 +117,27 @@ export function formulaForm() {
   return html`<section class="card">
     ${form(
       submit,
-      html`${textField("Name", draft, "name", { required: true, at: at("name") })} ${areaField("Description", draft, "description", { at: at("description"), rows: 2 })}
-        ${draft.id ? nothing : languageField(draft)}
-        ${draft.language === "javascript" ? areaField("Code", draft, "code", { at: at("code"), rows: 14, required: true }) : componentField(draft, at("component"))}
-        ${textField("Hosts it may reach", draft, "hosts", { at: at("allowed_hosts"), hint: "Names apart by spaces; none when empty" })}
-        <details>
-          <summary>Declared values and limits</summary>
-          ${areaField("Configuration of a reactor", draft, "configuration", { at: at("configuration"), rows: 4, hint: 'JSON, such as [{"name": "url", "type": "string"}]' })}
-          ${areaField("Arguments of a run", draft, "parameters", { at: at("request_parameters"), rows: 4, hint: 'JSON, such as [{"name": "card", "type": "object"}]' })}
-          ${selectField("Undeclared arguments", draft, "undeclared", [["forward", "are passed on"], ["drop", "are dropped"]], { at: at("undeclared_arguments") })}
-          ${textField("Memory in MiB", draft, "memory", { at: at("limits"), type: "number", placeholder: "64" })}
-        </details>
+      html`${heldWhile(held.sent, fields(draft))}
         ${notSaved(held.sent, { take, over })} ${isRead ? nothing : missing(held.read, "The code")}
         ${submitButton(draft.id ? "Save" : "Create", held.sent, isRead)}`,
       "Formula",
     )}
   </section>`;
+}
+
+function fields(draft) {
+  const at = (path) => [held.sent?.problem, path];
+  return html`${textField("Name", draft, "name", { required: true, at: at("name") })} ${areaField("Description", draft, "description", { at: at("description"), rows: 2 })}
+    ${draft.id ? nothing : languageField(draft)}
+    ${draft.language === "javascript" ? areaField("Code", draft, "code", { at: at("code"), rows: 14, required: true }) : componentField(draft, at("component"))}
+    ${textField("Hosts it may reach", draft, "hosts", { at: at("allowed_hosts"), hint: "Names apart by spaces; none when empty" })}
+    <details>
+      <summary>Declared values and limits</summary>
+      ${areaField("Configuration of a reactor", draft, "configuration", { at: at("configuration"), rows: 4, hint: 'JSON, such as [{"name": "url", "type": "string"}]' })}
+      ${areaField("Arguments of a run", draft, "parameters", { at: at("request_parameters"), rows: 4, hint: 'JSON, such as [{"name": "card", "type": "object"}]' })}
+      ${selectField("Undeclared arguments", draft, "undeclared", [["forward", "are passed on"], ["drop", "are dropped"]], { at: at("undeclared_arguments") })}
+      ${textField("Memory in MiB", draft, "memory", { at: at("limits"), type: "number", placeholder: "64" })}
+    </details>`;
 }
 
 function languageField(draft) {

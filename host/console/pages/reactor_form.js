@@ -2,7 +2,7 @@
 
 import { ask, may, segment } from "../api.js";
 import { choiceField, loadChoices } from "../choices.js";
-import { areaField, checkbox, form, selectField, submitButton, textField } from "../fields.js";
+import { areaField, checkbox, form, heldWhile, selectField, submitButton, textField } from "../fields.js";
 import { counted, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { same } from "../merge_patch.js";
@@ -103,9 +103,6 @@ function plain({ configuration, formula }) {
 export function reactorForm() {
   const { draft, reactor } = held;
   if (!draft) return nothing;
-  const at = (path) => [held.sent?.problem, path];
-  const formula = formulaOf(draft, reactor);
-  const dropped = Object.entries(reactor?.configuration ?? {}).filter((entry) => !declares(draft, reactor)(entry));
   const take = (found) => begin(found, held.ends);
   const over = (found) => {
     held.seen = found;
@@ -114,17 +111,24 @@ export function reactorForm() {
   return html`<section class="card">
     ${form(
       submit,
-      html`${textField("Name", draft, "name", { required: true, at: at("name") })}
-        ${reactor ? nothing : chooseFormula(at("formula"))}
-        ${formula && formula.configuration.length > 0
-          ? html`<fieldset><legend>Configuration</legend>${formula.configuration.map((entry) => value(entry, at))}</fieldset>`
-          : nothing}
-        ${dropped.length > 0 ? html`<p>Its formula does not declare ${dropped.map(([entry]) => html`<code>${entry}</code> `)} any more: saving drops that.</p>` : nothing}
-        ${chooseApplication(at("application"))}
+      html`${heldWhile(held.sent, fields(draft, reactor))}
         ${notSaved(held.sent, { take, over })} ${submitButton(draft.id ? "Save" : "Create", held.sent, isComplete())}`,
       "Reactor",
     )}
   </section>`;
+}
+
+function fields(draft, reactor) {
+  const at = (path) => [held.sent?.problem, path];
+  const formula = formulaOf(draft, reactor);
+  const dropped = Object.entries(reactor?.configuration ?? {}).filter((entry) => !declares(draft, reactor)(entry));
+  return html`${textField("Name", draft, "name", { required: true, at: at("name") })}
+    ${reactor ? nothing : chooseFormula(at("formula"))}
+    ${formula && formula.configuration.length > 0
+      ? html`<fieldset><legend>Configuration</legend>${formula.configuration.map((entry) => value(entry, at))}</fieldset>`
+      : nothing}
+    ${dropped.length > 0 ? html`<p>Its formula does not declare ${dropped.map(([entry]) => html`<code>${entry}</code> `)} any more: saving drops that.</p>` : nothing}
+    ${chooseApplication(at("application"))}`;
 }
 
 /** Whether all that may be chosen is there. What a key may not read is no choice, which is said. */

@@ -1,7 +1,7 @@
 // Changing a token: what is different goes out as a JSON Merge Patch, and what has changed is told.
 
 import { ask, keyAt, keysAt, segment, session, withAnyOf } from "../api.js";
-import { areaField, faultList, form, jsonOf, linesOf, maskOf, metadataOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
+import { areaField, faultList, form, heldWhile, jsonOf, linesOf, maskOf, metadataOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
 import { forTimeField, fromTimeField, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { hasNullMember, isObject, patchBetween, pathsOf, same } from "../merge_patch.js";
@@ -203,8 +203,6 @@ export function editToken() {
 
 function fields({ token, draft, isOld }) {
   if (!keyAt("token:update", token.containers ?? ["/"])) return lacking("token:update");
-  const problem = held.sent?.problem;
-  const at = (path) => [problem, path];
   const take = () => beginEdit(token.id);
   // What is written stays, and is what differs from the lists that are there now.
   const over = ({ containers, search_indexes }) => {
@@ -215,31 +213,39 @@ function fields({ token, draft, isOld }) {
   <section class="card">
     ${form(
       submit,
-      html`${metadataFields(draft, problem)}
-        ${textField("Containers", draft, "containers", { at: at("containers"), hint: "Apart by spaces; where it goes needs a rule, too" })}
-        ${textField("Ends", draft, "ends", { at: at("expires_at"), type: "datetime-local", step: "1", hint: "UTC. Empty: it does not end" })}
-        ${areaField("Mask", draft, "mask", { at: at("mask"), rows: 5, hint: "An expression, or JSON with expressions; without one, masked data is not shown at all" })}
-        ${dataField(token, draft, at("data"))}
-        <details>
-          <summary>More</summary>
-          ${areaField("Search indexes", draft, "indexes", { at: at("search_indexes"), rows: 2, hint: "An expression each line, such as {{ data.number | last4 }}" })}
-          ${textField("Fingerprint of", draft, "fingerprint", { at: at("fingerprint_expression"), hint: "An expression; that of the type when empty" })}
-          ${selectField("Gives way to one of the same contents", draft, "deduplicate", [["", "as the tenant has it"], ["true", "yes"], ["false", "no"]], { at: at("deduplicate_token") })}
-        </details>
+      html`${heldWhile(held.sent, members(token, draft))}
         ${willChange(token, draft)} ${notSaved(held.sent, { take, over })} ${submitButton("Save", held.sent)}`,
       "Token",
     )}
   </section>`;
 }
 
+function members(token, draft) {
+  const problem = held.sent?.problem;
+  const at = (path) => [problem, path];
+  return html`${metadataFields(draft, problem)}
+    ${textField("Containers", draft, "containers", { at: at("containers"), hint: "Apart by spaces; where it goes needs a rule, too" })}
+    ${textField("Ends", draft, "ends", { at: at("expires_at"), type: "datetime-local", step: "1", hint: "UTC. Empty: it does not end" })}
+    ${areaField("Mask", draft, "mask", { at: at("mask"), rows: 5, hint: "An expression, or JSON with expressions; without one, masked data is not shown at all" })}
+    ${dataField(token, draft, at("data"))}
+    <details>
+      <summary>More</summary>
+      ${areaField("Search indexes", draft, "indexes", { at: at("search_indexes"), rows: 2, hint: "An expression each line, such as {{ data.number | last4 }}" })}
+      ${textField("Fingerprint of", draft, "fingerprint", { at: at("fingerprint_expression"), hint: "An expression; that of the type when empty" })}
+      ${selectField("Gives way to one of the same contents", draft, "deduplicate", [["", "as the tenant has it"], ["true", "yes"], ["false", "no"]], { at: at("deduplicate_token") })}
+    </details>`;
+}
+
 function others(token) {
+  const isSent = held.sent?.loading === true;
   const take = () => {
+    if (isSent) return;
     beginEdit(token.id);
     document.querySelector("h1")?.focus();
   };
   return html`<div class="notice" role="status">
     <p><strong>Somebody changed this token since you opened it.</strong> Saving changes what is named below and nothing else.</p>
-    <p><button type="button" @click=${take}>Drop mine and take theirs</button></p>
+    <p><button type="button" aria-disabled=${isSent ? "true" : nothing} @click=${take}>Drop mine and take theirs</button></p>
   </div>`;
 }
 

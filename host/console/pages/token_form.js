@@ -1,7 +1,7 @@
 // A new token.
 
 import { ask, keysAt, keysFor, may, segment, withAnyOf } from "../api.js";
-import { areaField, checkbox, form, jsonOf, linesOf, maskOf, metadataOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
+import { areaField, checkbox, form, heldWhile, jsonOf, linesOf, maskOf, metadataOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
 import { fromTimeField } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { copyable, lacking, missing, problemBox } from "../parts.js";
@@ -88,34 +88,38 @@ async function submit() {
 export function createToken() {
   if (!may("token:create")) return html`<h1 tabindex="-1">New token</h1>${lacking("token:create")}`;
   const names = knownTypes();
-  const shape = (type) => {
-    if (held.data.trim() === "" || Object.values(SHAPES).includes(held.data)) held.data = SHAPES[type] ?? "";
-  };
-  const at = (path) => [held.sent?.problem, path];
   return html`<p class="back"><a href="#/tokens">Tokens</a></p>
     <h1 tabindex="-1">New token</h1>
     ${made()}
     <section class="card">
       ${form(
         submit,
-        html`${selectField("Type", held, "type", names.length > 0 ? names : ["token"], { changed: shape, at: at("type") })}
-          ${areaField("Data", held, "data", { at: at("data"), rows: 7, required: true, hint: dataHint() })}
-          ${held.type === "token" ? checkbox("The data is JSON", held.json, (on) => { held.json = on; redraw(); }) : nothing}
-          <details>
-            <summary>More</summary>
-            ${textField("Id", held, "id", { at: at("id"), hint: "A value that is not sensitive, or an expression; a new UUID when empty" })}
-            ${textField("Containers", held, "containers", { at: at("containers"), hint: "Such as /pci/high/, apart by spaces; those of the type when empty" })}
-            ${areaField("Metadata", held, "metadata", { at: at("metadata"), rows: 3, hint: "A line each: key=value; nothing sensitive" })}
-            ${areaField("Search indexes", held, "indexes", { at: at("search_indexes"), rows: 2, hint: "An expression each line, such as {{ data.number | last4 }}" })}
-            ${areaField("Mask", held, "mask", { at: at("mask"), rows: 3, hint: "An expression, or JSON with expressions; that of the type when empty" })}
-            ${textField("Ends", held, "expires_at", { at: at("expires_at"), type: "datetime-local", hint: "UTC. Empty: it does not end" })}
-            ${checkbox("If there is a token of the same contents, take that one", held.deduplicate, (on) => { held.deduplicate = on; redraw(); })}
-          </details>
+        html`${heldWhile(held.sent, fields(names))}
           ${problemBox(held.sent?.problem)} ${missing(types(), "Types of tokens")}
           ${submitButton("Create", held.sent, names.length > 0)}`,
         "New token",
       )}
     </section>`;
+}
+
+function fields(names) {
+  const shape = (type) => {
+    if (held.data.trim() === "" || Object.values(SHAPES).includes(held.data)) held.data = SHAPES[type] ?? "";
+  };
+  const at = (path) => [held.sent?.problem, path];
+  return html`${selectField("Type", held, "type", names.length > 0 ? names : ["token"], { changed: shape, at: at("type") })}
+    ${areaField("Data", held, "data", { at: at("data"), rows: 7, required: true, hint: dataHint() })}
+    ${held.type === "token" ? checkbox("The data is JSON", held.json, (on) => { held.json = on; redraw(); }) : nothing}
+    <details>
+      <summary>More</summary>
+      ${textField("Id", held, "id", { at: at("id"), hint: "A value that is not sensitive, or an expression; a new UUID when empty" })}
+      ${textField("Containers", held, "containers", { at: at("containers"), hint: "Such as /pci/high/, apart by spaces; those of the type when empty" })}
+      ${areaField("Metadata", held, "metadata", { at: at("metadata"), rows: 3, hint: "A line each: key=value; nothing sensitive" })}
+      ${areaField("Search indexes", held, "indexes", { at: at("search_indexes"), rows: 2, hint: "An expression each line, such as {{ data.number | last4 }}" })}
+      ${areaField("Mask", held, "mask", { at: at("mask"), rows: 3, hint: "An expression, or JSON with expressions; that of the type when empty" })}
+      ${textField("Ends", held, "expires_at", { at: at("expires_at"), type: "datetime-local", hint: "UTC. Empty: it does not end" })}
+      ${checkbox("If there is a token of the same contents, take that one", held.deduplicate, (on) => { held.deduplicate = on; redraw(); })}
+    </details>`;
 }
 
 function made() {

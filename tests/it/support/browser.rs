@@ -50,8 +50,8 @@ const LATER: &str = r#"(() => {
     later.asked.push(name);
     if (later.failing.includes(pathname)) throw new TypeError("it is to fail");
     const refusal = later.refusing[pathname];
-    if (refusal) return Response.json({ title: `Refused by ${refusal}`, detail: "It is to be." }, { status: refusal });
-    const answer = await send(...given);
+    const refused = () => Response.json({ title: `Refused by ${refusal}`, detail: "It is to be." }, { status: refusal });
+    const answer = refusal ? refused() : await send(...given);
     if (name !== later.name) return answer;
     later.name = undefined;
     const { ok, status, headers } = answer;
@@ -271,6 +271,19 @@ impl Browser {
     #[track_caller]
     pub fn visit(&mut self, page: &str) {
         self.eval(&format!("document.activeElement.blur(), location.hash = '#/{page}', true"));
+        self.shows(page);
+    }
+
+    /// The same where it is asked before whether to leave.
+    #[track_caller]
+    pub fn leave_for(&mut self, page: &str) {
+        self.eval(&format!("location.hash = '#/{page}', true"));
+        self.click("Leave");
+        self.shows(page);
+    }
+
+    #[track_caller]
+    fn shows(&mut self, page: &str) {
         self.wait(&format!(
             "location.hash === '#/{page}' && document.querySelector('h1') === document.activeElement \
                 && !document.querySelector('.waiting, [aria-busy=true]')"
