@@ -1,6 +1,7 @@
 // Forms and their fields. What a server finds wrong with a member stands at the field that the member comes from.
 
 import { jsonFrom, roundedIn } from "./format.js";
+import { faultIn } from "./json_fault.js";
 import { html, nothing } from "./lit.js";
 import { redraw } from "./state.js";
 
@@ -164,9 +165,17 @@ export function jsonOf(text, path, errors) {
     if (rounded.length > 0) errors[path] = [`has numbers that this browser would round: ${rounded.join(", ")}`];
     return value;
   } catch {
-    errors[path] = ["is not JSON"];
+    errors[path] = [notJson(text)];
     return undefined;
   }
+}
+
+/** Where it stops being that. What stands there is not repeated: it may be sensitive. */
+function notJson(text) {
+  const fault = faultIn(text);
+  if (!fault) return "is JSON that this browser cannot read";
+  const place = `line ${fault.line}, column ${fault.column}`;
+  return fault.isEnd ? `is not JSON: it ends too early, at ${place}` : `is not JSON: look at ${place}`;
 }
 
 /** Words of one line, such as containers, apart by spaces or commas; `undefined` if there are none. */

@@ -163,7 +163,7 @@ async fn a_refusal_stands_at_the_fields_that_it_is_of() {
     browser.set("Mask", "{ no json");
     browser.click("Save");
     browser.wait_for("Some fields cannot be read.");
-    assert_eq!(fault(&mut browser, "Mask"), "is not JSON");
+    assert_eq!(fault(&mut browser, "Mask"), "is not JSON: look at line 1, column 3");
     browser.click("Back to the token");
     browser.click("Leave");
     browser.wait("document.querySelector('h1')?.innerText === 'Token a-card'");

@@ -195,6 +195,45 @@ async fn numbers_are_written_for_people() {
     }
 }
 
+/// The place alone: what stands there may be sensitive.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_place_is_found_where_a_text_stops_being_json() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = with_module(&server, "json_fault.js") else { return };
+    for (text, line, column, is_end) in [
+        ("{ no json", 1, 3, false),
+        ("{\"a\": 1,\n  \"b\" 2}", 2, 7, false),
+        ("{\"a\": 1,}", 1, 9, false),
+        ("[1, 2,\n]", 2, 1, false),
+        ("[1] 2", 1, 5, false),
+        ("{\"a\": 01}", 1, 8, false),
+        ("[\"é😀\", x]", 1, 8, false),
+        (r#"["a\x"]"#, 1, 4, false),
+        ("[\"a\nb\"]", 1, 4, false),
+        ("[}", 1, 2, false),
+        ("", 1, 1, true),
+        ("{\"a\": [1, {}", 1, 13, true),
+        ("\n\"a", 2, 3, true),
+    ] {
+        let found = browser.eval(&format!("m.faultIn({})", json!(text)));
+        assert_eq!(found, json!({"line": line, "column": column, "isEnd": is_end}), "{text}");
+    }
+    for text in [
+        "{}",
+        " [] ",
+        r#"{"a": [1.5e+3, -0, true, false, null, {"b": {}}], "c": "\u00e9\n"}"#,
+        "\"text\"",
+        "0",
+    ] {
+        assert_eq!(browser.eval(&format!("m.faultIn({})", json!(text))), Value::Null, "{text}");
+    }
+    // Of any length and depth.
+    let long = browser.eval(
+        "[m.faultIn('['.repeat(200000)).column, m.faultIn(`\"${'x\\\\n'.repeat(2000000)}\"`) === undefined]",
+    );
+    assert_eq!(long, json!([200_001, true]));
+}
+
 /// What the console sends is judged by the rules of the standard, as another library has them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_patch_leads_from_one_value_to_the_other_and_says_no_more() {

@@ -47,6 +47,7 @@ files! {
     "format.js"
     "icon.svg"
     "issued.js"
+    "json_fault.js"
     "lit.js"
     "main.js"
     "merge_patch.js"
