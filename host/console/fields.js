@@ -3,6 +3,7 @@
 import { jsonFrom, roundedIn } from "./format.js";
 import { faultIn } from "./json_fault.js";
 import { html, nothing } from "./lit.js";
+import { joined } from "./parts.js";
 import { redraw } from "./state.js";
 
 let fields = 0;
@@ -28,7 +29,7 @@ function placeIn(rest) {
 /** The same as text on the page, for members that have no field of one line. */
 export function faultList(problem, path, id = nothing) {
   const faults = faultsAt(problem, path);
-  return faults.length === 0 ? nothing : html`<p class="fault" id=${id}>${faults.join("; ")}</p>`;
+  return faults.length === 0 ? nothing : html`<p class="fault" id=${id}>${joined(faults)}</p>`;
 }
 
 /**

@@ -18,11 +18,11 @@ export function problemBox(problem, id = nothing, again = undefined) {
   const errors = Object.entries(problem.errors ?? {});
   return html`<div class="problem" role="alert" id=${id}>
     <p><strong>${problem.title}</strong></p>
-    <p class="detail">${problem.detail}</p>
+    <p class="detail">${prose(problem.detail ?? "")}</p>
     ${errors.length === 0
       ? nothing
       : html`<ul>
-          ${errors.map(([path, texts]) => html`<li><code>${path}</code> ${texts.join("; ")}</li>`)}
+          ${errors.map(([path, texts]) => html`<li><code>${path}</code> ${joined(texts)}</li>`)}
         </ul>`}
     ${problem.trace_id ? html`<p class="small">Trace <code>${problem.trace_id}</code></p>` : nothing}
     ${again ? html`<p><button type="button" class="again" @click=${() => tryAgain(again)}>Try again</button></p>` : nothing}
@@ -101,6 +101,11 @@ export function badge(text, tone = "plain") {
 /** Words in which code stands between backticks. */
 export function prose(text) {
   return text.split(/`([^`]+)`/).map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : part));
+}
+
+/** Several of them in one line. */
+export function joined(texts) {
+  return texts.map((text, index) => [index > 0 ? "; " : "", prose(text)]);
 }
 
 /** Names and values, one below the other. Rows without a value are left out. */

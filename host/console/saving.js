@@ -37,7 +37,7 @@ export async function save(held, what, work, { done, leads }) {
   const failed = problem?.isLost ? said`${what} may have been saved` : said`${what} is not saved`;
   if (visit.isHere()) return problem ? tell(failed.text) : done(answer);
   const text = "You had gone on before that was known.";
-  notify(problem ? { title: said`${failed}.`, text: `${problem.detail} ${text}` } : { title: said`${what} is saved.`, text, leads: leads(answer) });
+  notify(problem ? { title: said`${failed}.`, text: html`${prose(problem.detail)} ${text}` } : { title: said`${what} is saved.`, text, leads: leads(answer) });
 }
 
 /** What would be lost of a form that is half filled, or perhaps of one that is being sent; nothing of one that was. */

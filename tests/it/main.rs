@@ -54,6 +54,7 @@ mod console_overtaken;
 mod console_refresh;
 mod console_saving;
 mod console_sending;
+mod console_shown;
 mod console_told;
 mod containers;
 mod control;
