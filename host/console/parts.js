@@ -2,7 +2,7 @@
 
 import { session } from "./api.js";
 import { html, nothing } from "./lit.js";
-import { count, counted, inPieces, plural, utcTime } from "./format.js";
+import { compact, count, counted, inPieces, plural, utcTime } from "./format.js";
 import { notify } from "./notices.js";
 import { holder, load, redraw, tell } from "./state.js";
 
@@ -10,6 +10,16 @@ import { holder, load, redraw, tell } from "./state.js";
 export function long(text) {
   const pieces = inPieces(text);
   return pieces.length > 1 ? pieces.map((piece) => html`<span>${piece}</span>`) : text;
+}
+
+/** A text as it is, or that it is empty: nothing would look as if nothing was there. */
+export function orEmpty(text) {
+  return text === "" ? html`<i class="muted">empty text</i>` : text;
+}
+
+/** A value in one line, cut off where it is long. */
+export function inShort(value, max) {
+  return orEmpty(compact(value, max));
 }
 
 /** What went wrong, as the server said it; with an id where it describes a field, and with what is done to try it again. */

@@ -126,7 +126,7 @@ function one() {
         ["Id", copyable(reactor.id, "id")],
         ["Formula", html`<a href="#/formulas/of/${reactor.formula.id}">${reactor.formula.name}</a>`],
         ["Acts as", reactor.application?.name ?? "nobody"],
-        ["Configuration", Object.keys(reactor.configuration).length > 0 ? html`<pre>${pretty(hidden(reactor.configuration))}</pre>` : "none"],
+        ["Configuration", Object.keys(reactor.configuration).length > 0 ? html`<pre tabindex="0" role="region" aria-label="Configuration">${pretty(hidden(reactor.configuration))}</pre>` : "none"],
         ["Made", time(reactor.created_at)],
       ])}
       <div class="row">

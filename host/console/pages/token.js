@@ -1,9 +1,9 @@
 // One token: shown masked, revealed for a moment, deleted.
 
 import { ask, keyAt, keysAt, may, revealingKey, segment, session, withAnyKey, withAnyOf } from "../api.js";
-import { compact, pretty } from "../format.js";
+import { pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { badge, confirm, copyable, facts, long, problemBox, shown, time, who } from "../parts.js";
+import { badge, confirm, copyable, facts, inShort, long, orEmpty, problemBox, shown, time, who } from "../parts.js";
 import { readRights } from "../rights.js";
 import { unlessChanged } from "../saving.js";
 import { holder, load, now, redraw, tell } from "../state.js";
@@ -69,7 +69,7 @@ async function findAs(key, id) {
 /** Keys and values of a token's metadata. */
 export function metadata(token, max = Infinity) {
   const pairs = Object.entries(token.metadata ?? {});
-  return pairs.map(([key, value]) => html`<span class="pair"><em><bdi>${key}</bdi></em> <bdi>${compact(value, max)}</bdi></span> `);
+  return pairs.map(([key, value]) => html`<span class="pair"><em><bdi>${key}</bdi></em> <bdi>${inShort(value, max)}</bdi></span> `);
 }
 
 /** What is told on the page of a token that is opened next: a view made of what has just happened to it. */
@@ -86,7 +86,7 @@ export function viewToken() {
 
 function detail(token) {
   const places = token.containers ?? ["/"];
-  const json = (value) => (value === undefined || value === null ? undefined : html`<pre>${typeof value === "string" ? value : pretty(value)}</pre>`);
+  const mask = token.mask ?? undefined;
   const erase = async () => {
     const visit = now();
     await withAnyOf(keysAt("token:delete", places), (key) => ask("token:delete", "DELETE", `/tokens/${segment(token.id)}`, { key }));
@@ -106,7 +106,7 @@ function detail(token) {
         ["Containers", html`<code>${(token.containers ?? []).join(" ")}</code>`],
         ["Metadata", Object.keys(token.metadata ?? {}).length > 0 ? metadata(token) : undefined],
         ["Fingerprint", token.fingerprint && copyable(token.fingerprint, "fingerprint")],
-        ["Mask", json(token.mask)],
+        ["Mask", mask === undefined ? undefined : html`<pre tabindex="0" role="region" aria-label="Mask">${text(mask)}</pre>`],
         ["Fingerprint of", token.fingerprint_expression && html`<code>${token.fingerprint_expression}</code>`],
         ["Search indexes", token.search_indexes && html`<code>${token.search_indexes.join(" ")}</code>`],
         ["Made", html`${time(token.created_at)} by ${who(token.created_by)}`],
@@ -126,7 +126,7 @@ function data(token) {
   if (got && got.data !== undefined) {
     return html`<div id="plaintext">
       ${got.why ? html`<p><bdi>${got.label}</bdi>. ${got.why}</p>` : nothing}
-      <pre class="revealed" tabindex="0" role="region" aria-label=${got.label}>${long(text(got.data))}</pre>
+      <pre class="revealed" tabindex="0" role="region" aria-label=${got.label}>${text(got.data)}</pre>
       <div class="row">
         <button type="button" class="main" @click=${hideHere}>Hide</button>
         <span class="small">Hidden by itself after 30 seconds. That it was read is in the audit log.</span>
@@ -139,7 +139,7 @@ function data(token) {
     ? html`<p class="muted">••••••</p>`
     : token.data === undefined
       ? html`<p class="muted">The rule that decides shows no data of this token, or it has no mask.</p>`
-      : html`<pre>${long(text(token.data))}</pre>`;
+      : html`<pre tabindex="0" role="region" aria-label="Masked data">${text(token.data)}</pre>`;
   return html`${shownNow} ${got ? html`<p>It was read, and <bdi>${got.by}</bdi> sees no data of it.</p>` : nothing}
     ${problemBox(held.revealed?.problem)}
     ${key
@@ -153,7 +153,7 @@ function data(token) {
 }
 
 function text(value) {
-  return typeof value === "string" ? value : pretty(value);
+  return value === "" ? orEmpty(value) : long(typeof value === "string" ? value : pretty(value));
 }
 
 async function reveal(token, key) {

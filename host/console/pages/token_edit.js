@@ -5,7 +5,7 @@ import { areaField, faultList, form, heldWhile, jsonOf, linesOf, maskOf, metadat
 import { forTimeField, fromTimeField, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { hasNullMember, isObject, patchBetween, pathsOf, same } from "../merge_patch.js";
-import { lacking, problemBox, shown, table, time } from "../parts.js";
+import { lacking, orEmpty, problemBox, shown, table, time } from "../parts.js";
 import { readRights } from "../rights.js";
 import { notSaved, overwrite, save, unsent } from "../saving.js";
 import { holder, load, redraw, tell } from "../state.js";
@@ -181,7 +181,7 @@ function news(before, { token, wroteData }) {
   }
   // A repeated answer to whoever may not read it is an outline.
   if (token.created_at === undefined) return html`<div class="good-news" role="status"><p>The token is changed.</p></div>`;
-  const text = (value) => (value === undefined || value === null ? "–" : html`<code>${typeof value === "string" ? value : pretty(value)}</code>`);
+  const text = (value) => (value === undefined || value === null ? "–" : codeOf(value));
   const written = (name, value) => (name === "expires_at" ? time(value) : text(value));
   const differs = MEMBERS.filter(([name]) => !same(before[name], token[name]));
   const rows = differs.map(([name, title]) => [title, written(name, before[name]), written(name, token[name])]);
@@ -192,7 +192,11 @@ function news(before, { token, wroteData }) {
 
 function dataText(token) {
   if (token.concealed) return "••••••";
-  return token.data === undefined ? "not shown" : html`<code>${typeof token.data === "string" ? token.data : pretty(token.data)}</code>`;
+  return token.data === undefined ? "not shown" : codeOf(token.data);
+}
+
+function codeOf(value) {
+  return html`<code>${typeof value === "string" ? orEmpty(value) : pretty(value)}</code>`;
 }
 
 export function editToken() {

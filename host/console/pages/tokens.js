@@ -4,7 +4,7 @@ import { ask, keysFor, may, segment, withAnyKey, withQuery } from "../api.js";
 import { form, selectField, submitButton } from "../fields.js";
 import { brief, compact, counted } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { empty, keepFocus, lacking, pager, problemBox, shown, table, time } from "../parts.js";
+import { empty, inShort, keepFocus, lacking, pager, problemBox, shown, table, time } from "../parts.js";
 import { isObject, same } from "../merge_patch.js";
 import { readRights } from "../rights.js";
 import { QUERY_FAULT, searchBox } from "../search_box.js";
@@ -226,8 +226,8 @@ function dataCell(token) {
 
 /** The members of an object one after the other, anything else as it is. */
 function dataText(data) {
-  if (!isObject(data)) return compact(data, 60);
-  const pairs = Object.entries(data).map(([name, value]) => html`<span class="pair"><em><bdi>${name}</bdi></em> <bdi>${compact(value, 40)}</bdi></span> `);
+  if (!isObject(data) || Object.keys(data).length === 0) return inShort(data, 60);
+  const pairs = Object.entries(data).map(([name, value]) => html`<span class="pair"><em><bdi>${name}</bdi></em> <bdi>${inShort(value, 40)}</bdi></span> `);
   return pairs.length > 6 ? [...pairs.slice(0, 6), "…"] : pairs;
 }
 
