@@ -79,6 +79,36 @@ async fn what_may_be_long_is_scrolled_by_keyboard() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn times_of_the_log_have_seconds_and_none_between_which_nothing_lies_are_asked_for() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::watching(&server) else { return };
+    browser.visit("logs");
+    browser.set("From", "2026-01-01T00:00:30");
+    let is_faulty = "t.field('Before')?.ariaInvalid === 'true' && document.querySelector('p.fault')?.innerText === 'must be later than From'";
+    for before in ["2026-01-01T00:00:30", "2026-01-01T00:00:29", "2025-12-31T23:59"] {
+        browser.set("Before", before);
+        browser.eval("later.asked = [], document.activeElement.blur(), true");
+        browser.click("Filter");
+        browser.wait("document.activeElement === t.field('Before')");
+        assert_eq!(browser.eval(is_faulty), true, "{before}");
+        assert_eq!(browser.eval("[location.hash, later.asked]"), json!(["#/logs", []]));
+    }
+    browser.set("Before", "2026-01-01T00:00:31");
+    browser.click("Filter");
+    browser
+        .wait("location.hash.includes('T00%3A00%3A30') && location.hash.includes('T00%3A00%3A31')");
+    browser.wait_for("No entry is like this.");
+    assert_eq!(browser.eval("t.field('Before').ariaInvalid"), Value::Null);
+    // So is what an address asks for, and the filters can be cleared.
+    browser.eval("location.hash = '#/logs?from=2026-01-02T00:00&to=2026-01-01T00:00', true");
+    browser.wait(is_faulty);
+    assert_eq!(browser.eval("document.querySelector('.empty')"), Value::Null);
+    browser.click("Clear");
+    browser.wait("document.querySelector('tbody tr') && !document.querySelector('p.fault')");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn code_in_what_went_wrong_stands_as_code() {
     let server = TestServer::start().await;
     let Some(mut browser) = Browser::open() else { return };

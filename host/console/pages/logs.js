@@ -12,8 +12,8 @@ export const title = "Audit log";
 const TONES = { create: "good", update: "warn", delete: "bad", use: "accent", invoke: "accent" };
 
 const NONE = { entity_type: "", entity_id: "", from: "", to: "" };
-/** `filter` is what is looked at, the members beside it are what the form holds. */
-const held = holder(() => ({ ...NONE, filter: NONE, page: 1, inPlace: false }));
+/** `filter` is what is looked at, the members beside it are what the form holds, of which `problem` says what is wrong. */
+const held = holder(() => ({ ...NONE, filter: NONE, page: 1, inPlace: false, problem: undefined }));
 
 /** The rest of the address is a type of entity and an id, or nothing; `query` holds times and the number of a page. */
 export function open([type = "", id = ""], query) {
@@ -50,7 +50,23 @@ function show({ entity_type, entity_id, from, to }, page) {
   return undefined;
 }
 
+/** What is wrong with times between which nothing can lie, in the form of the server's. */
+function faultOf({ from, to }) {
+  const isBackwards = from !== "" && to !== "" && Date.parse(`${from}Z`) >= Date.parse(`${to}Z`);
+  return isBackwards ? { errors: { end_date: ["must be later than From"] } } : undefined;
+}
+
+function filter() {
+  held.problem = faultOf(held);
+  return held.problem ? redraw() : show(held, 1);
+}
+
 async function list(page) {
+  held.problem = faultOf(held.filter);
+  if (held.problem) {
+    held.list = undefined;
+    return;
+  }
   const { entity_type, entity_id, from, to } = held.filter;
   const filter = { entity_type, entity_id, start_date: fromTimeField(from), end_date: fromTimeField(to) };
   const found = await loadPage(held, page, (number) => ask("log:read", "GET", withQuery("/logs", { ...filter, page: number, size: 50 })));
@@ -81,11 +97,12 @@ function reset() {
 
 function filterForm(types) {
   return form(
-    () => show(held, 1),
+    filter,
     html`<div class="filters">
       ${selectField("Entity", held, "entity_type", [["", "Any"], ...types])}
       ${textField("Id of the entity", held, "entity_id")}
-      ${textField("From", held, "from", { type: "datetime-local", hint: "UTC" })} ${textField("Before", held, "to", { type: "datetime-local", hint: "UTC" })}
+      ${textField("From", held, "from", { type: "datetime-local", step: "1", hint: "UTC" })}
+      ${textField("Before", held, "to", { type: "datetime-local", step: "1", hint: "UTC", at: [held.problem, "end_date"] })}
       <div class="row">
         ${submitButton("Filter")}
         <button type="button" class="quiet" @click=${reset}>Clear</button>
