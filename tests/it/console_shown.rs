@@ -79,6 +79,30 @@ async fn what_may_be_long_is_scrolled_by_keyboard() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_a_large_change_a_few_members_are_named() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    server.private.post("/tokens", json!({"id": "one", "type": "token", "data": {}})).await;
+    browser.sign_in_to(&server);
+    browser.visit("tokens/edit/one");
+    browser.choose("The change is", "json");
+    for (members, named, more) in [(20, 20, None), (4_021, 20, Some("and 4,001 more"))] {
+        let data: serde_json::Map<_, _> =
+            (0..members).map(|n| (format!("m{n}"), json!(n))).collect();
+        browser.set("Change of the data", &json!(data).to_string());
+        browser.wait("t.text().includes('Saving changes data.m0, ')");
+        let said = "[...document.querySelectorAll('p.small')].find((one) => one.innerText.startsWith('Saving changes'))";
+        browser
+            .wait(&format!("{said}?.innerText.includes({})", json!(more.unwrap_or("data.m19."))));
+        let count = browser.eval(&format!(
+            "[...{said}.querySelectorAll('code')].filter((one) => one.innerText !== 'data').length"
+        ));
+        assert_eq!(count, named, "{members}");
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn times_of_the_log_have_seconds_and_none_between_which_nothing_lies_are_asked_for() {
     let server = TestServer::start().await;
     let Some(mut browser) = Browser::watching(&server) else { return };

@@ -2,7 +2,7 @@
 
 import { ask, keyAt, keysAt, segment, session, withAnyOf } from "../api.js";
 import { areaField, faultList, form, heldWhile, jsonOf, linesOf, maskOf, metadataOf, notSent, selectField, submitButton, textField, wordsOf } from "../fields.js";
-import { forTimeField, fromTimeField, pretty } from "../format.js";
+import { count, forTimeField, fromTimeField, pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
 import { hasNullMember, isObject, patchBetween, pathsOf, same } from "../merge_patch.js";
 import { lacking, orEmpty, problemBox, shown, table, time } from "../parts.js";
@@ -29,6 +29,9 @@ const LISTS = [
   { name: "containers", title: "Containers", of: ({ containers }) => containers ?? [] },
   { name: "search_indexes", title: "Search indexes", of: (token) => token.search_indexes ?? [] },
 ];
+
+/** Members that are named of those that a change writes: data may have any number. */
+const NAMED_MAX = 20;
 
 const held = holder(() => ({}));
 
@@ -297,7 +300,8 @@ function dataField(token, draft, at) {
 function willChange(token, draft) {
   const patch = patchOf(token, draft, {});
   const paths = pathsOf(patch);
-  const named = paths.map((path, index) => html`${index > 0 ? ", " : ""}<code>${path}</code>`);
+  const named = paths.slice(0, NAMED_MAX).map((path, index) => html`${index > 0 ? ", " : ""}<code>${path}</code>`);
+  if (paths.length > NAMED_MAX) named.push(` and ${count(paths.length - NAMED_MAX)} more`);
   return html`<p class="small">${paths.length === 0 ? "Nothing is changed yet." : html`Saving changes ${named}.`}
     ${"data" in patch ? leavesOfData(token, patch.data) : nothing}</p>`;
 }
