@@ -6,11 +6,21 @@ use serde_json::{Value, json};
 use crate::support::TestServer;
 use crate::support::browser::Browser;
 use crate::support::scripts;
+use crate::support::server::Setup;
 
 const SCRIPT: &str = "module.exports = async () => ({ raw: {} });";
 
 fn id(entity: &Value) -> String {
     entity["id"].as_str().unwrap().to_owned()
+}
+
+/// What stands beside a name on a page.
+fn fact(browser: &mut Browser, name: &str) -> String {
+    let row = format!(
+        "[...document.querySelectorAll('dl div')].find((row) => row.firstElementChild.innerText === '{name}')"
+    );
+    browser.wait(&row);
+    browser.eval(&format!("t.name({row}.lastElementChild)")).as_str().unwrap().to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -157,5 +167,27 @@ async fn code_in_what_went_wrong_stands_as_code() {
     assert_eq!(code, ["card", "args", "card", "bank"]);
     assert_eq!(browser.texts(".fault"), ["is no card; nor a bank"]);
     assert_eq!(browser.texts(".fault code"), ["card", "bank"]);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_try_that_nobody_answered_is_said_to_be_that() {
+    let server = TestServer::start_with(Setup::open()).await;
+    let Some(mut browser) = Browser::open() else { return };
+    let path = scripts::reactor(&server, SCRIPT, json!({}), json!({})).await;
+    // Nobody listens there.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", free.local_addr().unwrap());
+    drop(free);
+    let body = json!({"args": {}, "callback_url": url});
+    let queued = server.private.post(&path, body).await.json();
+    let run = queued["invocation_id"].as_str().unwrap();
+    let reactor = path.trim_start_matches("/reactors/").trim_end_matches("/react");
+    browser.sign_in_to(&server);
+    browser.visit(&format!("invocations/{reactor}/{run}"));
+    while !fact(&mut browser, "Delivery").ends_with("1 try, no answer") {
+        browser.click("Look again");
+        browser.wait("document.querySelector('[aria-busy=false]')");
+    }
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

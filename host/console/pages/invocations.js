@@ -279,7 +279,8 @@ function shaped({ invocation_id: run, error: { headers, body } }) {
 }
 
 function tries({ attempts, last_status: last }) {
-  return `${counted(attempts, "try")}${last ? `, last answered ${last}` : ""}`;
+  const answer = last ? `, last answered ${last}` : attempts > 0 ? ", no answer" : "";
+  return `${counted(attempts, "try")}${answer}`;
 }
 
 /** Nothing of one reactor's runs is left for another's. */
