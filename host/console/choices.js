@@ -2,7 +2,7 @@
 
 import { ask, withQuery } from "./api.js";
 import { selectField, textField } from "./fields.js";
-import { brief, count } from "./format.js";
+import { brief, count, sharedNames } from "./format.js";
 import { html, nothing } from "./lit.js";
 import { keepFocus, problemBox } from "./parts.js";
 import { load, redraw } from "./state.js";
@@ -41,9 +41,9 @@ export function choiceField(label, held, name, { lists, from }, settings) {
   const wanted = (lists[typed] ?? "").trim().toLowerCase();
   const read = (list?.data ?? []).filter(fits);
   const able = own && !read.some((one) => one.id === own.id) ? [own, ...read] : read;
-  const repeated = repeatedIn(able.map(text));
+  const shared = sharedNames(able, text);
   // Equal names are told apart by what the id ends with.
-  const named = (one) => (repeated.has(text(one)) ? `${text(one)} ${brief(one.id)}` : text(one));
+  const named = (one) => (shared.has(text(one)) ? `${text(one)} ${brief(one.id)}` : text(one));
   const few = able.length <= FEW && !isCut(list);
   const shown = able.filter((one) => one.id === held[name] || few || one.id === wanted || named(one).toLowerCase().includes(wanted));
   // What is chosen stays in sight, whatever was read since.
@@ -65,17 +65,6 @@ export function choiceField(label, held, name, { lists, from }, settings) {
 
 function controlOf(label) {
   return [...document.querySelectorAll("main label")].find((one) => one.textContent === label)?.control;
-}
-
-/** Texts that are there more than once. */
-function repeatedIn(texts) {
-  const seen = new Set();
-  const repeated = new Set();
-  for (const one of texts) {
-    if (seen.has(one)) repeated.add(one);
-    seen.add(one);
-  }
-  return repeated;
 }
 
 function isCut(list) {

@@ -128,6 +128,18 @@ export function inPieces(text) {
   return pieces;
 }
 
+/** Names that several of these entries have, or texts: their ids tell them apart. */
+export function sharedNames(entries, text = ({ name }) => name) {
+  const ids = new Map();
+  const shared = new Set();
+  for (const one of entries) {
+    const name = text(one);
+    if (ids.has(name) && ids.get(name) !== one.id) shared.add(name);
+    ids.set(name, one.id);
+  }
+  return shared;
+}
+
 /** The beginning of an id; the whole one is in the title. */
 export function brief(id) {
   return id.length > 13 && /^[0-9a-f]{8}-/.test(id) ? `…${id.slice(-12)}` : id;

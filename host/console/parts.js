@@ -2,7 +2,7 @@
 
 import { session } from "./api.js";
 import { html, nothing } from "./lit.js";
-import { compact, count, counted, inPieces, plural, utcTime } from "./format.js";
+import { brief, compact, count, counted, inPieces, plural, sharedNames, utcTime } from "./format.js";
 import { notify } from "./notices.js";
 import { holder, load, redraw, tell } from "./state.js";
 
@@ -99,8 +99,19 @@ export function time(text) {
 
 /** Who has this id: applications of this tab's keys by their names; others would have to be read, which would be an entry of the log. */
 export function who(id, text = id) {
-  const known = session.keys.find((key) => key.application.id === id);
-  return known ? html`<bdi title=${id}>${known.application.name}</bdi>` : html`<code title=${id}>${text}</code>`;
+  const all = session.keys.map((key) => key.application);
+  const known = all.find((one) => one.id === id);
+  return known ? html`<span title=${id}>${named(known, sharedNames(all))}</span>` : html`<code title=${id}>${text}</code>`;
+}
+
+/** When something was done, and by whom; of what ships or was made at the command line nobody is known. */
+export function act(at, by) {
+  return by ? html`${time(at)} by ${who(by)}` : time(at);
+}
+
+/** The name of an entry, with the end of its id where it is one of those that others have, too. */
+export function named({ id, name }, shared) {
+  return html`<bdi>${name}</bdi>${shared.has(name) ? html` <code class="small brief" title=${id}>${brief(id)}</code>` : nothing}`;
 }
 
 /** A word with a colour that says the same. */

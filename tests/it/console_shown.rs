@@ -191,3 +191,75 @@ async fn a_try_that_nobody_answered_is_said_to_be_that() {
     }
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_made_and_changed_something_is_named() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    let client = &server.management;
+    let own = client.get("/applications/key").await.expect(200);
+    let by = format!(" by {}", own["name"].as_str().unwrap());
+    let application = json!({"name": "a", "type": "private", "permissions": ["token:read"]});
+    let formula = json!({"name": "f", "code": SCRIPT});
+    let used = client.post("/reactor-formulas", formula.clone()).await.expect(201);
+    let reactor = json!({"name": "r", "configuration": {}, "formula": {"id": used["id"]}});
+    browser.sign_in_to(&server);
+    for (page, path, body, change) in [
+        (
+            "applications",
+            "/applications",
+            application,
+            json!({"name": "b", "permissions": ["token:read"]}),
+        ),
+        ("formulas", "/reactor-formulas", formula, json!({"name": "b"})),
+        ("reactors", "/reactors", reactor, json!({"name": "b", "configuration": {}})),
+    ] {
+        let made = id(&client.post(path, body).await.expect(201));
+        browser.visit(&format!("{page}/of/{made}"));
+        assert!(fact(&mut browser, "Made").ends_with(&by), "{page}");
+        assert!(!browser.texts("dt").contains(&"Changed".to_owned()), "{page}");
+        client.put(&format!("{path}/{made}"), change).await.expect(200);
+        browser.click("Refresh");
+        browser.heading("b");
+        assert!(fact(&mut browser, "Changed").ends_with(&by), "{page}");
+    }
+    // Of what ships nobody is known.
+    browser.visit("formulas");
+    browser.click("card-insights");
+    browser.wait_for("SHA-256");
+    assert!(!browser.texts("dt").contains(&"Made".to_owned()));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_of_one_name_are_told_apart_in_lists() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    let client = &server.management;
+    let end = |id: &str| format!("…{}", &id[id.len() - 12..]);
+    let mut twins = Vec::new();
+    for name in ["twin", "twin", "single"] {
+        let body = json!({"name": name, "type": "private", "permissions": ["token:read"]});
+        twins.push(id(&client.post("/applications", body).await.expect(201)));
+    }
+    let formula = json!({"name": "used twice", "code": SCRIPT});
+    let formula = client.post("/reactor-formulas", formula).await.expect(201);
+    for (name, application) in [("one", 0), ("two", 0), ("three", 1), ("four", 2)] {
+        let body = json!({"name": name, "configuration": {}, "formula": {"id": formula["id"]},
+            "application": {"id": twins[application]}});
+        client.post("/reactors", body).await.expect(201);
+    }
+    let twin = |number: usize| format!("twin {}", end(&twins[number]));
+    browser.sign_in_to(&server);
+    browser.visit("applications");
+    browser.wait("document.querySelectorAll('tbody tr').length > 3");
+    let names = browser.texts("tbody th");
+    assert_eq!(names[..3], ["single".to_owned(), twin(1), twin(0)]);
+    browser.visit("reactors");
+    browser.wait("document.querySelectorAll('tbody tr').length === 4");
+    let acting = browser.texts("tbody [data-head='Acts as']");
+    assert_eq!(acting, ["single".to_owned(), twin(1), twin(0), twin(0)]);
+    // It is one formula.
+    assert_eq!(browser.texts("tbody [data-head=Formula]"), ["used twice"; 4]);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

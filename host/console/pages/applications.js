@@ -3,8 +3,9 @@
 import { ask, may, renewKey, withQuery } from "../api.js";
 import { rulesOf, seen } from "../access.js";
 import { forgetIssued, issued, issuedFor, keep, make, unkeptOf } from "../issued.js";
+import { sharedNames } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { badge, confirm, copyable, empty, facts, lacking, pager, shown, table, time } from "../parts.js";
+import { act, badge, confirm, copyable, empty, facts, lacking, named, pager, shown, table, time } from "../parts.js";
 import { preview } from "../preview.js";
 import { notify, said } from "../notices.js";
 import { unlessChanged } from "../saving.js";
@@ -110,8 +111,9 @@ function back() {
 }
 
 function listed(data, pagination) {
+  const shared = sharedNames(data);
   const row = (application) => [
-    html`<a class="name" href="#/applications/of/${application.id}"><bdi>${application.name}</bdi></a>`,
+    html`<a class="name" href="#/applications/of/${application.id}">${named(application, shared)}</a>`,
     badge(application.type),
     application.permissions.length > 0 ? html`<span class="small">${application.permissions.join(", ")}</span>` : "–",
     application.rules.length > 0 ? html`<div class="small pairs">${application.rules.map((rule) => html`<div><code>${rule.container}</code> ${seen(rule)}</div>`)}</div>` : "–",
@@ -150,8 +152,8 @@ function one(application) {
   return html`<section class="card" aria-label="About">
       ${facts([
         ["Id", copyable(application.id, "id")],
-        ["Made", time(application.created_at)],
-        application.modified_at && ["Changed", time(application.modified_at)],
+        ["Made", act(application.created_at, application.created_by)],
+        application.modified_at && ["Changed", act(application.modified_at, application.modified_by)],
         application.expires_at && ["Ends", time(application.expires_at)],
       ])}
       <div class="row">

@@ -1,9 +1,9 @@
 // Formulas: the programs that reactors run.
 
 import { ask, may, withQuery } from "../api.js";
-import { measured } from "../format.js";
+import { measured, sharedNames } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { badge, confirm, copyable, empty, facts, lacking, pager, prose, shown, table, time } from "../parts.js";
+import { act, badge, confirm, copyable, empty, facts, lacking, named, pager, prose, shown, table } from "../parts.js";
 import { unlessChanged } from "../saving.js";
 import { holder, load, loadPage, now, tell, viewOf } from "../state.js";
 import { MEMBERS, begin, formulaForm, leaveForm, readFormula, refreshForm, unkeptForm } from "./formula_form.js";
@@ -100,8 +100,9 @@ function back() {
 }
 
 function listed(data, pagination) {
+  const shared = sharedNames(data);
   const row = (formula) => [
-    html`<a class="name" href="#/formulas/of/${formula.id}"><bdi>${formula.name}</bdi></a>`,
+    html`<a class="name" href="#/formulas/of/${formula.id}">${named(formula, shared)}</a>`,
     whose(formula),
     formula.language,
     formula.description ? html`<span class="clamp">${prose(formula.description)}</span>` : "–",
@@ -135,7 +136,8 @@ function one(formula) {
         ["Undeclared arguments", formula.undeclared_arguments === "drop" ? "are dropped" : "are passed on"],
         ["SHA-256", html`<code>${formula.component_digest}</code>`],
         // Those that ship were made with the program.
-        formula.type === "private" && ["Made", time(formula.created_at)],
+        formula.type === "private" && ["Made", act(formula.created_at, formula.created_by)],
+        formula.type === "private" && formula.modified_at && ["Changed", act(formula.modified_at, formula.modified_by)],
       ])}
       <div class="row">
         ${may("reactor:create") ? html`<a class="button" href="#/reactors/new/${formula.id}">New reactor of it</a>` : nothing}

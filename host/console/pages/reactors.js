@@ -2,9 +2,9 @@
 
 import { ask, may, segment, withQuery } from "../api.js";
 import { form, submitButton, textField } from "../fields.js";
-import { pretty } from "../format.js";
+import { pretty, sharedNames } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { confirm, copyable, empty, facts, lacking, pager, shown, table, time } from "../parts.js";
+import { act, confirm, copyable, empty, facts, lacking, named, pager, shown, table, time } from "../parts.js";
 import { unlessChanged } from "../saving.js";
 import { holder, load, loadPage, now, tell, viewOf } from "../state.js";
 import { MEMBERS, begin, hidden, leaveForm, reactorForm, readReactor, refreshForm, unkeptForm } from "./reactor_form.js";
@@ -105,10 +105,12 @@ function withoutList() {
 }
 
 function listed(data, pagination) {
+  const shared = sharedNames(data);
+  const [formulas, applications] = ["formula", "application"].map((one) => sharedNames(data.map((reactor) => reactor[one]).filter(Boolean)));
   const row = (reactor) => [
-    html`<a class="name" href="#/reactors/of/${reactor.id}"><bdi>${reactor.name}</bdi></a>`,
-    html`<a class="name" href="#/formulas/of/${reactor.formula.id}"><bdi>${reactor.formula.name}</bdi></a>`,
-    reactor.application ? html`<bdi class="name">${reactor.application.name}</bdi>` : "–",
+    html`<a class="name" href="#/reactors/of/${reactor.id}">${named(reactor, shared)}</a>`,
+    html`<a class="name" href="#/formulas/of/${reactor.formula.id}">${named(reactor.formula, formulas)}</a>`,
+    reactor.application ? html`<span class="name">${named(reactor.application, applications)}</span>` : "–",
     time(reactor.created_at),
     html`<a href="#/invocations/${reactor.id}" aria-label=${`Runs of ${reactor.name}`}>Runs</a>`,
   ];
@@ -127,7 +129,8 @@ function one() {
         ["Formula", html`<a href="#/formulas/of/${reactor.formula.id}">${reactor.formula.name}</a>`],
         ["Acts as", reactor.application?.name ?? "nobody"],
         ["Configuration", Object.keys(reactor.configuration).length > 0 ? html`<pre tabindex="0" role="region" aria-label="Configuration">${pretty(hidden(reactor.configuration))}</pre>` : "none"],
-        ["Made", time(reactor.created_at)],
+        ["Made", act(reactor.created_at, reactor.created_by)],
+        reactor.modified_at && ["Changed", act(reactor.modified_at, reactor.modified_by)],
       ])}
       <div class="row">
         <a class="button" href="#/invocations/${reactor.id}">Runs and deliveries</a>

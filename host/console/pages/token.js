@@ -3,7 +3,7 @@
 import { ask, keyAt, keysAt, may, revealingKey, segment, session, withAnyKey, withAnyOf } from "../api.js";
 import { pretty } from "../format.js";
 import { html, nothing } from "../lit.js";
-import { badge, confirm, copyable, facts, inShort, long, orEmpty, problemBox, shown, time, who } from "../parts.js";
+import { act, badge, confirm, copyable, facts, inShort, long, orEmpty, problemBox, shown, time } from "../parts.js";
 import { readRights } from "../rights.js";
 import { unlessChanged } from "../saving.js";
 import { holder, load, now, redraw, tell } from "../state.js";
@@ -109,8 +109,8 @@ function detail(token) {
         ["Mask", mask === undefined ? undefined : html`<pre tabindex="0" role="region" aria-label="Mask">${text(mask)}</pre>`],
         ["Fingerprint of", token.fingerprint_expression && html`<code>${token.fingerprint_expression}</code>`],
         ["Search indexes", token.search_indexes && html`<code>${token.search_indexes.join(" ")}</code>`],
-        ["Made", html`${time(token.created_at)} by ${who(token.created_by)}`],
-        token.modified_at && ["Changed", html`${time(token.modified_at)} by ${who(token.modified_by)}`],
+        ["Made", act(token.created_at, token.created_by)],
+        token.modified_at && ["Changed", act(token.modified_at, token.modified_by)],
         token.expires_at && ["Ends", time(token.expires_at)],
       ])}
       <div class="row">
