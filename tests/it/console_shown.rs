@@ -263,3 +263,17 @@ async fn entries_of_one_name_are_told_apart_in_lists() {
     assert_eq!(browser.texts("tbody [data-head=Formula]"), ["used twice"; 4]);
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_matches_no_route_is_said_to_be_that() {
+    let server = TestServer::start().await;
+    let Some(mut browser) = Browser::open() else { return };
+    server.management.get("/no-such-route").await.expect(404);
+    browser.sign_in_to(&server);
+    browser.visit("figures");
+    browser.wait("document.querySelector('[aria-label=\"Requests by route\"] tbody tr')");
+    let routes = browser.texts("[aria-label='Requests by route'] tbody th");
+    assert!(routes.contains(&"GET - requests that match no route".to_owned()), "{routes:?}");
+    assert!(routes.contains(&"GET /applications/key".to_owned()), "{routes:?}");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

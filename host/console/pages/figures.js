@@ -141,6 +141,11 @@ function charts() {
     </div>`;
 }
 
+/** What matches none is counted together. */
+function routeName(route) {
+  return route.endsWith(" -") ? html`<code>${route}</code> <span class="small">requests that match no route</span>` : html`<code>${route}</code>`;
+}
+
 /** The table says in numbers what the charts draw, and by which routes. */
 function routes() {
   const now = held.last?.figures;
@@ -151,7 +156,7 @@ function routes() {
   const rows = [...new Set([...now.routes.keys(), ...answered])]
     .map((route) => ({ route, buckets: now.routes.get(route) ?? new Map() }))
     .sort((a, b) => total(b.buckets) - total(a.buckets))
-    .map(({ route, buckets }) => [html`<code>${route}</code>`, count(total(buckets)), count(since(route)), ms(quantile(buckets, 0.5)), ms(quantile(buckets, 0.99))]);
+    .map(({ route, buckets }) => [routeName(route), count(total(buckets)), count(since(route)), ms(quantile(buckets, 0.5)), ms(quantile(buckets, 0.99))]);
   return html`<section class="card"><h2>Routes</h2>
     ${table("Requests by route", ["Route", "Answered", "While this page is open", "Median", "99 of 100 within"], rows)}</section>`;
 }
