@@ -170,6 +170,9 @@ pub struct Options {
     /// Requests of one key in a second about applications, formulas, reactors, the tenant and its log [default: 0].
     #[arg(long, env = "TOKAMAK_RATE_LIMIT_MANAGE", value_name = "RATE[:BURST]")]
     pub rate_limit_manage: Option<Rate>,
+    /// Requests of one tenant's keys together in a second, but for those of the last kind [default: 0].
+    #[arg(long, env = "TOKAMAK_RATE_LIMIT_TENANT", value_name = "RATE[:BURST]")]
+    pub rate_limit_tenant: Option<Rate>,
     /// Requests of one client address in a second without a valid key; a proxy is one address for all [default: 0].
     #[arg(long, env = "TOKAMAK_RATE_LIMIT_UNAUTHENTICATED", value_name = "RATE[:BURST]")]
     pub rate_limit_unauthenticated: Option<Rate>,
@@ -265,7 +268,7 @@ impl Options {
     pub fn settle(self) -> Result<Settings, ConfigError> {
         refuse_unknown_variables()?;
         let file = self.config.as_deref().map_or_else(|| Ok(Self::default()), read_file)?;
-        let rates = self.rates(&file);
+        let rates = RateLimits::of(&self, &file);
         let jobs = JobLimits::of(&self, &file);
         let memory = MemoryLimits::of(&self, &file);
         let safety = Safety::of(&self, &file)?;
@@ -327,19 +330,6 @@ impl Options {
             log: self.log.or(file.log).unwrap_or_else(|| "info".to_owned()),
         };
         settings.within_range()
-    }
-
-    fn rates(&self, file: &Self) -> RateLimits {
-        let rate = |own: Option<Rate>, file: Option<Rate>| own.or(file).unwrap_or_default();
-        RateLimits {
-            read: rate(self.rate_limit_read, file.rate_limit_read),
-            search: rate(self.rate_limit_search, file.rate_limit_search),
-            write: rate(self.rate_limit_write, file.rate_limit_write),
-            invoke: rate(self.rate_limit_invoke, file.rate_limit_invoke),
-            manage: rate(self.rate_limit_manage, file.rate_limit_manage),
-            unauthenticated: rate(self.rate_limit_unauthenticated, file.rate_limit_unauthenticated),
-            unknown_keys: safety::lock_out_after(self, file),
-        }
     }
 }
 

@@ -386,6 +386,8 @@ pub const COMPACT_SECONDS_DEFAULT: u64 = 86_400;
 /// How long after its start a server looks whether the store is to be compacted, at most, in seconds: one that is started
 /// often is to get there too.
 pub const COMPACT_FIRST_SECONDS_MAX: u64 = 3_600;
+/// How often a server whose disk is full looks whether that gives space back, in seconds.
+pub const COMPACT_FULL_SECONDS: u64 = 300;
 /// Denied attempts of one actor and one kind that are logged one by one in [`DENIALS_WINDOW_MS`]; more are counted, and
 /// the log tells how many (decisions §10).
 pub const DENIALS_LOGGED_MAX: u32 = 100;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokamak::crypto::entropy::SystemEntropy;
 use tokamak::crypto::integrity::IntegrityKey;
 use tokamak::crypto::seal::Key;
@@ -15,7 +15,7 @@ use tokamak::model::id::TenantId;
 use tokamak::store::sled::SledStore;
 use tokamak::store::{Batch, Expect, Kind, Protection, Put, Record, Store as _, StoreError};
 
-use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
+use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, about, assert_sound, command};
 use crate::support::operator::copy;
 use crate::support::skipped;
 
@@ -119,6 +119,58 @@ async fn a_full_disk_stops_what_is_new_and_nothing_else() {
         .await
         .expect(200);
     assert_eq!(process.terminate(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_full_disk_rights_are_taken_away_and_what_filled_it_is_removed() {
+    let Some(disk) = Mount::make(700) else { return };
+    let data = disk.path().join("data");
+    let process = Process::serve(&data);
+    let management = process.management();
+    let body =
+        json!({"name": "a", "type": "private", "permissions": ["token:create", "token:delete"]});
+    let [first, second] = [
+        management.post("/applications", body.clone()).await.expect(201),
+        management.post("/applications", body).await.expect(201),
+    ];
+    let path = |made: &Value| format!("/applications/{}", made["id"].as_str().unwrap());
+    let client = management.with_key(first["key"].as_str().unwrap());
+    let code = "module.exports = () => ({});";
+    let formula = json!({"name": "f", "code": code});
+    let formula = management.post("/reactor-formulas", formula).await.expect(201);
+    fill(disk.path(), 220 * MIB);
+    // What fills the rest is the vault's own.
+    let mut made = Vec::new();
+    loop {
+        let large = json!({"type": "token", "data": "x".repeat(1_000_000)});
+        let answer = client.post("/tokens", large).await;
+        if answer.status == 503 {
+            break;
+        }
+        made.push(answer.expect(201)["id"].as_str().unwrap().to_owned());
+    }
+    assert!(made.len() > 10, "{}", made.len());
+    // A stolen key is of no use from then on.
+    let key =
+        management.post(&format!("{}/regenerate", path(&second)), json!({})).await.expect(200);
+    assert_ne!(key["key"], second["key"]);
+    let less = json!({"name": "a", "permissions": ["token:read"]});
+    management.put(&path(&second), less).await.expect(200);
+    management.delete(&path(&second)).await.expect(204);
+    let formula = format!("/reactor-formulas/{}", formula["id"].as_str().unwrap());
+    management.delete(&formula).await.expect(204);
+    let (code, out, err) = about(&data, &["audit", "export"]);
+    assert!(code == 0 && out.contains("Application key regenerated"), "{err}");
+    for id in &made {
+        client.delete(&format!("/tokens/{id}")).await.expect(204);
+    }
+    // There is no room for files as large as those that there are.
+    let (code, out, err) = about(&data, &["compact"]);
+    assert_eq!(code, 0, "{out}{err}");
+    client.post("/tokens", json!({"type": "token", "data": "new"})).await.expect(201);
+    management.get("/readyz").await.expect(200);
+    assert_eq!(process.terminate(), Some(0));
+    assert_sound(&data);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use tokamak::config::{Rate, RateLimits};
+use tokamak::config::{JobLimits, Rate, RateLimits};
 use tokamak::runtime::{Runtime, RuntimeConfig};
 
 use crate::support::binary::{MANAGEMENT_KEY, Process, ROOT_KEY, command};
@@ -68,6 +68,32 @@ async fn a_key_past_its_rate_waits_and_others_do_not() {
     let renewed = server.management.post(&path, json!({})).await.expect(200);
     let renewed = server.client(renewed["key"].as_str().unwrap());
     refused(&renewed.post("/tokens", token()).await, "`write`");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_has_no_more_requests_for_having_more_keys() {
+    let limits = RateLimits { tenant: "1:4".parse().unwrap(), ..RateLimits::default() };
+    let server = limited(limits).await;
+    let mut clients = vec![server.private.clone()];
+    for _ in 0..4 {
+        let made = server.application("private", &["token:create", "token:read"], json!([])).await;
+        clients.push(made);
+    }
+    for client in &clients[..4] {
+        client.post("/tokens", token()).await.expect(201);
+    }
+    let told = "The keys of the tenant send more than 1 requests in a second";
+    refused(&clients[4].post("/tokens", token()).await, told);
+    refused(&clients[0].get("/tokens/none").await, told);
+    // Whoever ends one of them does not wait, nor does another tenant.
+    server.management.get("/logs").await.expect(200);
+    let other = server.other_tenant().await;
+    let body = json!({"name": "a", "type": "private", "permissions": ["token:create"]});
+    let made = other.post("/applications", body).await.expect(201);
+    server.client(made["key"].as_str().unwrap()).post("/tokens", token()).await.expect(201);
+    server.clock.advance_ms(1_000);
+    clients[4].post("/tokens", token()).await.expect(201);
+    refused(&clients[4].post("/tokens", token()).await, told);
 }
 
 /// One request of each class.
@@ -225,8 +251,12 @@ struct Two {
 }
 
 async fn two_tenants(config: RuntimeConfig) -> Two {
+    two_tenants_with(config, JobLimits::default()).await
+}
+
+async fn two_tenants_with(config: RuntimeConfig, jobs: JobLimits) -> Two {
     let runtime = Some(Runtime::new(config).unwrap());
-    let setup = Setup { runtime, react_timeout_ms: 120_000, ..Setup::open() };
+    let setup = Setup { runtime, jobs, react_timeout_ms: 120_000, ..Setup::open() };
     let mut server = TestServer::start_with(setup).await;
     let mut made = Vec::new();
     for management in [server.management.clone(), server.other_tenant().await] {
@@ -386,7 +416,7 @@ async fn runs_that_are_called_back_have_their_turn_beside_those_that_are_waited_
 #[tokio::test(flavor = "multi_thread")]
 async fn runs_that_are_called_back_leave_slots_to_those_that_are_waited_for() {
     let config = RuntimeConfig { slots_per_owner: Some(0), ..RuntimeConfig::new(4) };
-    let two = two_tenants(config).await;
+    let two = two_tenants_with(config, JobLimits::new(None, Some(0), None)).await;
     let receiver = Receiver::start().await;
     let body = json!({"args": {"behaviour": "sleep", "ms": 200_000}, "timeout_ms": 210_000,
         "callback_url": receiver.url()});

@@ -122,7 +122,7 @@ async fn a_server_starts_and_stops_where_nobody_reads_from_the_beginning() {
     let folder = tempfile::tempdir().unwrap();
     let (log, mut filled) = std::io::pipe().unwrap();
     // As much as a pipe holds.
-    filled.write_all(&[b'\n'; 64 << 10]).unwrap();
+    filled.write_all(&vec![b'\n'; 64 << 10]).unwrap();
     let process = serve_with(&folder, filled.into());
     process.management().get("/tenants/self").await.expect(200);
     assert_eq!(process.terminate(), Some(0));

@@ -8,7 +8,7 @@ use rustix::fs::{StatVfsMountFlags, statvfs};
 use thiserror::Error as ThisError;
 
 use super::Failure;
-use crate::limits::DISK_RESERVE_MB;
+use crate::limits::{DISK_LAST_MB, DISK_RESERVE_MB};
 use crate::store::StoreError;
 use crate::vault::{Error, OpenError};
 
@@ -63,8 +63,8 @@ fn state(data: &Path) -> Option<String> {
     let stored_mb = bytes(&data.join("store")) >> 20;
     is_short(free_mb, stored_mb).then(|| {
         format!(
-            "Its disk has {free_mb} MiB free; {DISK_RESERVE_MB} MiB stay free behind what is new, and compacting and \
-            backups take the size of the store besides. The log tells more"
+            "Its disk has {free_mb} MiB free; {DISK_RESERVE_MB} MiB stay free behind what is new, and backups and, down to \
+            {DISK_LAST_MB} MiB, compacting take as much besides as what lives in the store. The log tells more"
         )
     })
 }

@@ -6,6 +6,8 @@ use std::str::FromStr;
 use serde::Deserialize;
 use thiserror::Error;
 
+use super::{Options, safety};
+
 /// How many requests may come in a second, and how many at once after a rest. Written `RATE` or `RATE:BURST`; without a
 /// burst, what a second allows may come at once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -91,10 +93,29 @@ pub struct RateLimits {
     pub invoke: Rate,
     /// Of one key: applications, formulas, reactors, the tenant and its log.
     pub manage: Rate,
+    /// Of all keys of a tenant together: all of these but the last. Whoever ends a key that is used too much is not to wait.
+    pub tenant: Rate,
     /// Of one client address: requests without a valid key.
     pub unauthenticated: Rate,
     /// Of one client address: keys that nobody has, before it is locked out for a while; 0 for any number.
     pub unknown_keys: u32,
+}
+
+impl RateLimits {
+    /// What flags say, or else a file.
+    pub(super) fn of(flags: &Options, file: &Options) -> Self {
+        let rate = |of: fn(&Options) -> Option<Rate>| of(flags).or(of(file)).unwrap_or_default();
+        Self {
+            read: rate(|options| options.rate_limit_read),
+            search: rate(|options| options.rate_limit_search),
+            write: rate(|options| options.rate_limit_write),
+            invoke: rate(|options| options.rate_limit_invoke),
+            manage: rate(|options| options.rate_limit_manage),
+            tenant: rate(|options| options.rate_limit_tenant),
+            unauthenticated: rate(|options| options.rate_limit_unauthenticated),
+            unknown_keys: safety::lock_out_after(flags, file),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -114,7 +114,8 @@ fn limits_come_from_flags_and_the_file() {
         ..Options::default()
     };
     let text = "data-dir = \"kept\"\nreactor-slots-per-tenant = 4\nreactor-queue-per-tenant = 0\n\
-        rate-limit-read = 7\nrate-limit-write = 8\nrate-limit-invoke = \"1:2\"\n";
+        rate-limit-read = 7\nrate-limit-write = 8\nrate-limit-invoke = \"1:2\"\n\
+        rate-limit-tenant = \"30:40\"\n";
     let settings = settle(text, flags).unwrap();
     assert_eq!(settings.reactor_slots_per_tenant, Some(3));
     assert_eq!(settings.reactor_queue_per_tenant, Some(0));
@@ -122,6 +123,7 @@ fn limits_come_from_flags_and_the_file() {
         read: 7.into(),
         write: Rate { per_second: 5, burst: 9 },
         invoke: Rate { per_second: 1, burst: 2 },
+        tenant: Rate { per_second: 30, burst: 40 },
         unknown_keys: 20,
         ..RateLimits::default()
     };

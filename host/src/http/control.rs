@@ -35,7 +35,7 @@ use self::backup::Backups;
 pub use self::backup::{Asked, Begun, read_begun, read_frame};
 use super::envelope::Reply;
 use crate::crypto::keys::RootKey;
-use crate::limits::COMPACT_FIRST_SECONDS_MAX;
+use crate::limits::{COMPACT_FIRST_SECONDS_MAX, COMPACT_FULL_SECONDS};
 use crate::model::id::TenantId;
 use crate::vault::{Compacted, Error, KeysStatus, NewTenant, Tenant, Vault};
 
@@ -359,10 +359,16 @@ pub async fn compact_forever(vault: Vault, seconds: u64) {
     if seconds == 0 {
         return;
     }
-    let mut wait = seconds.min(COMPACT_FIRST_SECONDS_MAX);
+    let mut left = seconds.min(COMPACT_FIRST_SECONDS_MAX);
     loop {
-        tokio::time::sleep(Duration::from_secs(wait)).await;
-        wait = seconds;
+        let step = left.min(COMPACT_FULL_SECONDS);
+        tokio::time::sleep(Duration::from_secs(step)).await;
+        left -= step;
+        // What was removed is all that gives a full disk space.
+        if left > 0 && !vault.is_full() {
+            continue;
+        }
+        left = seconds;
         if !vault.has_removed() {
             continue;
         }

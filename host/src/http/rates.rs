@@ -110,6 +110,7 @@ struct Inner {
     write: Option<Limiter<Uuid>>,
     invoke: Option<Limiter<Uuid>>,
     manage: Option<Limiter<Uuid>>,
+    tenant: Option<Limiter<Uuid>>,
     /// By what addresses hash to: strangers have many addresses, and what is remembered of them is bounded.
     unauthenticated: Option<Limiter<u16>>,
     addresses: RandomState,
@@ -125,6 +126,7 @@ impl Rates {
             write: Limiter::new(limits.write, clock),
             invoke: Limiter::new(limits.invoke, clock),
             manage: Limiter::new(limits.manage, clock),
+            tenant: Limiter::new(limits.tenant, clock),
             unauthenticated: Limiter::new(limits.unauthenticated, clock),
             addresses: RandomState::new(),
             lock_out: LockOut::new(limits.unknown_keys, clock),
@@ -140,16 +142,29 @@ impl Rates {
             Class::Invoke => &self.0.invoke,
             Class::Manage => &self.0.manage,
         };
-        let Some(limiter) = limiter else { return Ok(()) };
         let caller = who.caller();
-        let key = caller.actor().id.unwrap_or(caller.application.id.0);
-        limiter.check(&key).map_err(|wait| {
-            let (rate, class) = (limiter.rate.per_second, class.as_str());
-            let detail = format!(
-                "The key sends more than {rate} requests of the class `{class}` in a second."
-            );
-            Rejection::too_many(detail, wait)
-        })
+        if let Some(limiter) = limiter {
+            let key = caller.actor().id.unwrap_or(caller.application.id.0);
+            limiter.check(&key).map_err(|wait| {
+                let (rate, class) = (limiter.rate.per_second, class.as_str());
+                let detail = format!(
+                    "The key sends more than {rate} requests of the class `{class}` in a second."
+                );
+                Rejection::too_many(detail, wait)
+            })?;
+        }
+        match &self.0.tenant {
+            Some(limiter) if class != Class::Manage => {
+                limiter.check(&caller.tenant().0).map_err(|wait| {
+                    let rate = limiter.rate.per_second;
+                    let detail = format!(
+                        "The keys of the tenant send more than {rate} requests in a second."
+                    );
+                    Rejection::too_many(detail, wait)
+                })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Refuses a key that is not to be looked at now: its client has tried too many that nobody has.

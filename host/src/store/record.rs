@@ -113,3 +113,10 @@ pub struct Batch {
     /// Whether it stores nothing new: what reading and removing write, taken from the disk's last space.
     pub urgent: bool,
 }
+
+impl Batch {
+    /// Changes nothing, also on a full disk: whoever waits for it knows that all before it is there.
+    pub fn nothing() -> Self {
+        Self { urgent: true, ..Self::default() }
+    }
+}

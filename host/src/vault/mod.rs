@@ -116,7 +116,7 @@ use crate::model::id::TenantId;
 use crate::model::time::Timestamp;
 use crate::runtime::Runtime;
 pub use crate::store::Compacted;
-use crate::store::{Batch, Kind, Store};
+use crate::store::{Batch, Kind, Store, StoreError};
 
 /// What is asked for seldom enough that a store may read what it is found by once it is open: the log, and what is told of
 /// runs, of both of which there is much. Until then, who lists them waits.
@@ -236,7 +236,12 @@ impl Vault {
         Ok(compacted)
     }
 
-    /// Whether anything was removed or replaced since the store was last compacted.
+    /// Whether the disk has no room for what is new.
+    pub fn is_full(&self) -> bool {
+        self.0.store.health() == Err(StoreError::Full)
+    }
+
+    /// Whether anything was removed or replaced since the store's files were made anew.
     pub fn has_removed(&self) -> bool {
         self.0.store.has_removed()
     }
@@ -278,7 +283,7 @@ impl Vault {
     /// Waits until every write begun before is seen by searches as well as by reads of one record: a record may be read a
     /// moment before the index knows of it.
     async fn settled(&self) -> Result<(), Error> {
-        Ok(self.0.store.commit(Batch::default()).await?)
+        Ok(self.0.store.commit(Batch::nothing()).await?)
     }
 
     /// Starts a change in a tenant.

@@ -13,11 +13,17 @@ mod tests;
 use std::sync::atomic::Ordering;
 
 use super::copy::Copy;
+use super::space::Space;
 use super::turns::Turns;
 use super::waiting::Waiting;
 use super::wanted::Wanted;
 use super::writer::Writer;
 use crate::store::StoreError;
+
+/// Whether there is room for so much of a copy. One that replaces the files gives back what does not live of them.
+fn room(space: &Space, done: &Wanted, bytes: u64) -> Result<(), StoreError> {
+    if done.replaces() { space.has_last_room_for(bytes) } else { space.has_room_for(bytes) }
+}
 
 impl Writer {
     /// The next batch to be committed; `None` when there will be none. Copies until there is one.
@@ -30,7 +36,7 @@ impl Writer {
             };
             self.progress.begin();
             // What others write goes on in both: the copy must not take the last of the space.
-            let room = self.space.check().and_then(|()| copy.done.check());
+            let room = room(&self.space, &copy.done, 0).and_then(|()| copy.done.check());
             match room.and_then(|()| copy.copy_some(&self.log.tree)) {
                 Ok(true) => self.finish_copy(),
                 Ok(false) => {}
@@ -55,8 +61,8 @@ impl Writer {
             self.files.has_removed.store(false, Ordering::Release);
         }
         // A copy that fills the disk would be in the way of everything else.
-        let bytes = self.files.live().bytes().unwrap_or_default();
-        match self.space.has_room_for(bytes).and_then(|()| self.files.begin()) {
+        let bytes = self.files.wishes.bytes.load(Ordering::Acquire);
+        match room(&self.space, &done, bytes).and_then(|()| self.files.begin()) {
             Ok(files) => self.log.copy = Some(Copy::begin(files, done)),
             Err(error) => {
                 tracing::warn!(%error, bytes, "the store cannot be copied, and is not compacted");

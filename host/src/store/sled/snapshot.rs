@@ -6,7 +6,9 @@ mod tests;
 use std::fs::File;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use sled::Tree;
 use tokio::sync::oneshot;
 
 use super::failure::{unavailable, unreadable};
@@ -18,6 +20,9 @@ use super::wanted::One;
 use super::{SledStore, packs, protect};
 use crate::model::id::TenantId;
 use crate::store::{Batch, Compacted, Kind, Record, Row, Snapshot, Store as _, StoreError};
+
+/// What the files of a store take that has next to nothing.
+const EMPTY_BYTES: u64 = 2 << 20;
 
 /// A copy that is read, removed when dropped.
 struct Frozen {
@@ -68,26 +73,52 @@ impl Drop for Frozen {
     }
 }
 
+/// Bytes that the files of a new tree take with all that is in this one, about.
+fn live_bytes(tree: &Tree) -> Result<u64, StoreError> {
+    let mut bytes = EMPTY_BYTES;
+    for row in tree {
+        let (key, value) = row.map_err(unreadable)?;
+        bytes += (key.len() + value.len()) as u64;
+    }
+    Ok(bytes.saturating_add(bytes / 2))
+}
+
 impl SledStore {
     /// Has the store's files made anew.
     pub(super) async fn make_anew(&self) -> Result<Compacted, StoreError> {
         let _one = self.compacting.lock().await;
+        self.estimate_copy().await?;
         let (done, outcome) = oneshot::channel();
         *self.files.wishes.to_replace.lock() = Some(done);
         // The writer looks at what is wanted after each batch.
-        if let Err(error) = self.commit(Batch::default()).await {
+        if let Err(error) = self.commit(Batch::nothing()).await {
             drop(self.files.wishes.to_replace.lock().take());
             return Err(error);
         }
         outcome.await.map_err(|_| unavailable("the store is closed"))?
     }
 
+    /// Notes how much a copy takes, about: as much as the files, or, where there is no room for that, what lives in them. Who
+    /// has removed most of what filled a disk is to have it back.
+    async fn estimate_copy(&self) -> Result<(), StoreError> {
+        let live = self.files.live();
+        let mut bytes = live.bytes().unwrap_or_default();
+        if self.space.has_room_for(bytes) == Err(StoreError::Full) {
+            let count = move || live_bytes(&live.tree);
+            let living = tokio::task::spawn_blocking(count).await;
+            bytes = bytes.min(living.map_err(|_| unavailable("what lives cannot be counted"))??);
+        }
+        self.files.wishes.bytes.store(bytes, Ordering::Release);
+        Ok(())
+    }
+
     /// Has a copy made to be read.
     pub(super) async fn freeze(&self) -> Result<Box<dyn Snapshot>, StoreError> {
         let one = Arc::clone(&self.compacting).lock_owned().await;
+        self.estimate_copy().await?;
         let (done, outcome) = oneshot::channel();
         *self.files.wishes.to_read.lock() = Some((done, one));
-        if let Err(error) = self.commit(Batch::default()).await {
+        if let Err(error) = self.commit(Batch::nothing()).await {
             drop(self.files.wishes.to_read.lock().take());
             return Err(error);
         }

@@ -79,7 +79,16 @@ impl Space {
 
     /// Whether so many bytes leave what is kept free.
     pub fn has_room_for(&self, bytes: u64) -> Result<(), StoreError> {
-        let wanted = (DISK_RESERVE_MB << 20).saturating_add(bytes);
+        self.has_room_beside(DISK_RESERVE_MB, bytes)
+    }
+
+    /// The same of what gives space back, which leaves as much as what is urgent does.
+    pub fn has_last_room_for(&self, bytes: u64) -> Result<(), StoreError> {
+        self.has_room_beside(DISK_LAST_MB, bytes)
+    }
+
+    fn has_room_beside(&self, kept_mb: u64, bytes: u64) -> Result<(), StoreError> {
+        let wanted = (kept_mb << 20).saturating_add(bytes);
         match (self.measure)() {
             Room::Free(free) if free < wanted => Err(StoreError::Full),
             Room::ReadOnly => Err(StoreError::ReadOnly),
@@ -178,6 +187,7 @@ mod tests {
             }
             assert_eq!(space.check().is_ok(), free >= 128 * MIB);
             assert_eq!(space.has_room_for(3 * MIB).is_ok(), free >= 131 * MIB);
+            assert_eq!(space.has_last_room_for(3 * MIB).is_ok(), free >= 67 * MIB);
         }
         // A group shares what there is.
         let space = Space::measured(|| Some(137 * MIB));
@@ -295,7 +305,7 @@ mod tests {
             let asked = Arc::clone(&left);
             let space = Space::measured(move || {
                 let left = asked.fetch_sub(1, Ordering::SeqCst);
-                Some(if left > 1 << 40 { 1 << 40 } else { 100 * MIB })
+                Some(if left > 1 << 40 { 1 << 40 } else { 10 * MIB })
             });
             let (store, folder) = filled(space).await;
             // The commit by which a copy is asked for looks at the disk too.

@@ -3,6 +3,8 @@
 //! One copy at a time, whether it is to replace the store's files or to be read: the next one would be made in the same
 //! place. So whoever wants one holds [`One`], and a copy that is read has it until it is gone.
 
+use std::sync::atomic::AtomicU64;
+
 use parking_lot::Mutex;
 use tokio::sync::{OwnedMutexGuard, oneshot};
 
@@ -56,6 +58,8 @@ pub struct Wishes {
     pub to_read: Mutex<Option<ToRead>>,
     /// Whoever wants the files made anew.
     pub to_replace: Mutex<Option<ToReplace>>,
+    /// Bytes that a copy takes, about.
+    pub bytes: AtomicU64,
 }
 
 impl Wishes {

@@ -240,6 +240,8 @@ impl Vault {
         event: Event,
     ) -> Result<Option<Application>, Error> {
         let mut change = self.change(permit.tenant()).await?;
+        // Rights and keys are to be taken away on a full disk, too.
+        change.batch.urgent = true;
         change.put(&kept, Expect::Version(version))?;
         // A new key is shown once: what is kept of either answer is the application.
         permit.keep_answer(&mut change, &kept.application)?;
