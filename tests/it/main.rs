@@ -94,6 +94,7 @@ mod kept_tokens;
 mod key_rotation;
 mod key_steps;
 mod keys;
+mod large_crash;
 mod limits;
 mod list;
 mod log_levels;

@@ -38,10 +38,14 @@ pub struct Group {
     pub ahead: Vec<(Vec<u8>, Vec<u8>)>,
     /// Pieces to be removed after it.
     pub behind: Vec<Left>,
+    /// Pieces that were written before it began, and are of none of its records yet.
+    pub written: Vec<Left>,
     /// Packs that are taken apart, by their keys.
     apart: HashSet<IVec>,
     /// The version that a record begins at which is not there.
     first_version: u64,
+    /// Whether the pieces of its one batch were written before it began.
+    pub is_written_first: bool,
     /// Whether it removes a record.
     pub removes: bool,
     /// Whether anything that was stored goes.
@@ -85,6 +89,11 @@ impl Group {
     /// An empty group, whose new records begin at this version.
     pub fn new(first_version: u64) -> Self {
         Self { first_version, ..Self::default() }
+    }
+
+    /// The same, for one batch whose pieces are written.
+    pub fn of_written(first_version: u64, written: Vec<Left>) -> Self {
+        Self { first_version, written, is_written_first: true, ..Self::default() }
     }
 
     /// Whether the group must be written before the batch is added. One that makes a record anew which the group removes:
@@ -232,10 +241,13 @@ impl Group {
     }
 
     fn add_pieces(&mut self, address: &Address, head: &Head, body: &[u8]) {
+        let left = Left { address: address.clone(), version: head.version, pieces: head.pieces };
+        if let Some(at) = self.written.iter().position(|written| *written == left) {
+            self.rows.remove(self.written.swap_remove(at).key());
+            return;
+        }
         let with_group = takes(&mut self.pieces[0], head.pieces);
         if !with_group {
-            let (version, pieces) = (head.version, head.pieces);
-            let left = Left { address: address.clone(), version, pieces };
             self.ahead.push((left.key(), left.value().to_vec()));
             self.rows.remove(left.key());
         }

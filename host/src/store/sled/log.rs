@@ -330,21 +330,21 @@ impl Log {
 
     /// Removes pieces that no record has any more, and after them the notes that they are left.
     pub fn remove_left(&mut self, left: &[Left]) -> Result<(), StoreError> {
-        let keys = |left: &Left| {
-            let Left { address, version, pieces } = left.clone();
-            let pieces = (0..pieces).map(move |number| address.piece_key(version, number));
-            pieces.chain([left.key()])
-        };
-        let mut keys = left.iter().flat_map(keys).peekable();
+        let mut keys = left.iter().flat_map(Left::keys).peekable();
         while keys.peek().is_some() {
-            let mut rows = Rows::default();
-            for key in keys.by_ref().take(PIECES_MAX) {
-                rows.remove(key);
-            }
-            self.progress.begin();
-            self.write(rows)?;
+            self.remove_keys(keys.by_ref().take(PIECES_MAX))?;
         }
         Ok(())
+    }
+
+    /// Removes these of them.
+    pub fn remove_keys(&mut self, keys: impl Iterator<Item = Vec<u8>>) -> Result<(), StoreError> {
+        let mut rows = Rows::default();
+        for key in keys {
+            rows.remove(key);
+        }
+        self.progress.begin();
+        self.write(rows)
     }
 
     /// Removes the pieces that were left when the process ended between two portions.

@@ -16,6 +16,7 @@ mod guard;
 mod index;
 mod inspect;
 mod journal;
+mod large;
 mod live;
 mod load;
 mod log;

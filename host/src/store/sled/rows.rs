@@ -143,6 +143,13 @@ impl Left {
         self.pieces.to_be_bytes()
     }
 
+    /// The keys of the pieces, and behind them that of the note.
+    pub fn keys(&self) -> impl Iterator<Item = Vec<u8>> + use<> {
+        let Self { address, version, pieces } = self.clone();
+        let note = self.key();
+        (0..pieces).map(move |number| address.piece_key(version, number)).chain([note])
+    }
+
     /// Reads a note.
     pub fn read(key: &[u8], value: &[u8]) -> Result<Self, StoreError> {
         let (key, version) = key.split_last_chunk::<8>().ok_or_else(cut_short)?;

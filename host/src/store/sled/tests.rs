@@ -4,6 +4,7 @@
 mod failures;
 mod found;
 mod killed;
+mod large;
 mod pages;
 mod shorn;
 
@@ -279,6 +280,8 @@ async fn pieces_stay_only_as_long_as_their_record() {
     let long = |fill: u8| Record { body: vec![fill; 3 << 20], ..record("a", 1) };
     for fill in 1..4 {
         store.commit(conformance::puts([(long(fill), Expect::Any)])).await.unwrap();
+        // What it replaces goes before whatever comes next.
+        store.commit(Batch::nothing()).await.unwrap();
         assert_eq!(rows(&store, b"c"), (3 << 20) / PIECE_BYTES);
         assert_eq!(rows(&store, LEFT_PREFIX), 0);
     }

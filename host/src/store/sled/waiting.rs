@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 
 use super::guard;
 use super::log::{bytes_of, pieces_of};
+use super::rows::PIECES_MAX;
 use super::turns::Turns;
 use crate::crypto::integrity::Hash;
 use crate::model::id::TenantId;
@@ -62,6 +63,12 @@ impl Waiting {
         tenants.all(|tenant| tenant == first).then_some(first)
     }
 
+    /// Whether its records have more pieces than are written in one go.
+    pub fn is_large(&self) -> bool {
+        let pieces: usize = self.batch.puts.iter().map(|put| pieces_of(&put.record)).sum();
+        pieces > PIECES_MAX
+    }
+
     /// Bytes of its records, about.
     pub fn bytes(&self) -> usize {
         self.batch.puts.iter().map(|put| bytes_of(&put.record)).sum()
@@ -70,7 +77,7 @@ impl Waiting {
 
 /// How large a group has become.
 #[derive(Default)]
-struct Size {
+pub struct Size {
     batches: usize,
     bytes: usize,
     rows: usize,
@@ -81,7 +88,7 @@ struct Size {
 
 impl Size {
     /// Counts a batch in.
-    fn add(&mut self, waiting: &Waiting) {
+    pub fn add(&mut self, waiting: &Waiting) {
         let Batch { puts, removals, .. } = &waiting.batch;
         self.batches += 1;
         self.bytes += waiting.bytes();
@@ -100,7 +107,7 @@ impl Size {
     }
 
     /// Whether one sync can acknowledge all of it.
-    fn fits(&self) -> bool {
+    pub fn fits(&self) -> bool {
         let packs = (self.entries / ENTRIES_OF_A_ROW).max(self.entry_bytes / ENTRY_BYTES_OF_A_ROW);
         self.batches <= GROUP_BATCHES_MAX
             && self.bytes <= GROUP_BYTES_MAX

@@ -1,7 +1,8 @@
 //! The one thread that writes: batches in groups, each group synced once before any of it is acknowledged.
 //!
 //! A group is kept small ([`super::log`] says why): the pieces of long bodies are written before it and removed after it,
-//! with a note in the store as long as they belong to no record. After any failure to write nothing is acknowledged any
+//! with a note in the store as long as they belong to no record; [`super::large`] has others take their turns between them.
+//! After any failure to write nothing is acknowledged any
 //! more: what a failed sync lost cannot be known, and trying again would not find it.
 
 use std::collections::{HashMap, HashSet};
@@ -20,10 +21,10 @@ use super::log::Log;
 use super::moments::{Changed, Moments};
 use super::packs;
 use super::progress::Progress;
-use super::rows::{Address, Head, read_unique, unique_key};
+use super::rows::{Address, Head, Left, read_unique, unique_key};
 use super::space::Space;
 use super::turns::Turns;
-use super::waiting::{Gathering, Waiting};
+use super::waiting::Waiting;
 use crate::model::id::TenantId;
 use crate::store::{Batch, Expect, Kind, Put, Record, Removal, StoreError, Unique};
 
@@ -51,7 +52,7 @@ pub struct Writer {
 
 /// The versions that new records begin at. Whoever read a record before it was removed must not take one for it that has
 /// the same address: none begins at a version that an earlier one of its address came to.
-pub struct Versions(u64);
+pub struct Versions(pub(super) u64);
 
 impl Versions {
     /// Updates of one record between two removals of any, at the most: more would take longer than any request does.
@@ -77,7 +78,7 @@ impl Writer {
     pub fn run(mut self, mut turns: Turns) {
         while let Some(first) = self.next(&mut turns) {
             self.progress.begin();
-            self.commit(Gathering::begin(first, &mut turns));
+            self.take(first, &mut turns);
         }
         self.progress.begin();
         // Nothing is left for the next start to do, as far as that is known.
@@ -97,9 +98,13 @@ impl Writer {
         }
     }
 
-    /// Commits batches as a group; one that is refused does not harm the others.
-    fn commit(&mut self, waiting: Gathering<'_>) {
-        let mut group = Group::new(self.versions.0);
+    /// Commits batches as a group; one that is refused does not harm the others. Gives the pieces that are still to be
+    /// removed, if those of the group were written before it.
+    pub(super) fn commit(
+        &mut self,
+        waiting: impl IntoIterator<Item = Waiting>,
+        mut group: Group,
+    ) -> Vec<Left> {
         let (space, guard) = (Arc::clone(&self.space), Arc::clone(&self.guard));
         let mut left = space.look();
         let mut outcomes = Vec::new();
@@ -110,11 +115,13 @@ impl Writer {
                 let early = "it is not protected yet".to_owned();
                 let _ = one.done.send(Err(StoreError::Unavailable(early)));
             }
-            return;
+            return group.written;
         };
         for one in waiting {
             if group.stands_before(&one.batch) {
-                self.settle(std::mem::take(&mut group), std::mem::take(&mut outcomes), guard);
+                let full = (std::mem::take(&mut group), std::mem::take(&mut outcomes));
+                // None of several batches is written first, and leaves anything.
+                self.settle(full.0, full.1, guard);
                 group = Group::new(self.versions.0);
             }
             let outcome =
@@ -122,7 +129,7 @@ impl Writer {
             let outcome = outcome.and_then(|found| group.add(&one, found, (&self.log.tree, guard)));
             outcomes.push((one, outcome));
         }
-        self.settle(group, outcomes, guard);
+        self.settle(group, outcomes, guard)
     }
 
     /// Makes a group durable, and tells everybody.
@@ -131,7 +138,7 @@ impl Writer {
         group: Group,
         outcomes: Vec<(Waiting, Result<(), StoreError>)>,
         guard: &mut Guard,
-    ) {
+    ) -> Vec<Left> {
         if group.removes {
             self.versions.step();
         }
@@ -143,15 +150,28 @@ impl Writer {
         if durable.is_err() {
             self.fail();
         }
+        let (durable, left) = match durable {
+            Ok(left) => (Ok(()), left),
+            // The next start removes what it finds.
+            Err(error) => (Err(error), Vec::new()),
+        };
         for (one, outcome) in outcomes {
             // Nobody waits any more when a request was cut off; the write stands.
             let _ = one.done.send(durable.clone().and(outcome));
         }
+        left
     }
 
-    fn make_durable(&mut self, mut group: Group, guard: &mut Guard) -> Result<(), StoreError> {
+    /// Gives the pieces that are still to be removed.
+    fn make_durable(
+        &mut self,
+        mut group: Group,
+        guard: &mut Guard,
+    ) -> Result<Vec<Left>, StoreError> {
+        // No record came of these.
+        let mut left = std::mem::take(&mut group.written);
         if group.changes.is_empty() {
-            return Ok(());
+            return Ok(left);
         }
         if group.replaces {
             self.files.has_removed.store(true, Ordering::Release);
@@ -166,7 +186,12 @@ impl Writer {
         }
         self.moments.end(changed);
         written?;
-        self.log.remove_left(&group.behind)
+        if group.is_written_first {
+            left.append(&mut group.behind);
+        } else {
+            self.log.remove_left(&group.behind)?;
+        }
+        Ok(left)
     }
 
     /// Has what a group changes be found.
@@ -183,7 +208,7 @@ impl Writer {
     }
 
     /// Whether a batch finds everything as it expects; gives the heads of what it replaces or removes.
-    fn check(
+    pub(super) fn check(
         &self,
         batch: &Batch,
         group: &Group,

@@ -1,0 +1,156 @@
+//! Large batches, and what others commit while they are written.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use uuid::Uuid;
+
+use super::{LEFT_PREFIX, open, reopen};
+use crate::model::id::TenantId;
+use crate::store::conformance::{KIND, TENANT, record};
+use crate::store::sled::SledStore;
+use crate::store::{Batch, Expect, Put, Record, Removal, Store as _, StoreError, Unique};
+
+/// So large that it is written in a dozen portions.
+const LARGE_BYTES: usize = 12 << 20;
+const OTHER: TenantId = TenantId(Uuid::from_u128(77));
+
+fn of(tenant: TenantId, id: &str, body: Vec<u8>) -> Record {
+    Record { tenant, body, ..record(id, 1) }
+}
+
+fn put(record: Record, expect: Expect) -> Batch {
+    Batch { puts: vec![Put { record, expect }], ..Batch::default() }
+}
+
+fn large(byte: u8) -> Record {
+    of(TENANT, "large", vec![byte; LARGE_BYTES])
+}
+
+/// Commits small batches of another tenant until that is over; gives how many were durable before.
+async fn beside<T>(store: &SledStore, work: impl Future<Output = T>) -> (T, usize) {
+    let is_over = AtomicBool::new(false);
+    let others = async {
+        let mut done = 0;
+        while !is_over.load(Ordering::Acquire) {
+            let id = (done % 7).to_string();
+            let batch = if done % 3 == 2 {
+                let removal = Removal { kind: KIND, tenant: OTHER, id, expect: Expect::Any };
+                Batch { removals: vec![removal], ..Batch::default() }
+            } else {
+                put(of(OTHER, &id, vec![7; 100]), Expect::Any)
+            };
+            store.commit(batch).await.unwrap();
+            done += usize::from(!is_over.load(Ordering::Acquire));
+        }
+        done
+    };
+    let work = async {
+        let done = work.await;
+        is_over.store(true, Ordering::Release);
+        done
+    };
+    futures::join!(work, others)
+}
+
+/// Pieces of long bodies that there are, and notes of such as belong to no record; once all is done that was begun.
+async fn pieces(store: &SledStore) -> (usize, usize) {
+    store.commit(Batch::nothing()).await.unwrap();
+    let tree = &store.files.live().tree;
+    (tree.scan_prefix(b"c").count(), tree.scan_prefix(LEFT_PREFIX).count())
+}
+
+async fn body(store: &SledStore, tenant: TenantId, id: &str) -> Option<Vec<u8>> {
+    let found = store.find(KIND, tenant, &[id]).await.unwrap();
+    found.into_iter().flatten().next().map(|record| record.body)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn others_take_their_turns_while_it_is_written_and_what_it_replaces_is_removed() {
+    let (store, folder) = open();
+    let whole = LARGE_BYTES.div_ceil(super::PIECE_BYTES);
+    for (byte, expect) in [(1, Expect::Absent), (2, Expect::Any), (3, Expect::Any)] {
+        let (done, others) = beside(&store, store.commit(put(large(byte), expect))).await;
+        done.unwrap();
+        assert!(others >= 3, "{others} of others");
+        assert!(
+            body(&store, TENANT, "large").await.is_some_and(|body| body == vec![byte; LARGE_BYTES])
+        );
+        assert_eq!(pieces(&store).await, (whole, 0));
+    }
+    drop(store);
+    let store = reopen(folder.path());
+    assert_eq!(body(&store, TENANT, "large").await.unwrap(), vec![3; LARGE_BYTES]);
+    assert_eq!(pieces(&store).await, (whole, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_refused_leaves_nothing() {
+    let (store, _folder) = open();
+    store.commit(put(of(TENANT, "large", vec![1]), Expect::Absent)).await.unwrap();
+    // When it is checked first.
+    let (refused, _) = beside(&store, store.commit(put(large(2), Expect::Absent))).await;
+    assert!(matches!(refused, Err(StoreError::Exists { .. })), "{refused:?}");
+    assert_eq!(pieces(&store).await, (0, 0));
+    // When others have taken by then what it wants to have.
+    let unique = Unique([9; 32]);
+    let wants = Record { uniques: vec![unique], ..large(3) };
+    let takes = Record { uniques: vec![unique], ..of(OTHER, "taker", vec![1]) };
+    let (wants, takes) = futures::join!(
+        store.commit(put(wants, Expect::Any)),
+        store.commit(put(takes, Expect::Any))
+    );
+    takes.unwrap();
+    assert!(matches!(wants, Err(StoreError::Taken { .. })), "{wants:?}");
+    assert_eq!(pieces(&store).await, (0, 0));
+    assert_eq!(body(&store, TENANT, "large").await, Some(vec![1]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_of_a_tenant_stay_in_their_order() {
+    let (store, _folder) = open();
+    for round in 0..3_u8 {
+        let small = put(of(TENANT, "large", vec![round]), Expect::Any);
+        let remove =
+            Removal { kind: KIND, tenant: TENANT, id: "large".to_owned(), expect: Expect::Any };
+        let other_large = put(of(OTHER, "large", vec![round; LARGE_BYTES]), Expect::Any);
+        let other_small = put(of(OTHER, "large", vec![round]), Expect::Any);
+        // Sent in this order.
+        let sent = futures::join!(
+            store.commit(put(large(round), Expect::Any)),
+            store.commit(other_large),
+            store.commit(small),
+            store.commit(other_small),
+            store.commit(Batch { removals: vec![remove], ..Batch::default() }),
+            store.commit(put(of(TENANT, "large", vec![round, round]), Expect::Absent)),
+        );
+        assert_eq!(sent, (Ok(()), Ok(()), Ok(()), Ok(()), Ok(()), Ok(())));
+        assert_eq!(body(&store, TENANT, "large").await, Some(vec![round, round]));
+        assert_eq!(body(&store, OTHER, "large").await, Some(vec![round]));
+        assert_eq!(pieces(&store).await, (0, 0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_are_made_anew_beside_it() {
+    let (store, folder) = open();
+    let store = Arc::new(store);
+    store.commit(put(large(1), Expect::Any)).await.unwrap();
+    let ((first, compacted, second), _) = beside(&store, async {
+        futures::join!(
+            store.commit(put(large(2), Expect::Any)),
+            store.compact(),
+            store.commit(put(of(OTHER, "large", vec![4; LARGE_BYTES]), Expect::Any)),
+        )
+    })
+    .await;
+    first.unwrap();
+    compacted.unwrap();
+    second.unwrap();
+    let whole = LARGE_BYTES.div_ceil(super::PIECE_BYTES);
+    assert_eq!(pieces(&store).await, (2 * whole, 0));
+    drop(store);
+    let store = reopen(folder.path());
+    assert_eq!(body(&store, TENANT, "large").await.unwrap(), vec![2; LARGE_BYTES]);
+    assert_eq!(body(&store, OTHER, "large").await.unwrap(), vec![4; LARGE_BYTES]);
+}
