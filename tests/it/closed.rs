@@ -108,6 +108,10 @@ async fn so_are_commands_that_get_the_root_key() {
     let from = from.to_str().unwrap();
     let table: [&[&str]; 4] =
         [&["verify"], &["restore", "--from", from], &["tenant", "list"], &["keys", "status"]];
+    // It is not asked for a key where there is no store.
+    let store = folder.path().join("data/store");
+    std::fs::create_dir_all(&store).unwrap();
+    std::fs::write(store.join("journal"), "").unwrap();
     for words in table {
         let mut waiting = command();
         // It waits for its key until it was looked at.

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use reqwest::Method;
 use serde_json::json;
+use tokamak::config::JobLimits;
 use tokamak::runtime::CompileBounds;
 
 use crate::support::binary::{compiling, eventually};
@@ -34,6 +35,7 @@ async fn a_run_whose_formula_is_not_compiled_in_its_time_waits_and_then_runs() {
     let setup = |bounds| Setup {
         folder: Some(folder.path().to_owned()),
         runtime: Some(runtime(4, bounds, None)),
+        jobs: JobLimits::new(None, Some(32), None),
         ..Setup::open()
     };
     let first = TestServer::start_with(setup(CompileBounds::default())).await;

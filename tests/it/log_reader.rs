@@ -71,12 +71,12 @@ async fn what_the_reader_did_not_take_is_told_to_it_when_it_reads_again() {
     assert_eq!(process.terminate(), Some(0));
     let lines = reading.await.unwrap();
     let told = lines.iter().position(|line| line.contains("log lines are lost")).unwrap();
-    // And that of the request for the figures.
+    // And those that came after the figures were read, as that of the request for them.
     let told: u64 = lines[told].rsplit('=').next().unwrap().parse().unwrap();
-    assert!((lost..=lost + 1).contains(&told), "{lost} {told}");
+    assert!((lost..lost + 10).contains(&told), "{lost} {told}");
     let answered = lines.iter().filter(|line| line.ends_with("answered status=401")).count();
     let all = answered as u64 + told;
-    assert!((MANY as u64..=MANY as u64 + 1).contains(&all), "{answered} {told}");
+    assert!((MANY as u64..MANY as u64 + 10).contains(&all), "{answered} {told}");
     assert!(lines.iter().rev().take(3).any(|line| line.ends_with("stopping")));
 }
 

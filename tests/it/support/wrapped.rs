@@ -115,7 +115,7 @@ impl<H: Hook> Store for Wrapped<H> {
     fn commit(&self, batch: Batch) -> StoreFuture<'_, ()> {
         async move {
             // One that writes nothing leaves nothing.
-            if batch != Batch::default() {
+            if ![Batch::default(), Batch::nothing()].contains(&batch) {
                 self.hook.before(Some(&batch)).await?;
             }
             self.store.commit(batch).await

@@ -278,7 +278,11 @@ mod tests {
             assert!(taken(&mut turns).is_some());
         }
         assert!(turns.ends.len() <= newcomers + 1, "{} {newcomers}", turns.ends.len());
-        let sending = std::thread::spawn(move || send(&sender, 5, 10, 0));
+        // Once nobody waits; what comes before that is seen is one more to be remembered.
+        let sending = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            send(&sender, 5, 10, 0);
+        });
         assert!(turns.wait().is_some());
         assert_eq!(turns.ends.len(), 1);
         sending.join().unwrap();

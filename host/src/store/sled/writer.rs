@@ -1,9 +1,9 @@
 //! The one thread that writes: batches in groups, each group synced once before any of it is acknowledged.
 //!
 //! A group is kept small ([`super::log`] says why): the pieces of long bodies are written before it and removed after it,
-//! with a note in the store as long as they belong to no record; [`super::large`] has others take their turns between them.
-//! After any failure to write nothing is acknowledged any
-//! more: what a failed sync lost cannot be known, and trying again would not find it.
+//! with a note in the store as long as they belong to no record; [`super::large`] has others take their turns between
+//! them. After any failure to write nothing is acknowledged any more: what a failed sync lost cannot be known, and trying
+//! again would not find it.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
