@@ -46,7 +46,8 @@ impl Writer {
                 let group = Group::new(self.versions.0);
                 self.commit(Gathering::begin(one, turns), group)
             };
-            aside.look_again();
+            // Its tenant waits for that too: a batch that was refused has taken no version, and the next one of its records
+            // would have the same, with pieces under the same keys.
             self.remove_after(&left, turns, &mut aside);
             next = aside.batches.pop_front();
             aside.look_again();
@@ -122,6 +123,9 @@ impl Writer {
 
     /// Removes pieces that no record has any more.
     fn remove_after(&mut self, left: &[Left], turns: &mut Turns, aside: &mut Aside) {
+        if !left.is_empty() {
+            self.files.has_removed.store(true, Ordering::Release);
+        }
         let mut keys = left.iter().flat_map(Left::keys).peekable();
         while keys.peek().is_some() && !self.failed.load(Ordering::Acquire) {
             // Where it fails the next start does it.
@@ -135,14 +139,17 @@ impl Writer {
     /// Commits the next small batches of others, as far as one group holds them.
     fn serve_others(&mut self, turns: &mut Turns, aside: &mut Aside) {
         let (mut group, mut size) = (Vec::new(), Size::default());
+        // A copy goes on only between what is taken from there.
+        let takes_large = self.log.copy.is_none();
         let mut has_room = true;
         while has_room {
             let next = turns.next_if(|next| match next.tenant() {
                 Some(tenant) if !aside.tenants.contains(&tenant) => {
-                    if !next.is_large() {
-                        size.add(next);
-                        has_room = size.fits();
+                    if next.is_large() {
+                        return takes_large;
                     }
+                    size.add(next);
+                    has_room = group.is_empty() || size.fits();
                     has_room
                 }
                 _ => false,

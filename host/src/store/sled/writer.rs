@@ -124,8 +124,9 @@ impl Writer {
                 self.settle(full.0, full.1, guard);
                 group = Group::new(self.versions.0);
             }
-            let outcome =
-                left.take(&one.batch).and_then(|()| self.check(&one.batch, &group, guard));
+            // What is written has taken its space.
+            let room = if group.is_written_first { Ok(()) } else { left.take(&one.batch) };
+            let outcome = room.and_then(|()| self.check(&one.batch, &group, guard));
             let outcome = outcome.and_then(|found| group.add(&one, found, (&self.log.tree, guard)));
             outcomes.push((one, outcome));
         }

@@ -96,14 +96,18 @@ async fn what_is_refused_leaves_nothing() {
     let unique = Unique([9; 32]);
     let wants = Record { uniques: vec![unique], ..large(3) };
     let takes = Record { uniques: vec![unique], ..of(OTHER, "taker", vec![1]) };
-    let (wants, takes) = futures::join!(
+    // The next one of the same record has the version that the refused one did not take, and pieces of its own.
+    let next = of(TENANT, "large", vec![5; 3 * super::PIECE_BYTES]);
+    let (wants, takes, next) = futures::join!(
         store.commit(put(wants, Expect::Any)),
-        store.commit(put(takes, Expect::Any))
+        store.commit(put(takes, Expect::Any)),
+        store.commit(put(next, Expect::Any)),
     );
     takes.unwrap();
+    next.unwrap();
     assert!(matches!(wants, Err(StoreError::Taken { .. })), "{wants:?}");
-    assert_eq!(pieces(&store).await, (0, 0));
-    assert_eq!(body(&store, TENANT, "large").await, Some(vec![1]));
+    assert_eq!(pieces(&store).await, (3, 0));
+    assert_eq!(body(&store, TENANT, "large").await, Some(vec![5; 3 * super::PIECE_BYTES]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
