@@ -33,7 +33,7 @@ use process::Process;
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 const LOCK_OUTS: &str = "Times that a client was locked out for keys that nobody has";
-const LOG_LINES_LOST: &str = "Log lines that standard error did not take in time";
+const LOG_LINES_LOST: &str = "Log lines that standard error refused, or did not take in time";
 
 /// How a run ended.
 pub struct Ending {

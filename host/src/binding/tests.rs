@@ -402,7 +402,8 @@ proptest! {
         if let (Ok(forwarded), Ok(dropped)) = (&forwarded, &dropped) {
             prop_assert!(is_part(dropped, forwarded));
         }
-        let [forwarded, dropped] = [forwarded, dropped].map(|bound| bound.err().map_or_else(Vec::new, lines));
+        let [forwarded, dropped] =
+            [forwarded, dropped].map(|bound| bound.err().map_or_else(Vec::new, lines));
         let more: Vec<_> = dropped.iter().filter(|line| !forwarded.contains(line)).collect();
         prop_assert!(more.iter().all(|line| line.ends_with(NO_OBJECT)), "{:?}", more);
         prop_assert!(forwarded.iter().all(|line| dropped.contains(line)), "{:?}", forwarded);

@@ -11,7 +11,7 @@ use serde_json::{Number, Value};
 /// Characters of a number without exponent that is always kept: any double has 15 digits.
 const CHARS_ALWAYS_KEPT: usize = 15;
 /// Levels that a text is read to. Each takes some of the stack, which the formula's own calls and types share.
-pub(super) const DEPTH_MAX: usize = 64;
+const DEPTH_MAX: usize = 64;
 
 /// Which values of a text count.
 #[derive(Clone, Copy)]

@@ -127,7 +127,10 @@ impl Written {
         }
         let lines = mem::take(&mut self.untold);
         self.telling += lines;
-        tracing::error!(lines, "log lines are lost: standard error did not take them in time");
+        tracing::error!(
+            lines,
+            "log lines are lost: standard error refused them, or did not take them in time"
+        );
     }
 }
 

@@ -72,11 +72,11 @@ impl Writer {
         if written.is_err() {
             self.fail();
         }
-        Some(Group::of_written(first_version, left))
+        Some(Group::of_written(first_version, left.into_iter().flatten().collect()))
     }
 
-    /// The pieces of a batch's records, as they will be told apart.
-    fn pieces_to_come(&self, one: &Waiting) -> Option<Vec<Left>> {
+    /// The pieces of each record that a batch puts, as they will be told apart; none of one that has none.
+    fn pieces_to_come(&self, one: &Waiting) -> Option<Vec<Option<Left>>> {
         self.space.look().take(&one.batch).ok()?;
         let guard = self.guard.lock();
         let found = self.check(&one.batch, &Group::default(), guard.as_ref()?).ok()?;
@@ -87,20 +87,19 @@ impl Writer {
             let left = Left { address: address(record), version, pieces };
             (pieces > 0 && !expect.is_lasting()).then_some(left)
         };
-        Some(one.batch.puts.iter().zip(heads).filter_map(to_come).collect())
+        Some(one.batch.puts.iter().zip(heads).map(to_come).collect())
     }
 
     fn write_in_portions(
         &mut self,
         one: &Waiting,
-        left: &[Left],
+        left: &[Option<Left>],
         turns: &mut Turns,
         aside: &mut Aside,
     ) -> Result<(), StoreError> {
-        let bodies = one.batch.puts.iter().filter_map(|put| {
-            let own = left.iter().find(|left| left.address == address(&put.record));
-            own.map(|left| (left, &put.record.body))
-        });
+        let bodies = one.batch.puts.iter().map(|put| &put.record.body);
+        let bodies =
+            left.iter().zip(bodies).filter_map(|(left, body)| Some((left.as_ref()?, body)));
         // The note of each before its pieces.
         let mut rows = bodies.flat_map(|(left, body)| {
             let pieces = (0..).zip(body.chunks(PIECE_BYTES)).map(|(number, piece)| {

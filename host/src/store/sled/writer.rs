@@ -119,9 +119,9 @@ impl Writer {
         };
         for one in waiting {
             if group.stands_before(&one.batch) {
-                let full = (std::mem::take(&mut group), std::mem::take(&mut outcomes));
+                let (full, told) = (std::mem::take(&mut group), std::mem::take(&mut outcomes));
                 // None of several batches is written first, and leaves anything.
-                self.settle(full.0, full.1, guard);
+                self.settle(full, told, guard);
                 group = Group::new(self.versions.0);
             }
             // What is written has taken its space.

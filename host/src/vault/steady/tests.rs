@@ -1,9 +1,12 @@
 //! Which clocks are believed.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{DoubtedTime, Steady};
 use crate::model::time::Timestamp;
+use crate::store::sled::SledStore;
+use crate::vault::tests::vault_at;
 
 const MINUTE: i64 = 60 * 1000;
 const DAY: i64 = 24 * 60 * MINUTE;
@@ -109,6 +112,23 @@ fn a_doubt_goes_on_once_the_clock_is_where_it_was() {
         let later = steady.believes(at(WALL + passed + ahead), at(PASSED + passed), last).unwrap();
         assert_eq!(later, expected, "{steady_ms} {ahead}");
     }
+}
+
+#[tokio::test]
+async fn a_doubt_is_over_once_a_time_is_noted_that_is_believed() {
+    let at = |ms: i64| u64::try_from(ms).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(SledStore::open(folder.path(), 1 << 20).unwrap());
+    let vault = vault_at(at(WALL), store, 1 << 20).await;
+    vault.bootstrap(None).await.unwrap();
+    let before = || vault.0.steady.doubted_before.lock();
+    let doubted = DoubtedTime { at: Timestamp(at(WALL + 400 * DAY)), steady_ms: at(DAY) };
+    *before() = Some(doubted);
+    assert!(vault.may_remove_ended().unwrap());
+    assert_eq!(*before(), Some(doubted));
+    vault.note_time().await.unwrap();
+    assert_eq!(*before(), None);
+    vault.close();
 }
 
 #[test]
