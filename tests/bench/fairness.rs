@@ -76,6 +76,7 @@ async fn open(folder: &Path) -> Vault {
         store: Arc::new(SledStore::open(&folder.join("store"), 256 << 20).unwrap()),
         runtime: Runtime::new(RuntimeConfig::new(REACTOR_SLOTS_DEFAULT)).unwrap(),
         egress: Egress::new(EgressConfig::default()).unwrap(),
+        stand_in: None,
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy::new().unwrap()),
         root_key: RootKey::draw(&SystemEntropy::new().unwrap()),

@@ -80,6 +80,7 @@ async fn open(folder: &std::path::Path) -> Vault {
         store: Arc::new(SledStore::open(&folder.join("store"), 256 << 20).unwrap()),
         runtime: Runtime::new(RuntimeConfig::new(16)).unwrap(),
         egress: Egress::new(EgressConfig::default()).unwrap(),
+        stand_in: None,
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy::new().unwrap()),
         root_key: RootKey::draw(&SystemEntropy::new().unwrap()),

@@ -152,6 +152,7 @@ async fn open(folder: &Path) -> Vault {
         store: Arc::new(SledStore::open(&folder.join("store"), 256 << 20).unwrap()),
         runtime: Runtime::new(RuntimeConfig::new(4)).unwrap(),
         egress: Egress::new(EgressConfig::default()).unwrap(),
+        stand_in: None,
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy::new().unwrap()),
         root_key: RootKey::parse(ROOT_KEY).unwrap(),

@@ -169,5 +169,6 @@ mod wellformed;
 mod workshop;
 mod workshop_cases;
 mod workshop_languages;
+mod workshop_hosts;
 mod workshop_push;
 mod workshop_sdk;

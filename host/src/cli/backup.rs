@@ -17,7 +17,7 @@ use clap::Args;
 use self::target::{Checked, Target};
 use super::control::Server;
 use super::folder::missing;
-use super::serve::refuse_without_store;
+use super::open::refuse_without_store;
 use super::tenant::with_vault;
 use super::{Failure, counted, say};
 use crate::config::Options;

@@ -15,6 +15,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::open::{self, ForAuthor};
 use super::output::warn;
 use super::stop::Stop;
 use super::{Failure, confine, disk, folder, logging, root_key, say, serve};
@@ -71,7 +72,7 @@ pub fn run(options: &DevOptions) -> Result<(), Failure> {
         .map_err(|error| serve::not_to_be_had(options.listen, &error))?;
     listener.set_nonblocking(true)?;
     folder::keep_to_ourselves();
-    serve::make_folder(folder)?;
+    open::make_folder(folder)?;
     folder::refuse_unrestored(folder)?;
     let settings = Options {
         data_dir: Some(folder.clone()),
@@ -98,7 +99,8 @@ pub fn run(options: &DevOptions) -> Result<(), Failure> {
     }
     let root_key = keep_root_key(&root_key)?;
     let serves = async {
-        let vault = serve::open_for_author(&folder.join("store"), &settings, root_key).await?;
+        let (store, author) = (folder.join("store"), ForAuthor::default());
+        let vault = open::open_for_author(&store, &settings, root_key, author).await?;
         let ready = keep(&vault, &folder.join("keys.json")).await?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let listening = |address| welcome(address, &ready);

@@ -19,6 +19,7 @@ mod folder;
 mod formula;
 mod keys;
 mod logging;
+mod open;
 mod output;
 mod restore;
 mod root_key;

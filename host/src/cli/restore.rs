@@ -17,9 +17,9 @@ use serde_json::json;
 use super::backup::{MANIFEST, chunk_name, chunk_number, read_bounded};
 use super::ends::{self, Ends};
 use super::folder::{self, COMPILED, RESTORING};
-use super::serve::{self, make_folder};
+use super::open::{self, make_folder};
 use super::verify::{DAMAGED, NOT_LOOKED_AT, is_full, summary, walking};
-use super::{Failure, counted, logging, root_key, say, say_error};
+use super::{Failure, counted, logging, root_key, say, say_error, serve};
 use crate::config::{Options, Settings};
 use crate::crypto::entropy::SystemEntropy;
 use crate::crypto::keys::RootKey;
@@ -145,7 +145,7 @@ fn build(
 /// Ends the runs that were waiting or under way when the backup was made; gives how many there were.
 fn end_runs(store: &Path, settings: &Settings, root_key: RootKey) -> Result<usize, Failure> {
     serve::block_on(async {
-        let vault = serve::open_on(store, settings, root_key).await?;
+        let vault = open::open_on(store, settings, root_key).await?;
         let ended = vault.end_restored_jobs().await;
         vault.close();
         Ok(ended?)

@@ -1,15 +1,13 @@
-//! `tokamak serve`, and what `dev` and the other commands share with it: opening a vault on its folder.
+//! `tokamak serve`, and what `dev` and the other commands share with it.
 
-use std::fs::{DirBuilder, File};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket};
 
+use super::open::{make_folder, open};
 use super::stop::Stop;
 use super::{
     Failure, announce, certificate, confine, descriptors, disk, folder, logging, root_key,
@@ -17,19 +15,15 @@ use super::{
 use crate::clock::{Clock, SystemClock};
 use crate::config::{LogFormat, Options, Settings, bootstrap_key};
 use crate::crypto::api_key::ApiKey;
-use crate::crypto::entropy::SystemEntropy;
 use crate::crypto::keys::RootKey;
-use crate::egress::{Egress, EgressConfig, collector_client};
+use crate::egress::collector_client;
 use crate::http::control::{Control, SOCKET, compact_forever};
 use crate::http::{Bounds, Parts, Rates, Scrapers, Serving, State, Stopping, Tls};
-use crate::limits::{OPENED_BYTES_MAX, REACT_TIMEOUT_MS};
 use crate::model::permission::ApplicationType;
-use crate::runtime::{
-    CacheConfig, CompileBounds, Compiler, Runtime, RuntimeConfig, close_to_others,
-};
-use crate::store::sled::{SledStore, remedy};
+use crate::runtime::close_to_others;
+use crate::store::sled::remedy;
 use crate::traces::Traces;
-use crate::vault::{Foundation, NewTenant, READ_LATER, Vault};
+use crate::vault::{NewTenant, Vault};
 
 /// Connections that the kernel keeps until they are taken.
 const BACKLOG: u32 = 1_024;
@@ -149,42 +143,6 @@ fn is_management_key(text: &str) -> bool {
     })
 }
 
-/// Makes a data folder that only its owner may enter; one that is there stays as its operator made it, if not everybody
-/// may write to it.
-pub fn make_folder(data: &Path) -> Result<(), Failure> {
-    make_durable_folder(data).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => format!("the data folder, {}, is no folder", data.display()),
-        kind => {
-            let (data, remedy) = (data.display(), remedy(kind));
-            format!("the data folder, {data}, cannot be made: {error}{remedy}")
-        }
-    })?;
-    folder::refuse_open(data)
-}
-
-/// Makes a folder with those around it, and brings their names to the disk.
-pub fn make_durable_folder(folder: &Path) -> io::Result<()> {
-    let made = folder::missing(folder);
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    made.iter().try_for_each(|made| {
-        let around = made.parent().filter(|around| !around.as_os_str().is_empty());
-        File::open(around.unwrap_or(Path::new(".")))?.sync_all()
-    })
-}
-
-/// Refuses a data folder in which there is no store: opening it would make one.
-pub fn refuse_without_store(data: &Path) -> Result<(), Failure> {
-    let store = data.join("store");
-    match folder::holds_store(&store) {
-        Ok(true) => Ok(()),
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            let remedy = remedy(error.kind());
-            Err(format!("{}: {error}{remedy}", store.display()).into())
-        }
-        _ => Err(format!("there is no store in {}", data.display()).into()),
-    }
-}
-
 /// Runs a command on the threads that everything runs on. Once it has ended nobody waits for what a thread is still
 /// busy with, such as compiling.
 pub fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
@@ -194,100 +152,8 @@ pub fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<
     outcome
 }
 
-/// The program that is running, also after an upgrade has put another one in its place: a process that compiles must be
-/// of the engine that loads what it made.
-pub fn own_program() -> std::io::Result<PathBuf> {
-    let running = Path::new("/proc/self/exe");
-    if running.exists() { Ok(running.to_owned()) } else { std::env::current_exe() }
-}
-
-/// Opens the vault in the settings' folder.
-pub async fn open(settings: &Settings, root_key: RootKey) -> Result<Vault, Failure> {
-    make_folder(&settings.data_dir)?;
-    folder::refuse_unrestored(&settings.data_dir)?;
-    let store = settings.data_dir.join("store");
-    // One without it may be where the store's disk is to be mounted.
-    if !store.exists() || folder::holds_store(&store).is_ok_and(|holds| !holds) {
-        if let Ok(target) = store.read_link() {
-            let (store, target) = (store.display(), target.display());
-            return Err(format!("{store} is a link to {target}, which is not there").into());
-        }
-        folder::refuse_store(&settings.data_dir)?;
-        folder::refuse_left(&settings.data_dir)?;
-        let folder = settings.data_dir.display();
-        tracing::info!(%folder, "there is no vault: a new one is begun");
-    }
-    open_on(&store, settings, root_key).await
-}
-
-/// The same with the store in a folder of its own; what is compiled still goes to the settings' one. What this process
-/// makes from then on is for its user alone, and in the folder of another user it makes nothing.
-pub async fn open_on(
-    store_folder: &Path,
-    settings: &Settings,
-    root_key: RootKey,
-) -> Result<Vault, Failure> {
-    folder::refuse_to_root(&settings.data_dir)?;
-    folder::keep_to_ourselves();
-    open_for(store_folder, settings, root_key, true).await
-}
-
-/// The same for one author, whose machine is at work on other things too: long runs take their share of it.
-pub async fn open_for_author(
-    store_folder: &Path,
-    settings: &Settings,
-    root_key: RootKey,
-) -> Result<Vault, Failure> {
-    open_for(store_folder, settings, root_key, false).await
-}
-
-async fn open_for(
-    store_folder: &Path,
-    settings: &Settings,
-    root_key: RootKey,
-    long_runs_stand_back: bool,
-) -> Result<Vault, Failure> {
-    let cache_bytes = settings.cache_mb << 20;
-    let store = SledStore::open_reading_later(store_folder, cache_bytes, READ_LATER)?;
-    let cache = CacheConfig {
-        folder: settings.data_dir.join(folder::COMPILED),
-        key: CacheConfig::key_of(&root_key),
-        bytes_max: settings.compiled_cache_mb << 20,
-        alone: store_folder == settings.data_dir.join("store"),
-    };
-    let sandbox = RuntimeConfig {
-        slots: settings.reactor_slots,
-        slots_per_owner: settings.reactor_slots_per_tenant,
-        queue_per_owner: settings.reactor_queue_per_tenant,
-        compiler: Compiler::Process { program: own_program()?, bounds: CompileBounds::default() },
-        cache: Some(cache),
-        memory_bytes: settings.memory.reactors_mb << 20,
-        long_runs_stand_back,
-    };
-    let foundation = Foundation {
-        store: Arc::new(store),
-        runtime: Runtime::new(sandbox)?,
-        egress: Egress::new(EgressConfig {
-            allow_private_networks: settings.allow_private_networks,
-            allow_networks: settings.allow_networks.clone(),
-        })?,
-        clock: Arc::new(SystemClock),
-        entropy: Arc::new(SystemEntropy::new()?),
-        root_key,
-        fuel_per_ms: settings.reactor_fuel_per_ms,
-        react_timeout_ms: REACT_TIMEOUT_MS,
-        allow_http_callbacks: settings.allow_http_callbacks,
-        jobs: settings.jobs,
-        programs_bytes_max: settings.memory.programs_mb << 20,
-        opened_bytes_max: OPENED_BYTES_MAX,
-    };
-    let vault = Vault::open(foundation).await?;
-    vault.keep_log_for_days(settings.log_retention_days);
-    Ok(vault)
-}
-
 /// Why an address cannot be listened on, and what to do.
-pub fn not_to_be_had(address: SocketAddr, error: &std::io::Error) -> Failure {
+pub fn not_to_be_had(address: SocketAddr, error: &io::Error) -> Failure {
     format!("cannot listen on {address}: {error}; --listen ADDRESS names another one").into()
 }
 
@@ -338,29 +204,7 @@ fn bounds(settings: &Settings, files_max: Option<u64>) -> Bounds {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
-    use super::{is_management_key, make_folder, refuse_without_store};
-
-    #[test]
-    fn a_folder_without_a_store_is_told_from_one_that_has_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let data = folder.path().join("data");
-        let said = |data: &std::path::Path| refuse_without_store(data).err().map(|e| e.to_string());
-        let none = Some(format!("there is no store in {}", data.display()));
-        assert_eq!(said(&data), none);
-        fs::create_dir_all(data.join("store")).unwrap();
-        assert_eq!(said(&data), none);
-        fs::write(data.join("store/lock"), "").unwrap();
-        assert_eq!(said(&data), none);
-        fs::write(data.join("store/journal"), "").unwrap();
-        assert_eq!(said(&data), None);
-        // What is no folder is named.
-        let file = data.join("store/lock");
-        assert!(said(&file).unwrap().starts_with(&format!("{}/store: ", file.display())));
-        let said = make_folder(&file).unwrap_err().to_string();
-        assert_eq!(said, format!("the data folder, {}, is no folder", file.display()));
-    }
+    use super::is_management_key;
 
     #[test]
     fn keys_that_open_nothing_or_could_be_guessed_are_told_apart() {

@@ -8,7 +8,7 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::control::Server;
-use super::{Failure, disk, logging, root_key, say, serve, shown};
+use super::{Failure, disk, logging, open, root_key, say, serve, shown};
 use crate::config::Options;
 use crate::http::control::{CreateTenant, CreatedTenant};
 use crate::model::id::TenantId;
@@ -154,7 +154,7 @@ pub fn with_vault(
     options: Options,
     work: impl AsyncFnOnce(&Vault) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    with_one(options, serve::refuse_without_store, work)
+    with_one(options, open::refuse_without_store, work)
 }
 
 /// The same, and makes the vault if there is none.
@@ -177,7 +177,7 @@ fn with_one(
     check(&settings.data_dir)?;
     let root_key = root_key::read(&settings.root_key_source()?)?;
     let done = serve::block_on(async {
-        let vault = serve::open(&settings, root_key).await?;
+        let vault = open::open(&settings, root_key).await?;
         let done = work(&vault).await;
         vault.close();
         done

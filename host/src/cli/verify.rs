@@ -18,7 +18,7 @@ use serde_json::json;
 
 use self::scratch::Copy;
 use super::ends::hold_back;
-use super::{Failure, counted, logging, root_key, say, say_error, serve, shown};
+use super::{Failure, counted, logging, open, root_key, say, say_error, shown};
 use crate::config::Options;
 use crate::crypto::entropy::SystemEntropy;
 use crate::runtime::close_to_others;
@@ -156,7 +156,7 @@ fn look(options: VerifyOptions, tell: &mut dyn FnMut(Damaged)) -> Result<Verifie
     let settings = options.settle()?;
     logging::start("error", settings.log_format)?;
     close_to_others()?;
-    serve::refuse_without_store(&settings.data_dir)?;
+    open::refuse_without_store(&settings.data_dir)?;
     let root_key = root_key::read(&settings.root_key_source()?)?;
     let heads = head.as_deref().map_or_else(|| Ok(Vec::new()), read_heads)?;
     let scratch = scratch.unwrap_or_else(std::env::temp_dir);

@@ -48,6 +48,27 @@ impl Egress {
         exchange.await.unwrap_or(Err(EgressError::Timeout))
     }
 
+    /// Checks all of a request that is known before anything is looked up or sent.
+    pub fn check(
+        &self,
+        request: &Outbound,
+        permits: &(dyn Fn(&Url) -> bool + Send + Sync),
+    ) -> Result<(), EgressError> {
+        self.first_hop(request, permits).map(drop)
+    }
+
+    fn first_hop(
+        &self,
+        request: &Outbound,
+        permits: &(dyn Fn(&Url) -> bool + Send + Sync),
+    ) -> Result<Hop, EgressError> {
+        let hop = Hop::first(request, self.rules(request.https_only))?;
+        if !permits(&hop.url) {
+            return Err(EgressError::Denied("the host is not an allowed one"));
+        }
+        Ok(hop)
+    }
+
     async fn exchange(
         &self,
         request: &Outbound,
@@ -55,10 +76,7 @@ impl Egress {
         has_room: &(dyn Fn(usize) -> bool + Send + Sync),
     ) -> Result<Answer, EgressError> {
         let rules = self.rules(request.https_only);
-        let mut hop = Hop::first(request, rules)?;
-        if !permits(&hop.url) {
-            return Err(EgressError::Denied("the host is not an allowed one"));
-        }
+        let mut hop = self.first_hop(request, permits)?;
         let mut redirects = request.redirects;
         loop {
             let client = self.client(request.owner, &hop.url);

@@ -77,6 +77,7 @@ pub use invocations::InvocationView;
 pub use jobs::{JobView, Workers};
 pub use logs::{EntityTypeView, LogFilter};
 pub use official::component as official_component;
+pub use outbound::{HttpAnswer, StandIn};
 pub use page::{Page, PageRequest, PageStart, Paginated};
 pub use permit::Permit;
 pub use react::{ReactRequest, ReactResponse, Reacted};
@@ -130,6 +131,8 @@ pub struct Foundation {
     pub runtime: Runtime,
     /// How requests leave, for formulas and for callbacks.
     pub egress: Egress,
+    /// Who answers formulas in place of other hosts, where they are tried out.
+    pub stand_in: Option<Arc<dyn StandIn>>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
     /// Where randomness comes from.
@@ -158,6 +161,7 @@ struct Inner {
     store: Arc<dyn Store>,
     runtime: Runtime,
     egress: Egress,
+    stand_in: Option<Arc<dyn StandIn>>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     keyring: Keyring,
@@ -190,6 +194,7 @@ impl Vault {
             store,
             runtime,
             egress,
+            stand_in: foundation.stand_in,
             clock,
             entropy,
             keyring,

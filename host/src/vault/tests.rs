@@ -37,6 +37,7 @@ pub(super) async fn vault_at(now_ms: u64, store: Arc<dyn Store>, programs_bytes_
         store,
         runtime: Runtime::new(RuntimeConfig::new(1)).unwrap(),
         egress: Egress::new(EgressConfig::default()).unwrap(),
+        stand_in: None,
         clock: Arc::new(ManualClock::new(now_ms)),
         entropy: Arc::new(SeededEntropy::new(1)),
         root_key: RootKey::draw(&SeededEntropy::new(2)),

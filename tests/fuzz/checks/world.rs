@@ -66,6 +66,7 @@ fn foundation(folder: &Path, clock: &ManualClock) -> Foundation {
         store: Arc::new(SledStore::open(&folder.join("store"), 64 << 20).unwrap()),
         runtime: Runtime::new(RuntimeConfig::new(1)).unwrap(),
         egress: Egress::new(EgressConfig::default()).unwrap(),
+        stand_in: None,
         clock: Arc::new(clock.clone()),
         entropy: Arc::new(SeededEntropy::new(1)),
         root_key: RootKey::parse(ROOT_KEY).unwrap(),

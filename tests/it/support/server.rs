@@ -223,6 +223,7 @@ pub async fn foundation(setup: Setup, folder: &Path, clock: &ManualClock) -> Fou
         store,
         runtime: setup.runtime.unwrap_or_else(shared_runtime),
         egress: Egress::new(config).unwrap(),
+        stand_in: None,
         clock: Arc::new(clock.clone()),
         entropy: Arc::new(SeededEntropy::new(rand_seed())),
         root_key: setup.root_key.unwrap_or_else(root_key),

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use super::{CUT_SHORT, MANIFEST, chunk_name, chunk_number, read_bounded};
 use crate::cli::Failure;
-use crate::cli::serve::make_durable_folder;
+use crate::cli::open::make_durable_folder;
 use crate::crypto::hash::sha256_hex;
 use crate::http::control::Begun;
 use crate::vault::{CHUNK_FILE_BYTES_MAX, Manifest, Piece};

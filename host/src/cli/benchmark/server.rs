@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::usage::{Footprint, Usage};
-use crate::cli::{Failure, say, serve};
+use crate::cli::{Failure, open, say};
 use crate::crypto::api_key::ApiKey;
 use crate::crypto::entropy::SystemEntropy;
 use crate::crypto::keys::RootKey;
@@ -74,7 +74,7 @@ impl Target {
         let entropy = SystemEntropy::new()?;
         let key = ApiKey::draw(ApplicationType::Management.key_tag(), &entropy);
         let folder = std::env::temp_dir().join(format!("tokamak-{}", std::process::id()));
-        serve::make_folder(&folder)?;
+        open::make_folder(&folder)?;
         let mut command = own_command()?;
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--log-format", "text"])
@@ -167,7 +167,7 @@ impl Target {
 /// This program, without what the shell has set for a server of its own: it would change what is measured, or keep it from
 /// being measured at all.
 fn own_command() -> Result<Command, Failure> {
-    let mut command = Command::new(serve::own_program()?);
+    let mut command = Command::new(open::own_program()?);
     for (name, _) in std::env::vars_os() {
         if name.as_encoded_bytes().starts_with(OPTIONS.as_bytes()) {
             command.env_remove(name);

@@ -3,13 +3,17 @@
 //! Each trial has a tenant of its own, so that no case sees another's tokens. What was compiled once is kept in the
 //! project's folder, under a key of its own.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
-use super::super::{Failure, dev, serve};
+use super::super::open::{self, ForAuthor};
+use super::super::{Failure, dev};
 use super::project::{Code, Project};
 use super::report::Problem;
+use super::stand_ins::{Exchange, StandIns};
 use crate::config::Options;
 use crate::model::faults::Faults;
 use crate::model::id::ApplicationId;
@@ -31,6 +35,7 @@ const SLOTS: u32 = 64;
 /// A vault that lives as long as this.
 pub struct Bench {
     vault: Vault,
+    stand_ins: Arc<StandIns>,
     _store: TempDir,
 }
 
@@ -45,6 +50,8 @@ pub struct Trial {
     pub tokens: Map<String, Value>,
     /// What stands behind `svc`.
     pub svc: Svc,
+    /// What other hosts answer, if they are not asked.
+    pub http: Option<Vec<Exchange>>,
 }
 
 /// The application of the reactor that is tried out.
@@ -74,14 +81,17 @@ pub struct Ran {
     /// Whether the reactor was asked: what went wrong before is no answer of the formula's.
     #[serde(skip)]
     pub is_asked: bool,
+    /// Where what it sent to other hosts differs from what was said of them.
+    #[serde(skip)]
+    pub sent: Vec<String>,
 }
 
 impl Bench {
-    /// Opens an empty vault for a project.
-    pub async fn open(project: &Project) -> Result<Self, Failure> {
+    /// Opens an empty vault for a project, in which runs have this time, or what they have on a server that waits for them.
+    pub async fn open(project: &Project, timeout_ms: Option<u64>) -> Result<Self, Failure> {
         crate::runtime::log_uncaught_in_words();
         let data_dir = project.kept();
-        serve::make_folder(&data_dir)?;
+        open::make_folder(&data_dir)?;
         let root_key = dev::keep_root_key(&data_dir.join("formula-key"))?;
         let store = TempDir::with_prefix("tokamak-formula-")?;
         let settings = Options {
@@ -95,9 +105,11 @@ impl Bench {
         };
         let settings = settings.settle()?;
         let store_folder = store.path().join("store");
-        let vault = serve::open_for_author(&store_folder, &settings, root_key).await?;
+        let stand_ins = Arc::new(StandIns::default());
+        let author = ForAuthor { timeout_ms, stand_in: Some(Arc::clone(&stand_ins) as _) };
+        let vault = open::open_for_author(&store_folder, &settings, root_key, author).await?;
         vault.bootstrap(None).await?;
-        Ok(Self { vault, _store: store })
+        Ok(Self { vault, stand_ins, _store: store })
     }
 
     /// Ends it.
@@ -111,16 +123,21 @@ impl Bench {
         place.formula(project.body(code)).await.map_err(Problem::from)
     }
 
-    /// Runs a formula once.
-    pub async fn run(&self, project: &Project, code: &Code, trial: Trial) -> Ran {
+    /// Runs a formula once. One after the other: what stands in for other hosts does so for one run.
+    pub async fn run(&self, project: &Project, code: &Code, mut trial: Trial) -> Ran {
         let failed = |error: Error| Ran {
             response: None,
             error: Some(Problem::from(error)),
             invocation: None,
             is_asked: false,
+            sent: Vec::new(),
         };
-        match self.try_run(project.body(code), trial).await {
-            Ok(ran) => ran,
+        self.stand_ins.begin(trial.http.take());
+        let ran = self.try_run(project.body(code), trial).await;
+        let sent = self.stand_ins.end();
+        match ran {
+            Ok(ran) => Ran { sent, ..ran },
+            // What was not sent is not to be told of what was not asked.
             Err(error) => failed(error),
         }
     }
@@ -168,7 +185,7 @@ impl Bench {
             Err(error) => (None, Some(Problem::from(error))),
         };
         let invocation = runs.data.into_iter().next();
-        Ok(Ran { response, error, invocation, is_asked: true })
+        Ok(Ran { response, error, invocation, is_asked: true, sent: Vec::new() })
     }
 }
 

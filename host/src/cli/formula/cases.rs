@@ -13,26 +13,27 @@
 //! `request` is the body of `POST /reactors/{id}/react`. `expected` is the whole of its answer, in which the text `*`
 //! stands for any value, such as the id of a token that is made; `error` is compared as far as it goes: `status`, `title`,
 //! `detail`, `errors`, and `headers` (by names in small letters) and `body` of an answer that the formula shapes itself.
-//! `svc: false` gives the reactor no application, and an object one with these `permissions` and `rules`.
+//! `svc: false` gives the reactor no application, and an object one with these `permissions` and `rules`. `http` answers in
+//! place of other hosts ([`super::stand_ins`]), and `log` is what the run has to log. `request.timeout_ms` is the time of a
+//! long run, which is waited for here.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value, json};
 
-use super::super::Failure;
+use super::super::{Failure, counted};
 use super::bench::{Ran, Svc, Trial};
+use super::differences::{compare, short};
 use super::report::{BAD, DIM, GOOD, Problem, styled};
 use super::run::figures;
+use super::stand_ins::Exchange;
+use crate::limits::{ASYNCHRONOUS_TIMEOUT_MS_MAX, REACT_TIMEOUT_MS};
 
-/// Stands for any value.
-const ANY: &str = "*";
 /// Differences of one case that are shown.
 const DIFFERENCES_MAX: usize = 20;
-/// Characters of a value that are shown.
-const VALUE_CHARS_MAX: usize = 200;
 
 /// A case as it lies in its file.
 #[derive(Debug, Deserialize)]
@@ -52,6 +53,14 @@ pub struct Case {
     tokens: Map<String, Value>,
     #[serde(default)]
     svc: GivenSvc,
+    /// What the formula sends to other hosts, and what comes back.
+    #[serde(default)]
+    http: Option<Vec<Exchange>>,
+    #[serde(default)]
+    log: Option<Vec<Value>>,
+    /// Time of the run, if it is no usual one.
+    #[serde(skip)]
+    pub timeout_ms: Option<u64>,
     #[serde(default)]
     expected: Option<Value>,
     #[serde(default)]
@@ -115,13 +124,32 @@ impl Case {
     fn read(path: &Path, name: String) -> Result<Self, Failure> {
         let text =
             fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let case: Self =
+        let mut case: Self =
             serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-        if case.expected.is_some() == case.error.is_some() {
-            let told = format!("{}: a case has either `expected` or `error`", path.display());
-            return Err(told.into());
+        case.name = name;
+        case.settle().map_err(|told| format!("{}: {told}", path.display()))?;
+        Ok(case)
+    }
+
+    /// Checks what its types do not.
+    fn settle(&mut self) -> Result<(), String> {
+        if self.expected.is_some() == self.error.is_some() {
+            return Err("a case has either `expected` or `error`".to_owned());
         }
-        Ok(Self { name, ..case })
+        for (index, exchange) in self.http.iter().flatten().enumerate() {
+            if let Some(fault) = exchange.fault() {
+                return Err(format!("http[{index}] {fault}"));
+            }
+        }
+        // Only what a server would take for a run that it does not wait for.
+        if let Some(given) = self.request.remove("timeout_ms") {
+            let (least, most) = (REACT_TIMEOUT_MS, ASYNCHRONOUS_TIMEOUT_MS_MAX);
+            let given = given.as_u64().filter(|ms| (least..=most).contains(ms));
+            self.timeout_ms = Some(given.ok_or_else(|| {
+                format!("request.timeout_ms must be a whole number from {least} to {most}")
+            })?);
+        }
+        Ok(())
     }
 
     /// The run that it asks for.
@@ -130,6 +158,7 @@ impl Case {
             request: self.request.clone(),
             configuration: self.configuration.clone(),
             tokens: self.tokens.clone(),
+            http: self.http.clone(),
             svc: match &self.svc {
                 GivenSvc::Whether(true) => Svc::Whole,
                 GivenSvc::Whether(false) => Svc::Absent,
@@ -160,58 +189,34 @@ impl Case {
             }
             _ => found.push("nothing came of the run".to_owned()),
         }
+        found.extend(ran.sent.iter().cloned());
+        if let Some(expected) = &self.log {
+            compare_log(expected, &ran, &mut found);
+        }
         let (name, description) = (self.name.clone(), self.description.clone());
         Judged { name, description, passed: found.is_empty(), differences: found, ran }
     }
 }
 
+/// Compares what a run logged with the lines that were expected: texts, or objects of `level` and `message`.
+fn compare_log(expected: &[Value], ran: &Ran, differences: &mut Vec<String>) {
+    let lines = ran.invocation.iter().flat_map(|invocation| &invocation.log);
+    let lines: Vec<Value> = lines
+        .map(|line| json!({ "level": line.level, "message": line.message.trim_end() }))
+        .collect();
+    if lines.len() != expected.len() {
+        let (expected, found) = (expected.len(), lines.len());
+        differences
+            .push(format!("log: expected {}, got {found}", counted(expected, "line", "lines")));
+    }
+    for (index, (expected, line)) in expected.iter().zip(&lines).enumerate() {
+        let line = if expected.is_object() { line } else { &line["message"] };
+        compare(&format!("log[{index}]"), expected, line, false, differences);
+    }
+}
+
 fn plain(problem: &Problem) -> String {
     anstream::adapter::strip_str(&problem.to_string()).to_string()
-}
-
-/// Notes where `found` is another value than `expected`. Members that are not expected count when the whole was asked for.
-fn compare(at: &str, expected: &Value, found: &Value, whole: bool, differences: &mut Vec<String>) {
-    match (expected, found) {
-        (Value::String(any), _) if any == ANY => {}
-        (Value::Object(expected), Value::Object(found)) => {
-            for (name, value) in expected {
-                let at = format!("{at}.{name}");
-                match found.get(name) {
-                    Some(found) => compare(&at, value, found, whole, differences),
-                    None => differences.push(format!("{at}: expected {}, is absent", short(value))),
-                }
-            }
-            let more = found.iter().filter(|(name, _)| whole && !expected.contains_key(*name));
-            for (name, value) in more {
-                differences.push(format!("{at}.{name}: is not expected, got {}", short(value)));
-            }
-        }
-        (Value::Array(expected), Value::Array(found)) if expected.len() == found.len() => {
-            for (index, (expected, found)) in expected.iter().zip(found).enumerate() {
-                compare(&format!("{at}[{index}]"), expected, found, whole, differences);
-            }
-        }
-        (Value::Number(expected), Value::Number(found)) if is_same(expected, found) => {}
-        _ if expected == found => {}
-        _ => differences.push(format!("{at}: expected {}, got {}", short(expected), short(found))),
-    }
-}
-
-/// Whether two numbers are the same, however they are written. As doubles whole ones of many digits would be, too.
-fn is_same(one: &Number, other: &Number) -> bool {
-    match (one.as_i128(), other.as_i128()) {
-        (Some(one), Some(other)) => one == other,
-        _ => one.as_f64() == other.as_f64(),
-    }
-}
-
-/// A value, cut short.
-fn short(value: &Value) -> String {
-    let text = value.to_string();
-    match text.char_indices().nth(VALUE_CHARS_MAX) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
 }
 
 /// A case, for people.
@@ -242,42 +247,15 @@ pub fn shown(judged: &Judged) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Case, Problem, Ran, compare};
+    use super::{Case, Problem, Ran};
     use serde_json::{Value, json};
-
-    fn differences(expected: &Value, found: &Value, whole: bool) -> Vec<String> {
-        let mut differences = Vec::new();
-        compare("x", expected, found, whole, &mut differences);
-        differences
-    }
-
-    #[test]
-    fn each_difference_is_told_where_it_is() {
-        let expected = json!({ "a": { "b": [1, "*", 3] }, "c": 1, "d": null });
-        let found = json!({ "a": { "b": [1, { "any": "thing" }, 4] }, "d": null, "e": "more" });
-        assert_eq!(
-            differences(&expected, &found, true),
-            [
-                "x.a.b[2]: expected 3, got 4",
-                "x.c: expected 1, is absent",
-                "x.e: is not expected, got \"more\"",
-            ]
-        );
-        assert_eq!(differences(&expected, &found, false).len(), 2);
-        assert!(differences(&json!(1), &json!(1.0), true).is_empty());
-        let (odd, even) = (json!(9_007_199_254_740_993_u64), json!(9_007_199_254_740_992_u64));
-        assert!(differences(&odd, &odd, true).is_empty());
-        assert_eq!(differences(&odd, &even, true).len(), 1);
-        assert_eq!(differences(&json!([1]), &json!([1, 2]), true).len(), 1);
-        assert!(differences(&json!("a".repeat(500)), &json!(1), true)[0].len() < 300);
-    }
 
     fn case(text: Value) -> Case {
         serde_json::from_value(text).unwrap()
     }
 
     fn ran(response: Option<Value>, error: Option<Problem>) -> Ran {
-        Ran { response, error, invocation: None, is_asked: true }
+        Ran { response, error, invocation: None, is_asked: true, sent: Vec::new() }
     }
 
     #[test]
@@ -318,6 +296,11 @@ mod tests {
             ("{}", "either `expected` or `error`"),
             (r#"{"expected": 1, "error": 2}"#, "either"),
             (r#"{"expected": 1, "arguments": 2}"#, "arguments"),
+            (r#"{"expected": 1, "http": [{}]}"#, "http[0] has either `response` or `error`"),
+            (r#"{"expected": 1, "http": [{"response": {"status": 199}}]}"#, "from 200 to 599"),
+            (r#"{"expected": 1, "http": [{"error": "denied"}]}"#, "denied"),
+            (r#"{"expected": 1, "request": {"timeout_ms": 9999}}"#, "request.timeout_ms must be"),
+            (r#"{"expected": 1, "request": {"timeout_ms": "x"}}"#, "request.timeout_ms must be"),
         ] {
             assert!(told(text).contains(part), "{text}: {}", told(text));
         }

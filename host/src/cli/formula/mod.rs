@@ -6,13 +6,17 @@
 mod bench;
 mod build;
 mod cases;
+mod differences;
 mod new;
 mod project;
 mod push;
 mod report;
 mod run;
+mod stand_ins;
 mod watch;
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -198,7 +202,7 @@ fn check(on: &On<Nothing>) -> Result<bool, Failure> {
     let outside = outside(&code);
     let (told, dropped) = (project.told(&outside), project.dropped(&outside));
     let verdict = serve::block_on(async {
-        let bench = Bench::open(&project).await?;
+        let bench = Bench::open(&project, None).await?;
         let _progress = Progress::of("compiling");
         let verdict = bench.check(&project, &code).await;
         bench.close();
@@ -255,10 +259,10 @@ fn check(on: &On<Nothing>) -> Result<bool, Failure> {
 }
 
 fn run_once(on: &On<Both<run::RunOptions>>) -> Result<bool, Failure> {
-    let trial = on.own.own.trial()?;
+    let (trial, timeout_ms) = (on.own.own.trial()?, on.own.own.timeout_ms);
     let (project, Built { code, .. }) = on.open()?;
     let ran = serve::block_on(async {
-        let bench = Bench::open(&project).await?;
+        let bench = Bench::open(&project, timeout_ms).await?;
         let progress = Progress::of("running");
         let ran = bench.run(&project, &code, trial).await;
         drop(progress);
@@ -285,9 +289,13 @@ fn test(on: &On<Both<Only>>) -> Result<bool, Failure> {
     }
     let (json, count) = (on.json, cases.len());
     let judged = serve::block_on(async {
-        let bench = Bench::open(&project).await?;
+        let mut benches: BTreeMap<Option<u64>, Bench> = BTreeMap::new();
         let mut judged = Vec::with_capacity(cases.len());
         for (index, case) in cases.iter().enumerate() {
+            let bench = match benches.entry(case.timeout_ms) {
+                Entry::Occupied(opened) => opened.into_mut(),
+                Entry::Vacant(place) => place.insert(Bench::open(&project, case.timeout_ms).await?),
+            };
             let progress = Progress::of(format_args!("case {} of {count}", index + 1));
             let ran = bench.run(&project, &code, case.trial()).await;
             drop(progress);
@@ -297,7 +305,7 @@ fn test(on: &On<Both<Only>>) -> Result<bool, Failure> {
             }
             judged.push(one);
         }
-        bench.close();
+        benches.into_values().for_each(Bench::close);
         Ok(judged)
     })?;
     let failed = judged.iter().filter(|one| !one.passed).count();

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::super::Failure;
 use super::bench::{Ran, Svc, Trial};
 use super::report::{BAD, DIM, GOOD, bytes, milliseconds, styled};
+use crate::limits::{ASYNCHRONOUS_TIMEOUT_MS_MAX, REACT_TIMEOUT_MS};
 use crate::vault::InvocationView;
 
 /// Options of `formula run`, beside those of all commands on a project.
@@ -34,6 +35,10 @@ pub struct RunOptions {
     /// Give the reactor no application, so that the formula has no `svc`.
     #[arg(long)]
     no_svc: bool,
+    /// How long the run may take, in milliseconds, as `timeout_ms` of a run that a server does not wait for [default:
+    /// 10000].
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(REACT_TIMEOUT_MS..=ASYNCHRONOUS_TIMEOUT_MS_MAX))]
+    pub timeout_ms: Option<u64>,
 }
 
 impl RunOptions {
@@ -65,7 +70,7 @@ impl RunOptions {
             None if self.no_svc => Svc::Absent,
             None => Svc::Whole,
         };
-        Ok(Trial { request, configuration, tokens, svc })
+        Ok(Trial { request, configuration, tokens, svc, http: None })
     }
 }
 
@@ -155,7 +160,7 @@ mod tests {
     fn options(config: &[&str], token: &[&str]) -> RunOptions {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         let (config, token) = (owned(config), owned(token));
-        RunOptions { args: None, config, token, svc: None, no_svc: true }
+        RunOptions { args: None, config, token, svc: None, no_svc: true, timeout_ms: None }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use rustix::process::geteuid;
 
 use crate::cli::Failure;
 use crate::cli::ends::Ends;
-use crate::cli::serve::refuse_without_store;
+use crate::cli::open::refuse_without_store;
 use crate::config::Settings;
 use crate::store::StoreError;
 use crate::store::sled::patiently;

@@ -1,0 +1,197 @@
+//! `tokamak formula test`: what a case says of other hosts, of log lines and of long runs.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::guests;
+use crate::support::workshop::{BUILT, expect, project_of, run, told};
+
+const CHARGES: &str = "https://api.processor.example/charges";
+
+/// A project of the formula that sends what its arguments say, to one host.
+fn sender(cases: &[(&str, Value)]) -> TempDir {
+    let project = project_of(guests::component("fetch"), cases);
+    let manifest = json!({ "name": "tried", "language": "rust",
+        "allowed_hosts": ["api.processor.example"] });
+    fs::write(project.path().join("formula.json"), manifest.to_string()).unwrap();
+    project
+}
+
+fn charge(amount: u64) -> Value {
+    json!({ "method": "POST", "url": CHARGES, "body": json!({ "amount": amount }).to_string(),
+        "headers": [["content-type", "application/json"], ["Idempotency-Key", "k-1"]] })
+}
+
+fn differences(project: &TempDir, code: i32) -> Vec<Value> {
+    let tested = told(project.path(), code, &[&["test"], &BUILT[..]].concat());
+    let cases = tested["cases"].as_array().unwrap();
+    cases.iter().map(|case| case["differences"].clone()).collect()
+}
+
+#[test]
+fn a_case_answers_in_place_of_other_hosts() {
+    let answers = |response: Value| {
+        json!([{
+            "request": { "method": "POST", "url": CHARGES, "body": { "amount": 100 },
+                "headers": { "idempotency-key": "*", "Content-Type": "application/json" } },
+            "response": response,
+        }])
+    };
+    let answered = |http: Value, raw: Value| json!({ "request": { "args": charge(100) }, "http": http, "expected": { "raw": raw } });
+    let json_type = json!([["content-type", "application/json"]]);
+    let project = sender(&[
+        (
+            "a-json",
+            answered(
+                answers(json!({ "status": 201, "body": { "id": "ch_1" } })),
+                json!({ "status": 201, "headers": json_type, "body": "{\"id\":\"ch_1\"}",
+                    "body_bytes": 13, "made": 1 }),
+            ),
+        ),
+        (
+            "b-text",
+            answered(
+                answers(json!({ "headers": { "X-Count": "1" }, "body": "done" })),
+                json!({ "status": 200, "headers": [["x-count", "1"]], "body": "done",
+                    "body_bytes": 4, "made": 1 }),
+            ),
+        ),
+        (
+            "c-timeout",
+            answered(
+                json!([{ "error": "timeout" }]),
+                json!({ "error": "timeout", "reason": "", "made": 1 }),
+            ),
+        ),
+        (
+            "d-too-large",
+            answered(
+                json!([{ "error": "too-large" }]),
+                json!({ "error": "too-large", "reason": "", "made": 1 }),
+            ),
+        ),
+        (
+            "e-unreachable",
+            answered(
+                json!([{ "error": "unreachable" }]),
+                json!({ "error": "unreachable", "reason": "*", "made": 1 }),
+            ),
+        ),
+    ]);
+    assert_eq!(differences(&project, 0), vec![json!([]); 5]);
+}
+
+#[test]
+fn what_a_formula_sends_otherwise_is_a_difference() {
+    let ok = json!({ "status": 200 });
+    let exchange = |request: Value| json!({ "request": request, "response": ok });
+    let sends = |args: Value, http: Value| json!({ "request": { "args": args }, "http": http, "expected": { "raw": "*" } });
+    let twice = |mut args: Value| {
+        args["times"] = 2.into();
+        args
+    };
+    let any = json!({ "response": ok });
+    let other = json!({ "url": "https://api.processor.example/refunds", "response": ok });
+    let other_host = json!({ "url": "https://elsewhere.example/" });
+    let project = sender(&[
+        ("a-body", sends(charge(7), json!([exchange(json!({ "body": { "amount": 8 } }))]))),
+        ("b-header", sends(charge(7), json!([exchange(json!({ "headers": { "x-a": "*" } }))]))),
+        ("c-elsewhere", sends(charge(7), json!([exchange(json!({ "url": other["url"] }))]))),
+        ("d-none", sends(charge(7), json!([]))),
+        ("e-twice", sends(twice(charge(7)), json!([any]))),
+        ("f-once", sends(charge(7), json!([any, any]))),
+        // The formula's own hosts hold, and are no matter of the case.
+        ("g-host", sends(other_host, json!([]))),
+        ("h-twice", sends(twice(charge(7)), json!([any, any]))),
+    ]);
+    let sent = format!("POST \"{CHARGES}\"");
+    assert_eq!(
+        differences(&project, 1),
+        [
+            json!([
+                format!("http[0].request.body.amount: expected 8, got 7 ({sent})"),
+                "http[0]: * * was not sent",
+            ]),
+            json!([
+                format!("http[0].request.headers.x-a: expected \"*\", is absent ({sent})"),
+                "http[0]: * * was not sent",
+            ]),
+            json!([
+                format!("http: {sent} is not expected"),
+                "http[0]: * https://api.processor.example/refunds was not sent",
+            ]),
+            json!([format!("http: {sent} is not expected")]),
+            json!([format!("http: {sent} is not expected")]),
+            json!(["http[1]: * * was not sent"]),
+            json!([]),
+            json!([]),
+        ]
+    );
+    // The formula is told why, and what it says of that is shown.
+    let tested = told(project.path(), 1, &[&["test", "d-none"], &BUILT[..]].concat());
+    let raw = &tested["cases"][0]["response"]["raw"];
+    assert_eq!(raw["reason"], "the case has no answer to this request", "{tested}");
+    let tested = told(project.path(), 0, &[&["test", "g-host"], &BUILT[..]].concat());
+    let raw = &tested["cases"][0]["response"]["raw"];
+    assert_eq!(raw["error"], "denied", "{tested}");
+    let shown = expect(project.path(), 1, &[&["test", "e-twice"], &BUILT[..]].concat());
+    assert!(shown.contains(&format!("    http: {sent} is not expected")), "{shown}");
+}
+
+#[test]
+fn a_case_says_what_is_logged() {
+    let lines = json!([["info", "charging 100"], ["warn", "took 3 s"]]);
+    let case = |log: Value| {
+        json!({ "request": { "args": { "behaviour": "log", "lines": lines } }, "log": log,
+            "expected": "*" })
+    };
+    let project = project_of(
+        guests::component("probe"),
+        &[
+            ("a-right", case(json!(["charging 100", "*"]))),
+            ("b-levels", case(json!([{ "level": "info" }, { "level": "warn", "message": "*" }]))),
+            ("c-other", case(json!(["charging 1", { "level": "error" }]))),
+            ("d-fewer", case(json!([]))),
+            ("e-more", case(json!(["charging 100", "*", "*"]))),
+        ],
+    );
+    assert_eq!(
+        differences(&project, 1),
+        [
+            json!([]),
+            json!([]),
+            json!([
+                "log[0]: expected \"charging 1\", got \"charging 100\"",
+                "log[1].level: expected \"error\", got \"warn\"",
+            ]),
+            json!(["log: expected 0 lines, got 2"]),
+            json!(["log: expected 3 lines, got 2"]),
+        ]
+    );
+}
+
+#[test]
+fn a_long_run_has_its_time_and_is_waited_for() {
+    let project = project_of(
+        guests::component("probe"),
+        &[
+            ("a-usual", json!({ "expected": { "raw": "*" } })),
+            ("b-long", json!({ "request": { "timeout_ms": 120_000 }, "expected": { "raw": "*" } })),
+        ],
+    );
+    let left = |ran: &Value| {
+        let ends = ran["response"]["raw"]["invocation"]["deadline_ms"].as_i64().unwrap();
+        ends - chrono::Utc::now().timestamp_millis()
+    };
+    let tested = told(project.path(), 0, &[&["test"], &BUILT[..]].concat());
+    assert!(left(&tested["cases"][0]) <= 10_000, "{tested}");
+    assert!((60_000..=120_000).contains(&left(&tested["cases"][1])), "{tested}");
+    let given = [&["run", "--timeout-ms", "120000"], &BUILT[..]].concat();
+    let ran = told(project.path(), 0, &given);
+    assert!((60_000..=120_000).contains(&left(&ran)), "{ran}");
+    let given = [&["run", "--timeout-ms", "1"], &BUILT[..]].concat();
+    let (code, _, stderr) = run(crate::support::workshop::formula(project.path(), &given));
+    assert!(code == 2 && stderr.contains("10000"), "{stderr}");
+}
