@@ -50,9 +50,31 @@ pub(crate) fn write_line(level: Level, message: &str) {
 
 /// Sends a request and waits for its answer.
 pub(crate) fn send(sent: Sent) -> Result<Response, HttpError> {
+    answered(http::send(&request(sent)))
+}
+
+/// A request that was begun. One that is dropped is given up.
+pub(crate) struct Begun(http::Exchange);
+
+/// Begins a request without waiting for its answer.
+pub(crate) fn begin(sent: Sent) -> Begun {
+    Begun(http::begin(&request(sent)))
+}
+
+impl Begun {
+    /// Waits for the answer.
+    pub(crate) fn answer(self) -> Result<Response, HttpError> {
+        answered(self.0.answer())
+    }
+}
+
+fn request(sent: Sent) -> http::Request {
     let Sent { method, url, headers, body, timeout_ms, redirects } = sent;
-    let request = http::Request { method, url, headers, body, timeout_ms, redirects };
-    match http::send(&request) {
+    http::Request { method, url, headers, body, timeout_ms, redirects }
+}
+
+fn answered(answer: Result<http::Response, http::Error>) -> Result<Response, HttpError> {
+    match answer {
         Ok(http::Response { status, headers, body }) => Ok(Response { status, headers, body }),
         Err(error) => Err(match error {
             http::Error::Denied(cause) => HttpError::Denied(cause),

@@ -40,11 +40,13 @@
 //!
 //! A request and its answer are whole: there are no streams. Any status is an answer; an [`Error`] means that there
 //! is none. Redirects are not followed unless the request says so, since what was sent would go on to another place.
+//! [`send_all`] and [`Request::begin`] have several under way beside each other.
 //!
 //! This module knows neither the bindings nor the fakes: both take a [`Sent`] and give a [`Response`].
 
 mod encode;
 mod exact;
+mod exchange;
 
 use std::fmt;
 
@@ -54,6 +56,7 @@ use serde_json::Value;
 
 pub use self::encode::{form, percent_encode};
 use self::exact::Kept;
+pub use self::exchange::{Exchange, send_all};
 
 /// A `GET` of this address.
 pub fn get(url: impl Into<String>) -> Request {
@@ -154,13 +157,18 @@ impl Request {
 
     /// Sends the request and waits for the whole answer, whatever its status.
     pub fn send(self) -> Result<Response, Error> {
+        let sent = self.sent()?;
+        #[cfg(target_arch = "wasm32")]
+        return crate::bridge::send(sent);
+        #[cfg(not(target_arch = "wasm32"))]
+        crate::testing::send(sent)
+    }
+
+    fn sent(self) -> Result<Sent, Error> {
         if self.unwritable {
             return Err(Error::Invalid("the body cannot be written as JSON".to_owned()));
         }
-        #[cfg(target_arch = "wasm32")]
-        return crate::bridge::send(self.sent);
-        #[cfg(not(target_arch = "wasm32"))]
-        crate::testing::send(self.sent)
+        Ok(self.sent)
     }
 
     fn content_type(self, media_type: &str) -> Self {

@@ -33,7 +33,7 @@ async fn a_rust_project_goes_from_nothing_to_a_server() {
     assert!(Path::new(built["path"].as_str().unwrap()).is_file());
     let checked = told(&project, 0, &["check"]);
     assert_eq!(checked["status"], "verified", "{checked}");
-    assert_eq!(checked["exports"], json!(["tokamak:formula/reactor@1.0.0"]));
+    assert_eq!(checked["exports"], json!(["tokamak:formula/reactor@1.1.0"]));
     assert_eq!(
         checked["declared_by_the_component"],
         json!(["request_parameters", "configuration"])

@@ -1,8 +1,8 @@
 //! The formula's way out: requests to other hosts, counted, bounded by what is left of the run's time, and passed on to
 //! whoever decides where they may go.
 //!
-//! A formula sends one and waits for its answer. The runner of scripts begins as many as a script wants and takes the
-//! answers as they come.
+//! A formula sends one and waits for its answer, or begins several and takes the answer of each ([`begun`]). The runner of
+//! scripts begins as many as a script wants and takes the answers as they come.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinSet};
 use tracing::Instrument as _;
 use wasmtime::Result;
+use wasmtime::component::Resource;
 
+pub use self::begun::Exchange;
+use self::begun::Untaken;
 use self::sent::{Counted, Sent};
 use super::call::{GuestHttp, GuestHttpError, GuestHttpRequest, GuestHttpResponse};
 use super::memory::{Kept, Part, Refusal};
@@ -23,6 +26,7 @@ use crate::limits::{
     HTTP_BODIES_UNDER_WAY_BYTES_MAX, HTTP_BODY_BYTES_MAX, HTTP_CALLS_MAX, HTTP_CALLS_UNDER_WAY_MAX,
 };
 
+mod begun;
 mod sent;
 #[cfg(test)]
 mod tests;
@@ -58,6 +62,8 @@ struct UnderWay {
     tasks: JoinSet<Ended>,
     /// Those whose answers are wanted, by their numbers.
     wanted: HashMap<u32, Wanted>,
+    /// Answers that came while another one was waited for.
+    untaken: HashMap<u32, Untaken>,
     /// So that the answers that nobody took yet do not fill the host's memory.
     places: Arc<Semaphore>,
     begun: u32,
@@ -90,21 +96,21 @@ struct Ended {
     number: u32,
     answer: Answer,
     no_room: Option<Refusal>,
-    _place: Option<(OwnedSemaphorePermit, Arc<Kept>)>,
+    place: Option<(OwnedSemaphorePermit, Arc<Kept>)>,
 }
 
 impl Ended {
     /// One that was not sent.
     fn unsent(number: u32, error: Error) -> Self {
-        Self { number, answer: Err(error), no_room: None, _place: None }
+        Self { number, answer: Err(error), no_room: None, place: None }
     }
 }
 
 impl Default for UnderWay {
     fn default() -> Self {
         let places = Arc::new(Semaphore::new(HTTP_CALLS_UNDER_WAY_MAX));
-        let (tasks, wanted, waiting) = Default::default();
-        Self { tasks, wanted, places, begun: 0, waiting }
+        let (tasks, wanted, untaken, waiting) = Default::default();
+        Self { tasks, wanted, untaken, places, begun: 0, waiting }
     }
 }
 
@@ -237,7 +243,7 @@ impl Outgoing {
             drop(counted.lock().take());
             // Of one that failed there is nothing to keep.
             let place = answer.is_ok().then_some((place, kept));
-            Ended { number, answer, no_room, _place: place }
+            Ended { number, answer, no_room, place }
         };
         let task = self.under_way.tasks.spawn(run.in_current_span());
         self.under_way.wanted.insert(number, Wanted { task, counted: wanted });
@@ -246,6 +252,7 @@ impl Outgoing {
 
     /// Gives up a request that was begun. The other server may have it.
     pub fn abandon(&mut self, number: u32) {
+        self.under_way.untaken.remove(&number);
         if let Some(Wanted { task, counted }) = self.under_way.wanted.remove(&number) {
             task.abort();
             // At once, although the task ends a moment later: another may be begun meanwhile.
@@ -290,6 +297,12 @@ impl http::Host for State {
         let (answer, no_room) = told(answer, &kept);
         self.outgoing.note(no_room);
         Ok(answer)
+    }
+
+    async fn begin(&mut self, request: Request) -> Result<Resource<Exchange>> {
+        self.count_call()?;
+        let number = self.outgoing.begin(request)?;
+        Ok(self.table.push(Exchange(number))?)
     }
 }
 

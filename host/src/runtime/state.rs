@@ -13,6 +13,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use super::ambient;
 use super::call::{GuestProblem, GuestVault};
+pub use super::http::Exchange;
 use super::http::Outgoing;
 use super::log::{Log, LogLevel, Printed};
 use super::memory::Memory;
@@ -30,7 +31,10 @@ mod generated {
             default: async | trappable,
         },
         exports: { default: async },
-        with: { "tokamak:formula/vault.svc": super::BoundVault },
+        with: {
+            "tokamak:formula/vault.svc": super::BoundVault,
+            "tokamak:formula/http.exchange": super::Exchange,
+        },
     });
 }
 
@@ -59,7 +63,8 @@ pub struct TooManyCalls;
 pub struct State {
     /// Made at the first call of it: most formulas on most arguments make none, and it is dear to make.
     wasi: Option<Box<WasiCtx>>,
-    table: ResourceTable,
+    /// What of the host it holds.
+    pub table: ResourceTable,
     log: Arc<Mutex<Log>>,
     host_calls: u64,
     svc_calls: u64,

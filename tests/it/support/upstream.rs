@@ -11,6 +11,7 @@ use axum::routing::any;
 use http::{HeaderMap, Method, StatusCode, Uri, header};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::Barrier;
 use tokio::task::JoinHandle;
 
 /// What was asked for: method, address, headers.
@@ -35,17 +36,18 @@ impl Upstream {
     ///
     /// `/echo` tells of the request, `/bytes/{n}` answers with so many, `/headers/{n}` with so many headers,
     /// `/redirects/{n}` with a redirect until none is left, `/to/{url}` with one to there; `/never` does not answer,
-    /// `/endless` does not end.
+    /// `/endless` does not end, and `/meet` answers when three are there.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let seen = Seen::default();
+        let (seen, met) = (Seen::default(), Arc::new(Barrier::new(3)));
         let routes = axum::Router::new()
             .route("/echo", any(echo))
             .route("/bytes/{count}", any(async |Path(count): Path<usize>| vec![b'x'; count]))
             .route("/headers/{count}", any(headers))
             .route("/redirects/{left}", any(redirects))
             .route("/to/{*url}", any(async |Path(url): Path<String>| redirect(&url)))
+            .route("/meet", any(async move || met.wait().await.is_leader().to_string()))
             .route("/never", any(std::future::pending::<()>))
             .route("/endless", any(endless))
             .layer(axum::extract::DefaultBodyLimit::disable())

@@ -3,6 +3,9 @@
 //! `args`: `method`, `url`, `headers` (an array of pairs), `body` (text) or `body_bytes` (so many), `timeout_ms`,
 //! `redirects`; and `times`, for how often it is sent. It answers with what came of the last: `status`, `headers`,
 //! `body` (text), `body_bytes`; or `error` and `reason`. `made` is how often it was sent until one failed.
+//!
+//! With `all`, an array of such requests, it begins each of them, and answers with what came of those that `order` names, by
+//! their places and in this order; the rest it gives up first.
 
 wit_bindgen::generate!({ path: "../../../wit", world: "formula" });
 
@@ -15,6 +18,9 @@ struct Fetch;
 impl Guest for Fetch {
     fn react(request: Request) -> Result<Response, Error> {
         let args: Value = serde_json::from_str(&request.args).unwrap_or_default();
+        if let Some(all) = args["all"].as_array() {
+            return Ok(Response { raw: Some(beside(all, &args["order"]).to_string()), tokenize: None });
+        }
         let times = args["times"].as_u64().unwrap_or(1);
         let mut made = 0;
         let mut told = Value::Null;
@@ -30,6 +36,20 @@ impl Guest for Fetch {
         told["made"] = made.into();
         Ok(Response { raw: Some(told.to_string()), tokenize: None })
     }
+}
+
+fn beside(all: &[Value], order: &Value) -> Value {
+    let order = order.as_array().into_iter().flatten();
+    let order: Vec<usize> = order.map(|place| place.as_u64().unwrap_or_default() as usize).collect();
+    let mut begun: Vec<_> = all.iter().map(|args| Some(http::begin(&read(args)))).collect();
+    for (place, exchange) in begun.iter_mut().enumerate() {
+        if !order.contains(&place) {
+            exchange.take();
+        }
+    }
+    let answer = |place: &usize| begun[*place].as_ref().map(http::Exchange::answer);
+    let answers = order.iter().filter_map(answer);
+    answers.map(|answer| answer.map_or_else(tell_error, tell)).collect()
 }
 
 fn read(args: &Value) -> http::Request {
