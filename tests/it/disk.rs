@@ -86,6 +86,8 @@ async fn a_full_disk_stops_what_is_new_and_nothing_else() {
         let answer = client.post("/tokens", json!({"type": "token", "data": "new"})).await;
         let problem = answer.expect(503);
         assert_eq!(problem["title"], "Service Unavailable");
+        let full = "The disk is full: nothing new is stored until there is space again.";
+        assert_eq!(problem["detail"], full);
         assert_eq!(answer.headers["retry-after"], "10");
         let figures = management.get("/metrics").await.text();
         let counted = format!("tokamak_store_refusals_total {}\n", round + 1);

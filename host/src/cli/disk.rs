@@ -39,13 +39,13 @@ fn is_of_storing(error: &Failure) -> bool {
             // What else it says names what is to blame.
             matches!(error, StoreError::Full | StoreError::ReadOnly | StoreError::Failed)
         }
-        Some(OpenError::Unfinished(error)) => matches!(error, Error::Unavailable),
+        Some(OpenError::Unfinished(error)) => matches!(error, Error::Unavailable(_)),
         Some(_) => false,
         None => {
             error.is::<Unavailable>()
                 || error
                     .downcast_ref::<Error>()
-                    .is_some_and(|error| matches!(error, Error::Unavailable))
+                    .is_some_and(|error| matches!(error, Error::Unavailable(_)))
         }
     }
 }
@@ -92,15 +92,16 @@ mod tests {
     use super::{
         DISK_RESERVE_MB, Error, Failure, OpenError, StoreError, Unavailable, about, bytes, is_short,
     };
+    use crate::vault::Unfit;
 
     #[test]
     fn only_what_could_not_be_stored_is_told_with_its_folder() {
         let folder = tempfile::tempdir().unwrap();
         let told = |error: Failure| about(error, folder.path()).to_string();
         let stored: [Failure; 4] = [
-            Error::Unavailable.into(),
+            Error::Unavailable(Unfit::Full).into(),
             OpenError::Store(StoreError::Full).into(),
-            OpenError::Unfinished(Error::Unavailable).into(),
+            OpenError::Unfinished(Error::Unavailable(Unfit::Full)).into(),
             Unavailable("later.".to_owned()).into(),
         ];
         for error in stored {
@@ -145,7 +146,8 @@ mod tests {
 
     #[test]
     fn a_disk_that_does_not_tell_is_told_of_with_the_systems_reason() {
-        let told = about(Error::Unavailable.into(), Path::new("/none/at/all")).to_string();
+        let told =
+            about(Error::Unavailable(Unfit::Full).into(), Path::new("/none/at/all")).to_string();
         assert!(told.contains("No such file or directory"), "{told}");
     }
 }

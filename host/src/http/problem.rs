@@ -152,7 +152,7 @@ impl From<Error> for Rejection {
         // A formula's own 401 is not about the caller's key.
         let unauthenticated = matches!(error, Error::Unauthenticated | Error::AskerEnded);
         let wait = match &error {
-            Error::Unavailable => Some(STORAGE_WAIT_SECONDS),
+            Error::Unavailable(_) => Some(STORAGE_WAIT_SECONDS),
             Error::Run(run) => run.wait_seconds(),
             _ => None,
         };

@@ -57,8 +57,8 @@ pub enum Error {
     #[error(transparent)]
     Run(#[from] Box<RunError>),
     /// 503: the store takes no writes.
-    #[error("The storage is unavailable.")]
-    Unavailable,
+    #[error(transparent)]
+    Unavailable(Unfit),
     /// 500: a fault of ours; the cause is in the operator's log.
     #[error("The server failed to handle the request.")]
     Internal,
@@ -68,7 +68,7 @@ impl Error {
     /// Whether it is the server's, and neither the caller's nor a formula's.
     pub fn is_ours(&self) -> bool {
         match self {
-            Self::Unavailable | Self::Internal => true,
+            Self::Unavailable(_) | Self::Internal => true,
             Self::Run(error) => {
                 use RunError::{Host, NeverBegun, NoMemory, NotStored};
                 matches!(**error, NoMemory | Host | NeverBegun | NotStored)
@@ -164,7 +164,7 @@ impl From<StoreError> for Error {
                     tracing::error!(%cause, "the store failed");
                 }
                 figures().store_refused();
-                Self::Unavailable
+                Self::Unavailable(cause.into())
             }
         }
     }
@@ -217,7 +217,7 @@ impl Error {
             Self::NotRunnable(_) | Self::KeyReused => (422, "Unprocessable Content"),
             Self::Busy(_) => (429, "Too Many Requests"),
             Self::Run(run) => run.status_and_title(),
-            Self::Unavailable => (503, "Service Unavailable"),
+            Self::Unavailable(_) => (503, "Service Unavailable"),
             Self::Internal => (500, "Internal Server Error"),
         }
     }

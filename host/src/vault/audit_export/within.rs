@@ -11,7 +11,7 @@ use crate::model::id::TenantId;
 use crate::store::{Filter, Position, Record, Slice, Start};
 use crate::vault::audit::KeptEntry;
 use crate::vault::record::{from_record, kind};
-use crate::vault::{Error, Vault};
+use crate::vault::{Error, Unfit, Vault};
 
 /// Entries read at once.
 pub const PORTION: usize = 500;
@@ -228,5 +228,5 @@ async fn send(give: &Sender<Vec<u8>>, lines: Vec<u8>) -> Result<(), Error> {
     if lines.is_empty() {
         return Ok(());
     }
-    give.send(lines).await.map_err(|_| Error::Unavailable)
+    give.send(lines).await.map_err(|_| Error::Unavailable(Unfit::Unavailable))
 }

@@ -98,7 +98,7 @@ impl Vault {
                 self.0.queue.unended(tenant, id, Ended::Lost);
                 // In nobody's place. What has no answer, or no memory, may have it in a while.
                 let later = match error {
-                    Error::Unavailable => Duration::from_secs(RUN_WAIT_SECONDS),
+                    Error::Unavailable(_) => Duration::from_secs(RUN_WAIT_SECONDS),
                     Error::Busy(_) => self.0.queue.wait_for_memory(id),
                     _ => tick,
                 };
@@ -140,7 +140,7 @@ impl Vault {
         error: &Error,
     ) -> bool {
         let (wants_memory, tries_max) = match error {
-            Error::Unavailable if self.health().is_err() => return false,
+            Error::Unavailable(_) if self.health().is_err() => return false,
             // Others of its tenant have the memory that it needs, as long as they go on.
             Error::Busy(_) => (true, JOB_TRIES_WITHOUT_MEMORY_MAX),
             _ => (false, JOB_TRIES_MAX),
@@ -194,7 +194,7 @@ impl Vault {
     /// memory, nor what the compiler is too slow for on this machine as it is.
     async fn unprepared(&self, job: &Stored<Job>, error: Error) -> Result<Turn, Error> {
         match error {
-            Error::Unavailable
+            Error::Unavailable(_)
             | Error::Internal
             | Error::Busy(_)
             | Error::NotRunnable(ComponentError::TooSlow) => Err(error),
@@ -222,7 +222,9 @@ impl Vault {
         let ended = match self.invoke(&mut run).await {
             Ok(outcome) => match self.settle(run, outcome).await.map_err(|failed| failed.error) {
                 // The run's failure is its result; only the store's is not.
-                Err(error @ (Error::Unavailable | Error::Internal | Error::Busy(_))) => Err(error),
+                Err(error @ (Error::Unavailable(_) | Error::Internal | Error::Busy(_))) => {
+                    Err(error)
+                }
                 Err(Error::Conflict(_)) => {
                     // One of the run's own is its result. After one of the store's it has none yet, and is to have one.
                     self.0.queue.unended(tenant, id, Ended::Lost);

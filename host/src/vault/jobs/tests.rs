@@ -12,7 +12,7 @@ use crate::store::{Batch, Expect, Put};
 use crate::vault::audit::Actor;
 use crate::vault::record::{Entity as _, Stored};
 use crate::vault::tests::{Failing, vault, vault_on};
-use crate::vault::{Error, Vault};
+use crate::vault::{Error, Unfit, Vault};
 
 /// Puts a job into the queue that nobody could begin.
 async fn queued(vault: &Vault, tenant: TenantId) -> InvocationId {
@@ -74,12 +74,12 @@ async fn a_job_that_cannot_be_begun_ends_after_so_many_tries() {
     // A store that takes no writes is waited for, however long.
     *store.is_full.lock() = true;
     for _ in 0..3 * JOB_TRIES_MAX {
-        vault.give_up_if_hopeless(tenant, id, &Error::Unavailable).await;
+        vault.give_up_if_hopeless(tenant, id, &Error::Unavailable(Unfit::Full)).await;
     }
     // One that takes them, and cannot read what the job needs, is not.
     *store.is_full.lock() = false;
     for _ in 1..JOB_TRIES_MAX {
-        vault.give_up_if_hopeless(tenant, id, &Error::Unavailable).await;
+        vault.give_up_if_hopeless(tenant, id, &Error::Unavailable(Unfit::Full)).await;
         vault.give_up_if_hopeless(tenant, other, &Error::Internal).await;
     }
     assert_eq!(job(id).await.status, JobStatus::Queued);

@@ -26,7 +26,7 @@ impl Answer {
                 faults.extend_under("tokenize", inner);
                 Self::Failed(Error::Invalid(faults))
             }
-            error @ (Error::Unavailable | Error::Internal) => Self::Uncommitted(error),
+            error @ (Error::Unavailable(_) | Error::Internal) => Self::Uncommitted(error),
             error => Self::Failed(error),
         }
     }

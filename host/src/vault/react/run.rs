@@ -260,7 +260,7 @@ impl Vault {
         let is_told = has_begun && run.has_effects() && run.job.is_none();
         let settled = Box::pin(self.try_settle(run, outcome)).await;
         settled.map_err(|failed| match failed.error {
-            Error::Unavailable | Error::Internal if is_told => {
+            Error::Unavailable(_) | Error::Internal if is_told => {
                 tracing::error!(invocation = %id, "what came of a run cannot be stored");
                 let error = Error::Run(Box::new(RunError::NotStored));
                 FailedRun { error, invocation: Some(id) }
