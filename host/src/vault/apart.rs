@@ -6,6 +6,10 @@
 //! little ([`together`]). A tenant has few places for that, and there are some in all; the system shares the processors out
 //! among them and all else. A place is held while something is computed, and not while that waits; nothing that every
 //! commit waits for is held while one waits for a place ([`out_of_row`]).
+//!
+//! What is neither little nor much, such as a page of several tokens, goes on where everything does, but in turn
+//! ([`in_turn`]): of one tenant as many at a time as there are processors, each behind whatever else is ready to go on.
+//! Otherwise hundreds that one tenant asked for at once would all be ahead of what another asks for next.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -37,9 +41,24 @@ static PLACES: LazyLock<Places> = LazyLock::new(|| {
     Places::new(PLACES_PER_PROCESSOR * processors, (processors / 2).max(1))
 });
 
+/// Who goes on in turn: as many of a tenant's as there are processors.
+static TURNS: LazyLock<Places> = LazyLock::new(|| {
+    let processors = available_parallelism().map_or(1, usize::from);
+    Places::new(Semaphore::MAX_PERMITS, processors)
+});
+
+/// How something goes on otherwise than everything does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Where it is, with a place among its tenant's.
+    InTurn,
+    /// Where it may block.
+    Apart,
+}
+
 tokio::task_local! {
-    /// For whom what is under way is to go on apart.
-    static WANTED: Cell<Option<TenantId>>;
+    /// For whom what is under way is to go on otherwise, and how.
+    static WANTED: Cell<Option<(TenantId, Way)>>;
 }
 
 /// Goes on apart from here on, if this is much for one thing. Gives whether it may have waited for that, however long.
@@ -49,7 +68,17 @@ pub async fn apart(tenant: TenantId, bytes: usize) -> bool {
 
 /// The same, of whatever will be much.
 pub async fn anyway(tenant: TenantId) -> bool {
-    let is_new = WANTED.try_with(|wanted| wanted.replace(Some(tenant)).is_none()) == Ok(true);
+    go_on(tenant, Way::Apart).await
+}
+
+/// Goes on in turn from here on, unless it goes on apart. Gives whether it may have waited for that.
+pub async fn in_turn(tenant: TenantId) -> bool {
+    !is_apart() && go_on(tenant, Way::InTurn).await
+}
+
+async fn go_on(tenant: TenantId, way: Way) -> bool {
+    let before = WANTED.try_with(|wanted| wanted.replace(Some((tenant, way))));
+    let is_new = before.is_ok_and(|before| before.is_none_or(|(_, before)| before != way));
     if is_new {
         let mut has_asked = false;
         std::future::poll_fn(|context| {
@@ -66,7 +95,8 @@ pub async fn anyway(tenant: TenantId) -> bool {
 
 /// Whether what is under way goes on apart, and may have waited for that.
 pub fn is_apart() -> bool {
-    WANTED.try_with(|wanted| wanted.get().is_some()).unwrap_or(false)
+    let wanted = WANTED.try_with(Cell::get).ok().flatten();
+    wanted.is_some_and(|(_, way)| way == Way::Apart)
 }
 
 /// Does something for which others wait: not apart, where it would stand in its tenant's row with what it holds. What comes
@@ -74,8 +104,8 @@ pub fn is_apart() -> bool {
 pub async fn out_of_row<F: Future>(run: F) -> F::Output {
     let wanted = WANTED.try_with(Cell::take).ok().flatten();
     let done = run.await;
-    if let Some(tenant) = wanted {
-        anyway(tenant).await;
+    if let Some((tenant, way)) = wanted {
+        go_on(tenant, way).await;
     }
     done
 }
@@ -86,18 +116,19 @@ pub fn together() {
 }
 
 pin_project! {
-    /// Something that goes on apart once it wants that.
+    /// Something that goes on apart, or in turn, once it wants that.
     pub struct Able<F> {
         #[pin]
         run: F,
-        wanted: Option<TenantId>,
+        wanted: Option<(TenantId, Way)>,
         place: Option<BoxFuture<'static, Option<Place>>>,
+        turn: Option<Place>,
     }
 }
 
-/// What can go on apart.
+/// What can go on apart, or in turn.
 pub fn able<F: Future>(run: F) -> Able<F> {
-    Able { run, wanted: None, place: None }
+    Able { run, wanted: None, place: None, turn: None }
 }
 
 impl<F: Future> Future for Able<F> {
@@ -113,10 +144,20 @@ impl<F: Future> Future for Able<F> {
                 polled
             })
         };
-        let Some(tenant) = before else { return poll(context) };
-        let place = this.place.get_or_insert_with(|| PLACES.place(tenant).boxed());
-        let _held = ready!(place.poll_unpin(context));
+        let Some((tenant, way)) = before else { return poll(context) };
+        if let Some(_held) = this.turn.take() {
+            return poll(context);
+        }
+        let places = if way == Way::Apart { &PLACES } else { &TURNS };
+        let place = this.place.get_or_insert_with(|| places.place(tenant).boxed());
+        let held = ready!(place.poll_unpin(context));
         *this.place = None;
+        if way == Way::InTurn {
+            // With its place, behind all that is ready: whoever has one at once is not to be ahead of others.
+            *this.turn = held;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
             Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(|| poll(context)),
             _ => poll(context),
@@ -173,7 +214,10 @@ mod tests {
     use tokio::time::timeout;
     use uuid::Uuid;
 
-    use super::{LITTLE_BYTES, PLACES, Places, able, anyway, apart, out_of_row, together};
+    use super::{
+        LITTLE_BYTES, PLACES, Places, TURNS, Way, able, anyway, apart, in_turn, out_of_row,
+        together,
+    };
     use crate::model::id::TenantId;
 
     const SOON: Duration = Duration::from_millis(50);
@@ -228,6 +272,43 @@ mod tests {
         assert!((1..=PLACES.per_tenant).contains(&most), "{most}");
     }
 
+    #[tokio::test]
+    async fn what_goes_on_in_turn_is_not_all_ahead_of_another_tenants() {
+        let done = Arc::new(AtomicUsize::new(0));
+        let much: Vec<_> = (0..100)
+            .map(|_| {
+                let done = Arc::clone(&done);
+                tokio::spawn(able(async move {
+                    assert!(in_turn(tenant(6)).await);
+                    assert!(!in_turn(tenant(6)).await && !super::is_apart());
+                    done.fetch_add(1, Ordering::SeqCst);
+                }))
+            })
+            .collect();
+        let seen = Arc::clone(&done);
+        let other = tokio::spawn(able(async move {
+            in_turn(tenant(7)).await;
+            seen.load(Ordering::SeqCst)
+        }));
+        // Three times round: to ask, to have a turn, to go on.
+        assert!(other.await.unwrap() <= 3 * TURNS.per_tenant);
+        assert!(futures::future::join_all(much).await.iter().all(Result::is_ok));
+        assert_eq!(done.load(Ordering::SeqCst), 100);
+    }
+
+    #[tokio::test]
+    async fn what_goes_on_in_turn_may_go_on_apart_and_not_the_other_way_round() {
+        let run = async {
+            assert!(in_turn(tenant(8)).await && !is_apart(8));
+            assert!(anyway(tenant(8)).await && is_apart(8));
+            assert!(!in_turn(tenant(8)).await && is_apart(8));
+            together();
+            assert!(in_turn(tenant(8)).await && !is_apart(8));
+        };
+        able(run).await;
+        assert_eq!(TURNS.of_tenant(tenant(8)).available_permits(), TURNS.per_tenant);
+    }
+
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn other_tasks_go_on_beside_it() {
         let (tell, told) = std::sync::mpsc::channel();
@@ -267,7 +348,7 @@ mod tests {
         let lock = tokio::sync::Mutex::new(());
         let run = async {
             // As if it had had its place.
-            super::WANTED.with(|wanted| wanted.set(Some(tenant(5))));
+            super::WANTED.with(|wanted| wanted.set(Some((tenant(5), Way::Apart))));
             out_of_row(async {
                 let _held = lock.lock().await;
                 tokio::task::yield_now().await;

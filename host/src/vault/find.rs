@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use super::apart::{FEW_OF_A_PAGE, LITTLE_BYTES, LITTLE_BYTES_OF_A_PAGE, anyway};
+use super::apart::{FEW_OF_A_PAGE, LITTLE_BYTES, LITTLE_BYTES_OF_A_PAGE, anyway, in_turn};
 use super::page::{Page, PageRequest};
 use super::record::{Entity, Stored, from_record, read_record};
 use super::{Error, Vault, index, shares};
@@ -147,6 +147,8 @@ impl Vault {
                 let bytes = records.iter().flatten().map(|record| record.body.len());
                 if bytes.sum::<usize>() > LITTLE_BYTES {
                     self.go_apart(tenant).await?;
+                } else if records.len() > 1 {
+                    self.go_on_in_turn(tenant).await?;
                 }
                 Ok(records)
             }
@@ -175,6 +177,8 @@ impl Vault {
                 let is_long = slice.records.len() > FEW_OF_A_PAGE;
                 if is_long || bytes.sum::<usize>() > LITTLE_BYTES_OF_A_PAGE {
                     self.go_apart(tenant).await?;
+                } else if slice.records.len() > 1 {
+                    self.go_on_in_turn(tenant).await?;
                 }
                 Ok(slice)
             }
@@ -203,6 +207,14 @@ impl Vault {
     /// Goes on apart, for who asked for that and still is who that was.
     pub(super) async fn go_apart(&self, tenant: TenantId) -> Result<(), Error> {
         if anyway(tenant).await {
+            Box::pin(self.expect_asker_unchanged()).await?;
+        }
+        Ok(())
+    }
+
+    /// The same, in turn.
+    async fn go_on_in_turn(&self, tenant: TenantId) -> Result<(), Error> {
+        if in_turn(tenant).await {
             Box::pin(self.expect_asker_unchanged()).await?;
         }
         Ok(())
