@@ -318,7 +318,7 @@ pub const SVC_CALLS_MAX: u64 = 1_000;
 
 /// Requests that one invocation may send to other hosts.
 pub const HTTP_CALLS_MAX: u64 = 100;
-/// Requests of one script that are under way beside each other, or whose answers it has not taken.
+/// Requests of one run that are under way beside each other, or whose answers it has not taken.
 pub const HTTP_CALLS_UNDER_WAY_MAX: usize = 8;
 /// Bytes of an outbound request's body, and of its answer's.
 pub const HTTP_BODY_BYTES_MAX: usize = 4 << 20;

@@ -26,6 +26,8 @@ pub struct TokenFilter {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     metadata: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     start: Option<String>,
@@ -72,16 +74,22 @@ impl TokenFilter {
         self
     }
 
+    /// Which page, from 1. To go through many, [`start`](Self::start) is cheaper.
+    #[must_use]
+    pub fn page(self, page: u32) -> Self {
+        Self { page: Some(page), start: None, ..self }
+    }
+
     /// Tokens on a page, 1 to 100; 20 unless set.
     #[must_use]
     pub fn size(self, size: u32) -> Self {
         Self { size: Some(size), ..self }
     }
 
-    /// Continues after the page that gave this cursor, [`TokenPage::next`].
+    /// Continues after the page that gave this cursor, [`TokenPage::next`]; in place of a number.
     #[must_use]
     pub fn start(self, cursor: impl Into<String>) -> Self {
-        Self { start: Some(cursor.into()), ..self }
+        Self { start: Some(cursor.into()), page: None, ..self }
     }
 }
 

@@ -74,7 +74,8 @@
 //! It sees its arguments ([`Request::args`]), the reactor's configuration, the clocks, random numbers and,
 //! when the reactor has an application, the vault through [`Svc`]. It sends [requests](http) to the hosts that its
 //! `allowed_hosts` name. It has no files, no environment and no sockets. Each run is a fresh instance: nothing is kept
-//! from one to the next. What it [logs](log), and each line that it prints, is kept with the invocation, so print no sensitive data.
+//! from one to the next. What it [logs](log), and each line that it prints up to its end, is kept with the invocation, so
+//! print no sensitive data.
 //!
 //! A panic ends the run as a runtime error that tells the caller nothing; report what the caller should know as an
 //! [`Error`]. Its text is kept in the invocation's log, that of `expect` and what `unwrap` shows of an error as well, so

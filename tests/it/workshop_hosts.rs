@@ -102,7 +102,7 @@ fn what_a_formula_sends_otherwise_is_a_difference() {
         ("d-none", sends(charge(7), json!([]))),
         ("e-twice", sends(twice(charge(7)), json!([any]))),
         ("f-once", sends(charge(7), json!([any, any]))),
-        // The formula's own hosts hold, and are no matter of the case.
+        // The formula's own hosts hold.
         ("g-host", sends(other_host, json!([]))),
         ("h-twice", sends(twice(charge(7)), json!([any, any]))),
     ]);
@@ -125,7 +125,9 @@ fn what_a_formula_sends_otherwise_is_a_difference() {
             json!([format!("http: {sent} is not expected")]),
             json!([format!("http: {sent} is not expected")]),
             json!(["http[1]: * * was not sent"]),
-            json!([]),
+            json!([
+                "http: GET \"https://elsewhere.example/\" is not sent: denied: the host is not an allowed one"
+            ]),
             json!([]),
         ]
     );
@@ -133,11 +135,76 @@ fn what_a_formula_sends_otherwise_is_a_difference() {
     let tested = told(project.path(), 1, &[&["test", "d-none"], &BUILT[..]].concat());
     let raw = &tested["cases"][0]["response"]["raw"];
     assert_eq!(raw["reason"], "the case has no answer to this request", "{tested}");
-    let tested = told(project.path(), 0, &[&["test", "g-host"], &BUILT[..]].concat());
+    let tested = told(project.path(), 1, &[&["test", "g-host"], &BUILT[..]].concat());
     let raw = &tested["cases"][0]["response"]["raw"];
     assert_eq!(raw["error"], "denied", "{tested}");
     let shown = expect(project.path(), 1, &[&["test", "e-twice"], &BUILT[..]].concat());
     assert!(shown.contains(&format!("    http: {sent} is not expected")), "{shown}");
+}
+
+#[test]
+fn requests_beside_each_other_are_answered_in_their_order() {
+    let get = json!({ "url": CHARGES });
+    let answers: Vec<Value> = (0..12).map(|n| json!({ "response": { "body": [n] } })).collect();
+    let order: Vec<usize> = (0..12).collect();
+    let bodies: Vec<Value> = (0..12)
+        .map(|n| json!({ "status": 200, "headers": "*", "body": format!("[{n}]"), "body_bytes": "*" }))
+        .collect();
+    let all = json!({ "request": { "args": { "all": vec![get.clone(); 12], "order": order } },
+        "http": answers, "expected": { "raw": bodies } });
+    // Those that are given up were sent, too.
+    let given_up = json!({ "request": { "args": { "all": vec![get; 3], "order": [] } },
+        "http": answers[..3], "expected": { "raw": [] } });
+    let cases: Vec<(String, Value)> = (0..10)
+        .flat_map(|n| [(format!("all-{n}"), all.clone()), (format!("none-{n}"), given_up.clone())])
+        .collect();
+    let cases: Vec<(&str, Value)> = cases.iter().map(|(n, case)| (&**n, case.clone())).collect();
+    assert_eq!(differences(&sender(&cases), 0), vec![json!([]); 20]);
+}
+
+#[test]
+fn a_redirect_is_followed_if_the_formula_asks_for_that() {
+    let case = |redirects: u8, http: Value, raw: Value| {
+        let args = json!({ "url": CHARGES, "redirects": redirects });
+        json!({ "request": { "args": args }, "http": http, "expected": { "raw": raw } })
+    };
+    let to =
+        |place: &str| json!({ "response": { "status": 302, "headers": { "location": place } } });
+    let there = json!({ "request": { "url": "https://api.processor.example/there" },
+        "response": { "body": "there" } });
+    let elsewhere = "https://elsewhere.example/";
+    let status = |status: u16| json!({ "status": status, "headers": "*", "body": "*", "body_bytes": "*", "made": 1 });
+    let project = sender(&[
+        ("a-follows", case(1, json!([to("/there"), there]), status(200))),
+        ("b-does-not", case(0, json!([to("/there")]), status(302))),
+        (
+            "c-elsewhere",
+            case(1, json!([to(elsewhere)]), json!({ "error": "denied", "reason": "*", "made": 1 })),
+        ),
+        ("d-once", case(1, json!([to("/there"), to("/there")]), status(302))),
+    ]);
+    assert_eq!(differences(&project, 0), vec![json!([]); 4]);
+}
+
+#[test]
+fn an_answer_is_as_one_of_a_host_may_be() {
+    let case = |args: Value, response: Value, raw: Value| {
+        json!({ "request": { "args": args }, "http": [{ "response": response }],
+            "expected": { "raw": raw } })
+    };
+    let get = |method: &str| json!({ "url": CHARGES, "method": method });
+    let empty = |status: u16| json!({ "status": status, "headers": "*", "body": "", "body_bytes": 0, "made": 1 });
+    let error = |error: &str| json!({ "error": error, "reason": "*", "made": 1 });
+    let project = sender(&[
+        ("a-head", case(get("HEAD"), json!({ "body": "text" }), empty(200))),
+        ("b-none", case(get("DELETE"), json!({ "status": 204, "body": "text" }), empty(204))),
+        (
+            "c-large",
+            case(get("GET"), json!({ "body": "x".repeat((4 << 20) + 1) }), error("too-large")),
+        ),
+        ("d-header", case(get("GET"), json!({ "headers": { "a b": "c" } }), error("invalid"))),
+    ]);
+    assert_eq!(differences(&project, 0), vec![json!([]); 4]);
 }
 
 #[test]
@@ -155,6 +222,12 @@ fn a_case_says_what_is_logged() {
             ("c-other", case(json!(["charging 1", { "level": "error" }]))),
             ("d-fewer", case(json!([]))),
             ("e-more", case(json!(["charging 100", "*", "*"]))),
+            // What the server says of a run is none of the formula's lines.
+            (
+                "f-server",
+                json!({ "request": { "args": { "behaviour": "abort" } }, "log": [],
+                    "error": { "status": 500 } }),
+            ),
         ],
     );
     assert_eq!(
@@ -168,6 +241,7 @@ fn a_case_says_what_is_logged() {
             ]),
             json!(["log: expected 0 lines, got 2"]),
             json!(["log: expected 3 lines, got 2"]),
+            json!([]),
         ]
     );
 }

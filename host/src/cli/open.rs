@@ -11,11 +11,11 @@ use crate::clock::SystemClock;
 use crate::config::Settings;
 use crate::crypto::entropy::SystemEntropy;
 use crate::crypto::keys::RootKey;
-use crate::egress::{Egress, EgressConfig};
+use crate::egress::{Egress, EgressConfig, StandIn};
 use crate::limits::{OPENED_BYTES_MAX, REACT_TIMEOUT_MS};
 use crate::runtime::{CacheConfig, CompileBounds, Compiler, Runtime, RuntimeConfig};
 use crate::store::sled::{SledStore, remedy};
-use crate::vault::{Foundation, READ_LATER, StandIn, Vault};
+use crate::vault::{Foundation, READ_LATER, Vault};
 
 /// Makes a data folder that only its owner may enter; one that is there stays as its operator made it, if not everybody
 /// may write to it.

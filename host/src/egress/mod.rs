@@ -22,6 +22,7 @@ mod redirect;
 mod request;
 mod resolve;
 mod send;
+mod stand_in;
 mod tls;
 
 #[cfg(test)]
@@ -42,6 +43,7 @@ pub use api::{ApiAnswer, ApiClient};
 pub use collector::collector_client;
 pub use guard::is_public;
 pub use hosts::{AllowedHosts, HostPattern};
+pub use stand_in::StandIn;
 pub use url::Url;
 
 use connect::Connector;

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
 use tokio::sync::Notify;
@@ -23,6 +23,9 @@ const EARLY_HEADS_MAX: usize = 100;
 const NOT_HTTP: &str = "the answer is no valid HTTP";
 const UNCONNECTED: &str = "no connection to the host could be made";
 const BROKEN: &str = "the exchange broke off";
+const NO_ROOM: EgressError = EgressError::Unreachable("there is no memory left for the answer");
+/// What a header takes beside its name and value, about.
+const HEADER_BYTES: usize = 64;
 
 impl Egress {
     /// Sends a request to hosts that `permits` lets pass, the redirects' too, and reads as much of the answer as is
@@ -35,8 +38,7 @@ impl Egress {
         self.send_within(request, permits, &|_| true).await
     }
 
-    /// As [`Self::send`], with a body of the answer for which there is room: it is asked for so many bytes before they are
-    /// kept.
+    /// As [`Self::send`], with an answer for which there is room: it is asked for so many bytes before they are kept.
     pub async fn send_within(
         &self,
         request: Outbound,
@@ -48,16 +50,8 @@ impl Egress {
         exchange.await.unwrap_or(Err(EgressError::Timeout))
     }
 
-    /// Checks all of a request that is known before anything is looked up or sent.
-    pub fn check(
-        &self,
-        request: &Outbound,
-        permits: &(dyn Fn(&Url) -> bool + Send + Sync),
-    ) -> Result<(), EgressError> {
-        self.first_hop(request, permits).map(drop)
-    }
-
-    fn first_hop(
+    /// The first exchange: all of a request is checked that is known before anything is looked up or sent.
+    pub(super) fn first_hop(
         &self,
         request: &Outbound,
         permits: &(dyn Fn(&Url) -> bool + Send + Sync),
@@ -75,7 +69,6 @@ impl Egress {
         permits: &(dyn Fn(&Url) -> bool + Send + Sync),
         has_room: &(dyn Fn(usize) -> bool + Send + Sync),
     ) -> Result<Answer, EgressError> {
-        let rules = self.rules(request.https_only);
         let mut hop = self.first_hop(request, permits)?;
         let mut redirects = request.redirects;
         loop {
@@ -89,20 +82,34 @@ impl Egress {
                 }
                 answer => answer?,
             };
-            let (status, headers) = (response.status(), response.headers());
             if request.wanted == Wanted::Whole {
-                check_headers(headers)?;
+                check_headers(response.headers())?;
             }
-            let next = if redirects > 0 { target(status, headers, &hop.url)? } else { None };
-            let Some(next) = next else { return read(response, request.wanted, has_room).await };
-            drop(response);
-            redirects -= 1;
-            let next = rules.check(next).map_err(of_a_redirect)?;
-            if !permits(&next) {
-                return Err(EgressError::Denied("a redirect leads to a host that is not allowed"));
+            let head = (response.status(), response.headers());
+            match self.next_hop(request, &hop, head, &mut redirects, permits)? {
+                Some(next) => hop = next,
+                None => return read(response, request.wanted, has_room).await,
             }
-            hop = follow(hop, status, next)?;
         }
+    }
+
+    /// The exchange that follows an answer, if it redirects and that is to be followed.
+    pub(super) fn next_hop(
+        &self,
+        request: &Outbound,
+        hop: &Hop,
+        (status, headers): (StatusCode, &HeaderMap),
+        redirects: &mut u8,
+        permits: &(dyn Fn(&Url) -> bool + Send + Sync),
+    ) -> Result<Option<Hop>, EgressError> {
+        let next = if *redirects > 0 { target(status, headers, &hop.url)? } else { None };
+        let Some(next) = next else { return Ok(None) };
+        *redirects -= 1;
+        let next = self.rules(request.https_only).check(next).map_err(of_a_redirect)?;
+        if !permits(&next) {
+            return Err(EgressError::Denied("a redirect leads to a host that is not allowed"));
+        }
+        follow(hop.clone(), status, next).map(Some)
     }
 }
 
@@ -160,12 +167,17 @@ fn of_a_redirect(error: EgressError) -> EgressError {
 }
 
 /// Of an answer whose status is all that is wanted, headers do not count.
-fn check_headers(headers: &HeaderMap) -> Result<(), EgressError> {
+pub(super) fn check_headers(headers: &HeaderMap) -> Result<(), EgressError> {
     let bytes = headers.iter().map(|(name, value)| name.as_str().len() + value.len());
     if headers.len() > HTTP_HEADERS_MAX || bytes.sum::<usize>() > HTTP_HEADERS_BYTES_MAX {
         return Err(EgressError::TooLarge);
     }
     Ok(())
+}
+
+/// What headers take once they are read.
+fn head_bytes(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| HEADER_BYTES + name.as_str().len() + value.len()).sum()
 }
 
 async fn read(
@@ -174,6 +186,9 @@ async fn read(
     has_room: &(dyn Fn(usize) -> bool + Send + Sync),
 ) -> Result<Answer, EgressError> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if wanted == Wanted::Whole && !has_room(head_bytes(response.headers())) {
+        return Err(NO_ROOM);
+    }
     let headers = response.headers().iter();
     let headers =
         headers.map(|(name, value)| (name.as_str().to_owned(), text(value.as_bytes()))).collect();
@@ -203,7 +218,7 @@ async fn read_body(
             return Err(EgressError::TooLarge);
         }
         if !has_room(chunk.len()) {
-            return Err(EgressError::Unreachable("there is no memory left for the answer"));
+            return Err(NO_ROOM);
         }
         body.extend_from_slice(&chunk);
     }

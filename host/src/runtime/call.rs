@@ -1,5 +1,6 @@
 //! What goes into a run and what comes out of it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,6 +81,16 @@ pub trait GuestVault: Send + Sync + 'static {
 
 /// The way to other hosts.
 pub trait GuestHttp: Send + Sync + 'static {
+    /// The answer of somebody who stands in for the other host, if anybody does. It is there at once, in the order in which
+    /// it is asked for: a case of a formula is to come out the same each time.
+    fn stood_in(
+        &self,
+        _request: &GuestHttpRequest,
+        _kept: &Kept,
+    ) -> Option<Result<GuestHttpResponse, GuestHttpError>> {
+        None
+    }
+
     /// Sends a request and reads the answer to its end, within the request's time. What is read of its body is `kept`.
     fn send(
         &self,
@@ -267,8 +278,8 @@ pub enum Failure {
     Exited,
     /// Its answer cannot be used.
     BadResponse {
-        /// Why, in fixed words.
-        cause: &'static str,
+        /// Why, in fixed words and places.
+        cause: Cow<'static, str>,
     },
     /// Its answer is too large.
     TooLarge,

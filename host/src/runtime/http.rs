@@ -4,32 +4,29 @@
 //! A formula sends one and waits for its answer, or begins several and takes the answer of each ([`begun`]). The runner of
 //! scripts begins as many as a script wants and takes the answers as they come.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::sync::Notify;
 use tracing::Instrument as _;
 use wasmtime::Result;
 use wasmtime::component::Resource;
 
 pub use self::begun::Exchange;
-use self::begun::Untaken;
-use self::sent::{Counted, Sent};
+use self::sent::Counted;
+use self::under_way::{Ended, Held, UnderWay, Wanted, exchange};
 use super::call::{GuestHttp, GuestHttpError, GuestHttpRequest, GuestHttpResponse};
 use super::memory::{Kept, Part, Refusal};
 use super::state::http::{self, Error, Request, Response};
-use super::state::{HostFailed, State, TooManyCalls, on_its_own_stack};
-use crate::limits::{
-    HTTP_BODIES_UNDER_WAY_BYTES_MAX, HTTP_BODY_BYTES_MAX, HTTP_CALLS_MAX, HTTP_CALLS_UNDER_WAY_MAX,
-};
+use super::state::{State, TooManyCalls, on_its_own_stack};
+use crate::limits::{HTTP_BODIES_UNDER_WAY_BYTES_MAX, HTTP_BODY_BYTES_MAX, HTTP_CALLS_MAX};
 
 mod begun;
 mod sent;
 #[cfg(test)]
 mod tests;
+mod under_way;
 
 type Answer = std::result::Result<Response, Error>;
 
@@ -57,28 +54,6 @@ pub struct Outgoing {
     is_told: bool,
 }
 
-/// Requests that were begun and whose answers are not taken yet. They end with the run.
-struct UnderWay {
-    tasks: JoinSet<Ended>,
-    /// Those whose answers are wanted, by their numbers.
-    wanted: HashMap<u32, Wanted>,
-    /// Answers that came while another one was waited for.
-    untaken: HashMap<u32, Untaken>,
-    /// So that the answers that nobody took yet do not fill the host's memory.
-    places: Arc<Semaphore>,
-    begun: u32,
-    waiting: Arc<Sent>,
-}
-
-/// A request that was begun.
-struct Wanted {
-    task: AbortHandle,
-    counted: SharedCounted,
-}
-
-/// What a request takes of the memory, until it has an answer or is given up.
-type SharedCounted = Arc<Mutex<Option<Counted>>>;
-
 /// Why a request was not sent.
 struct Unsent {
     error: Error,
@@ -88,44 +63,6 @@ struct Unsent {
 impl From<Error> for Unsent {
     fn from(error: Error) -> Self {
         Self { error, no_room: None }
-    }
-}
-
-/// An answer, in its place until it is taken.
-struct Ended {
-    number: u32,
-    answer: Answer,
-    no_room: Option<Refusal>,
-    place: Option<(OwnedSemaphorePermit, Arc<Kept>)>,
-}
-
-impl Ended {
-    /// One that was not sent.
-    fn unsent(number: u32, error: Error) -> Self {
-        Self { number, answer: Err(error), no_room: None, place: None }
-    }
-}
-
-impl Default for UnderWay {
-    fn default() -> Self {
-        let places = Arc::new(Semaphore::new(HTTP_CALLS_UNDER_WAY_MAX));
-        let (tasks, wanted, untaken, waiting) = Default::default();
-        Self { tasks, wanted, untaken, places, begun: 0, waiting }
-    }
-}
-
-impl UnderWay {
-    /// The next that has ended and is wanted.
-    async fn next(&mut self) -> Result<Option<Ended>> {
-        while let Some(ended) = self.tasks.join_next().await {
-            match ended {
-                Ok(ended) if self.wanted.remove(&ended.number).is_some() => return Ok(Some(ended)),
-                Ok(_) => {}
-                Err(given_up) if given_up.is_cancelled() => {}
-                Err(_) => return Err(HostFailed.into()),
-            }
-        }
-        Ok(None)
     }
 }
 
@@ -214,50 +151,38 @@ impl Outgoing {
         if admitted.is_err() {
             (request.body, request.headers, request.url) = Default::default();
         }
-        let mut request = self.bounded(request);
+        let request = self.bounded(request);
         let number = self.under_way.begun;
         self.under_way.begun += 1;
-        let (places, kept) = (Arc::clone(&self.under_way.places), self.keep());
-        let began = Instant::now();
+        self.under_way.note_all()?;
+        let kept = self.keep();
         let (http, counted) = match admitted {
-            Ok((http, counted)) => (Ok(http), Some(counted)),
-            Err(unsent) => (Err(unsent), None),
+            Ok(admitted) => admitted,
+            Err(Unsent { error, no_room }) => {
+                self.under_way
+                    .is_there(Ended { no_room, ..Ended::unsent(number, error) }, Held::default());
+                return Ok(number);
+            }
         };
-        let counted = Arc::new(Mutex::new(counted));
-        let wanted = Arc::clone(&counted);
-        let run = async move {
-            let http = match http {
-                Ok(http) => http,
-                Err(Unsent { error, no_room }) => {
-                    return Ended { no_room, ..Ended::unsent(number, error) };
-                }
-            };
-            let place = tokio::time::timeout(request.timeout, places.acquire_owned()).await;
-            let Ok(Ok(place)) = place else {
-                drop(counted.lock().take());
-                return Ended::unsent(number, Error::Timeout);
-            };
-            request.timeout = request.timeout.saturating_sub(began.elapsed());
-            let answer = http.send(request, Arc::clone(&kept)).await;
+        if let Some(answer) = http.stood_in(&request, &kept) {
             let (answer, no_room) = told(answer, &kept);
-            drop(counted.lock().take());
-            // Of one that failed there is nothing to keep.
-            let place = answer.is_ok().then_some((place, kept));
-            Ended { number, answer, no_room, place }
-        };
-        let task = self.under_way.tasks.spawn(run.in_current_span());
-        self.under_way.wanted.insert(number, Wanted { task, counted: wanted });
+            let held = Held { kept: Some(kept), ..Held::default() };
+            self.under_way.is_there(Ended { number, answer, no_room }, held);
+            return Ok(number);
+        }
+        let held = Held { counted: Some(counted), kept: Some(kept), ..Held::default() };
+        let held = Arc::new(Mutex::new(held));
+        let ahead = Arc::new(Notify::new());
+        let turn = self.under_way.turn(&ahead);
+        let run = exchange(number, (http, request), turn, Arc::clone(&held));
+        let task = Some(self.under_way.tasks.spawn(run.in_current_span()));
+        self.under_way.wanted.insert(number, Wanted { task, held, ahead });
         Ok(number)
     }
 
     /// Gives up a request that was begun. The other server may have it.
-    pub fn abandon(&mut self, number: u32) {
-        self.under_way.untaken.remove(&number);
-        if let Some(Wanted { task, counted }) = self.under_way.wanted.remove(&number) {
-            task.abort();
-            // At once, although the task ends a moment later: another may be begun meanwhile.
-            drop(counted.lock().take());
-        }
+    pub fn abandon(&mut self, number: u32) -> Result<()> {
+        self.under_way.give_up(number)
     }
 
     /// The next answer to a request that was begun, with that request's number; waits for one, at most so many
@@ -288,6 +213,9 @@ impl http::Host for State {
             }
         };
         let (request, kept) = (self.outgoing.bounded(request), self.outgoing.keep());
+        if let Some(answer) = http.stood_in(&request, &kept) {
+            return Ok(told(answer, &kept).0);
+        }
         let growing = Arc::clone(&kept);
         let send = async move {
             let _counted = counted;

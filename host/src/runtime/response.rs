@@ -1,5 +1,7 @@
 //! A formula's answer, checked before anybody relies on it.
 
+use std::borrow::Cow;
+
 use http::{HeaderName, HeaderValue, header};
 use serde_json::Value;
 
@@ -101,8 +103,11 @@ pub fn read_error(error: GuestError) -> Failure {
     Failure::Reported { kind, detail, errors }
 }
 
+fn bad(cause: impl Into<Cow<'static, str>>) -> Failure {
+    Failure::BadResponse { cause: cause.into() }
+}
+
 fn read_custom(custom: CustomResponse) -> Result<Failure, Failure> {
-    let bad = |cause| Failure::BadResponse { cause };
     let CustomResponse { status, headers, body } = custom;
     if !(400..=599).contains(&status) {
         return Err(bad("its status is not from 400 to 599"));
@@ -148,10 +153,13 @@ fn may_set(name: &HeaderName) -> bool {
 }
 
 fn json(text: &str, cause: &'static str) -> Result<Value, Failure> {
-    let bad = |cause| Failure::BadResponse { cause };
     let value: Value = serde_json::from_str(text).map_err(|error| {
         // The parser has a bound of its own, and says so in these words.
-        bad(if error.to_string().starts_with("recursion limit") { TOO_DEEP } else { cause })
+        if error.to_string().starts_with("recursion limit") {
+            return bad(TOO_DEEP);
+        }
+        let (line, column) = exact::place_of(&error, text.as_bytes());
+        bad(format!("{cause} at line {line}, column {column}"))
     })?;
     if !is_within(&value, RESPONSE_DEPTH_MAX) {
         return Err(bad(TOO_DEEP));
@@ -180,14 +188,16 @@ mod tests {
             (nested(100_000), Some("nested too deep")),
             ("[0.30000000000000004, 18446744073709551615]".to_owned(), None),
             ("[12345678901234567890123]".to_owned(), Some("more digits than a number can hold")),
-            ("[".to_owned(), Some("no JSON")),
+            ("[".to_owned(), Some("raw is no JSON at line 1, column 1")),
+            ("[1,\n é]".to_owned(), Some("raw is no JSON at line 2, column 2")),
         ] {
             let found = match json(&text, "raw is no JSON") {
                 Err(Failure::BadResponse { cause }) => Some(cause),
                 other => other.map(|_| None).unwrap(),
             };
             assert_eq!(found.is_some(), expected.is_some(), "{found:?}");
-            assert!(found.unwrap_or_default().contains(expected.unwrap_or_default()), "{found:?}");
+            let found = found.unwrap_or_default();
+            assert!(found.contains(expected.unwrap_or_default()), "{found}");
         }
     }
 

@@ -252,8 +252,7 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> Result<()> {
     source.func_wrap("abandon", |mut store, (number,): (u32,)| {
         work(&mut store)?;
         store.data_mut().count_call()?;
-        store.data_mut().outgoing.abandon(number);
-        Ok(())
+        store.data_mut().outgoing.abandon(number)
     })?;
     source.func_wrap_async("next-answer", |mut store, (within_ms,): (Option<u32>,)| {
         Box::new(async move {

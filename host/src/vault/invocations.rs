@@ -68,13 +68,16 @@ pub struct Invocation {
     pub finished_at: Timestamp,
 }
 
+/// The level of a line that is the server's own.
+pub const SERVER_LEVEL: &str = "server";
+
 /// An invocation, as a response shows it.
 pub type InvocationView = Invocation;
 
 impl LineView {
     /// What the server says.
     pub(super) fn of_the_server(message: String) -> Self {
-        Self { level: "server".to_owned(), message }
+        Self { level: SERVER_LEVEL.to_owned(), message }
     }
 }
 

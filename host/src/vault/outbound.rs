@@ -6,20 +6,13 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
 use super::Vault;
-use crate::egress::{AllowedHosts, Egress, EgressError, Outbound, Url, Wanted};
+use crate::egress::{AllowedHosts, Answer, Egress, EgressError, Outbound, StandIn, Url, Wanted};
 use crate::limits::HTTP_BODY_BYTES_MAX;
 use crate::model::formula::Formula;
 use crate::model::id::TenantId;
 use crate::runtime::{GuestHttp, GuestHttpError, GuestHttpRequest, GuestHttpResponse, Kept};
 
-/// Whoever answers in place of other hosts, where a formula is tried out.
-pub trait StandIn: Send + Sync {
-    /// The answer to a request that may be sent, or none: then it is sent.
-    fn answer(&self, request: &GuestHttpRequest) -> Option<HttpAnswer>;
-}
-
-/// What comes of a formula's request.
-pub type HttpAnswer = Result<GuestHttpResponse, GuestHttpError>;
+const NO_HOST: EgressError = EgressError::Denied("the formula's allowed_hosts name no host");
 
 /// The way out of one formula.
 struct FormulaHttp {
@@ -55,21 +48,29 @@ impl FormulaHttp {
             repeatable: false,
         }
     }
-
-    /// What the stand-in answers, if there is one: to what could have been sent.
-    fn stood_in(&self, request: &GuestHttpRequest, kept: &Kept) -> Option<HttpAnswer> {
-        let stand_in = self.stand_in.as_ref()?;
-        let permits = |url: &Url| self.allowed.permits(url);
-        if let Err(error) = self.egress.check(&self.outbound(request.clone()), &permits) {
-            return Some(Err(error.into()));
-        }
-        let answer = stand_in.answer(request)?;
-        let no_room = answer.as_ref().is_ok_and(|answer| !kept.grow(answer.body.len()));
-        Some(if no_room { Err(GuestHttpError::TooLarge) } else { answer })
-    }
 }
 
 impl GuestHttp for FormulaHttp {
+    fn stood_in(
+        &self,
+        request: &GuestHttpRequest,
+        kept: &Kept,
+    ) -> Option<Result<GuestHttpResponse, GuestHttpError>> {
+        let stand_in = self.stand_in.as_deref().filter(|stand_in| stand_in.stands())?;
+        let outbound = self.outbound(request.clone());
+        if self.allowed.is_empty() {
+            stand_in.refused(&outbound, NO_HOST);
+            return Some(Err(NO_HOST.into()));
+        }
+        let permits = |url: &Url| self.allowed.permits(url);
+        let answer = self.egress.ask(stand_in, &outbound, &permits);
+        let has_room = |answer: &Answer| kept.grow(answer.body.len());
+        Some(match answer {
+            Ok(answer) if !has_room(&answer) => Err(GuestHttpError::TooLarge),
+            answer => answer.map(Into::into).map_err(Into::into),
+        })
+    }
+
     fn send(
         &self,
         request: GuestHttpRequest,
@@ -77,22 +78,22 @@ impl GuestHttp for FormulaHttp {
     ) -> BoxFuture<'_, Result<GuestHttpResponse, GuestHttpError>> {
         let send = async move {
             if self.allowed.is_empty() {
-                return Err(GuestHttpError::Denied("the formula's allowed_hosts name no host"));
-            }
-            if let Some(answer) = self.stood_in(&request, &kept) {
-                return answer;
+                return Err(NO_HOST.into());
             }
             let permits = |url: &Url| self.allowed.permits(url);
             let has_room = |bytes: usize| kept.grow(bytes);
             let outbound = self.outbound(request);
             let answer = self.egress.send_within(outbound, &permits, &has_room).await?;
-            Ok(GuestHttpResponse {
-                status: answer.status,
-                headers: answer.headers,
-                body: answer.body,
-            })
+            Ok(answer.into())
         };
         send.boxed()
+    }
+}
+
+impl From<Answer> for GuestHttpResponse {
+    fn from(answer: Answer) -> Self {
+        let Answer { status, headers, body } = answer;
+        Self { status, headers, body }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Several requests beside each other.
 
+use std::collections::VecDeque;
 use std::fmt;
 
 use super::{Error, Request, Response};
@@ -33,8 +34,9 @@ enum Way {
 }
 
 impl Request {
-    /// Begins the request without waiting for its answer. The vault has eight of a run under way at a time; those beyond
-    /// wait for their turn, within their own time.
+    /// Begins the request without waiting for its answer. The vault has eight of a run under way until their answers are
+    /// taken; those beyond wait for their turn, within their own time. Together they may have 9 MiB: what is more is
+    /// [`Denied`](Error::Denied). [`send_all`] heeds both.
     ///
     /// In tests outside of the vault, the fake answers at once.
     pub fn begin(self) -> Exchange {
@@ -66,7 +68,12 @@ impl fmt::Debug for Exchange {
     }
 }
 
-/// Sends requests beside each other and waits for all of them: the answers, in the order of the requests.
+/// Requests that [`send_all`] has under way at a time, and bytes of their bodies.
+const UNDER_WAY_MAX: usize = 8;
+const UNDER_WAY_BYTES_MAX: usize = 8 << 20;
+
+/// Sends requests beside each other, up to eight at a time, and waits for all of them: the answers, in the order of the
+/// requests. The time of each begins when it is sent.
 ///
 /// ```
 /// # use tokamak_sdk::http;
@@ -76,8 +83,21 @@ impl fmt::Debug for Exchange {
 /// # }
 /// ```
 pub fn send_all(requests: impl IntoIterator<Item = Request>) -> Vec<Result<Response, Error>> {
-    let begun: Vec<Exchange> = requests.into_iter().map(Request::begin).collect();
-    begun.into_iter().map(Exchange::wait).collect()
+    let mut answers = Vec::new();
+    let mut begun: VecDeque<(Exchange, usize)> = VecDeque::new();
+    let mut bytes = 0;
+    for request in requests {
+        let more = request.sent.body.as_ref().map_or(0, Vec::len);
+        while begun.len() >= UNDER_WAY_MAX || bytes + more > UNDER_WAY_BYTES_MAX {
+            let Some((exchange, less)) = begun.pop_front() else { break };
+            answers.push(exchange.wait());
+            bytes -= less;
+        }
+        begun.push_back((request.begin(), more));
+        bytes += more;
+    }
+    answers.extend(begun.into_iter().map(|(exchange, _)| exchange.wait()));
+    answers
 }
 
 #[cfg(test)]
@@ -108,6 +128,24 @@ mod tests {
         assert!(Call::new(json!({})).http(&network).run(formula).is_ok());
         let url = |number: u8| format!("https://a.example/{number}").into_bytes();
         assert_eq!(told, [Ok(url(0)), Err(Error::Timeout), Ok(url(2)), Ok(url(7))]);
+    }
+
+    #[test]
+    fn more_and_larger_ones_than_may_be_under_way_are_all_sent() {
+        let network = FakeHttp::answering(|sent| Ok(Response::new(200, sent.text())));
+        let formula = |_: Request<Value>| -> Result<crate::Response, crate::Error> {
+            let bodies = (0..30).map(|number| number.to_string()).chain(["x".repeat(9 << 20)]);
+            let bodies: Vec<String> = bodies.chain(["y".repeat(5 << 20)]).collect();
+            let requests = bodies.iter().map(|body| http::post("https://a.example/").body(&**body));
+            let answers = send_all(requests);
+            assert_eq!(answers.len(), bodies.len());
+            for (answer, body) in answers.into_iter().zip(&bodies) {
+                assert!(answer.unwrap().body == body.as_bytes());
+            }
+            Ok(crate::Response::raw(1))
+        };
+        assert!(Call::new(json!({})).http(&network).run(formula).is_ok());
+        assert_eq!(network.requests().len(), 32);
     }
 
     #[test]

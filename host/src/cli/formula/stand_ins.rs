@@ -5,18 +5,20 @@
 
 use std::collections::BTreeMap;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::differences::{compare, short};
-use crate::egress::Url;
-use crate::runtime::{GuestHttpError, GuestHttpRequest, GuestHttpResponse};
-use crate::vault::{HttpAnswer, StandIn};
+use crate::egress::{Answer, EgressError, Outbound, StandIn, Url};
 
 /// What a formula is told of a request that no exchange fits.
 const UNEXPECTED: &str = "the case has no answer to this request";
 const STATUS_OK: u16 = 200;
+/// Stands for any characters of an address.
+const ANY: char = '*';
 
 /// A request that a case expects, and what comes of it.
 #[derive(Debug, Clone, Deserialize)]
@@ -42,6 +44,10 @@ struct Expected {
     headers: BTreeMap<String, Value>,
     #[serde(default, deserialize_with = "even_null")]
     body: Option<Value>,
+    #[serde(default)]
+    form: Option<Map<String, Value>>,
+    #[serde(default)]
+    body_base64: Option<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -50,15 +56,27 @@ struct Response {
     #[serde(default)]
     status: Option<u16>,
     #[serde(default)]
-    headers: BTreeMap<String, String>,
+    headers: BTreeMap<String, Values>,
     #[serde(default, deserialize_with = "even_null")]
     body: Option<Value>,
+    #[serde(default)]
+    body_base64: Option<String>,
 }
 
-/// Why there is no answer, by the names of the formula's world.
-#[derive(Debug, Clone, Copy, Deserialize)]
+/// The values of a header.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged, expecting = "a header must be a text, or an array of texts")]
+enum Values {
+    One(String),
+    Several(Vec<String>),
+}
+
+/// Why there is no answer, by the names of the formula's world. The first two are those of requests that are not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Failure {
+    Denied,
+    Invalid,
     Unreachable,
     Timeout,
     TooLarge,
@@ -68,34 +86,68 @@ fn even_null<'de, D: serde::Deserializer<'de>>(given: D) -> Result<Option<Value>
     Value::deserialize(given).map(Some)
 }
 
+/// Where a request differs from what is expected.
+#[derive(Default)]
+struct Differences {
+    /// It goes elsewhere.
+    is_other: bool,
+    found: Vec<String>,
+}
+
 impl Exchange {
     /// Why it cannot be used, if so.
     pub fn fault(&self) -> Option<&'static str> {
-        if self.response.is_some() == self.error.is_some() {
+        let Some(response) = &self.response else {
+            return self.error.is_none().then_some("has either `response` or `error`");
+        };
+        let is_base64 =
+            |text: &Option<String>| text.as_ref().is_none_or(|text| STANDARD.decode(text).is_ok());
+        if self.error.is_some() {
             return Some("has either `response` or `error`");
         }
-        let status = self.response.as_ref().and_then(|response| response.status);
-        let is_final = status.is_none_or(|status| (200..=599).contains(&status));
-        (!is_final).then_some("response.status must be from 200 to 599")
+        if response.status.is_some_and(|status| !(200..=599).contains(&status)) {
+            return Some("response.status must be from 200 to 599");
+        }
+        if response.body.is_some() && response.body_base64.is_some() {
+            return Some("response has either `body` or `body_base64`");
+        }
+        if !is_base64(&response.body_base64) || !is_base64(&self.request.body_base64) {
+            return Some("body_base64 is no base 64");
+        }
+        None
     }
 
-    /// Whether a request goes elsewhere, and where it is another one than this.
-    fn differences(&self, request: &GuestHttpRequest) -> (bool, Vec<String>) {
-        let Expected { method, url, headers, body } = &self.request;
-        let mut found = Vec::new();
-        let mut check = |at: &str, expected: &Value, value: &Value| {
-            compare(at, expected, value, true, &mut found);
-        };
-        if let Some(method) = method {
-            check("method", &method.as_str().into(), &request.method.as_str().into());
+    /// Whether it stands for a request that is not sent for this.
+    fn is_of(&self, refused: Option<EgressError>) -> bool {
+        match refused {
+            None => !matches!(self.error, Some(Failure::Denied | Failure::Invalid)),
+            Some(why) => self.error == Some(refusal(why)),
         }
-        if let Some(url) = url {
-            check("url", &normal(url).into(), &normal(&request.url).into());
+    }
+
+    fn differences(&self, request: &Outbound) -> Differences {
+        let mut found = Vec::new();
+        if let Some(method) = &self.request.method {
+            let (expected, method) = (method.as_str().into(), request.method.as_str().into());
+            compare("method", &expected, &method, true, &mut found);
+        }
+        if let Some(expected) = &self.request.url
+            && !fits(&normal(expected), &normal(&request.url))
+        {
+            let (expected, url) = (expected.as_str().into(), request.url.as_str().into());
+            found.push(format!("url: expected {}, got {}", short(&expected), short(&url)));
         }
         let is_other = !found.is_empty();
-        let mut check = |at: &str, expected: &Value, value: Option<Value>| match value {
-            Some(value) => compare(at, expected, &value, true, &mut found),
-            None => found.push(format!("{at}: expected {}, is absent", short(expected))),
+        self.compare_rest(request, &mut found);
+        Differences { is_other, found }
+    }
+
+    fn compare_rest(&self, request: &Outbound, found: &mut Vec<String>) {
+        let Expected { headers, body, form, body_base64, .. } = &self.request;
+        let mut check = |at: &str, expected: &Value, value: Option<Value>| match (expected, value) {
+            (Value::Null, None) => {}
+            (_, Some(value)) => compare(at, expected, &value, true, found),
+            (_, None) => found.push(format!("{at}: expected {}, is absent", short(expected))),
         };
         for (name, expected) in headers {
             check(&format!("headers.{name}"), expected, header(request, name));
@@ -103,57 +155,113 @@ impl Exchange {
         if let Some(expected) = body {
             check("body", expected, read_body(request, expected));
         }
-        (is_other, found)
+        if let Some(expected) = form {
+            check("form", &expected.clone().into(), request.body.as_deref().map(read_form));
+        }
+        if let Some(expected) = body_base64 {
+            let body = request.body.as_ref().map(|body| STANDARD.encode(body).into());
+            check("body_base64", &expected.as_str().into(), body);
+        }
     }
 
-    fn answer(&self) -> HttpAnswer {
-        let Some(Response { status, headers, body }) = &self.response else {
+    fn answer(&self) -> Result<Answer, EgressError> {
+        let Some(Response { status, headers, body, body_base64 }) = &self.response else {
             return Err(match self.error {
-                Some(Failure::Timeout) => GuestHttpError::Timeout,
-                Some(Failure::TooLarge) => GuestHttpError::TooLarge,
-                _ => GuestHttpError::Unreachable("the case says so"),
+                Some(Failure::Timeout) => EgressError::Timeout,
+                Some(Failure::TooLarge) => EgressError::TooLarge,
+                _ => EgressError::Unreachable("the case says so"),
             });
         };
-        let mut headers: Vec<(String, String)> =
-            headers.iter().map(|(name, value)| (name.to_lowercase(), value.clone())).collect();
-        let body = match body {
-            None => Vec::new(),
-            Some(Value::String(text)) => text.clone().into_bytes(),
-            Some(json) => {
-                if !headers.iter().any(|(name, _)| name == "content-type") {
-                    headers.push(("content-type".to_owned(), "application/json".to_owned()));
+        let mut named = Vec::new();
+        for (name, values) in headers {
+            let values = match values {
+                Values::One(value) => std::slice::from_ref(value),
+                Values::Several(values) => values,
+            };
+            named.extend(values.iter().map(|value| (name.to_lowercase(), value.clone())));
+        }
+        let body = match (body, body_base64) {
+            (None, None) => Vec::new(),
+            (None, Some(text)) => STANDARD.decode(text).unwrap_or_default(),
+            (Some(Value::String(text)), _) => text.clone().into_bytes(),
+            (Some(json), _) => {
+                if !named.iter().any(|(name, _)| name == "content-type") {
+                    named.push(("content-type".to_owned(), "application/json".to_owned()));
                 }
                 json.to_string().into_bytes()
             }
         };
-        Ok(GuestHttpResponse { status: status.unwrap_or(STATUS_OK), headers, body })
+        Ok(Answer { status: status.unwrap_or(STATUS_OK), headers: named, body })
     }
 
     /// The request, for people.
     fn shown(&self) -> String {
-        let or_any = |text: &Option<String>| text.clone().unwrap_or_else(|| "*".to_owned());
+        let or_any = |text: &Option<String>| text.clone().unwrap_or_else(|| ANY.to_string());
         format!("{} {}", or_any(&self.request.method), or_any(&self.request.url))
     }
 }
 
 /// An address as it is sent, however it is written.
-fn normal(url: &str) -> String {
-    Url::parse(url).map_or_else(|_| url.to_owned(), |url| url.to_string())
+fn normal(text: &str) -> String {
+    let Ok(mut url) = Url::parse(text) else { return text.to_owned() };
+    url.set_fragment(None);
+    url.to_string()
+}
+
+/// Whether a text has the parts of a pattern, in their order, and between them anything.
+fn fits(pattern: &str, text: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once(ANY) else { return pattern == text };
+    let Some(mut left) = text.strip_prefix(first) else { return false };
+    let (between, last) = rest.rsplit_once(ANY).unwrap_or(("", rest));
+    for part in between.split(ANY) {
+        let Some(at) = left.find(part) else { return false };
+        left = &left[at + part.len()..];
+    }
+    left.ends_with(last)
 }
 
 /// The values of a header, joined.
-fn header(request: &GuestHttpRequest, name: &str) -> Option<Value> {
+fn header(request: &Outbound, name: &str) -> Option<Value> {
     let of_name = request.headers.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
     let values: Vec<&str> = of_name.map(|(_, value)| value.as_str()).collect();
     (!values.is_empty()).then(|| values.join(", ").into())
 }
 
 /// A body as what it is compared with: text as text, anything else as JSON.
-fn read_body(request: &GuestHttpRequest, expected: &Value) -> Option<Value> {
-    let body = request.body.as_ref()?;
-    let json = || serde_json::from_slice(body).ok();
-    let read = if expected.is_string() { None } else { json() };
-    Some(read.unwrap_or_else(|| String::from_utf8_lossy(body).into()))
+fn read_body(request: &Outbound, expected: &Value) -> Option<Value> {
+    let body = request.body.as_deref()?;
+    let json = if expected.is_string() { None } else { serde_json::from_slice(body).ok() };
+    let text = || match std::str::from_utf8(body) {
+        Ok(text) => text.into(),
+        // Not as text, which it might equal.
+        Err(_) => serde_json::json!({ "base64": STANDARD.encode(body) }),
+    };
+    Some(json.unwrap_or_else(text))
+}
+
+/// The fields of a form; the values of one that comes more than once are an array.
+fn read_form(body: &[u8]) -> Value {
+    let mut fields = Map::new();
+    // Fields are written as those of an address are.
+    let Ok(mut written) = Url::parse("https://form.example/") else { return Value::Null };
+    written.set_query(Some(&String::from_utf8_lossy(body)));
+    for (name, value) in written.query_pairs() {
+        let value = Value::from(value.into_owned());
+        match fields.get_mut(name.as_ref()) {
+            None => drop(fields.insert(name.into_owned(), value)),
+            Some(Value::Array(values)) => values.push(value),
+            Some(one) => *one = vec![one.take(), value].into(),
+        }
+    }
+    fields.into()
+}
+
+fn refusal(error: EgressError) -> Failure {
+    match error {
+        EgressError::Denied(_) => Failure::Denied,
+        EgressError::TooLarge => Failure::TooLarge,
+        _ => Failure::Invalid,
+    }
 }
 
 /// What stands in for other hosts while a case runs.
@@ -164,6 +272,44 @@ pub struct StandIns(Mutex<Option<Scene>>);
 struct Scene {
     exchanges: Vec<(Exchange, bool)>,
     differences: Vec<String>,
+}
+
+impl Scene {
+    /// The first exchange that a request fits, and none of it from then on; otherwise it is told where it fits best.
+    fn find(&mut self, request: &Outbound, refused: Option<EgressError>) -> Option<&Exchange> {
+        // Of those that do not fit, the one that fits best says most.
+        let mut closest: Option<(usize, Differences)> = None;
+        let mut fitting = None;
+        for (index, (exchange, is_used)) in self.exchanges.iter().enumerate() {
+            if *is_used || !exchange.is_of(refused) {
+                continue;
+            }
+            let differences = exchange.differences(request);
+            if differences.found.is_empty() {
+                fitting = Some(index);
+                break;
+            }
+            let far = |told: &Differences| (told.is_other, told.found.len());
+            if closest.as_ref().is_none_or(|(_, least)| far(&differences) < far(least)) {
+                closest = Some((index, differences));
+            }
+        }
+        if let Some(index) = fitting {
+            let (exchange, is_used) = &mut self.exchanges[index];
+            *is_used = true;
+            return Some(exchange);
+        }
+        let sent = format!("{} {}", request.method, short(&request.url.as_str().into()));
+        match (closest, refused) {
+            (Some((index, Differences { is_other: false, found })), _) => {
+                let told = |found| format!("http[{index}].request.{found} ({sent})");
+                self.differences.extend(found.iter().map(told));
+            }
+            (_, Some(why)) => self.differences.push(format!("http: {sent} is not sent: {why}")),
+            (_, None) => self.differences.push(format!("http: {sent} is not expected")),
+        }
+        None
+    }
 }
 
 impl StandIns {
@@ -191,33 +337,20 @@ impl StandIns {
 }
 
 impl StandIn for StandIns {
-    fn answer(&self, request: &GuestHttpRequest) -> Option<HttpAnswer> {
+    fn stands(&self) -> bool {
+        self.0.lock().is_some()
+    }
+
+    fn answer(&self, request: &Outbound) -> Result<Answer, EgressError> {
         let mut scene = self.0.lock();
-        let Scene { exchanges, differences } = scene.as_mut()?;
-        // Of those that do not fit, the one that fits best says most.
-        let mut closest: Option<(usize, (bool, Vec<String>))> = None;
-        for (index, (exchange, is_used)) in exchanges.iter_mut().enumerate() {
-            if *is_used {
-                continue;
-            }
-            let found = exchange.differences(request);
-            if found.1.is_empty() {
-                *is_used = true;
-                return Some(exchange.answer());
-            }
-            let far = |found: &(bool, Vec<String>)| (found.0, found.1.len());
-            if closest.as_ref().is_none_or(|(_, least)| far(&found) < far(least)) {
-                closest = Some((index, found));
-            }
+        let found = scene.as_mut().and_then(|scene| scene.find(request, None));
+        found.map_or(Err(EgressError::Unreachable(UNEXPECTED)), Exchange::answer)
+    }
+
+    fn refused(&self, request: &Outbound, why: EgressError) {
+        if let Some(scene) = self.0.lock().as_mut() {
+            scene.find(request, Some(why));
         }
-        let sent = format!("{} {}", request.method, short(&request.url.as_str().into()));
-        match closest {
-            Some((index, (false, found))) => differences.extend(
-                found.iter().map(|found| format!("http[{index}].request.{found} ({sent})")),
-            ),
-            _ => differences.push(format!("http: {sent} is not expected")),
-        }
-        Some(Err(GuestHttpError::Unreachable(UNEXPECTED)))
     }
 }
 

@@ -183,8 +183,8 @@ async fn one_that_is_given_up_leaves_its_place_and_has_no_answer() {
     let (number, answer) = outgoing.next_answer(Some(30_000)).await.unwrap().unwrap();
     assert!(number == 9 && matches!(answer, Err(Error::Denied(_))));
     for number in 0..4 {
-        outgoing.abandon(number);
-        outgoing.abandon(number);
+        outgoing.abandon(number).unwrap();
+        outgoing.abandon(number).unwrap();
     }
     assert_eq!(outgoing.begin(request(HTTP_BODY_BYTES_MAX)).unwrap(), 10);
     let mut answered = Vec::new();
@@ -197,7 +197,7 @@ async fn one_that_is_given_up_leaves_its_place_and_has_no_answer() {
     // Nor has one an answer that it had already.
     outgoing.begin(request(0)).unwrap();
     tokio::time::sleep(Duration::from_millis(20)).await;
-    outgoing.abandon(11);
+    outgoing.abandon(11).unwrap();
     assert!(outgoing.next_answer(Some(20)).await.unwrap().is_none());
 }
 

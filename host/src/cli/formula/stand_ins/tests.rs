@@ -5,28 +5,32 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Exchange, StandIns};
-use crate::runtime::{GuestHttpError, GuestHttpRequest, GuestHttpResponse};
-use crate::vault::StandIn as _;
+use crate::egress::{Answer, EgressError, Outbound, StandIn as _, Wanted};
 
 fn exchanges(text: Value) -> Vec<Exchange> {
     serde_json::from_value(text).unwrap()
 }
 
-fn request(method: &str, url: &str, body: Option<&str>) -> GuestHttpRequest {
-    GuestHttpRequest {
+fn request(method: &str, url: &str, body: Option<&str>) -> Outbound {
+    Outbound {
         method: method.to_owned(),
         url: url.to_owned(),
         headers: vec![("Accept".to_owned(), "a".to_owned()), ("accept".to_owned(), "b".to_owned())],
-        body: body.map(|body| body.as_bytes().to_vec()),
+        body: body.map(|body| body.to_owned().into()),
+        body_bytes_max: 1 << 20,
         timeout: Duration::from_secs(1),
         redirects: 0,
+        https_only: false,
+        owner: 0,
+        wanted: Wanted::Whole,
+        repeatable: false,
     }
 }
 
 /// What one exchange finds in a request.
-fn found(expected: &Value, request: &GuestHttpRequest) -> Vec<String> {
+fn found(expected: &Value, request: &Outbound) -> Vec<String> {
     let exchange = json!([{ "request": expected, "response": {} }]);
-    exchanges(exchange)[0].differences(request).1
+    exchanges(exchange)[0].differences(request).found
 }
 
 #[test]
@@ -37,6 +41,9 @@ fn only_what_is_named_of_a_request_has_to_be_so() {
         json!({ "method": "GET" }),
         json!({ "method": "*", "url": "*" }),
         json!({ "url": "https://A.example:443/" }),
+        json!({ "url": "https://a.example/#top" }),
+        json!({ "url": "https://*.example/*" }),
+        json!({ "headers": { "authorization": null }, "body": null }),
         json!({ "headers": { "ACCEPT": "a, b" } }),
     ] {
         assert_eq!(found(&expected, &get), [""; 0], "{expected}");
@@ -47,7 +54,10 @@ fn only_what_is_named_of_a_request_has_to_be_so() {
         (json!({ "headers": { "accept": "a" } }), "headers.accept: expected \"a\", got \"a, b\""),
         (json!({ "headers": { "x": "*" } }), "headers.x: expected \"*\", is absent"),
         (json!({ "body": "*" }), "body: expected \"*\", is absent"),
-        (json!({ "body": null }), "body: expected null, is absent"),
+        (json!({ "body": {} }), "body: expected {}, is absent"),
+        (json!({ "form": {} }), "form: expected {}, is absent"),
+        (json!({ "url": "https://*.other/" }), "url: expected \"https://*.other/\", got"),
+        (json!({ "headers": { "accept": null } }), "headers.accept: expected null, got"),
     ] {
         let found = found(&expected, &get);
         assert!(found.len() == 1 && found[0].starts_with(part), "{expected}: {found:?}");
@@ -66,8 +76,19 @@ fn a_body_is_compared_as_what_is_expected() {
     assert_eq!(found(&json!({ "body": {} }), &post("no JSON")).len(), 1);
     assert_eq!(found(&json!({ "body": {} }), &post(r#"{"a":1}"#)).len(), 1);
     let mut odd = post("");
-    odd.body = Some(vec![0xff]);
+    odd.body = Some(vec![0xff, 0xfe].into());
     assert_eq!(found(&json!({ "body": "x" }), &odd).len(), 1);
+    assert_eq!(found(&json!({ "body": "\u{fffd}\u{fffd}" }), &odd).len(), 1);
+    assert_eq!(found(&json!({ "body_base64": "//4=" }), &odd), [""; 0]);
+    assert_eq!(found(&json!({ "body_base64": "/w==" }), &odd).len(), 1);
+    let form = json!({ "amount": "1 0", "card[number]": "*", "item": ["a", "b"], "none": "" });
+    let sent = post("amount=1+0&card%5Bnumber%5D=4242&item=a&item=b&none");
+    assert_eq!(found(&json!({ "form": form }), &sent), [""; 0]);
+    let told = found(&json!({ "form": { "amount": "10", "more": "1" } }), &post("amount=9"));
+    assert_eq!(
+        told,
+        ["form.amount: expected \"10\", got \"9\"", "form.more: expected \"1\", is absent"]
+    );
 }
 
 #[test]
@@ -80,20 +101,17 @@ fn each_exchange_answers_one_request_whatever_their_order() {
         { "request": { "url": "https://a.example/2" }, "error": "unreachable" },
         { "request": { "url": "https://a.example/3" }, "error": "timeout" },
     ]))));
-    let ask = |path: &str| {
-        stand_ins.answer(&request("GET", &format!("https://a.example/{path}"), None)).unwrap()
-    };
-    let answer = |status: u16, content_type: &str, body: &str| GuestHttpResponse {
+    let ask =
+        |path: &str| stand_ins.answer(&request("GET", &format!("https://a.example/{path}"), None));
+    let answer = |status: u16, content_type: &str, body: &str| Answer {
         status,
         headers: vec![("content-type".to_owned(), content_type.to_owned())],
         body: body.as_bytes().to_vec(),
     };
     assert!(ask("2") == Ok(answer(404, "application/problem+json", "{}")));
     assert!(ask("1") == Ok(answer(200, "application/json", "[1]")));
-    assert!(matches!(ask("2"), Err(GuestHttpError::Unreachable("the case says so"))));
-    assert!(
-        matches!(ask("2"), Err(GuestHttpError::Unreachable(told)) if told.contains("no answer"))
-    );
+    assert!(matches!(ask("2"), Err(EgressError::Unreachable("the case says so"))));
+    assert!(matches!(ask("2"), Err(EgressError::Unreachable(told)) if told.contains("no answer")));
     assert_eq!(
         stand_ins.end(),
         [
@@ -102,10 +120,10 @@ fn each_exchange_answers_one_request_whatever_their_order() {
         ]
     );
     // And then nothing stands in any more.
-    assert!(stand_ins.answer(&request("GET", "https://a.example", None)).is_none());
+    assert!(!stand_ins.stands());
     assert_eq!(stand_ins.end(), [""; 0]);
     stand_ins.begin(None);
-    assert!(stand_ins.answer(&request("GET", "https://a.example", None)).is_none());
+    assert!(!stand_ins.stands());
 }
 
 #[test]
@@ -117,7 +135,7 @@ fn the_exchange_that_fits_best_says_what_is_other() {
         { "request": { "url": url, "body": { "a": 1, "b": 2 } }, "response": {} },
         { "request": { "url": url, "body": { "a": 1, "b": 3 } }, "response": {} },
     ]))));
-    assert!(stand_ins.answer(&request("PUT", url, Some(r#"{"a":0,"b":3}"#))).unwrap().is_err());
+    assert!(stand_ins.answer(&request("PUT", url, Some(r#"{"a":0,"b":3}"#))).is_err());
     let told = stand_ins.end();
     let of_body = format!("http[2].request.body.a: expected 1, got 0 (PUT \"{url}\")");
     assert_eq!(told.first(), Some(&of_body), "{told:?}");
@@ -133,6 +151,63 @@ fn what_cannot_be_answered_is_refused() {
         assert!(fault(json!({ "response": { "status": status } })).is_some(), "{status}");
     }
     assert_eq!(fault(json!({ "response": { "status": 599 } })), None);
+    for (exchange, part) in [
+        (json!({ "response": { "body": "a", "body_base64": "YQ==" } }), "either"),
+        (json!({ "response": { "body_base64": "?" } }), "base 64"),
+        (json!({ "request": { "body_base64": "?" }, "response": {} }), "base 64"),
+    ] {
+        assert!(fault(exchange.clone()).is_some_and(|told| told.contains(part)), "{exchange}");
+    }
     assert!(serde_json::from_value::<Exchange>(json!({ "answer": {} })).is_err());
     assert!(serde_json::from_value::<Exchange>(json!({ "error": "gone" })).is_err());
+}
+
+#[test]
+fn what_is_not_sent_is_expected_as_such_or_a_difference() {
+    let stand_ins = StandIns::default();
+    let one = || request("GET", "https://a.example/", None);
+    stand_ins.begin(Some(exchanges(json!([{ "response": {} }, { "error": "denied" }]))));
+    stand_ins.refused(&one(), EgressError::Denied("not allowed"));
+    stand_ins.refused(&one(), EgressError::Invalid("no method"));
+    let invalid = "http: GET \"https://a.example/\" is not sent: invalid: no method";
+    assert_eq!(stand_ins.end(), [invalid, "http[0]: * * was not sent"]);
+    // And one that is expected to be refused is not answered.
+    stand_ins.begin(Some(exchanges(json!([{ "error": "invalid" }, { "error": "too-large" }]))));
+    assert_eq!(stand_ins.answer(&one()), Err(EgressError::TooLarge));
+    assert!(stand_ins.answer(&one()).is_err());
+    assert_eq!(stand_ins.end().len(), 2);
+}
+
+#[test]
+fn a_header_may_come_more_than_once_and_a_body_be_any_bytes() {
+    let exchange = json!([{ "response": { "headers": { "Set-Cookie": ["a=1", "b=2"], "x": "1" },
+        "body_base64": "AP8=" } }]);
+    let answer = exchanges(exchange)[0].answer().unwrap();
+    let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let headers = vec![header("set-cookie", "a=1"), header("set-cookie", "b=2"), header("x", "1")];
+    assert_eq!(answer, Answer { status: 200, headers, body: vec![0, 255] });
+    let odd = json!([{ "response": { "headers": { "a": 1 } } }]);
+    let told = serde_json::from_value::<Vec<Exchange>>(odd).unwrap_err().to_string();
+    assert!(told.contains("a header must be a text, or an array of texts"), "{told}");
+}
+
+#[test]
+fn an_address_may_have_parts_that_are_anything() {
+    for (pattern, text, expected) in [
+        ("a", "a", true),
+        ("a", "ab", false),
+        ("*", "", true),
+        ("a*", "abc", true),
+        ("a*", "ba", false),
+        ("*c", "abc", true),
+        ("a*c", "abc", true),
+        ("a*c", "ac", true),
+        ("a*a", "a", false),
+        ("a*b*c", "a1b2c", true),
+        ("a*b*c", "a1c2b", false),
+        ("a*b*b", "ab", false),
+        ("a**c", "abc", true),
+    ] {
+        assert_eq!(super::fits(pattern, text), expected, "{pattern} {text}");
+    }
 }
