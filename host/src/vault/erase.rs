@@ -57,7 +57,7 @@ impl Vault {
         let _one = keyring.operating.lock().await;
         self.get::<Tenant>(SYSTEM_TENANT, &tenant.to_string()).await?;
         // Whoever is at work for the tenant commits nothing any more, and finds no key.
-        let closed = keyring.gate.write().await;
+        let closed = keyring.gate(tenant).write_owned().await;
         keyring.erased.write().insert(tenant);
         let keys = keyring.tenants.write().remove(&tenant);
         drop(closed);

@@ -4,14 +4,15 @@
 //! is the right one. A tenant's keys are opened once and held. [`super::rotation`] changes keys, [`super::erase`]
 //! destroys a tenant's.
 //!
-//! Every commit passes the *gate*: what it seals is sealed with the tenant's newest key, and nothing is committed for a
-//! tenant that was erased. Who changes keys closes the gate for a moment, so that no commit is under way then.
+//! Every commit passes its tenant's *gate*: what it seals is sealed with the tenant's newest key, and nothing is committed
+//! for a tenant that was erased. Who changes a tenant's keys closes its gate for a moment, so that none of its commits is
+//! under way then. Others go on: among theirs may be some that take seconds.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use tokio::sync::{Notify, RwLockReadGuard};
+use tokio::sync::{Notify, OwnedRwLockReadGuard};
 
 use super::apart::out_of_row;
 use super::examine::{self, Look};
@@ -27,6 +28,11 @@ use crate::crypto::keys::{RootKey, SystemKeys, TenantKeys};
 use crate::crypto::seal::{self, Place};
 use crate::model::id::TenantId;
 use crate::store::{Batch, Examiner, Expect, Put, Record, Removal, Store};
+
+type Gate = tokio::sync::RwLock<()>;
+
+/// The gates that a commit passed, open until this is dropped.
+pub type Passed = Vec<OwnedRwLockReadGuard<()>>;
 
 /// The keys at hand.
 pub struct Keyring {
@@ -45,8 +51,8 @@ pub struct Keyring {
     pub(super) resealing: Notify,
     /// Told when a rotation has ended, and what its old keys were in is to leave the store's files.
     pub(super) old_keys: Notify,
-    /// Read by every commit, written by who changes keys.
-    pub(super) gate: tokio::sync::RwLock<()>,
+    /// Each read by every commit of its tenant, written by who changes its keys.
+    gates: RwLock<HashMap<TenantId, Arc<Gate>>>,
     /// Held by who makes tenants or changes keys.
     pub(super) operating: tokio::sync::Mutex<()>,
     /// Held by who removes what erased tenants and old keys left.
@@ -91,7 +97,7 @@ impl Keyring {
             walking: tokio::sync::Mutex::default(),
             resealing: Notify::new(),
             old_keys: Notify::new(),
-            gate: tokio::sync::RwLock::default(),
+            gates: RwLock::default(),
             operating: tokio::sync::Mutex::default(),
             sweeping: tokio::sync::Mutex::default(),
         })
@@ -132,13 +138,36 @@ impl Keyring {
         put.map_err(Error::internal)
     }
 
+    /// A tenant's gate.
+    pub(super) fn gate(&self, tenant: TenantId) -> Arc<Gate> {
+        if let Some(gate) = self.gates.read().get(&tenant) {
+            return Arc::clone(gate);
+        }
+        Arc::clone(self.gates.write().entry(tenant).or_default())
+    }
+
+    /// Opens the gates of all whose records a batch touches. Who closes one waits for no other, so no order is needed.
+    async fn pass(&self, batch: &Batch) -> Passed {
+        let puts = batch.puts.iter().map(|put| put.record.tenant);
+        let mut tenants: Vec<TenantId> =
+            puts.chain(batch.removals.iter().map(|gone| gone.tenant)).collect();
+        // Each once: a gate that somebody waits to close is not passed a second time.
+        tenants.sort_unstable_by_key(|tenant| tenant.0);
+        tenants.dedup();
+        let mut passed = Vec::with_capacity(tenants.len());
+        for tenant in tenants {
+            passed.push(self.gate(tenant).read_owned().await);
+        }
+        passed
+    }
+
     /// Lets a batch through: sealed with the newest keys, as of now and until the guard is dropped.
     pub(super) async fn admit(
         &self,
         batch: &mut Batch,
         entropy: &dyn Entropy,
-    ) -> Result<RwLockReadGuard<'_, ()>, Error> {
-        let open = self.gate.read().await;
+    ) -> Result<Passed, Error> {
+        let open = self.pass(batch).await;
         let mut last: Option<(TenantId, Option<Arc<TenantKeys>>)> = None;
         for Put { record, expect } in &mut batch.puts {
             let keys = match &last {
@@ -198,7 +227,8 @@ impl Vault {
     async fn keys_into_ring(&self, tenant: TenantId) -> Result<Arc<TenantKeys>, Error> {
         let keyring = &self.0.keyring;
         // Keys are not to be put into the ring that are changed or destroyed meanwhile.
-        let _open = keyring.gate.read().await;
+        let gate = keyring.gate(tenant);
+        let _open = gate.read().await;
         if keyring.erased.read().contains(&tenant) {
             return Err(Error::Unauthenticated);
         }

@@ -314,6 +314,8 @@ impl Vault {
     ) -> Result<Option<ReactorView>, Error> {
         let Referred { formula, formula_version, application } = referred;
         let mut change = self.change(reactor.tenant_id).await?;
+        // A reactor's rights are to be taken away on a full disk, too, and its configuration to be changed.
+        change.batch.urgent = !expect.is_absent();
         change.put(&reactor, expect)?;
         if let Some(Stored { entity, version }) = &application {
             change.put(entity, Expect::Version(*version))?;

@@ -113,6 +113,8 @@ impl Vault {
         kept.secrets.insert(0, self.draw_secret());
         let event = event_of(tenant, Operation::Update, "Signing secret rotated");
         let mut change = self.change(tenant).await?;
+        // As keys are to be changed on a full disk, so are these.
+        change.batch.urgent = true;
         change.put(&kept, Expect::Version(version))?;
         permit.keep_answer(&mut change, &kept.secrets)?;
         let committed = change.try_commit(permit.actor(), vec![event]).await?;

@@ -1,8 +1,9 @@
 //! Compacting: what lives is copied to new files while the store is written to, and the old files are removed.
 //!
-//! The writer itself copies, a portion between two groups. So nobody writes a row while it is copied, and a group waits
-//! for one portion at most. Whatever is written meanwhile is written to the copy too. The copy counts once its files are
-//! whole on the disk and marked so ([`super::files`]); a process that ends before leaves the old files as they were.
+//! The writer itself copies, a portion between two groups, or between portions of a large batch. So nobody writes a row
+//! while it is copied, and a group waits for one portion at most. Whatever is written meanwhile is written to the copy too.
+//! The copy counts once its files are whole on the disk and marked so ([`super::files`]); a process that ends before leaves
+//! the old files as they were.
 //!
 //! A copy may also be wanted to be read ([`super::snapshot`]). It is made in the same way, and handed over instead of
 //! taking the place of anything.
@@ -30,17 +31,9 @@ impl Writer {
     pub(super) fn next(&mut self, turns: &mut Turns) -> Option<Waiting> {
         loop {
             self.begin_copy();
-            let Some(copy) = &mut self.log.copy else {
+            if !self.go_on_copying() {
                 self.progress.rest();
                 return turns.wait();
-            };
-            self.progress.begin();
-            // What others write goes on in both: the copy must not take the last of the space.
-            let room = room(&self.space, &copy.done, 0).and_then(|()| copy.done.check());
-            match room.and_then(|()| copy.copy_some(&self.log.tree)) {
-                Ok(true) => self.finish_copy(),
-                Ok(false) => {}
-                Err(error) => self.give_up_copy(error),
             }
             if let Some(next) = turns.next_if(|_| true) {
                 return Some(next);
@@ -50,6 +43,20 @@ impl Writer {
                 return None;
             }
         }
+    }
+
+    /// Copies a portion, if there is a copy; whether there was one.
+    pub(super) fn go_on_copying(&mut self) -> bool {
+        let Some(copy) = &mut self.log.copy else { return false };
+        self.progress.begin();
+        // What others write goes on in both: the copy must not take the last of the space.
+        let room = room(&self.space, &copy.done, 0).and_then(|()| copy.done.check());
+        match room.and_then(|()| copy.copy_some(&self.log.tree)) {
+            Ok(true) => self.finish_copy(),
+            Ok(false) => {}
+            Err(error) => self.give_up_copy(error),
+        }
+        true
     }
 
     fn begin_copy(&mut self) {

@@ -2,56 +2,54 @@
 //!
 //! A component of 32 MiB takes the disk as long as some hundred small writes, and everybody's requests wait for the writer.
 //! So the pieces of such a batch are written first, with the notes that they belong to no record yet, a portion at a time;
-//! after each the next small batches of other tenants are committed. Nothing of the batch's own tenant is, nor what belongs
-//! to none: what it was checked against stays as it is, and so does the order in which a tenant's batches come. Then it is
-//! committed as any other, whose pieces are there already. The pieces of what it replaces are removed in the same way.
+//! after each the next small batches of other tenants are committed, and a copy of the store goes on. Nothing of the batch's
+//! own tenant is committed, nor what belongs to none: what it was checked against stays as it is, and so does the order in
+//! which a tenant's batches come. What may not go first is set aside for as long. Then the batch is committed as any other,
+//! whose pieces are there already. The pieces of what it replaces are removed in the same way, and so are those of whatever
+//! gives up much.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
+use super::copy::PORTION_BYTES;
 use super::group::{Group, address};
 use super::log::pieces_of;
 use super::rows::{Head, Left, PIECE_BYTES, PIECES_MAX};
-use super::turns::Turns;
+use super::turns::{Turn, Turns};
 use super::waiting::{Gathering, Size, Waiting};
 use super::writer::Writer;
 use crate::model::id::TenantId;
 use crate::store::{Put, StoreError};
 
-/// What came while a large batch was written, and is to be done after it.
+/// Portions of a copy that are copied between two of a batch: as many bytes as one of these has.
+const COPIED_MAX: usize = PIECES_MAX * PIECE_BYTES / PORTION_BYTES;
+
+/// Who waits while a large batch is written: tenants whose batches may not go before it, or before one that was set aside.
 #[derive(Default)]
 struct Aside {
-    /// Other large batches, in the order in which they came.
-    batches: VecDeque<Waiting>,
-    /// Whose they are, and whose is under way: none of their later ones may go before them.
     tenants: HashSet<TenantId>,
-}
-
-impl Aside {
-    /// Forgets whose were done.
-    fn look_again(&mut self) {
-        self.tenants = self.batches.iter().filter_map(Waiting::tenant).collect();
-    }
+    /// Pieces that others' batches gave up meanwhile, to be removed afterwards.
+    left: Vec<Left>,
 }
 
 impl Writer {
     /// Commits the group that begins with this batch.
     pub(super) fn take(&mut self, first: Waiting, turns: &mut Turns) {
         let mut aside = Aside::default();
-        let mut next = Some(first);
-        while let Some(one) = next {
-            let left = if let Some(group) = self.write_first(&one, turns, &mut aside) {
-                self.commit([one], group)
-            } else {
-                let group = Group::new(self.versions.0);
-                self.commit(Gathering::begin(one, turns), group)
-            };
-            // Its tenant waits for that too: a batch that was refused has taken no version, and the next one of its records
-            // would have the same, with pieces under the same keys.
-            self.remove_after(&left, turns, &mut aside);
-            next = aside.batches.pop_front();
-            aside.look_again();
+        let left = if let Some(group) = self.write_first(&first, turns, &mut aside) {
+            self.commit([first], group)
+        } else {
+            let group = Group::new(self.versions.0);
+            self.commit(Gathering::begin(first, turns), group)
+        };
+        // Its tenant waits for that too: a batch that was refused has taken no version, and the next one of its records
+        // would have the same, with pieces under the same keys.
+        self.remove_after(&left, turns, &mut aside);
+        // Others are not served meanwhile: they might give up as much again, and what was set aside would never be next.
+        if self.log.remove_left(&std::mem::take(&mut aside.left)).is_err() {
+            self.fail();
         }
+        turns.restore();
     }
 
     /// Writes the pieces of a large batch; gives the group in which it is to be committed. `None` for one that is not large,
@@ -117,6 +115,17 @@ impl Writer {
             }
             self.log.write_ahead(&portion)?;
             self.serve_others(turns, aside);
+            self.copy_meanwhile(turns, aside);
+        }
+    }
+
+    /// Goes on copying, as much as was written since: a copy is to end although its tenant's large batches do not.
+    fn copy_meanwhile(&mut self, turns: &mut Turns, aside: &mut Aside) {
+        for _ in 0..COPIED_MAX {
+            if !self.go_on_copying() {
+                return;
+            }
+            self.serve_others(turns, aside);
         }
     }
 
@@ -138,33 +147,25 @@ impl Writer {
     /// Commits the next small batches of others, as far as one group holds them.
     fn serve_others(&mut self, turns: &mut Turns, aside: &mut Aside) {
         let (mut group, mut size) = (Vec::new(), Size::default());
-        // A copy goes on only between what is taken from there.
-        let takes_large = self.log.copy.is_none();
-        let mut has_room = true;
-        while has_room {
-            let next = turns.next_if(|next| match next.tenant() {
-                Some(tenant) if !aside.tenants.contains(&tenant) => {
-                    if next.is_large() {
-                        return takes_large;
-                    }
-                    size.add(next);
-                    has_room = group.is_empty() || size.fits();
-                    has_room
+        loop {
+            let next = turns.next_past(|next| {
+                let tenant = next.tenant().filter(|_| !next.is_large());
+                if tenant.is_none_or(|tenant| aside.tenants.contains(&tenant)) {
+                    // Nor may those of its tenant that come after it.
+                    aside.tenants.extend(next.tenant());
+                    return Turn::Aside;
                 }
-                _ => false,
+                size.add(next);
+                if group.is_empty() || size.fits() { Turn::Taken } else { Turn::Later }
             });
             match next {
-                Some(next) if next.is_large() => {
-                    aside.tenants.extend(next.tenant());
-                    aside.batches.push_back(next);
-                }
                 Some(next) => group.push(next),
                 None => break,
             }
         }
         if !group.is_empty() {
             let first = Group::new(self.versions.0);
-            self.commit(group, first);
+            aside.left.append(&mut self.commit(group, first));
         }
     }
 }

@@ -287,6 +287,7 @@ async fn pieces_stay_only_as_long_as_their_record() {
     }
     let removal = Removal { kind: KIND, tenant: TENANT, id: "a".into(), expect: Expect::Any };
     store.commit(Batch { removals: vec![removal], ..Batch::default() }).await.unwrap();
+    store.commit(Batch::nothing()).await.unwrap();
     assert_eq!((rows(&store, b"c"), rows(&store, LEFT_PREFIX)), (0, 0));
 }
 

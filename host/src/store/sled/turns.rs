@@ -26,7 +26,9 @@ const TENANTS_MIN: usize = 64;
 /// The batches that wait for the writer, in the order of their turns.
 pub struct Turns {
     queue: Receiver<Waiting>,
-    ordered: BinaryHeap<Reverse<Turn>>,
+    ordered: BinaryHeap<Reverse<Place>>,
+    /// Those that others were taken before although their turns come first.
+    aside: Vec<Reverse<Place>>,
     /// Where the batch that was taken last had begun, in bytes.
     now: u64,
     /// Where the last batch of each tenant ends.
@@ -39,34 +41,44 @@ pub struct Turns {
     count: u64,
 }
 
+/// What is to be done with a batch whose turn it is.
+pub enum Turn {
+    /// It is taken.
+    Taken,
+    /// It is set aside: others may be taken before it.
+    Aside,
+    /// It is left where it is, and so are all behind it.
+    Later,
+}
+
 /// A batch's place.
-struct Turn {
+struct Place {
     begins: u64,
     number: u64,
     waiting: Waiting,
 }
 
-impl Turn {
+impl Place {
     fn place(&self) -> (u64, u64) {
         (self.begins, self.number)
     }
 }
 
-impl PartialEq for Turn {
+impl PartialEq for Place {
     fn eq(&self, other: &Self) -> bool {
         self.place() == other.place()
     }
 }
 
-impl Eq for Turn {}
+impl Eq for Place {}
 
-impl PartialOrd for Turn {
+impl PartialOrd for Place {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Turn {
+impl Ord for Place {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.place().cmp(&other.place())
     }
@@ -78,6 +90,7 @@ impl Turns {
         Self {
             queue,
             ordered: BinaryHeap::new(),
+            aside: Vec::new(),
             now: 0,
             ends: HashMap::new(),
             last_end: 0,
@@ -91,6 +104,26 @@ impl Turns {
         self.order();
         let Reverse(turn) = self.ordered.peek()?;
         if take(&turn.waiting) { self.pop() } else { None }
+    }
+
+    /// The next batch that this says is to be taken, past those that it sets aside until [`Self::restore`].
+    pub fn next_past(&mut self, mut look: impl FnMut(&Waiting) -> Turn) -> Option<Waiting> {
+        loop {
+            self.order();
+            match look(&self.ordered.peek()?.0.waiting) {
+                Turn::Taken => return self.pop(),
+                // As many as are put in order.
+                Turn::Aside if self.aside.len() < ORDERED_MAX => {
+                    self.aside.extend(self.ordered.pop());
+                }
+                Turn::Aside | Turn::Later => return None,
+            }
+        }
+    }
+
+    /// Puts those back in their places that were set aside.
+    pub fn restore(&mut self) {
+        self.ordered.extend(self.aside.drain(..));
     }
 
     /// Whether none waits, and none will come.
@@ -137,12 +170,13 @@ impl Turns {
             self.last_end.max(self.now)
         };
         self.count += 1;
-        self.ordered.push(Reverse(Turn { begins, number: self.count, waiting }));
+        self.ordered.push(Reverse(Place { begins, number: self.count, waiting }));
     }
 
     fn pop(&mut self) -> Option<Waiting> {
         let Reverse(turn) = self.ordered.pop()?;
-        self.now = turn.begins;
+        // Those that were set aside begin earlier.
+        self.now = self.now.max(turn.begins);
         Some(turn.waiting)
     }
 }
@@ -153,7 +187,7 @@ mod tests {
     use tokio::sync::mpsc::{self, Sender};
     use uuid::Uuid;
 
-    use super::{ORDERED_MAX, Turns, Waiting};
+    use super::{ORDERED_MAX, Turn, Turns, Waiting};
     use crate::model::id::TenantId;
     use crate::store::sled::waiting::tests::{RECORD, waiting};
 
@@ -183,6 +217,36 @@ mod tests {
     fn queue() -> (Sender<Waiting>, Turns) {
         let (sender, queue) = mpsc::channel(4 * ORDERED_MAX);
         (sender, Turns::of(queue))
+    }
+
+    #[test]
+    fn what_is_set_aside_has_its_place_again_afterwards() {
+        let (sender, mut turns) = queue();
+        for version in 0..3 {
+            (1..=3).for_each(|whose| send(&sender, whose, 100, version));
+        }
+        let whose = |next: &Waiting| next.batch.puts[0].record.tenant;
+        // The second tenant's alone, past the first one's; the third one's hold up what is behind them.
+        let mut past = || {
+            turns.next_past(|next| match whose(next).0.as_u128() {
+                1 => Turn::Aside,
+                2 => Turn::Taken,
+                _ => Turn::Later,
+            })
+        };
+        assert!(past().is_some_and(|next| whose(&next) == tenant(2)));
+        assert!(past().is_none());
+        turns.restore();
+        let order: Vec<_> = std::iter::from_fn(|| taken(&mut turns)).collect();
+        let expected = [(1, 0), (3, 0), (1, 1), (2, 1), (3, 1), (1, 2), (2, 2), (3, 2)];
+        assert_eq!(order, expected);
+        // No more are set aside than are put in order.
+        (0..2 * ORDERED_MAX as u64).for_each(|version| send(&sender, 1, 1, version));
+        assert!(turns.next_past(|_| Turn::Aside).is_none());
+        assert_eq!(turns.aside.len(), ORDERED_MAX);
+        turns.restore();
+        let all: Vec<_> = std::iter::from_fn(|| taken(&mut turns)).collect();
+        assert!(all.into_iter().eq((0..2 * ORDERED_MAX as u64).map(|version| (1, version))));
     }
 
     #[test]

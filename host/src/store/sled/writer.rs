@@ -21,7 +21,7 @@ use super::log::Log;
 use super::moments::{Changed, Moments};
 use super::packs;
 use super::progress::Progress;
-use super::rows::{Address, Head, Left, read_unique, unique_key};
+use super::rows::{Address, Head, Left, PIECES_MAX, read_unique, unique_key};
 use super::space::Space;
 use super::turns::Turns;
 use super::waiting::Waiting;
@@ -99,7 +99,7 @@ impl Writer {
     }
 
     /// Commits batches as a group; one that is refused does not harm the others. Gives the pieces that are still to be
-    /// removed, if those of the group were written before it.
+    /// removed: those of a group whose pieces were written before it, or many.
     pub(super) fn commit(
         &mut self,
         waiting: impl IntoIterator<Item = Waiting>,
@@ -107,7 +107,7 @@ impl Writer {
     ) -> Vec<Left> {
         let (space, guard) = (Arc::clone(&self.space), Arc::clone(&self.guard));
         let mut left = space.look();
-        let mut outcomes = Vec::new();
+        let (mut outcomes, mut behind) = (Vec::new(), Vec::new());
         // Held until the group is durable: what the guard tells others is so on the disk too, unless a write failed.
         let mut guard = guard.lock();
         let Some(guard) = guard.as_mut() else {
@@ -120,8 +120,7 @@ impl Writer {
         for one in waiting {
             if group.stands_before(&one.batch) {
                 let (full, told) = (std::mem::take(&mut group), std::mem::take(&mut outcomes));
-                // None of several batches is written first, and leaves anything.
-                self.settle(full, told, guard);
+                behind.append(&mut self.settle(full, told, guard));
                 group = Group::new(self.versions.0);
             }
             // What is written has taken its space.
@@ -130,7 +129,8 @@ impl Writer {
             let outcome = outcome.and_then(|found| group.add(&one, found, (&self.log.tree, guard)));
             outcomes.push((one, outcome));
         }
-        self.settle(group, outcomes, guard)
+        behind.append(&mut self.settle(group, outcomes, guard));
+        behind
     }
 
     /// Makes a group durable, and tells everybody.
@@ -187,7 +187,8 @@ impl Writer {
         }
         self.moments.end(changed);
         written?;
-        if group.is_written_first {
+        let behind = group.behind.iter().map(|left| left.pieces as usize);
+        if group.is_written_first || behind.sum::<usize>() > PIECES_MAX {
             left.append(&mut group.behind);
         } else {
             self.log.remove_left(&group.behind)?;

@@ -187,7 +187,7 @@ impl Vault {
         let was = |put: &Put| (put.record.kind, put.record.id.clone(), put.record.version);
         let resealed: Vec<_> = batch.puts.iter().map(was).collect();
         batch.puts.push(Put { record, expect: Expect::Any });
-        let _closed = self.0.keyring.gate.write().await;
+        let _closed = self.0.keyring.gate(tenant).write_owned().await;
         if self.0.keyring.erased.read().contains(&tenant) {
             return Err(Error::Unauthenticated);
         }
@@ -216,7 +216,7 @@ impl Vault {
             return Ok(self.0.store.commit(Batch { removals, ..Batch::default() }).await?);
         }
         let _one = keyring.operating.lock().await;
-        let _closed = keyring.gate.write().await;
+        let _closed = keyring.gate(tenant).write_owned().await;
         let Some((version, keys)) = self.stored_keys(tenant).await? else { return Ok(()) };
         if keys.sealing_key().0 != walk.version {
             return Ok(());

@@ -35,7 +35,7 @@ impl Vault {
     async fn rotate_one(&self, tenant: TenantId) -> Result<u32, Error> {
         let (keyring, entropy) = (&self.0.keyring, self.0.entropy.as_ref());
         self.keys(tenant).await?;
-        let gate = keyring.gate.write().await;
+        let gate = keyring.gate(tenant).write_owned().await;
         let stored = self.stored_keys(tenant).await?;
         let (version, keys) = stored.ok_or(Error::NotFound("tenant"))?;
         if !keys.older.is_empty() {

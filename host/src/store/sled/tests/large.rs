@@ -158,3 +158,86 @@ async fn files_are_made_anew_beside_it() {
     assert_eq!(body(&store, TENANT, "large").await.unwrap(), vec![2; LARGE_BYTES]);
     assert_eq!(body(&store, OTHER, "large").await.unwrap(), vec![4; LARGE_BYTES]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_a_large_one_keeps_nobody_else_waiting() {
+    let (store, _folder) = open();
+    let third = TenantId(Uuid::from_u128(78));
+    let nobodys = put(of(TenantId(Uuid::nil()), "nobodys", vec![1]), Expect::Any);
+    let ((), others) = beside(&store, async {
+        let done = futures::join!(
+            store.commit(put(large(1), Expect::Any)),
+            store.commit(put(of(third, "large", vec![2; LARGE_BYTES]), Expect::Any)),
+            store.commit(put(of(TENANT, "small", vec![1]), Expect::Any)),
+            store.commit(put(of(third, "small", vec![2]), Expect::Any)),
+            store.commit(nobodys),
+        );
+        assert_eq!(done, (Ok(()), Ok(()), Ok(()), Ok(()), Ok(())));
+    })
+    .await;
+    assert!(others >= 12, "{others} of others");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_are_made_anew_although_large_ones_keep_coming() {
+    let (store, folder) = open();
+    for number in 0..3 {
+        let one = of(OTHER, &number.to_string(), vec![number; LARGE_BYTES]);
+        store.commit(put(one, Expect::Absent)).await.unwrap();
+    }
+    let is_over = AtomicBool::new(false);
+    let keep_coming = async {
+        let mut count = 0_u8;
+        while !is_over.load(Ordering::Acquire) && count < 40 {
+            store.commit(put(large(count), Expect::Any)).await.unwrap();
+            count += 1;
+        }
+        count
+    };
+    let compacted = async {
+        store.compact().await.unwrap();
+        is_over.store(true, Ordering::Release);
+    };
+    let (count, ()) = futures::join!(keep_coming, compacted);
+    assert!(count < 40, "{count} came");
+    drop(store);
+    let store = reopen(folder.path());
+    for number in 0..3 {
+        let found = body(&store, OTHER, &number.to_string()).await;
+        assert!(found.is_some_and(|body| body == vec![number; LARGE_BYTES]));
+    }
+    assert!(
+        body(&store, TENANT, "large")
+            .await
+            .is_some_and(|body| body == vec![count - 1; LARGE_BYTES])
+    );
+    assert_eq!(pieces(&store).await, (4 * LARGE_BYTES.div_ceil(super::PIECE_BYTES), 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_given_up_goes_by_portions_too() {
+    let (store, folder) = open();
+    for round in 0..3_u8 {
+        store.commit(put(large(round), Expect::Any)).await.unwrap();
+        let one = of(OTHER, "large", vec![round; LARGE_BYTES]);
+        store.commit(put(one, Expect::Any)).await.unwrap();
+        // By somebody who puts little in its place, and by somebody who removes it, one beside the other's next.
+        let remove =
+            |tenant| Removal { kind: KIND, tenant, id: "large".to_owned(), expect: Expect::Any };
+        let small = put(of(TENANT, "large", vec![round]), Expect::Any);
+        let removed = Batch { removals: vec![remove(OTHER)], ..Batch::default() };
+        let third = of(TenantId(Uuid::from_u128(78)), "large", vec![round; LARGE_BYTES]);
+        let done = futures::join!(
+            store.commit(put(third, Expect::Any)),
+            store.commit(small),
+            store.commit(removed),
+        );
+        assert_eq!(done, (Ok(()), Ok(()), Ok(())));
+        assert_eq!(body(&store, TENANT, "large").await, Some(vec![round]));
+        assert_eq!(body(&store, OTHER, "large").await, None);
+        assert_eq!(pieces(&store).await, (LARGE_BYTES.div_ceil(super::PIECE_BYTES), 0));
+    }
+    drop(store);
+    let store = reopen(folder.path());
+    assert_eq!(pieces(&store).await, (LARGE_BYTES.div_ceil(super::PIECE_BYTES), 0));
+}
