@@ -2,13 +2,14 @@
 
 use std::sync::atomic::AtomicU64;
 
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 /// Memory, processor time and open files.
 pub struct Process {
     resident: Gauge,
-    processor: Gauge<f64, AtomicU64>,
+    processor: Counter<f64, AtomicU64>,
     descriptors: Gauge,
 }
 
@@ -17,14 +18,14 @@ impl Process {
     pub fn new(registry: &mut Registry) -> Self {
         let own = Self {
             resident: Gauge::default(),
-            processor: Gauge::default(),
+            processor: Counter::default(),
             descriptors: Gauge::default(),
         };
         let text = "Memory of the process that is in RAM";
         registry.register("process_resident_memory_bytes", text, own.resident.clone());
-        // A counter's name would be given a second `_total`.
+        // What is shown of a counter ends with `_total`.
         let text = "Processor time used since the start";
-        registry.register("process_cpu_seconds_total", text, own.processor.clone());
+        registry.register("process_cpu_seconds", text, own.processor.clone());
         let text = "Files and sockets that are open";
         registry.register("process_open_fds", text, own.descriptors.clone());
         own
@@ -38,7 +39,9 @@ impl Process {
             self.resident.set(i64::try_from(resident).unwrap_or(i64::MAX));
             let ticks = stat.utime.saturating_add(stat.stime);
             #[expect(clippy::cast_precision_loss, reason = "centuries of seconds fit")]
-            self.processor.set(ticks as f64 / procfs::ticks_per_second() as f64);
+            let seconds = ticks as f64 / procfs::ticks_per_second() as f64;
+            // Two who look at once may count a little twice; the next look makes up for that.
+            self.processor.inc_by((seconds - self.processor.get()).max(0.0));
         }
         if let Ok(count) = own.fd_count() {
             self.descriptors.set(i64::try_from(count).unwrap_or(i64::MAX));

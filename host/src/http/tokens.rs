@@ -65,7 +65,20 @@ pub async fn list(
 
 /// Search tokens.
 ///
-/// Terms such as `type:card` or `metadata.customer:"17"`, joined by `AND`, `OR` and `NOT`, grouped by parentheses.
+/// Terms such as `type:card` or `metadata.customer:"17"`, joined by `AND`, `OR` and `NOT` (also `!` and `-`) and grouped by
+/// parentheses; `NOT` binds before `AND`, and `AND` before `OR`. A value with spaces is put in double quotes. `\` takes its
+/// meaning from the character behind it, in values and in metadata keys.
+///
+/// | Field | What it finds |
+/// |---|---|
+/// | `id`, `type`, `fingerprint`, `created_by`, `modified_by` | exactly this |
+/// | `metadata.<key>` | this value, ignoring case |
+/// | `data` | what one of the token's search indexes gave, whole, ignoring case |
+/// | `container` | `"/a/"` itself; `"/a/*"` also all below it |
+/// | `created_at`, `modified_at` | a day or a time (UTC), or a range: `[A TO B]` with its ends, `{A TO B}` without, `*` open |
+///
+/// There are no wildcards besides. At most 64 terms in 16 levels. The totals are exact, and whatever was acknowledged before
+/// is found.
 #[utoipa::path(post, operation_id = "search_tokens", path = "/tokens/search", tag = "tokens", request_body = SearchTokens,
     responses((status = 200, description = "A page of tokens, each as the caller's rule shows it", body = Paginated<TokenView>), Refusals))]
 pub async fn search(
@@ -116,6 +129,10 @@ pub async fn delete(
 }
 
 /// Make tokens of everything in a value.
+///
+/// An object with `type` and `data` is the body of a token, and the token takes its place; any other text, number or boolean
+/// becomes the data of a token of type `token`, whose id takes its place. `null` stays, and so does the shape. At most 100
+/// tokens; all are made or none.
 #[utoipa::path(post, operation_id = "tokenize", path = "/tokenize", tag = "tokens", request_body = Value,
     responses((status = 200, description = "The value, with tokens in place of what was sensitive", body = Value), Refusals))]
 pub async fn tokenize(
@@ -127,6 +144,9 @@ pub async fn tokenize(
 }
 
 /// Replace references by the data of their tokens.
+///
+/// A text `{{ <token id> }}` becomes the token's data, filters on it included; all else stays. Every token that is used needs
+/// `token:read` by a rule whose transform is `reveal`. At most 100 tokens.
 #[utoipa::path(post, operation_id = "detokenize", path = "/detokenize", tag = "tokens", request_body = Value,
     responses((status = 200, description = "The value, with data in place of references", body = Value), Refusals))]
 pub async fn detokenize(

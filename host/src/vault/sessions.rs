@@ -110,7 +110,8 @@ pub struct AuthorizeSession {
     #[schema(value_type = Option<Vec<SessionRule>>, max_items = 100)]
     #[serde(default)]
     rules: Member<Vec<Value>>,
-    /// When the session is to end; at most 24 hours after it was opened. Forms as those of a token.
+    /// When the session is to end; at most 24 hours after it was opened. Without it the session ends when it would have
+    /// without rights: three minutes after it was opened. Forms as those of a token.
     #[schema(value_type = Option<String>, pattern = "^[0-9]")]
     #[serde(default)]
     expires_at: Member<String>,

@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn figures_are_read_from_their_lines() {
-        let text = "# TYPE process_cpu_seconds_total gauge\nprocess_cpu_seconds_total 1.25\n\
+        let text = "# TYPE process_cpu_seconds counter\nprocess_cpu_seconds_total 1.25\n\
             process_resident_memory_bytes 1048576\nprocess_resident_memory_bytes_other 3\n\
             tokamak_store_syncs_total 7\n# EOF\n";
         let usage = Usage::read(text);
