@@ -19,7 +19,7 @@ use super::turns::{Turn, Turns};
 use super::waiting::{Gathering, Size, Waiting};
 use super::writer::Writer;
 use crate::model::id::TenantId;
-use crate::store::{Put, StoreError};
+use crate::store::{Batch, Put, StoreError};
 
 /// Portions of a copy that are copied between two of a batch: as many bytes as one of these has.
 const COPIED_MAX: usize = PIECES_MAX * PIECE_BYTES / PORTION_BYTES;
@@ -30,6 +30,21 @@ struct Aside {
     tenants: HashSet<TenantId>,
     /// Pieces that others' batches gave up meanwhile, to be removed afterwards.
     left: Vec<Left>,
+}
+
+impl Aside {
+    /// Whether a batch has to wait: it is nobody's or large, its tenant waits, or it may give up something while as much is
+    /// given up as is to be removed at once.
+    fn waits(&self, one: &Waiting) -> bool {
+        let left: usize = self.left.iter().map(|left| left.pieces as usize).sum();
+        let gives_up = || {
+            let Batch { puts, removals, .. } = &one.batch;
+            !removals.is_empty() || puts.iter().any(|put| !put.expect.is_absent())
+        };
+        one.is_large()
+            || one.tenant().is_none_or(|tenant| self.tenants.contains(&tenant))
+            || left > PIECES_MAX && gives_up()
+    }
 }
 
 impl Writer {
@@ -45,8 +60,10 @@ impl Writer {
         // Its tenant waits for that too: a batch that was refused has taken no version, and the next one of its records
         // would have the same, with pieces under the same keys.
         self.remove_after(&left, turns, &mut aside);
-        // Others are not served meanwhile: they might give up as much again, and what was set aside would never be next.
-        if self.log.remove_left(&std::mem::take(&mut aside.left)).is_err() {
+        // Others are not served meanwhile: they might give up as much again, and what was set aside would never be next. After
+        // a failure nothing is written any more: the next start does it.
+        let left = std::mem::take(&mut aside.left);
+        if !self.failed.load(Ordering::Acquire) && self.log.remove_left(&left).is_err() {
             self.fail();
         }
         turns.restore();
@@ -149,8 +166,7 @@ impl Writer {
         let (mut group, mut size) = (Vec::new(), Size::default());
         loop {
             let next = turns.next_past(|next| {
-                let tenant = next.tenant().filter(|_| !next.is_large());
-                if tenant.is_none_or(|tenant| aside.tenants.contains(&tenant)) {
+                if aside.waits(next) {
                     // Nor may those of its tenant that come after it.
                     aside.tenants.extend(next.tenant());
                     return Turn::Aside;

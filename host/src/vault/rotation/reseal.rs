@@ -22,7 +22,7 @@ use crate::vault::record::kind::some_at_once;
 use crate::vault::record::{Entity, Stored, from_json_text, json_text, kind, to_record};
 use crate::vault::{Error, Vault};
 
-/// Records sealed anew in one commit. Other commits wait for it.
+/// Records sealed anew in one commit. Other commits of the tenant wait for it.
 const RESEALED_AT_ONCE: usize = 16;
 const PROGRESS_ID: &str = "resealing";
 

@@ -241,3 +241,25 @@ async fn what_is_given_up_goes_by_portions_too() {
     let store = reopen(folder.path());
     assert_eq!(pieces(&store).await, (LARGE_BYTES.div_ceil(super::PIECE_BYTES), 0));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn not_too_much_is_given_up_at_once_beside_a_large_one() {
+    let (store, _folder) = open();
+    let others = (80..88).map(|number| TenantId(Uuid::from_u128(number)));
+    let others: Vec<TenantId> = others.collect();
+    for tenant in &others {
+        store.commit(put(of(*tenant, "long", vec![1; 2 << 20]), Expect::Absent)).await.unwrap();
+    }
+    let replaced = others.iter().map(|tenant| {
+        let batch = put(of(*tenant, "long", vec![2]), Expect::Any);
+        store.commit(batch)
+    });
+    let uploaded = store.commit(put(large(1), Expect::Absent));
+    let (uploaded, replaced) = futures::join!(uploaded, futures::future::join_all(replaced));
+    uploaded.unwrap();
+    assert!(replaced.iter().all(Result::is_ok));
+    for tenant in &others {
+        assert_eq!(body(&store, *tenant, "long").await, Some(vec![2]));
+    }
+    assert_eq!(pieces(&store).await, (LARGE_BYTES.div_ceil(super::PIECE_BYTES), 0));
+}
