@@ -67,8 +67,11 @@ async fn numbers_that_would_be_rounded_are_named() {
         let answer = send(client, method.clone(), path, &body).await;
         assert_eq!(answer.faults(), [fault], "{method} {path} {body}");
         let reason = answer.json()["errors"][fault][0].as_str().unwrap().to_owned();
-        let told =
-            if body.contains("e-") { "too small" } else { "more digits than a number can hold" };
+        let told = if body.contains("1e-400") {
+            "too small"
+        } else {
+            "more digits than a number can hold"
+        };
         assert!(reason.contains(told), "{reason}");
         assert!(!answer.text().contains("123456789012"), "a value is quoted");
     }

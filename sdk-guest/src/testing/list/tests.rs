@@ -97,7 +97,7 @@ fn pages_follow_each_other_and_what_comes_and_goes_moves_none() {
     assert_eq!((ids(&third), &third.next), (vec!["4", "3", "2", "1", "0"], &None));
     // By their numbers, too: what was asked for last counts.
     let by_number = svc.list(&TokenFilter::new().start("nowhere").page(3)).unwrap();
-    assert_eq!(by_number, third);
+    assert_eq!((ids(&by_number), &by_number.next), (vec!["3", "2", "1", "0"], &None));
     assert_eq!(members(svc.list(&TokenFilter::new().page(0))), ["page"]);
     let whole = svc.list(&TokenFilter::new().size(44)).unwrap();
     assert_eq!((whole.tokens.len(), whole.next), (44, None));
