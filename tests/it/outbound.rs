@@ -11,15 +11,16 @@ use crate::support::server::Setup;
 use crate::support::upstream::Upstream;
 use crate::support::{Answer, TestServer, guests};
 
-struct World {
-    server: TestServer,
-    upstream: Upstream,
-    path: String,
+/// A server, the host that its one formula may reach, and the path of that formula's reactor.
+pub struct World {
+    pub server: TestServer,
+    pub upstream: Upstream,
+    pub path: String,
 }
 
 impl World {
     /// A server that may reach this machine, and a formula that may reach the upstream server.
-    async fn new() -> Self {
+    pub async fn new() -> Self {
         let setup = Setup { allow_private_networks: true, ..Setup::default() };
         let upstream = Upstream::start().await;
         let allowed = vec![upstream.address.to_string()];

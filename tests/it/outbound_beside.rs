@@ -2,38 +2,22 @@
 
 use serde_json::{Value, json};
 
-use crate::support::server::Setup;
-use crate::support::upstream::Upstream;
-use crate::support::{Answer, TestServer, guests};
-
-struct World {
-    server: TestServer,
-    upstream: Upstream,
-    path: String,
-}
+use crate::outbound::World;
+use crate::support::Answer;
 
 impl World {
-    async fn new() -> Self {
-        let setup = Setup { allow_private_networks: true, ..Setup::default() };
-        let (server, upstream) = (TestServer::start_with(setup).await, Upstream::start().await);
-        let members = json!({ "allowed_hosts": [upstream.address.to_string()] });
-        let formula = guests::formula(&server, "fetch", members).await;
-        let reactor = guests::reactor(&server, &formula, json!({})).await;
-        Self { server, upstream, path: format!("/reactors/{reactor}/react") }
-    }
-
-    async fn react(&self, all: &[Value], order: &[usize]) -> Answer {
+    async fn react_beside(&self, all: &[Value], order: &[usize]) -> Answer {
         let args = json!({ "args": { "all": all, "order": order } });
         self.server.private.post(&self.path, args).await
     }
 
     /// What came of requests that were begun in their order, in that of their answers.
     async fn begin(&self, all: &[Value], order: &[usize]) -> Vec<Value> {
-        let answer = self.react(all, order).await.expect(200);
+        let answer = self.react_beside(all, order).await.expect(200);
         answer["raw"].as_array().unwrap().clone()
     }
 
-    fn get(&self, path: &str) -> Value {
+    fn getting(&self, path: &str) -> Value {
         json!({ "url": self.upstream.url(path) })
     }
 }
@@ -42,7 +26,7 @@ impl World {
 async fn several_are_under_way_at_a_time() {
     let world = World::new().await;
     // Each is answered when all of them are there.
-    let answers = world.begin(&vec![world.get("/meet"); 3], &[0, 1, 2]).await;
+    let answers = world.begin(&vec![world.getting("/meet"); 3], &[0, 1, 2]).await;
     let mut told: Vec<Value> = answers.iter().map(|answer| answer["body"].clone()).collect();
     told.sort_unstable_by_key(Value::to_string);
     assert_eq!(told, ["false", "false", "true"]);
@@ -51,7 +35,7 @@ async fn several_are_under_way_at_a_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_has_its_own_answer_whichever_is_asked_first() {
     let world = World::new().await;
-    let all: Vec<Value> = (1..=20).map(|count| world.get(&format!("/bytes/{count}"))).collect();
+    let all: Vec<Value> = (1..=20).map(|count| world.getting(&format!("/bytes/{count}"))).collect();
     // More than are under way at a time, and the last of them first.
     let backwards: Vec<usize> = (0..20).rev().collect();
     let answers = world.begin(&all, &backwards).await;
@@ -63,7 +47,7 @@ async fn each_has_its_own_answer_whichever_is_asked_first() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_is_taken_once() {
     let world = World::new().await;
-    let answers = world.begin(&[world.get("/bytes/3")], &[0, 0]).await;
+    let answers = world.begin(&[world.getting("/bytes/3")], &[0, 0]).await;
     assert_eq!(answers[0]["body_bytes"], 3);
     let again = json!({ "error": "invalid", "reason": "the answer was taken already" });
     assert_eq!(answers[1], again);
@@ -72,8 +56,8 @@ async fn an_answer_is_taken_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_is_given_up_leaves_its_place_to_another() {
     let world = World::new().await;
-    let mut all = vec![world.get("/never"); 8];
-    all.push(world.get("/bytes/3"));
+    let mut all = vec![world.getting("/never"); 8];
+    all.push(world.getting("/bytes/3"));
     let answers = world.begin(&all, &[8]).await;
     assert_eq!(answers[0]["body_bytes"], 3);
 }
@@ -84,12 +68,12 @@ async fn what_is_refused_is_told_in_the_place_of_its_answer() {
     let elsewhere = json!({ "url": "https://elsewhere.example/" });
     let late = json!({ "url": world.upstream.url("/never"), "timeout_ms": 50 });
     let odd = json!({ "url": world.upstream.url("/echo"), "method": "TRACE" });
-    let all = [elsewhere, world.get("/bytes/3"), late, odd];
+    let all = [elsewhere, world.getting("/bytes/3"), late, odd];
     let answers = world.begin(&all, &[0, 1, 2, 3]).await;
     let errors: Vec<&Value> = answers.iter().map(|answer| &answer["error"]).collect();
     assert_eq!(errors, [&json!("denied"), &Value::Null, &json!("timeout"), &json!("invalid")]);
     // All that a run begins counts as what it sends.
-    let all = vec![world.get("/bytes/1"); 101];
+    let all = vec![world.getting("/bytes/1"); 101];
     let answers = world.begin(&all, &[0, 99, 100]).await;
     assert_eq!((&answers[0]["status"], &answers[1]["status"]), (&json!(200), &json!(200)));
     assert_eq!(answers[2]["error"], "denied", "{}", answers[2]);
@@ -98,10 +82,10 @@ async fn what_is_refused_is_told_in_the_place_of_its_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_ends_gives_up_what_it_began() {
     let world = World::new().await;
-    let answer = world.react(&vec![world.get("/never"); 3], &[]).await;
+    let answer = world.react_beside(&vec![world.getting("/never"); 3], &[]).await;
     assert_eq!(answer.expect(200)["raw"], json!([]));
     // One that waits for them ends at its time, as one that sends does.
-    let mut all = vec![world.get("/never"); 2];
+    let mut all = vec![world.getting("/never"); 2];
     all[1]["timeout_ms"] = json!(10);
     let answers = world.begin(&all, &[1]).await;
     assert_eq!(answers[0]["error"], "timeout");

@@ -17,6 +17,7 @@ use super::request::Hop;
 use super::resolve::Unresolved;
 use super::{Answer, Egress, EgressError, HttpClient, Outbound, Wanted};
 use crate::limits::{HTTP_BODY_BYTES_MAX, HTTP_HEADERS_BYTES_MAX, HTTP_HEADERS_MAX};
+use crate::model::weight::HEADER_BYTES;
 
 /// Heads before the one of the answer, such as `100 Continue`, that are read: a host could send them without end.
 const EARLY_HEADS_MAX: usize = 100;
@@ -24,8 +25,6 @@ const NOT_HTTP: &str = "the answer is no valid HTTP";
 const UNCONNECTED: &str = "no connection to the host could be made";
 const BROKEN: &str = "the exchange broke off";
 const NO_ROOM: EgressError = EgressError::Unreachable("there is no memory left for the answer");
-/// What a header takes beside its name and value, about.
-const HEADER_BYTES: usize = 64;
 
 impl Egress {
     /// Sends a request to hosts that `permits` lets pass, the redirects' too, and reads as much of the answer as is

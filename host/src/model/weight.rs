@@ -1,4 +1,4 @@
-//! What JSON takes of the memory once it is read: many times its text.
+//! What JSON takes of the memory once it is read, many times its text, and what headers do.
 
 use std::mem::size_of;
 
@@ -6,6 +6,8 @@ use serde_json::Value;
 
 /// Bytes that a name in an object takes beside the value, about.
 const NAME_BYTES: usize = 48;
+/// What a header of HTTP takes beside its name and value, about.
+pub const HEADER_BYTES: usize = 64;
 /// Bytes that an object takes beside its members, about: the least of them has room for several.
 const OBJECT_BYTES: usize = 320;
 

@@ -21,6 +21,7 @@ use super::memory::{Kept, Part, Refusal};
 use super::state::http::{self, Error, Request, Response};
 use super::state::{State, TooManyCalls, on_its_own_stack};
 use crate::limits::{HTTP_BODIES_UNDER_WAY_BYTES_MAX, HTTP_BODY_BYTES_MAX, HTTP_CALLS_MAX};
+use crate::model::weight::HEADER_BYTES;
 
 mod begun;
 mod sent;
@@ -34,8 +35,6 @@ type Answer = std::result::Result<Response, Error>;
 const NO_ROOM: &str = "the vault has no room for the answer now";
 /// And when there is none for what it sends.
 const NO_ROOM_TO_SEND: &str = "the vault has no room for the request now";
-/// What a header takes beside its name and value, about.
-const HEADER_BYTES: usize = 64;
 /// What is left of a run's time for its own answer when another server gives none; of a short rest it is a tenth.
 const TO_ANSWER_MAX: Duration = Duration::from_millis(100);
 

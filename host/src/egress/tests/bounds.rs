@@ -7,6 +7,7 @@ use super::server::Server;
 use super::{EgressError, Outbound, anywhere, get, send};
 use crate::egress::Wanted;
 use crate::limits::{HTTP_BODY_BYTES_MAX, HTTP_HEADERS_BYTES_MAX, HTTP_HEADERS_MAX};
+use crate::model::weight::HEADER_BYTES;
 
 async fn error_of(server: Server, timeout: Duration) -> (EgressError, Duration) {
     let began = Instant::now();
@@ -137,7 +138,7 @@ async fn an_answer_is_read_as_far_as_there_is_room_for_it() {
     let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{}", "x".repeat(1_000));
     let server = Server::answering(answer).await;
     // Its one header counts, too.
-    let head = 64 + "content-length".len() + "1000".len();
+    let head = HEADER_BYTES + "content-length".len() + "1000".len();
     for (room, fits) in [(head + 1_000, true), (head + 999, false)] {
         let asked = AtomicUsize::new(0);
         let has_room = |bytes| asked.fetch_add(bytes, Ordering::Relaxed) + bytes <= room;

@@ -185,3 +185,46 @@ impl Writer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Aside, Left, PIECE_BYTES, PIECES_MAX};
+    use crate::model::id::TenantId;
+    use crate::store::sled::rows::Address;
+    use crate::store::sled::waiting::tests::{RECORD, waiting};
+    use crate::store::{Expect, Kind};
+    use uuid::Uuid;
+
+    #[test]
+    fn who_waits_while_a_large_one_is_written() {
+        let tenant = |number: u128| TenantId(Uuid::from_u128(number));
+        let one = |whose: u128, bytes: usize, expect: Expect| {
+            let mut one = waiting(bytes, expect);
+            one.batch.puts[0].record.tenant = tenant(whose);
+            one
+        };
+        let large = (PIECES_MAX + 1) * PIECE_BYTES;
+        let address = Address { kind: Kind(1), tenant: tenant(3), id: "a".to_owned() };
+        let left = |pieces: usize| {
+            let pieces = u32::try_from(pieces).unwrap();
+            vec![Left { address: address.clone(), version: 1, pieces }]
+        };
+        for (whose, bytes, expect, left, expected) in [
+            (2, 10, RECORD, left(PIECES_MAX), false),
+            // Its tenant's is under way, it is nobody's, or it is large itself.
+            (1, 10, RECORD, left(0), true),
+            (0, 10, RECORD, left(0), true),
+            (2, large, RECORD, left(0), true),
+            // Much is given up already, and this might give up more.
+            (2, 10, RECORD, left(PIECES_MAX + 1), true),
+            (2, 10, Expect::Absent, left(PIECES_MAX + 1), false),
+        ] {
+            let aside = Aside { tenants: [tenant(1)].into(), left };
+            assert_eq!(
+                aside.waits(&one(whose, bytes, expect)),
+                expected,
+                "{whose} {bytes} {expect:?}"
+            );
+        }
+    }
+}
