@@ -5,15 +5,22 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use super::{TestServer, skipped};
 
-const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+/// The first is the browser without what a window takes, which is twice as fast.
+const NAMES: [&str; 5] = [
+    "chromium-headless-shell",
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+];
 /// How long anything may take on a machine that is busy with everything else.
 const PATIENCE: Duration = Duration::from_mins(2);
 const POLL: Duration = Duration::from_millis(50);
@@ -62,20 +69,28 @@ const LATER: &str = r#"(() => {
   return true;
 })()"#;
 
-/// A browser with one page open.
-pub struct Browser {
+/// Browsers that no test has. One takes long to start; what each test does in a context of its own is nothing to another.
+static IDLE: Mutex<Vec<Chromium>> = Mutex::new(Vec::new());
+
+/// A running browser. It ends, and what it left is removed, once nobody speaks to it any more.
+struct Chromium {
     child: Child,
-    commands: ChildStdin,
+    commands: Option<ChildStdin>,
     messages: Receiver<Value>,
     next: u64,
-    session: Option<String>,
-    complaints: Vec<String>,
-    _profile: TempDir,
 }
 
-impl Browser {
+/// A page that is open in a browser, with nothing that any other page has left.
+pub struct Browser {
+    chromium: Option<Chromium>,
+    context: Value,
+    session: Option<String>,
+    complaints: Vec<String>,
+}
+
+impl Chromium {
     /// Starts one, if there is one.
-    pub fn open() -> Option<Self> {
+    fn start() -> Option<Self> {
         let Some(program) = NAMES.into_iter().find(|name| is_there(name)) else {
             let required = std::env::var_os("CHROMIUM_REQUIRED").is_some();
             assert!(!required, "no Chromium is installed");
@@ -83,16 +98,17 @@ impl Browser {
             skipped("no Chromium is installed");
             return None;
         };
-        let profile = tempfile::tempdir().unwrap();
-        // The protocol speaks on file descriptors 3 and 4, which a shell can arrange without unsafe code.
+        let profile = tempfile::tempdir().unwrap().keep();
+        // The protocol speaks on file descriptors 3 and 4, which a shell can arrange without unsafe code. The shell waits for
+        // the end, of this process too, and removes what is left.
+        let run = "\"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1; rm -rf \"$TMPDIR\"";
         let mut child = Command::new("sh")
-            .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1", program])
+            .args(["-c", run, program])
             .args(["--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--no-first-run"])
             .args(["--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"])
             .args(["--disable-component-update", "--disable-sync", "--no-proxy-server"])
-            .arg(format!("--user-data-dir={}", profile.path().display()))
-            // What it leaves behind when it is ended goes with the rest of it.
-            .env("TMPDIR", profile.path())
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .env("TMPDIR", profile)
             .arg("about:blank")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -105,17 +121,50 @@ impl Browser {
                 let _ = serde_json::from_slice(&message).map(|message| arriving.send(message));
             }
         });
-        let commands = child.stdin.take().unwrap();
-        let mut browser = Self {
-            child,
-            commands,
-            messages,
-            next: 0,
-            session: None,
-            complaints: Vec::new(),
-            _profile: profile,
-        };
-        let target = browser.call("Target.createTarget", json!({"url": "about:blank"}));
+        let commands = child.stdin.take();
+        Some(Self { child, commands, messages, next: 0 })
+    }
+
+    /// Sends a command and waits for its answer; hands on whatever comes before it.
+    fn ask(
+        &mut self,
+        mut message: Value,
+        mut note: impl FnMut(&Value),
+    ) -> Result<Value, RecvTimeoutError> {
+        self.next += 1;
+        message["id"] = self.next.into();
+        let written = [message.to_string().as_bytes(), &[0]].concat();
+        let commands = self.commands.as_mut().ok_or(RecvTimeoutError::Disconnected)?;
+        let sent = commands.write_all(&written).and_then(|()| commands.flush());
+        sent.map_err(|_| RecvTimeoutError::Disconnected)?;
+        loop {
+            let message = self.messages.recv_timeout(PATIENCE)?;
+            if message["id"] == self.next {
+                return Ok(message);
+            }
+            note(&message);
+        }
+    }
+}
+
+impl Drop for Chromium {
+    fn drop(&mut self) {
+        drop(self.commands.take());
+        let _ = self.child.wait();
+    }
+}
+
+impl Browser {
+    /// Opens a page, if there is a browser.
+    pub fn open() -> Option<Self> {
+        let idle = IDLE.lock().unwrap().pop();
+        let chromium = idle.map_or_else(Chromium::start, Some)?;
+        let (context, complaints) = (Value::Null, Vec::new());
+        let mut browser = Self { chromium: Some(chromium), context, session: None, complaints };
+        let context = browser.call("Target.createBrowserContext", json!({}));
+        browser.context = context["browserContextId"].clone();
+        let place = json!({"url": "about:blank", "browserContextId": browser.context});
+        let target = browser.call("Target.createTarget", place);
         let attach = json!({"targetId": target["targetId"], "flatten": true});
         let attached = browser.call("Target.attachToTarget", attach);
         browser.session = attached["sessionId"].as_str().map(str::to_owned);
@@ -128,38 +177,23 @@ impl Browser {
     /// Sends a command and waits for its answer.
     #[track_caller]
     pub fn call(&mut self, method: &str, params: Value) -> Value {
-        self.next += 1;
-        let mut message = json!({"id": self.next, "method": method, "params": params});
+        let mut message = json!({"method": method, "params": params});
         if let Some(session) = &self.session {
             message["sessionId"] = session.as_str().into();
         }
-        self.commands.write_all(message.to_string().as_bytes()).unwrap();
-        self.commands.write_all(&[0]).unwrap();
-        self.commands.flush().unwrap();
-        loop {
-            let message = match self.messages.recv_timeout(PATIENCE) {
-                Ok(message) => message,
-                Err(RecvTimeoutError::Timeout) => panic!("no answer to {method}"),
-                Err(RecvTimeoutError::Disconnected) => panic!("the browser ended at {method}"),
-            };
-            if message["id"] == self.next {
-                assert!(message.get("error").is_none(), "{method}: {}", message["error"]);
-                return message["result"].clone();
+        let Self { chromium, session, complaints, .. } = self;
+        // What comes late of a page that is closed is none of this one's.
+        let note = |event: &Value| {
+            if event["sessionId"].as_str() == session.as_deref() {
+                complaints.extend(complaint(event));
             }
-            self.note(&message);
-        }
-    }
-
-    /// Keeps what the browser complains about: what a policy stopped, what a script failed at.
-    fn note(&mut self, event: &Value) {
-        let params = &event["params"];
-        let complaint = match event["method"].as_str() {
-            Some("Log.entryAdded") if params["entry"]["level"] == "error" => &params["entry"],
-            Some("Runtime.exceptionThrown") => &params["exceptionDetails"],
-            Some("Runtime.consoleAPICalled") if params["type"] == "error" => params,
-            _ => return,
         };
-        self.complaints.push(complaint.to_string());
+        match chromium.as_mut().expect("it is open").ask(message, note) {
+            Ok(answer) if answer.get("error").is_none() => answer["result"].clone(),
+            Ok(answer) => panic!("{method}: {}", answer["error"]),
+            Err(RecvTimeoutError::Timeout) => panic!("no answer to {method}"),
+            Err(RecvTimeoutError::Disconnected) => panic!("the browser ended at {method}"),
+        }
     }
 
     /// What the browser complained about so far, but for answers of the server that refuse something.
@@ -410,9 +444,29 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let Some(mut chromium) = self.chromium.take() else { return };
+        // A test that failed may have left it in any state.
+        if std::thread::panicking() {
+            return;
+        }
+        let close = json!({"method": "Target.disposeBrowserContext",
+            "params": {"browserContextId": self.context}});
+        if chromium.ask(close, |_| ()).is_ok_and(|closed| closed.get("error").is_none()) {
+            IDLE.lock().unwrap().push(chromium);
+        }
     }
+}
+
+/// What the browser complains about: what a policy stopped, what a script failed at.
+fn complaint(event: &Value) -> Option<String> {
+    let params = &event["params"];
+    let complaint = match event["method"].as_str()? {
+        "Log.entryAdded" if params["entry"]["level"] == "error" => &params["entry"],
+        "Runtime.exceptionThrown" => &params["exceptionDetails"],
+        "Runtime.consoleAPICalled" if params["type"] == "error" => params,
+        _ => return None,
+    };
+    Some(complaint.to_string())
 }
 
 fn is_there(name: &str) -> bool {
