@@ -33,17 +33,13 @@ struct Aside {
 }
 
 impl Aside {
-    /// Whether a batch has to wait: it is nobody's or large, its tenant waits, or it may give up something while as much is
-    /// given up as is to be removed at once.
-    fn waits(&self, one: &Waiting) -> bool {
+    /// Whether a batch has to wait: it is nobody's or large, its tenant waits, or, with so many pieces that the group it is for
+    /// and itself give up, more would be given up than is to be removed at once.
+    fn waits(&self, one: &Waiting, (of_group, of_itself): (usize, usize)) -> bool {
         let left: usize = self.left.iter().map(|left| left.pieces as usize).sum();
-        let gives_up = || {
-            let Batch { puts, removals, .. } = &one.batch;
-            !removals.is_empty() || puts.iter().any(|put| !put.expect.is_absent())
-        };
         one.is_large()
             || one.tenant().is_none_or(|tenant| self.tenants.contains(&tenant))
-            || left > PIECES_MAX && gives_up()
+            || of_itself > 0 && left + of_group + of_itself > PIECES_MAX
     }
 }
 
@@ -105,6 +101,18 @@ impl Writer {
         Some(one.batch.puts.iter().zip(heads).map(to_come).collect())
     }
 
+    /// How many pieces of what is stored a batch gives up; none of one that will be refused.
+    fn pieces_given_up(&self, batch: &Batch) -> usize {
+        let Batch { puts, removals, .. } = batch;
+        if removals.is_empty() && puts.iter().all(|put| put.expect.is_absent()) {
+            return 0;
+        }
+        let guard = self.guard.lock();
+        let Some(guard) = guard.as_ref() else { return 0 };
+        let found = self.check(batch, &Group::default(), guard).unwrap_or_default();
+        found.iter().flatten().map(|before| before.pieces as usize).sum()
+    }
+
     fn write_in_portions(
         &mut self,
         one: &Waiting,
@@ -163,16 +171,21 @@ impl Writer {
 
     /// Commits the next small batches of others, as far as one group holds them.
     fn serve_others(&mut self, turns: &mut Turns, aside: &mut Aside) {
-        let (mut group, mut size) = (Vec::new(), Size::default());
+        let (mut group, mut size, mut given_up) = (Vec::new(), Size::default(), 0);
         loop {
             let next = turns.next_past(|next| {
-                if aside.waits(next) {
+                let gives_up = self.pieces_given_up(&next.batch);
+                if aside.waits(next, (given_up, gives_up)) {
                     // Nor may those of its tenant that come after it.
                     aside.tenants.extend(next.tenant());
                     return Turn::Aside;
                 }
                 size.add(next);
-                if group.is_empty() || size.fits() { Turn::Taken } else { Turn::Later }
+                if !group.is_empty() && !size.fits() {
+                    return Turn::Later;
+                }
+                given_up += gives_up;
+                Turn::Taken
             });
             match next {
                 Some(next) => group.push(next),
@@ -190,16 +203,16 @@ impl Writer {
 mod tests {
     use super::{Aside, Left, PIECE_BYTES, PIECES_MAX};
     use crate::model::id::TenantId;
+    use crate::store::Kind;
     use crate::store::sled::rows::Address;
     use crate::store::sled::waiting::tests::{RECORD, waiting};
-    use crate::store::{Expect, Kind};
     use uuid::Uuid;
 
     #[test]
     fn who_waits_while_a_large_one_is_written() {
         let tenant = |number: u128| TenantId(Uuid::from_u128(number));
-        let one = |whose: u128, bytes: usize, expect: Expect| {
-            let mut one = waiting(bytes, expect);
+        let one = |whose: u128, bytes: usize| {
+            let mut one = waiting(bytes, RECORD);
             one.batch.puts[0].record.tenant = tenant(whose);
             one
         };
@@ -209,22 +222,25 @@ mod tests {
             let pieces = u32::try_from(pieces).unwrap();
             vec![Left { address: address.clone(), version: 1, pieces }]
         };
-        for (whose, bytes, expect, left, expected) in [
-            (2, 10, RECORD, left(PIECES_MAX), false),
+        for (whose, bytes, left, gives_up, expected) in [
+            (2, 10, left(PIECES_MAX), (0, 0), false),
             // Its tenant's is under way, it is nobody's, or it is large itself.
-            (1, 10, RECORD, left(0), true),
-            (0, 10, RECORD, left(0), true),
-            (2, large, RECORD, left(0), true),
-            // Much is given up already, and this might give up more.
-            (2, 10, RECORD, left(PIECES_MAX + 1), true),
-            (2, 10, Expect::Absent, left(PIECES_MAX + 1), false),
+            (1, 10, left(0), (0, 0), true),
+            (0, 10, left(0), (0, 0), true),
+            (2, large, left(0), (0, 0), true),
+            // More would be given up than is to be: with what was, with what its group does, and by itself.
+            (2, 10, left(PIECES_MAX - 1), (0, 1), false),
+            (2, 10, left(PIECES_MAX), (0, 1), true),
+            (2, 10, left(1), (PIECES_MAX - 2, 1), false),
+            (2, 10, left(1), (PIECES_MAX - 2, 2), true),
+            (2, 10, left(0), (0, PIECES_MAX), false),
+            (2, 10, left(0), (0, PIECES_MAX + 1), true),
+            // Whatever others give up, one that gives up nothing goes first.
+            (2, 10, left(1), (PIECES_MAX, 0), false),
         ] {
             let aside = Aside { tenants: [tenant(1)].into(), left };
-            assert_eq!(
-                aside.waits(&one(whose, bytes, expect)),
-                expected,
-                "{whose} {bytes} {expect:?}"
-            );
+            let waits = aside.waits(&one(whose, bytes), gives_up);
+            assert_eq!(waits, expected, "{whose} {bytes} {gives_up:?}");
         }
     }
 }
