@@ -130,10 +130,14 @@ pub fn parse_date(text: &str) -> Result<Timestamp, InvalidTime> {
 /// after 9999, where nothing is, the one that is nearest.
 pub fn parse_span(text: &str) -> Result<(Timestamp, Timestamp), InvalidTime> {
     let written = whole(text, Rest::iso).ok_or(InvalidTime::Form)?;
-    let from = written.ms()?;
-    let last = from.saturating_add_unsigned(written.span_ms.saturating_sub(1));
-    let nearest = |ms: i64| Timestamp(u64::try_from(ms).unwrap_or(0).min(LAST_MS));
-    Ok((nearest(from), nearest(last)))
+    written.span(written.span_ms)
+}
+
+/// The same of what bounds a range: a date is its whole day, and a time that instant, however it is written. Whoever goes on
+/// from a time that was cut to the second must not pass over the rest of it.
+pub fn parse_bound(text: &str) -> Result<(Timestamp, Timestamp), InvalidTime> {
+    let written = whole(text, Rest::iso).ok_or(InvalidTime::Form)?;
+    written.span(if written.span_ms < DAY_MS { 1 } else { DAY_MS })
 }
 
 /// Reads `expires_at` (decisions §3): all that [`parse_rfc3339`] reads, `M/D/YYYY` for midnight UTC
@@ -162,6 +166,14 @@ struct Written {
 }
 
 impl Written {
+    /// So many milliseconds from it on, the first and the last of them.
+    fn span(&self, ms: u64) -> Result<(Timestamp, Timestamp), InvalidTime> {
+        let from = self.ms()?;
+        let last = from.saturating_add_unsigned(ms.saturating_sub(1));
+        let nearest = |ms: i64| Timestamp(u64::try_from(ms).unwrap_or(0).min(LAST_MS));
+        Ok((nearest(from), nearest(last)))
+    }
+
     fn timestamp(&self) -> Result<Timestamp, InvalidTime> {
         let ms = u64::try_from(self.ms()?).ok().filter(|ms| *ms <= LAST_MS);
         ms.map(Timestamp).ok_or(InvalidTime::Range)

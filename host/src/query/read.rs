@@ -8,7 +8,7 @@ use super::grammar::{Grammar, Rule};
 use super::{Field, Query, Term, TextField, TimeField};
 use crate::limits::{QUERY_BYTES_MAX, QUERY_LEVELS_MAX, QUERY_TERMS_MAX};
 use crate::model::container::Container;
-use crate::model::time::{Timestamp, parse_span};
+use crate::model::time::{InvalidTime, Timestamp, parse_bound, parse_span};
 
 /// Reads a query.
 pub fn parse(text: &str) -> Result<Query, QueryError> {
@@ -47,6 +47,9 @@ fn check_depth(text: &str) -> Result<(), QueryError> {
     }
     Ok(())
 }
+
+/// How a time is read as a stretch.
+type ReadSpan = fn(&str) -> Result<(Timestamp, Timestamp), InvalidTime>;
 
 struct Reader<'t> {
     text: &'t str,
@@ -151,7 +154,7 @@ impl Reader<'_> {
 
     fn time(&self, field: TimeField, pair: Pair<'_, Rule>) -> Result<Term, QueryError> {
         let value = self.value(pair)?;
-        let (from, to) = self.span(&value)?;
+        let (from, to) = self.span(&value, parse_span)?;
         Ok(Term::Time { field, from: Some(from), to: Some(to) })
     }
 
@@ -169,7 +172,7 @@ impl Reader<'_> {
             }
         }
         let [from, to] = bounds.as_slice() else { return Ok(Term::Nothing) };
-        // A date is a whole day: `[a TO b]` holds both days, `{a TO b}` neither.
+        // A date is a whole day: `[a TO b]` holds both days, `{a TO b}` neither. A time is an instant.
         let from = match from {
             Some((first, _)) if inclusive => Some(*first),
             Some((_, last)) => Some(Timestamp(last.0 + 1)),
@@ -190,16 +193,16 @@ impl Reader<'_> {
     fn bound(&self, pair: Pair<'_, Rule>) -> Result<Option<(Timestamp, Timestamp)>, QueryError> {
         match pair.into_inner().next() {
             Some(part) if part.as_rule() != Rule::open_end => {
-                self.span(&self.value(part)?).map(Some)
+                self.span(&self.value(part)?, parse_bound).map(Some)
             }
             _ => Ok(None),
         }
     }
 
-    fn span(&self, value: &Value) -> Result<(Timestamp, Timestamp), QueryError> {
+    fn span(&self, value: &Value, read: ReadSpan) -> Result<(Timestamp, Timestamp), QueryError> {
         let expected = "a date such as 2030-08-26 or a time such as 2030-08-26T19:23:57Z";
         let wrong = |_| QueryError::expected(self.text, value.byte, expected);
-        parse_span(&value.text).map_err(wrong)
+        read(&value.text).map_err(wrong)
     }
 
     /// A value in which a trailing `*` of a quoted text means itself.

@@ -115,10 +115,16 @@ fn times_and_ranges() {
         ("created_at:[1970-01-03 TO 1970-01-02]", Query::Term(Term::Nothing)),
         ("created_at:{1970-01-02 TO 1970-01-03}", Query::Term(Term::Nothing)),
         ("created_at:{* TO 1970-01-01}", Query::Term(Term::Nothing)),
+        ("created_at:[\"1970-01-02\" TO 1970-01-02T00:00:00Z]", created(Some(DAY), Some(DAY))),
+        // However a time is written, it is the same one.
+        ("created_at:{1970-01-01T00:01 TO *}", created(Some(60_001), None)),
+        ("created_at:{1970-01-01T00:01:00Z TO *}", created(Some(60_001), None)),
         (
-            "created_at:[\"1970-01-02\" TO 1970-01-02T00:00:00Z]",
-            created(Some(DAY), Some(DAY + 999)),
+            "created_at:{1970-01-01T00:01:00.000Z TO 1970-01-01T00:02}",
+            created(Some(60_001), Some(119_999)),
         ),
+        ("created_at:[* TO 1970-01-01T00:01:00Z]", created(None, Some(60_000))),
+        ("created_at:[1970-01-01T00:01 TO 1970-01-02]", created(Some(60_000), Some(2 * DAY - 1))),
     ];
     for (query, expected) in table {
         assert_eq!(parse(query).as_ref(), Ok(&expected), "{query}");

@@ -3,7 +3,7 @@
 //! An input is the text.
 
 use super::timely;
-use tokamak::model::time::{parse_date, parse_expiry, parse_rfc3339, parse_span};
+use tokamak::model::time::{parse_bound, parse_date, parse_expiry, parse_rfc3339, parse_span};
 
 /// Checks one input.
 pub fn check(input: &str) {
@@ -17,5 +17,8 @@ pub fn check(input: &str) {
     }
     if let Ok((from, to)) = timely("reading", || parse_span(input)) {
         assert!(from <= to, "{from} to {to}");
+        // As a bound it begins there, too, and ends no later.
+        let (first, last) = parse_bound(input).unwrap();
+        assert!(first == from && last <= to, "{first} to {last}");
     }
 }

@@ -39,8 +39,9 @@ pub struct TokenFilter {
 /// Body of `POST /tokens/search` (interface §4.2).
 #[derive(Debug, Default, Deserialize, ToSchema)]
 pub struct SearchTokens {
-    /// The query; everything the caller may search when absent or empty. A date stands for its whole day (UTC), and a time
-    /// to the second or minute for all of that: `[* TO 2030-08-26]` has what was made on that day, `{2030-08-26 TO *}` not.
+    /// The query; everything the caller may search when absent or empty. A date stands for its whole day (UTC): `[* TO
+    /// 2030-08-26]` has what was made on that day, `{2030-08-26 TO *}` not. In a range a time is an instant, however exactly it
+    /// is written; by itself, one to the second or minute stands for all of that.
     #[schema(value_type = Option<String>, example = r#"type:card AND metadata.customer:"17""#)]
     #[serde(default)]
     query: Member<String>,
