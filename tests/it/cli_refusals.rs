@@ -408,3 +408,27 @@ fn a_restore_that_is_refused_leaves_no_folder() {
         assert_sound(data);
     }
 }
+
+#[test]
+fn whoever_asks_for_json_is_told_in_json_why_there_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("missing");
+    let to = folder.path().join("backup");
+    let to = ["backup", "--to", to.to_str().unwrap()];
+    for words in [
+        &["tenant", "list"][..],
+        &["keys", "status"],
+        &["keys", "rotate", "--all-tenants"],
+        &["compact"],
+        &to,
+    ] {
+        let (code, out, err) = about(&missing, &[words, &["--json"]].concat());
+        assert_eq!(code, 1, "{words:?}: {err}");
+        let told: Value = serde_json::from_str(&out).unwrap();
+        let why = told["error"].as_str().unwrap();
+        assert!(err.contains(why), "{words:?}: {why} beside {err}");
+        // Whoever reads text is told once.
+        let (code, out, again) = about(&missing, words);
+        assert_eq!((code, out.as_str(), again), (1, "", err), "{words:?}");
+    }
+}

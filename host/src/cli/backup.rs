@@ -18,6 +18,7 @@ use self::target::{Checked, Target};
 use super::control::Server;
 use super::folder::missing;
 use super::open::refuse_without_store;
+use super::output::telling;
 use super::tenant::with_vault;
 use super::{Failure, counted, say};
 use crate::config::Options;
@@ -46,6 +47,10 @@ pub struct BackupOptions {
 
 /// Runs the command.
 pub fn run(command: BackupOptions) -> Result<(), Failure> {
+    telling(command.json, back_up(command))
+}
+
+fn back_up(command: BackupOptions) -> Result<(), Failure> {
     let BackupOptions { to, json, options } = command;
     let data = options.clone().settle()?.data_dir;
     let server = Server::find(&data)?;

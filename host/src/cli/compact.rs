@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::control::Server;
+use super::output::telling;
 use super::tenant::with_vault;
 use super::{Failure, say};
 use crate::config::Options;
@@ -20,6 +21,10 @@ pub struct CompactOptions {
 
 /// Runs the command.
 pub fn run(command: CompactOptions) -> Result<(), Failure> {
+    telling(command.json, compact(command))
+}
+
+fn compact(command: CompactOptions) -> Result<(), Failure> {
     let CompactOptions { json, options } = command;
     let done = |view: &CompactedView| -> Result<(), Failure> {
         if json {

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::control::{Server, Unanswered};
 use super::disk::Unstored;
+use super::output::telling;
 use super::tenant::with_vault;
 use super::{Failure, counted, root_key, say, shown};
 use crate::config::{Options, new_root_key};
@@ -63,9 +64,11 @@ pub struct RotateOptions {
 /// Runs the command.
 pub fn run(command: KeysCommand) -> Result<(), Failure> {
     match command {
-        KeysCommand::Status { json, options } => status(json, options),
-        KeysCommand::Rotate(rotate) if rotate.root => rotate_root(rotate),
-        KeysCommand::Rotate(rotate) => rotate_tenants(rotate),
+        KeysCommand::Status { json, options } => telling(json, status(json, options)),
+        KeysCommand::Rotate(rotate) => telling(
+            rotate.json,
+            if rotate.root { rotate_root(rotate) } else { rotate_tenants(rotate) },
+        ),
     }
 }
 

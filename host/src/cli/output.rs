@@ -13,6 +13,8 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde_json::json;
+
 use super::Failure;
 
 /// Exit code of a command that did what it was to do, but could not print all of what came of it.
@@ -40,6 +42,15 @@ pub fn counted<N: Copy + Display + PartialEq + From<u8>>(
 /// Tells what ended a command early, with all that it came from.
 pub fn say_error(error: &Failure) {
     warn(whole(&**error));
+}
+
+/// Says in JSON, too, what ended a command early of which JSON was asked for: a script reads that, and not standard error.
+pub fn telling(json: bool, ended: Result<(), Failure>) -> Result<(), Failure> {
+    ended.inspect_err(|error| {
+        if json {
+            say(json!({"error": whole(error.as_ref())}));
+        }
+    })
 }
 
 /// Writes a line about this command to standard error. Where that takes nothing, nobody can be told.

@@ -8,6 +8,7 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::control::Server;
+use super::output::telling;
 use super::{Failure, disk, logging, open, root_key, say, serve, shown};
 use crate::config::Options;
 use crate::http::control::{CreateTenant, CreatedTenant};
@@ -55,9 +56,9 @@ pub enum TenantCommand {
 /// Runs the command.
 pub fn run(command: TenantCommand) -> Result<(), Failure> {
     match command {
-        TenantCommand::Create { name, json, options } => create(name, json, options),
+        TenantCommand::Create { name, json, options } => telling(json, create(name, json, options)),
         TenantCommand::Erase { tenant, yes, options } => erase(tenant, yes, options),
-        TenantCommand::List { json, options } => list(json, options),
+        TenantCommand::List { json, options } => telling(json, list(json, options)),
     }
 }
 
