@@ -80,7 +80,9 @@ async fn with_a_powerless_key_nothing_but_itself_answers() {
     let rule = json!([{"description": "", "priority": 1, "container": "/nowhere/",
         "transform": "redact", "permissions": ["token:create"]}]);
     let powerless = server.application("public", &[], rule).await;
-    for (method, path) in routes(&server).await {
+    let description = server.stranger().get("/openapi.json").await.expect(200);
+    for (method, route) in routes(&server).await {
+        let path = route.clone();
         let open = OPEN.contains(&path.as_str()) || ANYONES.contains(&path.as_str());
         let may_create =
             method == Method::POST && ["/tokens", "/tokenize"].contains(&path.as_str());
@@ -96,7 +98,15 @@ async fn with_a_powerless_key_nothing_but_itself_answers() {
             // The body is looked at, and wrong; an empty one makes no token.
             assert!(status == 400 || (status == 200 && answer.json() == json!({})), "{path}");
         } else {
-            assert_eq!(answer.expect(403)["title"], "Forbidden", "{method} {path}");
+            let problem = answer.expect(403);
+            assert_eq!(problem["title"], "Forbidden", "{method} {path}");
+            // It is refused for what the description says that it needs.
+            let operation = &description["paths"][&route][method.as_str().to_lowercase()];
+            let detail = problem["detail"].as_str().unwrap();
+            match operation["security"][0]["api_key"][0].as_str() {
+                Some(needed) => assert!(detail.contains(needed), "{method} {path}: {detail}"),
+                None => assert_eq!(route, "/sessions/authorize"),
+            }
         }
     }
     // Each refusal is in the log.

@@ -1,7 +1,7 @@
 //! The header `SVC-IDEMPOTENCY-KEY` (decisions §1): a request that is repeated is not carried out again.
 //!
-//! To add an operation that changes something: its permission in [`asked_for`], and what is kept of its answer in
-//! [`keeping`].
+//! To add an operation that changes something: what is kept of its answer in [`keeping`], beside what it asks of its caller
+//! in [`super::asked`].
 
 mod keeping;
 
@@ -18,13 +18,13 @@ use zeroize::Zeroizing;
 use keeping::{Keeping, MADE};
 
 use super::State;
+use super::asked::{Asked, asked_for};
 use super::body;
 use super::extract::{ClaimedKey, Known};
 use super::problem::{Problem, Rejection};
 use crate::limits::{
     COMPONENT_BYTES_MAX, FORMULA_BODY_BYTES_MAX, IDEMPOTENCY_KEY_CHARS_MAX, REQUEST_BODY_BYTES_MAX,
 };
-use crate::model::permission::{ApplicationType, Permission};
 use crate::model::weight;
 use crate::vault::{Answer, Attempt, Authenticated, Error, Repetition, opened, uncounted};
 
@@ -49,7 +49,9 @@ pub async fn layer(Shared(state): Shared<State>, request: Request, next: Next) -
 /// Whether this is an operation that the header goes with. Who asks for none is told so, by whatever key.
 fn changes(request: &Request) -> bool {
     let route = request.extensions().get::<MatchedPath>();
-    route.is_some_and(|route| asked_for(request.method(), route.as_str()).is_some())
+    let method = request.method();
+    matches!(*method, Method::POST | Method::PUT | Method::PATCH)
+        && route.is_some_and(|route| asked_for(method, route.as_str()).is_some())
 }
 
 fn several() -> Rejection {
@@ -160,51 +162,13 @@ async fn repeated(
     }
 }
 
-/// Whether the caller holds what an operation asks for. To add an operation that changes something: its permission, in
-/// the row of its path; a test fails for one without.
+/// Whether the caller holds what an operation asks for.
 fn may(who: &Authenticated, method: &Method, route: &str) -> bool {
     match asked_for(method, route) {
         Some(Asked::Permission(permission)) => who.caller().rights.hold(permission),
         Some(Asked::Application(kind)) => who.is_application(kind),
-        None => true,
+        Some(Asked::AnyKey) | None => true,
     }
-}
-
-/// What an operation asks of its caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
-    Permission(Permission),
-    Application(ApplicationType),
-}
-
-fn asked_for(method: &Method, route: &str) -> Option<Asked> {
-    use Permission as P;
-    let permission = match (method.as_str(), route) {
-        ("POST", "/sessions") => return Some(Asked::Application(ApplicationType::Public)),
-        ("POST", "/sessions/authorize") => {
-            return Some(Asked::Application(ApplicationType::Private));
-        }
-        ("POST", "/tokens" | "/tokenize") => P::TokenCreate,
-        ("POST", "/tokens/search") => P::TokenSearch,
-        ("POST", "/detokenize") => P::TokenRead,
-        ("PATCH", "/tokens/{id}") => P::TokenUpdate,
-        ("POST", "/applications") => P::ApplicationCreate,
-        ("PUT", "/applications/{id}") | ("POST", "/applications/{id}/regenerate") => {
-            P::ApplicationUpdate
-        }
-        ("PUT", "/tenants/self") => P::TenantUpdate,
-        ("POST", "/reactor-formulas" | "/reactors") => P::ReactorCreate,
-        (
-            "PUT",
-            "/reactor-formulas/{id}" | "/reactor-formulas/{id}/component" | "/reactors/{id}",
-        ) => P::ReactorUpdate,
-        ("POST", "/reactors/{id}/react" | "/reactors/{id}/results/{invocation_id}/redeliver") => {
-            P::TokenUse
-        }
-        ("POST", "/webhooks/signing-secrets/rotate") => P::WebhookUpdate,
-        _ => return None,
-    };
-    Some(Asked::Permission(permission))
 }
 
 /// A kept answer with its token as the caller may see it now, or in outline if it may not read it. When the token is gone,
@@ -271,31 +235,4 @@ fn replay(answer: Answer) -> Response {
         response.headers_mut().insert(header::LOCATION, location);
     }
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use http::Method;
-
-    use super::asked_for;
-    use crate::http::openapi::operations;
-    use crate::http::routes::description;
-
-    #[test]
-    fn every_operation_that_changes_something_says_what_it_asks_for() {
-        let mut description = description();
-        let changing = operations(&mut description).filter(|(changes, _)| *changes).count();
-        let mut found = 0;
-        for (path, item) in &description.paths.paths {
-            for (method, operation) in
-                [(Method::POST, &item.post), (Method::PUT, &item.put), (Method::PATCH, &item.patch)]
-            {
-                if operation.is_some() {
-                    assert!(asked_for(&method, path).is_some(), "{method} {path}");
-                    found += 1;
-                }
-            }
-        }
-        assert_eq!((found, asked_for(&Method::GET, "/tokens/{id}")), (changing, None));
-    }
 }

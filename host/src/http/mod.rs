@@ -9,6 +9,7 @@
 
 mod answers;
 mod applications;
+mod asked;
 mod bodies;
 mod body;
 mod connections;

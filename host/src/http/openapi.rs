@@ -13,6 +13,7 @@ use utoipa::openapi::{
 };
 use utoipa::{Modify, OpenApi as _};
 
+use super::asked;
 use super::declared::{problem, refusal};
 use super::extract::API_KEY;
 use super::idempotency::{KEY, REPLAY};
@@ -22,7 +23,7 @@ use super::trace::TRACE_ID;
 use super::wording::without_sections;
 use crate::limits::{IDEMPOTENCY_KEY_CHARS_MAX, TRACE_ID_CHARS_MAX};
 
-const SCHEME: &str = "api_key";
+pub(super) const SCHEME: &str = "api_key";
 const KEY_TEXT: &str = "Names the request, so that it can be repeated without being carried out \
     twice. The answer of a success is kept for 24 hours, for the application or the session; the same request \
     under the same key gets it again, with `SVC-IDEMPOTENT-REPLAY: true`. A failure is not kept. \
@@ -103,6 +104,7 @@ pub(super) fn complete(description: &mut OpenApi) {
     add_limits(description);
     add_shaped(description);
     add_headers(description);
+    asked::describe(description);
     add_metadata_filter(description);
     name_items(description);
     add_results(description);
@@ -113,16 +115,22 @@ pub(super) fn complete(description: &mut OpenApi) {
 pub(super) fn operations(
     description: &mut OpenApi,
 ) -> impl Iterator<Item = (bool, &mut Operation)> {
-    description.paths.paths.values_mut().flat_map(|path| {
-        let all = [
-            (false, &mut path.get),
-            (true, &mut path.post),
-            (true, &mut path.put),
-            (true, &mut path.patch),
-            (false, &mut path.delete),
-        ];
-        all.into_iter().filter_map(|(takes_key, operation)| Some((takes_key, operation.as_mut()?)))
+    let all = description.paths.paths.values_mut().flat_map(by_method);
+    all.filter_map(|(method, operation)| {
+        let takes_key = matches!(method, Method::POST | Method::PUT | Method::PATCH);
+        Some((takes_key, operation.as_mut()?))
     })
+}
+
+/// The operations of a path, and those that it has not.
+pub(super) fn by_method(path: &mut PathItem) -> [(Method, &mut Option<Operation>); 5] {
+    [
+        (Method::GET, &mut path.get),
+        (Method::POST, &mut path.post),
+        (Method::PUT, &mut path.put),
+        (Method::PATCH, &mut path.patch),
+        (Method::DELETE, &mut path.delete),
+    ]
 }
 
 /// Adds the refusals that follow from what an operation takes.
@@ -168,14 +176,7 @@ fn add_absent_bodies(description: &mut OpenApi) {
 /// Adds the 429 of a limit, with the class that the operation counts in.
 fn add_limits(description: &mut OpenApi) {
     for (path, item) in &mut description.paths.paths {
-        let all = [
-            (Method::GET, &mut item.get),
-            (Method::POST, &mut item.post),
-            (Method::PUT, &mut item.put),
-            (Method::PATCH, &mut item.patch),
-            (Method::DELETE, &mut item.delete),
-        ];
-        for (method, operation) in all {
+        for (method, operation) in by_method(item) {
             let (Some(operation), Some(class)) = (operation, Class::of(&method, path)) else {
                 continue;
             };
@@ -235,8 +236,8 @@ fn add_headers(description: &mut OpenApi) {
     // Nothing is refused for it, so that its schema bounds nothing.
     let trace = ObjectBuilder::new().schema_type(Type::String);
     let text = format!(
-        "Names the request in the log, if it is at most {TRACE_ID_CHARS_MAX} visible ASCII characters; anything else is \
-        replaced by a new one"
+        "Names the request in the server's log, in problems and in the `trace_id` of entries of the audit log, if it is at \
+        most {TRACE_ID_CHARS_MAX} visible ASCII characters; anything else is replaced by a new one"
     );
     let trace = parameter(&TRACE_ID, trace, &text);
     components.parameters.insert(written(&TRACE_ID), RefOr::T(trace));
